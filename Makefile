@@ -1,0 +1,87 @@
+# Every target does its own set-up: an environment in .venv, exact versions, hashes checked. PYTHON=... chooses the Python.
+# Paths are relative on purpose: make cannot handle blanks in the names of targets.
+
+PYTHON ?=
+PY := .venv/bin/python
+STATE ?= .tj
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+
+.PHONY: help demo test test-real check verify generate control-plane bench up clean setup
+.DEFAULT_GOAL := help
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+
+demo: setup  ## a real elastic training run on this machine, from start to end (about 2 minutes)
+	@$(PY) -m tjworker.cli demo $(if $(PLAIN),--plain)
+
+test: setup  ## the default test suite (under 5 minutes on 2 cores)
+	@$(PY) -m pytest -q -n auto --dist loadgroup $(PYTEST_ARGS)
+
+check: setup  ## ruff, mypy --strict, import contracts, generated files
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+	@.venv/bin/lint-imports
+	@$(MAKE) --no-print-directory verify
+
+verify: setup  ## fail when a generated file differs from what `make generate` writes
+	@$(PY) -m tjworker.api.generate --check
+	@$(PY) -m tjworker.kube.rbac --check
+	@$(PY) -m tjworker.settings --check
+
+control-plane: setup  ## build the real Kubernetes control plane from its Go modules, once (minutes)
+	@$(PY) -m controlplane build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
+
+test-real: control-plane  ## the tests that need the real control plane (about 10 minutes on 2 cores, after the build)
+	@TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m tests.real.contract -q tests/contract $(PYTEST_ARGS)
+	@TJ_REAL=1 TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m pytest -q tests/real $(PYTEST_ARGS)
+
+bench: control-plane  ## the operator beside a bare client on the real control plane (about 12 minutes; BENCH_ARGS="--jobs 100")
+	@$(PY) -m benchmarks $(BENCH_ARGS)
+
+generate: setup  ## write the generated files (CRDs, API reference, RBAC, settings)
+	@$(PY) -m tjworker.api.generate
+	@$(PY) -m tjworker.kube.rbac
+	@$(PY) -m tjworker.settings
+
+up: setup  ## the whole product on this machine, until Ctrl-C
+	@$(PY) -m tjworker.cli up --state-dir "$(STATE)" || [ $$? -eq 130 ]  # Ctrl-C is how it ends
+
+clean:  ## remove the environment, caches and the state of a local stack
+	@if [ -e .tj/lock ] && [ -x $(PY) ] && ! $(PY) -c 'import fcntl; fcntl.flock(open(".tj/lock"), fcntl.LOCK_EX | fcntl.LOCK_NB)' 2>/dev/null; then \
+	  echo "clean: a local stack runs in .tj, on this environment; stop it with Ctrl-C in its terminal, then try again" >&2; exit 1; \
+	fi
+	@rm -rf .venv .tj .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp is written last and holds what the environment was made from. Without it the environment is half made (a killed
+# set-up) and is made anew: what pip left behind cannot be trusted. In another folder too, as its scripts name the old one.
+setup:
+	@set -eu; \
+	key="$$(cat requirements/runtime.txt requirements/dev.txt pyproject.toml | cksum) $$(pwd -P)"; \
+	if [ "$$(cat .venv/.stamp 2>/dev/null)" = "$$key" ] && $(PY) -c '' 2>/dev/null; then exit 0; fi; \
+	case "$$(cat .venv/.stamp 2>/dev/null)" in \
+	*" $$(pwd -P)") $(PY) -m pip --version >/dev/null 2>&1 || rm -rf .venv ;; \
+	*) if [ -e .venv ]; then echo "set-up: .venv is half made or of another folder; making it anew"; rm -rf .venv; fi ;; \
+	esac; \
+	if [ ! -e .venv ]; then \
+	  found=""; \
+	  for candidate in $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python3.14 python3 python); do \
+	    if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found="$$candidate"; break; fi; \
+	  done; \
+	  if [ -z "$$found" ]; then \
+	    echo "set-up: no Python 3.11 or newer $(if $(PYTHON),at PYTHON=$(PYTHON),on the PATH); install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1; \
+	  fi; \
+	  if ! "$$found" -c 'import venv, ensurepip' 2>/dev/null; then \
+	    echo "set-up: $$found lacks venv or pip (Debian, Ubuntu: apt-get install python3-venv); or choose another: make PYTHON=/path/to/python3.11" >&2; exit 1; \
+	  fi; \
+	  echo "set-up: making .venv with $$("$$found" --version) (once; a minute or two)"; \
+	  "$$found" -m venv .venv; \
+	fi; \
+	rm -f .venv/.stamp; \
+	export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_INPUT=1; \
+	$(PY) -m pip install --quiet --require-hashes -r requirements/dev.txt; \
+	$(PY) -m pip install --quiet --no-deps --no-build-isolation -e .; \
+	printf '%s' "$$key" > .venv/.stamp; \
+	echo "set-up: .venv is ready"
