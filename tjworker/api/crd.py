@@ -1,0 +1,79 @@
+"""A dialect -> its CustomResourceDefinition (apiextensions.k8s.io/v1), as JSON. Pure; `generate` writes it to `k8s/crds/`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tjworker.api.dialects.base import Dialect
+from tjworker.api.schema import Schema, structural
+from tjworker.api.status import JobStatus
+
+COLUMNS: tuple[dict[str, Any], ...] = (
+    {"name": "Phase", "type": "string", "jsonPath": ".status.phase",
+     "description": "where the job is in its life"},
+    {"name": "Active", "type": "string", "jsonPath": ".status.active",
+     "description": "pods that run of those desired"},
+    {"name": "Restarts", "type": "integer", "jsonPath": ".status.restarts",
+     "description": "restarts of all roles, for every cause"},
+    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    {"name": "Message", "type": "string", "jsonPath": ".status.message", "priority": 1,
+     "description": "why the job is in its phase"},
+)
+"""A column is one JSONPath: what needs a sum is summed up in the status (`JobStatus.summarised`)."""
+
+
+def build(dialect: Dialect) -> dict[str, Any]:
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{dialect.plural}.{dialect.group}"},
+        "spec": {
+            "group": dialect.group,
+            "names": {
+                "plural": dialect.plural,
+                "singular": dialect.singular,
+                "kind": dialect.kind,
+                "listKind": f"{dialect.kind}List",
+                "shortNames": [dialect.short_name],
+                "categories": ["training"],
+            },
+            "scope": "Namespaced",
+            "versions": [_version(dialect, version) for version in dialect.versions],
+        },
+    }
+
+
+def _version(dialect: Dialect, version: str) -> dict[str, Any]:
+    return {
+        "name": version,
+        "served": True,
+        "storage": version == dialect.versions[0],
+        "schema": {"openAPIV3Schema": schema(dialect)},
+        "subresources": {
+            "status": {},
+            "scale": {
+                "specReplicasPath": dialect.scale_spec_path,
+                "statusReplicasPath": ".status.replicas",
+                "labelSelectorPath": ".status.selector",
+            },
+        },
+        "additionalPrinterColumns": [dict(column) for column in COLUMNS],
+    }
+
+
+def schema(dialect: Dialect) -> Schema:
+    """The schema of a whole object."""
+    return {
+        "description": dialect.description,
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string", "description": "group and version of this kind"},
+            "kind": {"type": "string", "description": "name of this kind"},
+            # Only so that rules can point at it: the API server checks names itself, up to 253 characters.
+            "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}},
+            "spec": structural(dialect.spec_model, defaults=True),
+            "status": structural(JobStatus, defaults=False),
+        },
+        "x-kubernetes-validations": [dict(rule) for rule in dialect.root_rules],
+    }

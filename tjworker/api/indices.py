@@ -1,0 +1,32 @@
+"""Sets of replica indices as short text: {0, 1, 2, 7} <-> "0-2,7", as a batch Job writes its completedIndexes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+MAX_INDEX = 10_000
+"""No role has more replicas than this (spec 1)."""
+
+
+def format_indices(indices: Iterable[int]) -> str:
+    parts: list[str] = []
+    ordered = sorted(set(indices))
+    start = 0
+    for i, index in enumerate(ordered):
+        if i + 1 == len(ordered) or ordered[i + 1] != index + 1:
+            first = ordered[start]
+            parts.append(str(first) if first == index else f"{first}-{index}")
+            start = i + 1
+    return ",".join(parts)
+
+
+def parse_indices(text: str, below: int) -> frozenset[int]:
+    """The indices from 0 to below - 1 that `text` names. Garbled parts are passed over: the text comes out of a status,
+    which anybody may have written."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if not (first.isascii() and first.isdigit() and (not last or (last.isascii() and last.isdigit()))):
+            continue
+        found.update(range(int(first), min(int(last or first), below - 1) + 1))
+    return frozenset(found)

@@ -1,0 +1,108 @@
+"""The internal job: what every dialect is parsed into, and all that reconcile, frameworks and the autoscaler know.
+
+Nothing behind the parser asks which kind a job came from. Frozen; built by `dialects.parse`, never by hand outside tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tjworker.api.status import JobStatus
+from tjworker.base import JobKey, JobName
+
+Workload = Literal["Pod", "ReplicaSet", "Job"]
+RestartPolicy = Literal["Never", "Always", "OnFailure", "OnNodeFail", "ExitCode", "OnNodeFailWithExitCode"]
+RestartScope = Literal["All", "Replica", "Pod"]
+EndPolicy = Literal["Any", "Rank0", "All", "None"]
+JobEndPolicy = Literal["Any", "All", "None"]
+CleanPodPolicy = Literal["All", "Running", "None"]
+EdlPolicy = Literal["Auto", "Manual", "Never"]
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    name: str
+    workload: Workload
+    replicas: int
+    template: Mapping[str, Any]
+    """The user's pod template, raw JSON, as it stands in the manifest."""
+    min_replicas: int | None = None
+    max_replicas: int | None = None
+    edl_policy: EdlPolicy = "Manual"
+    restart_policy: RestartPolicy = "Never"
+    restart_scope: RestartScope = "All"
+    restart_limit: int | None = None
+    fail_policy: EndPolicy = "Any"
+    complete_policy: EndPolicy = "All"
+
+    @property
+    def elastic(self) -> bool:
+        return self.min_replicas is not None and self.max_replicas is not None and self.min_replicas < self.max_replicas
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJob:
+    name: JobName
+    api_version: str
+    kind: str
+    uid: str
+    resource_version: int
+    generation: int
+    roles: tuple[Role, ...]
+    """In the order of the manifest's role names, sorted."""
+    status: JobStatus
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    created_at: str = ""
+    deleted_at: str = ""
+    framework: str = ""
+    fault_tolerant: bool = False
+    priority: str = ""
+    scheduler_name: str = ""
+    time_limit_seconds: int | None = None
+    active_deadline_seconds: int | None = None
+    ttl_seconds_after_finished: int | None = None
+    backoff_limit: int | None = None
+    min_available: int | None = None
+    retryable_exit_codes: frozenset[int] = frozenset(range(128, 256))
+    clean_pod_policy: CleanPodPolicy = "All"
+    fail_policy: JobEndPolicy = "Any"
+    complete_policy: JobEndPolicy = "All"
+    suspend: bool = False
+    scale_role: str | None = None
+    """The role that the CRD's scale subresource moves, None when this job has no such role."""
+
+    @property
+    def key(self) -> JobKey:
+        return self.name.key
+
+    def role(self, name: str) -> Role:
+        return next(r for r in self.roles if r.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing wrong with a spec: `path` as kubectl prints it (`spec.replicaSpecs.trainer.replicas`)."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidJob:
+    """A job whose spec cannot be used; it still has a name, a UID and a status, so that it can be told so."""
+
+    name: JobName
+    api_version: str
+    kind: str
+    uid: str
+    resource_version: int
+    generation: int
+    status: JobStatus
+    errors: tuple[FieldError, ...]
+    deleted_at: str = ""

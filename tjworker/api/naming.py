@@ -1,0 +1,103 @@
+"""Names and what counts: pod, service and environment names of a role, and its counted containers and ports.
+
+Pure. Takes a pod template as it stands in the manifest (raw JSON) and never raises for one that `dialects.parse` let pass.
+Source: seed 002 (`aitj-` prefixes, service of the pod's own name), spec 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tjworker.api import labels
+from tjworker.api.labels import COUNTED_PREFIX
+from tjworker.api.model import TrainingJob
+
+MAX_NAME_LENGTH = 63
+"""Of a pod: its name is a host name, a label value and the name of its service, each of at most 63 characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    name: str
+    number: int
+
+
+def pod_name(job: str, role: str, index: int) -> str:
+    return f"{job}-{role}-{index}"
+
+
+def service_name(job: str, role: str, index: int) -> str:
+    """Of the pod's own name, so that `<pod>.<namespace>` resolves to it."""
+    return pod_name(job, role, index)
+
+
+def longest_pod_name(job: str, role: str, replicas: int) -> str:
+    """The name of the last of `replicas` pods (of the first, when there are none)."""
+    return pod_name(job, role, max(replicas, 1) - 1)
+
+
+def env_name(role: str) -> str:
+    """`data-loader` -> `DATA_LOADER`. Distinct roles have distinct names: a role name has neither `_` nor capitals."""
+    return role.upper().replace("-", "_")
+
+
+def counted_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Of a pod's container names (in the template's order, without init containers) those whose exit codes count: the
+    `aitj-` ones, else the first, else none."""
+    counted = tuple(name for name in names if name.startswith(COUNTED_PREFIX))
+    return counted or tuple(names[:1])
+
+
+def containers(template: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """The containers of a pod template, without its init containers."""
+    spec = template.get("spec")
+    found = spec.get("containers") if isinstance(spec, Mapping) else None
+    return tuple(c for c in found if isinstance(c, Mapping)) if isinstance(found, list | tuple) else ()
+
+
+def counted_containers(template: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    every = containers(template)
+    names = set(counted_names([str(c.get("name", "")) for c in every]))
+    return tuple(c for c in every if c.get("name", "") in names)
+
+
+def counted_ports(template: Mapping[str, Any]) -> tuple[Port, ...]:
+    """The `aitj-` ports of the counted containers, in order, each number once. None: the pod gets no service, and its
+    hosts are not in the environment. A port without that prefix never counts, not even of a container that counts only
+    because it is the first: it may be meant for somebody else (metrics, a debugger)."""
+    found: dict[int, Port] = {}
+    for container in counted_containers(template):
+        for port in _named_ports(container.get("ports")):
+            found.setdefault(port.number, port)
+    return tuple(found.values())
+
+
+def _named_ports(ports: object) -> Iterable[Port]:
+    for port in ports if isinstance(ports, list | tuple) else ():
+        if isinstance(port, Mapping):
+            name, number = port.get("name"), port.get("containerPort")
+            if isinstance(name, str) and name.startswith(COUNTED_PREFIX) and isinstance(number, int):
+                yield Port(name, number)
+
+
+def role_labels(job: TrainingJob, role: str) -> dict[str, str]:
+    """What all pods and services of a role carry, and what selects them among those of every job in the namespace."""
+    return {
+        labels.GROUP_NAME: job.api_version.partition("/")[0],
+        labels.JOB_NAME: job.name.name,
+        labels.REPLICA_TYPE: role,
+        labels.REPLICA_NAME: role,
+        labels.JOB_UID: job.uid,
+    }
+
+
+def pod_labels(job: TrainingJob, role: str, index: int, attempt: int) -> dict[str, str]:
+    """The operator's labels of one pod. `job-role: master` is the framework's to add."""
+    return role_labels(job, role) | {labels.REPLICA_INDEX: str(index), labels.RESTART_ATTEMPT: str(attempt)}
+
+
+def selector(match: Mapping[str, str]) -> str:
+    """`a=1,b=2`: the form that the API server's labelSelector and the scale subresource read."""
+    return ",".join(f"{key}={value}" for key, value in sorted(match.items()))

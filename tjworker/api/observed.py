@@ -1,0 +1,152 @@
+"""What the watcher projects and reconcile reads: the few facts of each object that a decision needs.
+
+Pure data, shared by `watcher.projection` (writes) and `tjworker.reconcile` (reads). Never here: managedFields, values of
+environment variables, Secrets. Each record encodes to compact JSON and decodes to an equal record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+ContainerState = Literal["waiting", "running", "terminated"]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRecord:
+    """One entry of a pod's containerStatuses (`init` for initContainerStatuses). Times are RFC 3339 strings or ''."""
+
+    name: str
+    state: ContainerState = "waiting"
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
+    signal: int = 0
+    restarts: int = 0
+    ready: bool = False
+    started_at: str = ""
+    finished_at: str = ""
+    init: bool = False
+    unhealthy_devices: tuple[str, ...] = ()
+    """Ids out of allocatedResourcesStatus whose health is Unhealthy."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    name: str
+    uid: str
+    rv: int
+    owner_uid: str = ""
+    """UID of the controlling owner reference; '' when there is none."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Only the labels of `api.labels` (ours)."""
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    node: str = ""
+    pod_ip: str = ""
+    created_at: str = ""
+    deleted_at: str = ""
+    """metadata.deletionTimestamp; '' while nobody deletes it."""
+    deletion_asked_at: str = ""
+    """When somebody asked for it: `deleted_at` less the grace period, which Kubernetes adds to it."""
+    started_at: str = ""
+    ready: bool = False
+    scheduled: bool = False
+    unschedulable: str = ""
+    """The scheduler's words when PodScheduled is False, else ''."""
+    disruption: str = ""
+    """Reason of a true DisruptionTarget condition: EvictionByEvictionAPI, PreemptionByScheduler, DeletionByTaintManager,
+    DeletionByPodGC, TerminationByKubelet; else ''."""
+    disruption_message: str = ""
+    containers: tuple[ContainerRecord, ...] = ()
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    """Extended resources the pod holds, by name (limits)."""
+    lost: str = ""
+    """Why the pod is lost with its node. Found by `reconcile.policies.nodes`; the watcher leaves it empty."""
+    gpu_fault: str = ""
+    """Why a GPU of it is taken to be at fault. Likewise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRecord:
+    name: str
+    uid: str
+    rv: int
+    owner_uid: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    ports: tuple[int, ...] = ()
+    deleted_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadRecord:
+    """A ReplicaSet or a batch Job that a role keeps its pods with; also a PodGroup."""
+
+    name: str
+    uid: str
+    rv: int
+    owner_uid: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    desired: int = 0
+    """ReplicaSet spec.replicas; Job spec.parallelism; PodGroup minMember."""
+    ready: int = 0
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    generation: int = 0
+    observed_generation: int = 0
+    condition: str = ""
+    """Type of the true terminal condition of a Job (Complete, Failed), '' while there is none."""
+    reason: str = ""
+    message: str = ""
+    deleted_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    name: str
+    uid: str
+    rv: int
+    ready: Literal["True", "False", "Unknown"] = "Unknown"
+    ready_since: str = ""
+    """lastTransitionTime of the Ready condition."""
+    reason: str = ""
+    unschedulable: bool = False
+    unreachable_since: str = ""
+    """timeAdded of the taint node.kubernetes.io/unreachable, '' without it."""
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    """Other conditions that are True: type -> message."""
+    condition_since: Mapping[str, str] = field(default_factory=dict)
+    """Of those, since when."""
+    allocatable: Mapping[str, str] = field(default_factory=dict)
+    """cpu, memory, pods and extended resources, as quantities."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The cluster as the projection shows it, for one job. Tuples are sorted by name."""
+
+    pods: tuple[PodRecord, ...] = ()
+    services: tuple[ServiceRecord, ...] = ()
+    replicasets: tuple[WorkloadRecord, ...] = ()
+    jobs: tuple[WorkloadRecord, ...] = ()
+    podgroups: tuple[WorkloadRecord, ...] = ()
+    nodes: Mapping[str, NodeRecord] = field(default_factory=dict)
+    """Nodes that hold a pod of this job, by name; a node that is gone has no entry."""
+    seen: Mapping[str, int] = field(default_factory=dict)
+    """Per resource (plural) the newest resourceVersion that the watch has shown."""
+
+
+Record = PodRecord | ServiceRecord | WorkloadRecord | NodeRecord
+RECORD_TYPES: Mapping[str, type[Any]] = {
+    "pods": PodRecord,
+    "services": ServiceRecord,
+    "replicasets": WorkloadRecord,
+    "jobs": WorkloadRecord,
+    "podgroups": WorkloadRecord,
+    "nodes": NodeRecord,
+}
+"""Which record a resource (plural) is projected to. A resource that is not here is not projected."""

@@ -1,0 +1,80 @@
+"""The shape of a pod template, as far as the operator reads it: enough to name, merge and count, nothing more.
+
+Everything else is kept as the user wrote it and judged by the API server when the pod is made, so that a template that a
+Pod accepts is accepted here too. Used twice: for the CRD's schema, and by the parser, which keeps the raw template and
+only wants to know that it has this shape.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+PRESERVE: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
+DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+
+LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
+
+LabelValue = Annotated[str, Field(max_length=63, pattern=LABEL_VALUE)]
+AnnotationValue = Annotated[str, Field(max_length=262144)]
+
+
+def _by(key: str) -> dict[str, Any]:
+    """A list that is a map: server-side apply merges it by this key, and the API server refuses the same key twice."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", json_schema_extra=PRESERVE)
+
+
+class ContainerPort(_Model):
+    """A port of a container. Those whose name starts with `aitj-` get a service and stand in the environment of every
+    pod of the job."""
+
+    containerPort: int = Field(ge=1, le=65535, description="number of the port, 1 to 65535")  # noqa: N815
+    name: str | None = Field(None, max_length=15, description="name of the port; `aitj-` in front makes it count")
+
+
+class EnvVar(_Model):
+    """An environment variable, as in a Pod."""
+
+    name: str = Field(min_length=1, max_length=1024, description="name of the variable")
+
+
+class Container(_Model):
+    """A container, as in a Pod. The exit codes of those whose name starts with `aitj-` count for restartPolicy
+    `ExitCode`; without one, those of the first container."""
+
+    name: str = Field(
+        min_length=1, max_length=63, pattern=DNS_LABEL, description="name of the container, unique in the pod")
+    env: list[EnvVar] | None = Field(
+        None, max_length=1024,
+        description="environment variables; TRAININGJOB_* and those of the roles are the operator's and win")
+    ports: list[ContainerPort] | None = Field(None, max_length=256, description="ports that the container listens on")
+
+
+class PodSpec(_Model):
+    """A pod's spec, as in a Pod. `restartPolicy` stands back behind the role's."""
+
+    containers: list[Container] = Field(
+        min_length=1, max_length=64, json_schema_extra=_by("name"), description="containers of the pod, at least one")
+    initContainers: list[Container] | None = Field(  # noqa: N815
+        None, max_length=64, json_schema_extra=_by("name"),
+        description="containers that run to their end before the others start")
+    hostNetwork: bool | None = Field(None, description="use the network of the node")  # noqa: N815
+
+
+class PodMetadata(_Model):
+    """Labels and annotations of the pods. Those of the job are added where the template does not set them."""
+
+    labels: dict[str, LabelValue] | None = Field(None, max_length=256, description="labels of the pods")
+    annotations: dict[str, AnnotationValue] | None = Field(None, max_length=256, description="annotations of the pods")
+
+
+class PodTemplate(_Model):
+    """A pod template, as in a Deployment or a Job."""
+
+    metadata: PodMetadata | None = Field(None, description="labels and annotations of the pods")
+    spec: PodSpec = Field(description="spec of the pods")

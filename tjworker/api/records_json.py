@@ -1,0 +1,95 @@
+"""Records of `api.observed` to compact JSON and back: what the watcher writes to Redis is what reconcile reads.
+
+Pure. `decode(resource, encode(record)) == record` for every record. A field at its default is left out: a quiet pod
+takes half the room, and a record that an older watcher wrote decodes with today's defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+import orjson
+
+from tjworker.api.observed import (
+    RECORD_TYPES,
+    ContainerRecord,
+    NodeRecord,
+    Observed,
+    PodRecord,
+    Record,
+    ServiceRecord,
+    WorkloadRecord,
+)
+from tjworker.base import Terminal
+
+
+def _defaults(record_type: type[Any]) -> tuple[tuple[str, Any], ...]:
+    rows = []
+    for entry in fields(record_type):
+        default = entry.default_factory() if entry.default_factory is not MISSING else entry.default
+        rows.append((entry.name, default))
+    return tuple(rows)
+
+
+_FIELDS: Mapping[type[Any], tuple[tuple[str, Any], ...]] = {
+    record_type: _defaults(record_type)
+    for record_type in (PodRecord, ContainerRecord, ServiceRecord, WorkloadRecord, NodeRecord)
+}
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    out = {}
+    for name, default in _FIELDS[type(record)]:
+        value = getattr(record, name)
+        if value != default:
+            out[name] = value
+    return out
+
+
+def encode(record: Record) -> bytes:
+    """Compact JSON, the same bytes for equal records made by the same code."""
+    out = _plain(record)
+    if "containers" in out:
+        out["containers"] = [_plain(container) for container in out["containers"]]
+    return orjson.dumps(out)
+
+
+def decode(resource: str, data: bytes) -> Record:
+    """The record that `encode` was given. `resource` is a plural of RECORD_TYPES. Raises Terminal when the bytes are
+    nothing that `encode` made: a bug, or somebody else's data in our Redis."""
+    try:
+        raw = orjson.loads(data)
+        if "containers" in raw:
+            raw["containers"] = tuple(_container(entry) for entry in raw["containers"])
+        if "ports" in raw:
+            raw["ports"] = tuple(raw["ports"])
+        record: Record = RECORD_TYPES[resource](**raw)
+    except (orjson.JSONDecodeError, TypeError, KeyError) as error:
+        raise Terminal(f"projection of {resource} cannot be read: {error} in {data[:80]!r}") from error
+    return record
+
+
+def _container(raw: dict[str, Any]) -> ContainerRecord:
+    if "unhealthy_devices" in raw:
+        raw["unhealthy_devices"] = tuple(raw["unhealthy_devices"])
+    return ContainerRecord(**raw)
+
+
+def decode_view(job: bytes | None, children: Mapping[str, Mapping[str, bytes]], *, seen: Mapping[str, int] | None = None,
+                nodes: Mapping[str, bytes] | None = None) -> tuple[dict[str, Any] | None, Observed]:
+    """The raw job (None when there is none) and what is observed of it, out of the parts of a store's View."""
+    groups: dict[str, tuple[Any, ...]] = {
+        resource: tuple(decode(resource, records[name]) for name in sorted(records))
+        for resource, records in children.items()
+        if resource in RECORD_TYPES
+    }
+    node_records = {name: decode("nodes", data) for name, data in sorted((nodes or {}).items())}
+    observed = Observed(
+        pods=groups.get("pods", ()), services=groups.get("services", ()), replicasets=groups.get("replicasets", ()),
+        jobs=groups.get("jobs", ()), podgroups=groups.get("podgroups", ()),
+        nodes={name: record for name, record in node_records.items() if isinstance(record, NodeRecord)},
+        seen=dict(seen or {}),
+    )
+    return (orjson.loads(job) if job is not None else None), observed

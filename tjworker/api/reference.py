@@ -1,0 +1,96 @@
+"""A dialect -> its page of the API reference, in Markdown, out of the same schema as its CRD. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tjworker.api.crd import COLUMNS, schema
+from tjworker.api.dialects.base import Dialect
+from tjworker.api.schema import Schema
+
+_BOUNDS = (
+    ("minimum", "at least {}"), ("maximum", "at most {}"), ("minLength", "at least {} characters"),
+    ("maxLength", "at most {} characters"), ("minItems", "at least {} items"), ("maxItems", "at most {} items"),
+    ("minProperties", "at least {} entries"), ("maxProperties", "at most {} entries"), ("pattern", "must match `{}`"),
+)
+
+HEAD = """# API reference
+
+Generated from the models in `tjworker/api` by `make generate`; edit those. `kubectl explain <kind>.spec --recursive` shows
+the same on a cluster that has the CRDs.
+
+Durations are whole seconds, times are RFC 3339 in UTC. `<name>` stands for a key that you choose, `[]` for each entry of a
+list. **Required** fields have no default.
+"""
+
+
+def page(dialects: Sequence[Dialect]) -> str:
+    return "\n".join([HEAD, *(line for dialect in dialects for line in _dialect(dialect))]).rstrip() + "\n"
+
+
+def _dialect(dialect: Dialect) -> Iterator[str]:
+    whole = schema(dialect)
+    yield f"## {dialect.kind}\n"
+    yield f"{whole['description']}\n"
+    yield f"`apiVersion`: {', '.join(f'`{v}`' for v in dialect.api_versions)}. `kubectl get {dialect.short_name}` lists them,"
+    yield f"`kubectl get training` those of every kind. Scale subresource: `{dialect.scale_spec_path}`.\n"
+    yield f"Columns: {', '.join(c['name'].upper() for c in COLUMNS if not c.get('priority'))}; with `-o wide` also " \
+          f"{', '.join(c['name'].upper() for c in COLUMNS if c.get('priority'))}.\n"
+    for part, title in (("spec", "Spec"), ("status", "Status")):
+        yield f"### {title} of {dialect.kind}\n"
+        yield "| Field | Type | Default | Meaning and bounds |"
+        yield "|---|---|---|---|"
+        yield from _rows(part, whole["properties"][part], required=part == "spec")
+        yield ""
+    yield f"### Rules of {dialect.kind}\n"
+    yield "What the API server refuses beyond the bounds above, with the message that it gives:\n"
+    yield "| Where | Rule |"
+    yield "|---|---|"
+    yield from (f"| `{path}` | {_cell(rule['message'])} |" for path, rule in _all_rules("", whole))
+    yield ""
+
+
+def _rows(path: str, node: Schema, *, required: bool) -> Iterator[str]:
+    default = "**required**" if required else f"`{_value(node['default'])}`" if "default" in node else ""
+    meaning = [node.get("description", "")]
+    if "enum" in node:
+        meaning.append("One of " + ", ".join(f"`{_value(v)}`" for v in node["enum"]))
+    bounds = "; ".join(text.format(node[key]) for key, text in _BOUNDS if key in node)
+    if bounds:
+        meaning.append(bounds[0].upper() + bounds[1:])
+    sentence = ". ".join(part.rstrip(".") for part in meaning if part)
+    yield f"| `{path}` | {_type(node)} | {default} | {_cell(sentence)} |"
+    for name, child in _children(node):
+        needed = name.lstrip(".") in node.get("required", ())
+        yield from _rows(path + name, child, required=needed)
+
+
+def _children(node: Schema) -> Iterator[tuple[str, Schema]]:
+    yield from ((f".{name}", child) for name, child in node.get("properties", {}).items())
+    for key, name in (("additionalProperties", ".<name>"), ("items", "[]")):
+        child = node.get(key)
+        if isinstance(child, dict) and child.get("type") == "object":
+            yield name, child
+
+
+def _all_rules(path: str, node: Schema) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for rule in node.get("x-kubernetes-validations", ()):
+        yield (path + rule.get("fieldPath", "")).lstrip("."), rule
+    for name, child in _children(node):
+        yield from _all_rules(path + name, child)
+
+
+def _type(node: Schema) -> str:
+    inner = node.get("additionalProperties") or node.get("items")
+    if isinstance(inner, dict):
+        return f"{'map' if 'additionalProperties' in node else 'list'} of {inner['type']}"
+    return str(node["type"])
+
+
+def _value(value: object) -> str:
+    return {True: "true", False: "false", "": '""'}.get(value, str(value)) if isinstance(value, bool | str) else str(value)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

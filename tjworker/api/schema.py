@@ -1,0 +1,65 @@
+"""pydantic models -> structural OpenAPI v3 schemas, as a CustomResourceDefinition wants them.
+
+Pure. pydantic speaks JSON schema: references, `anyOf` with null, titles, `const`. A structural schema has none of these:
+every reference is written out, an optional field is one that is not required, each node has a type. Rules and list
+semantics (`x-kubernetes-*`) come from `json_schema_extra` of models and fields and pass through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+Schema = dict[str, Any]
+
+_DROPPED = ("title", "$defs", "examples")
+_ORDER = ("description", "type", "format", "default", "nullable", "enum", "pattern", "minimum", "maximum", "minLength",
+          "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "required", "properties",
+          "additionalProperties", "items")
+MAX_INT32 = 2**31 - 1
+
+
+def structural(model: type[BaseModel], *, defaults: bool) -> Schema:
+    """The schema of `model`. `defaults`: whether the API server shall fill them in: for a spec, never for a status, whose
+    writer says what there is."""
+    raw = model.model_json_schema(by_alias=True, mode="validation")
+    return _convert(raw, raw.get("$defs", {}), defaults)
+
+
+def _convert(node: Mapping[str, Any], definitions: Mapping[str, Any], defaults: bool) -> Schema:
+    flat = _flatten(node, definitions)
+    out: Schema = {k: v for k, v in flat.items() if k not in _DROPPED}
+    if not defaults or out.get("default") in (None, {}, []):
+        out.pop("default", None)
+    if "const" in out:
+        out["enum"] = [out.pop("const")]
+    if "description" in out:
+        out["description"] = " ".join(out["description"].split())
+    if out.get("type") == "integer":
+        out["format"] = "int32" if out.get("maximum", MAX_INT32) < MAX_INT32 else "int64"
+    if "properties" in out:
+        out["properties"] = {k: _convert(v, definitions, defaults) for k, v in out["properties"].items()}
+        out.pop("additionalProperties", None)
+    elif isinstance(out.get("additionalProperties"), Mapping):
+        out["additionalProperties"] = _convert(out["additionalProperties"], definitions, defaults)
+    elif out.get("type") == "object":
+        out.pop("additionalProperties", None)
+        out["x-kubernetes-preserve-unknown-fields"] = True
+    if "items" in out:
+        out["items"] = _convert(out["items"], definitions, defaults)
+    if "type" not in out:
+        raise ValueError(f"a structural schema has a type at every node, this one has none: {out}")
+    return {k: out[k] for k in (*_ORDER, *sorted(out.keys() - set(_ORDER))) if k in out}
+
+
+def _flatten(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
+    """References and `anyOf` with null written out. What stands beside a reference (a description, rules) wins."""
+    beside = {k: v for k, v in node.items() if k not in ("$ref", "anyOf", "allOf")}
+    if "$ref" in node:
+        return _flatten(definitions[node["$ref"].rpartition("/")[2]], definitions) | beside
+    choices = [c for c in node.get("anyOf", node.get("allOf", [])) if c.get("type") != "null"]
+    if len(choices) > 1:
+        raise ValueError(f"a structural schema has one type at every node, this one has several: {node}")
+    return _flatten(choices[0], definitions) | beside if choices else beside

@@ -1,0 +1,180 @@
+"""The status of a job: pydantic models, one source for the CRD's schema and for what reconcile writes.
+
+Common to both kinds. Never in it: anything that moves by itself (queue positions, ages). Times are RFC 3339, UTC, in
+whole seconds, as Kubernetes writes them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+Phase = Literal[
+    "", "Pending", "Creating", "Running", "Scaling", "Restarting", "Terminating", "Suspended",
+    "Succeed", "Failed", "Timeout", "Preempted", "NodeFail",
+]
+END_PHASES: frozenset[str] = frozenset({"Succeed", "Failed", "Timeout", "Preempted", "NodeFail"})
+ConditionType = Literal["Created", "Running", "Restarting", "Scaling", "Suspended", "Succeeded", "Failed"]
+Cause = Literal["application", "node", "preemption", "user"]
+
+MAX_FAILURES = 10
+MAX_SCALE_RECORDS = 10
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+
+class Condition(_Model):
+    """One thing that is true of the job, or was: a standard Kubernetes condition, for `kubectl wait`."""
+
+    type: str = Field(description="Created, Running, Restarting, Scaling, Suspended, Succeeded or Failed")
+    status: Literal["True", "False", "Unknown"] = Field(description="whether it is so now")
+    observed_generation: int = Field(0, description="metadata.generation that this was decided on")
+    last_transition_time: str = Field(description="when status last changed")
+    reason: str = Field(description="why, as one word for programs")
+    message: str = Field("", description="why, for people")
+
+
+class ReplicaStatus(_Model):
+    """How the pods of one role stand. A pod counts in one of pending, scheduled, active, succeeded, failed."""
+
+    desired: int = Field(0, description="pods that the role should have")
+    pending: int = Field(0, description="pods without a node (or not made yet)")
+    scheduled: int = Field(0, description="pods that have a node and do not run yet")
+    active: int = Field(0, description="pods that run")
+    succeeded: int = Field(0, description="pods that have succeeded")
+    failed: int = Field(0, description="pods that have failed and are not replaced yet, or for good")
+    evicted: int = Field(0, description="of the failed ones, those that were evicted")
+    restarting: int = Field(0, description="pods that are being replaced")
+
+
+class RestartCounts(_Model):
+    """Restarts of one role by cause. Only `application` uses up restartLimit and backoffLimit."""
+
+    application: int = Field(0, description="because the training program failed")
+    node: int = Field(0, description="because a node or a GPU failed or was drained")
+    preemption: int = Field(0, description="because pods of a higher priority took the room, or of eviction")
+    user: int = Field(0, description="because somebody deleted the pod")
+
+
+class RoleAttempts(_Model):
+    """Attempts of one role. A pod's wanted `restart-attempt` is all + pods[index]; a pod with an older one is to be
+    replaced. A restart of the whole role or job sets `all` above every attempt so far and forgets the rest."""
+
+    all: int = Field(0, description="attempt that a restart of the whole role, or of the whole job, has begun")
+    pods: dict[str, int] = Field(default_factory=dict, description="restarts of single pods since then, by index")
+    completed: str = Field("", description="indices that have succeeded in this attempt, as ranges: 0-3,7")
+    failed: str = Field("", description="indices that have failed for good in this attempt, as ranges")
+
+
+class Attempts(_Model):
+    """Restarts as data: written before any pod is touched, so that a crash in between resumes."""
+
+    job: int = Field(0, description="restarts of the whole job")
+    roles: dict[str, RoleAttempts] = Field(default_factory=dict, description="attempts of each role")
+
+
+class Failure(_Model):
+    """One failed pod: enough to know why when the pod is gone."""
+
+    pod: str = Field(description="name of the pod")
+    node: str = Field("", description="node that it was on")
+    container: str = Field("", description="container whose end made it fail")
+    exit_code: int | None = Field(None, description="exit code of that container")
+    reason: str = Field("", description="Kubernetes' own reason, such as OOMKilled or Evicted")
+    message: str = Field("", description="Kubernetes' own message")
+    log_tail: str = Field("", description="the end of the container's log, where it could be had")
+    time: str = Field(description="when it failed")
+
+
+class ScaleRecord(_Model):
+    """One change of a role's number of pods."""
+
+    role: str = Field(description="name of the role")
+    from_: int = Field(alias="from", description="pods before")
+    to: int = Field(description="pods after")
+    time: str = Field(description="when it was decided")
+    reason: str = Field("", description="who asked for it, and why")
+
+
+class Ending(_Model):
+    """The end that has been decided while pods are still going (phase Terminating). Never changes once set."""
+
+    phase: Literal["Succeed", "Failed", "Timeout", "Preempted", "NodeFail"] = Field(
+        description="the phase that the job will end in")
+    reason: str = Field(description="reason of the condition that the end will set")
+    message: str = Field("", description="message of the condition that the end will set")
+    time: str = Field(description="when it was decided")
+
+
+class JobStatus(_Model):
+    """How the job stands. Only the operator writes it; nothing in it moves by itself."""
+
+    phase: Phase = Field(
+        "", description="where the job is in its life. Succeed, Failed, Timeout, Preempted and NodeFail are ends, and final")
+    conditions: tuple[Condition, ...] = Field(
+        (), description="what is true of the job, for `kubectl wait`; one of each type",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]})
+    replica_statuses: dict[str, ReplicaStatus] = Field(default_factory=dict, description="pods of each role")
+    restart_counts: dict[str, RestartCounts] = Field(default_factory=dict, description="restarts of each role by cause")
+    attempts: Attempts = Field(Attempts(), description="restarts as data, for the operator itself")
+    failures: tuple[Failure, ...] = Field((), max_length=MAX_FAILURES, description="failed pods, newest first")
+    scale_records: tuple[ScaleRecord, ...] = Field(
+        (), max_length=MAX_SCALE_RECORDS, description="changes of the number of pods, newest first")
+    ending: Ending | None = Field(None, description="the end that has been decided while pods are still going")
+    start_time: str | None = Field(None, description="when the operator accepted the job")
+    start_running_time: str | None = Field(None, description="when every desired replica ran for the first time")
+    completion_time: str | None = Field(None, description="when the job reached its end")
+    suspend_time: str | None = Field(None, description="since when the job is suspended")
+    suspended_seconds: int = Field(0, description="time spent suspended before that; time limits do not count it")
+    missing_nodes: dict[str, str] = Field(
+        default_factory=dict, description="nodes of this job's pods that the cluster does not have, and since when")
+    creating_since: dict[str, dict[str, str]] = Field(
+        default_factory=dict,
+        description="pods that cannot be started: role, since when that has been tried, indices as ranges")
+    last_reconcile_time: str | None = Field(None, description="when the status last changed")
+    observed_generation: int = Field(0, description="metadata.generation that this status was decided on")
+    message: str = Field("", description="why the job is in its phase, in one line")
+    active: str = Field("", description="pods that run of those desired, over all roles, such as 3/4")
+    restarts: int = Field(0, description="restarts of all roles, for every cause")
+    replicas: int = Field(0, description="pods of the elastic role that exist: the scale subresource reads it")
+    selector: str = Field("", description="label selector of the elastic role's pods: the scale subresource reads it")
+
+    @property
+    def ended(self) -> bool:
+        return self.phase in END_PHASES
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is written to the API server: without what is empty, so that `kubectl get -o yaml` shows what there is."""
+        whole = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if self.attempts == Attempts():
+            del whole["attempts"]
+        if not self.suspended_seconds:
+            del whole["suspendedSeconds"]
+        if "failures" in whole:
+            whole["failures"] = [{k: v for k, v in failure.items() if v != ""} for failure in whole["failures"]]
+        return {k: v for k, v in whole.items() if v not in ("", [], {})}
+
+    def summarised(self) -> JobStatus:
+        """The same status with `message`, `active` and `restarts` made anew: a printer column cannot add up a map."""
+        roles = self.replica_statuses.values()
+        active = f"{sum(r.active for r in roles)}/{sum(r.desired for r in roles)}" if roles else ""
+        restarts = sum(c.application + c.node + c.preemption + c.user for c in self.restart_counts.values())
+        message = self._why()
+        return self.model_copy(update={"message": message, "active": active, "restarts": restarts})
+
+    def _why(self) -> str:
+        """What a user wants to know first in this phase."""
+        if self.phase == "Terminating" and self.ending is not None:
+            return f"the job ends in {self.ending.phase}: {self.ending.message}"[:1024]
+        said = {c.type: c.message for c in self.conditions if c.message}
+        if self.ended:
+            return said.get("Succeeded" if self.phase == "Succeed" else "Failed", "")
+        if self.phase == "Suspended":
+            return said.get("Suspended", "")
+        # Why it was restarted or scaled, and what it still waits for: a replacement may find no room.
+        parts = [said.get(self.phase, "") if self.phase in ("Restarting", "Scaling") else "", said.get("Running", "")]
+        return "; ".join(p for p in parts if p)[:1024]

@@ -1,0 +1,10 @@
+"""Decide what to do about a job. Pure: no I/O, no clock, no randomness.
+
+Never imports redis, celery, kubernetes, an HTTP library or a clock; import-linter holds that.
+"""
+
+from tjworker.reconcile.core import reconcile
+from tjworker.reconcile.plan import Plan
+from tjworker.reconcile.refusals import refuse_child, report_create_failure
+
+__all__ = ["Plan", "reconcile", "refuse_child", "report_create_failure"]

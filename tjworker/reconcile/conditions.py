@@ -1,0 +1,54 @@
+"""Conditions as Kubernetes keeps them: one a type, the transition time moves only with the status. Pure."""
+
+from __future__ import annotations
+
+from tjworker.api.status import Condition, ConditionType, JobStatus
+
+
+def get_condition(status: JobStatus, type_: ConditionType) -> Condition | None:
+    return next((c for c in status.conditions if c.type == type_), None)
+
+
+def is_true(status: JobStatus, type_: ConditionType) -> bool:
+    condition = get_condition(status, type_)
+    return condition is not None and condition.status == "True"
+
+
+def set_condition(  # the six fields of metav1.Condition
+    status: JobStatus, type_: ConditionType, value: bool, reason: str, message: str, *, now: str, generation: int
+) -> JobStatus:
+    """The status with that condition; the same object when nothing but the generation would move on a quiet condition."""
+    old = get_condition(status, type_)
+    wanted = "True" if value else "False"
+    moved = now if old is None or old.status != wanted else old.last_transition_time
+    new = Condition(
+        type=type_,
+        status="True" if value else "False",
+        observed_generation=generation,
+        last_transition_time=moved,
+        reason=reason,
+        message=message[:1024],
+    )
+    if old == new:
+        return status
+    others = tuple(c for c in status.conditions if c.type != type_)
+    position = next((i for i, c in enumerate(status.conditions) if c.type == type_), len(others))
+    return status.model_copy(update={"conditions": (*others[:position], new, *others[position:])})
+
+
+def clear_condition(
+    status: JobStatus, type_: ConditionType, reason: str, message: str, *, now: str, generation: int
+) -> JobStatus:
+    """Set it to False where it is there and True; a condition that never was is not added."""
+    if not is_true(status, type_):
+        return status
+    return set_condition(status, type_, False, reason, message, now=now, generation=generation)
+
+
+def see_generation(status: JobStatus, generation: int) -> JobStatus:
+    """The status, decided on this generation: every condition in it too. `kubectl wait` takes no condition of an older
+    generation than the object's, so one that a spec edit does not move must still say that it has seen the edit."""
+    if all(c.observed_generation == generation for c in status.conditions):
+        return status.model_copy(update={"observed_generation": generation})
+    seen = tuple(c.model_copy(update={"observed_generation": generation}) for c in status.conditions)
+    return status.model_copy(update={"conditions": seen, "observed_generation": generation})

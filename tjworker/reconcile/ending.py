@@ -1,0 +1,96 @@
+"""An end: decided once, written down, then carried out until the pods that go are gone. Pure.
+
+Two steps, so that a crash in between resumes: `status.ending` with phase Terminating, and when nothing is left to clean
+the end phase itself. What has ended is never taken up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tjworker.api.model import CleanPodPolicy, InvalidJob, TrainingJob
+from tjworker.api.observed import Observed
+from tjworker.api.status import Ending, JobStatus
+from tjworker.api.timefmt import from_rfc3339, to_rfc3339
+from tjworker.reconcile import outcome
+from tjworker.reconcile.conditions import clear_condition, see_generation, set_condition
+from tjworker.reconcile.plan import Delete, Plan, Write
+from tjworker.reconcile.policies.clean import goes
+from tjworker.reconcile.replicas import RoleView, own_pods, own_services
+from tjworker.reconcile.workloads.pod import delete_pod, to_delete
+
+
+def carry_out(
+    job: TrainingJob, status: JobStatus, end: Ending, views: Mapping[str, RoleView], observed: Observed, now: float,
+    *, whole_view: bool = True,
+) -> Plan:
+    """Towards `end`: clean up, and when all that goes is gone, the end phase. `end` is only looked at when none has been
+    decided before. Without a `whole_view` (this very pass has made objects that it does not show) the end phase waits."""
+    at = to_rfc3339(now)
+    end = status.ending or end
+    status = status.model_copy(update={"ending": end})
+    for type_ in ("Running", "Restarting", "Scaling", "Suspended"):
+        status = clear_condition(status, type_, end.reason, end.message, now=at, generation=job.generation)
+    status = outcome.numbers(job, status, views, live=False)
+    if not whole_view or _remains(job, observed, job.clean_pod_policy):
+        why = f"the job ends in {end.phase}, cleanPodPolicy is {job.clean_pod_policy}"
+        writes = clean_up(job, observed, job.clean_pod_policy, why)
+        message = f"the job ends in {end.phase}: {end.message}"
+        return outcome.finish_plan(job, status, "Terminating", at, writes=writes, message=message)
+    succeeded = end.phase == "Succeed"
+    status = set_condition(
+        status, "Succeeded" if succeeded else "Failed", True, end.reason, end.message, now=at, generation=job.generation
+    )
+    status = status.model_copy(update={"completion_time": at})
+    plan = outcome.finish_plan(job, status, end.phase, at, writes=(), message=end.message)
+    if job.ttl_seconds_after_finished is None:
+        return plan
+    return replace(plan, requeue_after_seconds=float(job.ttl_seconds_after_finished))
+
+
+def clean_up(job: TrainingJob, observed: Observed, policy: CleanPodPolicy, why: str) -> list[Write]:
+    """Deletes of what goes and is not on its way yet. A service goes with its pod."""
+    pods = own_pods(job, observed)
+    kept = {p.name for p in pods if not goes(policy, p)}
+    writes: list[Write] = [delete_pod(p, why) for p in pods if p.name not in kept and to_delete(p)]
+    if policy == "None":
+        return writes
+    writes += [
+        Delete("services", s.name, s.uid, why=why)
+        for s in own_services(job, observed)
+        if s.name not in kept
+    ]
+    return writes
+
+
+def _remains(job: TrainingJob, observed: Observed, policy: CleanPodPolicy) -> bool:
+    """Something that goes is still there, on its way or not."""
+    if policy == "None":
+        return False
+    pods = own_pods(job, observed)
+    kept = {p.name for p in pods if not goes(policy, p)}
+    return any(p.name not in kept for p in pods) or any(
+        s.owner_uid == job.uid and s.name not in kept for s in observed.services
+    )
+
+
+def after_the_end(job: TrainingJob, now: float) -> Plan:
+    """An ended job wants nothing more, until its ttlSecondsAfterFinished has passed: then it is deleted itself."""
+    plan = see_the_spec(job)
+    completed = from_rfc3339(job.status.completion_time)
+    if job.ttl_seconds_after_finished is None or completed is None:
+        return plan
+    left = completed + job.ttl_seconds_after_finished - now
+    if left > 0:
+        return replace(plan, requeue_after_seconds=left)
+    why = f"ttlSecondsAfterFinished {job.ttl_seconds_after_finished} has passed since {job.status.completion_time}"
+    return Plan(writes=(Delete(job.name.plural, job.name.name, job.uid, why=why),), decisions=(why,))
+
+
+def see_the_spec(job: TrainingJob | InvalidJob) -> Plan:
+    """Editing the spec of an ended job (applying its manifest again is enough) changes nothing but the generation that its
+    status says it has seen. Unsaid, `kubectl wait --for=condition=Succeeded` would wait for ever."""
+    if job.status.observed_generation in (0, job.generation):
+        return Plan()
+    return Plan(see_generation(job.status, job.generation))

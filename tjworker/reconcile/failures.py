@@ -1,0 +1,87 @@
+"""Why a pod failed, in the words a user needs: cause, exit code, container, node. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tjworker.api.naming import counted_names
+from tjworker.api.observed import ContainerRecord, PodRecord
+from tjworker.api.status import Cause, Failure
+
+Kind = Literal["exit", "disrupted", "node_lost", "gpu_fault"]
+
+# Why kubelet, scheduler and controllers end a pod that did nothing wrong: pod.status.reason
+# (k8s.io/kubernetes/pkg/kubelet: eviction, nodeshutdown, preemption; pkg/controller/nodelifecycle).
+_NODE_REASONS = frozenset({
+    "Evicted", "NodeLost", "NodeShutdown", "Terminated", "NodeAffinity", "UnexpectedAdmissionError", "Shutdown",
+})
+"""And OutOf<resource>: the kubelet refuses a pod for which there is no room after all."""
+_PREEMPTION_REASONS = frozenset({"Preempting", "PreemptionByScheduler"})
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    kind: Kind
+    cause: Cause
+    exit_codes: frozenset[int]
+    """Non-zero exit codes of the containers that count."""
+    failure: Failure
+
+
+def counted(pod: PodRecord) -> tuple[ContainerRecord, ...]:
+    """The containers that count for exit codes: `aitj-*`, else the first one (seed 002). Init containers count only when
+    none of those ever ran."""
+    mains = tuple(c for c in pod.containers if not c.init)
+    names = set(counted_names([c.name for c in mains]))
+    chosen = tuple(c for c in mains if c.name in names)
+    if any(c.state == "terminated" for c in chosen):
+        return chosen
+    broken = tuple(c for c in pod.containers if c.init and c.state == "terminated" and c.exit_code)
+    return broken or chosen
+
+
+def diagnose(pod: PodRecord, now: str) -> Diagnosis:
+    """What ended this failed pod, or what will. `now` stands in where the pod itself has no time."""
+    if pod.lost and pod.phase not in ("Succeeded", "Failed"):
+        return _by_node(pod, "node_lost", "NodeLost", pod.lost, now)
+    if pod.gpu_fault and pod.phase != "Failed":
+        return _by_node(pod, "gpu_fault", "GPUFault", pod.gpu_fault, now)
+    ended = [c for c in counted(pod) if c.state == "terminated" and c.exit_code]
+    first = min(ended, key=lambda c: (c.finished_at or "~", c.name), default=None)
+    kind, cause = _cause(pod)
+    return Diagnosis(
+        kind,
+        cause,
+        frozenset(c.exit_code for c in ended if c.exit_code),
+        Failure(
+            pod=pod.name,
+            node=pod.node,
+            container=first.name if first else "",
+            exit_code=first.exit_code if first else None,
+            reason=pod.disruption or pod.reason or (first.reason if first else "") or "Failed",
+            message=(pod.disruption_message or pod.message or (first.message if first else ""))[:1024],
+            time=(first.finished_at if first else "") or now,
+        ),
+    )
+
+
+def _by_node(pod: PodRecord, kind: Kind, reason: str, why: str, now: str) -> Diagnosis:
+    return Diagnosis(kind, "node", frozenset(), Failure(pod=pod.name, node=pod.node, reason=reason, message=why, time=now))
+
+
+def _cause(pod: PodRecord) -> tuple[Kind, Cause]:
+    if pod.disruption in _PREEMPTION_REASONS or pod.reason in _PREEMPTION_REASONS:
+        return "disrupted", "preemption"
+    if pod.disruption in ("DeletionByTaintManager", "DeletionByPodGC") or pod.reason == "NodeLost":
+        return "node_lost", "node"
+    if pod.disruption or pod.reason in _NODE_REASONS or pod.reason.startswith("OutOf"):
+        return "disrupted", "node"
+    return "exit", "application"
+
+
+def describe(failure: Failure) -> str:
+    """One sentence for messages and events."""
+    where = f" on node {failure.node}" if failure.node else ""
+    what = f"container {failure.container} exited with code {failure.exit_code}" if failure.container else failure.reason
+    return f"pod {failure.pod}{where} failed: {what}" + (f" ({failure.message})" if failure.message else "")

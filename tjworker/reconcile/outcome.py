@@ -1,0 +1,84 @@
+"""From what was decided to the Plan of the pass: numbers, phase, the one status write, the event. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from tjworker.api.model import TrainingJob
+from tjworker.api.naming import role_labels, selector
+from tjworker.api.status import JobStatus, Phase
+from tjworker.reconcile import phase
+from tjworker.reconcile.conditions import get_condition, see_generation, set_condition
+from tjworker.reconcile.plan import Event, EventType, Plan, Write
+from tjworker.reconcile.replicas import RoleView
+
+_NUMBER = re.compile("[0-9]+")
+
+# Phases whose entering is told by an event. Pending, Creating and Terminating are passed through within seconds, are seen
+# in the conditions, and would double the requests of a short job; a job that stays in one of them says so (`_stuck`).
+_EVENTS: Mapping[str, EventType] = {
+    "Running": "Normal", "Restarting": "Warning", "Scaling": "Normal", "Suspended": "Normal", "Succeed": "Normal",
+    "Failed": "Warning", "Timeout": "Warning", "Preempted": "Warning", "NodeFail": "Warning",
+}
+_WAITING = frozenset({"Pending", "Creating", "Restarting", "Scaling"})
+
+
+def finish_plan(
+    job: TrainingJob, status: JobStatus, new: Phase, at: str, *, writes: Sequence[Write], message: str
+) -> Plan:
+    """The Plan of a pass: the status if it differs, with its clock set; an event if the phase does."""
+    status = see_generation(status.model_copy(update={"phase": new}), job.generation).summarised()
+    changed = status != job.status and not _only_numbers_moved(job.status, status)
+    if changed:
+        status = status.model_copy(update={"last_reconcile_time": at})
+    moved = new != job.status.phase
+    event_type = _EVENTS.get(new) if moved else None
+    events: tuple[Event, ...] = ()
+    if event_type is not None:
+        events = (Event(event_type, new, message[:1024]),)
+    elif changed:
+        events = _stuck(job.status, status)
+    decisions = (f"phase {job.status.phase or 'none'} -> {new}: {message}",) if moved else ()
+    return Plan(status=status if changed else None, writes=tuple(writes), events=events, decisions=decisions)
+
+
+def _stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:
+    """The moment in which it turns out why a job does not start: the scheduler has refused it, an image is not there."""
+    was, now = get_condition(old, "Running"), get_condition(new, "Running")
+    if new.phase not in _WAITING or now is None or now.status == "True" or now.reason == new.phase:
+        return ()
+    if was is not None and was.reason == now.reason:
+        return ()
+    return (Event("Warning", now.reason, now.message),)
+
+
+def _only_numbers_moved(old: JobStatus, new: JobStatus) -> bool:
+    """While a pod waits, the scheduler counts nodes anew with every change in the cluster ("0/41 nodes are available: 17
+    Insufficient cpu"). Other words are news, other numbers alone are not worth a write: the next write has them."""
+    return _numberless(old) == _numberless(new)
+
+
+def _numberless(status: JobStatus) -> JobStatus:
+    conditions = tuple(
+        c.model_copy(update={"message": _NUMBER.sub("#", c.message)}) if (c.type, c.status) == ("Running", "False") else c
+        for c in status.conditions
+    )
+    return status.model_copy(update={"message": _NUMBER.sub("#", status.message), "conditions": conditions})
+
+
+def accept(job: TrainingJob, at: str) -> JobStatus:
+    """The first pass takes the job on. Everything after it finds a start time."""
+    if job.status.start_time:
+        return job.status
+    status = job.status.model_copy(update={"start_time": at})
+    return set_condition(status, "Created", True, "Accepted", "the job is accepted", now=at, generation=job.generation)
+
+
+def numbers(job: TrainingJob, status: JobStatus, views: Mapping[str, RoleView], *, live: bool) -> JobStatus:
+    update: dict[str, object] = {"replica_statuses": {n: phase.replica_status(v, live=live) for n, v in views.items()}}
+    if job.scale_role is not None and job.scale_role in views:
+        view = views[job.scale_role]
+        wanted = sum(r.pod is not None or (live and not r.final) for r in view.replicas)
+        update |= {"replicas": wanted + len(view.surplus), "selector": selector(role_labels(job, view.role.name))}
+    return status.model_copy(update=update)

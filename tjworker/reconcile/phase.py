@@ -1,0 +1,126 @@
+"""The phase while the job lives, and the numbers of each role. Pure; one place for every way between two phases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tjworker.api.model import TrainingJob
+from tjworker.api.observed import PodRecord
+from tjworker.api.status import MAX_SCALE_RECORDS, JobStatus, Phase, ReplicaStatus, ScaleRecord
+from tjworker.reconcile.replicas import Replica, RoleView
+
+# Phases in which the job has not run yet (in this life, or since it was resumed).
+_BEFORE_RUNNING = frozenset({"", "Pending", "Creating", "Suspended"})
+
+
+def all_run(views: Mapping[str, RoleView]) -> bool:
+    """Every desired replica runs or has ended, and no surplus one is left."""
+    return all(
+        not view.surplus and all(r.state in ("running", "succeeded", "failed") for r in view.replicas)
+        for view in views.values()
+    )
+
+
+def live_phase(was: Phase, views: Mapping[str, RoleView], *, restarted: bool, scaled: bool) -> Phase:
+    """`restarted` and `scaled`: decided in this pass. A job that scales or restarts stays so until every desired replica
+    runs; it never goes back to Pending once it has run."""
+    if all_run(views) and not restarted:
+        return "Running"
+    if restarted or was == "Restarting":
+        return "Restarting"
+    if was not in _BEFORE_RUNNING:
+        return "Scaling" if scaled or was == "Scaling" else "Restarting"
+    unassigned = any(v.count("missing", "blocked", "pending", "outdated", "terminating") for v in views.values())
+    return "Pending" if unassigned else "Creating"
+
+
+def replica_status(view: RoleView, *, live: bool) -> ReplicaStatus:
+    """`live`: pods that are missing will be made, so they count as pending; at an end they are not."""
+    missing = view.count("missing", "blocked") if live else 0
+    replaced = sum(r.state in ("missing", "blocked") and r.attempt > 0 for r in view.replicas) if live else 0
+    evicted = sum(r.state == "failed" and r.pod is not None and _evicted(r.pod) for r in view.replicas)
+    return ReplicaStatus(
+        desired=view.role.replicas,
+        pending=view.count("pending") + missing,
+        scheduled=view.count("scheduled"),
+        active=view.count("running"),
+        succeeded=view.count("succeeded"),
+        failed=view.count("failed"),
+        evicted=evicted,
+        restarting=view.count("outdated", "terminating") + replaced,
+    )
+
+
+def _evicted(pod: PodRecord) -> bool:
+    return pod.reason == "Evicted" or pod.disruption == "EvictionByEvictionAPI"
+
+
+def scale_changes(job: TrainingJob, status: JobStatus, now: str) -> tuple[ScaleRecord, ...]:
+    """Roles whose desired number is another one than the status last said."""
+    records = []
+    for role in job.roles:
+        old = status.replica_statuses.get(role.name)
+        if old is not None and old.desired != role.replicas:
+            reason = f"spec.replicaSpecs.{role.name}.replicas changed"
+            records.append(ScaleRecord(role=role.name, from_=old.desired, to=role.replicas, time=now, reason=reason))
+    return tuple(records)
+
+
+def with_scale_records(status: JobStatus, records: tuple[ScaleRecord, ...]) -> JobStatus:
+    return status.model_copy(update={"scale_records": (*records, *status.scale_records)[:MAX_SCALE_RECORDS]})
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a job does not run yet, of the replica that says most."""
+
+    reason: str = ""
+    """For programs: Unschedulable, the reason of a container that cannot start, Blocked; '' while all goes its way."""
+    message: str = ""
+
+
+def waiting_for(views: Mapping[str, RoleView]) -> Waiting:
+    """What a job that does not run yet waits for, in words: one pod named, with the scheduler's or the container's."""
+    waiting: list[tuple[str, str, str]] = []
+    for view in views.values():
+        for replica in view.replicas:
+            reason, why = _why_waiting(replica)
+            if why:
+                waiting.append((reason, replica.name, why))
+    if not waiting:
+        return Waiting()
+    # A scheduler's refusal or an image that cannot be pulled comes before "is being made".
+    reason, name, why = min(waiting, key=lambda w: (not w[0], w[1]))
+    others = f", and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+    return Waiting(reason, f"pod {name} {why}{others}")
+
+
+# The same words before and after the pod is made, so that its making alone is no reason to write the status.
+_UNASSIGNED = ("", "is waiting for a node")
+_BLOCKED = ("Blocked", "waits for an older pod of that name, of another owner, to go")
+
+
+def _why_waiting(replica: Replica) -> tuple[str, str]:
+    """(reason, words); no words for a replica that does not wait."""
+    pod = replica.pod
+    if replica.state in ("running", "succeeded", "failed"):
+        return "", ""
+    if pod is None:
+        return _BLOCKED if replica.state == "blocked" else _UNASSIGNED
+    if replica.state == "outdated" and pod.phase == "Failed" and not pod.deleted_at:
+        return "BackOff", f"is made again after a rest: attempt {replica.attempt - 1} has failed too"
+    if replica.state in ("outdated", "terminating"):
+        # Named with its node: a deletion that does not come to its end hangs on the kubelet there, or on a finalizer.
+        return "", f"waits for its predecessor on node {pod.node} to go" if pod.node and pod.deleted_at else "is being replaced"
+    if replica.state == "pending":
+        return ("Unschedulable", f"has no node: {pod.unschedulable}") if pod.unschedulable else _UNASSIGNED
+    return _why_scheduled(pod)
+
+
+def _why_scheduled(pod: PodRecord) -> tuple[str, str]:
+    for container in pod.containers:
+        if container.state == "waiting" and container.reason not in ("", "ContainerCreating", "PodInitializing"):
+            words = f"{container.reason} {container.message}".rstrip()
+            return container.reason, f"on node {pod.node} cannot start container {container.name}: {words}"
+    return "", f"is starting on node {pod.node}"

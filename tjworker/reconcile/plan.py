@@ -1,0 +1,82 @@
+"""What reconcile decides: data only, carried out by `tjworker.executor` in this order: status, then writes, then events.
+
+The same input gives the same Plan, byte for byte. A Plan may be carried out twice, or only up to any point, without harm:
+creates have fixed names, deletes name a UID, patches name a resourceVersion, the status write names the resourceVersion
+it was decided on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tjworker.api.status import JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    resource: str
+    """Plural of a row of `kube.resources.RESOURCES`."""
+    name: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    resource: str
+    name: str
+    uid: str
+    grace_seconds: int | None = None
+    """None: the object's own grace. 0: at once (only for pods on a node that is lost)."""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A JSON merge patch; `body.metadata` carries uid and resourceVersion as preconditions."""
+
+    resource: str
+    name: str
+    body: Mapping[str, Any]
+    why: str = ""
+
+
+Write = Create | Delete | Patch
+
+
+EventType = Literal["Normal", "Warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One Kubernetes Event on the job, sent after the status write that it tells of."""
+
+    type: EventType
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    """Ask for the end of this container's log before its pod goes; it lands in `status.failures`."""
+
+    pod: str
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    status: JobStatus | None = None
+    """The whole new status, None when it stays as it is."""
+    writes: tuple[Write, ...] = ()
+    events: tuple[Event, ...] = ()
+    log_tails: tuple[LogTail, ...] = ()
+    """Logs to read before the status write (best effort, bounded)."""
+    requeue_after_seconds: float | None = None
+    decisions: tuple[str, ...] = ()
+    """One line for each thing decided, for the log and for `tj`."""
+
+    @property
+    def empty(self) -> bool:
+        return self.status is None and not self.writes and not self.events

@@ -1,0 +1,57 @@
+"""What cannot be done: a spec that cannot be used, a child that the API server will not take. Pure."""
+
+from __future__ import annotations
+
+from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.observed import Observed
+from tjworker.api.status import Ending, JobStatus
+from tjworker.api.timefmt import to_rfc3339
+from tjworker.reconcile import ending, outcome
+from tjworker.reconcile.conditions import see_generation, set_condition
+from tjworker.reconcile.plan import Event, Plan
+from tjworker.reconcile.replicas import view_roles
+
+FAILED_CREATE = "FailedCreate"
+"""Reason of the condition Running while the API server refuses a child; set by `report_create_failure`."""
+INVALID_SPEC = "InvalidSpec"
+"""Reason of the condition Failed: True before the start, False while a job that runs waits for its spec to be mended."""
+
+
+def refuse_spec(job: InvalidJob, at: str) -> Plan:
+    """A spec that the schema let pass and that cannot be used. Before the start that is the job's end; a job that runs is
+    left as it is until its spec is mended."""
+    if job.status.ended:
+        return ending.see_the_spec(job)
+    message = "; ".join(str(e) for e in job.errors)
+    started = bool(job.status.start_time)
+    status = set_condition(
+        job.status, "Failed", not started, INVALID_SPEC, message, now=at, generation=job.generation
+    )
+    if not started:
+        status = status.model_copy(update={"phase": "Failed", "start_time": at, "completion_time": at})
+    status = see_generation(status, job.generation).summarised()
+    if status == job.status:
+        return Plan()
+    status = status.model_copy(update={"last_reconcile_time": at})
+    return Plan(status, events=(Event("Warning", INVALID_SPEC, message[:1024]),), decisions=(f"refuse the spec: {message}",))
+
+
+def refuse_child(job: TrainingJob, observed: Observed, now: float, message: str) -> Plan:
+    """The API server called a child invalid (422): the template is wrong, and trying again cannot help. The job ends."""
+    at = to_rfc3339(now)
+    status = outcome.accept(job, at)
+    if status.ended or status.ending is not None:
+        return Plan()
+    end = Ending(phase="Failed", reason=INVALID_SPEC, message=message[:1024], time=at)
+    return ending.carry_out(job, status, end, view_roles(job, observed, status), observed, now, whole_view=False)
+
+
+def report_create_failure(job: TrainingJob, now: float, message: str) -> JobStatus | None:
+    """A child cannot be made for now (quota, admission, a foreign object of its name): the API server's own words in a
+    condition. None when they stand there already."""
+    status = set_condition(
+        job.status, "Running", False, FAILED_CREATE, message, now=to_rfc3339(now), generation=job.generation
+    )
+    if status == job.status:
+        return None
+    return status.model_copy(update={"last_reconcile_time": to_rfc3339(now)}).summarised()

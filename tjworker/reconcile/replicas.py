@@ -1,0 +1,144 @@
+"""What each replica of a role is doing: the observed pods, read against the attempts in the status. Pure.
+
+Every policy looks at a RoleView and never at a raw list of pods, so that what counts as "terminating", "outdated" or
+"surplus" is decided here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from tjworker.api import labels
+from tjworker.api.indices import parse_indices
+from tjworker.api.model import Role, TrainingJob
+from tjworker.api.naming import pod_name
+from tjworker.api.observed import Observed, PodRecord, ServiceRecord
+from tjworker.api.status import JobStatus, RoleAttempts
+
+State = Literal[
+    "missing",  # no pod of this index
+    "blocked",  # the name is held by a pod that is not this job's, for example of a deleted job of the same name
+    "outdated",  # its attempt is over: it goes, a new pod comes
+    "terminating",  # somebody else deletes it (also when that has already made it end)
+    "pending",  # no node yet
+    "scheduled",  # a node, and no container up
+    "running",
+    "lost",  # with its node: nobody will ever report of it again
+    "succeeded",
+    "failed",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    role: str
+    index: int
+    name: str
+    attempt: int
+    """The attempt this replica should be at; its pod's may be older."""
+    state: State
+    pod: PodRecord | None = None
+    final: bool = False
+    """Succeeded or failed for good in this attempt, as the status says: it needs no pod any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleView:
+    role: Role
+    replicas: tuple[Replica, ...]
+    surplus: tuple[PodRecord, ...]
+    """Own pods whose index is not wanted: after scaling down."""
+    attempts: RoleAttempts
+
+    def count(self, *states: State) -> int:
+        return sum(r.state in states for r in self.replicas)
+
+    def indices(self, state: State) -> frozenset[int]:
+        return frozenset(r.index for r in self.replicas if r.state == state)
+
+    @property
+    def settled(self) -> bool:
+        """Every replica has succeeded or failed for good."""
+        return all(r.state in ("succeeded", "failed") for r in self.replicas)
+
+
+def attempt_of(attempts: RoleAttempts, index: int) -> int:
+    return attempts.all + attempts.pods.get(str(index), 0)
+
+
+def pod_attempt(pod: PodRecord) -> int:
+    text = pod.labels.get(labels.RESTART_ATTEMPT, "0")
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def pod_index(pod: PodRecord) -> int | None:
+    text = pod.labels.get(labels.REPLICA_INDEX, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 5 else None
+
+
+def own_pods(job: TrainingJob, observed: Observed) -> tuple[PodRecord, ...]:
+    """Pods controlled by this very job, by name: not by one of the same name before it, not by a stranger with our
+    labels."""
+    return tuple(sorted((p for p in observed.pods if p.owner_uid == job.uid), key=lambda p: p.name))
+
+
+def own_services(job: TrainingJob, observed: Observed) -> tuple[ServiceRecord, ...]:
+    """Likewise, those of which nobody has begun the deletion."""
+    mine = (s for s in observed.services if s.owner_uid == job.uid and not s.deleted_at)
+    return tuple(sorted(mine, key=lambda s: s.name))
+
+
+def view_roles(job: TrainingJob, observed: Observed, status: JobStatus) -> dict[str, RoleView]:
+    """One RoleView a role, in the job's order of roles."""
+    own = {p.name: p for p in own_pods(job, observed)}
+    taken = {p.name for p in observed.pods if p.owner_uid != job.uid}
+    return {role.name: _view(job, role, own, taken, status) for role in job.roles}
+
+
+def _view(job: TrainingJob, role: Role, own: Mapping[str, PodRecord], taken: set[str], status: JobStatus) -> RoleView:
+    attempts = status.attempts.roles.get(role.name, RoleAttempts())
+    completed = parse_indices(attempts.completed, role.replicas)
+    failed = parse_indices(attempts.failed, role.replicas)
+    replicas = []
+    wanted = set()
+    for index in range(role.replicas):
+        name = pod_name(job.name.name, role.name, index)
+        wanted.add(name)
+        attempt = attempt_of(attempts, index)
+        pod = own.get(name)
+        if index in completed:
+            replicas.append(Replica(role.name, index, name, attempt, "succeeded", pod, final=True))
+        elif index in failed:
+            replicas.append(Replica(role.name, index, name, attempt, "failed", pod, final=True))
+        elif pod is None:
+            replicas.append(Replica(role.name, index, name, attempt, "blocked" if name in taken else "missing"))
+        else:
+            replicas.append(Replica(role.name, index, name, attempt, _state(pod, attempt), pod))
+    surplus = tuple(p for p in own.values() if p.labels.get(labels.REPLICA_NAME) == role.name and p.name not in wanted)
+    return RoleView(role, tuple(replicas), surplus, attempts)
+
+
+_ENDED: Mapping[str, State] = {"Succeeded": "succeeded", "Failed": "failed"}
+
+
+def _state(pod: PodRecord, attempt: int) -> State:
+    if pod_attempt(pod) < attempt:
+        return "outdated"
+    if pod.phase in _ENDED:
+        return "terminating" if _stopped(pod) else _ENDED[pod.phase]
+    if pod.lost:
+        return "lost"
+    if pod.deleted_at:
+        return "terminating"
+    if pod.phase in ("Running", "Unknown"):
+        return "running"
+    return "scheduled" if pod.node else "pending"
+
+
+def _stopped(pod: PodRecord) -> bool:
+    """It ended because it was deleted. A trainer that is told to go saves its state and exits, with 0 or with 143: neither
+    is a success nor a failure of its own, whether we look before it has ended or after."""
+    ended = [c.finished_at for c in pod.containers if c.state == "terminated" and not c.init and c.finished_at]
+    return bool(pod.deletion_asked_at and ended) and max(ended) >= pod.deletion_asked_at

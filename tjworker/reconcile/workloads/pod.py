@@ -1,0 +1,66 @@
+"""The workload Pod: each replica is a pod of a fixed name that the operator makes and replaces itself, by index. Pure.
+
+Fixed names are what makes a second create harmless (409), a UID what makes a second delete harmless. Safe to run twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tjworker.api import labels
+from tjworker.api.model import TrainingJob
+from tjworker.api.naming import counted_ports
+from tjworker.api.observed import Observed, PodRecord
+from tjworker.reconcile.plan import Create, Delete, Write
+from tjworker.reconcile.replicas import Replica, RoleView, own_services
+from tjworker.reconcile.workloads.environment import role_environment
+from tjworker.reconcile.workloads.podbody import pod_body, service_body
+
+
+def shape(job: TrainingJob, view: RoleView, observed: Observed, may_create: bool) -> Sequence[Write]:
+    deletes = [*_pod_deletes(view), *_service_deletes(job, view, observed)]
+    return [*deletes, *_creates(job, view, observed)] if may_create else deletes
+
+
+def _pod_deletes(view: RoleView) -> Iterator[Delete]:
+    for pod in view.surplus:
+        if to_delete(pod):
+            yield delete_pod(pod, f"index is not below replicas {view.role.replicas}")
+    for replica in view.replicas:
+        if replica.state == "outdated" and replica.pod is not None and to_delete(replica.pod):
+            yield delete_pod(replica.pod, f"attempt {replica.attempt} replaces it")
+
+
+def to_delete(pod: PodRecord) -> bool:
+    """Not on its way yet, or for ever on its way: on a lost node nobody confirms a deletion. One that was already asked for
+    with grace 0 (it ends when it began) hangs on a finalizer: asking again does not help."""
+    return not pod.deleted_at or (bool(pod.lost) and pod.deletion_asked_at != pod.deleted_at)
+
+
+def delete_pod(pod: PodRecord, why: str) -> Delete:
+    return Delete("pods", pod.name, pod.uid, grace_seconds=0 if pod.lost else None, why=why)
+
+
+def _service_deletes(job: TrainingJob, view: RoleView, observed: Observed) -> Iterator[Delete]:
+    wanted = {r.name for r in view.replicas}
+    for service in own_services(job, observed):
+        if service.labels.get(labels.REPLICA_NAME) == view.role.name and service.name not in wanted:
+            yield Delete("services", service.name, service.uid, why=f"index is not below replicas {view.role.replicas}")
+
+
+def _creates(job: TrainingJob, view: RoleView, observed: Observed) -> Iterator[Create]:
+    role_env = None
+    serves = bool(counted_ports(view.role.template))
+    services = {s.name for s in observed.services}
+    for replica in view.replicas:
+        if replica.final:
+            continue
+        if serves and replica.name not in services and _needs_service(replica):
+            yield Create("services", replica.name, service_body(job, view.role, replica.index))
+        if replica.state == "missing":
+            role_env = role_env or role_environment(job)
+            yield Create("pods", replica.name, pod_body(job, view.role, replica.index, replica.attempt, role_env))
+
+
+def _needs_service(replica: Replica) -> bool:
+    return replica.state not in ("succeeded", "failed", "blocked")

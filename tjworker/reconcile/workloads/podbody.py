@@ -1,0 +1,102 @@
+"""The bodies of a replica's pod and service: the user's template with what the operator adds. Pure.
+
+Never touches the template it is given. The owner reference makes the API server's garbage collector take the objects
+with the job; the job's UID stands in a label, so that a whole set can be selected without meeting an earlier job's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tjworker.api import labels
+from tjworker.api.model import Role, TrainingJob
+from tjworker.api.naming import counted_ports, pod_labels, pod_name, role_labels, service_name
+from tjworker.reconcile.workloads.environment import env_list, replica_environment
+
+Json = dict[str, Any]
+
+_ACTING = frozenset({
+    labels.ANNOTATION_PREEMPTED,
+    labels.ANNOTATION_FAILED,
+    labels.ANNOTATION_NODE_FAIL,
+    "kubectl.kubernetes.io/last-applied-configuration",
+})
+"""Annotations that speak to the operator or to kubectl, not to pods."""
+
+
+def owner_reference(job: TrainingJob) -> Json:
+    return {
+        "apiVersion": job.api_version,
+        "kind": job.kind,
+        "name": job.name.name,
+        "uid": job.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def child_labels(job: TrainingJob, role: Role, index: int, attempt: int) -> dict[str, str]:
+    found = pod_labels(job, role.name, index, attempt)
+    if role.name == "master":
+        found[labels.JOB_ROLE] = "master"
+    return found
+
+
+def pod_body(job: TrainingJob, role: Role, index: int, attempt: int, role_env: Mapping[str, str]) -> Json:
+    """`role_env` is `environment.role_environment(job)`, computed once a pass."""
+    meta = _mapping(role.template.get("metadata"))
+    spec = dict(_mapping(role.template.get("spec")))
+    ours = {**replica_environment(job, role, index, attempt), **role_env}
+    for kind in ("initContainers", "containers"):
+        if kind in spec:
+            spec[kind] = [{**c, "env": env_list(c.get("env"), ours)} for c in spec[kind]]
+    # The operator restarts replicas itself, by policy and with its own count: kubelet must not do so behind its back.
+    spec["restartPolicy"] = "Never"
+    if job.scheduler_name and not spec.get("schedulerName"):
+        spec["schedulerName"] = job.scheduler_name
+    if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
+        spec["dnsPolicy"] = "ClusterFirstWithHostNet"
+    user_labels = {**job.labels, **_mapping(meta.get("labels"))}
+    if job.priority:
+        user_labels.setdefault("priority", job.priority)
+    user_annotations = {k: v for k, v in job.annotations.items() if k not in _ACTING}
+    annotations = {**user_annotations, **_mapping(meta.get("annotations"))}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod_name(job.name.name, role.name, index),
+            "namespace": job.name.namespace,
+            "labels": {**user_labels, **child_labels(job, role, index, attempt)},
+            **({"annotations": annotations} if annotations else {}),
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": spec,
+    }
+
+
+def service_body(job: TrainingJob, role: Role, index: int) -> Json:
+    """Headless, of the pod's own name, so that `<job>-<role>-<index>.<namespace>` resolves to the pod, ready or not:
+    replicas look for each other while they start."""
+    own = {**role_labels(job, role.name), labels.REPLICA_INDEX: str(index)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": service_name(job.name.name, role.name, index),
+            "namespace": job.name.namespace,
+            "labels": {**job.labels, **own},
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": own,
+            "ports": [{"name": p.name, "port": p.number, "targetPort": p.number} for p in counted_ports(role.template)],
+        },
+    }
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
