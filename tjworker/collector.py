@@ -1,0 +1,79 @@
+"""Find orphans in the cluster and delete them: the effects around `reconcile.orphans`. Run by beat, safe to run twice.
+
+Reads the API server, not the projection: what is to be deleted for good must be true. Lists carry a label selector and come
+in pages. A kind that is not installed, or may not be listed, is passed over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import structlog
+
+from tjworker.api import labels
+from tjworker.base import JobName, OperatorError, Terminal, Transient, Uid
+from tjworker.kube.errors import NOT_INSTALLED
+from tjworker.kube.port import KubeApi
+from tjworker.kube.resources import JOB_PLURALS
+from tjworker.reconcile.orphans import COLLECTED, Candidate, candidate, find_orphans
+from tjworker.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+
+class Collector:
+    def __init__(self, kube: KubeApi, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
+        self._kube = kube
+        self._settings = settings
+        self._clock = clock
+
+    def collect(self) -> int:
+        """How many orphans were deleted. Raises Transient when the API server is away; the next run goes on."""
+        candidates = [c for resource in COLLECTED for c in self._candidates(resource)]
+        orphans = find_orphans(candidates, self._owners(candidates), self._nodes(), self._clock())
+        for orphan in orphans:
+            gone, where = orphan.delete, orphan.namespace
+            self._kube.delete(gone.resource, where, gone.name, uid=gone.uid, grace_seconds=gone.grace_seconds)
+            log.info("deleted an orphan", resource=gone.resource, namespace=where, name=gone.name, why=gone.why)
+        return len(orphans)
+
+    def _candidates(self, resource: str) -> Iterator[Candidate]:
+        for namespace in self._settings.namespace_list or ("",):
+            for obj in self._list(resource, namespace, labels.JOB_UID):
+                found = candidate(resource, obj, JOB_PLURALS)
+                if found is not None:
+                    yield found
+
+    def _owners(self, candidates: list[Candidate]) -> dict[JobName, Uid | None]:
+        """Of each job that a candidate names, the UID it has now: one GET a job that still has something."""
+        owners: dict[JobName, Uid | None] = {}
+        for name in sorted({c.owner for c in candidates if c.owner is not None}, key=lambda n: n.key):
+            job = self._kube.get(name.plural, name.namespace, name.name)
+            owners[name] = None if job is None else Uid(job["metadata"]["uid"])
+        return owners
+
+    def _nodes(self) -> frozenset[str] | None:
+        try:
+            return frozenset(n["metadata"]["name"] for n in self._list("nodes", "", ""))
+        except Terminal:
+            return None
+
+    def _list(self, resource: str, namespace: str, selector: str) -> Iterator[dict[str, Any]]:
+        token = ""
+        while True:
+            try:
+                page = self._kube.list_page(
+                    resource, namespace, label_selector=selector, limit=self._settings.list_page_size, token=token
+                )
+            except OperatorError as error:
+                if error.reason == NOT_INSTALLED:
+                    return
+                if isinstance(error, Transient | Terminal):
+                    raise
+                return  # the list changed under its pages (410): the next run reads it whole
+            yield from page.items
+            token = page.next_token
+            if not token:
+                return

@@ -1,0 +1,221 @@
+"""Carry out a Plan: the one status write, then creates and deletes several at a time, then the events that tell of them.
+
+Decides nothing. Safe to run twice and to be cut off anywhere: the status write names the resourceVersion it was decided
+on, creates have fixed names, deletes name a UID. The status goes first, so that after a crash the next pass knows what
+was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.status import JobStatus
+from tjworker.base import Conflict, Invalid, OperatorError, Transient
+from tjworker.kube.port import Json, KubeApi
+from tjworker.lease import Lease
+from tjworker.reconcile.plan import Create, Delete, Patch, Plan, Write
+from tjworker.settings import Settings
+from tjworker.telemetry.events import EventRecorder
+
+Job = TrainingJob | InvalidJob
+
+LOG_TAIL_LINES = 20
+LOG_TAIL_BYTES = 2048
+LOG_TAILS_A_PASS = 3
+"""A hundred pods that fail at once say the same; reading all their logs would hold the pass up."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a pass came to. `job` is the job as it stands after the status write."""
+
+    job: Job
+    creates: int = 0
+    deletes: int = 0
+    patches: int = 0
+    status_writes: int = 0
+    refused: OperatorError | None = None
+    """The first create that the API server refused for now; those after it were not tried."""
+    invalid: Invalid | None = None
+    """A child that the API server calls invalid: trying again cannot help."""
+
+    def summary(self) -> str:
+        counts = {"created": self.creates, "deleted": self.deletes, "patched": self.patches}
+        parts = [f"{what} {n}" for what, n in counts.items() if n]
+        if self.refused or self.invalid:
+            parts.append("a create was refused")
+        return ", ".join([self.job.status.phase or "accepted", *parts])
+
+
+@dataclass(slots=True)
+class _Result:
+    """Of one write, possibly made in another thread."""
+
+    write: Write
+    answer: Json | None = None
+    error: OperatorError | None = None
+    done: bool = field(default=False)
+
+
+class Executor:
+    """One a process; made after the fork, because it owns threads and connections."""
+
+    def __init__(self, kube: KubeApi, events: EventRecorder, settings: Settings) -> None:
+        self._kube = kube
+        self._events = events
+        self._width = settings.write_concurrency
+        self._pool = ThreadPoolExecutor(self._width, thread_name_prefix="write") if self._width > 1 else None
+
+    def apply(self, job: Job, plan: Plan, lease: Lease) -> Outcome:
+        """Raises Conflict when the plan was decided on an old view (nothing has been created or deleted then), Fenced when
+        the key is no longer held, Transient or Terminal when the API server does not take the status."""
+        outcome = Outcome(job)
+        if plan.status is not None:
+            self.write_status(outcome, self._with_log_tails(job, plan), lease)
+        elif plan.writes:
+            self._prove_fresh(job)
+        self._write_all(outcome, plan.writes, lease)
+        for event in plan.events:
+            self._events.event(outcome.job, event.type, event.reason, event.message)
+        return outcome
+
+    def write_status(self, outcome: Outcome, status: JobStatus, lease: Lease) -> None:
+        job = outcome.job
+        lease.ensure()
+        body = {
+            "apiVersion": job.api_version,
+            "kind": job.kind,
+            "metadata": {
+                "name": job.name.name,
+                "namespace": job.name.namespace,
+                "uid": job.uid,
+                "resourceVersion": str(job.resource_version),
+            },
+            "status": status.to_json(),
+        }
+        answer = self._kube.update_status(job.name.plural, job.name.namespace, job.name.name, body)
+        version = _version(answer)
+        lease.versions.append((job.name.plural, version))
+        outcome.job = replace(job, status=status, resource_version=version)
+        outcome.status_writes += 1
+
+    def _prove_fresh(self, job: Job) -> None:
+        """A pass that writes without a status write has no proof of its view yet: one GET gives it. Rare: it resumes a
+        pass that was cut off, or goes on with a big job."""
+        live = self._kube.get(job.name.plural, job.name.namespace, job.name.name)
+        if live is None or live["metadata"]["uid"] != job.uid or _version(live) != job.resource_version:
+            raise Conflict(f"{job.name.key} has changed since this view of it", reason="StaleView")
+
+    def _with_log_tails(self, job: Job, plan: Plan) -> JobStatus:
+        """Best effort: a log that cannot be had delays nothing."""
+        assert plan.status is not None  # noqa: S101  the caller has looked
+        tails: dict[tuple[str, str], str] = {}
+        for wanted in plan.log_tails[:LOG_TAILS_A_PASS]:
+            try:
+                tails[wanted.pod, wanted.container] = self._kube.log_tail(
+                    job.name.namespace, wanted.pod, wanted.container, lines=LOG_TAIL_LINES, limit_bytes=LOG_TAIL_BYTES
+                )
+            except OperatorError:
+                continue
+        if not tails:
+            return plan.status
+        failures = tuple(
+            f if f.log_tail else f.model_copy(update={"log_tail": tails.get((f.pod, f.container), "")})
+            for f in plan.status.failures
+        )
+        return plan.status.model_copy(update={"failures": failures})
+
+    def _write_all(self, outcome: Outcome, writes: Sequence[Write], lease: Lease) -> None:
+        # After a refused create the job is known to be refusable: one create at a time then, so that a job over its quota
+        # costs one failing request a pass.
+        width = 1 if any(c.reason == "FailedCreate" for c in outcome.job.status.conditions) else self._width
+        remaining = iter(writes)
+        while batch := list(islice(remaining, width)):
+            lease.ensure()
+            if outcome.refused or outcome.invalid:
+                batch = [w for w in batch if not isinstance(w, Create)]
+            for result in self._run(outcome.job, batch):
+                self._account(outcome, result, lease)
+
+    def _run(self, job: Job, batch: Sequence[Write]) -> Iterable[_Result]:
+        def one(write: Write) -> _Result:
+            try:
+                return _Result(write, self._write(job, write))
+            except OperatorError as error:
+                return _Result(write, error=error)
+
+        if self._pool is None or len(batch) <= 1:
+            return [one(w) for w in batch]
+        # The first one here: this thread would only wait, and handing a write to another costs as much as half of it.
+        others = [self._pool.submit(one, w) for w in batch[1:]]
+        return [one(batch[0]), *(other.result() for other in others)]
+
+    def _write(self, job: Job, write: Write) -> Json | None:
+        namespace = job.name.namespace
+        if isinstance(write, Create):
+            return self._create(job, write)
+        if isinstance(write, Delete):
+            return self._kube.delete(
+                write.resource, namespace, write.name, uid=write.uid, grace_seconds=write.grace_seconds
+            )
+        return self._kube.merge_patch(write.resource, namespace, write.name, write.body)
+
+    def _create(self, job: Job, write: Create) -> Json:
+        try:
+            return self._kube.create(write.resource, job.name.namespace, write.body)
+        except Conflict as conflict:
+            if conflict.reason != "AlreadyExists":
+                raise
+            # Ours, from a pass that was cut off before it could say so: as good as created. Somebody else's: refused.
+            live = self._kube.get(write.resource, job.name.namespace, write.name)
+            if live is not None and any(o.get("uid") == job.uid for o in live["metadata"].get("ownerReferences", ())):
+                return live
+            kind = write.body["kind"]
+            message = f'{kind} "{write.name}" exists already and does not belong to this job: delete it, or rename the job'
+            raise Transient(message, status=409, reason="AlreadyExists") from conflict
+
+    def _account(self, outcome: Outcome, result: _Result, lease: Lease) -> None:
+        write, error = result.write, result.error
+        if error is None:
+            if not (isinstance(write, Delete) and _gone_at_once(result.answer)):
+                lease.versions.append((write.resource, _version(result.answer)))
+            _COUNTERS[type(write)](outcome)
+        elif not isinstance(write, Create):
+            raise error
+        elif isinstance(error, Invalid):
+            outcome.invalid = outcome.invalid or error
+        else:
+            outcome.refused = outcome.refused or error
+
+
+def _created(outcome: Outcome) -> None:
+    outcome.creates += 1
+
+
+def _deleted(outcome: Outcome) -> None:
+    outcome.deletes += 1
+
+
+def _patched(outcome: Outcome) -> None:
+    outcome.patches += 1
+
+
+_COUNTERS: Mapping[type[Any], Callable[[Outcome], None]] = {Create: _created, Delete: _deleted, Patch: _patched}
+
+
+def _version(answer: Json | None) -> int:
+    return int(answer["metadata"]["resourceVersion"]) if answer is not None else 0
+
+
+def _gone_at_once(answer: Json | None) -> bool:
+    """A delete that left nothing. Its event is news to this job, not an echo: the next pass is waiting for the object to
+    be gone. A pod with grace stays for a while, and the event of that is what the plan has reckoned with."""
+    if answer is None or answer.get("kind") == "Status":
+        return True
+    meta = answer["metadata"]
+    return not meta.get("deletionGracePeriodSeconds") and not meta.get("finalizers")

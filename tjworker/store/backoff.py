@@ -1,0 +1,15 @@
+"""How long a key waits after failures. Pure; `scripts/finish.lua` computes the same, and a test compares the two."""
+
+from __future__ import annotations
+
+import hashlib
+
+from tjworker.base import JobKey
+
+
+def backoff_seconds(key: JobKey, failures: int, *, base_seconds: float, max_seconds: float) -> float:
+    """Doubles with each failure in a row from base to max, times 0.8 to 1.2. The jitter comes from key and count: spread
+    over the keys that one outage made fail, and yet the same whenever it is asked."""
+    digest = hashlib.sha1(f"{key}:{failures}".encode(), usedforsecurity=False).hexdigest()
+    spread = int(digest[:8], 16) / 2**32
+    return float(min(max_seconds, base_seconds * 2 ** min(failures - 1, 40))) * (0.8 + 0.4 * spread)

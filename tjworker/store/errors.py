@@ -1,0 +1,73 @@
+"""The one place where an error of Redis becomes one of ours. Messages name the Redis, never its password.
+
+Transient: away, starting, read-only, full, busy, silent. Terminal: it refuses the user or the command. Scripts answer
+`FENCED ...` and `LOST ...` themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+from redis import exceptions
+
+from tjworker.base import Fenced, OperatorError, Terminal, Transient
+from tjworker.store.port import Lost
+
+_PASSING = {
+    "LOADING": "is still loading its data",
+    "BUSY": "is busy with a script",
+    "MASTERDOWN": "has lost its primary",
+    "CLUSTERDOWN": "is down",
+    "TRYAGAIN": "is moving keys",
+    "NOREPLICAS": "has too few replicas for a write",
+    "MISCONF": "cannot write to its disk",
+    "READONLY": "is a read-only replica",
+    "OOM": "has no memory left (maxmemory)",
+}
+"""First word of an answer -> what is the matter. Each may pass."""
+
+
+def describe(url: str) -> str:
+    """`redis://host:port/db` of a URL, without user, password and options."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        return f"unix://{parts.path}"
+    host = parts.hostname or "localhost"
+    host = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{host}:{parts.port or 6379}{parts.path or '/0'}"
+
+
+@contextmanager
+def mapped(where: str) -> Iterator[None]:
+    """Raise our errors for those of Redis. `where` is `describe(url)`."""
+    try:
+        yield
+    except exceptions.RedisError as error:
+        raise translate(error, where) from error
+
+
+def translate(error: exceptions.RedisError, where: str) -> OperatorError | Lost:
+    text = " ".join(str(error).split())
+    word = text.partition(" ")[0].rstrip(":")
+    if word == "FENCED":
+        return Fenced(f"{text.removeprefix('FENCED ')}: a newer holder has taken over")
+    if word == "LOST":
+        return Lost(f"{text.removeprefix('LOST ')} (Redis at {where})")
+    passing = _PASSING.get(word)
+    if isinstance(error, exceptions.BusyLoadingError):
+        passing = _PASSING["LOADING"]
+    elif isinstance(error, exceptions.ReadOnlyError):
+        passing = _PASSING["READONLY"]
+    elif isinstance(error, exceptions.OutOfMemoryError):
+        passing = _PASSING["OOM"]
+    elif isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
+        return Terminal(f"Redis at {where} refuses the user of TJ_REDIS_URL: {text}; see docs/redis.md for the ACL it needs")
+    elif isinstance(error, exceptions.TimeoutError):
+        passing = "does not answer"
+    elif isinstance(error, exceptions.ConnectionError):
+        passing = "cannot be reached"
+    if passing:
+        return Transient(f"Redis at {where} {passing}: {text}; trying again", reason="RedisAway")
+    return Terminal(f"Redis at {where} refused a command: {text}", reason="RedisRefused")

@@ -1,0 +1,11 @@
+-- Queue keys.
+--
+-- ARGV  1 prefix   then the keys
+-- Keys  dirty, lock
+-- Gives the keys to publish: those that were not queued and do not run.
+local at = now()
+local publish = {}
+for i = 2, #ARGV do
+  if enqueue(ARGV[i], at) then publish[#publish + 1] = ARGV[i] end
+end
+return publish

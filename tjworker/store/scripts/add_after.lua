@@ -1,0 +1,6 @@
+-- Queue a key later; the earlier of two times stays.
+--
+-- ARGV  1 prefix   2 key   3 seconds
+-- Keys  delayed
+redis.call('ZADD', K.delayed, 'LT', now() + tonumber(ARGV[3]), ARGV[2])
+return 1

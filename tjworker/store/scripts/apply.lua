@@ -1,0 +1,110 @@
+-- Write changes of the projection in order, and queue the keys for which they are news.
+--
+-- ARGV  1 prefix   2 writer's token   3 seq that the writer remembers
+--       4 number n of progress pairs, then n pairs: resource (or resource/namespace), rv
+--       then six for each change: key, resource, field ('job' or '<resource>/<name>'), rv,
+--       'put' | 'end' (a job that has ended) | 'del', record
+-- Keys  writer, job, known, unfinished, progress, seen, gone, dirty, delayed, failures, lock, floor, echo, news
+-- Gives {new seq, keys to publish...}; errors FENCED, LOST.
+local refused = refuse_writer(ARGV[2], ARGV[3])
+if refused then return refused end
+
+local at = now()
+local answer = { 0 }
+
+-- An own write queues nothing. While the key is held it cannot be told yet whether this is one: finish will know.
+local function react(key, resource, rv)
+  local version = resource .. ':' .. rv
+  if redis.call('SREM', K.echo .. key, version) == 1 then return end
+  if held(key) then
+    redis.call('SADD', K.news .. key, version)
+  elseif enqueue(key, at) then
+    answer[#answer + 1] = key
+  end
+end
+
+-- Is it news against what is stored (with its rv first) or was deleted?
+local function is_news(key, field, rv, value, stored)
+  local known = stored and tonumber(string.match(stored, '^(%d+)'))
+    or tonumber(redis.call('HGET', K.gone .. key, field) or -1)
+  if value == nil then return rv > known or (stored and rv == known) end
+  return rv > known or (rv == known and stored and stored ~= value)
+end
+
+local function bury(key, field, rv)
+  redis.call('HSET', K.gone .. key, field, rv)
+  redis.call('EXPIRE', K.gone .. key, FACT_TTL_SECONDS)
+  redis.call('HDEL', K.job .. key, field)
+end
+
+local function forget_when_empty(key)
+  if redis.call('EXISTS', K.job .. key) == 0 then
+    redis.call('SREM', K.known, key)
+    redis.call('DEL', K.seen .. key)
+  end
+end
+
+local function change_job(key, resource, rv, op, record)
+  local stored = redis.call('HGET', K.job .. key, 'job')
+  if op == 'del' then
+    if not is_news(key, 'job', tonumber(rv), nil, stored) then return end
+    bury(key, 'job', rv)
+    redis.call('SREM', K.unfinished, key)
+    redis.call('ZREM', K.dirty, key)
+    redis.call('ZREM', K.delayed, key)
+    redis.call('HDEL', K.failures, key)
+    redis.call('DEL', K.floor .. key, K.echo .. key, K.news .. key)
+    forget_when_empty(key)
+    return
+  end
+  local value = rv .. (op == 'end' and ' 1 ' or ' 0 ') .. record
+  if not is_news(key, 'job', tonumber(rv), value, stored) then return end
+  if op == 'end' then
+    redis.call('DEL', K.job .. key, K.seen .. key, K.gone .. key)
+    redis.call('SREM', K.unfinished, key)
+    redis.call('SREM', K.echo .. key, resource .. ':' .. rv)
+  else
+    redis.call('SADD', K.unfinished, key)
+  end
+  redis.call('HSET', K.job .. key, 'job', value)
+  redis.call('SADD', K.known, key)
+  if op == 'put' then react(key, resource, rv) end
+end
+
+local function change_child(key, resource, field, rv, op, record)
+  local job = redis.call('HGET', K.job .. key, 'job')
+  if job and string.match(job, '^%d+ (%d)') == '1' then return end
+  local stored = redis.call('HGET', K.job .. key, field)
+  local value = op ~= 'del' and rv .. ' ' .. record or nil
+  if not is_news(key, field, tonumber(rv), value, stored) then return end
+  if op == 'del' then
+    bury(key, field, rv)
+    forget_when_empty(key)
+  else
+    redis.call('HSET', K.job .. key, field, value)
+    redis.call('SADD', K.known, key)
+  end
+  if op == 'put' or job then
+    if tonumber(rv) > tonumber(redis.call('HGET', K.seen .. key, resource) or 0) then
+      redis.call('HSET', K.seen .. key, resource, rv)
+    end
+  end
+  if job then react(key, resource, rv) end
+end
+
+local first = 5 + 2 * tonumber(ARGV[4])
+for i = first, #ARGV, 6 do
+  local key, resource, field, rv, op, record = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
+  if field == 'job' then
+    change_job(key, resource, rv, op, record)
+  else
+    change_child(key, resource, field, rv, op, record)
+  end
+end
+for i = 5, first - 1, 2 do
+  if tonumber(ARGV[i + 1]) > tonumber(redis.call('HGET', K.progress, ARGV[i]) or 0) then
+    redis.call('HSET', K.progress, ARGV[i], ARGV[i + 1])
+  end
+end
+answer[1] = redis.call('HINCRBY', K.writer, 'seq', 1)
+return answer

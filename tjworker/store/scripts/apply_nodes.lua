@@ -1,0 +1,16 @@
+-- Write nodes.
+--
+-- ARGV  1 prefix   2 writer's token   3 seq that the writer remembers
+--       then triples: name, 'put' or 'del', record
+-- Keys  writer, nodes
+-- Gives the new seq; errors FENCED, LOST.
+local refused = refuse_writer(ARGV[2], ARGV[3])
+if refused then return refused end
+for i = 4, #ARGV, 3 do
+  if ARGV[i + 1] == 'put' then
+    redis.call('HSET', K.nodes, ARGV[i], ARGV[i + 2])
+  else
+    redis.call('HDEL', K.nodes, ARGV[i])
+  end
+end
+return redis.call('HINCRBY', K.writer, 'seq', 1)

@@ -1,0 +1,75 @@
+-- Common to every script. `K` (the table of keys, from keys.py) stands before it; ARGV[1] is the key prefix.
+
+-- Redis' own clock in seconds: the one clock that all machines share.
+local function now()
+  local time = redis.call('TIME')
+  return time[1] + time[2] / 1000000
+end
+
+-- Whole numbers as text: Lua's own conversion writes 1e+15.
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+local function held(key)
+  return redis.call('EXISTS', K.lock .. key) == 1
+end
+
+-- Fencing token of the key's holder, nil when nobody holds it.
+local function holder(key)
+  local lock = redis.call('GET', K.lock .. key)
+  return lock and string.match(lock, '^(%d+)')
+end
+
+-- Queue a key. True when the caller must publish a task: it was not queued, and nobody runs it (its finish will).
+local function enqueue(key, at)
+  return redis.call('ZADD', K.dirty, 'NX', at, key) == 1 and not held(key)
+end
+
+-- Newest resourceVersion of a resource that the watch has shown for this job; 0 for none.
+local function seen(key, resource)
+  local plural, namespace = string.match(key, '^([^/]*)/([^/]*)')
+  local newest = tonumber(redis.call('HGET', K.seen .. key, resource) or 0)
+  local progress = redis.call('HMGET', K.progress, resource, resource .. '/' .. (namespace or ''))
+  newest = math.max(newest, tonumber(progress[1] or 0), tonumber(progress[2] or 0))
+  if resource == plural then
+    local job = redis.call('HGET', K.job .. key, 'job')
+    newest = math.max(newest, tonumber(job and string.match(job, '^(%d+)') or 0))
+  end
+  return newest
+end
+
+-- Own writes, as pairs (resource, rv) from ARGV[first] on: raise the floor.
+local function raise(key, first)
+  local floor = K.floor .. key
+  for i = first, #ARGV, 2 do
+    if tonumber(ARGV[i + 1]) > tonumber(redis.call('HGET', floor, ARGV[i]) or 0) then
+      redis.call('HSET', floor, ARGV[i], ARGV[i + 1])
+    end
+  end
+  if #ARGV >= first then redis.call('EXPIRE', floor, FACT_TTL_SECONDS) end
+end
+
+-- The same writes: those whose event has come are no news; the events of the others will be echoes.
+local function expect_echoes(key, first)
+  for i = first, #ARGV, 2 do
+    local version = ARGV[i] .. ':' .. ARGV[i + 1]
+    if redis.call('SREM', K.news .. key, version) == 0 and tonumber(ARGV[i + 1]) > seen(key, ARGV[i]) then
+      redis.call('SADD', K.echo .. key, version)
+      redis.call('EXPIRE', K.echo .. key, FACT_TTL_SECONDS)
+    end
+  end
+end
+
+-- May this writer write? Nil when it may, else the error to return. `remembers` is the last seq it was answered.
+local function refuse_writer(token, remembers)
+  local writer = redis.call('HMGET', K.writer, 'token', 'seq')
+  if not writer[1] then return redis.error_reply('LOST the projection has vanished') end
+  if tonumber(writer[1]) > tonumber(token) then
+    return redis.error_reply('FENCED writer ' .. token .. ' by writer ' .. writer[1])
+  end
+  if tonumber(writer[1]) < tonumber(token) or tonumber(writer[2]) < tonumber(remembers) then
+    return redis.error_reply('LOST Redis came back with an older state')
+  end
+  return nil
+end

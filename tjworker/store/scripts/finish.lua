@@ -1,0 +1,39 @@
+-- Let go of a key.
+--
+-- ARGV  1 prefix   2 key   3 fencing token
+--       4 '1': queue it again at once   5 seconds to queue it after, '' for no   6 '1': the pass failed
+--       7 first wait after a failure, in seconds   8 longest wait, in seconds
+--       then pairs: resource, rv of the pass's own writes
+-- Keys  lock, running, dirty, delayed, failures, floor, echo, news, seen, progress, job
+-- Gives {1 when the caller publishes a task, wait after a failure as text or '', failures in a row}.
+--
+-- A lapsed hold changes nothing of the queue (the resync has queued the key, or will); its writes have happened, so the
+-- floor rises.
+local key = ARGV[2]
+raise(key, 9)
+if holder(key) ~= ARGV[3] then return { 0, '', 0 } end
+expect_echoes(key, 9)
+local at = now()
+redis.call('DEL', K.lock .. key)
+redis.call('ZREM', K.running, key)
+
+local wait, failures = '', 0
+if ARGV[6] == '1' then
+  failures = redis.call('HINCRBY', K.failures, key, 1)
+  -- Jitter from key and count, as backoff.py: spread over keys, the same on every run of a test.
+  local spread = tonumber(string.sub(redis.sha1hex(key .. ':' .. failures), 1, 8), 16) / 4294967296
+  local seconds = math.min(tonumber(ARGV[8]), tonumber(ARGV[7]) * 2 ^ math.min(failures - 1, 40)) * (0.8 + 0.4 * spread)
+  redis.call('ZADD', K.delayed, 'LT', at + seconds, key)
+  wait = string.format('%.6f', seconds)
+else
+  redis.call('HDEL', K.failures, key)
+end
+if ARGV[5] ~= '' then redis.call('ZADD', K.delayed, 'LT', at + tonumber(ARGV[5]), key) end
+
+local changed = redis.call('DEL', K.news .. key) == 1
+local marked = redis.call('ZSCORE', K.dirty, key)
+if changed or marked or ARGV[4] == '1' then
+  redis.call('ZADD', K.dirty, at, key)
+  return { 1, wait, failures }
+end
+return { 0, wait, failures }

@@ -1,0 +1,12 @@
+-- Move keys whose time has come into the queue, the oldest first.
+--
+-- ARGV  1 prefix   2 at most so many
+-- Keys  delayed, dirty, lock
+-- Gives the keys to publish.
+local at = now()
+local publish = {}
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', K.delayed, '-inf', at, 'LIMIT', 0, ARGV[2])) do
+  redis.call('ZREM', K.delayed, key)
+  if enqueue(key, at) then publish[#publish + 1] = key end
+end
+return publish

@@ -1,0 +1,73 @@
+"""Structured logs: one line for each decision that changed something, to stderr, as text for people or as JSON.
+
+`configure_logging` once a process (again does no harm). Then `get_logger().info("pod deleted", job=key, uid=..., attempt=...,
+token=...)`: an event in a few words, the facts as fields. What libraries log through `logging` comes out in the same form.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, TextIO
+
+import structlog
+
+from tjworker.settings import Settings
+
+_TOO_TALKATIVE = {
+    # Two lines a task, whether or not it changed anything; Flower shows tasks.
+    "celery.worker.strategy": logging.WARNING,
+    "celery.app.trace": logging.WARNING,
+    "celery.beat": logging.WARNING,
+    "urllib3": logging.WARNING,
+    "kubernetes": logging.WARNING,
+}
+
+
+def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> None:
+    target = stream or sys.stderr
+    shared: list[structlog.types.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.add_logger_name,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(settings.log_format, target)],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.log_level)
+    for name, level in _TOO_TALKATIVE.items():
+        logging.getLogger(name).setLevel(max(level, logging.getLevelName(settings.log_level)))
+
+
+def _renderers(log_format: str, target: TextIO) -> list[structlog.types.Processor]:
+    if log_format == "json":
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+    # Not structlog's default, rich's tracebacks: they print local variables, secrets included, and took seconds of CPU for
+    # one traceback, during which a worker that had lost Redis did not look for it.
+    plain = structlog.dev.plain_traceback
+    return [structlog.dev.ConsoleRenderer(colors=target.isatty(), pad_event_to=0, exception_formatter=plain)]
+
+
+def get_logger(name: str = "tjworker", **fields: Any) -> structlog.stdlib.BoundLogger:
+    """A logger; `fields` stand in each of its lines."""
+    logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name).bind(**fields)
+    return logger
