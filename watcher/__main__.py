@@ -1,0 +1,93 @@
+"""`python -m watcher`: reads the cluster, writes the projection, queues keys; takes no decision.
+
+Settings from the environment (`TJ_*`), the cluster from KUBECONFIG or the pod's service account. SIGTERM and SIGINT leave
+in order and give the lease back, so that a standby leads at once; a second signal leaves at once. Runs until then: an API
+server, a Redis or a CRD that is away is waited for. Any number of it may run; one leads.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import uuid
+from pathlib import Path
+
+import structlog
+
+from tjworker.app import make_app
+from tjworker.base import Terminal
+from tjworker.kube.client import KubeClient
+from tjworker.kube.transport import KubeTransport
+from tjworker.publisher import Publisher
+from tjworker.settings import Settings, settings_or_exit
+from tjworker.store.connect import open_store
+from tjworker.telemetry.logging import configure_logging
+from watcher.app import Identity, Watcher
+from watcher.health import HealthServer
+
+log = structlog.get_logger("watcher")
+
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_SIGNALS = {signal.SIGTERM, signal.SIGINT}
+LEAVE_SECONDS = 10.0
+
+
+def main() -> int:
+    settings = settings_or_exit()
+    configure_logging(settings)
+    # Signals are taken one by one below: a handler could find the main thread inside a lock that it needs.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        watcher = _watcher(settings)
+    except Terminal as error:
+        log.error(error.message)
+        return 2
+    health = None
+    if settings.health_port:
+        try:
+            health = HealthServer(settings.health_port, watcher.report, host=settings.health_host)
+        except OSError as error:
+            log.error(f"TJ_HEALTH_HOST={settings.health_host} TJ_HEALTH_PORT={settings.health_port} cannot be opened: "
+                      f"{error.strerror}; choose others")
+            return 2
+        health.start()
+    running = threading.Thread(target=watcher.run, name="watcher", daemon=True)
+    running.start()
+    while running.is_alive():
+        if signal.sigtimedwait(_SIGNALS, 5.0) is not None:
+            break
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    log.info("leaving")
+    watcher.stop()
+    running.join(LEAVE_SECONDS)
+    if health is not None:
+        health.stop()
+    return 0
+
+
+def _watcher(settings: Settings) -> Watcher:
+    transport = KubeTransport(pool_size=32)
+    api = KubeClient(transport, request_timeout_seconds=settings.request_timeout_seconds,
+                     watch_read_timeout_seconds=settings.watch_timeout_seconds)
+    # A renewal that hangs for longer than the lease lasts is worth nothing.
+    lease_api = KubeClient(transport, request_timeout_seconds=settings.lease_renew_seconds)
+    store = open_store(settings.redis_url, settings.key_prefix, retry_base_seconds=settings.retry_base_seconds,
+                       retry_max_seconds=settings.retry_max_seconds)
+    publisher = Publisher(make_app(settings))
+    identity = Identity(f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}", _lease_namespace(settings))
+    return Watcher(settings, api, lease_api, store, publisher.publish, identity)
+
+
+def _lease_namespace(settings: Settings) -> str:
+    if settings.leader_namespace:
+        return settings.leader_namespace
+    if not os.environ.get("KUBECONFIG") and _NAMESPACE_FILE.exists():
+        return _NAMESPACE_FILE.read_text(encoding="utf-8").strip() or "default"
+    return "default"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""The watcher's process: wait to lead, lead for a term, again, until stopped. Never exits by itself.
+
+Everything it needs comes in from outside, so that tests run it against any API server and any store.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from tjworker.base import JobKey
+from tjworker.kube.port import KubeApi
+from tjworker.settings import Settings
+from tjworker.store.port import Store
+from watcher.health import Report
+from watcher.leader import Election, Elector
+from watcher.term import Term
+
+log = structlog.get_logger(__name__)
+
+BETWEEN_TERMS_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this watcher is in the Lease."""
+
+    name: str
+    namespace: str
+
+
+class Watcher:
+    def __init__(self, settings: Settings, api: KubeApi, lease_api: KubeApi, store: Store,
+                 publish: Callable[[Sequence[JobKey]], object], identity: Identity, *,
+                 now: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._api = api
+        self._store = store
+        self._publish = publish
+        self._now = now
+        self.stopped = threading.Event()
+        self.term: Term | None = None
+        self._elector: Elector | None = None
+        self._started_at = now()
+        if settings.leader_elect:
+            name = f"{settings.key_prefix}-watcher"
+            election = Election(identity.name, identity.namespace, name, lease_duration_seconds=settings.lease_duration_seconds)
+            self._elector = Elector(lease_api, election, stopped=self.stopped, now=now,
+                                    renew_seconds=settings.lease_renew_seconds)
+
+    def run(self) -> None:
+        """Until `stop`."""
+        while not self.stopped.is_set():
+            token = self._elector.acquire() if self._elector else int(time.time() * 1000)
+            if token is None:
+                return
+            self._lead(token)
+            self.stopped.wait(BETWEEN_TERMS_SECONDS)
+
+    def _lead(self, token: int) -> None:
+        term = Term(self._api, self._store, self._publish, token=token, now=self._now, settings=self._settings)
+        self.term = term
+        if self.stopped.is_set():
+            term.over.set()
+        term.start()
+        try:
+            if self._elector:
+                why = self._elector.keep(token, term.over)
+            else:
+                term.over.wait()
+                why = "over"
+        finally:
+            self.term = None
+            term.stop()
+        if self._elector and term.fenced:
+            self._elector.fenced(token)
+        if self._elector and why in ("over", "stopped"):
+            # Whoever waits may lead at once. After a failed renewal there is nothing to give back.
+            self._elector.release(token)
+        if not self.stopped.is_set():
+            log.warning("leadership ended, standing for it again", reason=term.why or why)
+
+    def stop(self) -> None:
+        """Leave in order: the term ends, the lease is given back. Safe in a signal handler."""
+        self.stopped.set()
+        term = self.term
+        if term is not None:
+            term.over.set()
+
+    def report(self) -> Report:
+        term = self.term
+        return term.report() if term is not None else Report(leading=False, synced=False)

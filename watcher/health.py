@@ -1,0 +1,103 @@
+"""/healthz and /readyz of the watcher. The judgement is pure; the server is the standard library's.
+
+Ready says synced: everything there is has been projected. Alive says that each informer's thread moves and its watch has
+given a sign within the limit. A watcher that waits (for the leadership, for an API server or a Redis that is away) is
+alive: a restart would cure nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import orjson
+
+SIGN_LIMIT_SECONDS = 180.0
+STEP_LIMIT_SECONDS = 180.0
+WAITING_STATES = frozenset({"waiting", "missing", "forbidden", "starting"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """One informer, at one moment."""
+
+    state: str
+    synced: bool
+    sign_age_seconds: float
+    step_age_seconds: float
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The watcher, at one moment."""
+
+    leading: bool
+    synced: bool
+    store_away: bool = False
+    writer_age_seconds: float = 0.0
+    informers: Mapping[str, Pulse] | None = None
+
+    def problems(self) -> list[str]:
+        """Why it is not alive; empty when it is."""
+        if not self.leading:
+            return []
+        found = []
+        if self.writer_age_seconds > STEP_LIMIT_SECONDS:
+            found.append(f"the writer has not moved for {self.writer_age_seconds:.0f} s (limit {STEP_LIMIT_SECONDS:.0f} s)")
+        for source, pulse in sorted((self.informers or {}).items()):
+            if self.store_away or pulse.state in WAITING_STATES:
+                # Informers wait for room in the inbox, or for the API server: with their threads, not dead.
+                continue
+            if pulse.sign_age_seconds > SIGN_LIMIT_SECONDS:
+                found.append(f"the watch of {source} has given no sign for {pulse.sign_age_seconds:.0f} s "
+                             f"(limit {SIGN_LIMIT_SECONDS:.0f} s)")
+        return found
+
+    def body(self) -> dict[str, Any]:
+        informers = {
+            source: {"state": pulse.state, "synced": pulse.synced, "age_seconds": round(pulse.sign_age_seconds, 1),
+                     "problem": pulse.problem}
+            for source, pulse in sorted((self.informers or {}).items())
+        }
+        return {"leading": self.leading, "synced": self.synced, "redis_away": self.store_away, "problems": self.problems(),
+                "informers": informers}
+
+    @property
+    def ready(self) -> bool:
+        """A standby is ready: it could lead at any time."""
+        return not self.leading or self.synced
+
+
+class HealthServer:
+    """Answers GET /healthz and /readyz with 200 or 503 and the report as JSON."""
+
+    def __init__(self, port: int, report: Callable[[], Report], *, host: str = "0.0.0.0") -> None:  # noqa: S104
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                now = report()
+                good = {"/healthz": not now.problems(), "/readyz": now.ready}.get(self.path)
+                body = orjson.dumps(now.body()) + b"\n" if good is not None else b"not found\n"
+                self.send_response(404 if good is None else 200 if good else 503)
+                self.send_header("Content-Type", "application/json" if good is not None else "text/plain")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class names it so
+                """A probe every few seconds is no news."""
+
+        self._server = ThreadingHTTPServer((host, port), Handler)
+        self._server.daemon_threads = True
+        self.port = int(self._server.server_address[1])
+        self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,224 @@
+"""Leader election by a coordination.k8s.io Lease, as client-go does it.
+
+`Election` is PURE: a Lease, this machine's monotonic time and wall-clock text in, a Lease to write out. Times of other
+machines are shown to people and never compared: a holder counts as dead when its Lease has not *changed* for a lease's
+duration, as seen by one's own clock. `Elector` is the shell around it. Being leader is a hint, too: every write of the
+projection carries the fencing token, and the store refuses an older one.
+
+The token must grow with every change of leader, also when someone deletes the Lease or a clock is wrong: it is the larger
+of the last token (kept in the Lease) + 1 and the time in milliseconds. Should both happen at once (the Lease deleted by
+somebody with a clock ahead of ours as its last holder), the store refuses our token; then it leaps, twice as far each time.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from tjworker.base import Conflict, Invalid, OperatorError, Terminal, Transient
+from tjworker.kube.port import Json, KubeApi
+
+log = structlog.get_logger(__name__)
+
+TOKEN = "elasticdeeplearning.ai/fencing-token"  # noqa: S105  an annotation's name
+RETRY_SECONDS = 2.0
+FIRST_LEAP = 60_000
+"""One minute, in milliseconds, as tokens are."""
+LONGEST_LEAP = 24 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bid:
+    """What to write: a whole Lease; `create` when there is none. `token` is the fencing token once it is written."""
+
+    lease: Json
+    token: int
+    create: bool = False
+
+
+class Election:
+    """One candidate's view of one Lease."""
+
+    def __init__(self, identity: str, namespace: str, name: str, *, lease_duration_seconds: float) -> None:
+        self.identity = identity
+        self.namespace = namespace
+        self.name = name
+        self.duration_seconds = lease_duration_seconds
+        self._seen: tuple[Any, ...] | None = None
+        self._seen_at = 0.0
+        self._floor = 0
+        self._leap = FIRST_LEAP
+
+    def fenced(self, token: int) -> None:
+        """The store has seen a newer token than this one, though we hold the Lease: the next bid leaps ahead."""
+        self._floor = max(self._floor, token) + self._leap
+        self._leap = min(LONGEST_LEAP, self._leap * 2)
+
+    def holder(self, lease: Json | None) -> str:
+        return str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
+
+    def bid(self, lease: Json | None, now: float, wall: datetime) -> Bid | None:
+        """The Lease that makes this candidate the leader; None while somebody else may still be it."""
+        if lease is None:
+            token = max(self._floor, _milliseconds(wall))
+            return Bid(self._lease({}, token, transitions=0, acquired=wall, renewed=wall), token, create=True)
+        self._observe(lease, now)
+        spec = lease.get("spec") or {}
+        holder = self.holder(lease)
+        if holder not in ("", self.identity) and now < self._seen_at + self._duration_of(spec):
+            return None
+        token = max(_token(lease) + 1, self._floor, _milliseconds(wall))
+        transitions = int(spec.get("leaseTransitions") or 0) + (holder != self.identity)
+        return Bid(self._lease(lease["metadata"], token, transitions=transitions, acquired=wall, renewed=wall), token)
+
+    def renewal(self, lease: Json | None, now: float, wall: datetime, token: int) -> Bid | None:
+        """The same leadership, renewed; None when it is somebody else's, or another term's of our own."""
+        if lease is None or self.holder(lease) != self.identity or _token(lease) != token:
+            return None
+        self._observe(lease, now)
+        spec = lease["spec"]
+        renewed = self._lease(lease["metadata"], token, transitions=int(spec.get("leaseTransitions") or 0), renewed=wall)
+        renewed["spec"]["acquireTime"] = spec.get("acquireTime")
+        return Bid(renewed, token)
+
+    def release(self, lease: Json | None, wall: datetime, token: int) -> Json | None:
+        """The Lease given back: a standby need not wait. None when it is not ours to give."""
+        if lease is None or self.holder(lease) != self.identity or _token(lease) != token:
+            return None
+        given = self._lease(lease["metadata"], token, transitions=int(lease["spec"].get("leaseTransitions") or 0), renewed=wall)
+        given["spec"].update(holderIdentity="", leaseDurationSeconds=1)
+        return given
+
+    def _observe(self, lease: Json, now: float) -> None:
+        spec = lease.get("spec") or {}
+        seen = (spec.get("holderIdentity"), spec.get("renewTime"), spec.get("leaseTransitions"),
+                (lease.get("metadata") or {}).get("resourceVersion"))
+        if seen != self._seen:
+            self._seen, self._seen_at = seen, now
+
+    def _duration_of(self, spec: Json) -> float:
+        """The holder may have been given a longer lease than ours; it is to be believed."""
+        return max(self.duration_seconds, float(spec.get("leaseDurationSeconds") or 0))
+
+    def _lease(self, meta: Json, token: int, *, transitions: int, renewed: datetime, acquired: datetime | None = None) -> Json:
+        metadata: Json = {"name": self.name, "namespace": self.namespace,
+                          "annotations": {**(meta.get("annotations") or {}), TOKEN: str(token)}}
+        metadata.update({name: meta[name] for name in ("resourceVersion", "uid", "labels") if name in meta})
+        spec: Json = {"holderIdentity": self.identity, "leaseDurationSeconds": max(1, round(self.duration_seconds)),
+                      "renewTime": _micro(renewed), "leaseTransitions": transitions}
+        if acquired is not None:
+            spec["acquireTime"] = _micro(acquired)
+        return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+
+
+class Elector:
+    """Acquire, keep and give back the Lease. `stopped` ends every wait."""
+
+    def __init__(self, api: KubeApi, election: Election, *, stopped: threading.Event, renew_seconds: float,
+                 now: Callable[[], float],
+                 wall: Callable[[], datetime] = lambda: datetime.now(UTC), rng: random.Random | None = None) -> None:
+        self._api = api
+        self._election = election
+        self._where = (election.namespace, election.name)
+        self._stopped = stopped
+        self._renew_seconds = renew_seconds
+        # Stop a good while before the others may take over: two thirds, as client-go's defaults.
+        self._deadline_seconds = election.duration_seconds * 2 / 3
+        self._now = now
+        self._wall = wall
+        self._rng = rng or random.Random()
+        self._said = ""
+
+    def acquire(self) -> int | None:
+        """Wait to be leader. Gives the fencing token, None when stopped."""
+        while not self._stopped.is_set():
+            token = self.try_acquire()
+            if token is not None:
+                return token
+            self._stopped.wait(RETRY_SECONDS * self._rng.uniform(0.8, 1.2))
+        return None
+
+    def try_acquire(self) -> int | None:
+        try:
+            lease = self._api.get("leases", *self._where)
+            bid = self._election.bid(lease, self._now(), self._wall())
+            if bid is None:
+                self._say(f"standing by, the leader is {self._election.holder(lease)}")
+                return None
+            if bid.create:
+                self._api.create("leases", self._where[0], bid.lease)
+            else:
+                self._api.update("leases", *self._where, bid.lease)
+        except Conflict:
+            return None  # somebody was faster
+        except (Transient, Terminal, Invalid) as error:
+            self._say(f"cannot take the lease, trying again: {error.message}")
+            return None
+        self._say(f"leading as {self._election.identity}, fencing token {bid.token}")
+        return bid.token
+
+    def keep(self, token: int, over: threading.Event) -> str:
+        """Renew until the leadership is lost, `over` is set or the process stops. Says why it ended."""
+        renewed_at = self._now()
+        wait_seconds = self._renew_seconds
+        while True:
+            if over.wait(wait_seconds):
+                return "over"
+            if self._stopped.is_set():
+                return "stopped"
+            try:
+                if not self._renew(token):
+                    return "another watcher has taken the lease"
+                renewed_at, wait_seconds = self._now(), self._renew_seconds
+            except OperatorError as error:
+                wait_seconds = min(RETRY_SECONDS, self._renew_seconds)
+                if self._now() - renewed_at > self._deadline_seconds:
+                    return f"the lease could not be renewed in time: {error.message}"
+
+    def _renew(self, token: int) -> bool:
+        lease = self._api.get("leases", *self._where)
+        if lease is None:
+            return False
+        bid = self._election.renewal(lease, self._now(), self._wall(), token)
+        if bid is None:
+            return False
+        self._api.update("leases", *self._where, bid.lease)
+        return True
+
+    def release(self, token: int) -> None:
+        """Best effort: without it the standby waits for the lease to run out."""
+        try:
+            given = self._election.release(self._api.get("leases", *self._where), self._wall(), token)
+            if given is not None:
+                self._api.update("leases", *self._where, given)
+                self._say("gave the lease back")
+        except OperatorError as error:
+            self._say(f"could not give the lease back: {error.message}")
+
+    def fenced(self, token: int) -> None:
+        self._election.fenced(token)
+
+    def _say(self, what: str) -> None:
+        """Each state once, however often it is tried."""
+        if what != self._said:
+            self._said = what
+            log.info("leader election: " + what)
+
+
+def _token(lease: Json) -> int:
+    text = str(((lease.get("metadata") or {}).get("annotations") or {}).get(TOKEN) or "0")
+    return int(text) if text.isdigit() and len(text) <= 16 else 0
+
+
+def _milliseconds(wall: datetime) -> int:
+    return int(wall.timestamp() * 1000)
+
+
+def _micro(wall: datetime) -> str:
+    return wall.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
