@@ -1,0 +1,196 @@
+"""Discovery: /api, /apis, /version, aggregated and unaggregated. Built from the registry's rows. Pure."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import platform
+import re
+
+import orjson
+
+from localcluster.apiserver.errors import no_such_resource
+from localcluster.apiserver.registry import Registry
+from localcluster.resources import BUILTIN, Resource
+from localcluster.wire import Json, Request, Response
+
+_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_STATUS_VERBS = ("get", "patch", "update")
+_SUB_VERBS = {
+    "status": _STATUS_VERBS,
+    "scale": _STATUS_VERBS,
+    "log": ("get",),
+    "binding": ("create",),
+    "eviction": ("create",),
+    "finalize": ("update",),
+}
+_CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+"""In the order of apiextensions-apiserver."""
+_SUB_KINDS = {
+    "scale": ("autoscaling", "v1", "Scale"),
+    "binding": ("", "v1", "Binding"),
+    "eviction": ("policy", "v1", "Eviction"),
+}
+
+
+def version_info(version: str) -> Json:
+    found = re.match(r"v(\d+)\.(\d+)", version)
+    major, minor = found.groups() if found else ("1", "36")
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return {
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": str(int(minor) - 1),
+        "gitVersion": version,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": "none",
+        "platform": f"{platform.system().lower()}/{machine}",
+    }
+
+
+def answer(registry: Registry, path: str, request: Request) -> Response | None:  # noqa: PLR0911  one line a path
+    """None for a path that is not discovery."""
+    if request.method not in ("GET", "HEAD"):
+        return None
+    parts = path.strip("/").split("/")
+    aggregated = any(
+        "as=APIGroupDiscoveryList" in offer and "v=v2" in offer and "v2beta1" not in offer
+        for offer in request.headers.get("accept", "").split(",")
+    )
+    if path in ("/api", "/apis") and aggregated:
+        groups = {group: versions for group, versions in registry.groups().items() if (group == "") == (path == "/api")}
+        body = {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {},
+            "items": [_group_discovery(registry, group, versions) for group, versions in groups.items()],
+        }
+        return Response(200, orjson.dumps(body), _AGGREGATED)
+    if path == "/":
+        return _json({"paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]})
+    if path == "/api":
+        return _json({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
+    groups = registry.groups()
+    if path == "/apis":
+        listed = [_group(group, versions) for group, versions in groups.items() if group]
+        return _json({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
+    if parts[0] == "api" and len(parts) == 2 and parts[1] == "v1":
+        return _json(_resource_list(registry, "", "v1"))
+    if parts[0] == "apis" and len(parts) == 2 and parts[1] in groups:
+        return _json({"kind": "APIGroup", "apiVersion": "v1", **_group(parts[1], groups[parts[1]])})
+    if parts[0] == "apis" and len(parts) == 3 and registry.served(parts[1], parts[2]):
+        return _json(_resource_list(registry, parts[1], parts[2]))
+    if (parts[0] == "api" and len(parts) == 2) or (
+        parts[0] == "apis" and len(parts) == 3 and any(row.group == parts[1] for row in BUILTIN)
+    ):
+        raise no_such_resource()
+    return None
+
+
+def _json(body: Json) -> Response:
+    return Response(200, orjson.dumps(body) + b"\n")
+
+
+def _group(group: str, versions: list[str]) -> Json:
+    rows = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+    return {"name": group, "versions": rows, "preferredVersion": rows[0]}
+
+
+def _rows(registry: Registry, group: str, version: str) -> list[Resource]:
+    return sorted((row for row in registry.rows() if (row.group, row.version) == (group, version)), key=lambda row: row.plural)
+
+
+def _resource_list(registry: Registry, group: str, version: str) -> Json:
+    listed: list[Json] = []
+    for row in _rows(registry, group, version):
+        entry: Json = {
+            "name": row.plural,
+            "singularName": row.singular_name,
+            "namespaced": row.namespaced,
+            "kind": row.kind,
+            "verbs": list(_CUSTOM_VERBS if row.custom else row.verbs),
+        }
+        if row.short_names:
+            entry["shortNames"] = list(row.short_names)
+        if row.categories:
+            entry["categories"] = list(row.categories)
+        if "get" in row.verbs:
+            entry["storageVersionHash"] = _storage_hash(row)
+        listed.append(entry)
+        for sub in sorted(row.subresources, reverse=row.custom):
+            named: Json = {
+                "name": f"{row.plural}/{sub}",
+                "singularName": "",
+                "namespaced": row.namespaced,
+                "kind": row.kind,
+                "verbs": list(_SUB_VERBS[sub]),
+            }
+            if sub in _SUB_KINDS:
+                group_of, version_of, named["kind"] = _SUB_KINDS[sub]
+                if group_of:
+                    named["group"], named["version"] = group_of, version_of
+            listed.append(named)
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": f"{group}/{version}".lstrip("/"),
+        "resources": listed,
+    }
+
+
+def _group_discovery(registry: Registry, group: str, versions: list[str]) -> Json:
+    listed = [
+        {
+            "version": version,
+            "resources": [_resource_discovery(row) for row in _rows(registry, group, version)],
+            "freshness": "Current",
+        }
+        for version in versions
+    ]
+    return {"metadata": {"name": group} if group else {}, "versions": listed}
+
+
+def _resource_discovery(row: Resource) -> Json:
+    scope = "Namespaced" if row.namespaced else "Cluster"
+    entry: Json = {
+        "resource": row.plural,
+        "responseKind": _kind(row, row.group, row.version, row.kind),
+        "scope": scope,
+        "singularResource": row.singular_name,
+        "verbs": list(row.verbs),
+    }
+    if row.short_names:
+        entry["shortNames"] = list(row.short_names)
+    if row.categories:
+        entry["categories"] = list(row.categories)
+    subs = [
+        {
+            "subresource": sub,
+            "responseKind": _kind(row, *_SUB_KINDS.get(sub, (row.group, row.version, row.kind))),
+            "verbs": list(_SUB_VERBS[sub]),
+        }
+        for sub in row.subresources
+    ]
+    if subs:
+        entry["subresources"] = subs
+    return entry
+
+
+def _storage_hash(row: Resource) -> str:
+    """k8s.io/apiserver/pkg/endpoints/discovery/storageversionhash.go: tells whether two resources are stored as one."""
+    group = "" if row.storage == "events" else row.group
+    version = "v1beta1" if row.group == "apiextensions.k8s.io" else row.version  # as Kubernetes still counts it
+    return base64.b64encode(hashlib.sha256(f"{group}/{version}/{row.kind}".encode()).digest()[:8]).decode()
+
+
+def _kind(row: Resource, group: str, version: str, kind: str) -> Json:
+    """Built-in kinds of the list's own version are told without group and version."""
+    if not row.custom and (group == row.group or not group):
+        return {"group": "", "version": "", "kind": kind}
+    return {"group": group, "version": version, "kind": kind}

@@ -1,0 +1,86 @@
+"""Which resources are served right now: the built-in table and what CustomResourceDefinitions add to it.
+
+Lookups only; `crds.py` decides what a definition serves. Never touches the store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from localcluster.patch import Shape
+from localcluster.resources import BUILTIN, Resource
+from localcluster.wire import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """What a definition says about one of its versions. The schema is compiled once."""
+
+    definition: str
+    schema: Any
+    """localcluster.schema.StructuralSchema; None when the version has none."""
+    raw_schema: Json
+    shape: Shape
+    """How lists and maps of the schema merge in server-side apply."""
+    columns: tuple[Json, ...] = ()
+    scale: Json | None = None
+    has_status: bool = False
+    storage_version: str = ""
+    deprecation: str = ""
+    selectable: tuple[str, ...] = ()
+    since: int = 0
+    """The revision of the definition that is served; older versions cannot be watched from."""
+
+
+@dataclass(slots=True)
+class Registry:
+    _rows: dict[tuple[str, str, str], Resource] = field(
+        default_factory=lambda: {(r.group, r.version, r.plural): r for r in BUILTIN}
+    )
+    _custom: dict[tuple[str, str, str], Custom] = field(default_factory=dict)
+    generation: int = 0
+    """Moves with each change; what is derived from the table (discovery, OpenAPI) is cached under it."""
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        return self._rows.get((group, version, plural))
+
+    def custom(self, resource: Resource) -> Custom | None:
+        return self._custom.get((resource.group, resource.version, resource.plural))
+
+    def rows(self) -> list[Resource]:
+        return list(self._rows.values())
+
+    def served(self, group: str, version: str) -> bool:
+        return any(row.group == group and row.version == version for row in self._rows.values())
+
+    def groups(self) -> dict[str, list[str]]:
+        """group -> its versions, the preferred one first."""
+        found: dict[str, list[str]] = {}
+        for row in self._rows.values():
+            versions = found.setdefault(row.group, [])
+            if row.version not in versions:
+                versions.append(row.version)
+        return {group: sorted(versions, key=version_rank, reverse=True) for group, versions in found.items()}
+
+    def replace_definition(self, definition: str, rows: list[tuple[Resource, Custom]]) -> None:
+        """Serve these rows for a definition instead of what it served before; an empty list stops it."""
+        for key in [key for key, custom in self._custom.items() if custom.definition == definition]:
+            del self._custom[key]
+            del self._rows[key]
+        for resource, custom in rows:
+            key = (resource.group, resource.version, resource.plural)
+            self._rows[key] = resource
+            self._custom[key] = custom
+        self.generation += 1
+
+
+def version_rank(version: str) -> tuple[int, int, int]:
+    """Kubernetes' order of versions: v2 > v1 > v1beta2 > v1alpha1."""
+    import re
+
+    found = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
+    if found is None:
+        return (-1, 0, 0)
+    stage = {None: 2, "beta": 1, "alpha": 0}[found.group(2)]
+    return (stage, int(found.group(1)), int(found.group(3) or 0))

@@ -1,0 +1,67 @@
+"""The seam of the local cluster: one request in, one answer or one watch out, without sockets.
+
+`apiserver.ApiServer.handle(Request) -> Response | Watch` is the whole API server. `http.py` puts it behind aiohttp;
+tests and controllers may call it in process. Synchronous, single-threaded, deterministic: time and randomness are injected.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    path: str
+    """Without the query, for example /api/v1/namespaces/default/pods."""
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Lower-case names."""
+    user: str = "kubernetes-admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    status: int
+    body: bytes
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Watch:
+    """An open watch. The API server pushes whole lines (JSON events, each with its newline); the reader takes them with
+    `poll`, or is called back. `closed` once the server has ended it (timeoutSeconds, compaction, shutdown)."""
+
+    def __init__(self, content_type: str = "application/json") -> None:
+        self.content_type = content_type
+        self.closed = False
+        self.wake: Callable[[], None] | None = None
+        """Called (from the API server's thread) whenever there is something new or the watch closes."""
+        self.on_close: Callable[[], None] | None = None
+        self._lines: deque[bytes] = deque()
+
+    def push(self, line: bytes) -> None:
+        if not self.closed:
+            self._lines.append(line)
+            if self.wake:
+                self.wake()
+
+    def poll(self) -> list[bytes]:
+        """The lines that have come since the last call, oldest first."""
+        lines = list(self._lines)
+        self._lines.clear()
+        return lines
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            if self.on_close:
+                self.on_close()
+            if self.wake:
+                self.wake()
