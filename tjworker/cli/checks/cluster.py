@@ -1,0 +1,179 @@
+"""The cluster: does it answer, are our CRDs there and those of this version, may this user do what the operator does.
+
+What the API server does not let this user see is `skipped`, not `failed`: the operator needs no right to read CRDs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import orjson
+
+from tjworker.api import crd
+from tjworker.api.dialects import DIALECTS
+from tjworker.api.dialects.base import Dialect
+from tjworker.base import OperatorError
+from tjworker.cli.checks.check import Check
+from tjworker.cli.checks.redis import CLOCK_SECONDS
+from tjworker.kube.errors import to_error
+from tjworker.kube.port import Transport
+from tjworker.kube.resources import RESOURCES, Resource
+
+SUBJECT = "cluster"
+TIMEOUT_SECONDS = 10.0
+APPLY_CRDS = "run `kubectl apply --server-side --force-conflicts -f k8s/crds`"
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+Json = dict[str, Any]
+
+
+def check(transport: Transport, namespaces: Sequence[str], now: datetime, which: str) -> list[Check]:
+    """`namespaces`: those that the operator serves; empty: all. `which`: how messages name the cluster."""
+    try:
+        version, server_time = _version(transport)
+    except OperatorError as error:
+        return [Check(SUBJECT, "reachable", "failed", f"{error.message} ({which})",
+                      "start the cluster (`tj up` starts a local one), or choose another with KUBECONFIG")]
+    found = [Check(SUBJECT, "reachable", "ok", f"Kubernetes {version}, of {which}")]
+    if server_time is not None:
+        found.append(clock((server_time - now).total_seconds()))
+    found += [definition(transport, dialect) for dialect in DIALECTS.values()]
+    return [*found, *permissions(transport, namespaces)]
+
+
+def server_now(transport: Transport) -> datetime | None:
+    """The API server's own time, to the second; None when it says none."""
+    return _version(transport)[1]
+
+
+def _version(transport: Transport) -> tuple[str, datetime | None]:
+    answer = transport.request("GET", "/version", timeout_seconds=TIMEOUT_SECONDS)
+    if answer.status != 200:
+        raise to_error(answer, "get the version")
+    date = answer.headers.get("date")
+    return str(orjson.loads(answer.body).get("gitVersion", "")), parsedate_to_datetime(date) if date else None
+
+
+def clock(ahead_seconds: float) -> Check:
+    # The header has whole seconds.
+    detail = f"{abs(ahead_seconds):.0f} s {'ahead of' if ahead_seconds > 0 else 'behind'} this machine's"
+    if abs(ahead_seconds) > CLOCK_SECONDS:
+        return Check(SUBJECT, "clock", "warning", detail, "run NTP on both machines: time limits and grace periods will be off")
+    return Check(SUBJECT, "clock", "ok", detail)
+
+
+# -- CRDs -----------------------------------------------------------------------------------------------------------------
+def definition(transport: Transport, dialect: Dialect) -> Check:
+    wanted = crd.build(dialect)
+    name = f"CRD {wanted['metadata']['name']}"
+    try:
+        answer = transport.request("GET", f"{_CRDS}/{wanted['metadata']['name']}", timeout_seconds=TIMEOUT_SECONDS)
+    except OperatorError as error:
+        return Check(SUBJECT, name, "failed", error.message, "try again")
+    if answer.status == 404:
+        return Check(SUBJECT, name, "failed", "is not installed", APPLY_CRDS)
+    if answer.status in (401, 403):
+        return _served(transport, dialect, name)
+    if answer.status != 200:
+        return Check(SUBJECT, name, "failed", to_error(answer, f"get {name}").message, "look at the API server's log")
+    return _compared(name, wanted, orjson.loads(answer.body))
+
+
+def _compared(name: str, wanted: Json, found: Json) -> Check:
+    conditions = {c["type"]: c for c in (found.get("status") or {}).get("conditions") or []}
+    if conditions.get("Established", {}).get("status") != "True":
+        why = conditions.get("NamesAccepted", {}).get("message", "") or "is not established"
+        return Check(SUBJECT, name, "failed", why, "`kubectl describe crd` says why; another CRD may have its names")
+    if difference := first_difference(wanted["spec"], found.get("spec") or {}, "spec"):
+        return Check(SUBJECT, name, "failed", f"is not the one of this version: {difference} differs", APPLY_CRDS)
+    return Check(SUBJECT, name, "ok", "is served, with the schema of this version")
+
+
+def _served(transport: Transport, dialect: Dialect, name: str) -> Check:
+    answer = transport.request("GET", f"/apis/{dialect.group}/{dialect.versions[0]}", timeout_seconds=TIMEOUT_SECONDS)
+    if answer.status == 200 and any(r.get("name") == dialect.plural for r in orjson.loads(answer.body).get("resources", [])):
+        return Check(SUBJECT, name, "ok", "is served (this user may not read CRDs, so its schema was not compared)")
+    return Check(SUBJECT, name, "failed", "is not served", APPLY_CRDS)
+
+
+def first_difference(wanted: Any, found: Any, path: str) -> str:
+    """The first field of `wanted` that `found` has otherwise, '' when there is none. What a server adds is no difference."""
+    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
+        for key, value in wanted.items():
+            if key not in found and value not in ({}, [], "", False):  # left out when it says nothing
+                return f"{path}.{key}"
+            if key in found and (difference := first_difference(value, found[key], f"{path}.{key}")):
+                return difference
+        return _surplus(wanted, found, path)
+    if isinstance(wanted, list) and isinstance(found, list):
+        if len(wanted) != len(found):
+            return path
+        pairs = zip(wanted, found, strict=True)
+        return next((d for i, (a, b) in enumerate(pairs) if (d := first_difference(a, b, f"{path}[{i}]"))), "")
+    return "" if wanted == found else path
+
+
+def _surplus(wanted: Mapping[str, Any], found: Mapping[str, Any], path: str) -> str:
+    """A property that only the cluster's schema has: of a later version, or one that was taken out."""
+    if not path.endswith(".properties"):
+        return ""
+    return next((f"{path}.{key}" for key in found if key not in wanted), "")
+
+
+# -- RBAC -----------------------------------------------------------------------------------------------------------------
+def permissions(transport: Transport, namespaces: Sequence[str]) -> Iterator[Check]:
+    """One check for each row of the table of verbs."""
+    who = _who(transport)
+    for row in RESOURCES.values():
+        name = f"may use {row.plural}"
+        try:
+            missing = sorted({why for namespace in _where(row, namespaces) for what, verb in _wanted(row)
+                              if (why := _refused(transport, row, what, verb, namespace))})
+        except OperatorError as error:
+            yield Check(SUBJECT, name, "skipped", f"access could not be reviewed: {error.message}")
+            continue
+        if not missing:
+            yield Check(SUBJECT, name, "ok", who)
+        elif row.optional:
+            yield Check(SUBJECT, name, "warning", f"{who} may not {', '.join(missing)}",
+                        "the operator works without; k8s/base/rbac.yaml has the role")
+        else:
+            yield Check(SUBJECT, name, "failed", f"{who} may not {', '.join(missing)}",
+                        "apply k8s/base/rbac.yaml (k8s/namespaced/rbac.yaml for one namespace), or ask who runs the cluster")
+
+
+def _wanted(row: Resource) -> Iterable[tuple[str, str]]:
+    """(subresource or '', verb), each once."""
+    wanted = {("", verb) for verbs in row.verbs.values() for verb in verbs}
+    wanted |= {(sub, verb) for sub, by in row.subresources.items() for verbs in by.values() for verb in verbs}
+    return sorted(wanted)
+
+
+def _where(row: Resource, namespaces: Sequence[str]) -> Sequence[str]:
+    return namespaces if row.namespaced and namespaces else ("",)
+
+
+def _refused(transport: Transport, row: Resource, subresource: str, verb: str, namespace: str) -> str:
+    """What may not be done, '' when it may."""
+    asked = {"group": row.group, "version": row.version, "resource": row.plural, "verb": verb}
+    asked |= {key: value for key, value in (("subresource", subresource), ("namespace", namespace)) if value}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": asked}}
+    answer = transport.request("POST", _REVIEWS, body=orjson.dumps(body), timeout_seconds=TIMEOUT_SECONDS)
+    if answer.status >= 300:
+        raise to_error(answer, "review access")
+    if (orjson.loads(answer.body).get("status") or {}).get("allowed"):
+        return ""
+    return verb + (f" {subresource}" if subresource else "") + (f" in {namespace}" if namespace else "")
+
+
+def _who(transport: Transport) -> str:
+    body = orjson.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
+    try:
+        answer = transport.request("POST", _WHO, body=body, timeout_seconds=TIMEOUT_SECONDS)
+        return str(orjson.loads(answer.body)["status"]["userInfo"]["username"])
+    except (OperatorError, orjson.JSONDecodeError, KeyError, TypeError):
+        return "this user"

@@ -1,0 +1,91 @@
+"""Which cluster a command talks to, and a client for it. Opens nothing before the first request; changes nothing.
+
+Which: KUBECONFIG and its current context; else the kubeconfig of a local stack in this folder (said on stderr); else what
+the kubernetes package finds (in-cluster, ~/.kube/config).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tjworker.cli.errors import UserError
+from tjworker.cli.stack.paths import DEFAULT_STATE_DIR
+
+if TYPE_CHECKING:
+    from tjworker.kube.port import KubeApi, Transport
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    api: KubeApi
+    transport: Transport
+    namespace: str
+    """Of the current context; `default` when it names none."""
+
+
+def choose_kubeconfig() -> Path | None:
+    """The file to use, None for what KUBECONFIG or the kubernetes package says."""
+    local = Path(DEFAULT_STATE_DIR) / "kubeconfig"
+    if os.environ.get("KUBECONFIG"):
+        return None
+    if local.exists():
+        click.echo(f"using {local} (KUBECONFIG is not set)", err=True)
+        return local
+    return None
+
+
+@contextmanager
+def open_cluster(kubeconfig: Path | None = None) -> Iterator[Cluster]:
+    """A client for the cluster of this kubeconfig; None: see `load_configuration`. Raises UserError when none is usable."""
+    import yaml
+    from kubernetes import config
+    from kubernetes.client import Configuration
+
+    from tjworker.base import Terminal
+    from tjworker.kube.client import KubeClient
+    from tjworker.kube.transport import KubeTransport, load_configuration
+
+    try:
+        if kubeconfig is None:
+            configuration = load_configuration()
+        else:
+            configuration = Configuration()
+            config.load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=str(kubeconfig), client_configuration=configuration)
+    except Terminal as error:
+        raise UserError(f"{error.message}; or start a local one with `tj up`") from None
+    except (config.ConfigException, OSError, ValueError, TypeError, yaml.YAMLError) as error:
+        which = kubeconfig or os.environ.get("KUBECONFIG", "of ~/.kube/config")
+        why = " ".join(str(error).split())
+        raise UserError(f"the kubeconfig {which} cannot be used: {why}; choose another with KUBECONFIG") from None
+    transport = KubeTransport(configuration)
+    client = KubeClient(transport)
+    try:
+        yield Cluster(client, transport, _context_namespace(kubeconfig))
+    finally:
+        client.close()
+
+
+@contextmanager
+def user_cluster() -> Iterator[Cluster]:
+    """The cluster that the user's command means."""
+    with open_cluster(choose_kubeconfig()) as cluster:
+        yield cluster
+
+
+def _context_namespace(kubeconfig: Path | None) -> str:
+    from kubernetes import config
+
+    try:
+        _, current = config.list_kube_config_contexts(  # type: ignore[no-untyped-call]
+            config_file=str(kubeconfig) if kubeconfig else None)
+        return str(current["context"].get("namespace") or "default")
+    except (config.ConfigException, OSError, KeyError, TypeError, ValueError):  # what is wrong was found before
+        return "default"

@@ -1,0 +1,193 @@
+"""`tj doctor`: what is wrong between here and a running job, and what to do about it; then every setting. Changes nothing.
+
+Asks with the rights of whoever runs it. Beside a local stack (its kubeconfig is the one that is used) the stack's own settings
+count where the environment says nothing. Exit code 1 when a check has failed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from tjworker.cli.checks.check import Check
+    from tjworker.settings import Settings
+
+_HERE = "this machine"
+_MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "failed": ("FAIL", "red"), "skipped": ("skip", "cyan")}
+
+
+@click.command("doctor", short_help="Check Redis, cluster and operator; print the settings.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print.")
+def command(output: str) -> int:
+    """Check Redis, the cluster, CRDs, permissions, the operator's processes and clocks, and say what to do about each that is
+    wrong. Then print every setting with its value and where it comes from.
+
+    Exit code 1 when a check has failed; a warning is not a failure.
+    """
+    from tjworker.cli.checks.check import good
+    from tjworker.cli.cluster import choose_kubeconfig
+
+    kubeconfig = choose_kubeconfig()
+    of_stack = stack_settings(kubeconfig or Path(os.environ.get("KUBECONFIG") or "kubeconfig"))
+    checks, settings = examine(kubeconfig, of_stack)
+    rows = list(setting_rows(settings, of_stack)) if settings else []
+    if output == "json":
+        _print_json(checks, rows)
+    else:
+        _print_table(checks, rows)
+    return 0 if good(checks) else 1
+
+
+def stack_settings(kubeconfig: Path) -> Mapping[str, str]:
+    """Of the local stack that wrote this kubeconfig, without those that the environment has; {} when none did."""
+    import shlex
+
+    from tjworker.cli.stack.paths import StatePaths
+
+    try:
+        text = StatePaths(kubeconfig.parent).environment.read_text(encoding="utf-8")
+        pairs = [word.partition("=") for word in shlex.split(text)]
+    except (OSError, ValueError):
+        return {}
+    return {name: value for name, _, value in pairs if name.startswith("TJ_") and name not in os.environ}
+
+
+def examine(kubeconfig: Path | None, of_stack: Mapping[str, str]) -> tuple[list[Check], Settings | None]:
+    """Every check, and the settings where they are valid."""
+    from pydantic import ValidationError
+
+    from tjworker.cli.checks.check import Check
+
+    os.environ.update(of_stack)  # everything that reads settings in this process must read the same
+    settings, refusal = None, ""
+    try:
+        from tjworker.settings import load_settings, settings_or_exit
+
+        settings = load_settings()
+    except ValidationError:
+        try:
+            settings_or_exit()
+        except SystemExit as error:  # its message names each wrong variable and hides passwords
+            refusal = str(error).partition(". Correct")[0]
+    checks = [_versions()]
+    if settings is None:
+        return [*checks, Check(_HERE, "settings", "failed", refusal, "correct or unset it; docs/settings.md lists all")], None
+    checks.append(Check(_HERE, "settings", "ok", "are valid; they stand below"))
+    from tjworker.cli.checks import redis
+
+    of_redis = redis.check(settings)
+    return [*checks, *of_redis, *_cluster(kubeconfig, settings), *_operator(settings, of_redis)], settings
+
+
+def _versions() -> Check:
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    from tjworker.cli.checks.check import Check
+
+    def of(package: str) -> str:
+        try:
+            return f"{package} {version(package)}"
+        except PackageNotFoundError:
+            return f"{package} (not installed as a package)"
+
+    packages = ("trainingjob-operator", "celery", "kubernetes", "redis", "flower")
+    return Check(_HERE, "versions", "ok", ", ".join((f"Python {platform.python_version()}", *map(of, packages))))
+
+
+def _cluster(kubeconfig: Path | None, settings: Settings) -> Iterator[Check]:
+    from datetime import UTC, datetime
+
+    from tjworker.base import OperatorError
+    from tjworker.cli.checks import cluster as checks
+    from tjworker.cli.checks import operator
+    from tjworker.cli.checks.check import Check
+    from tjworker.cli.cluster import open_cluster
+    from tjworker.cli.errors import UserError
+
+    try:
+        with open_cluster(kubeconfig) as cluster:
+            which = kubeconfig or os.environ.get("KUBECONFIG") or "the default configuration"
+            found = checks.check(cluster.transport, settings.namespace_list, datetime.now(UTC), f"{which}")
+            yield from found
+            if found[0].state != "failed":
+                now = checks.server_now(cluster.transport) or datetime.now(UTC)
+                yield operator.leader(cluster.api, settings, now)
+    except UserError as error:
+        yield Check(checks.SUBJECT, "configured", "failed", str(error), "set KUBECONFIG, or start a local stack: `tj up`")
+    except OperatorError as error:
+        yield Check(checks.SUBJECT, "answers", "failed", error.message, "run `tj doctor` again")
+
+
+def _operator(settings: Settings, of_redis: Sequence[Check]) -> Iterator[Check]:
+    import redis
+
+    from tjworker.app import make_app
+    from tjworker.base import OperatorError
+    from tjworker.cli.checks import operator
+    from tjworker.cli.checks.check import Check
+    from tjworker.store.connect import client, open_store
+
+    if of_redis[0].state == "failed":
+        yield Check(operator.SUBJECT, "projection, queue, workers", "skipped", "Redis does not answer")
+        return
+    store = open_store(settings.redis_url, settings.key_prefix)
+    try:
+        yield operator.projection(store)
+        yield operator.work_queue(store.stats())
+        yield operator.workers(lambda: make_app(settings).control.ping(timeout=1.0) or [])
+        with client(settings.redis_url) as connection:
+            yield operator.beat(settings, lambda key: bool(connection.exists(key)))
+    except (OperatorError, redis.RedisError, OSError) as error:
+        yield Check(operator.SUBJECT, "Redis", "failed", " ".join(str(error).split()), "see the checks of Redis")
+
+
+def setting_rows(settings: Settings, of_stack: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+    """(variable, value, where it comes from) of every setting. No passwords."""
+    from tjworker.store.errors import describe
+
+    for name in type(settings).model_fields:
+        variable = f"TJ_{name.upper()}"
+        value = getattr(settings, name)
+        source = "local stack" if variable in of_stack else "environment" if variable in os.environ else "default"
+        yield variable, describe(value) if name.endswith("_url") else value, source
+
+
+def _print_json(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) -> None:
+    import dataclasses
+    import json
+
+    from tjworker.cli.checks.check import good
+
+    click.echo(json.dumps({
+        "ok": good(checks),
+        "checks": [dataclasses.asdict(check) for check in checks],
+        "settings": [{"variable": variable, "value": value, "source": source} for variable, value, source in rows],
+    }, indent=2))
+
+
+def _print_table(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) -> None:
+    from tjworker.cli.rows import align
+
+    width = max(len(check.name) for check in checks)
+    subject = ""
+    for check in checks:
+        if check.subject != subject:
+            subject = check.subject
+            click.echo(("" if check is checks[0] else "\n") + subject[:1].upper() + subject[1:])
+        word, colour = _MARKS[check.state]
+        click.echo(f"  {click.style(f'{word:<4}', fg=colour)}  {check.name:<{width}}  {check.detail}")
+        if check.advice:
+            click.echo(f"  {'':<4}  {'':<{width}}  -> {check.advice}")
+    if rows:
+        click.echo("\nSettings")
+        table = [(variable, "(empty)" if value == "" else str(value), source) for variable, value, source in rows]
+        click.echo("\n".join(f"  {line}" for line in align(table)))
+    failed, warned = (sum(check.state == state for check in checks) for state in ("failed", "warning"))
+    verdict = "everything is in order" if not failed else f"{failed} check{'s' if failed > 1 else ''} failed"
+    click.echo(f"\n{verdict}" + (f", {warned} warning{'s' if warned > 1 else ''}" if warned else ""))

@@ -1,0 +1,119 @@
+"""`tj get`: which jobs there are, or one job with its pods. Reads only."""
+
+from __future__ import annotations
+
+import json
+import queue
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from tjworker.cli.cluster import Cluster
+
+
+@click.command("get", short_help="Show jobs, or one job and its pods.")
+@click.argument("job", required=False)
+@click.option("-o", "--output", type=click.Choice(["table", "wide", "json", "yaml"]), default="table", help="How to print.")
+@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
+@click.option("-w", "--watch", is_flag=True, help="Go on printing a row for each change, until Ctrl-C.")
+def command(job: str | None, output: str, namespace: str | None, all_namespaces: bool, watch: bool) -> int:
+    """Show all jobs, or JOB and its pods.
+
+    \b
+    tj get                    the jobs of the namespace
+    tj get digits             one job and its pods
+    tj get digits -o yaml     everything about it
+    """
+    from tjworker.cli.cluster import user_cluster
+
+    if job and all_namespaces:
+        raise click.UsageError("JOB and --all-namespaces exclude each other: a name is unique in a namespace only")
+    if watch and output in ("json", "yaml"):
+        raise click.UsageError(f"--watch prints rows; it cannot be used with -o {output}")
+    with user_cluster() as cluster:
+        where = "" if all_namespaces else namespace or cluster.namespace
+        if watch:
+            return _watch(cluster, job, where, wide=output == "wide")
+        if job:
+            return _show_one(cluster, job, where, output)
+        return _show_all(cluster, where, output)
+
+
+def _show_all(cluster: Cluster, namespace: str, output: str) -> int:
+    from tjworker.cli import rows
+    from tjworker.cli.jobs import list_jobs
+
+    found = list_jobs(cluster.api, namespace)
+    if output in ("json", "yaml"):
+        _dump({"apiVersion": "v1", "kind": "List", "items": [f.raw for f in found]}, output)
+        return 0
+    if not found:
+        click.echo(f"no jobs in {f'namespace {namespace}' if namespace else 'any namespace'}", err=True)
+        return 0
+    wide, now = output == "wide", rows.utc_now()
+    table = [rows.JOB_HEADER_WIDE if wide else rows.JOB_HEADER] + [rows.job_row(f.raw, now, wide=wide) for f in found]
+    if not namespace:
+        namespaces = ["NAMESPACE", *(str(f.raw["metadata"]["namespace"]) for f in found)]
+        table = [(head, *row) for head, row in zip(namespaces, table, strict=True)]
+    click.echo("\n".join(rows.align(table)))
+    return 0
+
+
+def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
+    from tjworker.cli import rows
+    from tjworker.cli.jobs import find_job, list_all, pod_order, pods_selector
+
+    found = find_job(cluster.api, namespace, name)
+    if output in ("json", "yaml"):
+        _dump(found.raw, output)
+        return 0
+    wide, now = output == "wide", rows.utc_now()
+    header = rows.JOB_HEADER_WIDE if wide else rows.JOB_HEADER
+    click.echo("\n".join(rows.align([header, rows.job_row(found.raw, now, wide=wide)])))
+    if not wide and (message := rows.job_message(found.raw)):
+        click.echo(f"\n{message}")
+    pods = sorted(list_all(cluster.api, "pods", namespace, label_selector=pods_selector(name)), key=pod_order)
+    if pods:
+        click.echo("\n" + "\n".join(rows.align([rows.POD_HEADER, *(rows.pod_row(p, now) for p in pods)])))
+    return 0
+
+
+def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) -> int:
+    from contextlib import ExitStack
+
+    from tjworker.cli import rows
+    from tjworker.cli.jobs import find_job, plurals
+    from tjworker.cli.mirror import Mirror
+
+    if name:
+        find_job(cluster.api, namespace, name)
+    changes: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+    def on_change(kind: str, obj: dict[str, Any]) -> None:
+        if kind != "DELETED" and name in (None, obj["metadata"]["name"]):
+            changes.put(obj)
+
+    header = rows.JOB_HEADER_WIDE if wide else rows.JOB_HEADER
+    widths = (24, 12, 8, 8, 8, 14, 0)
+    click.echo(_fixed(header, widths))
+    with ExitStack() as stack:
+        for plural in plurals():
+            stack.enter_context(Mirror(cluster.api, plural, namespace, on_change=on_change))
+        while True:
+            click.echo(_fixed(rows.job_row(changes.get(), rows.utc_now(), wide=wide), widths))
+
+
+def _fixed(row: tuple[str, ...], widths: tuple[int, ...]) -> str:
+    """Rows that come one by one cannot be aligned to each other, so the columns have fixed widths."""
+    return "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
+
+
+def _dump(obj: dict[str, Any], output: str) -> None:
+    if output == "json":
+        click.echo(json.dumps(obj, indent=2))
+    else:
+        import yaml
+
+        click.echo(yaml.safe_dump(obj, sort_keys=False), nl=False)

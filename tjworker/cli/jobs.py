@@ -1,0 +1,100 @@
+"""Finding jobs and their pods for the commands: reads through a KubeApi, changes nothing.
+
+A kind whose CRD is not installed has no jobs; it never makes a command fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tjworker.api import labels
+from tjworker.base import OperatorError
+from tjworker.cli.errors import UserError
+
+if TYPE_CHECKING:
+    from tjworker.api.model import TrainingJob
+    from tjworker.kube.port import KubeApi
+
+Json = dict[str, Any]
+PAGE_SIZE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJob:
+    plural: str
+    raw: Json
+
+
+def plurals() -> tuple[str, ...]:
+    """Our kinds."""
+    from tjworker.api.dialects import DIALECTS
+
+    return tuple(DIALECTS)
+
+
+def list_all(api: KubeApi, resource: str, namespace: str, *, label_selector: str = "") -> Iterator[Json]:
+    """Every object, page by page; `namespace` '' means all."""
+    token = ""
+    while True:
+        page = api.list_page(resource, namespace, limit=PAGE_SIZE, token=token, label_selector=label_selector)
+        yield from page.items
+        token = page.next_token
+        if not token:
+            return
+
+
+def list_jobs(api: KubeApi, namespace: str) -> list[FoundJob]:
+    """By namespace and name."""
+    found = []
+    for plural in plurals():
+        try:
+            found += [FoundJob(plural, raw) for raw in list_all(api, plural, namespace)]
+        except OperatorError as error:
+            if error.status != 404:
+                raise
+    return sorted(found, key=lambda f: (f.raw["metadata"]["namespace"], f.raw["metadata"]["name"], f.plural))
+
+
+def find_job(api: KubeApi, namespace: str, name: str) -> FoundJob:
+    """The job of that name, of whichever kind. Raises UserError when there is none, or one of each kind."""
+    found = [FoundJob(plural, raw) for plural in plurals() if (raw := _get(api, plural, namespace, name)) is not None]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UserError(f"{name} is the name of jobs of {len(found)} kinds in namespace {namespace}; use kubectl for them")
+    known = [job.raw["metadata"]["name"] for job in list_jobs(api, namespace)][:10]
+    hint = f"there are: {', '.join(known)}" if known else "it has none; -n names another namespace, `tj get -A` shows all"
+    raise UserError(f"no job {name} in namespace {namespace}; {hint}")
+
+
+def _get(api: KubeApi, plural: str, namespace: str, name: str) -> Json | None:
+    try:
+        return api.get(plural, namespace, name)
+    except OperatorError as error:
+        if error.status == 404:
+            return None
+        raise
+
+
+def parsed(job: FoundJob) -> TrainingJob:
+    """The internal model. Raises UserError with the field errors for a job that cannot be used."""
+    from tjworker.api.dialects import parse
+    from tjworker.api.model import InvalidJob
+
+    model = parse(job.plural, job.raw)
+    if isinstance(model, InvalidJob):
+        raise UserError(f"the spec of {job.raw['metadata']['name']} cannot be used: " + "; ".join(map(str, model.errors)))
+    return model
+
+
+def pods_selector(name: str) -> str:
+    return f"{labels.JOB_NAME}={name}"
+
+
+def pod_order(pod: Json) -> tuple[str, int, str]:
+    """Role, then index, then name."""
+    marks = pod["metadata"].get("labels") or {}
+    index = str(marks.get(labels.REPLICA_INDEX, ""))
+    return str(marks.get(labels.REPLICA_NAME, "")), int(index) if index.isdigit() else -1, pod["metadata"]["name"]

@@ -1,0 +1,142 @@
+"""The running stack as one looks on: a live table on a terminal, otherwise a line for each change. Reads only.
+
+Jobs and pods come from mirrors (list and watch), the queue from Redis once a second, and only for the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tjworker.base import OperatorError
+from tjworker.cli import rows
+from tjworker.cli.cluster import Cluster, open_cluster
+from tjworker.cli.console import Reporter
+from tjworker.cli.jobs import pod_order
+from tjworker.cli.mirror import Mirror
+from tjworker.cli.stack.local import Stack
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+Json = dict[str, Any]
+_REFRESH_PER_SECOND = 2
+_MAX_PODS = 30
+_PHASE_STYLES = {
+    "Running": "green", "Succeed": "bold green", "Succeeded": "green", "Failed": "bold red", "Timeout": "bold red",
+    "Preempted": "red", "NodeFail": "red", "Restarting": "yellow", "Scaling": "yellow", "Terminating": "yellow",
+}
+
+
+@contextmanager
+def looking_on(stack: Stack, reporter: Reporter) -> Iterator[Cluster]:
+    """Shows jobs and pods for as long as the block lasts; gives a client for the stack's cluster."""
+    with ExitStack() as opened:
+        cluster = opened.enter_context(open_cluster(stack.plan.paths.kubeconfig))
+        tell_jobs, tell_pods = _changes(reporter, _job_state), _changes(reporter, _pod_state)
+        mirrors = {resource: opened.enter_context(Mirror(cluster.api, resource, on_change=tell if reporter.plain else None))
+                   for resource, tell in (("aitrainingjobs", tell_jobs), ("pods", tell_pods))}
+        if not reporter.plain:
+            from rich.live import Live
+
+            view = _View(stack, mirrors["aitrainingjobs"], mirrors["pods"])
+            opened.enter_context(Live(get_renderable=view.render, console=reporter.rich, refresh_per_second=_REFRESH_PER_SECOND,
+                                      transient=True, vertical_overflow="ellipsis"))
+        yield cluster
+
+
+# -- one line a change ----------------------------------------------------------------------------------------------------
+def _changes(reporter: Reporter, describe: Callable[[Json], str]) -> Callable[[str, Json], None]:
+    said: dict[str, str] = {}
+
+    def on_change(kind: str, obj: Json) -> None:
+        uid = str(obj["metadata"].get("uid"))
+        state = f"{obj.get('kind', 'object').lower()} {obj['metadata']['name']} deleted" if kind == "DELETED" else describe(obj)
+        if said.get(uid) != state:
+            said[uid] = state
+            reporter.say(state)
+
+    return on_change
+
+
+def _job_state(job: Json) -> str:
+    status = job.get("status") or {}
+    active = f", {status['active']} active" if status.get("active") else ""
+    restarts = f", {status['restarts']} restart{'s' if status['restarts'] > 1 else ''}" if status.get("restarts") else ""
+    return f"job {job['metadata']['name']}: {status.get('phase') or 'seen'}{active}{restarts}"
+
+
+def _pod_state(pod: Json) -> str:
+    node = (pod.get("spec") or {}).get("nodeName")
+    return f"pod {pod['metadata']['name']}: {rows.pod_phase(pod)}" + (f" on {node}" if node else "")
+
+
+# -- the table ------------------------------------------------------------------------------------------------------------
+class _View:
+    """What the table shows now. Rendered by rich's own thread."""
+
+    def __init__(self, stack: Stack, jobs: Mirror, pods: Mirror) -> None:
+        from tjworker.store.connect import open_store
+
+        self._stack, self._jobs, self._pods = stack, jobs, pods
+        self._store = open_store(stack.plan.redis_url, stack.plan.key_prefix)
+        self._queue = ""
+        self._ticks = 0
+
+    def render(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        if self._ticks % _REFRESH_PER_SECOND == 0:
+            self._queue = self._queue_line()
+        self._ticks += 1
+        return Group(Text(), self._services(), Text(self._queue, style="dim"), self._job_table(), self._pod_table())
+
+    def _services(self) -> RenderableType:
+        from rich.text import Text
+
+        line = Text()
+        for name, state in self._stack.handle.states().items():
+            if name != "crds":
+                style = {"ready": "green", "starting": "yellow"}.get(state, "bold red")
+                line.append(f"{'●' if state == 'ready' else '○'} {name}  ", style=style)
+        return line
+
+    def _queue_line(self) -> str:
+        try:
+            stats = self._store.stats()
+        except OperatorError as error:
+            return f"queue: {error.message}"
+        return (f"queue: {stats.queued} queued, {stats.running} running, {stats.delayed} delayed, {stats.failing} failing; "
+                f"{stats.unfinished} unfinished job{'' if stats.unfinished == 1 else 's'}   Flower {self._stack.flower_url}")
+
+    def _job_table(self) -> RenderableType:
+        now = rows.utc_now()
+        jobs = sorted(self._jobs.objects(), key=lambda j: (j["metadata"]["namespace"], j["metadata"]["name"]))
+        if not jobs:
+            from rich.text import Text
+
+            return Text("no jobs yet: kubectl apply -f examples/digits/job.yaml", style="dim")
+        return _table(("JOB", *rows.JOB_HEADER[1:], "MESSAGE"), [(*rows.job_row(j, now), rows.job_message(j)) for j in jobs], 1)
+
+    def _pod_table(self) -> RenderableType:
+        now = rows.utc_now()
+        pods = sorted(self._pods.objects(), key=pod_order)
+        shown = [rows.pod_row(p, now) for p in pods[:_MAX_PODS]]
+        if len(pods) > _MAX_PODS:
+            shown.append((f"... and {len(pods) - _MAX_PODS} more", "", "", "", "", ""))
+        return _table(rows.POD_HEADER, shown, 1)
+
+
+def _table(header: tuple[str, ...], body: list[tuple[str, ...]], phase_column: int) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
+    for name in header:
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    for row in body:
+        styles = (_PHASE_STYLES.get(cell, "") if i == phase_column else "" for i, cell in enumerate(row))
+        table.add_row(*(Text(cell, style=style) for cell, style in zip(row, styles, strict=True)))
+    return table

@@ -1,0 +1,68 @@
+"""`tj logs`: the logs of all replicas of a job, each line with its replica in front. Reads only.
+
+With -f it also follows pods that come later (replacements, a scale-up) and ends when the job has ended and every log has been
+read to its end.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import click
+
+
+@click.command("logs", short_help="Show or follow the logs of all replicas.")
+@click.argument("job")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended, pods that come later included.")
+@click.option("--role", help="Only this role.")
+@click.option("--index", type=click.IntRange(min=0), help="Only this replica of the role.")
+@click.option("--tail", type=click.IntRange(min=0), help="Only the last N lines of each.")
+@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+def command(job: str, follow: bool, role: str | None, index: int | None, tail: int | None, namespace: str | None) -> int:
+    """Show the logs of all replicas of JOB.
+
+    \b
+    tj logs digits -f
+    tj logs digits --role trainer --index 0 --tail 20
+    """
+    from tjworker.cli.cluster import user_cluster
+    from tjworker.cli.errors import UserError
+    from tjworker.cli.jobs import find_job, list_all, pod_order, pods_selector
+    from tjworker.cli.logstream import Follower, Wanted, read_log, targets
+
+    with user_cluster() as cluster:
+        where = namespace or cluster.namespace
+        found = find_job(cluster.api, where, job)
+        roles = sorted((found.raw.get("spec") or {}).get("replicaSpecs") or {})
+        if role and roles and role not in roles:
+            raise UserError(f"{job} has no role {role}; it has: {', '.join(roles)}")
+        wanted = Wanted(role, index)
+        if follow:
+            Follower(cluster, where, found, wanted, tail, _printer()).run()
+            return 0
+        pods = sorted(list_all(cluster.api, "pods", where, label_selector=pods_selector(job)), key=pod_order)
+        chosen = [t for pod in pods for t in targets(pod, wanted)]
+        if not chosen:
+            phase = (found.raw.get("status") or {}).get("phase") or "not accepted yet"
+            raise UserError(f"{job} ({phase}) has no such pods now; cleanPodPolicy decides which stay after its end")
+        emit = _printer()
+        for target in chosen:
+            for line in read_log(cluster.transport, where, target, tail):
+                emit(target.label, line)
+        return 0
+
+
+def _printer() -> Callable[[str, str], None]:
+    """Prints `label | line`; on a terminal each label has a colour of its own."""
+    colours = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_yellow")
+    given: dict[str, str] = {}
+    terminal = sys.stdout.isatty()
+
+    def emit(label: str, line: str) -> None:
+        colour = given.setdefault(label, colours[len(given) % len(colours)])
+        shown = click.style(f"{label} |", fg=colour) if terminal else f"{label} |"
+        click.echo(f"{shown} {line}")
+        sys.stdout.flush()
+
+    return emit

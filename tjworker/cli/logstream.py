@@ -1,0 +1,162 @@
+"""Logs of a job's pods, line by line, through the API server. Reads only; threads end with their follower."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tjworker.api import labels, naming
+from tjworker.base import OperatorError, Transient
+from tjworker.cli.jobs import FoundJob, list_all, pods_selector
+from tjworker.cli.mirror import Mirror
+
+if TYPE_CHECKING:
+    from tjworker.cli.cluster import Cluster
+    from tjworker.kube.port import Transport
+
+Json = dict[str, Any]
+Emit = Callable[[str, str], None]
+"""(label, line). May be called from several threads, one at a time."""
+_DAY_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    role: str | None = None
+    index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One container's present run."""
+
+    label: str
+    pod: str
+    uid: str
+    container: str
+    started: bool
+    """There is something to read: the container runs or has ended."""
+    run: int
+    """The container's restart count: each run has its own log."""
+
+
+def targets(pod: Json, wanted: Wanted) -> list[Target]:
+    """The counted containers of a pod, [] when the pod is not wanted."""
+    metadata = pod["metadata"]
+    marks = metadata.get("labels") or {}
+    role, index = str(marks.get(labels.REPLICA_NAME, "")), str(marks.get(labels.REPLICA_INDEX, ""))
+    if (wanted.role is not None and role != wanted.role) or (wanted.index is not None and index != str(wanted.index)):
+        return []
+    names = naming.counted_names([str(c.get("name")) for c in (pod.get("spec") or {}).get("containers") or []])
+    states = {c.get("name"): c for c in (pod.get("status") or {}).get("containerStatuses") or []}
+    label = f"{role}-{index}" if role and index else metadata["name"]
+    found = []
+    for name in names:
+        status = states.get(name) or {}
+        started = bool((status.get("state") or {}).keys() & {"running", "terminated"})
+        shown = f"{label}/{name}" if len(names) > 1 else label
+        found.append(Target(shown, metadata["name"], str(metadata["uid"]), name, started, int(status.get("restartCount") or 0)))
+    return found
+
+
+def read_log(transport: Transport, namespace: str, target: Target, tail: int | None, *, follow: bool = False,
+             on_open: Callable[[Any], None] | None = None) -> Iterator[str]:
+    """The lines; with `follow` until the container's end. A log that is not there (yet, any more) has no lines. `on_open` gets
+    the stream, which another thread may close."""
+    query = {"container": target.container}
+    if tail is not None:
+        query["tailLines"] = str(tail)
+    if follow:
+        query["follow"] = "true"
+    path = f"/api/v1/namespaces/{namespace}/pods/{target.pod}/log"
+    try:
+        stream = transport.stream(path, query=query, read_timeout_seconds=_DAY_SECONDS)
+        if on_open:
+            on_open(stream)
+        try:
+            if stream.status != 200:
+                return
+            for batch in stream.lines():
+                for line in batch:
+                    yield line.decode("utf-8", "replace")
+        finally:
+            stream.close()
+    except Transient:
+        return
+
+
+class Follower:
+    """Follows every wanted container of a job, present and future."""
+
+    def __init__(self, cluster: Cluster, namespace: str, job: FoundJob, wanted: Wanted, tail: int | None, emit: Emit) -> None:
+        self._cluster, self._namespace, self._job, self._wanted = cluster, namespace, job, wanted
+        self._tail, self._emit = tail, emit
+        self._lock = threading.Lock()
+        self._known: set[tuple[str, str, int]] = set()
+        self._threads: list[threading.Thread] = []
+        self._streams: list[Any] = []
+        self._stopped = False
+        self._reader_gone = False
+
+    def run(self, stop: threading.Event | None = None) -> None:
+        """Returns when the job has ended (or is gone, or `stop` is set) and every log has been read to its end. Raises
+        BrokenPipeError when nobody reads what is printed (`tj logs -f | head`)."""
+        stop = stop or threading.Event()
+        name, uid = self._job.raw["metadata"]["name"], self._job.raw["metadata"]["uid"]
+        with Mirror(self._cluster.api, "pods", self._namespace, label_selector=pods_selector(name), on_change=self._on_pod):
+            while not stop.is_set() and not self._reader_gone and not self._ended(name, uid):
+                stop.wait(0.5)
+        if self._reader_gone:
+            raise BrokenPipeError
+        self._look_again(name)
+        if stop.is_set():
+            with self._lock:
+                self._stopped = True
+                for stream in self._streams:
+                    stream.close()
+        for thread in self._threads:
+            thread.join(timeout=5)
+        if self._reader_gone:
+            raise BrokenPipeError
+
+    def _ended(self, name: str, uid: str) -> bool:
+        try:
+            now = self._cluster.api.get(self._job.plural, self._namespace, name)
+        except OperatorError:
+            return False
+        return now is None or now["metadata"]["uid"] != uid or bool((now.get("status") or {}).get("completionTime"))
+
+    def _look_again(self, name: str) -> None:
+        """The job may have ended before the mirror had seen its last pods, or any."""
+        with contextlib.suppress(OperatorError):
+            for pod in list_all(self._cluster.api, "pods", self._namespace, label_selector=pods_selector(name)):
+                self._on_pod("ADDED", pod)
+
+    def _on_pod(self, kind: str, pod: Json) -> None:
+        if kind == "DELETED":
+            return
+        for target in targets(pod, self._wanted):
+            key = (target.uid, target.container, target.run)
+            if target.started and key not in self._known:
+                self._known.add(key)
+                thread = threading.Thread(target=self._follow, args=(target,), name=f"log-{target.label}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def _follow(self, target: Target) -> None:
+        for line in read_log(self._cluster.transport, self._namespace, target, self._tail, follow=True, on_open=self._opened):
+            with self._lock:
+                if self._stopped:
+                    return
+                try:
+                    self._emit(target.label, line)
+                except BrokenPipeError:
+                    self._stopped = self._reader_gone = True
+                    return
+
+    def _opened(self, stream: Any) -> None:
+        with self._lock:
+            self._streams.append(stream)

@@ -1,0 +1,90 @@
+"""`tj`: finds the command, runs it, turns what a user did into one line on stderr. Imports no command before it is asked for.
+
+Results go to stdout, messages to stderr. Exit codes are those of `errors`. A traceback means a bug of ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping
+
+import click
+
+from tjworker.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
+
+COMMANDS: Mapping[str, str] = {
+    "up": "tjworker.cli.up",
+    "demo": "tjworker.cli.demo",
+    "get": "tjworker.cli.get",
+    "logs": "tjworker.cli.logs",
+    "scale": "tjworker.cli.scale",
+    "doctor": "tjworker.cli.doctor",
+}
+"""Command -> module, which has a click command named `command`. In the order in which `tj --help` shows them."""
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when it is asked for; the modules themselves import only what their help needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(COMMANDS[cmd_name]).command
+        assert isinstance(command, click.Command)  # noqa: S101  for the type checker; a test holds it
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+             epilog="Which cluster: KUBECONFIG, else a local stack's .tj/kubeconfig in this folder.")
+@click.version_option(package_name="trainingjob-operator", prog_name="tj")
+def tj() -> None:
+    """Elastic, fault-tolerant training jobs on Kubernetes.
+
+    \b
+    tj demo               a real training run on this machine, from start to end
+    tj up                 the whole product on this machine, until Ctrl-C
+    tj get                which jobs there are
+    tj doctor             what is wrong, and what to do about it
+    """
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(argv: list[str]) -> int:
+    """The exit code of `tj ARGV`."""
+    from tjworker.base import OperatorError
+
+    try:
+        result = tj.main(args=argv, prog_name="tj", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except UserError as error:
+        click.echo(f"tj: {error}", err=True)
+        return error.exit_code
+    except OperatorError as error:
+        click.echo(f"tj: {error.message}{_hint(error)}", err=True)
+        return EXIT_FAILED
+    except BrokenPipeError:
+        # The reader has gone (`tj get | head`): nobody is left to tell, and Python must not try at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+
+
+def _hint(error: Exception) -> str:
+    from tjworker.base import Transient
+
+    if isinstance(error, Transient):
+        return "\n    Is the cluster running? `tj up` starts a local one; KUBECONFIG says which one is meant."
+    return ""

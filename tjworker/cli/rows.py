@@ -1,0 +1,100 @@
+"""Jobs and pods as rows of text, and how ages are written. Pure: objects and a time in, strings out.
+
+A job's columns are those of its CRD's printer columns, so that `tj get` and `kubectl get` say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from tjworker.api import labels
+
+JOB_HEADER = ("NAME", "PHASE", "ACTIVE", "RESTARTS", "AGE")
+JOB_HEADER_WIDE = (*JOB_HEADER, "KIND", "MESSAGE")
+POD_HEADER = ("POD", "PHASE", "READY", "ATTEMPT", "NODE", "AGE")
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """RFC 3339 as Kubernetes writes it; None for what is missing or is none."""
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+
+
+def age(since: str | None, now: datetime) -> str:
+    """As kubectl writes it: 45s, 3m10s, 2h5m, 3d."""
+    began = parse_time(since)
+    return "<unknown>" if began is None else duration((now - began).total_seconds())
+
+
+def duration(seconds: float) -> str:
+    total = max(0, int(seconds))
+    if total < 120:
+        return f"{total}s"
+    minutes, rest = divmod(total, 60)
+    if minutes < 10:
+        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours}h{minutes}m" if hours < 8 and minutes else f"{hours}h"
+    return f"{hours // 24}d"
+
+
+def job_message(raw: Mapping[str, Any]) -> str:
+    """The status' own message; without one that of the condition that changed last (the list's last of one second)."""
+    status = raw.get("status") or {}
+    if status.get("message"):
+        return str(status["message"])
+    conditions = list(reversed(status.get("conditions") or []))
+    true = [c for c in conditions if c.get("status") == "True"]
+    last = max(true or conditions, key=lambda c: str(c.get("lastTransitionTime", "")), default=None)
+    return str(last.get("message", "")) if last else ""
+
+
+def job_row(raw: Mapping[str, Any], now: datetime, *, wide: bool = False) -> tuple[str, ...]:
+    status, metadata = raw.get("status") or {}, raw["metadata"]
+    row = (str(metadata["name"]), str(status.get("phase") or "<none>"), str(status.get("active") or "-"),
+           str(status.get("restarts", 0)), age(metadata.get("creationTimestamp"), now))
+    return (*row, str(raw.get("kind", "")), job_message(raw)) if wide else row
+
+
+def pod_phase(pod: Mapping[str, Any]) -> str:
+    """The one word that tells most: Terminating, a container's reason for waiting or ending, else the phase."""
+    if pod["metadata"].get("deletionTimestamp"):
+        return "Terminating"
+    status = pod.get("status") or {}
+    for container in status.get("containerStatuses") or []:
+        state = container.get("state") or {}
+        waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
+        if waiting.get("reason") not in (None, "", "ContainerCreating", "PodInitializing"):
+            return str(waiting["reason"])
+        if ended and ended.get("exitCode"):
+            return f"{ended.get('reason') or 'Error'} ({ended['exitCode']})"
+    return str(status.get("reason") or status.get("phase") or "Pending")
+
+
+def pod_row(pod: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
+    status, metadata = pod.get("status") or {}, pod["metadata"]
+    containers = status.get("containerStatuses") or []
+    asked = len((pod.get("spec") or {}).get("containers") or [])
+    ready = f"{sum(1 for c in containers if c.get('ready'))}/{asked}"
+    attempt = str((metadata.get("labels") or {}).get(labels.RESTART_ATTEMPT, "0"))
+    return (str(metadata["name"]), pod_phase(pod), ready, attempt, str((pod.get("spec") or {}).get("nodeName") or "<none>"),
+            age(metadata.get("creationTimestamp"), now))
+
+
+def align(rows: Sequence[Sequence[str]], gap: int = 3) -> list[str]:
+    """Columns side by side, as kubectl prints them; the last one is not padded."""
+    if not rows:
+        return []
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["".join(cell.ljust(width + gap) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)

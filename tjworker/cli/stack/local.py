@@ -1,0 +1,149 @@
+"""The local stack from the choice of its ports to its end: `run(options, body)` is all that `tj up` and `tj demo` do.
+
+Owns the state folder while it runs; ends what an earlier, killed stack left in it before it starts anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tjworker.cli.errors import UserError
+from tjworker.cli.stack import ports, redis_server, roster, services
+from tjworker.cli.stack.paths import StatePaths, project_root
+from tjworker.cli.stack.services import StackPlan
+from tjworker.cli.stack.supervisor import Handle, Supervisor
+
+FLOWER_PORT = 5555
+API_PORT = 6443
+
+
+@dataclass(frozen=True, slots=True)
+class StackOptions:
+    state_dir: Path
+    api_port: int | None = None
+    flower_port: int | None = None
+    redis_port: int | None = None
+    nodes: int = 2
+    control_plane: str = "local"
+    """Or `real`: Kubernetes itself, built by `make control-plane`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A running stack, as `body` sees it."""
+
+    plan: StackPlan
+    handle: Handle
+
+    @property
+    def flower_url(self) -> str:
+        return f"http://127.0.0.1:{self.plan.flower_port}"
+
+
+Say = Callable[[str], None]
+
+
+def run(options: StackOptions, say: Say, body: Callable[[Stack], int]) -> int:
+    """Start the stack, run `body` once it is ready, stop the stack. Returns what Supervisor.run returns; raises UserError."""
+    paths = StatePaths(options.state_dir.resolve())
+    with roster.take_lock(paths), ports.Claims() as claims:
+        run_id = secrets.token_hex(6)
+        swept = roster.sweep(paths, excluding=run_id)
+        if swept:
+            say(f"an earlier stack in {paths.root} had left {swept} process{'es' if swept > 1 else ''}: ended")
+        plan = make_plan(options, paths, say, claims)
+        return Supervisor(services.build(plan), paths, run_id, say).run(lambda handle: body(Stack(plan, handle)))
+
+
+def make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports.Claims) -> StackPlan:
+    """Choose ports and Redis, write Redis' configuration. Raises UserError when a port that was asked for is taken."""
+    root = project_root()
+    _check_complete(root)
+    _check_settings()
+    given = os.environ.get("TJ_REDIS_URL", "")
+    if given:
+        _check_redis(given)
+    if options.control_plane == "real":
+        _check_control_plane(root)
+    for folder in (paths.logs, paths.redis_data, paths.cluster_data):
+        folder.mkdir(parents=True, exist_ok=True)
+    paths.kubeconfig.unlink(missing_ok=True)  # its appearance tells that the cluster serves
+
+    def port(what: str, option: str, asked: int | None, preferred: int) -> int:
+        number, note = claims.choose(what, option, asked, preferred)
+        if note:
+            say(note)
+        return number
+
+    api_port = port("the API server", "--api-port", options.api_port, API_PORT)
+    flower_port = port("Flower", "--flower-port", options.flower_port, FLOWER_PORT)
+    health_port = port("the watcher's health", "", None, 0)
+    binary, redis_url, prefix = None, given, os.environ.get("TJ_KEY_PREFIX", "")
+    if given:
+        # Two stacks may share one Redis: each has its own keys, and so has whoever else uses it.
+        prefix = prefix or f"tj-{hashlib.sha256(str(paths.root).encode()).hexdigest()[:8]}"
+        say(f"Redis of TJ_REDIS_URL is used: {redis_server.hide_password(given)}, keys start with {prefix}")
+    else:
+        binary = redis_server.find_binary(os.environ.get("PATH"))
+        redis_port = port("Redis", "--redis-port", options.redis_port, 0)
+        password = secrets.token_urlsafe(24)
+        redis_url = redis_server.url(redis_port, password)
+        text = redis_server.config_text(port=redis_port, data_dir=paths.redis_data, password=password)
+        redis_server.write_config(paths.redis_config, text)
+    plan = StackPlan(
+        paths, root, dict(os.environ), redis_url, binary, prefix or "tj", api_port, flower_port, health_port, options.nodes,
+        options.control_plane,
+    )
+    settings = {k: v for k, v in services.operator_environment(plan).items() if k.startswith("TJ_")}
+    text = "".join(f"{name}={shlex.quote(value)}\n" for name, value in sorted(settings.items()))
+    redis_server.write_config(paths.environment, text)
+    return plan
+
+
+def _check_control_plane(root: Path) -> None:
+    """Its programs take minutes to build: nothing that a start should do by surprise."""
+    command = [sys.executable, "-m", "controlplane", "build", "--check"]
+    checked = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if checked.returncode != 0:
+        raise UserError(checked.stderr.strip())
+
+
+def _check_settings() -> None:
+    """Every process of the operator would refuse a wrong variable: better told once, before anything starts."""
+    from tjworker.settings import settings_or_exit
+
+    try:
+        settings_or_exit()
+    except SystemExit as refusal:
+        raise UserError(str(refusal)) from None
+
+
+def _check_redis(redis_url: str) -> None:
+    """A Redis that was named but is not there would only show as workers that never become ready."""
+    import redis
+
+    from tjworker.store.connect import client
+
+    shown = redis_server.hide_password(redis_url)
+    try:
+        with client(redis_url) as connection:
+            connection.ping()
+    except (redis.RedisError, ValueError) as error:
+        raise UserError(
+            f"Redis of TJ_REDIS_URL ({shown}) cannot be used: {error}; start it, correct TJ_REDIS_URL, or unset it: the stack "
+            "then has a Redis of its own"
+        ) from None
+
+
+def _check_complete(root: Path) -> None:
+    for needed in (root / "k8s" / "crds", services.kubectl_path()):
+        if not needed.exists():
+            raise UserError(f"{needed} is missing: run `make up` in a checkout of the project, which sets everything up")

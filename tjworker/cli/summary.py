@@ -1,0 +1,83 @@
+"""What the demo says at its end: what happened and what to try next, or why it failed. Pure: what was seen in, lines out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from tjworker.cli import rows
+
+ACCURACY_WANTED = 0.95
+
+
+def succeeded(job: Mapping[str, Any], accuracy: float | None) -> bool:
+    return (job.get("status") or {}).get("phase") == "Succeed" and accuracy is not None and accuracy >= ACCURACY_WANTED
+
+
+def happened(job: Mapping[str, Any], phases: Iterable[tuple[float, str]], *, killed: str, replaced_after_seconds: float | None,
+             scaled_after_seconds: float | None, restarted_by_scale: Sequence[str], job_seconds: float,
+             wall_seconds: float) -> list[str]:
+    """The story in a few lines, in the order of time."""
+    status = job.get("status") or {}
+    lines = ["What happened", ""]
+    for number, (seconds, phase) in enumerate(phases):
+        lines.append(f"  {'' if number else 'phases':<10}{seconds:6.1f}s  {phase}")
+    for role, counts in sorted((status.get("restartCounts") or {}).items()):
+        causes = ", ".join(f"{count} {cause}" for cause, count in counts.items() if count)
+        if causes:
+            lines.append(f"  {'restarts':<10}{role}: {causes}")
+    if killed and replaced_after_seconds is not None:
+        lines.append(f"  {'killed':<10}{killed} with SIGKILL; its replacement ran {replaced_after_seconds:.1f} s later")
+    for failure in status.get("failures") or []:
+        lines.append(f"  {'failure':<10}{describe_failure(failure)}")
+    created = rows.parse_time((job.get("metadata") or {}).get("creationTimestamp"))
+    for record in reversed(status.get("scaleRecords") or []):
+        lines.append(f"  {'scaled':<10}{record['role']} {record['from']} -> {record['to']}{_at(record.get('time'), created)}")
+    if scaled_after_seconds is not None:
+        restarted = ", ".join(restarted_by_scale) or "no trainer"
+        took = f"{scaled_after_seconds:.1f} s"
+        lines.append(f"  {'':<10}all of them ran {took} after the request; {restarted} was restarted for it")
+    lines.append(f"  {'time':<10}{job_seconds:.0f} s from apply to end, {wall_seconds:.0f} s in all")
+    return lines
+
+
+def next_steps() -> list[str]:
+    return [
+        "What to try next", "",
+        "  make up                                    the same stack, until Ctrl-C; it prints the two lines that kubectl needs",
+        "  kubectl apply -f examples/digits/job.yaml  train again; then, while it runs:",
+        "  tj logs digits -f                          every replica's log, replacements included",
+        "  tj scale digits --replicas 6               or kubectl scale aitj/digits --replicas=6",
+        "  kubectl delete pod digits-trainer-0        it comes back; the training goes on",
+    ]
+
+
+def failed(reason: str, job: Mapping[str, Any], log_lines: Mapping[str, Iterable[str]], log_folder: str) -> list[str]:
+    """Why, with the job's own message, its newest failures, the last lines of logs, and where the rest is."""
+    status = job.get("status") or {}
+    lines = [f"The demo failed: {reason}"]
+    if job:
+        lines.append(f"  job        phase {status.get('phase') or '<none>'}, {status.get('active') or 'no pods'} active")
+        if message := rows.job_message(job):
+            lines.append(f"  message    {message}")
+    for failure in (status.get("failures") or [])[:3]:
+        lines.append(f"  failure    {describe_failure(failure)}")
+        lines += [f"             | {line}" for line in str(failure.get("logTail") or "").splitlines()[-5:]]
+    for name, tail in log_lines.items():
+        shown = list(tail)
+        if shown:
+            lines += [f"  {name}:", *(f"             | {line}" for line in shown)]
+    lines.append(f"  logs       {log_folder}")
+    return lines
+
+
+def describe_failure(failure: Mapping[str, Any]) -> str:
+    code = failure.get("exitCode")
+    parts = [str(failure.get("pod", "")), f"exit code {code}" if code is not None else "", str(failure.get("reason") or "")]
+    return ", ".join(part for part in parts if part)
+
+
+def _at(time: str | None, created: datetime | None) -> str:
+    moment = rows.parse_time(time)
+    return f" at {(moment - created).total_seconds():.0f}s" if moment and created else ""

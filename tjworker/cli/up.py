@@ -1,0 +1,63 @@
+"""`tj up`: the whole product on this machine, in the foreground, until Ctrl-C. Owns its state folder while it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tjworker.cli.stackoptions import stack_options
+
+if TYPE_CHECKING:
+    from tjworker.cli.console import Reporter
+    from tjworker.cli.stack.local import Stack
+
+
+@click.command("up", short_help="Run the whole product on this machine, until Ctrl-C.")
+@stack_options
+def command(plain: bool, **options: Any) -> int:
+    """Run the whole product on this machine, until Ctrl-C: Redis, a local Kubernetes API that runs pods as processes, the
+    watcher, two Celery workers, beat and Flower. What dies is started again; nothing is left behind. Needs neither Docker
+    nor Kubernetes nor Redis.
+
+    Ctrl-C stops it in order, a second Ctrl-C at once.
+    """
+    from tjworker.cli.console import Reporter, wants_plain
+    from tjworker.cli.live import looking_on
+    from tjworker.cli.stack.local import StackOptions, run
+
+    reporter = Reporter(plain=wants_plain(plain))
+
+    def body(stack: Stack) -> int:
+        announce(stack, reporter)
+        with looking_on(stack, reporter):
+            stack.handle.stopping.wait()
+        return 0
+
+    return run(StackOptions(**options), reporter.say, body)
+
+
+def announce(stack: Stack, reporter: Reporter) -> None:
+    """Where everything is."""
+    from tjworker.cli.stack.services import kubectl_path
+
+    paths = stack.plan.paths
+    kubectl = kubectl_path()
+    reporter.line()
+    reporter.line(f"  Flower (tasks)   {stack.flower_url}")
+    reporter.line(f"  kubeconfig       {paths.kubeconfig}")
+    reporter.line(f"  kubectl          {kubectl}")
+    reporter.line(f"  logs             {paths.logs}")
+    reporter.line()
+    reporter.line("  In another terminal:")
+    reporter.line(f"    export KUBECONFIG={shell_quoted(paths.kubeconfig)}")
+    reporter.line(f"    {shell_quoted(kubectl)} apply -f {shell_quoted(stack.plan.root / 'examples' / 'digits' / 'job.yaml')}")
+    reporter.line("  Ctrl-C stops everything.")
+    reporter.line()
+
+
+def shell_quoted(path: Path) -> str:
+    import shlex
+
+    return shlex.quote(str(path))
