@@ -1,0 +1,57 @@
+# One file, two images:
+#
+#   docker build -t trainingjob/operator:0.1.0 .                            watcher, workers, beat, Flower, tj
+#   docker build -t trainingjob/operator-local:0.1.0 --target local .       the same with the local cluster and what its pods run
+#
+# Wheels are fetched in stages of their own, each archive checked against its hash; nothing is compiled, and the final stages
+# install without the network.
+
+ARG PYTHON=python:3.11-slim
+
+FROM ${PYTHON} AS wheels
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /build
+# Dependencies first: they change less often than the code, and the layer is kept.
+COPY requirements/build.txt requirements/runtime.txt requirements/
+RUN pip install --quiet --require-hashes -r requirements/build.txt \
+    && pip download --quiet --only-binary=:all: --require-hashes --dest /wheels -r requirements/runtime.txt
+COPY pyproject.toml README.md LICENSE beat_schedule.py ./
+COPY tjworker tjworker
+COPY watcher watcher
+COPY localcluster localcluster
+RUN pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /project .
+
+FROM wheels AS wheels-local
+COPY requirements/local.txt requirements/
+RUN pip download --quiet --only-binary=:all: --require-hashes --dest /wheels -r requirements/local.txt
+
+FROM ${PYTHON} AS base
+# Nothing is written: the root file system may be read-only. HOME is where the kubernetes client looks for a kubeconfig.
+ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 HOME=/tmp
+# A volume that is mounted here, or at /data, gets this owner.
+RUN mkdir /kube && chown 65532:65532 /kube
+WORKDIR /app
+
+FROM base AS local
+RUN --mount=type=bind,from=wheels-local,source=/wheels,target=/wheels \
+    --mount=type=bind,from=wheels-local,source=/project,target=/project \
+    --mount=type=bind,from=wheels-local,source=/build/requirements,target=/requirements \
+    pip install --quiet --no-index --find-links /wheels --require-hashes -r /requirements/local.txt \
+    && pip install --quiet --no-deps --no-index /project/*.whl
+# The CRDs to apply, and the example whose pods run as processes of this container.
+COPY k8s/crds k8s/crds
+COPY examples examples
+RUN mkdir /data && chown 65532:65532 /data
+USER 65532:65532
+CMD ["python", "-m", "localcluster", "--help"]
+
+# Last: what `docker build .` makes.
+FROM base AS operator
+RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
+    --mount=type=bind,from=wheels,source=/project,target=/project \
+    --mount=type=bind,from=wheels,source=/build/requirements,target=/requirements \
+    pip install --quiet --no-index --find-links /wheels --require-hashes -r /requirements/runtime.txt \
+    && pip install --quiet --no-deps --no-index /project/*.whl
+# By number: a pod with runAsNonRoot is refused when only a name is known.
+USER 65532:65532
+CMD ["tj", "--help"]
