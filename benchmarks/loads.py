@@ -1,0 +1,197 @@
+"""The loads: what is asked of the cluster, and how long it took. Each waits until it is done and leaves nothing behind."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from http.client import HTTPException
+from typing import Any
+
+import orjson
+
+from benchmarks.apiserver import JOBS, NODE, PODS, SERVICES, ApiServer
+from benchmarks.player import HANDS_OFF, RUN_SECONDS, running
+from benchmarks.wire import Connection, Json
+
+CONNECTIONS = 16
+DEADLINE_SECONDS = 300.0
+_BATCH = itertools.count()
+
+
+def job(name: str, replicas: int, *, run_seconds: float | None = None, hands_off: bool = False) -> Json:
+    """An AITrainingJob of one role; its pods come with their node, as no scheduler runs."""
+    notes = {RUN_SECONDS: str(run_seconds)} if run_seconds is not None else {}
+    if hands_off:
+        notes[HANDS_OFF] = "yes"
+    container = {"name": "aitj-train", "image": "example.org/train:1", "command": ["train"],
+                 "ports": [{"name": "aitj-port", "containerPort": 2222}],
+                 "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    template = {"metadata": {"annotations": notes}, "spec": {"nodeName": NODE, "containers": [container]}}
+    return {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"cleanPodPolicy": "All", "replicaSpecs": {"trainer": {"replicas": replicas, "template": template}}}}
+
+
+class PhaseWatch:
+    """When each job was first seen in each phase, on the clock of `time.monotonic`."""
+
+    def __init__(self, api: ApiServer) -> None:
+        connection = api.connection()
+        self._connection = api.connection()
+        self._version = connection.get(f"{JOBS}?limit=1")["metadata"]["resourceVersion"]
+        self._seen: dict[tuple[str, str], float] = {}
+        self._news = threading.Condition()
+        threading.Thread(target=self._run, name="phases", daemon=True).start()
+
+    def _run(self) -> None:
+        with suppress(OSError, HTTPException, ValueError, AttributeError):
+            for event in self._connection.watch(JOBS, self._version):
+                now = time.monotonic()
+                obj = event["object"]
+                phase = (obj.get("status") or {}).get("phase", "")
+                with self._news:
+                    self._seen.setdefault((obj["metadata"]["name"], phase), now)
+                    self._news.notify_all()
+
+    def wait(self, names: Sequence[str], phase: str) -> float:
+        """When the last of them was first seen in that phase."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        with self._news:
+            while not all((name, phase) in self._seen for name in names):
+                if not self._news.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
+                    late = [name for name in names if (name, phase) not in self._seen]
+                    raise SystemExit(f"{len(late)} of {len(names)} jobs are not {phase} after {DEADLINE_SECONDS:.0f} s, "
+                                     f"for example {late[0]}")
+            return max(self._seen[name, phase] for name in names)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def in_parallel(api: ApiServer, work: Iterable[Callable[[Connection], Any]]) -> float:
+    """Over 16 connections that are open before the first request. When that one went out (`time.monotonic`)."""
+    connections = [api.connection() for _ in range(CONNECTIONS)]
+    todo = iter(list(work))
+    lock = threading.Lock()
+
+    def run(connection: Connection) -> None:
+        while True:
+            with lock:
+                one = next(todo, None)
+            if one is None:
+                return
+            one(connection)
+
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        list(pool.map(lambda c: c.get("/version"), connections))
+        start = time.monotonic()
+        list(pool.map(run, connections))
+    for connection in connections:
+        connection.close()
+    return start
+
+
+def names(count: int) -> list[str]:
+    batch = next(_BATCH)
+    return [f"bench-{batch}-{number}" for number in range(count)]
+
+
+def submit(api: ApiServer, jobs: Sequence[Json]) -> float:
+    """Create them; when the first request went out."""
+    bodies = [orjson.dumps(one) for one in jobs]
+    return in_parallel(api, [partial(Connection.post, path=JOBS, body=body) for body in bodies])
+
+
+def run_jobs(api: ApiServer, count: int, replicas: int, *, until: str, run_seconds: float | None = None) -> float:
+    """Seconds from the first apply until the last of `count` jobs was in the phase `until`."""
+    watch = PhaseWatch(api)
+    try:
+        those = names(count)
+        start = submit(api, [job(name, replicas, run_seconds=run_seconds) for name in those])
+        return watch.wait(those, until) - start
+    finally:
+        watch.close()
+
+
+def bare_creates(api: ApiServer, count: int, replicas: int, pod: Json, service: Json) -> float:
+    """Seconds for the creates of so many jobs without any operator: their pods and services, as the operator makes them."""
+    bodies = []
+    for name in names(count):
+        for index in range(replicas):
+            named = {"name": f"{name}-trainer-{index}"}
+            for path, body in ((PODS, pod), (SERVICES, service)):
+                bodies.append((path, orjson.dumps({**body, "metadata": {**body["metadata"], **named}})))
+    start = in_parallel(api, [partial(Connection.post, path=path, body=body) for path, body in bodies])
+    return time.monotonic() - start
+
+
+def made_by_operator(api: ApiServer, watch: PhaseWatch) -> tuple[Json, Json]:
+    """A pod and a service as the operator creates them, to be created again by the bare client."""
+    name = names(1)[0]
+    submit(api, [job(name, 1)])
+    watch.wait([name], "Running")
+    found = []
+    for path in (PODS, SERVICES):
+        body = api.connection().get(f"{path}/{name}-trainer-0")
+        kept = {key: body["metadata"][key] for key in ("labels", "annotations", "ownerReferences") if key in body["metadata"]}
+        spec = dict(body["spec"])
+        if path == SERVICES:
+            spec = {key: spec[key] for key in ("clusterIP", "ports", "selector", "publishNotReadyAddresses") if key in spec}
+        found.append({"apiVersion": "v1", "kind": body.get("kind", "Pod" if path == PODS else "Service"), "metadata": kept,
+                      "spec": spec})
+    return found[0], found[1]
+
+
+def one_at_a_time(api: ApiServer, count: int) -> list[float]:
+    """Seconds from the creation of a job to Running, on an idle system."""
+    watch = PhaseWatch(api)
+    connection = api.connection()
+    took = []
+    try:
+        for name in names(count):
+            start = time.monotonic()
+            connection.post(JOBS, job(name, 1))
+            took.append(watch.wait([name], "Running") - start)
+        return took
+    finally:
+        watch.close()
+
+
+def status_latency(api: ApiServer, count: int) -> list[float]:
+    """Seconds from a pod's change (before its request is sent) to the change of the job's status that it leads to."""
+    watch = PhaseWatch(api)
+    connection = api.connection()
+    took = []
+    try:
+        for name in names(count):
+            connection.post(JOBS, job(name, 1, hands_off=True))
+            path = f"{PODS}/{name}-trainer-0"
+            deadline = time.monotonic() + DEADLINE_SECONDS
+            while (found := connection.send("GET", path))[0] != 200 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            time.sleep(0.1)  # let the operator's own echoes pass: the system is to be idle
+            status = {"status": running(found[1], "10.1.1.1")}
+            start = time.monotonic()
+            connection.merge_patch(f"{path}/status", status)
+            took.append(watch.wait([name], "Running") - start)
+        return took
+    finally:
+        watch.close()
+
+
+def clean(api: ApiServer) -> None:
+    """Delete every job and what it left."""
+    connection = api.connection()
+    for path in (JOBS, PODS, SERVICES):
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        connection.send("DELETE", f"{path}?gracePeriodSeconds=0")
+        while [o for o in connection.get(path)["items"] if o["metadata"]["name"] != "kubernetes"]:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"{path} cannot be emptied")
+            connection.send("DELETE", f"{path}?gracePeriodSeconds=0")
+            time.sleep(0.1)

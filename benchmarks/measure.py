@@ -1,0 +1,186 @@
+"""One run: rounds of the bare client and of the operator by turns, so that what else the machine does meets both."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks import loads
+from benchmarks.apiserver import ApiServer
+from benchmarks.audit import Requests
+from benchmarks.operator import Operator
+from benchmarks.processes import Processes, own_cpu_seconds
+from benchmarks.wire import Json
+
+Say = Callable[[str], None]
+OPERATOR_USERS = frozenset({"watcher", "worker"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    jobs: int = 1000
+    rounds: int = 3
+    samples: int = 50
+    workers: tuple[int, ...] = (1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    name: str
+    jobs: int
+    replicas: int
+    until: str = "Running"
+    run_seconds: float | None = None
+
+
+@dataclass(slots=True)
+class Measured:
+    """One load in every round."""
+
+    load: Load
+    seconds: list[float] = field(default_factory=list)
+    bare_seconds: list[float] = field(default_factory=list)
+    bare_cpu_seconds: list[float] = field(default_factory=list)
+    requests: list[Requests] = field(default_factory=list)
+    cpu_seconds: list[dict[str, float]] = field(default_factory=list)
+    tasks: list[int] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        return self.load.jobs / statistics.median(self.seconds)
+
+    @property
+    def share(self) -> float:
+        """Of the bare client, in the same round."""
+        return statistics.median(b / s for b, s in zip(self.bare_seconds, self.seconds, strict=True))
+
+
+    @property
+    def cpu_share(self) -> float:
+        """What the share would be if nothing but the CPU of this machine were the limit: CPU of the bare client's run by that
+        of the operator's, API server included. Other work on the machine hardly moves it."""
+        return statistics.median(self.bare_cpu_seconds) / statistics.median(sum(cpu.values()) for cpu in self.cpu_seconds)
+
+
+@dataclass(slots=True)
+class Result:
+    sizes: Sizes
+    started: float
+    loads: list[Measured] = field(default_factory=list)
+    creation_to_running: list[float] = field(default_factory=list)
+    pod_to_status: list[float] = field(default_factory=list)
+    rss_mib: dict[str, list[float]] = field(default_factory=dict)
+    load_average: list[float] = field(default_factory=list)
+
+
+def measure(sizes: Sizes, folder: Path, crds: Path, *, say: Say) -> Result:
+    processes = Processes(folder)
+    try:
+        return _measure(sizes, folder, crds, processes, say)
+    finally:
+        processes.stop()
+
+
+def _measure(sizes: Sizes, folder: Path, crds: Path, processes: Processes, say: Say) -> Result:
+    api = ApiServer(folder, processes, crds)
+    say("starting etcd and kube-apiserver")
+    api.start()
+    operator = Operator(folder, processes, api, workers=sizes.workers)
+    result = Result(sizes, time.time())
+    result.loads = [
+        Measured(Load(f"{sizes.jobs:,} x 1 to Running", sizes.jobs, 1)),
+        Measured(Load(f"{sizes.jobs // 4:,} x 4 to Running", max(1, sizes.jobs // 4), 4)),
+        Measured(Load(f"{sizes.jobs * 3 // 10:,} x 4, whole life", max(1, sizes.jobs * 3 // 10), 4, "Succeed", 1.0)),
+    ]
+    bodies = _bodies(api, operator, processes)
+    for number in range(sizes.rounds):
+        say(f"round {number + 1} of {sizes.rounds}")
+        result.load_average.append(os.getloadavg()[0])
+        before = [_bare(one, api, processes, bodies) for one in result.loads]
+        _start(api, operator, processes)
+        for one in result.loads:
+            _one(one, api, operator, processes)
+            say(f"  {one.load.name}: {one.load.jobs / one.seconds[-1]:.1f} jobs/s")
+        if number == sizes.rounds - 1:
+            _latencies(result, sizes, api, operator)
+        result.rss_mib = processes.rss_mib()
+        _stop(operator, processes)
+        for one, first in zip(result.loads, before, strict=True):
+            one.bare_seconds.append((first + _bare(one, api, processes, bodies)) / 2)
+            say(f"  {one.load.name}: share {one.bare_seconds[-1] / one.seconds[-1]:.2f} of "
+                f"{one.load.jobs / one.bare_seconds[-1]:.0f} jobs/s")
+    return result
+
+
+def _start(api: ApiServer, operator: Operator, processes: Processes) -> None:
+    player = [sys.executable, "-m", "benchmarks.player", api.server.host, str(api.server.port), "player"]
+    processes.start("player", player)
+    operator.start()
+    # The first task of a process imports and connects: that is no part of a rate.
+    loads.run_jobs(api, 20, 1, until="Running")
+    _clean(api, operator)
+
+
+def _stop(operator: Operator, processes: Processes) -> None:
+    operator.stop()
+    processes.stop("player")
+
+
+def _bodies(api: ApiServer, operator: Operator, processes: Processes) -> tuple[Json, Json]:
+    _start(api, operator, processes)
+    watch = loads.PhaseWatch(api)
+    try:
+        return loads.made_by_operator(api, watch)
+    finally:
+        watch.close()
+        _clean(api, operator)
+        _stop(operator, processes)
+
+
+def _bare(one: Measured, api: ApiServer, processes: Processes, bodies: tuple[Json, Json]) -> float:
+    """A third of the load is enough to know its rate."""
+    load = one.load
+    jobs = max(1, load.jobs // 3)
+    cpu = _all_cpu(processes)
+    seconds = loads.bare_creates(api, jobs, load.replicas, *bodies)
+    one.bare_cpu_seconds.append((_all_cpu(processes) - cpu) * load.jobs / jobs)
+    loads.clean(api)
+    return seconds * load.jobs / jobs
+
+
+def _all_cpu(processes: Processes) -> float:
+    return sum(processes.cpu_seconds().values()) + own_cpu_seconds()
+
+
+def _one(one: Measured, api: ApiServer, operator: Operator, processes: Processes) -> None:
+    load = one.load
+    tasks = operator.tasks()
+    position, cpu, own = api.audit.position(), processes.cpu_seconds(), own_cpu_seconds()
+    one.seconds.append(loads.run_jobs(api, load.jobs, load.replicas, until=load.until, run_seconds=load.run_seconds))
+    after = processes.cpu_seconds()
+    one.cpu_seconds.append({**{name: after[name] - cpu.get(name, 0.0) for name in after}, "client": own_cpu_seconds() - own})
+    operator.until_idle()
+    one.tasks.append(operator.tasks() - tasks)
+    counted = api.audit.quiet_since(position, lambda user, verb, resource: user in OPERATOR_USERS and verb != "watch")
+    one.requests.append(Counter({key: n for key, n in counted.items() if key[0] in OPERATOR_USERS and key[1] != "watch"
+                                 and key[2] != "leases"}))
+    _clean(api, operator)
+
+
+def _clean(api: ApiServer, operator: Operator) -> None:
+    loads.clean(api)
+    operator.until_idle(jobs=0)
+
+
+def _latencies(result: Result, sizes: Sizes, api: ApiServer, operator: Operator) -> None:
+    if sizes.samples:
+        result.creation_to_running = loads.one_at_a_time(api, sizes.samples)
+        _clean(api, operator)
+        result.pod_to_status = loads.status_latency(api, sizes.samples)
+        _clean(api, operator)

