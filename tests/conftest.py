@@ -1,0 +1,60 @@
+"""Fixtures of the whole suite. A real Redis is started once a session (once for each xdist worker) and killed at its end.
+
+`TJ_TEST_REDIS_URL` names another Redis to use instead; nothing in it is touched but keys under this run's own prefixes.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.valkey import Valkey
+
+
+@dataclass(frozen=True, slots=True)
+class RealRedis:
+    """A URL, and a key prefix that only this test uses."""
+
+    url: str
+    prefix: str
+
+    def client(self) -> redis.Redis:
+        return redis.Redis.from_url(self.url)
+
+    def all_keys(self) -> list[bytes]:
+        with self.client() as client:
+            return sorted(client.scan_iter(f"{self.prefix}:*"))
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """A Redis for reading and writing, not for stopping: tests that stop one start their own (`tests.valkey.Valkey`)."""
+    given = os.environ.get("TJ_TEST_REDIS_URL")
+    if given:
+        yield given
+        return
+    with tempfile.TemporaryDirectory(prefix="tj-redis-") as folder, Valkey(Path(folder)) as server:
+        yield server.url
+
+
+@pytest.fixture
+def real_redis(redis_url: str) -> Iterator[RealRedis]:
+    mine = RealRedis(redis_url, f"t{uuid.uuid4().hex[:12]}")
+    yield mine
+    with mine.client() as client:
+        for key in [*mine.all_keys(), mine.prefix]:
+            client.delete(key)
+
+
+@pytest.fixture
+def own_valkey(tmp_path: Path) -> Iterator[Valkey]:
+    """A server of this test alone, to stop and start at will."""
+    with Valkey(tmp_path, append_only=True) as server:
+        yield server

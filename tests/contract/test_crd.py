@@ -1,0 +1,176 @@
+"""The CRD in a whole API server: refusals word for word, status, scale and columns.
+
+The local cluster always, in process; a real one too when TJ_REAL_KUBECONFIG names its kubeconfig (CRDs are installed in it
+and jobs made and deleted in its namespace `default`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+import urllib3
+from kubernetes import client, config
+
+from localcluster.apiserver.server import ApiServer
+from localcluster.wire import Request, Response
+from tests.builders import make_job
+from tests.unit.tjworker.api.refusals import CASES, Json, want_says
+from tjworker.api import crd
+from tjworker.api.dialects import DIALECTS
+from tjworker.api.status import Condition, Failure, JobStatus, ReplicaStatus, RestartCounts
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+JOBS = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs"
+REAL_KUBECONFIG = os.environ.get("TJ_REAL_KUBECONFIG", "")
+RECORDED_ON_MINOR = 36
+NOW = "2026-01-01T00:00:00Z"
+
+Send = Callable[..., tuple[int, Json]]
+"""(method, path, body=None, query=None, content_type=..., accept=...) -> status code, JSON."""
+
+
+def _local() -> Send:
+    server = ApiServer(lambda: 1_767_225_600.0, random.Random(1))
+
+    def send(method: str, path: str, body: Json | None = None, query: dict[str, str] | None = None,
+             content_type: str = "application/json", accept: str = "application/json") -> tuple[int, Json]:
+        answer = server.handle(Request(
+            method, path, query or {}, b"" if body is None else json.dumps(body).encode(),
+            {"content-type": content_type, "accept": accept}))
+        assert isinstance(answer, Response)
+        return answer.status, json.loads(answer.body)
+
+    return send
+
+
+def _real() -> Send:
+    configuration = client.Configuration()
+    config.load_kube_config(  # type: ignore[no-untyped-call]
+        REAL_KUBECONFIG, client_configuration=configuration)
+    pool = urllib3.PoolManager(
+        cert_reqs="CERT_REQUIRED" if configuration.verify_ssl else "CERT_NONE", ca_certs=configuration.ssl_ca_cert,
+        cert_file=configuration.cert_file, key_file=configuration.key_file)
+    token = configuration.get_api_key_with_prefix("BearerToken") or ""
+
+    def send(method: str, path: str, body: Json | None = None, query: dict[str, str] | None = None,
+             content_type: str = "application/json", accept: str = "application/json") -> tuple[int, Json]:
+        answer = pool.request(
+            method, f"{configuration.host}{path}?{urlencode(query or {})}", body=None if body is None else json.dumps(body),
+            headers={"Content-Type": content_type, "Accept": accept, "Authorization": token})
+        # A kind that is not served yet is a 404 in plain text.
+        text = answer.data.decode()
+        return answer.status, json.loads(text) if text.startswith("{") else {"message": text}
+
+    return send
+
+
+@pytest.fixture(scope="module", params=["local", pytest.param(
+    "real", marks=pytest.mark.skipif(not REAL_KUBECONFIG, reason="TJ_REAL_KUBECONFIG names no kubeconfig"))])
+def send(request: pytest.FixtureRequest) -> Send:
+    door = _local() if request.param == "local" else _real()
+    definition = crd.build(DIALECTS["aitrainingjobs"])
+    code, answer = door("POST", DEFINITIONS, definition)
+    if code == 409:
+        code, answer = door("PATCH", f"{DEFINITIONS}/{definition['metadata']['name']}", definition,
+                            content_type="application/merge-patch+json")
+    assert code in (200, 201), answer
+    deadline = time.monotonic() + 30
+    while door("GET", JOBS)[0] != 200:
+        assert time.monotonic() < deadline, "the new kind is not served"
+        time.sleep(0.05)
+    return door
+
+
+@pytest.fixture(autouse=True)
+def _clean(send: Send) -> Iterator[None]:
+    yield
+    for job in send("GET", JOBS)[1]["items"]:
+        send("DELETE", f"{JOBS}/{job['metadata']['name']}")
+
+
+@pytest.mark.parametrize("sentence", CASES)
+def test_the_api_server_says(sentence: str, send: Send) -> None:
+    case = CASES[sentence]
+    strict = {"fieldValidation": "Strict"}
+    if case.after:
+        code, before = send("POST", JOBS, case.after)
+        assert code == 201, before
+        body = case.apply | {"metadata": case.apply["metadata"] | {"resourceVersion": before["metadata"]["resourceVersion"]}}
+        code, answer = send("PUT", f"{JOBS}/{body['metadata']['name']}", body, strict)
+    else:
+        code, answer = send("POST", JOBS, case.apply, strict)
+    if not want_says(sentence):
+        assert code in (200, 201), answer
+        return
+    assert code in (400, 422)
+    causes = answer.get("details", {}).get("causes", [])
+    said = sorted(f"{cause['field']}: {cause['message']}" for cause in causes) or [answer["message"]]
+    if _minor(send) >= RECORDED_ON_MINOR:
+        assert said == want_says(sentence)
+    else:  # refuses the same, but names the type ("object") where newer ones name the value
+        assert _fields(said) == _fields(want_says(sentence))
+
+
+def _minor(send: Send) -> int:
+    return int(send("GET", "/version")[1]["minor"].rstrip("+"))
+
+
+def _fields(said: list[str]) -> set[str]:
+    return {line.partition(": ")[0] for line in said} - {"<nil>"}
+
+
+def _made(send: Send) -> Json:
+    code, made = send("POST", JOBS, make_job().role("trainer", 2, least=1, most=4).role("pserver", 2).manifest())
+    assert code == 201, made
+    return made
+
+
+def test_a_whole_status_is_kept_as_written(send: Send) -> None:
+    status = JobStatus(
+        phase="Failed", start_time=NOW, completion_time=NOW, observed_generation=1, replicas=2, selector="a=b",
+        conditions=(Condition(type="Failed", status="True", last_transition_time=NOW, reason="R", message="so it is"),),
+        replica_statuses={"trainer": ReplicaStatus(desired=2, active=1)}, restart_counts={"trainer": RestartCounts(node=3)},
+        failures=(Failure(pod="p", time=NOW, exit_code=137, log_tail="ü\n"),),
+    ).summarised()
+    made = _made(send)
+    code, written = send("PUT", f"{JOBS}/digits/status", made | {"status": status.to_json()})
+    assert (code, written.get("status")) == (200, status.to_json())
+
+
+def test_the_columns(send: Send) -> None:
+    status = JobStatus(phase="Running", active="1/2", restarts=3, message="it runs")
+    send("PUT", f"{JOBS}/digits/status", _made(send) | {"status": status.to_json()})
+    _, table = send("GET", JOBS, accept="application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+    names = [column["name"] for column in table["columnDefinitions"]]
+    row = dict(zip(names, table["rows"][0]["cells"], strict=True))
+    assert names == ["Name", "Phase", "Active", "Restarts", "Age", "Message"]
+    assert {k: v for k, v in row.items() if k != "Age"} == {
+        "Name": "digits", "Phase": "Running", "Active": "1/2", "Restarts": 3, "Message": "it runs"}
+
+
+SCALES: dict[str, tuple[int, Any]] = {
+    "within the bounds": (4, None),
+    "above the most": (5, "replicas is 5, it must be at most maxReplicas (4)"),
+    "below the least": (0, "replicas is 0, it must be at least minReplicas (1)"),
+}
+
+
+@pytest.mark.parametrize(("replicas", "want"), SCALES.values(), ids=SCALES.keys())
+def test_the_scale_subresource_moves_the_trainers(replicas: int, want: str | None, send: Send) -> None:
+    _made(send)
+    code, answer = send("PATCH", f"{JOBS}/digits/scale", {"spec": {"replicas": replicas}},
+                        content_type="application/merge-patch+json")
+    _, job = send("GET", f"{JOBS}/digits")
+    now = job["spec"]["replicaSpecs"]["trainer"]["replicas"]
+    if want is None:
+        assert (code, answer["spec"]["replicas"], now) == (200, replicas, replicas)
+    else:
+        assert (code, now) == (422, 2)
+        assert want in answer["message"]

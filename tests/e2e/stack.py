@@ -1,0 +1,133 @@
+"""A whole local stack as a test sees it: `tj up --plain` as a process, kubectl and tj beside it, and its processes to kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tjworker.cli import podprocess
+from tjworker.cli.stack import processes, roster
+from tjworker.cli.stack.paths import StatePaths
+from tjworker.cli.stack.processes import ProcessId
+from tjworker.cli.stack.services import kubectl_path
+
+ROOT = Path(__file__).resolve().parents[2]
+Json = dict[str, Any]
+
+
+def until(what: str, condition: Callable[[], bool], within_seconds: float = 40, *, context: Callable[[], str] = str) -> None:
+    """Wait for a condition with a deadline. `context` tells more when it is not met."""
+    deadline = time.monotonic() + within_seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within_seconds:.0f} s: {what}\n{context()}")
+        time.sleep(0.1)
+
+
+class LocalStack:
+    """`start` it, use it, `stop` it; it may be started again in the same state folder."""
+
+    def __init__(self, state: Path) -> None:
+        self.paths = StatePaths(state)
+        self._output = state.parent / f"{state.name}.out"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tjworker.cli", "up", "--plain", "--state-dir", str(self.paths.root)], cwd=ROOT,
+                stdout=output, stderr=subprocess.STDOUT, start_new_session=True, env=self.environment(),
+            )
+        until("the stack is up", lambda: "Ctrl-C stops everything" in self.output or self.process.poll() is not None, 120,
+              context=lambda: self.output)
+        assert self.process.poll() is None, self.output
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None
+        return self._process
+
+    @property
+    def output(self) -> str:
+        return self._output.read_text()
+
+    def environment(self) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TJ_", "KUBE", "PYTEST_"))}
+        # Sooner than a user needs it: the tests kill what holds keys.
+        return {**kept, "TJ_RESYNC_SECONDS": "3", "TJ_LOCK_TTL_SECONDS": "5"}
+
+    def wait_stopped(self, within_seconds: float = 30) -> int:
+        return self.process.wait(timeout=within_seconds)
+
+    def left(self) -> list[ProcessId]:
+        """Every live process of this stack, pods included."""
+        return roster.leftovers(self.paths)
+
+    def clear(self) -> None:
+        """Whatever the tests did: leave nothing."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        roster.sweep(self.paths, grace_seconds=0)
+
+    # -- its processes -------------------------------------------------------------------------------------------------
+    def service(self, name: str) -> ProcessId:
+        return roster.read_roster(self.paths.roster)[1][name]
+
+    def kill_service(self, name: str) -> None:
+        """kill -9, and wait until the supervisor says that a new one is ready."""
+        back = f"{name} is ready again"
+        victim, said = self.service(name), self.output.count(back)
+        processes.send(victim, signal.SIGKILL)
+        until(back, lambda: self.output.count(back) > said, context=lambda: self.output[-3000:])
+
+    def pod_process(self, job: str, role: str, index: int) -> ProcessId | None:
+        return podprocess.find(self.paths.root, job, role, index)
+
+    # -- its cluster ---------------------------------------------------------------------------------------------------
+    def kubectl(self, *args: str, stdin: str | None = None, check: bool = True) -> str:
+        done = subprocess.run([str(kubectl_path()), "--kubeconfig", str(self.paths.kubeconfig), *args], input=stdin, text=True,
+                              capture_output=True, check=False, timeout=90)
+        assert done.returncode == 0 or not check, f"kubectl {' '.join(args)}: {done.stderr}"
+        return done.stdout if done.returncode == 0 else done.stderr
+
+    def tj(self, *args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "tjworker.cli", *args], text=True, capture_output=True, check=False, timeout=90, cwd=ROOT,
+            env={**os.environ, "KUBECONFIG": str(self.paths.kubeconfig)},
+        )
+
+    def get(self, kind: str, name: str) -> Json | None:
+        text = self.kubectl("get", kind, name, "-o", "json", "--ignore-not-found", check=False)
+        try:
+            found = json.loads(text)
+        except ValueError:
+            return None
+        return found if isinstance(found, dict) else None
+
+    def status(self, job: str) -> Json:
+        found = self.get("aitj", job)
+        return dict((found or {}).get("status") or {})
+
+    def pods(self, job: str) -> dict[str, Json]:
+        """By name; {} while the API server is away."""
+        text = self.kubectl("get", "pods", "-l", f"job-name={job}", "-o", "json", check=False)
+        try:
+            return {p["metadata"]["name"]: p for p in json.loads(text)["items"]}
+        except (ValueError, KeyError):
+            return {}
+
+    def running_uids(self, job: str) -> dict[str, str]:
+        return {name: pod["metadata"]["uid"] for name, pod in self.pods(job).items()
+                if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")}

@@ -1,0 +1,197 @@
+"""The whole product as real processes: a job's life, and that it goes on whatever is killed.
+
+One stack for the whole file, in the order of the tests (one xdist group); each test has its own jobs. The job's program waits
+for a file, so that the test decides when it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.stack import LocalStack, until
+from tjworker.cli.stack import processes
+
+pytestmark = [
+    pytest.mark.e2e, pytest.mark.xdist_group("stack"),
+    pytest.mark.skipif(sys.platform != "linux", reason="finds pods' processes in /proc"),
+]
+
+PROGRAM = """
+import os, sys, time
+print("hello from", os.environ["TRAININGJOB_REPLICA_NAME"], os.environ["TRAININGJOB_REPLICA_INDEX"], flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.1)
+print("bye", flush=True)
+"""
+
+
+def manifest(name: str, finish: Path, *, replicas: int = 2, **role: Any) -> str:
+    container = {"name": "aitj-main", "image": "none", "command": ["python", "-S", "-c", PROGRAM, str(finish)]}
+    trainer = {
+        "replicas": replicas, "minReplicas": 1, "maxReplicas": 4, "edlPolicy": "Manual", "restartPolicy": "OnFailure",
+        "restartScope": "Pod", "template": {"spec": {"terminationGracePeriodSeconds": 1, "containers": [container]}}, **role,
+    }
+    return json.dumps({"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "metadata": {"name": name},
+                       "spec": {"cleanPodPolicy": "None", "replicaSpecs": {"trainer": trainer}}})
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    one = LocalStack(tmp_path_factory.mktemp("e2e") / "a state")
+    try:
+        one.start()
+        yield one
+    finally:
+        one.clear()
+
+
+@pytest.fixture(scope="module")
+def steady(stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """A job that runs through all the kills: (name, the file that ends it)."""
+    finish = tmp_path_factory.mktemp("steady") / "finish"
+    stack.kubectl("apply", "-f", "-", stdin=manifest("steady", finish))
+    until("steady runs", lambda: len(stack.running_uids("steady")) == 2, context=lambda: explain(stack, "steady"))
+    yield "steady", finish
+    finish.touch()
+
+
+def explain(stack: LocalStack, job: str) -> str:
+    logs = "".join(f"\n== {log.name}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-8:])
+                   for log in sorted(stack.paths.logs.glob("*.log")))
+    return json.dumps(stack.get("aitj", job), indent=1)[-3000:] + stack.output[-1500:] + logs
+
+
+def test_a_job_runs_is_seen_scales_and_succeeds(stack: LocalStack, tmp_path: Path) -> None:
+    finish = tmp_path / "finish"
+    stack.kubectl("apply", "-f", "-", stdin=manifest("whole", finish))
+    until("it runs", lambda: stack.status("whole").get("phase") == "Running", context=lambda: explain(stack, "whole"))
+    before = stack.running_uids("whole")
+    assert sorted(before) == ["whole-trainer-0", "whole-trainer-1"]
+
+    shown = stack.tj("get", "whole")
+    assert shown.returncode == 0, shown.stderr
+    assert "Running" in shown.stdout
+    assert "whole-trainer-1" in shown.stdout
+
+    logs = stack.tj("logs", "whole", "--index", "1")
+    assert logs.stdout.splitlines() == ["trainer-1 | hello from trainer 1"], logs.stderr
+
+    scaled = stack.tj("scale", "whole", "--replicas", "3")
+    assert scaled.stdout == "whole: trainer 2 -> 3\n", scaled.stderr
+    until("the third runs", lambda: len(stack.running_uids("whole")) == 3, context=lambda: explain(stack, "whole"))
+    after = stack.running_uids("whole")
+    assert {name: after[name] for name in before} == before, "those that ran go on"
+
+    refused = stack.tj("scale", "whole", "--replicas", "9")
+    assert refused.returncode == 1
+    assert "maxReplicas" in refused.stderr
+    assert stack.tj("get", "nothing").returncode == 1
+
+    finish.touch()
+    stack.kubectl("wait", "--for=condition=Succeeded", "aitj/whole", "--timeout=40s")
+    status = stack.status("whole")
+    assert status["phase"] == "Succeed"
+    assert status["scaleRecords"][0]["from"] == 2
+    assert status["scaleRecords"][0]["to"] == 3
+    ended = stack.tj("logs", "whole", "-f", "--tail", "1")
+    assert sorted(ended.stdout.splitlines()) == [f"trainer-{i} | bye" for i in range(3)], ended.stderr
+    too_late = stack.tj("scale", "whole", "--replicas", "2")
+    assert too_late.returncode == 1
+    assert "an end is final" in too_late.stderr
+
+
+def test_doctor_finds_the_stack_in_order_and_its_settings_by_its_kubeconfig(stack: LocalStack) -> None:
+    # Beat's first resync is due some seconds after its start.
+    until("a resync has run", lambda: '"a resync ran' in stack.tj("doctor", "-o", "json").stdout)
+    done = stack.tj("doctor", "-o", "json")
+    told = json.loads(done.stdout)
+    assert [check for check in told["checks"] if check["state"] != "ok"] == []
+    assert (done.returncode, told["ok"]) == (0, True)
+    found = {check["name"]: check["detail"] for check in told["checks"]}
+    assert found["workers"].startswith("2 answer: worker1@")
+    sources = {setting["variable"]: setting["source"] for setting in told["settings"]}
+    assert sources["TJ_REDIS_URL"] == sources["TJ_RESYNC_SECONDS"] == "local stack"
+    assert "redis://:" not in done.stdout, "no password"
+
+
+def test_others_on_the_machine_get_into_nothing(stack: LocalStack) -> None:
+    for path in (stack.paths.kubeconfig, stack.paths.environment, stack.paths.redis_config):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    server = yaml.safe_load(stack.paths.kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]["server"]
+    assert server.startswith("https://127.0.0.1:")
+    refused = stack.kubectl("--token=guessed", "get", "pods", check=False)
+    assert "Unauthorized" in refused
+
+
+@pytest.mark.parametrize("victim", ["worker1", "watcher", "redis", "localcluster"])
+def test_a_killed_process_starts_again_and_the_job_goes_on(victim: str, stack: LocalStack, steady: tuple[str, Path]) -> None:
+    job, _ = steady
+    before = stack.running_uids(job)
+    assert len(before) == 2, explain(stack, job)
+    survivor = stack.pod_process(job, "trainer", 0)
+    assert survivor is not None
+
+    stack.kill_service(victim)
+    trainer = stack.pod_process(job, "trainer", 1)
+    assert trainer is not None, "the pods outlive what has started them"
+    processes.send(trainer, signal.SIGKILL)
+
+    def replaced() -> bool:
+        now = stack.running_uids(job)
+        return len(now) == 2 and now["steady-trainer-1"] != before["steady-trainer-1"]
+
+    until(f"the trainer is replaced after the {victim} was killed", replaced, context=lambda: explain(stack, job))
+    assert stack.running_uids(job)["steady-trainer-0"] == before["steady-trainer-0"]
+    assert processes.alive(survivor), "a pod that has nothing to do with it is not touched"
+
+
+def test_both_workers_killed_at_once_lose_nothing(stack: LocalStack, steady: tuple[str, Path]) -> None:
+    job, _ = steady
+    before = stack.running_uids(job)
+    for worker in ("worker1", "worker2"):
+        processes.send(stack.service(worker), signal.SIGKILL)
+    trainer = stack.pod_process(job, "trainer", 0)
+    assert trainer is not None
+    processes.send(trainer, signal.SIGKILL)
+
+    def replaced() -> bool:
+        return stack.running_uids(job).get("steady-trainer-0") not in (None, before["steady-trainer-0"])
+
+    until("the trainer is replaced", replaced, context=lambda: explain(stack, job))
+
+
+def test_a_second_tj_up_in_the_same_folder_says_who_runs_there(stack: LocalStack) -> None:
+    second = stack.tj("up", "--plain", "--state-dir", str(stack.paths.root))
+    assert second.returncode == 1
+    assert f"a stack already runs in {stack.paths.root} (pid {stack.process.pid})" in second.stderr
+
+
+def test_ctrl_c_leaves_nothing_and_the_next_start_goes_on_with_the_job(stack: LocalStack, steady: tuple[str, Path]) -> None:
+    job, finish = steady
+    assert stack.pod_process(job, "trainer", 0) is not None
+    stack.process.send_signal(signal.SIGINT)
+    assert stack.wait_stopped() == 130
+    assert stack.left() == [], stack.output
+
+    stack.start()
+    until("the job runs again", lambda: len(stack.running_uids(job)) == 2, context=lambda: explain(stack, job))
+    finish.touch()
+    until("it succeeds", lambda: stack.status(job).get("phase") == "Succeed", context=lambda: explain(stack, job))
+
+
+def test_kill_9_of_tj_up_leaves_nothing_pods_included(stack: LocalStack, tmp_path: Path) -> None:
+    stack.kubectl("apply", "-f", "-", stdin=manifest("orphans", tmp_path / "never"))
+    until("it runs", lambda: len(stack.running_uids("orphans")) == 2, context=lambda: explain(stack, "orphans"))
+    assert stack.pod_process("orphans", "trainer", 0) is not None
+    stack.process.kill()
+    stack.process.wait()
+    until("nothing is left", lambda: stack.left() == [], 20)

@@ -1,0 +1,241 @@
+"""A whole system in one process and in virtual time: the real code of watcher, queue, worker, reconcile and executor over the
+in-process local cluster and the in-memory store. No thread, no socket, no sleep; one seed, one history.
+
+    world = World(nodes=2)
+    world.apply(manifest)
+    world.run()                 # until nothing moves any more
+    world.advance(30)
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+import yaml
+
+from localcluster.cluster import LocalCluster
+from localcluster.driver import VirtualClock
+from tests.inprocess import InProcessTransport, InProcessWatcher
+from tests.paths import ROOT
+from tjworker.base import JobKey
+from tjworker.executor import Executor
+from tjworker.kube.client import KubeClient
+from tjworker.kube.port import HttpResponse
+from tjworker.settings import Settings
+from tjworker.store.memory import MemoryStore
+from tjworker.telemetry.events import EventRecorder
+from tjworker.worker import Worker
+
+Json = dict[str, Any]
+CRD = yaml.safe_load((ROOT / "k8s/crds/aitrainingjobs.yaml").read_text())
+
+
+class CountingTransport(InProcessTransport):
+    """`counts` has requests by verb and resource."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        super().__init__(cluster.apiserver.handle, user="worker")
+        self.counts: Counter[str] = Counter()
+
+    def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes | None = None,
+                content_type: str = "application/json", timeout_seconds: float | None = None) -> HttpResponse:
+        self.counts[f"{method} {_resource(path)}"] += 1
+        return super().request(method, path, query=query, body=body, content_type=content_type)
+
+
+def _resource(path: str) -> str:
+    """.../namespaces/default/pods/a/status -> pods/status"""
+    parts = path.strip("/").split("/")
+    rest = parts[parts.index("namespaces") + 2:] if "namespaces" in parts else parts[2:] if parts[0] == "api" else parts[3:]
+    return "/".join([rest[0], *rest[2:]]) if rest else path
+
+
+class Queue:
+    """Celery's place: keys in the order in which they were published."""
+
+    def __init__(self) -> None:
+        self.keys: deque[JobKey] = deque()
+        self.published: Counter[JobKey] = Counter()
+
+    def publish(self, keys: Iterable[JobKey]) -> int:
+        new = list(keys)
+        self.keys.extend(new)
+        self.published.update(new)
+        return len(new)
+
+
+class World:
+    def __init__(self, *, nodes: int = 2, seed: int | None = None, **settings: Any) -> None:
+        self.seed = random.SystemRandom().randrange(2**32) if seed is None else seed
+        self.clock = VirtualClock()
+        self.cluster = LocalCluster(clock=self.clock, seed=self.seed, nodes=nodes)
+        self.settings = Settings(write_concurrency=1, **settings)
+        self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
+        self.store = MemoryStore(clock=self.clock)
+        self.queue = Queue()
+        self.results: list[str] = []
+        self.transport = CountingTransport(self.cluster)
+        self.api = KubeClient(self.transport)
+        self.worker = self.make_worker("worker-1")
+        self._token = 0
+        self.start_watcher()
+
+    def make_worker(self, owner: str) -> Worker:
+        events = EventRecorder(self.api, clock=self.clock, background=False)
+        executor = Executor(self.api, events, self.settings)
+        return Worker(self.store, self.api, executor, self.queue, self.settings, owner=owner, clock=self.clock,
+                      monotonic=self.clock)
+
+    def start_watcher(self) -> None:
+        """A watcher that begins with nothing, as after a crash."""
+        self._token += 1
+        self.watcher = InProcessWatcher(
+            self.cluster.apiserver.handle, self.store, self.queue.publish, now=self.clock, token=self._token, seed=self.seed)
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def run(self, most: int = 200) -> World:
+        """Until nothing moves at this moment."""
+        for _ in range(most):
+            before = self._revision(), len(self.results)
+            self.cluster.run_until_idle()
+            self.watch()
+            self.work()
+            if (self._revision(), len(self.results)) == before and not self.queue.keys:
+                return self
+        raise AssertionError(f"seed {self.seed}: the system does not come to rest; last results {self.results[-5:]}")
+
+    def watch(self) -> None:
+        self.watcher.pump()
+
+    def work(self) -> None:
+        while self.queue.keys:
+            self.results.append(self.worker.handle(self.queue.keys.popleft()))
+
+    def advance(self, seconds: float, step_seconds: float = 1.0) -> World:
+        """Let time pass, in steps, with everything running."""
+        left = seconds
+        while left > 0:
+            self.cluster.advance(min(step_seconds, left))
+            left -= step_seconds
+            self.run()
+        return self
+
+    def until(self, what: str, condition: Callable[[], bool], *, within_seconds: float = 60) -> None:
+        self.run()
+        deadline = self.clock() + within_seconds
+        while not condition():
+            assert self.clock() < deadline, (
+                f"seed {self.seed}: not within {within_seconds:.0f} s: {what}; {self.get('aitrainingjobs')['items']}")
+            self.advance(1)
+
+    def stays(self, what: str, condition: Callable[[], bool], *, for_seconds: float) -> None:
+        for _ in range(int(for_seconds)):
+            assert condition(), f"seed {self.seed}: no longer: {what}"
+            self.advance(1)
+
+    def quiet(self) -> None:
+        self.run()
+
+    def _revision(self) -> int:
+        return int(self.get("pods")["metadata"]["resourceVersion"])
+
+    # -- the user's hands ----------------------------------------------------------------------------------------------
+
+    def apply(self, manifest: Json) -> World:
+        path = f"/apis/{manifest['apiVersion']}/namespaces/{manifest['metadata'].get('namespace', 'default')}/aitrainingjobs"
+        self.cluster.client.create(path, manifest)
+        return self
+
+    def patch_job(self, name: str, patch: Json) -> World:
+        self.cluster.client.patch(f"{_JOBS}/{name}", patch)
+        return self
+
+    def scale(self, name: str, replicas: int) -> World:
+        self.cluster.client.patch(f"{_JOBS}/{name}/scale", {"spec": {"replicas": replicas}})
+        return self
+
+    def delete(self, name: str) -> World:
+        self.cluster.client.delete(f"{_JOBS}/{name}")
+        return self
+
+    def delete_pod(self, name: str, grace_seconds: int | None = None) -> World:
+        options = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
+        self.cluster.client.delete(f"{_PODS}/{name}", options or None)
+        return self
+
+    def create_pod(self, manifest: Json) -> World:
+        self.cluster.client.create(_PODS, manifest)
+        return self
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+
+    def get(self, resource: str, name: str = "") -> Json:
+        base = {"pods": _PODS, "services": _SERVICES, "events": _EVENTS, "aitrainingjobs": _JOBS}[resource]
+        return self.cluster.client.get(f"{base}/{name}" if name else base)
+
+    def status(self, name: str = "digits") -> Json:
+        status: Json = self.get("aitrainingjobs", name).get("status") or {}
+        return status
+
+    def phase(self, name: str = "digits") -> str:
+        return str(self.status(name).get("phase", ""))
+
+    def jobs(self) -> list[str]:
+        return sorted(j["metadata"]["name"] for j in self.get("aitrainingjobs")["items"])
+
+    def requests(self) -> Counter[str]:
+        """As the API server's audit names them."""
+        return Counter({f"{_VERBS[method]} {resource}": n for (method, resource), n in
+                        ((key.split(), n) for key, n in self.transport.counts.items())})
+
+    def most_status_writes(self, pods: int) -> int:
+        return 4  # with two events: three requests above the floor, whatever the number of pods
+
+    def pods(self) -> dict[str, Json]:
+        return {p["metadata"]["name"]: p for p in self.get("pods")["items"]}
+
+    def uids(self) -> dict[str, str]:
+        return {n: p["metadata"]["uid"] for n, p in self.pods().items()}
+
+    def services(self) -> list[str]:
+        return sorted(s["metadata"]["name"] for s in self.get("services")["items"] if s["metadata"]["name"] != "kubernetes")
+
+    def events(self) -> dict[str, int]:
+        """Events on jobs: reason -> how often."""
+        items = self.get("events")["items"]
+        return {e["reason"]: e["count"] for e in items if e["involvedObject"]["kind"] == "AITrainingJob"}
+
+    def condition(self, type_: str, name: str = "digits") -> Json:
+        return next((c for c in self.status(name).get("conditions", ()) if c["type"] == type_), {})
+
+
+_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_JOBS = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs"
+_PODS = "/api/v1/namespaces/default/pods"
+_SERVICES = "/api/v1/namespaces/default/services"
+_EVENTS = "/api/v1/namespaces/default/events"
+
+
+def play(**annotations: object) -> dict[str, str]:
+    """Annotations by which the fake agent plays a pod: `play(run_seconds=5, exit_code=1)`."""
+    return {f"fake.localcluster/{name.replace('_', '-')}": str(value) for name, value in annotations.items()}
+
+
+def role(
+    replicas: int = 1, *, annotations: Mapping[str, str] | None = None, ports: Sequence[int] = (7164,), **fields: Any
+) -> Json:
+    container: Json = {"name": "aitj-main", "image": "trainer:1", "command": ["train"]}
+    if ports:
+        container["ports"] = [{"name": f"aitj-{p}", "containerPort": p} for p in ports]
+    template = {"metadata": {"annotations": dict(annotations or {})}, "spec": {"containers": [container]}}
+    return {"replicas": replicas, "template": template, **fields}
+
+
+def job(roles: Mapping[str, Json], name: str = "digits", **spec: Any) -> Json:
+    return {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "metadata": {"name": name},
+            "spec": {"replicaSpecs": dict(roles), **orjson.loads(orjson.dumps(spec))}}

@@ -1,0 +1,35 @@
+"""`python -m tests.real.contract ARGUMENTS`: pytest with the contract suites on both clusters. For the real one this starts a
+control plane and two nodes, played over the Kubernetes API; both are gone at the end. No operator: the suites are about the
+cluster. TJ_REAL_KUBERNETES chooses the version."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from controlplane import ControlPlane
+from controlplane.process import Process
+from controlplane.releases import release
+from tests.paths import ROOT
+from tests.real.operator import kubectl
+
+NODES = 2
+
+
+def main(arguments: list[str]) -> int:
+    with ControlPlane(kubernetes=release(os.environ.get("TJ_REAL_KUBERNETES", ""))) as plane:
+        agent = Process("agent", [sys.executable, "-m", "localcluster.agents", "--kubeconfig", str(plane.kubeconfig),
+                                  "--agent", "fake", "--nodes", str(NODES)], plane.folder / "agent.log")
+        agent.start()
+        kubectl(plane.kubeconfig, "apply", "-f", str(ROOT / "k8s/crds"))  # as a cluster has them that people apply to
+        try:
+            env = {**os.environ, "TJ_REAL_KUBECONFIG": str(plane.kubeconfig)}
+            command = [sys.executable, "-m", "pytest", *(arguments or ["-q", "tests/contract"])]
+            return subprocess.run(command, env=env, check=False).returncode
+        finally:
+            agent.stop(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

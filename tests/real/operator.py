@@ -1,0 +1,93 @@
+"""The operator as it is deployed: watcher, two workers, beat and a Redis as processes, each with the service account and the
+RBAC that k8s/ gives it. And the nodes: a fake node agent. What they say goes to files; nothing outlives this process."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from controlplane import ControlPlane
+from controlplane.process import Process
+from tests.paths import ROOT
+from tests.valkey import Valkey
+from tjworker.cli.stack.services import kubectl_path
+from tjworker.kube import rbac
+
+NODES = 3
+START_SECONDS = 60.0
+SETTINGS = {
+    # Sooner than in production: tests wait for them.
+    "TJ_RESYNC_SECONDS": "5", "TJ_LEASE_DURATION_SECONDS": "6", "TJ_LEASE_RENEW_SECONDS": "2", "TJ_LOCK_TTL_SECONDS": "10",
+    "TJ_LEADER_NAMESPACE": rbac.NAMESPACE, "PYTHONUNBUFFERED": "1",
+}
+
+
+def kubectl(kubeconfig: Path, *arguments: str, stdin: str | None = None) -> str:
+    """Its output. A failure is an AssertionError with what it said."""
+    done = subprocess.run([str(kubectl_path()), "--kubeconfig", str(kubeconfig), *arguments], input=stdin, text=True,
+                          capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
+    return done.stdout
+
+
+class Operator:
+    """`start`, use, `stop`. `plane` runs already."""
+
+    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+        self.plane = plane
+        self.folder = folder
+        self._redis = Valkey(folder, append_only=True)
+        self.processes: dict[str, Process] = {}
+
+    def start(self) -> None:
+        admin = self.plane.kubeconfig
+        kubectl(admin, "apply", "-f", str(ROOT / "k8s/crds"))
+        kubectl(admin, "create", "namespace", rbac.NAMESPACE)
+        kubectl(admin, "apply", "-f", str(ROOT / "k8s/base/rbac.yaml"))
+        self._redis.start()
+        watcher, worker = (self.plane.kubeconfig_for(rbac.user(process)) for process in rbac.PROCESSES)
+        celery = [sys.executable, "-m", "celery", "-A", "tjworker.app"]
+        self._start("agent", [sys.executable, "-m", "localcluster.agents", "--kubeconfig", str(admin), "--agent", "fake",
+                              "--nodes", str(NODES)])
+        self._start("watcher", [sys.executable, "-m", "watcher"], watcher)
+        for number in (1, 2):
+            self._start(f"worker{number}", [*celery, "worker", "-n", f"worker{number}@%h", "--concurrency", "1"], worker)
+        # Beat needs no Kubernetes: one that is not there is proof.
+        self._start("beat", [*celery, "beat", "-s", str(self.folder / "beat")], self.folder / "no-kubeconfig")
+        deadline = time.monotonic() + START_SECONDS
+        while not self._ready():
+            self.check()
+            assert time.monotonic() < deadline, self.last_words()
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            process.stop(0)  # what they would still do in order is tested elsewhere
+        self._redis.kill()
+
+    def check(self) -> None:
+        """None of them has ended."""
+        for process in self.processes.values():
+            assert not process.ended(), f"{process.name}: {process.ended()}\n{process.last_words()}"
+        assert not self.plane.ended(), self.plane.ended()
+
+    def last_words(self) -> str:
+        return "\n".join(f"--- {p.name}\n{p.last_words()}" for p in self.processes.values())
+
+    def _ready(self) -> bool:
+        nodes = kubectl(self.plane.kubeconfig, "get", "nodes", "--no-headers")
+        ready = len(re.findall(r"\bReady\b", nodes)) == NODES
+        return ready and all(re.search(rf"worker{n}@\S+ ready", self.processes[f"worker{n}"].log.read_text()) for n in (1, 2))
+
+    def _start(self, name: str, command: list[str], kubeconfig: Path | None = None) -> None:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TJ_", "KUBE", "PYTEST_"))}
+        env = {**kept, **SETTINGS, "TJ_REDIS_URL": self._redis.url}
+        if kubeconfig:
+            env["KUBECONFIG"] = str(kubeconfig)
+        process = Process(name, command, self.folder / f"{name}.log", env)
+        self.processes[name] = process
+        process.start()

@@ -1,0 +1,148 @@
+"""The real world of a life: a namespace of its own on the real control plane, the operator's real processes, real seconds."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kubernetes import config
+from kubernetes.client import Configuration
+
+from tests.lives.driver import Json
+from tests.real.operator import Operator
+from tjworker.kube import rbac
+from tjworker.kube.transport import KubeTransport
+
+_GROUP = "/apis/elasticdeeplearning.ai/v1"
+_LOOK_SECONDS = 0.2
+_QUIET_SECONDS = 2.0
+_QUIET_WITHIN_SECONDS = 30.0
+_numbers = itertools.count(1)
+
+
+def open_transport(kubeconfig: Path) -> KubeTransport:
+    configuration = Configuration()
+    config.load_kube_config(  # type: ignore[no-untyped-call]
+        config_file=str(kubeconfig), client_configuration=configuration)
+    return KubeTransport(configuration)
+
+
+class RealWorld:
+    """`with` it: the namespace is made, and deleted again (without waiting for it)."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+        self.namespace = f"life-{os.getpid()}-{next(_numbers)}"
+        self._transport = open_transport(operator.plane.kubeconfig)
+        self._core = f"/api/v1/namespaces/{self.namespace}"
+        self._jobs = f"{_GROUP}/namespaces/{self.namespace}/aitrainingjobs"
+
+    def __enter__(self) -> RealWorld:
+        self._send("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._send("DELETE", self._core)
+        self._transport.close()
+
+    # -- the user's hands ----------------------------------------------------------------------------------------------
+    def apply(self, manifest: Json) -> object:
+        return self._send("POST", self._jobs, manifest)
+
+    def patch_job(self, name: str, patch: Json) -> object:
+        return self._send("PATCH", f"{self._jobs}/{name}", patch)
+
+    def scale(self, name: str, replicas: int) -> object:
+        return self._send("PATCH", f"{self._jobs}/{name}/scale", {"spec": {"replicas": replicas}})
+
+    def delete(self, name: str) -> object:
+        return self._send("DELETE", f"{self._jobs}/{name}", {"propagationPolicy": "Background"})
+
+    def delete_pod(self, name: str) -> object:
+        return self._send("DELETE", f"{self._core}/pods/{name}")
+
+    def create_pod(self, manifest: Json) -> object:
+        return self._send("POST", f"{self._core}/pods", manifest)
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+    def until(self, what: str, condition: Callable[[], bool], *, within_seconds: float = 60) -> None:
+        deadline = time.monotonic() + within_seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                self.operator.check()
+                raise AssertionError(f"not within {within_seconds:.0f} s: {what}\n{self._picture()}")
+            time.sleep(_LOOK_SECONDS)
+
+    def stays(self, what: str, condition: Callable[[], bool], *, for_seconds: float) -> None:
+        deadline = time.monotonic() + for_seconds
+        while time.monotonic() < deadline:
+            assert condition(), f"no longer: {what}\n{self._picture()}"
+            time.sleep(_LOOK_SECONDS)
+
+    def quiet(self) -> None:
+        """No request about this namespace for some seconds."""
+        last, since = self.requests(), time.monotonic()
+        deadline = since + _QUIET_WITHIN_SECONDS
+        while time.monotonic() - since < _QUIET_SECONDS:
+            assert time.monotonic() < deadline, f"the operator does not come to rest\n{self._picture()}"
+            time.sleep(_LOOK_SECONDS)
+            if (now := self.requests()) != last:
+                last, since = now, time.monotonic()
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+    def status(self, name: str = "digits") -> Json:
+        found: Json = self._send("GET", f"{self._jobs}/{name}").get("status") or {}
+        return found
+
+    def phase(self, name: str = "digits") -> str:
+        return str(self.status(name).get("phase", ""))
+
+    def condition(self, type_: str, name: str = "digits") -> Json:
+        return next((c for c in self.status(name).get("conditions", ()) if c["type"] == type_), {})
+
+    def jobs(self) -> list[str]:
+        return sorted(j["metadata"]["name"] for j in self._items(self._jobs))
+
+    def pods(self) -> dict[str, Json]:
+        return {p["metadata"]["name"]: p for p in self._items(f"{self._core}/pods")}
+
+    def uids(self) -> dict[str, str]:
+        return {n: p["metadata"]["uid"] for n, p in self.pods().items()}
+
+    def services(self) -> list[str]:
+        return sorted(s["metadata"]["name"] for s in self._items(f"{self._core}/services"))
+
+    def events(self) -> dict[str, int]:
+        found = self._items(f"{self._core}/events")
+        return {e["reason"]: e["count"] for e in found if e["involvedObject"]["kind"] == "AITrainingJob"}
+
+    def requests(self) -> Counter[str]:
+        found = self.operator.plane.audit_requests(rbac.user("worker"), namespace=self.namespace)
+        return Counter({f"{verb} {resource}": n for (verb, resource), n in found.items()})
+
+    def most_status_writes(self, pods: int) -> int:
+        return 3 + 2 * pods  # each starts and ends at a moment of its own
+
+    # -- how -----------------------------------------------------------------------------------------------------------
+    def _items(self, path: str) -> list[Json]:
+        return list(self._send("GET", path)["items"])
+
+    def _send(self, method: str, path: str, body: Any = None) -> Json:
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        answer = self._transport.request(method, path, body=None if body is None else json.dumps(body).encode(),
+                                         content_type=kind, timeout_seconds=20)
+        parsed: Json = json.loads(answer.body)
+        assert answer.status < 300, f"{method} {path}: {answer.status} {parsed.get('message')}"
+        return parsed
+
+    def _picture(self) -> str:
+        pods = {n: (p["status"].get("phase"), p["metadata"].get("deletionTimestamp")) for n, p in self.pods().items()}
+        jobs = [json.dumps(j.get("status"), indent=1) for j in self._items(self._jobs)]
+        head = f"namespace {self.namespace}, pods {pods}, services {self.services()}"
+        return "\n".join([head, *jobs, self.operator.last_words()])

@@ -1,0 +1,85 @@
+"""The pure parts: counting the audit log, keys and tokens, the command line."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane import audit, credentials
+from controlplane.cli import main
+from controlplane.credentials import User
+
+
+def _line(verb: str, resource: str, user: str = "worker", **more: Any) -> dict[str, Any]:
+    about = {"resource": resource, "namespace": more.pop("namespace", "a"), "subresource": more.pop("subresource", "")}
+    stage = "ResponseStarted" if verb == "watch" else "ResponseComplete"
+    return {"verb": verb, "stage": stage, "user": {"username": user}, "objectRef": about,
+            "requestReceivedTimestamp": "2026-01-01T00:00:05.000000Z", **more}
+
+
+LOG = [
+    _line("create", "pods"), _line("create", "pods"), _line("update", "jobs", subresource="status"),
+    _line("create", "pods", user="watcher"), _line("delete", "pods", namespace="b"),
+    _line("watch", "pods"), _line("watch", "pods", stage="ResponseComplete"),
+    _line("get", "nodes", requestReceivedTimestamp="2026-01-01T00:00:01.000000Z"),
+    {"verb": "get", "stage": "ResponseComplete", "user": {"username": "worker"}, "requestURI": "/readyz"},
+]
+COUNTS: dict[str, tuple[dict[str, str], dict[tuple[str, str], int]]] = {
+    "one user's, a watch once and nothing that is no resource": ({"user": "worker"}, {
+        ("create", "pods"): 2, ("update", "jobs/status"): 1, ("delete", "pods"): 1, ("watch", "pods"): 1, ("get", "nodes"): 1}),
+    "of one namespace": ({"user": "worker", "namespace": "b"}, {("delete", "pods"): 1}),
+    "since a moment": ({"user": "worker", "namespace": "a", "since": "2026-01-01T00:00:02.000000Z"}, {
+        ("create", "pods"): 2, ("update", "jobs/status"): 1, ("watch", "pods"): 1}),
+    "another user's": ({"user": "watcher"}, {("create", "pods"): 1}),
+}
+
+
+@pytest.mark.parametrize(("arguments", "want"), COUNTS.values(), ids=COUNTS.keys())
+def test_requests_are_counted(arguments: dict[str, str], want: dict[tuple[str, str], int]) -> None:
+    assert audit.count(LOG, **arguments) == want
+
+
+def test_a_half_written_last_line_is_left_for_later(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    log.write_text(json.dumps(LOG[0]) + "\n" + json.dumps(LOG[1])[:40])
+    assert len(list(audit.lines(log))) == 1
+    assert list(audit.lines(tmp_path / "not yet there")) == []
+
+
+def test_a_signing_key_is_a_fresh_p256_scalar() -> None:
+    first, second = (base64.b64decode("".join(credentials.new_signing_key().splitlines()[1:-1])) for _ in range(2))
+    assert first != second
+    assert first[:2] == bytes([0x30, len(first) - 2])
+    assert first[2:7] == b"\x02\x01\x01\x04\x20"
+    assert first.endswith(bytes.fromhex("a00a06082a8648ce3d030107"))
+
+
+def test_tokens_quote_groups() -> None:
+    assert credentials.token_file([("t", User("system:a", ("g", "h")))]) == 't,"system:a","system:a","g,h"\n'
+
+
+MISTAKES = {
+    "an unknown version": (["build", "--kubernetes", "1.2"], "Kubernetes 1.2 is not one of"),
+    "a port out of range": (["run", "--data-dir", "d", "--kubeconfig", "k", "--port", "99999"], "'99999' is no port"),
+    "a user without a file": (["run", "--data-dir", "d", "--kubeconfig", "k", "--user", "alice"], "'alice' is not NAME=FILE"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "want"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_mistakes_are_named(arguments: list[str], want: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert want in capsys.readouterr().err
+
+
+def test_a_missing_build_says_how_to_make_it(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TJ_CACHE_DIR", str(tmp_path / "empty"))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    assert main(["run", "--data-dir", str(tmp_path / "d"), "--kubeconfig", str(tmp_path / "k")]) == 2
+    assert "run `make control-plane`" in capsys.readouterr().err

@@ -1,0 +1,73 @@
+"""The pins, and where programs are looked for."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from controlplane import binaries
+from controlplane.errors import BuildError
+from controlplane.releases import MODULES, NEEDED, PROGRAMS, SUPPORTED, Release, release
+
+ROWS = {"": "1.36.3", "1.36": "1.36.3", "1.36.3": "1.36.3", "v1.34.3": "1.34.3", "1.34": "1.34.3"}
+
+
+@pytest.mark.parametrize(("asked", "want"), ROWS.items())
+def test_a_release_by_its_name(asked: str, want: str) -> None:
+    assert release(asked).version == want
+
+
+@pytest.mark.parametrize("asked", ["1.35", "1.36.4", "latest", "1"])
+def test_an_unknown_release_is_refused_with_those_that_there_are(asked: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(", ".join(SUPPORTED))):
+        release(asked)
+
+
+@pytest.mark.parametrize("version", SUPPORTED)
+def test_the_modules_pin_what_the_release_says(version: str) -> None:
+    text = (MODULES / version / "go.mod").read_text()
+    assert f"k8s.io/kubernetes v{version}" in text
+    assert set(re.findall(r"^\tk8s\.io/\S+ => k8s\.io/\S+ (v\S+)$", text, re.MULTILINE)) == {f"v0.{version[2:]}"}
+    for program in PROGRAMS:
+        assert program.package in (Release(version).folder(program) / "go.mod").read_text()
+        assert (Release(version).folder(program) / "go.sum").exists()
+
+
+def test_releases_share_no_cache() -> None:
+    assert len({release(v).cache_key for v in SUPPORTED}) == len(SUPPORTED)
+
+
+def _program(folder: Path, name: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("#!/bin/sh\n")
+    (folder / name).chmod(0o755)
+    return folder / name
+
+
+def test_the_assets_go_first_and_the_cache_fills_what_they_lack(tmp_path: Path) -> None:
+    env = {binaries.ASSETS: str(tmp_path / "assets"), binaries.CACHE: str(tmp_path / "cache")}
+    ours = binaries.cached(release(), env)
+    for name in NEEDED:
+        _program(ours, name)
+    mine = _program(tmp_path / "assets", "etcd")
+    found = binaries.locate(release(), env)
+    assert (found["etcd"], found["kube-scheduler"]) == (mine, ours / "kube-scheduler")
+    assert binaries.missing(release(), env) == []
+
+
+def test_nothing_built_is_told_by_name(tmp_path: Path) -> None:
+    assert binaries.missing(release(), {binaries.CACHE: str(tmp_path)}) == list(NEEDED)
+
+
+def test_assets_that_are_no_folder_are_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match=r"KUBEBUILDER_ASSETS=.*gone is no folder"):
+        binaries.locate(release(), {binaries.ASSETS: str(tmp_path / "gone")})
+
+
+def test_the_cache_is_in_the_project_and_ignored_by_git() -> None:
+    assert binaries.cache_root({}).relative_to(MODULES.parents[1]) == Path(".cache/control-plane")
+    assert ".cache/" in (MODULES.parents[1] / ".gitignore").read_text().split()
+    assert os.access(MODULES, os.R_OK)

@@ -1,0 +1,129 @@
+"""`python -m localcluster` and `python -m localcluster.agents` as processes: what they print, survive, and leave behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from localcluster.client import ApiError
+from localcluster.http_client import HttpClient, from_kubeconfig
+from tests.unit.localcluster.agents.room import pod, processes, shell
+from tests.unit.localcluster.world import PODS
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def run(module: str, *arguments: object) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen([sys.executable, "-m", module, *map(str, arguments)], stderr=subprocess.PIPE)
+        begun.append(process)
+        return process
+
+    yield run
+    for process in begun:
+        if process.poll() is None:
+            process.terminate()
+        process.communicate(timeout=20)
+    # A test that failed between kill -9 and the next start leaves pods running, as it should; not on the tester's machine.
+    for pid in processes("", tmp_path):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        with contextlib.suppress(ApiError, FileNotFoundError):
+            if condition():
+                return
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.02)
+
+
+def connect(kubeconfig: Path) -> HttpClient:
+    until(kubeconfig.exists)
+    return HttpClient(from_kubeconfig(kubeconfig))
+
+
+def phase(client: HttpClient, name: str) -> str:
+    return str(client.get(f"{PODS}/{name}")["status"]["phase"])
+
+
+def test_pods_live_on_over_kill_9_and_sigterm_leaves_no_process(start: Start, tmp_path: Path) -> None:
+    data, kubeconfig = tmp_path / "data", tmp_path / "kubeconfig"
+    first = start("localcluster", "--data-dir", data, "--kubeconfig", kubeconfig)
+    client = connect(kubeconfig)
+    until(lambda: client.get("/api/v1/nodes/node-0"))
+    client.create(PODS, pod("sleeps", shell("sleep 4801 & exec sleep 4801")))
+    until(lambda: phase(client, "sleeps") == "Running")
+    uid = client.get(f"{PODS}/sleeps")["metadata"]["uid"]
+    before = sorted(processes("sleep\x004801", tmp_path))
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    assert sorted(processes("sleep\x004801", tmp_path)) == before
+    kubeconfig.unlink()
+    second = start("localcluster", "--data-dir", data, "--kubeconfig", kubeconfig)
+    again = connect(kubeconfig)
+    again.create(PODS, pod("more", shell("sleep 4801")))
+    until(lambda: phase(again, "more") == "Running")
+    told = again.get(f"{PODS}/sleeps")
+    assert (told["metadata"]["uid"], told["status"]["phase"]) == (uid, "Running")
+    assert told["status"]["containerStatuses"][0]["restartCount"] == 0
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(timeout=20) == 0
+    assert processes("sleep\x004801", tmp_path) == []
+    assert processes(str(data), data) == []
+
+
+def test_a_port_that_is_taken_is_named_in_one_line(start: Start, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = start("localcluster", "--data-dir", tmp_path / "data", "--port", port)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 2
+    assert errors.decode().count("\n") == 1
+    assert f"--port {port}" in errors.decode()
+
+
+def test_agents_of_their_own_serve_an_api_server_elsewhere(start: Start, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    start("localcluster", "--data-dir", tmp_path / "api", "--kubeconfig", kubeconfig, "--no-agent")
+    client = connect(kubeconfig)
+    agents = start("localcluster.agents", "--kubeconfig", kubeconfig, "--data-dir", tmp_path / "agents", "--nodes", 2)
+    until(lambda: len(client.get("/api/v1/nodes")["items"]) == 2)
+    client.create(PODS, pod("p", shell("echo from afar; sleep 4802")))
+    until(lambda: phase(client, "p") == "Running")
+    agents.send_signal(signal.SIGTERM)
+    assert agents.wait(timeout=20) == 0
+    assert processes("sleep\x004802", tmp_path) == []
+
+
+def test_an_idle_cluster_uses_next_to_no_cpu(start: Start, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    cluster = start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", kubeconfig)
+    client = connect(kubeconfig)
+    client.create(PODS, pod("p", shell("sleep 4803")))
+    until(lambda: phase(client, "p") == "Running")
+
+    def ticks() -> int:
+        fields = Path(f"/proc/{cluster.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    began = time.monotonic()
+    before = ticks()
+    until(lambda: time.monotonic() - began > 3)
+    assert ticks() - before <= 0.05 * 3 * os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,133 @@
+"""`python -m localcluster` over HTTPS, as clients meet it: who gets in, what outlives a restart, what others may read."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import ssl
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from localcluster.client import ApiError
+from localcluster.http_client import Connection, HttpClient, from_kubeconfig
+from tests.unit.localcluster.agents.room import pod
+from tests.unit.localcluster.test_main import Start, connect, start, until
+from tests.unit.localcluster.world import PODS
+
+__all__ = ["start"]  # the fixture
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+NODES = "/api/v1/nodes"
+
+
+def read(kubeconfig: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Host and port, the cluster's part, the user's part."""
+    config = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
+    cluster = config["clusters"][0]["cluster"]
+    return cluster["server"].partition("://")[2], cluster, config["users"][0]["user"]
+
+
+def code(connection: Connection) -> int:
+    """Of a list of nodes; 200 when it is answered. 0: no answer."""
+    client = HttpClient(connection)
+    try:
+        client.get(NODES)
+    except ApiError as error:
+        return error.code
+    finally:
+        client.close()
+    return 200
+
+
+def test_only_the_kubeconfig_opens_the_cluster(start: Start, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", kubeconfig, "--agent", "fake")
+    connect(kubeconfig)
+    address, cluster, user = read(kubeconfig)
+    trusted = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    server = f"https://{address}"
+    assert cluster["server"] == server
+    assert code(Connection(server, user["token"], ca_data=trusted)) == 200
+    assert code(Connection(server, ca_data=trusted)) == 401
+    assert code(Connection(server, "wrong", ca_data=trusted)) == 401
+    assert code(Connection(server, user["token"])) == 0, "the authority is nobody's but the kubeconfig's"
+    assert code(Connection(f"http://{address}", user["token"])) != 200, "plain HTTP"
+    port = address.rpartition(":")[2]
+    assert code(Connection(f"https://localhost:{port}", user["token"], ca_data=trusted)) == 200
+
+
+def test_a_pod_cannot_be_made_without_the_token(start: Start, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", kubeconfig, "--agent", "fake")
+    client = connect(kubeconfig)
+    _, cluster, _ = read(kubeconfig)
+    trusted = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    stranger = HttpClient(Connection(cluster["server"], ca_data=trusted))
+    for call in (lambda: stranger.create(PODS, pod("p", {})), lambda: stranger.watch(PODS, "0"),
+                 lambda: stranger.get(f"{PODS}/p/log")):
+        with pytest.raises(ApiError) as refused:
+            call()
+        assert (refused.value.code, refused.value.reason) == (401, "Unauthorized")
+    assert client.get(PODS)["items"] == []
+
+
+def test_anybody_may_ask_whether_it_is_ready(start: Start, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", kubeconfig, "--agent", "fake")
+    connect(kubeconfig)
+    address, cluster, _ = read(kubeconfig)
+    trusted = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+    for path, want in (("/healthz", 200), ("/livez", 200), ("/readyz", 200), ("/version", 200), ("/api", 401), ("/", 401)):
+        connection = http.client.HTTPSConnection(address, context=trusted, timeout=10)
+        connection.request("GET", path)
+        assert connection.getresponse().status == want, path
+        connection.close()
+
+
+def test_a_restart_keeps_the_token_and_the_authority(start: Start, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    one = start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", first, "--agent", "fake")
+    connect(first)
+    one.terminate()
+    one.wait(timeout=20)
+    port = read(first)[0].rpartition(":")[2]
+    start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", second, "--agent", "fake", "--port", port)
+    until(second.exists)
+    assert read(second) == read(first)
+    assert code(from_kubeconfig(first)) == 200, "a kubeconfig outlives a restart"
+
+
+def test_files_that_open_the_cluster_are_their_owners_alone(start: Start, tmp_path: Path) -> None:
+    kubeconfig, data = tmp_path / "kubeconfig", tmp_path / "data"
+    start("localcluster", "--data-dir", data, "--kubeconfig", kubeconfig, "--agent", "fake")
+    connect(kubeconfig)
+    assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    assert stat.S_IMODE((data / "pki").stat().st_mode) == 0o700
+
+
+def test_the_advertised_host_is_what_the_kubeconfig_and_the_certificate_name(start: Start, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", kubeconfig, "--agent", "fake", "--host", "0.0.0.0",
+          "--advertised-host", "localhost")
+    client = connect(kubeconfig)
+    assert read(kubeconfig)[0].startswith("localhost:")
+    until(lambda: client.get(NODES)["items"])
+
+
+def test_insecure_is_plain_http_that_web_pages_cannot_use(start: Start, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", kubeconfig, "--agent", "fake", "--insecure")
+    client = connect(kubeconfig)
+    address, cluster, user = read(kubeconfig)
+    assert (cluster, user) == ({"server": f"http://{address}"}, {})
+    assert client.get(NODES)
+    for headers, want in (({}, 200), ({"Host": "evil.example"}, 403), ({"Origin": "http://evil.example"}, 403)):
+        connection = http.client.HTTPConnection(address, timeout=10)
+        connection.request("GET", NODES, headers=headers)
+        assert connection.getresponse().status == want, headers
+        connection.close()

@@ -1,0 +1,64 @@
+"""docs/operations.md and docs/settings.md say what is so: generated pages are current, names and links exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.paths import ROOT
+from tjworker import settings
+from tjworker.settings import Settings
+
+PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+
+
+def test_the_page_of_settings_is_current() -> None:
+    assert settings.main(["--check"]) == 0, "run: python -m tjworker.settings"
+
+
+def test_every_setting_is_explained() -> None:
+    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+
+
+def test_a_stale_page_of_settings_is_noticed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(settings, "markdown", lambda: iter(["# Settings of another version"]))
+    assert settings.main(["--check"]) == 1
+    assert "settings.md is not what tjworker/settings.py says; run `make generate`" in capsys.readouterr().err
+
+
+def test_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", PAGE)
+    assert links
+    assert [link for link in links if not (ROOT / "docs" / link).exists()] == []
+
+
+def test_settings_that_are_named_exist() -> None:
+    known = {f"TJ_{name.upper()}" for name in Settings.model_fields} | {"TJ_NAME"}
+    assert set(re.findall(r"\bTJ_[A-Z_]+\b", PAGE)) <= known
+
+
+def test_objects_that_are_named_exist() -> None:
+    made = set()
+    for path in (ROOT / "k8s" / "base").glob("*.yaml"):
+        for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            made.add(document.get("metadata", {}).get("name"))
+            made |= {g["name"] for g in document.get("configMapGenerator", ())}
+    secrets = subprocess.run(["sh", "k8s/secrets.sh"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=30).stdout
+    made |= {document["metadata"]["name"] for document in yaml.safe_load_all(secrets)}
+    named = set(re.findall(r"(?<![:\w-])tj-[a-z-]+\b", PAGE))
+    assert named - {"tj-system", "tj-redis-"} <= made
+
+
+def test_files_that_are_named_exist() -> None:
+    for name in re.findall(r"\b(?:k8s|examples|tjworker)/[\w./-]*\w", PAGE):
+        assert (ROOT / name).exists(), name
+
+
+def test_the_variables_of_compose_are_those_of_the_file() -> None:
+    file = Path(ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    wanted = set(re.findall(r"\$\{([A-Z_]+)", file))
+    assert {name for name in wanted if name not in PAGE} == set()

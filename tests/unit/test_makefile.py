@@ -1,0 +1,52 @@
+"""`make clean`: takes everything away, but not from under a stack that runs."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.paths import ROOT
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with the Makefile, an environment and the state of a stack."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    (tmp_path / ".tj").mkdir()
+    (tmp_path / ".tj" / "lock").touch()
+    return tmp_path
+
+
+def clean(project: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["make", "clean"], cwd=project, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_clean_is_refused_while_a_stack_runs_and_touches_nothing(project: Path) -> None:
+    with (project / ".tj" / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = clean(project)
+    assert done.returncode != 0
+    assert "a local stack runs in .tj" in done.stderr
+    assert "Ctrl-C" in done.stderr
+    assert (project / ".venv").exists()
+    assert (project / ".tj").exists()
+
+
+def test_clean_takes_away_what_a_stack_that_has_ended_left(project: Path) -> None:
+    done = clean(project)
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in project.iterdir()) == ["Makefile"]
+
+
+def test_clean_works_without_an_environment(project: Path) -> None:
+    shutil.rmtree(project / ".venv")
+    done = clean(project)
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in project.iterdir()) == ["Makefile"]

@@ -1,0 +1,151 @@
+"""Models -> structural schema -> the files in the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import yaml
+from pydantic import BaseModel, Field
+
+from tjworker.api import crd, generate
+from tjworker.api.dialects import DIALECTS
+from tjworker.api.dialects.aitrainingjob import AITrainingJobSpec
+from tjworker.api.schema import Schema, structural
+
+
+class Inner(BaseModel):
+    """What an Inner is."""
+
+    n: int = Field(ge=1, le=5)
+
+
+class Outer(BaseModel):
+    """Two
+    lines."""
+
+    text: str = Field("x", max_length=3)
+    perhaps: str | None = None
+    inner: Inner = Field(description="said here")
+    plain: Inner
+    by_name: dict[str, Inner] = Field(min_length=1)
+    many: list[Literal["a", "b"]] = []
+    free: dict[str, Any] = {}
+    flag: bool = False
+    big: int = 0
+
+
+INNER = {
+    "type": "object", "required": ["n"],
+    "properties": {"n": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 5}},
+}
+
+
+def test_a_model_becomes_a_structural_schema() -> None:
+    assert structural(Outer, defaults=True) == {
+        "description": "Two lines.", "type": "object", "required": ["inner", "plain", "by_name"],
+        "properties": {
+            "text": {"type": "string", "default": "x", "maxLength": 3},
+            "perhaps": {"type": "string"},
+            "inner": INNER | {"description": "said here"},
+            "plain": INNER | {"description": "What an Inner is."},
+            "by_name": {"type": "object", "minProperties": 1,
+                        "additionalProperties": INNER | {"description": "What an Inner is."}},
+            "many": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            "flag": {"type": "boolean", "default": False},
+            "big": {"type": "integer", "format": "int64", "default": 0},
+        },
+    }
+
+
+def test_a_status_has_no_defaults() -> None:
+    assert "default" not in structural(Outer, defaults=False)["properties"]["text"]
+
+
+def test_two_types_at_one_place_are_refused() -> None:
+    class Either(BaseModel):
+        value: int | str
+
+    with pytest.raises(ValueError, match="has one type at every node"):
+        structural(Either, defaults=True)
+
+
+def _nodes(path: str, node: Schema) -> Iterator[tuple[str, Schema]]:
+    yield path, node
+    for name, child in node.get("properties", {}).items():
+        yield from _nodes(f"{path}.{name}", child)
+    for key in ("items", "additionalProperties"):
+        if isinstance(node.get(key), dict):
+            yield from _nodes(f"{path}.{key}", node[key])
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS.keys())
+def test_every_field_is_described(dialect: Any) -> None:
+    whole = crd.schema(dialect)["properties"]
+    bare = [path for part in ("spec", "status") for path, node in _nodes(part, whole[part])
+            if "description" not in node and not path.endswith((".items", ".additionalProperties"))]
+    assert bare == []
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS.keys())
+def test_everything_that_grows_has_a_bound(dialect: Any) -> None:
+    spec = crd.schema(dialect)["properties"]["spec"]
+    unbounded = [
+        path for path, node in _nodes("spec", spec)
+        if (node["type"] == "array" and "maxItems" not in node)
+        or ("additionalProperties" in node and "maxProperties" not in node)
+        or (node["type"] == "string" and not {"maxLength", "enum"} & node.keys())
+        or (node["type"] == "integer" and "maximum" not in node)
+    ]
+    assert unbounded == []
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS.keys())
+def test_the_crd_names_what_users_type(dialect: Any) -> None:
+    built = crd.build(dialect)
+    spec = built["spec"]
+    assert built["metadata"]["name"] == f"{spec['names']['plural']}.{spec['group']}"
+    assert spec["names"]["categories"] == ["training"]
+    assert sum(version["storage"] for version in spec["versions"]) == 1
+    for version in spec["versions"]:
+        assert version["subresources"]["status"] == {}
+        assert version["subresources"]["scale"]["specReplicasPath"] == dialect.scale_spec_path
+        assert [c["name"] for c in version["additionalPrinterColumns"]] == ["Phase", "Active", "Restarts", "Age", "Message"]
+
+
+def test_the_columns_show_fields_that_the_status_has() -> None:
+    status = crd.schema(DIALECTS["aitrainingjobs"])["properties"]["status"]["properties"]
+    paths = [c["jsonPath"] for c in crd.COLUMNS]
+    assert {p.removeprefix(".status.") for p in paths if p.startswith(".status.")} | {"replicas", "selector"} <= status.keys()
+
+
+def test_the_files_in_the_repository_are_those_of_the_models() -> None:
+    assert generate.difference(generate.ROOT, generate.outputs()) == "", "run `make generate` and commit the result"
+
+
+def test_a_difference_is_shown_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generate, "ROOT", tmp_path)
+    assert generate.main(["--check"]) == 1
+    assert "run `make generate`" in capsys.readouterr().err
+    assert generate.main([]) == 0
+    assert generate.main(["--check"]) == 0
+    (tmp_path / "k8s/crds/aitrainingjobs.yaml").write_text("kind: Nothing\n", encoding="utf-8")
+    capsys.readouterr()
+    assert generate.main(["--check"]) == 1
+    assert "-kind: Nothing" in capsys.readouterr().out
+
+
+def test_the_yaml_is_the_crd() -> None:
+    text = generate.outputs()["k8s/crds/aitrainingjobs.yaml"]
+    assert yaml.safe_load(text) == crd.build(DIALECTS["aitrainingjobs"])
+    assert "&id" not in text
+
+
+def test_the_reference_names_every_field_of_the_spec() -> None:
+    page = generate.outputs()["docs/api.md"]
+    for field in AITrainingJobSpec.model_fields.values():
+        assert f"`spec.{field.alias}`" in page

@@ -1,0 +1,71 @@
+"""Records to JSON and back: equal for every record, small for a quiet one, and a clear error for anything else."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import MISSING, fields
+from typing import Any
+
+import orjson
+import pytest
+
+from tjworker.api.observed import RECORD_TYPES, ContainerRecord, NodeRecord, PodRecord, WorkloadRecord
+from tjworker.api.records_json import decode, decode_view, encode
+from tjworker.base import Terminal
+
+MADE: dict[str, Any] = {
+    "ports": (80, 2222), "unhealthy_devices": ("GPU-1",), "containers": (ContainerRecord("a", unhealthy_devices=("x", "y")),),
+    "labels": {"job-name": "ä"}, "gpus": {"nvidia.com/gpu": 2}, "conditions": {"GpuXid": "m"}, "allocatable": {"cpu": "4"},
+    "ready": True, "scheduled": True, "unschedulable": "0/3",
+}
+
+
+def random_record(rng: random.Random, record_type: type[Any]) -> Any:
+    values: dict[str, Any] = {}
+    for entry in fields(record_type):
+        required = entry.default is MISSING and entry.default_factory is MISSING
+        if not required and rng.random() < 0.5:
+            continue
+        if entry.name in MADE and entry.type not in ("int",):
+            values[entry.name] = MADE[entry.name]
+        else:
+            values[entry.name] = rng.randint(0, 9) if "int" in str(entry.type) else rng.choice(("", "x", "läuft 🚀"))
+    if record_type is NodeRecord:
+        values |= {"ready": rng.choice(("True", "False", "Unknown")), "unschedulable": rng.random() < 0.5}
+    return record_type(**values)
+
+
+@pytest.mark.parametrize("resource", RECORD_TYPES)
+def test_every_record_survives(resource: str) -> None:
+    seed = random.randrange(1 << 30)
+    rng = random.Random(seed)
+    for _ in range(300):
+        record = random_record(rng, RECORD_TYPES[resource])
+        assert decode(resource, encode(record)) == record, f"seed {seed}"
+
+
+def test_what_is_at_its_default_takes_no_room() -> None:
+    assert orjson.loads(encode(PodRecord("a", "u", 1))) == {"name": "a", "uid": "u", "rv": 1}
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"name":"a","uid":"u","rv":1,"surprise":1}', b'"text"'])
+def test_what_is_no_record_is_named(data: bytes) -> None:
+    with pytest.raises(Terminal, match="projection of pods cannot be read"):
+        decode("pods", data)
+
+
+def test_a_view_decodes_to_the_job_and_what_is_observed_sorted_by_name() -> None:
+    pods = {name: encode(PodRecord(name, f"u-{name}", 1)) for name in ("b", "a")}
+    raw, observed = decode_view(b'{"kind":"AITrainingJob"}', {"pods": pods, "jobs": {"w": encode(WorkloadRecord("w", "u", 2))}},
+                                seen={"pods": 9}, nodes={"n": encode(NodeRecord("n", "u", 3))})
+    assert raw == {"kind": "AITrainingJob"}
+    assert [pod.name for pod in observed.pods] == ["a", "b"]
+    assert observed.jobs == (WorkloadRecord("w", "u", 2),)
+    assert observed.nodes == {"n": NodeRecord("n", "u", 3)}
+    assert observed.seen == {"pods": 9}
+
+
+def test_an_empty_view_is_no_job() -> None:
+    raw, observed = decode_view(None, {})
+    assert raw is None
+    assert observed.pods == ()

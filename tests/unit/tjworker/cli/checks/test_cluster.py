@@ -1,0 +1,142 @@
+"""What `tj doctor` says of a cluster: a real API server in process, with what goes wrong put in front of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import orjson
+import pytest
+
+from localcluster.apiserver import ApiServer
+from localcluster.wire import Json, Request, Response, Watch
+from tests.inprocess import InProcessTransport
+from tjworker.api import crd
+from tjworker.api.dialects import DIALECTS
+from tjworker.base import Transient
+from tjworker.cli.checks import cluster
+from tjworker.cli.checks.check import State
+from tjworker.kube.resources import RESOURCES
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CRD = next(iter(DIALECTS.values()))
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+NAME = f"CRD {CRD.plural}.{CRD.group}"
+Front = Callable[[Request], Response | None]
+
+
+def refuse(status: int, path: str) -> Front:
+    body = orjson.dumps({"kind": "Status", "status": "Failure", "code": status, "reason": "Forbidden", "message": "no"})
+    return lambda request: Response(status, body) if request.path.startswith(path) else None
+
+
+def deny(resource: str, verb: str, subresource: str | None = None, namespace: str | None = None) -> Front:
+    """RBAC without this verb."""
+
+    def front(request: Request) -> Response | None:
+        if not request.path.endswith("/selfsubjectaccessreviews"):
+            return None
+        asked = orjson.loads(request.body)["spec"]["resourceAttributes"]
+        allowed = (asked["resource"], asked["verb"], asked.get("subresource"), asked.get("namespace")) != (
+            resource, verb, subresource, namespace)
+        return Response(201, orjson.dumps({"status": {"allowed": allowed}}))
+
+    return front
+
+
+def whole(definition: Json) -> None:
+    pass
+
+
+def older(definition: Json) -> None:
+    spec = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    del spec["properties"]["runPolicy"]
+    spec.pop("x-kubernetes-validations", None)
+
+
+def newer(definition: Json) -> None:
+    spec = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"]["tomorrow"] = {"type": "string"}
+
+
+def without_columns(definition: Json) -> None:
+    definition["spec"]["versions"][0]["additionalPrinterColumns"].pop()
+
+
+@dataclass(frozen=True)
+class Case:
+    want: dict[str, tuple[State, str]] = field(default_factory=dict)
+    """Of these checks; every other one must be ok."""
+    change: Callable[[Json], None] | None = whole
+    """Of the CRD before it is applied; None: it is not."""
+    front: Front = lambda request: None
+    namespaces: tuple[str, ...] = ()
+
+
+CASES: dict[str, Case] = {
+    "a cluster as it should be": Case(),
+    "a CRD that is missing says how to apply it": Case({NAME: ("failed", "is not installed")}, None),
+    "a CRD of an earlier version is noticed by a field that it lacks": Case({NAME: ("failed", "runPolicy")}, older),
+    "a CRD of a later version is noticed by a field that is too many": Case({NAME: ("failed", "tomorrow")}, newer),
+    "a column that is missing is noticed": Case({NAME: ("failed", "additionalPrinterColumns")}, without_columns),
+    "who may not read CRDs learns that it is served": Case({NAME: ("ok", "may not read CRDs")}, front=refuse(403, CRDS)),
+    "and that it is not": Case({NAME: ("failed", "is not served")}, None, refuse(403, CRDS)),
+    "an API server that cannot read its CRDs is quoted": Case({NAME: ("failed", "no")}, front=refuse(500, CRDS)),
+    "a verb that is missing is named": Case({"may use pods": ("failed", "may not create")}, front=deny("pods", "create")),
+    "a subresource too": Case({"may use pods": ("failed", "may not get log")}, front=deny("pods", "get", "log")),
+    "what the operator can do without is a warning": Case({"may use nodes": ("warning", "may not list")},
+                                                          front=deny("nodes", "list")),
+    "rights are asked for in each namespace that is served": Case(
+        {"may use services": ("failed", "may not delete in two")}, front=deny("services", "delete", None, "two"),
+        namespaces=("one", "two")),
+    "nodes have no namespace": Case({"may use nodes": ("warning", "may not list")}, front=deny("nodes", "list"),
+                                    namespaces=("one",)),
+    "rights that cannot be reviewed are skipped": Case(
+        {f"may use {plural}": ("skipped", "could not be reviewed") for plural in RESOURCES},
+        front=refuse(403, "/apis/authorization.k8s.io")),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_what_is_found(case: Case) -> None:
+    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
+    if case.change is not None:
+        definition = crd.build(CRD)
+        case.change(definition)
+        made = server.handle(Request("POST", CRDS, {}, orjson.dumps(definition), {"content-type": "application/json"}))
+        assert isinstance(made, Response)
+        assert made.status == 201, made.body
+
+    def handle(request: Request) -> Response | Watch:
+        return case.front(request) or server.handle(request)
+
+    found = cluster.check(InProcessTransport(handle), case.namespaces, NOW, "/a/kubeconfig")
+    assert {c.name: c.state for c in found if c.state != "ok"} == {n: s for n, (s, _) in case.want.items() if s != "ok"}
+    by_name = {check.name: check for check in found}
+    for name, (state, text) in case.want.items():
+        assert by_name[name].state == state
+        assert text in by_name[name].detail
+    assert all(check.advice for check in found if check.state in ("warning", "failed"))
+    assert {f"may use {plural}" for plural in RESOURCES} < set(by_name)
+    assert "/a/kubeconfig" in by_name["reachable"].detail
+
+
+def test_a_cluster_that_does_not_answer_is_one_failure() -> None:
+    def away(method: str, path: str, after: bool) -> None:
+        raise Transient("ConnectionRefusedError: nobody there")
+
+    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
+    found = cluster.check(InProcessTransport(server.handle, fault=away), (), NOW, "/a/kubeconfig")
+    assert [(c.name, c.state) for c in found] == [("reachable", "failed")]
+    assert "nobody there" in found[0].detail
+
+
+def test_the_applied_crd_file_is_no_difference_whatever_the_server_adds() -> None:
+    wanted = crd.build(CRD)["spec"]
+    assert cluster.first_difference(wanted, {**wanted, "conversion": {"strategy": "None"}}, "spec") == ""
+
+
+def test_a_clock_that_is_off_is_a_warning() -> None:
+    assert [cluster.clock(s).state for s in (0, 4, -4, 6, -6)] == ["ok", "ok", "ok", "warning", "warning"]

@@ -1,0 +1,103 @@
+"""What `tj doctor` says of the operator's processes."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from localcluster.apiserver import ApiServer
+from tests.inprocess import InProcessTransport
+from tjworker.cli.checks import operator
+from tjworker.cli.checks.check import State
+from tjworker.kube.client import KubeClient
+from tjworker.settings import Settings
+from tjworker.store.keys import BY_NAME
+from tjworker.store.memory import MemoryStore
+from tjworker.store.port import QueueStats
+
+NOW = datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC)
+
+
+def lease(renewed: str = "2026-01-01T12:00:25.000000Z", holder: str = "vm_1", name: str = "tj-watcher") -> dict[str, Any]:
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed}}
+
+
+@dataclass(frozen=True)
+class Case:
+    want_state: State
+    want_detail: str
+    leases: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By namespace."""
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+CASES: dict[str, Case] = {
+    "a Lease that is renewed": Case("ok", "vm_1 holds Lease default/tj-watcher, renewed 5 s ago", {"default": lease()}),
+    "one in the operator's own namespace": Case("ok", "tj-system/tj-watcher", {"tj-system": lease()}),
+    "of two, the one that lives": Case("ok", "tj-system/tj-watcher", {
+        "default": lease("2026-01-01T11:00:00.000000Z"), "tj-system": lease()}),
+    "one that is not renewed any more": Case("failed", "vm_1 has not renewed it for 60 s (it lasts 15 s)",
+                                             {"default": lease("2026-01-01T11:59:30.000000Z")}),
+    "one that was given back": Case("failed", "no watcher runs", {"default": lease(holder="")}),
+    "none": Case("failed", "there is no Lease tj-watcher in default or tj-system"),
+    "that of another operator is none of ours": Case("failed", "no Lease mine-watcher", {"default": lease()},
+                                                     {"key_prefix": "mine"}),
+    "none in the namespace that the settings name": Case("failed", "in ops", {"default": lease()}, {"leader_namespace": "ops"}),
+    "without election there is nothing to look at": Case("skipped", "TJ_LEADER_ELECT", settings={"leader_elect": False}),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_who_leads(case: Case) -> None:
+    api = KubeClient(InProcessTransport(ApiServer(clock=lambda: 1e9, rng=random.Random(1)).handle))
+    for namespace, body in case.leases.items():
+        if namespace != "default":
+            api._transport.request("POST", "/api/v1/namespaces", body=b'{"metadata": {"name": "%s"}}' % namespace.encode())
+        api.create("leases", namespace, body)
+    found = operator.leader(api, Settings(**case.settings), NOW)
+    assert (found.state, bool(found.advice)) == (case.want_state, case.want_state == "failed")
+    assert case.want_detail in found.detail
+
+
+STATS: dict[str, tuple[QueueStats, State]] = {
+    "an empty queue": (QueueStats(0, 0, 0, 0.0, 0, 0), "ok"),
+    "a queue that moves": (QueueStats(500, 3, 2, 20.0, 600, 0), "ok"),
+    "a queue that nobody works on": (QueueStats(5, 0, 0, 300.0, 5, 0), "failed"),
+    "keys that fail": (QueueStats(0, 2, 0, 0.0, 5, 2), "warning"),
+}
+
+
+@pytest.mark.parametrize("name", STATS)
+def test_whether_the_queue_moves(name: str) -> None:
+    stats, want = STATS[name]
+    found = operator.work_queue(stats)
+    assert (found.state, bool(found.advice)) == (want, want != "ok")
+    assert f"{stats.unfinished} unfinished" in found.detail
+
+
+def test_workers_are_counted_and_named() -> None:
+    assert operator.workers(list).state == "failed"
+    found = operator.workers(lambda: [{f"w{n}@vm": {"ok": "pong"}} for n in range(7)])
+    assert (found.state, found.detail) == ("ok", "7 answer: w0@vm, w1@vm, w2@vm, w3@vm, w4@vm and 2 more")
+
+
+def test_beat_is_seen_by_what_its_resync_leaves_behind() -> None:
+    settings = Settings()
+    keys = [BY_NAME["once"].of(settings.key_prefix, name) for name in ("resync", "full-resync")]
+    for there in keys:
+        assert operator.beat(settings, lambda key, there=there: key == there).state == "ok"  # type: ignore[misc]
+    assert operator.beat(settings, lambda key: False).state == "warning"
+
+
+def test_a_projection_is_whole_once_the_watcher_says_so() -> None:
+    store = MemoryStore()
+    assert operator.projection(store).state == "failed"
+    store.lead(1)
+    assert operator.projection(store).state == "failed"
+    store.mark_synced(1)
+    assert operator.projection(store).state == "ok"

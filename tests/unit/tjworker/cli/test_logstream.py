@@ -1,0 +1,92 @@
+"""Which containers' logs are wanted, and how their lines are labelled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tjworker.cli import logstream
+from tjworker.cli.logstream import Follower, Wanted, targets
+
+
+def pod(*names: str, role: str = "trainer", index: str = "1", states: dict[str, Any] | None = None) -> dict[str, Any]:
+    statuses = [{"name": n, "state": s, "restartCount": 2} for n, s in (states or {}).items()]
+    return {
+        "metadata": {"name": f"digits-{role}-{index}", "uid": "u", "labels": {"replica-name": role, "replica-index": index}},
+        "spec": {"containers": [{"name": n} for n in names]}, "status": {"containerStatuses": statuses},
+    }
+
+
+@dataclass(frozen=True)
+class Case:
+    pod: dict[str, Any]
+    wanted: Wanted
+    want: list[tuple[str, str, bool]]
+    """(label, container, started)."""
+
+
+CASES: dict[str, Case] = {
+    "one counted container has the replica's label": Case(pod("aitj-a", "sidecar"), Wanted(), [("trainer-1", "aitj-a", False)]),
+    "several have their own names too": Case(
+        pod("aitj-a", "aitj-b"), Wanted(), [("trainer-1/aitj-a", "aitj-a", False), ("trainer-1/aitj-b", "aitj-b", False)]),
+    "a running container has something to read": Case(
+        pod("aitj-a", states={"aitj-a": {"running": {}}}), Wanted(), [("trainer-1", "aitj-a", True)]),
+    "so has one that has ended": Case(
+        pod("aitj-a", states={"aitj-a": {"terminated": {"exitCode": 1}}}), Wanted(), [("trainer-1", "aitj-a", True)]),
+    "one that waits has not": Case(
+        pod("aitj-a", states={"aitj-a": {"waiting": {}}}), Wanted(), [("trainer-1", "aitj-a", False)]),
+    "another role is not wanted": Case(pod("aitj-a"), Wanted(role="master"), []),
+    "another index is not wanted": Case(pod("aitj-a"), Wanted(role="trainer", index=0), []),
+    "role and index fit": Case(pod("aitj-a"), Wanted(role="trainer", index=1), [("trainer-1", "aitj-a", False)]),
+    "a pod without counted names shows its first container": Case(
+        pod("main", "side"), Wanted(), [("trainer-1", "main", False)]),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_targets(case: Case) -> None:
+    assert [(t.label, t.container, t.started) for t in targets(case.pod, case.wanted)] == case.want
+
+
+class EndlessLog:
+    status = 200
+
+    def lines(self) -> Iterator[list[bytes]]:
+        yield [b"one", b"two"]
+        threading.Event().wait(5)
+
+    def close(self) -> None:
+        pass
+
+
+def test_following_ends_when_nobody_reads_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tj logs digits -f | head`: the job goes on, the reader does not."""
+    running = pod("aitj-a", states={"aitj-a": {"running": {}}})
+
+    @contextmanager
+    def mirror(*_: Any, on_change: Any, **__: Any) -> Iterator[None]:
+        on_change("ADDED", running)
+        yield
+
+    def emit(_label: str, _line: str) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(logstream, "Mirror", mirror)
+    job: Any = SimpleNamespace(plural="aitrainingjobs", raw={"metadata": {"name": "digits", "uid": "u"}})
+    api = SimpleNamespace(get=lambda *_: {"metadata": {"uid": "u"}, "status": {}})
+    cluster: Any = SimpleNamespace(api=api, transport=SimpleNamespace(stream=lambda *_, **__: EndlessLog()))
+    guard = threading.Event()
+    timer = threading.Timer(4, guard.set)
+    timer.start()
+    try:
+        with pytest.raises(BrokenPipeError):
+            Follower(cluster, "default", job, Wanted(), None, emit).run(guard)
+    finally:
+        timer.cancel()
+    assert not guard.is_set(), "it went on until the job's end"

@@ -1,0 +1,127 @@
+"""Run one pass, or several in a row over a world that does what the plans say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.builders import PodBuilder, make_pod, make_service, observe
+from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.observed import Observed, PodRecord, ServiceRecord
+from tjworker.api.status import JobStatus
+from tjworker.reconcile import Plan, reconcile
+from tjworker.reconcile.plan import Create, Delete, Write
+from tjworker.settings import Settings
+
+NOW = 1767229200.0  # 2026-01-01T01:00:00Z
+NOW_TEXT = "2026-01-01T01:00:00Z"
+SETTINGS = Settings()
+
+
+def decide(
+    job: TrainingJob | InvalidJob, observed: Observed | None = None, *, now: float = NOW, settings: Settings = SETTINGS
+) -> Plan:
+    return reconcile(job, observed or Observed(), now, settings)
+
+
+def created(plan: Plan, resource: str = "pods") -> list[str]:
+    return [w.name for w in plan.writes if isinstance(w, Create) and w.resource == resource]
+
+
+def deleted(plan: Plan, resource: str = "pods") -> list[str]:
+    return [w.name for w in plan.writes if isinstance(w, Delete) and w.resource == resource]
+
+
+def after(job: TrainingJob, plan: Plan) -> TrainingJob:
+    """The job as the next pass finds it."""
+    return job if plan.status is None else replace(job, status=plan.status)
+
+
+def status_of(plan: Plan) -> JobStatus:
+    assert plan.status is not None, "the pass wrote no status"
+    return plan.status
+
+
+def everything(job: TrainingJob, *pods: PodBuilder) -> Observed:
+    """These pods, each with its service."""
+    records = [p.build() for p in pods]
+    services = [
+        make_service(job, r.labels["replica-name"], int(r.labels["replica-index"])) for r in records
+    ]
+    return observe(*pods, *services)
+
+
+class World:
+    """Pods and services that follow the plans: what is created is there at the next pass, what is deleted is gone."""
+
+    def __init__(self, job: TrainingJob) -> None:
+        self.job = job
+        self.pods: dict[str, PodBuilder] = {}
+        self.services: dict[str, ServiceRecord] = {}
+        self.now = NOW
+        self.created: list[str] = []
+        self.deleted: list[str] = []
+        self.events: list[str] = []
+        self.status_writes = 0
+
+    def step(self) -> Plan:
+        plan = decide(self.job, observe(*self.pods.values(), *self.services.values()), now=self.now)
+        self.now += 1
+        self.job = after(self.job, plan)
+        self.status_writes += plan.status is not None
+        self.events += [e.reason for e in plan.events]
+        for write in plan.writes:
+            self.carry_out(write)
+        return plan
+
+    def carry_out(self, write: Write) -> None:
+        if isinstance(write, Create):
+            self._create(write)
+        elif isinstance(write, Delete):
+            self._delete(write)
+
+    def settle(self, most: int = 20) -> World:
+        """Until a pass plans nothing."""
+        for _ in range(most):
+            if self.step().empty:
+                return self
+        raise AssertionError(f"the job does not come to rest: {self.job.status}")
+
+    def all(self, what: str) -> World:
+        """Every pod now runs, succeeds, ..."""
+        for name in self.pods:
+            self.set(name, what)
+        return self
+
+    def set(self, name: str, what: str, **arguments: object) -> World:
+        self.pods[name] = getattr(self.pods[name], what)(**arguments)
+        return self
+
+    def lose(self, name: str) -> World:
+        """The pod is gone, nobody says why."""
+        del self.pods[name]
+        return self
+
+    def record(self, name: str) -> PodRecord:
+        return self.pods[name].build()
+
+    def attempts(self) -> dict[str, int]:
+        return {n: int(p.build().labels["restart-attempt"]) for n, p in sorted(self.pods.items())}
+
+    def _create(self, write: Create) -> None:
+        labels = write.body["metadata"]["labels"]
+        role, index = labels["replica-name"], int(labels["replica-index"])
+        if write.resource == "pods":
+            assert write.name not in self.pods, f"{write.name} is made twice"
+            self.pods[write.name] = make_pod(self.job, role, index, int(labels["restart-attempt"]))
+            self.created.append(write.name)
+        else:
+            assert write.name not in self.services, f"service {write.name} is made twice"
+            self.services[write.name] = make_service(self.job, role, index)
+
+    def _delete(self, write: Delete) -> None:
+        if write.resource == "pods":
+            assert self.pods[write.name].build().uid == write.uid
+            del self.pods[write.name]
+            self.deleted.append(write.name)
+        else:
+            del self.services[write.name]

@@ -1,0 +1,158 @@
+"""Which failures start a pod again: exit codes, scopes, counts. Policy x scope x ending, and the limits, are tables of
+docs/lifecycle.md, which test_lifecycle_page plays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.builders import make_job, make_pod
+from tests.unit.tjworker.reconcile.passes import World, created, decide, deleted, everything, status_of
+from tjworker.api.observed import ContainerRecord
+
+
+@dataclass
+class ExitCode:
+    codes: str | None
+    exit_code: int
+    want_restart: bool
+
+
+EXIT_CODES = {
+    "without a list, 128 and above are retryable": ExitCode(None, 128, True),
+    "without a list, 127 is permanent": ExitCode(None, 127, False),
+    "a code on the list is retryable, though it is below 128": ExitCode("3,137", 3, True),
+    "a code that is not on the list is permanent, though it is above 127": ExitCode("3,137", 143, False),
+}
+
+
+@pytest.mark.parametrize("case", EXIT_CODES.values(), ids=EXIT_CODES.keys())
+def test_exit_codes(case: ExitCode) -> None:
+    builder = make_job().role("trainer", 1, restart="ExitCode", scope="Pod")
+    job = (builder.spec(restartingExitCode=case.codes) if case.codes else builder).build()
+    status = status_of(decide(job, everything(job, make_pod(job, "trainer", 0).failed(exit_code=case.exit_code))))
+    assert (status.ending is None) is case.want_restart
+
+
+def test_one_permanent_exit_code_among_retryable_ones_is_permanent() -> None:
+    job = make_job().role("trainer", 1, restart="ExitCode", scope="Pod", containers=("aitj-a", "aitj-b")).build()
+    pod = make_pod(job, "trainer", 0).failed(exit_code=137, container="aitj-a")
+    both = pod.but(containers=tuple(
+        c if c.name == "aitj-a" else ContainerRecord(c.name, state="terminated", exit_code=2)
+        for c in pod.build().containers
+    ))
+    assert status_of(decide(job, everything(job, pod))).ending is None
+    assert status_of(decide(job, everything(job, both))).ending is not None
+
+
+def test_a_sidecar_that_does_not_count_decides_nothing() -> None:
+    job = make_job().role("trainer", 1, restart="ExitCode", scope="Pod", containers=("sidecar", "aitj-main")).build()
+    pod = make_pod(job, "trainer", 0).failed(exit_code=137, container="aitj-main")
+    noisy = pod.but(containers=tuple(
+        c if c.name == "aitj-main" else ContainerRecord(c.name, state="terminated", exit_code=1)
+        for c in pod.build().containers
+    ))
+    assert status_of(decide(job, everything(job, noisy))).ending is None
+
+
+@dataclass
+class Scope:
+    scope: str
+    want_deleted: list[str]
+    want_job_restarts: int = 0
+    want_counts: dict[str, int] = field(default_factory=lambda: {"trainer": 1})
+
+
+SCOPES = {
+    "Pod replaces that pod": Scope("Pod", ["digits-trainer-1"]),
+    "Replica replaces the pods of its role": Scope("Replica", ["digits-trainer-0", "digits-trainer-1"]),
+    "All replaces every pod of the job": Scope("All", ["digits-ps-0", "digits-trainer-0", "digits-trainer-1"], 1),
+}
+
+
+@pytest.mark.parametrize("case", SCOPES.values(), ids=SCOPES.keys())
+def test_how_far_a_restart_reaches(case: Scope) -> None:
+    job = make_job().role("ps", 1).role("trainer", 2, restart="OnFailure", scope=case.scope).build()
+    world = World(job).settle().all("running").settle()
+    world.set("digits-trainer-1", "failed", exit_code=1)
+    plan = world.step()
+    assert deleted(plan) == case.want_deleted
+    assert created(plan) == []
+    assert status_of(plan).attempts.job == case.want_job_restarts
+    assert {r: c.application for r, c in status_of(plan).restart_counts.items()} == case.want_counts
+    world.settle().all("running").settle()
+    assert world.job.status.phase == "Running"
+    assert [n for n, a in world.attempts().items() if a == 1] == case.want_deleted
+
+
+def test_ten_pods_that_fail_at_once_are_one_restart_of_the_job() -> None:
+    job = make_job().role("trainer", 10, restart="OnFailure", scope="All").build()
+    world = World(job).settle().all("running").settle().all("failed").settle()
+    assert world.job.status.restart_counts["trainer"].application == 1
+    assert set(world.attempts().values()) == {1}
+
+
+def test_thirty_deleted_pods_come_back_in_one_pass() -> None:
+    job = make_job().role("trainer", 30, restart="OnFailure", scope="Pod").build()
+    world = World(job).settle().all("running").settle()
+    for index in range(30):
+        world.lose(f"digits-trainer-{index}")
+    assert len(created(world.step())) == 30
+
+
+def test_a_new_attempt_of_the_whole_job_waits_for_the_last_pod_of_the_old_one() -> None:
+    job = make_job().role("ps", 1).role("trainer", 2, restart="OnFailure", scope="All").build()
+    world = World(job).settle().all("running").settle()
+    world.set("digits-trainer-1", "failed")
+    plan = decide(world.job, everything(job, *world.pods.values()))
+    job2 = make_job().role("ps", 1).role("trainer", 2, restart="OnFailure", scope="All").status(status_of(plan)).build()
+    slow = make_pod(job2, "ps", 0).running().deleting()
+    assert created(decide(job2, everything(job2, slow))) == []
+    assert len(created(decide(job2, everything(job2)))) == 3
+
+
+def test_a_failure_is_counted_once_however_often_it_is_seen() -> None:
+    job = make_job().role("trainer", 2, restart="OnFailure", scope="Pod").build()
+    pods = everything(job, make_pod(job, "trainer", 0).running(), make_pod(job, "trainer", 1).failed())
+    first = status_of(decide(job, pods))
+    seen_again = make_job().role("trainer", 2, restart="OnFailure", scope="Pod").status(first).build()
+    plan = decide(seen_again, pods)
+    assert plan.status is None
+    assert deleted(plan) == ["digits-trainer-1"]
+
+
+def test_a_failure_says_pod_node_container_code_and_asks_for_the_log() -> None:
+    job = make_job().role("trainer", 1, restart="OnFailure", scope="Pod").build()
+    plan = decide(job, everything(job, make_pod(job, "trainer", 0).on("node-7").failed(exit_code=3)))
+    failure = status_of(plan).failures[0]
+    assert (failure.pod, failure.node, failure.container, failure.exit_code) == ("digits-trainer-0", "node-7", "aitj-main", 3)
+    assert [(t.pod, t.container) for t in plan.log_tails] == [("digits-trainer-0", "aitj-main")]
+
+
+def test_only_the_newest_ten_failures_are_kept() -> None:
+    job = make_job().role("trainer", 1, restart="OnFailure", scope="Pod").build()
+    world = World(job).settle()
+    for code in range(1, 13):
+        world.set("digits-trainer-0", "failed", exit_code=code).settle()
+    assert [f.exit_code for f in world.job.status.failures] == list(range(12, 2, -1))
+
+
+def test_a_pod_that_a_user_deletes_is_replaced_under_any_policy_and_counted_as_the_users() -> None:
+    job = make_job().role("trainer", 2, restart="Never").build()
+    world = World(job).settle().all("running").settle()
+    world.set("digits-trainer-1", "deleting")
+    plan = world.step()
+    assert status_of(plan).phase == "Restarting"
+    assert (created(plan), deleted(plan)) == ([], [])
+    world.lose("digits-trainer-1").settle().all("running").settle()
+    assert world.job.status.phase == "Running"
+    assert world.job.status.restart_counts["trainer"].user == 1
+
+
+def test_a_pod_that_has_vanished_is_made_again() -> None:
+    job = make_job().role("trainer", 2, restart="Never").build()
+    world = World(job).settle().all("running").settle().lose("digits-trainer-0")
+    assert created(world.step()) == ["digits-trainer-0"]
+
+

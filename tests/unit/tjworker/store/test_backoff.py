@@ -1,0 +1,54 @@
+"""Backoff: pure, and the same in Python as in finish.lua."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.conftest import RealRedis
+from tjworker.base import JobKey
+from tjworker.store.backoff import backoff_seconds
+from tjworker.store.connect import open_store
+
+KEY = JobKey("aitrainingjobs/default/digits")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    failures: int
+    want_between_seconds: tuple[float, float]
+
+
+CASES = {
+    "the first wait is about the base": Case(1, (0.8, 1.2)),
+    "the second is about twice as long": Case(2, (1.6, 2.4)),
+    "the eighth is still below the longest": Case(8, (102.4, 153.6)),
+    "the tenth has reached the longest": Case(10, (240, 360)),
+    "the ten-thousandth overflows nothing": Case(10_000, (240, 360)),
+}
+
+
+@pytest.mark.parametrize("sentence", CASES)
+def test_backoff(sentence: str) -> None:
+    low, high = CASES[sentence].want_between_seconds
+    assert low <= backoff_seconds(KEY, CASES[sentence].failures, base_seconds=1, max_seconds=300) <= high
+
+
+def test_keys_that_failed_together_are_spread_over_the_whole_range() -> None:
+    keys = [JobKey(f"aitrainingjobs/default/job-{n}") for n in range(1000)]
+    waits = [backoff_seconds(key, 10, base_seconds=1, max_seconds=300) for key in keys]
+    assert min(waits) < 245
+    assert max(waits) > 355
+    assert 295 < sum(waits) / len(waits) < 305
+
+
+def test_redis_waits_as_long_as_python_says(real_redis: RealRedis) -> None:
+    store = open_store(real_redis.url, real_redis.prefix, retry_base_seconds=0.5, retry_max_seconds=60)
+    told = []
+    for _ in range(12):
+        store.add([KEY])
+        hold = store.acquire(KEY, "worker", 30)
+        assert hold is not None
+        told.append(store.finish(hold, failed=True).backoff_seconds)
+    assert told == pytest.approx([backoff_seconds(KEY, n, base_seconds=0.5, max_seconds=60) for n in range(1, 13)], abs=1e-6)

@@ -1,0 +1,97 @@
+"""Logs: the same facts as JSON and as text, from our loggers and from libraries."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tjworker.settings import Settings
+from tjworker.telemetry.logging import configure_logging, get_logger
+
+
+@pytest.fixture(autouse=True)
+def root_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def written(log_format: str, level: str = "INFO") -> io.StringIO:
+    stream = io.StringIO()
+    configure_logging(Settings(log_format=log_format, log_level=level), stream=stream)
+    return stream
+
+
+def test_a_decision_is_one_json_object_on_one_line() -> None:
+    stream = written("json")
+    get_logger("tjworker.executor", job="aitrainingjobs/default/a").info("pod deleted", uid="u-1", attempt=2, token=7)
+    line = json.loads(stream.getvalue())
+    time = line.pop("timestamp")
+    assert line == {"event": "pod deleted", "level": "info", "logger": "tjworker.executor", "job": "aitrainingjobs/default/a",
+                    "uid": "u-1", "attempt": 2, "token": 7}
+    assert time.endswith("Z")
+
+
+def test_people_read_a_line_with_the_facts_as_fields_and_no_colours_in_a_file() -> None:
+    stream = written("console")
+    get_logger().info("pod deleted", job="aitrainingjobs/default/a", token=7)
+    assert "pod deleted" in stream.getvalue()
+    assert "token=7" in stream.getvalue()
+    assert "\x1b[" not in stream.getvalue()
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_what_a_library_logs_has_the_same_form() -> None:
+    stream = written("json")
+    logging.getLogger("some.library").warning("lost %s of %d", "one", 3)
+    assert json.loads(stream.getvalue())["event"] == "lost one of 3"
+
+
+def test_an_exception_stays_on_the_one_line() -> None:
+    stream = written("json")
+    try:
+        raise ValueError("bad")
+    except ValueError:
+        get_logger().exception("pass failed")
+    assert stream.getvalue().count("\n") == 1
+    assert "ValueError: bad" in json.loads(stream.getvalue())["exception"]
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_a_traceback_shows_no_local_variables(log_format: str) -> None:
+    stream = written(log_format)
+    password = "hunter" + "2"
+    try:
+        raise ValueError(f"bad value of {len(password)} characters")
+    except ValueError:
+        logging.getLogger("some.library").exception("lost")
+    assert "ValueError: bad value of 7 characters" in stream.getvalue()
+    assert password not in stream.getvalue()
+
+
+def test_below_the_level_nothing_is_written() -> None:
+    stream = written("json", "WARNING")
+    get_logger().info("quiet")
+    logging.getLogger("some.library").info("quiet")
+    assert stream.getvalue() == ""
+
+
+def test_celery_tells_of_no_task_that_went_well() -> None:
+    stream = written("json")
+    logging.getLogger("celery.app.trace").info("Task tjworker.reconcile succeeded")
+    logging.getLogger("celery.worker.strategy").info("Task tjworker.reconcile received")
+    logging.getLogger("celery.app.trace").error("Task tjworker.reconcile raised")
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_setting_it_up_twice_writes_each_line_once() -> None:
+    written("json")
+    stream = written("json")
+    get_logger().info("once")
+    assert stream.getvalue().count("\n") == 1

@@ -1,0 +1,105 @@
+"""The Celery app: what importing it does and does not, its settings, and beat's rows."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tjworker.app import make_app
+from tjworker.publisher import RESYNC
+from tjworker.settings import Settings, load_settings, settings_or_exit
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], env={**os.environ, **environment}, cwd=ROOT, capture_output=True,
+                          text=True, check=False, timeout=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    environment: dict[str, str]
+    want_words: tuple[str, ...]
+
+
+WRONG = {
+    "a number that is none": Case({"TJ_RESYNC_SECONDS": "soon"}, ("TJ_RESYNC_SECONDS='soon'", "valid number")),
+    "a number that is too small": Case({"TJ_LOCK_TTL_SECONDS": "0"}, ("TJ_LOCK_TTL_SECONDS='0'", "greater than 0")),
+    "a format that there is not": Case({"TJ_LOG_FORMAT": "xml"}, ("TJ_LOG_FORMAT='xml'", "console|json")),
+    "a Redis that is none": Case({"TJ_REDIS_URL": "localhost:6379"}, ("TJ_REDIS_URL=(not shown)", "rediss?://")),
+    "two at once": Case({"TJ_LOG_LEVEL": "LOUD", "TJ_WRITE_CONCURRENCY": "99"},
+                       ("TJ_LOG_LEVEL='LOUD'", "TJ_WRITE_CONCURRENCY='99'")),
+}
+
+
+@pytest.mark.parametrize("sentence", WRONG)
+def test_a_wrong_setting_is_named_with_its_variable_value_and_rule(sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in WRONG[sentence].environment.items():
+        monkeypatch.setenv(name, value)
+    load_settings.cache_clear()
+    try:
+        with pytest.raises(SystemExit) as caught:
+            settings_or_exit()
+    finally:
+        load_settings.cache_clear()
+    assert all(word in str(caught.value) for word in WRONG[sentence].want_words)
+
+
+def test_a_wrong_url_of_redis_does_not_tell_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TJ_REDIS_URL", "redis//:secret@host")
+    load_settings.cache_clear()
+    with pytest.raises(SystemExit) as caught:
+        settings_or_exit()
+    assert "secret" not in str(caught.value)
+
+
+def test_a_wrong_setting_ends_a_process_of_celery_with_one_line() -> None:
+    done = run("-m", "celery", "-A", "tjworker.app", "worker", TJ_RESYNC_SECONDS="soon")
+    assert done.returncode == 1
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_importing_the_app_imports_no_decision_and_no_client_of_the_cluster() -> None:
+    done = run("-c", "import sys, tjworker.app\n"
+                     "above = 'tjworker.reconcile', 'tjworker.tasks', 'tjworker.executor', 'kubernetes'\n"
+                     "print([module for module in sys.modules if module.startswith(above)])")
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_importing_the_app_connects_to_nothing() -> None:
+    done = run("-c", "import socket\nsocket.socket.connect = None\nimport tjworker.app\n"
+                     "from tjworker.publisher import Publisher\n"
+                     "Publisher(tjworker.app.app).publish([])\nprint('imported')", TJ_REDIS_URL="redis://192.0.2.1:6379/0")
+    assert done.stdout.strip() == "imported", done.stderr
+
+
+def test_two_operators_on_one_redis_have_their_own_queue_events_and_remote_control() -> None:
+    conf = make_app(Settings(key_prefix="blue")).conf
+    assert conf.task_default_queue == "blue"
+    assert conf.event_exchange.startswith("blue.")
+    assert conf.control_exchange.startswith("blue.")
+    for name in ("unacked_key", "unacked_index_key", "unacked_mutex_key"):
+        assert conf.broker_transport_options[name].startswith("blue:")
+
+
+def test_only_json_is_accepted() -> None:
+    conf = make_app(Settings()).conf
+    assert (conf.accept_content, conf.task_serializer) == (["json"], "json")
+
+
+def test_every_periodic_task_expires_before_its_next_run() -> None:
+    for name, row in make_app(Settings()).conf.beat_schedule.items():
+        assert row["options"]["expires"] < row["schedule"], name
+
+
+def test_every_periodic_task_exists() -> None:
+    done = run("-c", "from tjworker.app import app; app.loader.import_default_modules()\n"
+                     "print([row['task'] for row in app.conf.beat_schedule.values() if row['task'] not in app.tasks])")
+    assert done.stdout.strip() == "[]", done.stderr
+    assert RESYNC in {row["task"] for row in make_app(Settings()).conf.beat_schedule.values()}

@@ -1,0 +1,81 @@
+"""The publisher: one task a key, nothing forgotten while Redis is away, and never a long silence."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+
+import pytest
+
+from tests.valkey import Valkey
+from tjworker.app import make_app
+from tjworker.base import JobKey, Transient
+from tjworker.publisher import RECONCILE, Publisher
+from tjworker.settings import Settings
+from tjworker.store.connect import client
+
+A, B, C = (JobKey(f"aitrainingjobs/default/{name}") for name in "abc")
+
+
+def messages(server: Valkey) -> list[tuple[str, list[str]]]:
+    """(task, arguments) of each message in Celery's queue, the oldest first."""
+    with client(server.url) as redis:
+        raw = [json.loads(message) for message in reversed(redis.lrange("tj", 0, -1))]
+    return [(message["headers"]["task"], json.loads(b64decode(message["body"]))[0]) for message in raw]
+
+
+def test_a_key_is_one_task_with_the_key_as_its_only_argument(own_valkey: Valkey) -> None:
+    assert Publisher(make_app(Settings(redis_url=own_valkey.url))).publish([A, B, A]) == 2
+    assert messages(own_valkey) == [(RECONCILE, [A]), (RECONCILE, [B])]
+
+
+def test_keys_wait_while_redis_is_away_and_go_first_when_it_is_back(own_valkey: Valkey) -> None:
+    publisher = Publisher(make_app(Settings(redis_url=own_valkey.url)))
+    publisher.publish([A])
+    own_valkey.kill()
+    with pytest.raises(Transient, match="1 keys wait to be published"):
+        publisher.publish([B])
+    with pytest.raises(Transient, match=f"2 keys wait to be published: Redis at redis://127.0.0.1:{own_valkey.port}/0"):
+        publisher.publish([C])
+    assert publisher.waiting == 2
+    own_valkey.start()
+    assert publisher.publish([]) == 2
+    assert [arguments for _, arguments in messages(own_valkey)][-2:] == [[B], [C]]
+    assert publisher.waiting == 0
+
+
+def test_many_keys_are_one_task_each_in_their_order(own_valkey: Valkey) -> None:
+    keys = [JobKey(f"aitrainingjobs/default/job-{n}") for n in range(450)]
+    assert Publisher(make_app(Settings(redis_url=own_valkey.url))).publish(keys) == 450
+    assert messages(own_valkey) == [(RECONCILE, [key]) for key in keys]
+
+
+def test_a_redis_that_was_started_again_in_between_costs_no_error(own_valkey: Valkey) -> None:
+    """The producer's connection is dead by then, one key or many."""
+    publisher = Publisher(make_app(Settings(redis_url=own_valkey.url)))
+    for keys in ([A], [A, B, C]):
+        publisher.publish([A, B])
+        own_valkey.kill()
+        own_valkey.start()
+        assert publisher.publish(keys) == len(keys)
+        assert {JobKey(arguments[0]) for _, arguments in messages(own_valkey)} >= set(keys)
+
+
+def test_a_key_that_waits_twice_is_published_once(own_valkey: Valkey) -> None:
+    publisher = Publisher(make_app(Settings(redis_url=own_valkey.url)))
+    own_valkey.kill()
+    for _ in range(2):
+        with pytest.raises(Transient):
+            publisher.publish([A])
+    own_valkey.start()
+    assert publisher.publish([A]) == 1
+
+
+def test_after_flushall_tasks_still_reach_the_queue(own_valkey: Valkey) -> None:
+    """A binding kept in Redis would be gone, and the messages with it."""
+    publisher = Publisher(make_app(Settings(redis_url=own_valkey.url)))
+    publisher.publish([A])
+    with client(own_valkey.url) as redis:
+        redis.flushall()
+    publisher.publish([B])
+    assert messages(own_valkey) == [(RECONCILE, [B])]

@@ -1,0 +1,60 @@
+"""Health: the judgement as a table, and the server once."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+
+import orjson
+import pytest
+
+from watcher.health import HealthServer, Pulse, Report
+
+
+@dataclass(frozen=True)
+class Case:
+    report: Report
+    want_alive: bool
+    want_ready: bool
+
+
+def leading(*, synced: bool = True, state: str = "watching", age: float = 1, away: bool = False, writer: float = 0) -> Report:
+    return Report(True, synced, away, writer, {"pods": Pulse(state, synced, age, age)})
+
+
+CASES: dict[str, Case] = {
+    "A leader that watches and has everything is alive and ready.": Case(leading(), True, True),
+    "A leader that still lists is alive and not ready.": Case(leading(synced=False, state="listing"), True, False),
+    "A watch without any sign for minutes is dead.": Case(leading(age=200), False, True),
+    "A kind that is not installed is no reason to be restarted.": Case(leading(state="missing", age=900), True, True),
+    "An API server that is away is no reason to be restarted.": Case(leading(state="waiting", age=900), True, True),
+    "A Redis that is away is no reason to be restarted.": Case(leading(age=900, away=True), True, True),
+    "A writer that does not move is dead.": Case(leading(writer=900), False, True),
+    "A standby is alive and ready.": Case(Report(False, False), True, True),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_judgement(name: str) -> None:
+    case = CASES[name]
+    assert (not case.report.problems(), case.report.ready) == (case.want_alive, case.want_ready)
+
+
+def test_a_problem_names_the_resource_the_age_and_the_limit() -> None:
+    assert leading(age=200).problems() == ["the watch of pods has given no sign for 200 s (limit 180 s)"]
+
+
+def test_the_server_answers_with_the_report() -> None:
+    reports = [leading(), leading(synced=False)]
+    server = HealthServer(0, lambda: reports[0], host="127.0.0.1")
+    server.start()
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=5) as answer:
+            assert orjson.loads(answer.read())["informers"]["pods"]["state"] == "watching"
+        reports.pop(0)
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=5)
+        assert caught.value.code == 503
+    finally:
+        server.stop()

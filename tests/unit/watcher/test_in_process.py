@@ -1,0 +1,185 @@
+"""The whole watcher on the local cluster's API server, in one process and in virtual time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from localcluster.cluster import LocalCluster
+from tests.inprocess import InProcessTransport, InProcessWatcher
+from tjworker.api.records_json import decode_view
+from tjworker.base import JobKey
+from tjworker.kube.client import KubeClient
+from tjworker.store.memory import MemoryStore
+
+KEY = JobKey("aitrainingjobs/default/digits")
+CRDS = Path(__file__).parents[3] / "k8s" / "crds"
+JOB: dict[str, Any] = {
+    "apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "metadata": {"name": "digits", "namespace": "default"},
+    "spec": {"replicaSpecs": {"trainer": {"replicas": 1, "template": {
+        "spec": {"containers": [{"name": "aitj-main", "image": "x", "command": ["true"]}]}}}}},
+}
+
+
+class Bench:
+    def __init__(self, *, page_size: int = 500, crd: bool = True) -> None:
+        self.cluster = LocalCluster(nodes=2)
+        self.kube = KubeClient(InProcessTransport(self.cluster.apiserver.handle))
+        if crd:
+            self.install()
+        self.store = MemoryStore(clock=self.cluster.clock)
+        self.published: list[JobKey] = []
+        self.page_size = page_size
+        self.token = 0
+        self.watcher = self.new_watcher()
+
+    def install(self) -> None:
+        definition = yaml.safe_load((CRDS / "aitrainingjobs.yaml").read_text())
+        self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        self.cluster.run_until_idle()
+
+    def new_watcher(self) -> InProcessWatcher:
+        self.token += 1
+        self.watcher = InProcessWatcher(self.cluster.apiserver.handle, self.store, self.published.extend,
+                                        now=self.cluster.clock,
+                                        token=self.token, page_size=self.page_size)
+        return self.watcher
+
+    def settle(self) -> None:
+        """Cluster and watcher until both rest; then a worker lets go of every key."""
+        for _ in range(3):
+            self.cluster.run_until_idle()
+            self.watcher.pump()
+            self.cluster.advance(1)
+        for key in dict.fromkeys(self.published):
+            hold = self.store.acquire(key, "w", 30)
+            if hold is not None:
+                self.store.finish(hold)
+        self.published.clear()
+
+    def pod(self, name: str, owner: dict[str, Any]) -> dict[str, Any]:
+        meta = owner["metadata"]
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "ownerReferences": [
+                    {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"],
+                     "controller": True}]},
+                "spec": {"restartPolicy": "Never",
+                         "containers": [{"name": "aitj-main", "image": "x", "command": ["sleep", "60"]}]}}
+
+    def observed(self) -> Any:
+        view = self.store.view(KEY)
+        return decode_view(view.job, view.children, seen=view.seen)
+
+
+def test_a_job_and_its_pods_reach_the_projection_and_follow_the_cluster() -> None:
+    bench = Bench()
+    made = bench.kube.create("aitrainingjobs", "default", JOB)
+    pod = bench.kube.create("pods", "default", bench.pod("digits-trainer-0", made))
+    bench.settle()
+    raw, observed = bench.observed()
+    assert raw["metadata"]["uid"] == made["metadata"]["uid"]
+    assert bench.store.view(KEY).synced
+    assert [(p.name, p.phase) for p in observed.pods] == [("digits-trainer-0", "Running")]
+    assert observed.seen["pods"] >= int(pod["metadata"]["resourceVersion"])
+    bench.kube.delete("pods", "default", "digits-trainer-0", uid=pod["metadata"]["uid"], grace_seconds=0)
+    bench.watcher.pump()
+    assert bench.observed()[1].pods == ()
+    assert bench.published == [KEY]
+
+
+def test_a_quiet_cluster_costs_no_task_no_list_and_no_write() -> None:
+    bench = Bench()
+    bench.kube.create("aitrainingjobs", "default", JOB)
+    bench.settle()
+    requests = len(bench.watcher.transport.requests)
+    for _ in range(20):
+        bench.cluster.advance(5)
+        bench.watcher.pump()
+    assert bench.published == []
+    assert {method for method, _ in bench.watcher.transport.requests[requests:]} <= {"WATCH", "GET"}
+    lists = [path for method, path in bench.watcher.transport.requests[requests:] if method == "GET" and "paddle" not in path
+             and "podgroups" not in path]
+    assert lists == []
+
+
+def test_a_node_that_fails_wakes_the_job_with_a_pod_there() -> None:
+    bench = Bench()
+    made = bench.kube.create("aitrainingjobs", "default", JOB)
+    bench.kube.create("pods", "default", bench.pod("digits-trainer-0", made))
+    bench.settle()
+    node = bench.observed()[1].pods[0].node
+    assert bench.store.nodes([node])
+    bench.cluster.fail_node(node, "gone")
+    for _ in range(10):
+        bench.cluster.advance(5)
+        bench.watcher.pump()
+    assert bench.published == [KEY]
+    assert bench.store.nodes([node]) == {}
+
+
+@pytest.mark.parametrize("page_size", [1, 500])
+def test_a_new_watcher_finds_what_went_away_while_none_ran(page_size: int) -> None:
+    bench = Bench(page_size=page_size)
+    made = bench.kube.create("aitrainingjobs", "default", JOB)
+    pods = [bench.kube.create("pods", "default", bench.pod(f"digits-trainer-{n}", made)) for n in range(3)]
+    bench.settle()
+    bench.kube.delete("pods", "default", "digits-trainer-1", uid=pods[1]["metadata"]["uid"], grace_seconds=0)
+    bench.new_watcher()
+    bench.watcher.pump()
+    assert [pod.name for pod in bench.observed()[1].pods] == ["digits-trainer-0", "digits-trainer-2"]
+    assert bench.published == [KEY]
+
+
+def test_an_emptied_redis_is_filled_again() -> None:
+    bench = Bench()
+    made = bench.kube.create("aitrainingjobs", "default", JOB)
+    bench.kube.create("pods", "default", bench.pod("digits-trainer-0", made))
+    bench.settle()
+    before = bench.observed()
+    bench.store.flush()
+    for _ in range(3):
+        bench.cluster.advance(3)
+        bench.watcher.pump()
+    assert bench.store.view(KEY).synced
+    after = bench.observed()
+    assert (after[0], after[1].pods) == (before[0], before[1].pods)
+    assert bench.published == [KEY]
+
+
+def test_a_crd_that_is_installed_later_is_found() -> None:
+    bench = Bench(crd=False)
+    bench.settle()
+    assert bench.watcher.writer.synced
+    bench.install()
+    bench.kube.create("aitrainingjobs", "default", JOB)
+    bench.settle()
+    assert bench.observed()[0] is not None
+
+
+def test_a_job_that_is_gone_leaves_nothing_behind() -> None:
+    bench = Bench()
+    made = bench.kube.create("aitrainingjobs", "default", JOB)
+    bench.kube.create("pods", "default", bench.pod("digits-trainer-0", made))
+    bench.settle()
+    bench.kube.delete("aitrainingjobs", "default", "digits", uid=made["metadata"]["uid"])
+    for _ in range(3):
+        bench.cluster.advance(40)
+        bench.watcher.pump()
+    assert list(bench.store.known_keys()) == []
+
+
+def test_history_that_is_compacted_away_makes_a_list_with_a_difference() -> None:
+    bench = Bench()
+    made = bench.kube.create("aitrainingjobs", "default", JOB)
+    pod = bench.kube.create("pods", "default", bench.pod("digits-trainer-0", made))
+    bench.settle()
+    bench.kube.delete("pods", "default", "digits-trainer-0", uid=pod["metadata"]["uid"], grace_seconds=0)
+    bench.cluster.advance(1000)
+    for _ in range(3):
+        bench.watcher.pump()
+        bench.cluster.advance(1)
+    assert bench.observed()[1].pods == ()
+    assert orjson.loads(bench.store.view(KEY).job or b"{}")["kind"] == "AITrainingJob"
