@@ -54,14 +54,13 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path, kill_after_l
         if sign == "+":
             want[name] = last
     store = Store(lambda: 0.0, tmp_path)
-    if store.revision > last:
-        # One write may have been made and not yet told.
-        assert store.revision == last + 1, f"seed {seed}"
-        changed = next(event for event in store.since("things", last))
-        want.pop(changed.key[1], None)
-        if changed.type != "DELETED":
-            want[changed.key[1]] = changed.revision
-    assert {key[1]: item.revision for key, item in store.items("things")} == want, f"seed {seed}"
+    have = {key[1]: item.revision for key, item in store.items("things")}
+    # One write may have been made and not told of. It may even be in a snapshot, so the history cannot say which it was.
+    untold = store.revision - last
+    assert untold in (0, 1), f"seed {seed}: {untold} writes nobody was told of"
+    unlike = {name for name in have.keys() | want.keys() if have.get(name) != want.get(name)}
+    assert len(unlike) == untold, f"seed {seed}: {unlike} differ"
+    assert all(have.get(name, store.revision) == store.revision for name in unlike), f"seed {seed}"
 
 
 def test_a_torn_last_line_is_a_write_that_nobody_was_told_of(tmp_path: Path) -> None:
