@@ -1,0 +1,59 @@
+"""A role whose number of replicas the autoscaler may choose, and the order in which such roles are served. Pure.
+
+Names and meaning: seed 003 (`elastic`, `needGPU`, `sortedJobs`). Its question why a lower demand is served first: more
+replicas come of the same room. And why the limit for GPUs but the request for the rest: an extended resource cannot be
+overcommitted, so its limit is its request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticJob:
+    """Requests are those of one replica. Names are unique among the jobs of one plan."""
+
+    name: str
+    min_instance: int
+    max_instance: int
+    parallelism: int
+    """How many replicas it has now, or was last told to have."""
+    cpu_request_milli: int = 0
+    memory_request_mega: int = 0
+    gpu_limit: int = 0
+    others: tuple[tuple[str, int], ...] = ()
+    """(resource, amount) of `Nodes.others_free` that one replica takes of its node."""
+    placed: tuple[str, ...] = ()
+    """The node of each replica, the one that would go first at the end; '' for one that has none. Not given: room that
+    this job gives up is no node's."""
+    ceiling: int | None = None
+    """It does not grow beyond this in this plan, though its maximum is higher: the anti-flap rule."""
+
+    @property
+    def fulfillment(self) -> float:
+        """How far it is from its minimum (0) to its maximum (1)."""
+        if self.max_instance <= self.min_instance:
+            return 1.0
+        return (self.parallelism - self.min_instance) / (self.max_instance - self.min_instance)
+
+
+Filter = Callable[[ElasticJob], bool]
+
+
+def elastic(job: ElasticJob) -> bool:
+    return job.min_instance < job.max_instance
+
+
+def need_gpu(job: ElasticJob) -> bool:
+    return job.gpu_limit > 0
+
+
+def sorted_jobs(jobs: Iterable[ElasticJob], *filters: Filter) -> list[ElasticJob]:
+    """Those that pass every filter, the least fulfilled first, then the least demanding; equal ones keep their order."""
+    return sorted((job for job in jobs if all(passes(job) for passes in filters)), key=_need)
+
+
+def _need(job: ElasticJob) -> tuple[float, int, int, int]:
+    return (job.fulfillment, job.gpu_limit, job.cpu_request_milli, job.memory_request_mega)

@@ -1,0 +1,17 @@
+"""What a policy is asked. Pure data: a policy that needs more (priorities, steps per second) adds a field with a default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tjworker.autoscale.jobs import ElasticJob
+from tjworker.autoscale.resources import ClusterResource
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    jobs: Sequence[ElasticJob]
+    resource: ClusterResource
+    max_load_desired: float = 0.97
+    """The part of the cluster's CPUs up to which it is filled; GPUs are filled up to the last one."""
