@@ -19,6 +19,7 @@ from tjworker.kube.lines import LineSplitter
 from tjworker.kube.port import HttpResponse, Stream
 from tjworker.kube.resources import WATCHED
 from tjworker.store.port import Store
+from watcher.history import ClusterId
 from watcher.inbox import Inbox
 from watcher.informer import Informer
 from watcher.writer import Writer
@@ -108,12 +109,15 @@ class InProcessWatcher:
                  transport: InProcessTransport | None = None) -> None:
         self.transport = transport or InProcessTransport(handle)
         client = KubeClient(self.transport)
+        cluster = ClusterId(client, now)
         inbox = Inbox(1 << 30)  # nobody empties it while an informer's step runs
         self.informers = [
             Informer(row.plural, client, inbox, now=now, namespace=namespace, page_size=page_size, rng=random.Random(seed))
             for row in WATCHED
             for namespace in ((namespaces or ("",)) if row.namespaced else ("",))
         ]
+        for informer in self.informers:
+            informer.cluster = cluster
         self.writer = Writer(store, publish, inbox, token=token, sources=[i.source for i in self.informers],
                              relist=self._relist,
                              now=now, wall_clock=now, stopped=threading.Event())

@@ -29,6 +29,12 @@ class Batch:
     """(key, name) of everything that exists, once a term: what else Redis holds is gone."""
     epoch: int = 0
     """How often everything has had to be given again before this."""
+    list_version: int = 0
+    """resourceVersion of the list that this is a page or the end of; 0 for a watch."""
+    cluster: str = ""
+    """Of which cluster the list is (`watcher.history`); '' when that is not known."""
+    rewound: bool = False
+    """The list shows an object older than it was known before: history went back."""
 
 
 class Closed(Exception):

@@ -22,6 +22,7 @@ from tjworker.base import Conflict, OperatorError, Terminal, Transient
 from tjworker.kube.errors import EXPIRED, NOT_INSTALLED, from_status
 from tjworker.kube.port import KubeApi, Stream
 from tjworker.kube.resources import RESOURCES
+from watcher.history import ClusterId
 from watcher.inbox import Batch, Closed, Inbox
 from watcher.outage import Outage
 from watcher.pace import Answer, Pace
@@ -75,6 +76,9 @@ class Informer:
         self._pace = Pace(self._rng)
         self.outage = Outage(now)
         """Shared by all informers of a term, so that an API server that is away is told of once."""
+        self.cluster: ClusterId | None = None
+        """Likewise shared; None: lists do not say of which cluster they are."""
+        self._cluster_id = ""
         self._tracker = Tracker(self._project)
         self._needs_list = True
         self._epoch = self._wanted_epoch = 0
@@ -165,7 +169,8 @@ class Informer:
         self.vitals.synced = True
         self._said_absent = ""
         self._pace.works()
-        self._inbox.put(Batch(self.source, gone, rv, listed=True, existing=existing, epoch=self._epoch))
+        self._inbox.put(Batch(self.source, gone, rv, listed=True, existing=existing, list_version=rv,
+                              cluster=self._cluster_id, rewound=self._tracker.rewound, epoch=self._epoch))
 
     def _list_pages(self) -> int:
         """Every page, passed on as it comes. A 410 on the way (the token's history is gone) starts again, in one piece."""
@@ -184,8 +189,11 @@ class Informer:
             self._sign()
             if page.resource_version <= 0:
                 raise Terminal(f"list {self.source}: the answer has no resourceVersion")
+            if not token and self.cluster is not None:
+                self._cluster_id = self.cluster.read()
             if changes := self._tracker.page(page.items):
-                self._inbox.put(Batch(self.source, changes, epoch=self._epoch))
+                self._inbox.put(Batch(self.source, changes, list_version=page.resource_version, cluster=self._cluster_id,
+                                      rewound=self._tracker.rewound, epoch=self._epoch))
             if self._stopped.is_set():
                 raise Closed
             token = page.next_token
@@ -222,7 +230,20 @@ class Informer:
         if not productive and self._now() - started < SHORT_WATCH_SECONDS:
             return self._pace.backoff()
         self._pace.works()
+        if not productive:
+            self._needs_list = self._went_back()
         return 0.0
+
+    def _went_back(self) -> bool:
+        """After a session that showed nothing new, not even by a bookmark. A kube-apiserver that was restored from a backup
+        takes a watch from a version that it has not reached yet and is silent until it has: maybe for weeks."""
+        page = self._api.list_page(self.resource, self.namespace, limit=1)
+        self._sign()
+        if page.resource_version >= self._tracker.position:
+            return False
+        log.warning("the API server is behind what it has shown, listing again", resource=self.source,
+                    position=self._tracker.position, server=page.resource_version)
+        return True
 
     def _take(self, lines: list[bytes]) -> None:
         """Pass on the events of these lines. What was whole before an error is passed on all the same."""

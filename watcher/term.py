@@ -18,6 +18,7 @@ from tjworker.kube.resources import WATCHED
 from tjworker.settings import Settings
 from tjworker.store.port import Store
 from watcher.health import Pulse, Report
+from watcher.history import ClusterId
 from watcher.inbox import Inbox
 from watcher.informer import Informer
 from watcher.outage import Outage
@@ -38,6 +39,7 @@ class Term:
         self._stopped = threading.Event()
         self._inbox = Inbox()
         outage = Outage(now)
+        cluster = ClusterId(api, now)
         self.informers = [
             Informer(row.plural, api, self._inbox, now=now, namespace=namespace, page_size=settings.list_page_size,
                      watch_timeout_seconds=settings.watch_timeout_seconds)
@@ -45,7 +47,7 @@ class Term:
             for namespace in ((settings.namespace_list or ("",)) if row.namespaced else ("",))
         ]
         for informer in self.informers:
-            informer.outage = outage
+            informer.outage, informer.cluster = outage, cluster
         self.writer = Writer(store, publish, self._inbox, token=token, sources=[i.source for i in self.informers],
                              relist=self._relist, now=now, stopped=self._stopped)
         self._threads = [threading.Thread(target=self._guard, args=(self.writer.run,), name="writer", daemon=True)]

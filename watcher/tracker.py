@@ -26,13 +26,16 @@ class _Known:
 
 
 class Tracker:
-    """`position` is the resourceVersion up to which everything has been passed on; 0 before the first whole list."""
+    """`position` is the resourceVersion up to which everything has been passed on; 0 before the first whole list.
+    `rewound`: a list has shown an object older than it was known before. A list is the latest state, so this is no late
+    news: the cluster's history went back (restored from a backup)."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
         self._known: dict[tuple[str, str], _Known] = {}
         self._listing: set[tuple[str, str]] | None = None
         self.position = 0
+        self.rewound = False
 
     def __len__(self) -> int:
         return len(self._known)
@@ -54,6 +57,8 @@ class Tracker:
             identity = (meta.get("namespace", ""), meta["name"])
             if self._listing is not None:
                 self._listing.add(identity)
+                known = self._known.get(identity)
+                self.rewound = self.rewound or (known is not None and int(meta["resourceVersion"]) < known.rv)
             self._put(identity, obj, meta, out)
         return out
 
@@ -93,6 +98,7 @@ class Tracker:
         self._known.clear()
         self._listing = None
         self.position = 0
+        self.rewound = False
 
     def _put(self, identity: tuple[str, str], obj: Json, meta: Json, out: list[Projected]) -> None:
         rv = int(meta["resourceVersion"])

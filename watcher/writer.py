@@ -2,8 +2,8 @@
 
 One a term of leadership, on one thread, so the order of an object's changes is kept. Decides nothing about jobs. When
 Redis is away it waits and says so once; nothing is lost, since a batch is written again until it has been (the store drops
-what it has already). When the projection has vanished it asks for everything again. Raises Fenced when somebody newer
-leads.
+what it has already). When the projection has vanished it asks for everything again; likewise when the cluster's history
+began anew, after it has dropped what was of the old one. Raises Fenced when somebody newer leads.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -44,6 +45,10 @@ class Stopped(Exception):
     """The term ended while the writer waited for Redis."""
 
 
+class BeganAnew(Exception):
+    """Lists are of another history than the projection: another cluster, or the same one restored from a backup."""
+
+
 class Writer:
     """`publish` sends one task for each key; `relist` makes every informer give everything again under that epoch."""
 
@@ -69,6 +74,11 @@ class Writer:
         self._nodes: dict[str, NodeRecord] = {}
         self._touched: set[str] = set()
         self._progress: dict[str, int] = {}
+        self._cluster = ""
+        self._shown: dict[str, int] = {}
+        """How far each watch has got in this history, what an earlier writer left included."""
+        self._discard_before = 0
+        """Batches of an earlier epoch are of a history that is over."""
         self._progress_at = 0.0
         self._due_at = 0.0
         self._unpublished: dict[JobKey, None] = {}
@@ -86,6 +96,8 @@ class Writer:
 
     def lead(self) -> None:
         self._until_it_works(lambda: self._store.lead(self._token))
+        history = self._until_it_works(self._store.history)
+        self._cluster, self._shown = history.cluster, dict(history.progress)
 
     def step(self, timeout_seconds: float = DUE_SECONDS) -> None:
         """Write what has come (waiting for it at most so long), then queue the keys whose time has come."""
@@ -101,8 +113,8 @@ class Writer:
                 self._due_at = now + DUE_SECONDS
                 self._queued(self._until_it_works(lambda: self._store.take_due(DUE_LIMIT)))
                 self._write_progress(now)
-        except Lost as error:
-            self._start_again(str(error))
+        except (Lost, BeganAnew) as error:
+            self._start_again(error)
         self._publish()
 
     def _gather_seconds(self) -> float:
@@ -113,6 +125,9 @@ class Writer:
     # -- batches -----------------------------------------------------------------------------------------------------
 
     def _write(self, batches: Sequence[Batch]) -> None:
+        batches = [batch for batch in batches if batch.epoch >= self._discard_before]
+        for batch in batches:
+            self._check_history(batch)
         changes: list[Change] = []
         nodes: dict[str, bytes | None] = {}
         self._recall_nodes(batches)
@@ -133,12 +148,22 @@ class Writer:
             if batch.existing is not None:
                 self._sweep(batch)
         if not self.synced and self._listed >= self._sources:
-            self._until_it_works(lambda: self._store.mark_synced(self._token))
+            self._until_it_works(lambda: self._store.mark_synced(self._token, self._cluster))
             self.synced = True
             log.info("synced: every list is in the projection", finished_jobs=len(self._finished),
                      placed_pods=len(self._pod_nodes), nodes=len(self._nodes))
         if self.synced and self._touched:
             self._wake_jobs()
+
+    def _check_history(self, batch: Batch) -> None:
+        """Raises BeganAnew. A list is the latest state: in one history none is behind an earlier one or a watch."""
+        if batch.cluster and self._cluster and batch.cluster != self._cluster:
+            raise BeganAnew(f"this is cluster {batch.cluster}, and the projection is of {self._cluster}")
+        shown = self._shown.get(batch.source, 0)
+        if batch.rewound or 0 < batch.list_version < shown:
+            raise BeganAnew(f"the list of {batch.source}, at {batch.list_version}, is older than the one before, at {shown}")
+        self._cluster = self._cluster or batch.cluster
+        self._shown[batch.source] = max(shown, batch.position)
 
     def _note(self, batch: Batch) -> None:
         if batch.position:
@@ -252,12 +277,18 @@ class Writer:
         self._until_it_works(lambda: self._publish_tasks(keys))
         self._unpublished.clear()
 
-    # -- a store that is away, or empty ------------------------------------------------------------------------------
+    # -- a store that is away, or empty; a history that began anew -----------------------------------------------------
 
-    def _start_again(self, why: str) -> None:
-        log.warning("the projection has vanished from Redis, everything is listed again", reason=why)
+    def _start_again(self, why: Lost | BeganAnew) -> None:
+        what = "the cluster's history began anew" if isinstance(why, BeganAnew) else "the projection has vanished from Redis"
+        log.warning(f"{what}, everything is listed again", reason=str(why))
         self.lead()
         self._epoch += 1
+        if isinstance(why, BeganAnew):
+            self._discard_before = self._epoch
+            with suppress(Lost):  # then there is nothing left to forget
+                self._until_it_works(lambda: self._store.forget_history(self._token))
+            self._cluster, self._shown = "", {}
         self._listed.clear()
         self.synced = False
         self._finished.clear()

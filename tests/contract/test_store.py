@@ -380,6 +380,45 @@ WRITERS = {
         [None, [A], False, None, True], lead=False),
 }
 
+HISTORY = {
+    "says how far each watch has got, and of which cluster": Case(
+        lambda d: [d.store.mark_synced(1, "red"), d.progress(pods=9, services__default=7), (h := d.store.history()).cluster,
+                   dict(h.progress)],
+        [None, [], "red", {"pods": 9, "services/default": 7}]),
+    "a writer that does not know the cluster leaves what is known": Case(
+        lambda d: [d.store.mark_synced(1, "red"), d.store.mark_synced(1), d.store.history().cluster], [None, None, "red"]),
+    "one that began anew knows nothing and is not synced": Case(
+        lambda d: [d.store.mark_synced(1, "red"), d.job(5), d.pod(6), d.progress(pods=9), d.store.apply_nodes(1, {"n": b"{}"}),
+                   d.store.forget_history(1), d.view().job, d.pods(), dict(d.view().seen), d.view().synced,
+                   list(d.store.known_keys()), list(d.store.known_nodes()), d.store.history().cluster,
+                   dict(d.store.history().progress)],
+        [None, [A], [], [], None, None, None, {}, {}, False, [], [], "", {}]),
+    "lower versions are news again: of a job, of a child, of what was deleted": Case(
+        lambda d: [d.job(50), d.pod(60), d.no_pod(61, name="a-1"), drain(d), d.store.forget_history(1), d.job(5), d.pod(6),
+                   d.pod(7, name="a-1"), sorted(d.pods())],
+        [[A], [], [], None, None, [A], [], [], ["a-0", "a-1"]]),
+    "no floor makes a view stale for ever": Case(
+        lambda d: [d.job(50), d.take(), d.floor(("pods", 90)), d.finish(), d.view().stale, d.store.forget_history(1), d.job(5),
+                   d.view().stale],
+        [[A], True, None, False, True, None, [A], False]),
+    "no echo swallows an event of the same number": Case(
+        lambda d: [d.job(50), d.take(), d.finish(("pods", 60)), d.store.forget_history(1), d.job(5), d.take(), d.finish(),
+                   d.pod(60)],
+        [[A], True, False, None, [A], True, False, [A]]),
+    "who holds a key holds it on, and tokens go on growing": Case(
+        lambda d: [d.job(50), d.take(), (old := d.holds[A].token) > 0, d.store.forget_history(1), d.renew(), d.add(),
+                   d.finish(), d.take(), d.holds[A].token > old],
+        [[A], True, True, None, None, [], True, True, True]),
+    "what is queued stays queued": Case(
+        lambda d: [d.job(50), d.later(1, B), d.store.forget_history(1), d.wait(2), d.queued(), d.due()],
+        [[A], None, None, None, 1, [B]]),
+    "no full resync queues what is no more": Case(
+        lambda d: [d.job(50), drain(d), d.store.forget_history(1), d.resync(everything=True), d.store.stats().unfinished],
+        [[A], None, None, [], 0]),
+    "an older writer may not end it": Case(
+        lambda d: [other(d).lead(2), raised(lambda: d.store.forget_history(1))], [None, "Fenced"]),
+}
+
 FLUSH = {
     "the writer is told that the projection has vanished": Case(
         lambda d: [d.job(5), d.flush(), raised(lambda: d.job(6)), raised(lambda: d.progress(pods=9))],
@@ -427,7 +466,8 @@ def drain(d: Drive, *_: Any) -> Any:
 
 TABLES = {
     "queue": QUEUE, "delays": DELAYS, "failures": FAILURES, "leases": LEASES, "resync": RESYNC, "projection": PROJECTION,
-    "seen": SEEN, "echoes": ECHOES, "writers": WRITERS, "flushall": FLUSH,
+    "seen": SEEN, "echoes": ECHOES, "writers": WRITERS, "history": HISTORY,
+    "flushall": FLUSH,
 }
 CASES = {f"{table}: {sentence}": case for table, cases in TABLES.items() for sentence, case in cases.items()}
 

@@ -105,6 +105,11 @@ class Both(RuleBasedStateMachine):
     def mark_synced(self) -> None:
         self.same(lambda s, _: s.mark_synced(self.writer))
 
+    @rule(sure=st.integers(0, 4))
+    def history_begins_anew(self, sure: int) -> None:
+        if sure == 0:
+            self.same(lambda s, _: s.forget_history(self.writer))
+
     @rule(some=st.lists(keys, max_size=3))
     def add(self, some: list[JobKey]) -> None:
         self.same(lambda s, _: s.add(some))

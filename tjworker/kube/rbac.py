@@ -43,14 +43,15 @@ def user(process: Process, namespace: str = NAMESPACE) -> str:
 
 
 def rules(process: Process, resources: Iterable[Resource]) -> list[Json]:
-    """One rule an API group and set of verbs, in the table's order."""
-    grouped: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    """One rule an API group, set of verbs and set of names, in the table's order."""
+    grouped: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for row in resources:
         wanted = {row.plural: row.verbs, **{f"{row.plural}/{sub}": verbs for sub, verbs in row.subresources.items()}}
         for name, verbs in wanted.items():
             if mine := verbs.get(process):
-                grouped.setdefault((row.group, mine), []).append(name)
-    return [{"apiGroups": [group], "resources": names, "verbs": list(verbs)} for (group, verbs), names in grouped.items()]
+                grouped.setdefault((row.group, mine, row.only), []).append(name)
+    return [{"apiGroups": [group], "resources": names, **({"resourceNames": list(only)} if only else {}), "verbs": list(verbs)}
+            for (group, verbs, only), names in grouped.items()]
 
 
 def cluster_wide() -> list[Json]:

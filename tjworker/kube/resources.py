@@ -28,6 +28,8 @@ class Resource:
     """The watcher runs an informer for it."""
     optional: bool = False
     """The operator does its work without it: a CRD that may be missing, or a kind that a namespaced install may not read."""
+    only: tuple[str, ...] = ()
+    """The RBAC allows no other names than these; empty: all."""
     is_job: bool = False
     """One of our own kinds: its plural is the first part of a JobKey."""
     verbs: Mapping[Process, tuple[str, ...]] = field(default_factory=dict)
@@ -66,6 +68,9 @@ _ROWS = (
     Resource("podgroups", "scheduling.x-k8s.io", "v1alpha1", "PodGroup", watched=True, optional=True, verbs=_CHILD_VERBS),
     Resource("nodes", "", "v1", "Node", namespaced=False, watched=True, optional=True,
              verbs={"watcher": READ, "worker": ("list",)}),
+    # Its UID is the identity of the cluster (watcher/history.py).
+    Resource("namespaces", "", "v1", "Namespace", namespaced=False, optional=True, only=("kube-system",),
+             verbs={"watcher": ("get",)}),
     Resource("events", "", "v1", "Event", verbs={"worker": ("get", "create", "patch")}),
     Resource("leases", "coordination.k8s.io", "v1", "Lease", verbs={"watcher": ("get", "create", "update")}),
 )

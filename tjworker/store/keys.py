@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 FACT_TTL_SECONDS = 300
-"""How long floors, echoes and tombstones are kept. Long after any watch has delivered what they tell of; they lapse so
-that a cluster restored from a backup, whose resourceVersions went back, does not block a job for ever."""
+"""How long floors, echoes and tombstones are kept: long after any watch has delivered what they tell of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +42,9 @@ class Key:
 
 KEYS: tuple[Key, ...] = (
     # -- projection
-    Key("writer", "{prefix}:writer", "hash", "none", "watcher (lead, apply, mark_synced)", "watcher, workers",
+    Key("writer", "{prefix}:writer", "hash", "none", "watcher (lead, apply, mark_synced, forget_history)", "watcher, workers",
         "`token` of the leading watcher, `seq` = number of its writes, `synced` = 1 once every list has been "
-        "projected. "
+        "projected, `cluster` = UID of the namespace kube-system of the cluster that it is of. "
         "Absent: the projection has vanished. A `seq` below what the writer remembers: Redis came back with an "
         "older state."),
     Key("job", "{prefix}:job:{key}", "hash", "none", "watcher", "workers, tj",

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from tjworker.base import Fenced, JobKey
 from tjworker.store.backoff import backoff_seconds
 from tjworker.store.keys import FACT_TTL_SECONDS
-from tjworker.store.port import NOTHING_WRITTEN, Change, FinishResult, Hold, Lost, QueueStats, View, Written
+from tjworker.store.port import NOTHING_WRITTEN, Change, FinishResult, History, Hold, Lost, QueueStats, View, Written
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,6 +42,7 @@ class _Data:
 
     token: int | None = None
     synced: bool = False
+    cluster: str = ""
     jobs: dict[JobKey, Change] = field(default_factory=dict)
     children: dict[JobKey, dict[tuple[str, str], Change]] = field(default_factory=dict)
     progress: dict[str, int] = field(default_factory=dict)
@@ -112,9 +113,24 @@ class MemoryStore:
                 self._data.nodes[name] = record
 
     @_whole
-    def mark_synced(self, token: int) -> None:
+    def mark_synced(self, token: int, cluster: str = "") -> None:
         self._check_writer(token)
         self._data.synced = True
+        self._data.cluster = cluster or self._data.cluster
+
+    @_whole
+    def history(self) -> History:
+        return History(self._data.cluster, dict(self._data.progress))
+
+    @_whole
+    def forget_history(self, token: int) -> None:
+        self._check_writer(token)
+        data = self._data
+        data.synced, data.cluster = False, ""
+        tables: tuple[dict[Any, Any], ...] = (
+            data.jobs, data.children, data.progress, data.seen, data.gone, data.nodes, data.floor, data.echo, data.news)
+        for table in tables:
+            table.clear()
 
     @_whole
     def known_keys(self) -> Iterable[JobKey]:

@@ -82,6 +82,16 @@ class QueueStats:
     failing: int
 
 
+@dataclass(frozen=True, slots=True)
+class History:
+    """Of which cluster the projection is, and how far it goes."""
+
+    cluster: str = ""
+    """The cluster's identity as the last synced writer knew it; '' when it did not."""
+    progress: Mapping[str, int] = field(default_factory=dict)
+    """watch (`pods`, `pods/<namespace>`) -> resourceVersion up to which it has shown everything."""
+
+
 class Store(Protocol):
     # -- projection: the watcher writes (fenced by its leadership), workers read ------------------------------------
     def lead(self, token: int) -> None:
@@ -108,8 +118,17 @@ class Store(Protocol):
         """Write nodes; None for one that is gone. Queues nothing. Raises as `apply`."""
         ...
 
-    def mark_synced(self, token: int) -> None:
-        """Every list has been projected: views may be decided on. Raises as `apply`."""
+    def mark_synced(self, token: int, cluster: str = "") -> None:
+        """Every list of this cluster has been projected: views may be decided on. Raises as `apply`."""
+        ...
+
+    def history(self) -> History: ...
+
+    def forget_history(self, token: int) -> None:
+        """The cluster's history began anew (another cluster, or one restored from a backup), so that resourceVersions mean
+        nothing any more: drops all that carries one (projection, progress, tombstones, floors, echoes, news) and what is
+        synced. Keeps the queue, locks and fencing tokens. First nothing may be decided any more, last the progress goes:
+        cut off anywhere, the next writer finds the same and does it again. Raises as `apply`."""
         ...
 
     def known_keys(self) -> Iterable[JobKey]:

@@ -16,7 +16,7 @@ from tjworker.base import JobKey, Transient
 from tjworker.store import scripts
 from tjworker.store.errors import mapped
 from tjworker.store.keys import BY_NAME
-from tjworker.store.port import NOTHING_WRITTEN, Change, FinishResult, Hold, QueueStats, View, Written
+from tjworker.store.port import NOTHING_WRITTEN, Change, FinishResult, History, Hold, QueueStats, View, Written
 
 T = TypeVar("T")
 
@@ -24,6 +24,8 @@ VIEW_READS = 5
 CHANGES_PER_CALL = 250
 """A script makes everybody else wait: 250 changes take Redis about 5 ms."""
 KEYS_PER_CALL = 1000
+VERSIONED = ("job", "seen", "gone", "floor", "echo", "news")
+"""Keys, one a job, that hold resourceVersions."""
 
 
 class RedisStore:
@@ -63,8 +65,28 @@ class RedisStore:
             triples = [(name, "del" if record is None else "put", record or b"") for name, record in part]
             self._write("apply_nodes", token, _flat(triples))
 
-    def mark_synced(self, token: int) -> None:
-        self._write("mark_synced", token, [])
+    def mark_synced(self, token: int, cluster: str = "") -> None:
+        self._write("mark_synced", token, [cluster])
+
+    def history(self) -> History:
+        def read() -> list[Any]:
+            pipe = self._client.pipeline(transaction=True)
+            pipe.hget(self._key("writer"), "cluster")
+            pipe.hgetall(self._key("progress"))
+            return pipe.execute()
+
+        cluster, progress = self._read(read)
+        return History((cluster or b"").decode(), {watch.decode(): int(rv) for watch, rv in progress.items()})
+
+    def forget_history(self, token: int) -> None:
+        self._write("forget_history", token, ["begin"])
+        stems = tuple(self._key(name).encode() for name in VERSIONED)
+        with mapped(self._where):
+            # Keys that come while it scans are of the new history already, or lapse by themselves.
+            every = self._client.scan_iter(match=f"{self._prefix}:*", count=KEYS_PER_CALL)
+            for part in _batches([key for key in every if key.startswith(stems)], KEYS_PER_CALL):
+                self._client.unlink(*part)
+        self._write("forget_history", token, ["end"])
 
     def known_keys(self) -> Iterable[JobKey]:
         return sorted(_keys(self._read(lambda: list(self._client.sscan_iter(self._key("known"), count=KEYS_PER_CALL)))))

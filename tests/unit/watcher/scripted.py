@@ -103,7 +103,8 @@ class Server:
         if path == "/version":
             self.requests.append((self.clock.now(), "probe"))
             return self.dead(self) if self.dead else HttpResponse(200, b"{}")
-        self.requests.append((self.clock.now(), "page" if "continue" in query else "list"))
+        glance = query.get("limit") == "1"  # asks for the version alone
+        self.requests.append((self.clock.now(), "page" if "continue" in query else "glance" if glance else "list"))
         if self.dead:
             return self.dead(self)
         if self.lists and (answer := self.lists.pop(0)(self)) is not None:

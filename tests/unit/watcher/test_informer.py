@@ -348,6 +348,44 @@ def test_a_lost_projection_is_given_again_whole_under_its_epoch() -> None:
     assert [change.change.name for batch in batches for change in batch.changes] == ["a"]
 
 
+def test_a_server_that_is_behind_its_own_watch_is_listed_anew() -> None:
+    """Restored from a backup, it takes the watch from a version in its future, and is silent."""
+    bench = Bench()
+    bench.server.world.put("p0")
+    bench.step()
+    bench.server.world = World(rv=5)
+    bench.server.world.put("p1")
+    bench.server.watches.append(silent)
+    bench.informer.step()
+    bench.clock.advance(60)
+    bench.inbox.take(0)
+    bench.informer.step()
+    listed = [batch for batch in bench.inbox.take(0) if batch.list_version]
+    assert (listed[0].list_version, [p.change.name for p in listed[0].changes]) == (6, ["p1"])
+
+
+def silent(server: Server, start: int):  # type: ignore[no-untyped-def]
+    server.clock.advance(server.timeout_seconds)
+    yield from ()
+
+
+def test_a_list_says_when_it_shows_an_object_older_than_it_was() -> None:
+    bench = Bench()
+    bench.server.world.put("p0", note="lost")
+    bench.step()
+    older = World(rv=5)
+    older.put("p0")
+    older.rv = 900
+    bench.server.world = older
+    bench.server.watches.append(error_event(410, "Expired"))
+    rewound: list[bool] = []
+    for _ in range(2):
+        bench.informer.step()
+        bench.clock.advance(60)
+        rewound += [batch.rewound for batch in bench.inbox.take(0) if batch.list_version]
+    assert rewound == [True]
+
+
 def test_a_pod_that_changes_hands_is_deleted_for_the_job_that_had_it() -> None:
     bench = Bench()
     bench.server.world.put("a")

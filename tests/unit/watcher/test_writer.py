@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -243,6 +244,55 @@ def test_an_empty_redis_makes_everything_listed_again_before_views_are_decided_o
     bench.put("nodes", position=7, listed=True, existing=frozenset(), epoch=1)
     assert bench.view().synced
     assert list(bench.view().children["pods"]) == ["p0"]
+
+
+@dataclass(frozen=True, slots=True)
+class Anew:
+    """After a first term that saw cluster red up to 50: a list of pods, and whether history began anew with it."""
+
+    version: int
+    cluster: str = "red"
+    rewound: bool = False
+    want: bool = True
+
+
+ANEW = {
+    "A list that is behind what an earlier writer saw is of another history.": Anew(49),
+    "A list at the same place goes on.": Anew(50, want=False),
+    "A list of another cluster is of another history, however far it is.": Anew(900, "blue"),
+    "A cluster that may not be named is known by its versions alone.": Anew(900, "", want=False),
+    "A cluster that may not be named is known by its versions, also when they went back.": Anew(7, ""),
+    "A list that shows an object older than it was is of another history.": Anew(900, rewound=True),
+}
+
+
+@pytest.mark.parametrize("name", ANEW)
+def test_history(name: str) -> None:
+    case = ANEW[name]
+    first = Bench()
+    first.put("aitrainingjobs", job(40))
+    first.put("pods", pod(45))
+    for source in SOURCES:
+        first.inbox.put(Batch(source, position=50, listed=True, list_version=50, cluster="red"))
+        first.writer.step(0)
+    settle(first)
+    first.writer._now = lambda: 10.0
+    first.writer.step(0)
+    second = Bench(first.store, token=2)
+    second.inbox.put(Batch("pods", (pod(4),), list_version=case.version, cluster=case.cluster, rewound=case.rewound))
+    second.writer.step(0)
+    assert second.relists == ([1] if case.want else [])
+    assert second.view().synced is not case.want
+    assert list(second.view().children.get("pods", {})) == ([] if case.want else ["p0"])
+    if case.want:
+        second.put("pods", pod(4, name="late"))
+        assert second.view().children == {}, "what was read before is of a history that is over"
+        for source, change in {"aitrainingjobs": job(3), "pods": pod(4), "nodes": None}.items():
+            second.inbox.put(Batch(source, (change,) if change else (), 9, True, None, 1, 9, "blue"))
+            second.writer.step(0)
+        assert (second.view().synced, list(second.view().children["pods"])) == (True, ["p0"])
+        assert second.store.history().cluster == "blue"
+        assert second.published == [KEY]
 
 
 def test_an_empty_redis_is_noticed_without_any_change_in_the_cluster() -> None:
