@@ -67,7 +67,7 @@ SHOWN: Mapping[str, str] = {
     "a scale-up and a crash together make copies (kueue#11558, #11553)":
         f"{HERE}.test_a_worker_may_die_at_any_write_while_the_job_scales",
     "two paths each start a replacement (dlrover#1259, #1504)":
-        f"{UNIT}.test_refusals.test_the_same_input_in_any_order_gives_the_same_plan_byte_for_byte",
+        "tests.sim.test_row_11_purity.test_the_same_input_gives_the_same_plan_byte_for_byte",
     "a new CRD answers 429 (seen)":
         "tests.unit.watcher.test_informer.test_the_wait_that_the_server_names_is_kept_for_lists_and_watches",
     "a quiet job is written all the time (seen)": f"{UNIT}.test_phases.test_a_job_as_it_should_be_is_written_no_times",

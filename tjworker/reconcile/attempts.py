@@ -57,7 +57,7 @@ class Draft:
 
     def status(self) -> JobStatus:
         roles = dict(self._roles)
-        for name in {*self._pods, *self._failed}:
+        for name in sorted({*self._pods, *self._failed}):
             roles[name] = self._settled(name)
         return self._status.model_copy(update={
             "attempts": Attempts(job=self._job, roles=roles),

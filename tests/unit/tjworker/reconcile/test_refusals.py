@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
-
-import orjson
 
 from tests.builders import make_job, make_pod
 from tests.unit.tjworker.reconcile.passes import NOW, World, after, created, decide, deleted, everything, status_of
 from tjworker.api.model import InvalidJob
 from tjworker.api.observed import Observed
 from tjworker.api.status import JobStatus
-from tjworker.reconcile import Plan, refuse_child, report_create_failure
+from tjworker.reconcile import refuse_child, report_create_failure
 from tjworker.reconcile.conditions import get_condition
 
 
@@ -75,76 +72,6 @@ def test_a_child_that_cannot_be_made_for_now_puts_the_servers_words_into_a_condi
     condition = get_condition(status_of(made), "Running")
     assert condition is not None
     assert condition.status == "True"
-
-
-def canonical(plan: Plan) -> bytes:
-    return orjson.dumps((plan.status.to_json() if plan.status else None, plan.writes, plan.events, plan.decisions))
-
-
-def test_the_same_input_in_any_order_gives_the_same_plan_byte_for_byte() -> None:
-    seed = random.SystemRandom().randrange(2**32)
-    rng = random.Random(seed)
-    letters = ["running", "succeeded", "failed", "creating", "evicted", "deleting"]
-    for _ in range(300):
-        job = make_job().role("b", rng.randrange(1, 5), restart="OnFailure", scope=rng.choice(["Pod", "Replica", "All"]))
-        built = job.role("a", rng.randrange(1, 5), restart="Always", scope="Pod").build()
-        pods = [
-            getattr(make_pod(built, role.name, index), rng.choice(letters))()
-            for role in built.roles for index in range(role.replicas) if rng.random() < 0.8
-        ]
-        seen = everything(built, *pods)
-        want = canonical(decide(built, seen))
-        shuffled = replace(
-            seen,
-            pods=tuple(rng.sample(seen.pods, len(seen.pods))),
-            services=tuple(rng.sample(seen.services, len(seen.services))),
-        )
-        assert canonical(decide(built, shuffled)) == want, f"seed {seed}"
-
-
-def test_any_prefix_of_a_plan_leads_to_the_same_end() -> None:
-    seed = random.SystemRandom().randrange(2**32)
-    rng = random.Random(seed)
-    for _ in range(200):
-        base = make_job().role("ps", 1).role("trainer", rng.randrange(1, 4), restart="OnFailure", scope=rng.choice(
-            ["Pod", "Replica", "All"]), limit=3)
-        worlds = [World(base.build()) for _ in range(2)]
-        script = [rng.choice(["running", "fail", "succeed"]) for _ in range(3)]
-        for world, cut in zip(worlds, (False, True), strict=True):
-            _live(world, script, rng if cut else None)
-        whole, cut_off = worlds
-        assert whole.job.status.phase == cut_off.job.status.phase, f"seed {seed}"
-        assert sorted(whole.pods) == sorted(cut_off.pods), f"seed {seed}"
-        assert whole.job.status.restart_counts == cut_off.job.status.restart_counts, f"seed {seed}"
-
-
-def _live(world: World, script: list[str], crashes: random.Random | None) -> None:
-    """Play a script of a life; with `crashes`, the operator dies after a random part of some passes."""
-    for what in script:
-        for _ in range(8):
-            if crashes is not None and crashes.random() < 0.5:
-                _crashing_step(world, crashes)
-            else:
-                world.step()
-        world.settle(40)
-        if world.job.status.ended or not world.pods:
-            break
-        if what == "fail":
-            first = sorted(n for n in world.pods if "trainer" in n)[0]
-            world.set(first, "failed", exit_code=1)
-        else:
-            world.all("running" if what == "running" else "succeeded")
-    world.settle(40)
-
-
-def _crashing_step(world: World, rng: random.Random) -> None:
-    seen = everything(world.job, *world.pods.values())
-    plan = decide(world.job, replace(seen, services=tuple(world.services.values())), now=world.now)
-    if rng.random() < 0.3:
-        return  # before the status write
-    world.job = after(world.job, plan)
-    for write in plan.writes[: rng.randrange(len(plan.writes) + 1)]:
-        world.carry_out(write)
 
 
 def test_deletes_name_the_uid_that_was_seen() -> None:
