@@ -7,7 +7,7 @@ STATE ?= .tj
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help demo test test-real check verify generate control-plane bench up clean setup
+.PHONY: help demo test sim sim-all test-real check verify generate control-plane bench up clean setup
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -18,6 +18,12 @@ demo: setup  ## a real elastic training run on this machine, from start to end (
 
 test: setup  ## the default test suite (under 5 minutes on 2 cores)
 	@$(PY) -m pytest -q -n auto --dist loadgroup $(PYTEST_ARGS)
+
+sim-all: setup  ## the simulation's whole figures, row by row (SHARE=0.1: a tenth of them; ROW=1: one row)
+	@$(PY) -m tests.sim all $(if $(SHARE),--share $(SHARE)) $(if $(ROW),--row $(ROW))
+
+sim: setup  ## one run of the simulation again, exactly, with its trace: SEED=<what a failure said>
+	@$(PY) -m tests.sim replay "$(if $(ROW),$(ROW)/)$(SEED)"
 
 check: setup  ## ruff, mypy --strict, import contracts, generated files
 	@$(PY) -m ruff check .

@@ -26,19 +26,20 @@ from localcluster.wire import Request, Response
 
 
 class LocalCluster:
-    """`nodes`: how many nodes named node-0 ..., or their configs. `endpoints=False` saves the EndpointSlices."""
+    """`nodes`: how many nodes named node-0 ..., or their configs. `endpoints=False` saves the EndpointSlices,
+    `track_fields=False` the managedFields."""
 
     def __init__(self, *, clock: VirtualClock | None = None, seed: int = 0, nodes: int | Sequence[NodeConfig] = 1,  # noqa: PLR0913
                  agent: str = "fake", script: Script | None = None, endpoints: bool = False, agent_events: bool = False,
                  data_dir: Path | None = None, lease_renew_seconds: float = RENEW_SECONDS,
-                 scheduler_names: Sequence[str] = SCHEDULER_NAMES) -> None:
+                 scheduler_names: Sequence[str] = SCHEDULER_NAMES, track_fields: bool = True) -> None:
         if agent != "fake":
             raise ValueError(
                 f'agent={agent!r}: in process and in virtual time only "fake" can run; use `python -m localcluster`'
             )
         self.clock = clock if clock is not None else VirtualClock()
         self.seed = seed
-        self.apiserver = ApiServer(clock=self.clock, rng=random.Random(seed), data_dir=data_dir)
+        self.apiserver = ApiServer(clock=self.clock, rng=random.Random(seed), data_dir=data_dir, track_fields=track_fields)
         self.client = InProcessClient(self.apiserver.handle, user="kubernetes-admin")
         components = InProcessClient(self.apiserver.handle)
         self.informers = Informers(components)

@@ -106,7 +106,7 @@ class InProcessWatcher:
 
     def __init__(self, handle: Handle, store: Store, publish: Callable[[Sequence[JobKey]], object], *, now: Callable[[], float],
                  token: int = 1, namespaces: Sequence[str] = (), page_size: int = 500, seed: int = 0,
-                 transport: InProcessTransport | None = None) -> None:
+                 transport: InProcessTransport | None = None, stopped: threading.Event | None = None) -> None:
         self.transport = transport or InProcessTransport(handle)
         client = KubeClient(self.transport)
         cluster = ClusterId(client, now)
@@ -120,7 +120,7 @@ class InProcessWatcher:
             informer.cluster = cluster
         self.writer = Writer(store, publish, inbox, token=token, sources=[i.source for i in self.informers],
                              relist=self._relist,
-                             now=now, wall_clock=now, stopped=threading.Event())
+                             now=now, wall_clock=now, stopped=stopped or threading.Event())
         self._inbox = inbox
         self._led = False
 

@@ -1,6 +1,6 @@
 """CustomResourceDefinitions: what a definition serves, its conditions, and the end of its objects.
 
-Pure besides `StructuralSchema`, which is compiled once a version. The store is changed by the server, never here.
+Pure; a schema is compiled once. The store is changed by the server, never here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from localcluster.apiserver.meta import dns_label, subdomain
 from localcluster.apiserver.registry import Custom
 from localcluster.patch import crd_shape
 from localcluster.resources import BUILTIN, Resource
-from localcluster.schema import StructuralSchema
+from localcluster.schema import compiled
 from localcluster.wire import Json
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -53,7 +53,7 @@ def served(definition: Json) -> list[tuple[Resource, Custom]]:
                 resource,
                 Custom(
                     definition["metadata"]["name"],
-                    StructuralSchema(raw) if raw else None,
+                    compiled(raw) if raw else None,
                     raw,
                     crd_shape(raw),
                     tuple(version.get("additionalPrinterColumns", ())),
@@ -248,10 +248,10 @@ def _validate_version(version: Json, path: str, names: Json, seen: set[str], cau
     if not schema:
         causes.required(f"{path}.schema.openAPIV3Schema")
     else:
-        compiled = StructuralSchema(schema)
+        structural = compiled(schema)
         where = "spec.validation.openAPIV3Schema" if shared else f"{path}.schema.openAPIV3Schema"
         if not shared or path.endswith("[0]"):
-            causes.extend(compiled.check(where, status_subresource="status" in (version.get("subresources") or {})))
+            causes.extend(structural.check(where, status_subresource="status" in (version.get("subresources") or {})))
     scale = (version.get("subresources") or {}).get("scale")
     if scale is not None:
         _validate_scale(scale, f"{path}.subresources.scale", causes)

@@ -1,10 +1,12 @@
 """The Store in memory: for tests and simulations. Says the same as `redis_store.py`; the contract suite holds it to that.
 
-Thread-safe. `clock` gives seconds (any origin); nothing here sleeps or reads another clock. `flush` is FLUSHALL.
+Thread-safe. `clock` gives seconds (any origin); nothing here sleeps or reads another clock. `flush` is FLUSHALL; `restore`
+is a Redis that came back with an older state, from an old file or a replica that had not heard the last writes.
 """
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections import defaultdict
@@ -41,6 +43,7 @@ class _Data:
     """What Redis would hold; the names are those of `keys.py`."""
 
     token: int | None = None
+    seq: int = 0
     synced: bool = False
     cluster: str = ""
     jobs: dict[JobKey, Change] = field(default_factory=dict)
@@ -78,11 +81,24 @@ class MemoryStore:
         self._retry = {"base_seconds": retry_base_seconds, "max_seconds": retry_max_seconds}
         self._mutex = threading.RLock()
         self._data = _Data()
+        self._remembers = 0
 
     @_whole
     def flush(self) -> None:
         # In Redis the clock has moved on by the next token; a test's clock may stand still.
         self._data = _Data(fence=self._data.fence)
+
+    @_whole
+    def snapshot(self) -> _Data:
+        return copy.deepcopy(self._data)
+
+    @_whole
+    def restore(self, snapshot: _Data) -> None:
+        self._data = replace(copy.deepcopy(snapshot), fence=self._data.fence)
+
+    def next_due(self) -> float | None:
+        """When the next key falls due, by `clock`. For who moves the clock."""
+        return min(self._data.delayed.values(), default=None)
 
     # -- projection ----------------------------------------------------------------------------------------------------
     @_whole
@@ -90,6 +106,7 @@ class MemoryStore:
         if self._data.token is not None and self._data.token > token:
             raise Fenced(f"writer {token} by writer {self._data.token}: a newer holder has taken over")
         self._data.token = token
+        self._remembers = self._data.seq
 
     @_whole
     def apply(self, token: int, changes: Sequence[Change], *, progress: Mapping[str, int] | None = None) -> list[JobKey]:
@@ -101,6 +118,7 @@ class MemoryStore:
                 publish[change.key] = None
         for watch, rv in (progress or {}).items():
             self._data.progress[watch] = max(self._data.progress.get(watch, 0), rv)
+        self._written()
         return list(publish)
 
     @_whole
@@ -111,12 +129,14 @@ class MemoryStore:
                 self._data.nodes.pop(name, None)
             else:
                 self._data.nodes[name] = record
+        self._written()
 
     @_whole
     def mark_synced(self, token: int, cluster: str = "") -> None:
         self._check_writer(token)
         self._data.synced = True
         self._data.cluster = cluster or self._data.cluster
+        self._written()
 
     @_whole
     def history(self) -> History:
@@ -131,6 +151,7 @@ class MemoryStore:
             data.jobs, data.children, data.progress, data.seen, data.gone, data.nodes, data.floor, data.echo, data.news)
         for table in tables:
             table.clear()
+        self._written()
 
     @_whole
     def known_keys(self) -> Iterable[JobKey]:
@@ -286,8 +307,12 @@ class MemoryStore:
             raise Lost("the projection has vanished")
         if self._data.token > token:
             raise Fenced(f"writer {token} by writer {self._data.token}: a newer holder has taken over")
-        if self._data.token < token:
-            raise Lost("an older writer leads")
+        if self._data.token < token or self._data.seq < self._remembers:
+            raise Lost("Redis came back with an older state")
+
+    def _written(self) -> None:
+        self._data.seq += 1
+        self._remembers = self._data.seq
 
     def _holder(self, key: JobKey) -> int | None:
         lock = self._data.locks.get(key)

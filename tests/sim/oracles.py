@@ -1,0 +1,185 @@
+"""Whether a disturbed life was as good as an undisturbed one. As Sieve (OSDI'22): the same end state as two undisturbed runs,
+but for the fields in which those two differ, and the same number of creates and deletes of each object. And: never a pod
+too many alive, nobody else's object touched, and at the end passes that write nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any
+
+import orjson
+
+from tests.sim.ledger import CHILDREN, JOBS, called
+from tests.sim.points import Fault, Step
+from tests.sim.scenarios import SCENARIOS, Scenario
+from tests.sim.trace import Trace
+from tests.sim.world import SimWorld
+
+Json = dict[str, Any]
+DISTURBED_SECONDS = 600.0
+"""How much longer than planned a disturbed life may take; rows that promise a time say a shorter one."""
+QUIET_PASSES = 3
+COMPANION = "other"
+_NEVER = frozenset({"uid", "resourceVersion", "creationTimestamp", "podIP", "podIPs", "hostIP", "hostIPs", "nodeName",
+                    "clusterIP", "clusterIPs"})
+"""Fields that no two worlds need have in common."""
+_ANY_OF = re.compile(r"\b(node|trainer)-\d+\b")
+"""On which node it was, and which of two trainers fails first, is chance."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One life, from the outside."""
+
+    over: bool
+    seconds: float
+    state: Mapping[str, Any]
+    """Path -> value, of the job and its objects at the end."""
+    creates: Mapping[str, int]
+    deletes: Mapping[str, int]
+    surplus: tuple[str, ...]
+    touched: tuple[str, ...]
+    """What was done to objects that are not the job's."""
+    restless: tuple[str, ...]
+    """Writes of passes after the end."""
+    steps: Mapping[str, int]
+    trace: Trace = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What a scenario comes to when nothing goes wrong."""
+
+    first: Outcome
+    second: Outcome
+
+    @property
+    def steps(self) -> Mapping[str, int]:
+        """Of the first: the numbers at which a fault can strike."""
+        return self.first.steps
+
+
+class Lag(Fault):
+    """Nothing goes wrong, but no task comes at once."""
+
+    def deliver(self, world: SimWorld, step: Step) -> tuple[float, ...]:
+        return (world.rng.uniform(0.0, 1.5),)
+
+
+BYSTANDER = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bystander", "labels": {
+    "group-name": "elasticdeeplearning.ai", "job-name": "digits", "replica-name": "trainer", "replica-index": "0"}},
+    "spec": {"containers": [{"name": "a", "image": "b"}]}}
+"""Has our labels and is not ours."""
+
+
+def live(scenario: Scenario, fault: Fault | None = None, *, seed: int = 1, more_seconds: float = DISTURBED_SECONDS,
+         companion: bool = False, world_type: type[SimWorld] = SimWorld) -> Outcome:
+    """One life to its end, and some passes more. `companion`: beside a second job of the same spec, which is left alone."""
+    world = world_type(seed=seed, fault=fault, nodes=scenario.nodes)
+    world.cluster.client.create("/api/v1/namespaces/default/pods", BYSTANDER)
+    world.cluster.run_until_idle()
+    theirs = world.pods()["bystander"]["metadata"]["uid"]
+    world.strangers = {"bystander"}
+    world.acts = [partial(act, world) for act in scenario.acts]
+    world.cluster.client.create(scenario.path, scenario.manifest)
+    if companion:
+        other = orjson.loads(orjson.dumps(scenario.manifest))
+        other["metadata"]["name"] = COMPANION
+        world.cluster.client.create(scenario.path, other)
+    began = world.clock()
+    over = world.live(lambda: scenario.over(world) and (not companion or _settled(world)),
+                      within_seconds=scenario.within_seconds + more_seconds)
+    seconds = world.clock() - began
+    steps = dict(world.steps)
+    restless = _restless(world) if over else ()
+    stands = world.objects("pods").get("bystander")
+    touched = () if stands and stands["metadata"]["uid"] == theirs and "deletionTimestamp" not in stands["metadata"] else (
+        "a pod that is not the job's was deleted",)
+    return Outcome(
+        over=over, seconds=seconds, state=dict(_state(world)),
+        creates=dict(world.ledger.creates), deletes=dict(world.ledger.deletes),
+        surplus=tuple(world.ledger.surplus), touched=touched, restless=restless, steps=steps, trace=world.trace)
+
+
+def _settled(world: SimWorld) -> bool:
+    """The companion has ended, or runs for as long as it likes."""
+    status = world.status(COMPANION)
+    left = [name for name in (*world.pods(), *world.services()) if name.startswith(COMPANION)]
+    return not left if status.get("completionTime") else status.get("phase") == "Running" and world.the_job() is None
+
+
+def _restless(world: SimWorld) -> tuple[str, ...]:
+    world.advance(65)  # whatever is late has come: two resyncs, a lease
+    world.requests_made.clear()
+    for _ in range(QUIET_PASSES):
+        for key in world.memory.add(world.keys()):
+            world.enqueue(key)
+        world.advance(1)
+    return tuple(sorted(world.requests_made))
+
+
+def _state(world: SimWorld) -> Iterator[tuple[str, Any]]:
+    for bucket in (*sorted(JOBS), *CHILDREN):
+        for name, obj in sorted(world.objects(bucket).items()):
+            if name not in ("kubernetes", "bystander"):
+                yield from _paths(f"{bucket}/{called(obj)}", obj)
+
+
+def _paths(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in _NEVER:
+                yield from _paths(f"{path}.{key}", inner)
+    elif isinstance(value, list):
+        yield f"{path}#", len(value)
+        for index, inner in enumerate(value):
+            yield from _paths(f"{path}[{index}]", inner)
+    else:
+        yield path, _plain(value) if isinstance(value, str) else value
+
+
+def _plain(text: str) -> str:
+    """What a condition remembers of an earlier failure names the first of those that failed at once."""
+    return "over" if text.startswith("over; it was: ") else _ANY_OF.sub(r"\1-*", text)
+
+
+@cache
+def whole(name: str, companion: bool = False) -> Whole:
+    """Two undisturbed runs of a scenario. Raises AssertionError when they are no measure: not over, or not as promised."""
+    scenario = SCENARIOS[name]
+    runs = (live(scenario, seed=1, more_seconds=0, companion=companion),
+            live(scenario, Lag(), seed=2, more_seconds=60, companion=companion))
+    for run in runs:
+        assert run.over, f"{name}: undisturbed, and not over after {run.seconds:.0f} s\n{run.trace}"
+        wrong = [*run.surplus, *run.touched, *run.restless]
+        assert not wrong, f"{name}: undisturbed, and yet {wrong}\n{run.trace}"
+    return Whole(*runs)
+
+
+_NOTHING = object()
+
+
+def differences(mine: Mapping[str, Any], first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[str]:
+    """Where `mine` is neither as the first nor as the second, in what these two have in common."""
+    for path in sorted({*mine, *first, *second}):
+        want = first.get(path, _NOTHING)
+        if want == second.get(path, _NOTHING) and mine.get(path, _NOTHING) != want:
+            yield f"{path}: {mine.get(path, 'nothing')!r}, undisturbed {'nothing' if want is _NOTHING else repr(want)}"
+
+
+def judge(run: Outcome, of: Whole, within_seconds: float = DISTURBED_SECONDS) -> list[str]:
+    """What was wrong; empty for a life as good as an undisturbed one, and no later than that."""
+    if not run.over:
+        phase = next((v for p, v in run.state.items() if p.endswith(".status.phase")), "no job")
+        return [f"the life is not over after {run.seconds:.0f} s: {phase}", *run.surplus[:2], *run.touched]
+    late = run.seconds - max(of.first.seconds, of.second.seconds)
+    wrong = [f"over {late:.0f} s later than undisturbed, {within_seconds:.0f} s allowed"] if late > within_seconds else []
+    wrong += [*run.surplus[:3], *run.touched, *(f"a pass after the end wrote: {write}" for write in run.restless)]
+    wrong += [f"made {what}" for what in differences(run.creates, of.first.creates, of.second.creates)]
+    wrong += [f"deleted {what}" for what in differences(run.deletes, of.first.deletes, of.second.deletes)]
+    wrong += differences(run.state, of.first.state, of.second.state)
+    return wrong

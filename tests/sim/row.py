@@ -1,0 +1,69 @@
+"""What a row is: the names of all its runs, and how one of them is played. A name decides everything about its run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tests.sim.oracles import DISTURBED_SECONDS, Whole, judge, live, whole
+from tests.sim.points import Fault
+from tests.sim.scenarios import SCENARIOS
+from tests.sim.world import SimWorld
+
+
+@dataclass(frozen=True)
+class Verdict:
+    wrong: tuple[str, ...] = ()
+    """Empty: as good as undisturbed."""
+    surplus: int = 0
+    """How often a pod too many was alive."""
+    trace: object = field(default="", repr=False, compare=False)
+    """Its `str` is what happened, line by line."""
+
+
+@dataclass(frozen=True)
+class Row:
+    number: int
+    sentence: str
+    runs: Callable[[], Sequence[str]]
+    """The name of every run that the full figures are made of, in a fixed order."""
+    first: Callable[[], Sequence[str]]
+    """Those of them that `make test` plays."""
+    play: Callable[[str], Verdict]
+
+    def seed(self, run: str) -> str:
+        """What `make sim SEED=` wants."""
+        return f"{self.number}/{run}"
+
+
+class Points(Protocol):
+    def __call__(self, undisturbed: Whole, /) -> Sequence[str]:
+        """Names of the points of a scenario at which the fault strikes, from what happens in an undisturbed life."""
+
+
+def every(nth: int) -> Callable[[Sequence[str]], Sequence[str]]:
+    """Each so-manieth point, beginning elsewhere than with the first."""
+    return lambda points: points[nth // 2::nth]
+
+
+def on_scenarios(
+    number: int, sentence: str, points: Points, fault: Callable[[str], Fault], *,
+    first: Callable[[Sequence[str]], Sequence[str]], within_seconds: float = DISTURBED_SECONDS,
+    companion: bool = False, world: type[SimWorld] = SimWorld,
+) -> Row:
+    """A row that tries the fault of each point on each scenario. A run is named `<scenario>/<point>`."""
+
+    def runs() -> Sequence[str]:
+        return [f"{name}/{point}" for name in SCENARIOS for point in points(whole(name, companion))]
+
+    def sample() -> Sequence[str]:
+        return [f"{name}/{point}" for name in SCENARIOS for point in first(points(whole(name, companion)))]
+
+    def play(run: str) -> Verdict:
+        name, _, point = run.partition("/")
+        undisturbed = whole(name, companion)
+        outcome = live(SCENARIOS[name], fault(point), more_seconds=within_seconds, companion=companion, world_type=world)
+        return Verdict(tuple(judge(outcome, undisturbed, within_seconds)), len(outcome.surplus), outcome.trace)
+
+    return Row(number, sentence, runs, sample, play)

@@ -1,0 +1,28 @@
+"""Row 1. A worker dies at every write to the API server: before it, done but without a reply, after the reply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.sim.crash import Crash
+from tests.sim.oracles import Whole
+from tests.sim.row import on_scenarios
+
+WAYS = ("before", "no-reply", "after")
+
+
+def points(undisturbed: Whole) -> Sequence[str]:
+    return [f"{number}-{way}" for number in range(undisturbed.steps["write"]) for way in WAYS]
+
+
+def crash(point: str) -> Crash:
+    number, _, way = point.partition("-")
+    return Crash("write", int(number), way)
+
+
+def each_write_once(points: Sequence[str]) -> Sequence[str]:
+    """In turn before, without a reply and after."""
+    return points[::len(WAYS) + 1]
+
+
+ROW = on_scenarios(1, "a worker dies at every write to the API server", points, crash, first=each_write_once)

@@ -1,0 +1,23 @@
+"""Row 2. Watcher, worker or beat dies at every command to Redis: before it, or done but without a reply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.sim.crash import Crash
+from tests.sim.oracles import Whole
+from tests.sim.row import every, on_scenarios
+
+WAYS = ("before", "no-reply")
+
+
+def points(undisturbed: Whole) -> Sequence[str]:
+    return [f"{number}-{way}" for number in range(undisturbed.steps["redis"]) for way in WAYS]
+
+
+def crash(point: str) -> Crash:
+    number, _, way = point.partition("-")
+    return Crash("redis", int(number), way)
+
+
+ROW = on_scenarios(2, "a process dies at every command to Redis", points, crash, first=every(19))
