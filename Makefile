@@ -7,7 +7,7 @@ STATE ?= .tj
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help demo test sim sim-all test-real check verify generate control-plane bench up clean setup
+.PHONY: help demo test sim sim-all test-real check verify generate control-plane bench up clean setup bugs
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -45,6 +45,9 @@ test-real: control-plane  ## the tests that need the real control plane (about 1
 
 bench: control-plane  ## the operator beside a bare client on the real control plane (about 12 minutes; BENCH_ARGS="--jobs 100")
 	@$(PY) -m benchmarks $(BENCH_ARGS)
+
+bugs: setup  ## put classic operator bugs into a copy of the tree, one by one: which test catches each (a few minutes)
+	@$(PY) -m tests.bite $(BUGS)
 
 generate: setup  ## write the generated files (CRDs, API reference, RBAC, settings)
 	@$(PY) -m tjworker.api.generate

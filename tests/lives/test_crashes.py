@@ -56,6 +56,7 @@ class Life(World):
         self.dying.die_at, self.dying.after = die_at, after
         self.api._transport = self.dying
         self.made: Counter[str] = Counter()
+        self._uids: set[str] = set()
         self.deaths = 0
 
     def work(self) -> None:
@@ -67,15 +68,11 @@ class Life(World):
 
     def live(self, manifest: Any, seconds: int = 60) -> dict[str, Any]:
         self.apply(manifest)
-        seen: set[str] = set()
         for now in range(seconds):
             self.run()
             if now % 3 == 0:
                 self.queue.publish(self.store.resync(lost_after_seconds=3, everything=False))
-            for name, uid in self.uids().items():
-                if uid not in seen:
-                    self.made[name] += 1
-                    seen.add(uid)
+            self._see_pods()
             self.advance(1)
             if self.phase() in END_PHASES and not self.pods():
                 break
@@ -85,6 +82,12 @@ class Life(World):
             "services": self.services(), "succeeded": {n: r["succeeded"] for n, r in status["replicaStatuses"].items()},
             "failures": len(status.get("failures", ())),
         }
+
+    def _see_pods(self) -> None:
+        for name, uid in self.uids().items():
+            if uid not in self._uids:
+                self.made[name] += 1
+                self._uids.add(uid)
 
 
 def writes_of(manifest: Any) -> tuple[int, dict[str, Any]]:

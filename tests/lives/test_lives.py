@@ -8,6 +8,7 @@ import pytest
 
 from tests.lives.lives import LIVES
 from tests.lives.world import World, job, play, role
+from tjworker.base import JobKey
 
 
 @pytest.mark.parametrize("sentence", LIVES)
@@ -55,6 +56,19 @@ def test_a_finished_job_causes_no_task_and_no_request_whatever_its_pods_do() -> 
     world.queue.publish(world.store.resync(lost_after_seconds=30, everything=True))
     world.run()
     assert (len(world.results), sum(world.transport.counts.values())) == (tasks, requests)
+
+
+def test_a_pass_waits_for_the_watch_to_show_the_operators_own_last_write() -> None:
+    """What a view lacks that the operator itself has made is not made again: nothing is asked, nothing is written."""
+    world = World().apply(job({"trainer": role(2)}))
+    world.watch()
+    world.work()
+    before = world.transport.counts.copy()
+    world.queue.publish(world.store.add([JobKey("aitrainingjobs/default/digits")]))
+    world.work()
+    assert world.results[-1] == "waits for the watch to show an own write"
+    assert world.transport.counts == before
+    assert world.run().advance(1).phase() == "Running", "and it comes back by itself"
 
 
 # -- what may be lost ----------------------------------------------------------------------------------------------------

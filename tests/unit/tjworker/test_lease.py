@@ -1,0 +1,96 @@
+"""A holder's lease: kept as long as it works, given up as soon as somebody else may have the key, and cheap in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from tjworker.base import Fenced, JobKey
+from tjworker.lease import Lease
+from tjworker.store.memory import MemoryStore
+
+KEY = JobKey("aitrainingjobs/default/digits")
+TTL_SECONDS = 30.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Room:
+    """A store with one key, held by a lease; `renewals` counts how often it was renewed."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.store = MemoryStore(clock=self.clock)
+        self.renewals = 0
+        renew = self.store.renew
+
+        def counted(hold: object, ttl_seconds: float) -> None:
+            self.renewals += 1
+            renew(hold, ttl_seconds)  # type: ignore[arg-type]
+
+        self.store.renew = counted  # type: ignore[method-assign]
+        self.store.lead(1)
+        self.store.add([KEY])
+        hold = self.store.acquire(KEY, "worker-1", TTL_SECONDS)
+        assert hold is not None
+        self.lease = Lease(self.store, hold, TTL_SECONDS, self.clock)
+
+    def works(self, seconds: float, *, every_seconds: float) -> None:
+        """Write by write, for so long."""
+        end = self.clock.now + seconds
+        while self.clock.now < end:
+            self.clock.now += every_seconds
+            self.lease.ensure()
+
+    def held(self) -> bool:
+        self.store.add([KEY])
+        return self.store.acquire(KEY, "worker-2", TTL_SECONDS) is None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    do: Callable[[Room], None]
+    want_renewals: int
+    want_held: bool = True
+
+
+CASES = {
+    "a pass that ends soon never renews": Case(lambda r: r.works(9, every_seconds=1), 0),
+    "a long pass renews at each third of the lease, and keeps the key": Case(lambda r: r.works(100, every_seconds=1), 10),
+    "writes that take just less than a lease each still keep it": Case(lambda r: r.works(116, every_seconds=29), 4),
+    "a holder that asks at exactly a third renews": Case(lambda r: r.works(10, every_seconds=10), 1),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_lease(case: Case) -> None:
+    room = Room()
+    case.do(room)
+    assert room.renewals == case.want_renewals
+    assert room.held() is case.want_held
+
+
+def test_a_holder_that_slept_past_its_lease_is_told_before_its_next_write() -> None:
+    room = Room()
+    room.clock.now += TTL_SECONDS + 1
+    assert not room.held(), "another worker has it now"
+    with pytest.raises(Fenced):
+        room.lease.ensure()
+
+
+def test_what_a_long_pass_has_written_raises_the_floor_while_it_still_works() -> None:
+    """Else a worker that takes over after a crash in the middle would trust a view from before those writes."""
+    room = Room()
+    room.lease.versions += [("pods", 40), ("pods", 41)]
+    room.works(9, every_seconds=1)
+    assert room.store.view(KEY).floor == {}, "not yet: a short pass tells it at its end"
+    room.works(1, every_seconds=1)
+    assert room.store.view(KEY).floor == {"pods": 41}
