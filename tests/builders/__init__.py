@@ -9,5 +9,9 @@ Every step returns a new builder, so that a common beginning can be shared.
 
 from tests.builders.cluster import NodeBuilder, PodBuilder, make_node, make_pod, make_service, observe
 from tests.builders.job import JobBuilder, make_job
+from tests.builders.training_job import make_training_job
 
-__all__ = ["JobBuilder", "NodeBuilder", "PodBuilder", "make_job", "make_node", "make_pod", "make_service", "observe"]
+__all__ = [
+    "JobBuilder", "NodeBuilder", "PodBuilder", "make_job", "make_node", "make_pod", "make_service", "make_training_job",
+    "observe",
+]

@@ -80,6 +80,11 @@ class JobBuilder:
         new.raw["metadata"] |= fields
         return new
 
+    def version(self, api_version: str) -> JobBuilder:
+        new = self._copy()
+        new.raw["apiVersion"] = api_version
+        return new
+
     def deleting(self, at: str = "2026-01-01T01:00:00Z") -> JobBuilder:
         return self.metadata(deletionTimestamp=at)
 

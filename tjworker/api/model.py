@@ -27,13 +27,16 @@ class Role:
     workload: Workload
     replicas: int
     template: Mapping[str, Any]
-    """The user's pod template, raw JSON, as it stands in the manifest."""
+    """The pod template, raw JSON: of workload Pod as the user wrote it, else complete, as a ReplicaSet or a Job takes it.
+    Its labels belong on the owner too."""
     min_replicas: int | None = None
     max_replicas: int | None = None
     edl_policy: EdlPolicy = "Manual"
+    """`Never`: the number of pods is fixed while the job exists."""
     restart_policy: RestartPolicy = "Never"
     restart_scope: RestartScope = "All"
     restart_limit: int | None = None
+    """None: no limit; of workload ReplicaSet, the operator's setting."""
     fail_policy: EndPolicy = "Any"
     complete_policy: EndPolicy = "All"
 

@@ -20,7 +20,7 @@ LabelValue = Annotated[str, Field(max_length=63, pattern=LABEL_VALUE)]
 AnnotationValue = Annotated[str, Field(max_length=262144)]
 
 
-def _by(key: str) -> dict[str, Any]:
+def map_by(key: str) -> dict[str, Any]:
     """A list that is a map: server-side apply merges it by this key, and the API server refuses the same key twice."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
 
@@ -59,9 +59,9 @@ class PodSpec(_Model):
     """A pod's spec, as in a Pod. `restartPolicy` stands back behind the role's."""
 
     containers: list[Container] = Field(
-        min_length=1, max_length=64, json_schema_extra=_by("name"), description="containers of the pod, at least one")
+        min_length=1, max_length=64, json_schema_extra=map_by("name"), description="containers of the pod, at least one")
     initContainers: list[Container] | None = Field(  # noqa: N815
-        None, max_length=64, json_schema_extra=_by("name"),
+        None, max_length=64, json_schema_extra=map_by("name"),
         description="containers that run to their end before the others start")
     hostNetwork: bool | None = Field(None, description="use the network of the node")  # noqa: N815
 

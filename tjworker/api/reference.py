@@ -84,8 +84,8 @@ def _all_rules(path: str, node: Schema) -> Iterator[tuple[str, Mapping[str, Any]
 def _type(node: Schema) -> str:
     inner = node.get("additionalProperties") or node.get("items")
     if isinstance(inner, dict):
-        return f"{'map' if 'additionalProperties' in node else 'list'} of {inner['type']}"
-    return str(node["type"])
+        return f"{'map' if 'additionalProperties' in node else 'list'} of {_type(inner)}"
+    return str(node.get("type", "quantity"))
 
 
 def _value(value: object) -> str:

@@ -1,8 +1,8 @@
 """pydantic models -> structural OpenAPI v3 schemas, as a CustomResourceDefinition wants them.
 
 Pure. pydantic speaks JSON schema: references, `anyOf` with null, titles, `const`. A structural schema has none of these:
-every reference is written out, an optional field is one that is not required, each node has a type. Rules and list
-semantics (`x-kubernetes-*`) come from `json_schema_extra` of models and fields and pass through.
+every reference is written out, an optional field is one that is not required, each node has a type (but a quantity). Rules
+and list semantics (`x-kubernetes-*`) come from `json_schema_extra` of models and fields and pass through.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ def _convert(node: Mapping[str, Any], definitions: Mapping[str, Any], defaults: 
         out["description"] = " ".join(out["description"].split())
     if out.get("type") == "integer":
         out["format"] = "int32" if out.get("maximum", MAX_INT32) < MAX_INT32 else "int64"
+    if not out.get("properties", True):
+        del out["properties"]  # the API server would, and `kubectl apply` would find a difference for ever
     if "properties" in out:
         out["properties"] = {k: _convert(v, definitions, defaults) for k, v in out["properties"].items()}
         out.pop("additionalProperties", None)
@@ -49,7 +51,7 @@ def _convert(node: Mapping[str, Any], definitions: Mapping[str, Any], defaults: 
         out["x-kubernetes-preserve-unknown-fields"] = True
     if "items" in out:
         out["items"] = _convert(out["items"], definitions, defaults)
-    if "type" not in out:
+    if "type" not in out and "x-kubernetes-int-or-string" not in out:
         raise ValueError(f"a structural schema has a type at every node, this one has none: {out}")
     return {k: out[k] for k in (*_ORDER, *sorted(out.keys() - set(_ORDER))) if k in out}
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tjworker.api.dialects import aitrainingjob
+from tjworker.api.dialects import aitrainingjob, trainingjob
 from tjworker.api.dialects.base import Dialect
 from tjworker.api.model import InvalidJob, TrainingJob
 
 DIALECTS: Mapping[str, Dialect] = {
     aitrainingjob.PLURAL: aitrainingjob.DIALECT,
+    trainingjob.PLURAL: trainingjob.DIALECT,
 }
 """By plural, as it stands in a JobKey."""
 

@@ -16,7 +16,7 @@ from tjworker.api import crd
 from tjworker.api.dialects import DIALECTS
 from tjworker.api.dialects.base import Dialect
 from tjworker.base import OperatorError
-from tjworker.cli.checks.check import Check
+from tjworker.cli.checks.check import Check, State
 from tjworker.cli.checks.redis import CLOCK_SECONDS
 from tjworker.kube.errors import to_error
 from tjworker.kube.port import Transport
@@ -75,7 +75,7 @@ def definition(transport: Transport, dialect: Dialect) -> Check:
     except OperatorError as error:
         return Check(SUBJECT, name, "failed", error.message, "try again")
     if answer.status == 404:
-        return Check(SUBJECT, name, "failed", "is not installed", APPLY_CRDS)
+        return Check(SUBJECT, name, _missing(dialect), "is not installed", APPLY_CRDS)
     if answer.status in (401, 403):
         return _served(transport, dialect, name)
     if answer.status != 200:
@@ -97,7 +97,12 @@ def _served(transport: Transport, dialect: Dialect, name: str) -> Check:
     answer = transport.request("GET", f"/apis/{dialect.group}/{dialect.versions[0]}", timeout_seconds=TIMEOUT_SECONDS)
     if answer.status == 200 and any(r.get("name") == dialect.plural for r in orjson.loads(answer.body).get("resources", [])):
         return Check(SUBJECT, name, "ok", "is served (this user may not read CRDs, so its schema was not compared)")
-    return Check(SUBJECT, name, "failed", "is not served", APPLY_CRDS)
+    return Check(SUBJECT, name, _missing(dialect), "is not served", APPLY_CRDS)
+
+
+def _missing(dialect: Dialect) -> State:
+    """One kind may be enough for a cluster."""
+    return "warning" if RESOURCES[dialect.plural].optional else "failed"
 
 
 def first_difference(wanted: Any, found: Any, path: str) -> str:

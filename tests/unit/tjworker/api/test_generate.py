@@ -12,7 +12,6 @@ from pydantic import BaseModel, Field
 
 from tjworker.api import crd, generate
 from tjworker.api.dialects import DIALECTS
-from tjworker.api.dialects.aitrainingjob import AITrainingJobSpec
 from tjworker.api.schema import Schema, structural
 
 
@@ -95,10 +94,11 @@ def test_everything_that_grows_has_a_bound(dialect: Any) -> None:
     spec = crd.schema(dialect)["properties"]["spec"]
     unbounded = [
         path for path, node in _nodes("spec", spec)
-        if (node["type"] == "array" and "maxItems" not in node)
+        if (node.get("type") == "array" and "maxItems" not in node)
         or ("additionalProperties" in node and "maxProperties" not in node)
-        or (node["type"] == "string" and not {"maxLength", "enum"} & node.keys())
-        or (node["type"] == "integer" and "maximum" not in node)
+        # Without a type: a number or a string.
+        or (node.get("type", "string") == "string" and not {"maxLength", "enum"} & node.keys())
+        or (node.get("type") == "integer" and "maximum" not in node)
     ]
     assert unbounded == []
 
@@ -116,8 +116,9 @@ def test_the_crd_names_what_users_type(dialect: Any) -> None:
         assert [c["name"] for c in version["additionalPrinterColumns"]] == ["Phase", "Active", "Restarts", "Age", "Message"]
 
 
-def test_the_columns_show_fields_that_the_status_has() -> None:
-    status = crd.schema(DIALECTS["aitrainingjobs"])["properties"]["status"]["properties"]
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS.keys())
+def test_the_columns_show_fields_that_the_status_has(dialect: Any) -> None:
+    status = crd.schema(dialect)["properties"]["status"]["properties"]
     paths = [c["jsonPath"] for c in crd.COLUMNS]
     assert {p.removeprefix(".status.") for p in paths if p.startswith(".status.")} | {"replicas", "selector"} <= status.keys()
 
@@ -139,13 +140,15 @@ def test_a_difference_is_shown_and_fails(tmp_path: Path, capsys: pytest.CaptureF
     assert "-kind: Nothing" in capsys.readouterr().out
 
 
-def test_the_yaml_is_the_crd() -> None:
-    text = generate.outputs()["k8s/crds/aitrainingjobs.yaml"]
-    assert yaml.safe_load(text) == crd.build(DIALECTS["aitrainingjobs"])
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS.keys())
+def test_the_yaml_is_the_crd(dialect: Any) -> None:
+    text = generate.outputs()[f"k8s/crds/{dialect.plural}.yaml"]
+    assert yaml.safe_load(text) == crd.build(dialect)
     assert "&id" not in text
 
 
-def test_the_reference_names_every_field_of_the_spec() -> None:
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS.keys())
+def test_the_reference_names_every_field_of_the_spec(dialect: Any) -> None:
     page = generate.outputs()["docs/api.md"]
-    for field in AITrainingJobSpec.model_fields.values():
-        assert f"`spec.{field.alias}`" in page
+    for name, field in dialect.spec_model.model_fields.items():
+        assert f"`spec.{field.alias or name}`" in page

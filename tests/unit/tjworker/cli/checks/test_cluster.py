@@ -24,6 +24,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CRD = next(iter(DIALECTS.values()))
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NAME = f"CRD {CRD.plural}.{CRD.group}"
+OTHER = "CRD trainingjobs.paddlepaddle.org"
 Front = Callable[[Request], Response | None]
 
 
@@ -73,17 +74,21 @@ class Case:
     """Of the CRD before it is applied; None: it is not."""
     front: Front = lambda request: None
     namespaces: tuple[str, ...] = ()
+    others: tuple[str, ...] = ("trainingjobs",)
+    """Kinds whose CRDs are applied as they are."""
 
 
 CASES: dict[str, Case] = {
     "a cluster as it should be": Case(),
     "a CRD that is missing says how to apply it": Case({NAME: ("failed", "is not installed")}, None),
+    "a cluster may do with one kind of job": Case({OTHER: ("warning", "is not installed")}, others=()),
     "a CRD of an earlier version is noticed by a field that it lacks": Case({NAME: ("failed", "runPolicy")}, older),
     "a CRD of a later version is noticed by a field that is too many": Case({NAME: ("failed", "tomorrow")}, newer),
     "a column that is missing is noticed": Case({NAME: ("failed", "additionalPrinterColumns")}, without_columns),
     "who may not read CRDs learns that it is served": Case({NAME: ("ok", "may not read CRDs")}, front=refuse(403, CRDS)),
     "and that it is not": Case({NAME: ("failed", "is not served")}, None, refuse(403, CRDS)),
-    "an API server that cannot read its CRDs is quoted": Case({NAME: ("failed", "no")}, front=refuse(500, CRDS)),
+    "an API server that cannot read its CRDs is quoted": Case(
+        {NAME: ("failed", "no")}, front=refuse(500, f"{CRDS}/{CRD.plural}.")),
     "a verb that is missing is named": Case({"may use pods": ("failed", "may not create")}, front=deny("pods", "create")),
     "a subresource too": Case({"may use pods": ("failed", "may not get log")}, front=deny("pods", "get", "log")),
     "what the operator can do without is a warning": Case({"may use nodes": ("warning", "may not list")},
@@ -102,9 +107,11 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_what_is_found(case: Case) -> None:
     server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
+    definitions = [crd.build(DIALECTS[plural]) for plural in case.others]
     if case.change is not None:
-        definition = crd.build(CRD)
-        case.change(definition)
+        definitions.append(crd.build(CRD))
+        case.change(definitions[-1])
+    for definition in definitions:
         made = server.handle(Request("POST", CRDS, {}, orjson.dumps(definition), {"content-type": "application/json"}))
         assert isinstance(made, Response)
         assert made.status == 201, made.body

@@ -1,0 +1,114 @@
+"""The kind TrainingJob (paddlepaddle.org): master, parameter servers and trainers of an EDL job, into the internal model.
+
+`spec` has the models and their bounds, `rules` what goes beyond a field, `pods` the templates. Pure; `parse` never raises,
+whatever the JSON. v1 and v1alpha1 have one schema. Sources: seeds 000, 001 and 003, spec 1.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from pydantic import ValidationError
+
+from tjworker.api.dialects.base import MAX_ERRORS, Dialect, Json, Parsed, field_errors, header, mapping, strings, text
+from tjworker.api.dialects.trainingjob import rules
+from tjworker.api.dialects.trainingjob.pods import ETCD_IMAGE, Shape, template
+from tjworker.api.dialects.trainingjob.spec import TrainingJobSpec
+from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
+
+PLURAL = "trainingjobs"
+KIND = "TrainingJob"
+GROUP = "paddlepaddle.org"
+SCALE_ROLE = "trainer"
+
+ANNOTATION_RESTART_LIMIT = f"{GROUP}/pserver-restart-limit"
+"""Restarts of a parameter server that the job survives; default: the operator's setting `restart_limit`."""
+ANNOTATION_ETCD_IMAGE = f"{GROUP}/etcd-image"
+"""Image of the etcd beside the master, for clusters with a registry of their own."""
+
+
+class _Acting(TypedDict):
+    """What annotations of the job decide."""
+
+    restart_limit: int | None
+    etcd_image: str
+
+
+def parse(raw: Json) -> Parsed:
+    """The job, or what is wrong with its spec. Never raises."""
+    raw = mapping(raw)
+    head = header(raw, PLURAL, KIND, f"{GROUP}/v1")
+    metadata = mapping(raw.get("metadata"))
+    annotations = strings(metadata.get("annotations"))
+    spec_json = mapping(raw.get("spec"))
+    try:
+        spec = TrainingJobSpec.model_validate(spec_json)
+    except ValidationError as error:
+        return InvalidJob(**head, errors=field_errors(error))
+    job = head["name"].name
+    acting = _acting(annotations)
+    wrong = (*rules.broken(job, spec), *([acting] if isinstance(acting, FieldError) else []))
+    if wrong or isinstance(acting, FieldError):
+        return InvalidJob(**head, errors=wrong[:MAX_ERRORS])
+    return TrainingJob(
+        **head,
+        roles=_roles(job, spec, spec_json, acting),
+        labels=strings(metadata.get("labels")),
+        annotations=annotations,
+        created_at=text(metadata.get("creationTimestamp")),
+        framework=(spec.frame_work.name or "") if spec.frame_work else "",
+        fault_tolerant=spec.fault_tolerant,
+        priority=spec.annotations.priority or "",
+        scheduler_name=spec.annotations.scheduler or spec.scheduler_name or "",
+        time_limit_seconds=spec.annotations.walltime or None,
+        scale_role=SCALE_ROLE,
+    )
+
+
+def _acting(annotations: dict[str, str]) -> _Acting | FieldError:
+    limit = annotations.get(ANNOTATION_RESTART_LIMIT)
+    if limit is not None and not (limit.isascii() and limit.isdigit() and len(limit) <= 9):
+        return FieldError(
+            f"metadata.annotations.{ANNOTATION_RESTART_LIMIT}", f"{limit[:80]!r}: must be a number from 0 to 999999999")
+    return {"restart_limit": None if limit is None else int(limit),
+            "etcd_image": annotations.get(ANNOTATION_ETCD_IMAGE) or ETCD_IMAGE}
+
+
+def _roles(job: str, spec: TrainingJobSpec, spec_json: Json, acting: _Acting) -> tuple[Role, ...]:
+    local = spec.mode == "local"
+    least = 1 if local else spec.trainer.min_instance
+    most = least if local else spec.trainer.max_instance or least
+    pservers = spec.pserver.min_instance if spec.mode == "multi" else 0
+    shape = Shape(job, spec, spec_json, trainers=least, pservers=pservers, etcd_image=acting["etcd_image"])
+    roles: list[Role] = []
+    if spec.fault_tolerant:
+        roles.append(_served("master", 1, template(shape, "master", spec.master)))
+    if pservers:
+        roles.append(_served("pserver", pservers, template(shape, "pserver", spec.pserver), acting["restart_limit"]))
+    roles.append(Role(
+        name="trainer", workload="Job", replicas=least, template=template(shape, "trainer", spec.trainer),
+        min_replicas=least, max_replicas=most,
+        edl_policy="Auto" if least < most else "Manual" if spec.fault_tolerant and not local else "Never",
+        # The Job makes a new trainer for one that failed; a job that does not bear that has ended by then.
+        restart_policy="Always" if spec.fault_tolerant else "Never", restart_scope="Pod",
+        fail_policy="All" if spec.fault_tolerant else "Any", complete_policy="All",
+    ))
+    return tuple(roles)
+
+
+def _served(name: str, replicas: int, pods: Json, restart_limit: int | None = None) -> Role:
+    """A role that is kept alive for as long as the trainers need it, and never ends the job by itself."""
+    return Role(
+        name=name, workload="ReplicaSet", replicas=replicas, template=pods, edl_policy="Never", restart_policy="Always",
+        restart_scope="Pod", restart_limit=restart_limit, fail_policy="None", complete_policy="None",
+    )
+
+
+DIALECT = Dialect(
+    plural=PLURAL, singular="trainingjob", kind=KIND, short_name="tj",
+    description="An elastic PaddlePaddle job: a master, parameter servers, and trainers that come and go with the "
+                "cluster's load while the training goes on.",
+    group=GROUP, versions=("v1", "v1alpha1"),
+    scale_role=SCALE_ROLE, scale_spec_path=f".spec.{SCALE_ROLE}.min-instance",
+    spec_model=TrainingJobSpec, root_rules=rules.ROOT, parse=parse,
+)
