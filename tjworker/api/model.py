@@ -6,7 +6,7 @@ Nothing behind the parser asks which kind a job came from. Frozen; built by `dia
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tjworker.api.status import JobStatus
@@ -39,10 +39,17 @@ class Role:
     """None: no limit; of workload ReplicaSet, the operator's setting."""
     fail_policy: EndPolicy = "Any"
     complete_policy: EndPolicy = "All"
+    declared_replicas: int | None = None
+    """What the spec says, while the autoscaler's target stands in for it in `replicas`; else None."""
 
     @property
     def elastic(self) -> bool:
         return self.min_replicas is not None and self.max_replicas is not None and self.min_replicas < self.max_replicas
+
+    @property
+    def autoscaled(self) -> bool:
+        """The autoscaler moves it."""
+        return self.elastic and self.edl_policy == "Auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,23 @@ class TrainingJob:
     @property
     def key(self) -> JobKey:
         return self.name.key
+
+    def with_targets(self) -> TrainingJob:
+        """With the autoscaler's targets in the place of the spec's replicas: the one place where that is decided.
+
+        A target counts while its role is the autoscaler's and the job is not suspended, kept within minReplicas and
+        maxReplicas as they are now. Whoever writes another number into the spec (kubectl scale) is heard: the target was set
+        beside the number that stood there, and is set aside with it."""
+        return replace(self, roles=tuple(self._follow(role) for role in self.roles))
+
+    def _follow(self, role: Role) -> Role:
+        target = self.status.targets.get(role.name)
+        if target is None or self.suspend or not role.autoscaled:
+            return role
+        if self.status.targets_beside.get(role.name) != role.replicas:
+            return role
+        least, most = role.min_replicas or 0, role.max_replicas or 0
+        return replace(role, replicas=min(max(target, least), most), declared_replicas=role.replicas)
 
     def role(self, name: str) -> Role:
         return next(r for r in self.roles if r.name == name)

@@ -124,6 +124,12 @@ class JobStatus(_Model):
     failures: tuple[Failure, ...] = Field((), max_length=MAX_FAILURES, description="failed pods, newest first")
     scale_records: tuple[ScaleRecord, ...] = Field(
         (), max_length=MAX_SCALE_RECORDS, description="changes of the number of pods, newest first")
+    targets: dict[str, int] = Field(
+        default_factory=dict,
+        description="replicas that the autoscaler wants of each role with edlPolicy Auto; they stand in for spec.replicas")
+    targets_beside: dict[str, int] = Field(
+        default_factory=dict,
+        description="spec.replicas of each of these roles when its target was set; another number there sets the target aside")
     ending: Ending | None = Field(None, description="the end that has been decided while pods are still going")
     start_time: str | None = Field(None, description="when the operator accepted the job")
     start_running_time: str | None = Field(None, description="when every desired replica ran for the first time")

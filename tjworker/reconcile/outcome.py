@@ -28,7 +28,7 @@ def finish_plan(
     job: TrainingJob, status: JobStatus, new: Phase, at: str, *, writes: Sequence[Write], message: str
 ) -> Plan:
     """The Plan of a pass: the status if it differs, with its clock set; an event if the phase does."""
-    status = see_generation(status.model_copy(update={"phase": new}), job.generation).summarised()
+    status = see_generation(_without_old_targets(job, status.model_copy(update={"phase": new})), job.generation).summarised()
     changed = status != job.status and not _only_numbers_moved(job.status, status)
     if changed:
         status = status.model_copy(update={"last_reconcile_time": at})
@@ -41,6 +41,16 @@ def finish_plan(
         events = _stuck(job.status, status)
     decisions = (f"phase {job.status.phase or 'none'} -> {new}: {message}",) if moved else ()
     return Plan(status=status if changed else None, writes=tuple(writes), events=events, decisions=decisions)
+
+
+def _without_old_targets(job: TrainingJob, status: JobStatus) -> JobStatus:
+    """A target that was set aside (`TrainingJob.with_targets`) must not come back by itself."""
+    followed = {role.name for role in job.roles if role.declared_replicas is not None}
+    if status.targets.keys() <= followed and status.targets_beside.keys() <= followed:
+        return status
+    kept = {name: getattr(status, name) for name in ("targets", "targets_beside")}
+    return status.model_copy(update={
+        name: {role: n for role, n in values.items() if role in followed} for name, values in kept.items()})
 
 
 def _stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:

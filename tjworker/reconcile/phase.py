@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tjworker.api.model import TrainingJob
+from tjworker.api.model import Role, TrainingJob
 from tjworker.api.observed import PodRecord
 from tjworker.api.status import MAX_SCALE_RECORDS, JobStatus, Phase, ReplicaStatus, ScaleRecord
 from tjworker.reconcile.replicas import Replica, RoleView
@@ -57,18 +57,29 @@ def _evicted(pod: PodRecord) -> bool:
 
 
 def scale_changes(job: TrainingJob, status: JobStatus, now: str) -> tuple[ScaleRecord, ...]:
-    """Roles whose desired number is another one than the status last said."""
+    """Roles whose desired number is another one than the status last said. The autoscaler has recorded its own changes, with
+    their reasons, together with the target (`with_scale_records` leaves those out)."""
     records = []
     for role in job.roles:
         old = status.replica_statuses.get(role.name)
         if old is not None and old.desired != role.replicas:
-            reason = f"spec.replicaSpecs.{role.name}.replicas changed"
+            reason = _scale_reason(role, status)
             records.append(ScaleRecord(role=role.name, from_=old.desired, to=role.replicas, time=now, reason=reason))
     return tuple(records)
 
 
+def _scale_reason(role: Role, status: JobStatus) -> str:
+    if role.declared_replicas is not None:
+        return "autoscaler: kept within minReplicas and maxReplicas"
+    if role.name in status.targets:
+        return f"the autoscaler's target is set aside: spec.replicaSpecs.{role.name} or spec.suspend changed"
+    return f"spec.replicaSpecs.{role.name}.replicas changed"
+
+
 def with_scale_records(status: JobStatus, records: tuple[ScaleRecord, ...]) -> JobStatus:
-    return status.model_copy(update={"scale_records": (*records, *status.scale_records)[:MAX_SCALE_RECORDS]})
+    newest = {r.role: r.to for r in reversed(status.scale_records)}
+    new = [r for r in records if newest.get(r.role) != r.to]
+    return status.model_copy(update={"scale_records": (*new, *status.scale_records)[:MAX_SCALE_RECORDS]})
 
 
 @dataclass(frozen=True, slots=True)

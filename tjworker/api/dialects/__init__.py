@@ -20,5 +20,7 @@ DIALECTS: Mapping[str, Dialect] = {
 
 
 def parse(plural: str, raw: Mapping[str, Any]) -> TrainingJob | InvalidJob:
-    """The job behind any JSON object of the kind `plural` (a key of DIALECTS). Never raises for the object's content."""
-    return DIALECTS[plural].parse(raw)
+    """The job behind any JSON object of the kind `plural` (a key of DIALECTS), as the autoscaler has it. Never raises for
+    the object's content."""
+    job = DIALECTS[plural].parse(raw)
+    return job.with_targets() if isinstance(job, TrainingJob) else job
