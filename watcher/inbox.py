@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from tjworker.api.podload import PodLoad
 from tjworker.base import JobKey
 from watcher.projection import Projected
 
@@ -35,6 +36,8 @@ class Batch:
     """Of which cluster the list is (`watcher.history`); '' when that is not known."""
     rewound: bool = False
     """The list shows an object older than it was known before: history went back."""
+    loads: Mapping[str, PodLoad] = field(default_factory=dict)
+    """Node -> what the pods of this source ask for there, where that has changed (`watcher.loads`)."""
 
 
 class Closed(Exception):

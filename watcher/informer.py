@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import structlog
 
+from tjworker.api.podload import PodLoad
 from tjworker.base import Conflict, OperatorError, Terminal, Transient
 from tjworker.kube.errors import EXPIRED, NOT_INSTALLED, from_status
 from tjworker.kube.port import KubeApi, Stream
 from tjworker.kube.resources import RESOURCES
 from watcher.history import ClusterId
 from watcher.inbox import Batch, Closed, Inbox
+from watcher.loads import LoadBook
 from watcher.outage import Outage
 from watcher.pace import Answer, Pace
 from watcher.projection import Projected, Unprojectable, project, project_node
@@ -79,7 +81,8 @@ class Informer:
         self.cluster: ClusterId | None = None
         """Likewise shared; None: lists do not say of which cluster they are."""
         self._cluster_id = ""
-        self._tracker = Tracker(self._project)
+        self._loads = LoadBook() if resource == "pods" else None
+        self._tracker = Tracker(self._project, self._loads)
         self._needs_list = True
         self._epoch = self._wanted_epoch = 0
         self._swept = False
@@ -170,7 +173,11 @@ class Informer:
         self._said_absent = ""
         self._pace.works()
         self._inbox.put(Batch(self.source, gone, rv, listed=True, existing=existing, list_version=rv,
-                              cluster=self._cluster_id, rewound=self._tracker.rewound, epoch=self._epoch))
+                              cluster=self._cluster_id, rewound=self._tracker.rewound, epoch=self._epoch,
+                              loads=self._new_loads()))
+
+    def _new_loads(self) -> Mapping[str, PodLoad]:
+        return self._loads.touched() if self._loads is not None else {}
 
     def _list_pages(self) -> int:
         """Every page, passed on as it comes. A 410 on the way (the token's history is gone) starts again, in one piece."""
@@ -253,7 +260,7 @@ class Informer:
                 self._event(line, changes)
         finally:
             self.vitals.events += len(changes)
-            self._inbox.put(Batch(self.source, changes, self._tracker.position, epoch=self._epoch))
+            self._inbox.put(Batch(self.source, changes, self._tracker.position, epoch=self._epoch, loads=self._new_loads()))
 
     def _event(self, line: bytes, changes: list[Projected]) -> None:
         try:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tjworker.store.port import Change
+from watcher.loads import LoadBook
 from watcher.projection import Projected, Unprojectable, deletion
 
 Json = Mapping[str, Any]
@@ -30,8 +31,10 @@ class Tracker:
     `rewound`: a list has shown an object older than it was known before. A list is the latest state, so this is no late
     news: the cluster's history went back (restored from a backup)."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, loads: LoadBook | None = None) -> None:
+        """`loads` is told of every object, strangers too."""
         self._project = project
+        self._loads = loads
         self._known: dict[tuple[str, str], _Known] = {}
         self._listing: set[tuple[str, str]] | None = None
         self.position = 0
@@ -66,6 +69,8 @@ class Tracker:
         """The list is whole: what it did not show is gone, at the list's own resourceVersion."""
         shown = self._listing or set()
         self._listing = None
+        if self._loads is not None:
+            self._loads.keep(shown.__contains__)
         gone = [identity for identity in self._known if identity not in shown]
         self.position = rv
         return [Projected(deletion(self._known.pop(identity).change, rv)) for identity in gone]
@@ -85,6 +90,8 @@ class Tracker:
         identity = (meta.get("namespace", ""), meta["name"])
         out: list[Projected] = []
         if kind == "DELETED":
+            if self._loads is not None:
+                self._loads.remove(identity)
             known = self._known.get(identity)
             if known is not None and rv >= known.rv:
                 del self._known[identity]
@@ -98,10 +105,14 @@ class Tracker:
         self._known.clear()
         self._listing = None
         self.position = 0
+        if self._loads is not None:
+            self._loads.clear()
         self.rewound = False
 
     def _put(self, identity: tuple[str, str], obj: Json, meta: Json, out: list[Projected]) -> None:
         rv = int(meta["resourceVersion"])
+        if self._loads is not None:
+            self._loads.put(identity, obj, rv)
         known = self._known.get(identity)
         if known is not None and rv <= known.rv:
             return

@@ -20,11 +20,13 @@ from typing import TypeVar
 import structlog
 
 from tjworker.api.observed import NodeRecord
+from tjworker.api.podload import encode_load
 from tjworker.api.records_json import decode
 from tjworker.base import JobKey, Terminal, Transient
 from tjworker.kube.resources import RESOURCES
 from tjworker.store.port import Change, Lost, Store
 from watcher.inbox import Batch, Inbox
+from watcher.loads import ClusterLoads
 from watcher.projection import Projected, node_signal
 
 log = structlog.get_logger(__name__)
@@ -35,6 +37,8 @@ DUE_LIMIT = 1_000
 PROGRESS_SECONDS = 2.0
 """Progress without changes (bookmarks, other people's pods) is worth a write only so often. The write goes out even when
 there is none: it is how an emptied Redis is noticed while the cluster is quiet."""
+LOADS_SECONDS = 1.0
+"""The autoscaler looks every few seconds, and every pod of a big job changes its node's load."""
 GATHER_SECONDS = 0.01
 BUSY_SECONDS = 0.02
 FIRST_WAIT_SECONDS = 0.2
@@ -73,6 +77,8 @@ class Writer:
         self._pod_nodes: dict[tuple[JobKey, str], str] = {}
         self._nodes: dict[str, NodeRecord] = {}
         self._touched: set[str] = set()
+        self._loads = ClusterLoads()
+        self._loads_at = 0.0
         self._progress: dict[str, int] = {}
         self._cluster = ""
         self._shown: dict[str, int] = {}
@@ -113,6 +119,7 @@ class Writer:
                 self._due_at = now + DUE_SECONDS
                 self._queued(self._until_it_works(lambda: self._store.take_due(DUE_LIMIT)))
                 self._write_progress(now)
+                self._write_loads(now)
         except (Lost, BeganAnew) as error:
             self._start_again(error)
         self._publish()
@@ -137,6 +144,7 @@ class Writer:
                     self._node(projected, nodes)
                 elif self._matters(projected):
                     changes.append(projected.change)
+            self._loads.update(batch.source, batch.loads)
             self._note(batch)
         if changes:
             progress, self._progress = self._progress, {}
@@ -148,6 +156,8 @@ class Writer:
             if batch.existing is not None:
                 self._sweep(batch)
         if not self.synced and self._listed >= self._sources:
+            loads = {node: encode_load(load) for node, load in self._loads.everything().items()}
+            self._until_it_works(lambda: self._store.apply_loads(self._token, loads, whole=True))
             self._until_it_works(lambda: self._store.mark_synced(self._token, self._cluster))
             self.synced = True
             log.info("synced: every list is in the projection", finished_jobs=len(self._finished),
@@ -264,6 +274,15 @@ class Writer:
             progress, self._progress = self._progress, {}
             self._queued(self._until_it_works(lambda: self._store.apply(self._token, (), progress=progress)))
 
+    def _write_loads(self, now: float) -> None:
+        """What the pods of each node ask for, where it has changed. Not before everything has been seen: half a list would
+        look like an empty cluster."""
+        if self.synced and now >= self._loads_at:
+            self._loads_at = now + LOADS_SECONDS
+            loads = {node: encode_load(load) if load.pods else None for node, load in self._loads.touched().items()}
+            if loads:
+                self._until_it_works(lambda: self._store.apply_loads(self._token, loads))
+
     # -- keys to publish ---------------------------------------------------------------------------------------------
 
     def _queued(self, keys: Sequence[JobKey]) -> None:
@@ -295,6 +314,7 @@ class Writer:
         self._pod_nodes.clear()
         self._nodes.clear()
         self._touched.clear()
+        self._loads.clear()
         self._progress.clear()
         self._relist(self._epoch)
 

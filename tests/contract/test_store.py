@@ -7,7 +7,7 @@ nothing) stand in the list like all others, so that each answer stands beside it
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -270,6 +270,32 @@ PROJECTION = {
                    dict(d.store.nodes(["n1", "n2"])),
                    list(d.store.known_nodes()), dict(d.store.view(A, ["n2", "n9"]).nodes), d.queued()],
         [None, None, {"n2": b"2"}, ["n2"], {"n2": b"2"}, 0]),
+    "loads of nodes come and go and queue nothing": Case(
+        lambda d: [d.store.apply_loads(1, {"n1": b"1", "n2": b"2", "-": b"3"}),
+                   d.store.apply_loads(1, {"n1": None, "n2": b"4"}), dict((c := d.store.cluster()).loads),
+                   c.synced, d.queued()],
+        [None, None, {"n2": b"4", "-": b"3"}, True, 0]),
+    "all loads at once leave none of an earlier writer's": Case(
+        lambda d: [d.store.apply_loads(1, {"n1": b"1"}), d.store.apply_loads(1, {"n2": b"2"}, whole=True),
+                   dict(d.store.cluster().loads), d.store.apply_loads(1, {}, whole=True), dict(d.store.cluster().loads)],
+        [None, None, {"n2": b"2"}, None, {}]),
+    "more loads than one call of a script takes": Case(
+        lambda d: [d.store.apply_loads(1, {"old": b"1"}),
+                   d.store.apply_loads(1, {f"n{i}": b"%d" % i for i in range(600)}, whole=True),
+                   (loads := d.store.cluster().loads) and len(loads), loads["n599"]],
+        [None, None, 600, b"599"]),
+    "the cluster is its nodes, with their loads, once everything has been seen": Case(
+        lambda d: [d.store.lead(1), (c := d.store.cluster()).synced, d.store.apply_nodes(1, {"n": b"1"}),
+                   d.store.mark_synced(1), (c := d.store.cluster()).synced, dict(c.nodes), dict(c.loads)],
+        [None, False, None, None, True, {"n": b"1"}, {}], lead=False),
+    "unfinished jobs are read with their versions": Case(
+        lambda d: [d.job(5), d.pod(6, B), d.job(7, C, finished=True), d.job(8, B, record=b"a b c"), d.store.unfinished()],
+        [[A], [], [], [B], {A: (5, b'{"rv":5}'), B: (8, b"a b c")}]),
+    "children of several jobs, of one resource": Case(
+        lambda d: [d.job(5), d.pod(6, name="a-1"), d.pod(7, name="a-0", record=b"a b"), d.pod(8, C, "c-0"),
+                   d.apply(replace(a_pod(9), resource="services")),
+                   {k: dict(v) for k, v in d.store.children([A, B, C], "pods").items()}],
+        [[A], [], [], [], [], {A: {"a-0": b"a b", "a-1": b'{"pod":6}'}, B: {}, C: {"c-0": b'{"pod":8}'}}]),
 }
 
 SEEN = {
@@ -368,8 +394,9 @@ WRITERS = {
     "nobody may write before it leads": Case(lambda d: [raised(lambda: d.job(5))], ["Lost"], lead=False),
     "an older writer is fenced as soon as a newer one leads": Case(
         lambda d: [other(d).lead(2), raised(lambda: d.job(5)), raised(lambda: d.store.lead(1)),
-                   raised(lambda: d.store.apply_nodes(1, {})), raised(lambda: d.store.mark_synced(1))],
-        [None, "Fenced", "Fenced", "Fenced", "Fenced"]),
+                   raised(lambda: d.store.apply_nodes(1, {})), raised(lambda: d.store.apply_loads(1, {})),
+                   raised(lambda: d.store.mark_synced(1))],
+        [None, "Fenced", "Fenced", "Fenced", "Fenced", "Fenced"]),
     "the newer writer goes on with the projection as it stands": Case(
         lambda d: [drain(d, d.job(5)), (new := other(d)).lead(2), new.apply(2, [a_job(5)]),
                    new.apply(2, [a_job(6)]), d.view().synced],
@@ -389,10 +416,11 @@ HISTORY = {
         lambda d: [d.store.mark_synced(1, "red"), d.store.mark_synced(1), d.store.history().cluster], [None, None, "red"]),
     "one that began anew knows nothing and is not synced": Case(
         lambda d: [d.store.mark_synced(1, "red"), d.job(5), d.pod(6), d.progress(pods=9), d.store.apply_nodes(1, {"n": b"{}"}),
-                   d.store.forget_history(1), d.view().job, d.pods(), dict(d.view().seen), d.view().synced,
+                   d.store.apply_loads(1, {"n": b"{}"}), d.store.forget_history(1), dict(d.store.cluster().loads),
+                   d.view().job, d.pods(), dict(d.view().seen), d.view().synced,
                    list(d.store.known_keys()), list(d.store.known_nodes()), d.store.history().cluster,
                    dict(d.store.history().progress)],
-        [None, [A], [], [], None, None, None, {}, {}, False, [], [], "", {}]),
+        [None, [A], [], [], None, None, None, {}, None, {}, {}, False, [], [], "", {}]),
     "lower versions are news again: of a job, of a child, of what was deleted": Case(
         lambda d: [d.job(50), d.pod(60), d.no_pod(61, name="a-1"), drain(d), d.store.forget_history(1), d.job(5), d.pod(6),
                    d.pod(7, name="a-1"), sorted(d.pods())],

@@ -13,7 +13,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from tjworker.api.quantity import milli, whole
+from tjworker.base import Terminal
 
 Json = Mapping[str, Any]
 Amounts = dict[str, int]
@@ -36,6 +39,38 @@ class PodLoad:
 
     def amount(self, name: str) -> int:
         return next((n for kind, n in self.extended if kind == name), 0)
+
+    def plus(self, other: PodLoad, times: int = 1) -> PodLoad:
+        """With the other's so many times on top; -1 takes it away."""
+        extended = dict(self.extended)
+        for name, n in other.extended:
+            extended[name] = extended.get(name, 0) + times * n
+        return PodLoad(
+            self.cpu_milli + times * other.cpu_milli, self.memory_bytes + times * other.memory_bytes,
+            self.cpu_limit_milli + times * other.cpu_limit_milli, self.memory_limit_bytes + times * other.memory_limit_bytes,
+            self.pods + times * other.pods, tuple(sorted((name, n) for name, n in extended.items() if n)),
+        )
+
+
+NOTHING = PodLoad()
+WAITING = "-"
+"""Stands for the node of the pods that wait for one; no node can be named so."""
+
+
+def encode_load(load: PodLoad) -> bytes:
+    """Compact JSON: cpu, memory, their limits, pods, then the extended resources by name."""
+    return orjson.dumps([load.cpu_milli, load.memory_bytes, load.cpu_limit_milli, load.memory_limit_bytes, load.pods,
+                         dict(load.extended)])
+
+
+def decode_load(data: bytes) -> PodLoad:
+    """Raises Terminal for what `encode_load` did not make."""
+    try:
+        *amounts, extended = orjson.loads(data)
+        cpu, memory, cpu_limit, memory_limit, pods = (int(n) for n in amounts)
+        return PodLoad(cpu, memory, cpu_limit, memory_limit, pods, tuple(sorted(extended.items())))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Terminal(f"the projection of a node's load cannot be read: {error} in {data[:80]!r}") from error
 
 
 def pod_load(spec: Json, status: Json | None = None) -> PodLoad:

@@ -63,6 +63,8 @@ KEYS: tuple[Key, ...] = (
         "tombstones: `job` or `<resource>/<name>` = resourceVersion of its deletion, so that older news does not "
         "bring it back"),
     Key("nodes", "{prefix}:nodes", "hash", "none", "watcher", "workers, autoscaler", "`<node>` = record"),
+    Key("load", "{prefix}:load", "hash", "none", "watcher", "autoscaler",
+        "`<node>` = what the pods there that have not finished ask for, everybody's; `-` = those that wait for a node"),
     # -- work queue
     Key("dirty", "{prefix}:queue:dirty", "sorted set", "none", "watcher, workers, beat", "workers, beat, metrics",
         "keys that are to be reconciled; score = since when, in seconds. A key that runs and is here runs again "

@@ -17,7 +17,18 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from tjworker.base import Fenced, JobKey
 from tjworker.store.backoff import backoff_seconds
 from tjworker.store.keys import FACT_TTL_SECONDS
-from tjworker.store.port import NOTHING_WRITTEN, Change, FinishResult, History, Hold, Lost, QueueStats, View, Written
+from tjworker.store.port import (
+    NOTHING_WRITTEN,
+    Change,
+    ClusterView,
+    FinishResult,
+    History,
+    Hold,
+    Lost,
+    QueueStats,
+    View,
+    Written,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -52,6 +63,7 @@ class _Data:
     seen: dict[JobKey, dict[str, int]] = field(default_factory=dict)
     gone: dict[JobKey, _Facts] = field(default_factory=dict)
     nodes: dict[str, bytes] = field(default_factory=dict)
+    loads: dict[str, bytes] = field(default_factory=dict)
     dirty: dict[JobKey, float] = field(default_factory=dict)
     running: dict[JobKey, float] = field(default_factory=dict)
     delayed: dict[JobKey, float] = field(default_factory=dict)
@@ -132,6 +144,31 @@ class MemoryStore:
         self._written()
 
     @_whole
+    def apply_loads(self, token: int, loads: Mapping[str, bytes | None], *, whole: bool = False) -> None:
+        self._check_writer(token)
+        if whole:
+            self._data.loads.clear()
+        for node, record in loads.items():
+            if record is None:
+                self._data.loads.pop(node, None)
+            else:
+                self._data.loads[node] = record
+
+    @_whole
+    def cluster(self) -> ClusterView:
+        data = self._data
+        return ClusterView(dict(data.nodes), dict(data.loads), synced=data.token is not None and data.synced)
+
+    @_whole
+    def unfinished(self) -> Mapping[JobKey, tuple[int, bytes]]:
+        return {key: (job.rv, job.record or b"") for key, job in sorted(self._data.jobs.items()) if not job.finished}
+
+    @_whole
+    def children(self, keys: Sequence[JobKey], resource: str) -> Mapping[JobKey, Mapping[str, bytes]]:
+        return {key: {name: change.record or b"" for (of, name), change in sorted(self._data.children.get(key, {}).items())
+                      if of == resource} for key in keys}
+
+    @_whole
     def mark_synced(self, token: int, cluster: str = "") -> None:
         self._check_writer(token)
         self._data.synced = True
@@ -148,7 +185,8 @@ class MemoryStore:
         data = self._data
         data.synced, data.cluster = False, ""
         tables: tuple[dict[Any, Any], ...] = (
-            data.jobs, data.children, data.progress, data.seen, data.gone, data.nodes, data.floor, data.echo, data.news)
+            data.jobs, data.children, data.progress, data.seen, data.gone, data.nodes, data.loads, data.floor, data.echo,
+            data.news)
         for table in tables:
             table.clear()
         self._written()

@@ -73,6 +73,17 @@ NOTHING_WRITTEN = Written()
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterView:
+    """What the projection knows of the cluster as a whole, in one consistent read."""
+
+    nodes: Mapping[str, bytes] = field(default_factory=dict)
+    loads: Mapping[str, bytes] = field(default_factory=dict)
+    """Node -> what all pods there ask for (`api.podload`); a node without pods has no entry."""
+    synced: bool = False
+    """False while the projection is being filled: nothing may be decided on it."""
+
+
+@dataclass(frozen=True, slots=True)
 class QueueStats:
     queued: int
     delayed: int
@@ -116,6 +127,22 @@ class Store(Protocol):
 
     def apply_nodes(self, token: int, nodes: Mapping[str, bytes | None]) -> None:
         """Write nodes; None for one that is gone. Queues nothing. Raises as `apply`."""
+        ...
+
+    def apply_loads(self, token: int, loads: Mapping[str, bytes | None], *, whole: bool = False) -> None:
+        """Write what the pods of each node ask for; None for a node that has none. `whole`: nor has any that is not named.
+        Queues nothing. Raises as `apply`."""
+        ...
+
+    def cluster(self) -> ClusterView: ...
+
+    def unfinished(self) -> Mapping[JobKey, tuple[int, bytes]]:
+        """Every unfinished job: its resourceVersion and its record. Read in parts, so not all of one moment: whoever acts
+        on it names that version."""
+        ...
+
+    def children(self, keys: Sequence[JobKey], resource: str) -> Mapping[JobKey, Mapping[str, bytes]]:
+        """Of each of these jobs its children of that resource, by name. Likewise in parts."""
         ...
 
     def mark_synced(self, token: int, cluster: str = "") -> None:

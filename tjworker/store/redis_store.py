@@ -16,7 +16,7 @@ from tjworker.base import JobKey, Transient
 from tjworker.store import scripts
 from tjworker.store.errors import mapped
 from tjworker.store.keys import BY_NAME
-from tjworker.store.port import NOTHING_WRITTEN, Change, FinishResult, History, Hold, QueueStats, View, Written
+from tjworker.store.port import NOTHING_WRITTEN, Change, ClusterView, FinishResult, History, Hold, QueueStats, View, Written
 
 T = TypeVar("T")
 
@@ -65,6 +65,51 @@ class RedisStore:
             triples = [(name, "del" if record is None else "put", record or b"") for name, record in part]
             self._write("apply_nodes", token, _flat(triples))
 
+    def apply_loads(self, token: int, loads: Mapping[str, bytes | None], *, whole: bool = False) -> None:
+        parts = list(_batches(list(loads.items()), CHANGES_PER_CALL)) or [[]]
+        for part in parts:
+            triples = [(node, "del" if record is None else "put", record or b"") for node, record in part]
+            self._write("apply_loads", token, [int(whole and part is parts[0]), *_flat(triples)])
+
+    def cluster(self) -> ClusterView:
+        def read() -> list[Any]:
+            pipe = self._client.pipeline(transaction=True)
+            pipe.hgetall(self._key("nodes"))
+            pipe.hgetall(self._key("load"))
+            pipe.hmget(self._key("writer"), ["token", "synced"])
+            return pipe.execute()
+
+        nodes, loads, writer = self._read(read)
+        return ClusterView(_named(nodes), _named(loads), synced=None not in writer)
+
+    def unfinished(self) -> Mapping[JobKey, tuple[int, bytes]]:
+        keys = sorted(_keys(self._read(lambda: list(self._client.sscan_iter(self._key("unfinished"), count=KEYS_PER_CALL)))))
+        found: dict[JobKey, tuple[int, bytes]] = {}
+        for part in _batches(keys, CHANGES_PER_CALL):
+            jobs = self._read(lambda part=part: self._of_each(part, "hget", "job"))  # type: ignore[misc]
+            for key, value in zip(part, jobs, strict=True):
+                if value is not None:  # gone since
+                    rv, _, record = value.split(b" ", 2)
+                    found[key] = (int(rv), record)
+        return found
+
+    def children(self, keys: Sequence[JobKey], resource: str) -> Mapping[JobKey, Mapping[str, bytes]]:
+        found: dict[JobKey, Mapping[str, bytes]] = {}
+        start = f"{resource}/".encode()
+        for part in _batches(list(keys), CHANGES_PER_CALL):
+            hashes = self._read(lambda part=part: self._of_each(part, "hgetall"))  # type: ignore[misc]
+            for key, fields in zip(part, hashes, strict=True):
+                found[key] = {name[len(start):].decode(): fields[name].partition(b" ")[2]
+                              for name in sorted(fields) if name.startswith(start)}
+        return found
+
+    def _of_each(self, keys: Sequence[JobKey], command: str, *arguments: str) -> list[Any]:
+        """One read of the hash of each of these jobs, in one round trip."""
+        pipe = self._client.pipeline(transaction=False)
+        for key in keys:
+            getattr(pipe, command)(self._key("job", key), *arguments)
+        return pipe.execute()
+
     def mark_synced(self, token: int, cluster: str = "") -> None:
         self._write("mark_synced", token, [cluster])
 
@@ -99,10 +144,7 @@ class RedisStore:
                     yield key, name[len(start):].decode()
 
     def _fields(self, keys: Sequence[JobKey]) -> list[list[bytes]]:
-        pipe = self._client.pipeline(transaction=False)
-        for key in keys:
-            pipe.hkeys(self._key("job", key))
-        return pipe.execute()
+        return self._of_each(keys, "hkeys")
 
     def known_nodes(self) -> Iterable[str]:
         names: list[Any] = self._read(lambda: self._client.hkeys(self._key("nodes")))
@@ -263,6 +305,10 @@ def _newest(own: Mapping[bytes, bytes], progress: Mapping[bytes, bytes], namespa
         if of_namespace in ("", namespace):
             newest[resource] = max(newest.get(resource, 0), int(rv))
     return newest
+
+
+def _named(fields: Mapping[bytes, bytes]) -> dict[str, bytes]:
+    return {name.decode(): value for name, value in sorted(fields.items())}
 
 
 def _present(names: Sequence[str], records: Sequence[bytes | None]) -> dict[str, bytes]:

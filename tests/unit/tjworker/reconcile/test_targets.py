@@ -67,7 +67,8 @@ def test_a_suspended_job_forgets_its_target_and_comes_back_as_the_spec_says() ->
 
 def running(builder: JobBuilder, was: int, records: tuple[ScaleRecord, ...], **status: Any) -> JobBuilder:
     desired = {"trainer": ReplicaStatus(desired=was), "pserver": ReplicaStatus(desired=1)}
-    return builder.status(JobStatus(phase="Running", start_time=NOW_TEXT, replica_statuses=desired, scale_records=records, **status))
+    return builder.status(JobStatus(
+        phase="Running", start_time=NOW_TEXT, replica_statuses=desired, scale_records=records, **status))
 
 
 def test_a_target_is_carried_out_without_a_restart_and_recorded_once_with_its_reason() -> None:
