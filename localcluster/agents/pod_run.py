@@ -25,7 +25,7 @@ from localcluster.agents.exits import Exits
 from localcluster.agents.probes import Actions, Prober, Result
 from localcluster.agents.status import is_sidecar, phase, pod_status
 from localcluster.agents.volumes import MountError, binds_of, prepare
-from localcluster.objects import seconds_of
+from localcluster.objects import seconds_of, timestamp, with_condition
 from localcluster.recorder import Recorder
 from localcluster.wire import Json
 
@@ -33,6 +33,9 @@ log = logging.getLogger("localcluster")
 
 RETRY_MOUNT_SECONDS = 2.0
 BACKOFF_NAME = {"CreateContainerConfigError": 5.0}
+# kubernetes v1.36 pkg/kubelet/nodeshutdown/nodeshutdown_manager.go
+SHUTDOWN_REASON = "Terminated"
+SHUTDOWN_MESSAGE = "Pod was terminated in response to imminent node shutdown."
 DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 
 
@@ -63,6 +66,8 @@ class PodRun:
         self.containers: list[ContainerRun] = []
         self.stopping_since: float | None = None
         self.deadline_passed = False
+        self.shut_down = False
+        """The machine ended it, as a kubelet does when its node shuts down."""
         self._mount_retry_at = 0.0
         self._volumes: dict[str, Path] | None = None
 
@@ -70,7 +75,8 @@ class PodRun:
 
     def save(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        told = {"key": self.key, "uid": self.uid, "node": self.node, "pod_ip": self.pod_ip}
+        told = {"key": self.key, "uid": self.uid, "node": self.node, "pod_ip": self.pod_ip,
+                "shut_down": self.shut_down}
         (self.folder / "pod.json").write_bytes(orjson.dumps(told))
 
     @staticmethod
@@ -81,6 +87,7 @@ class PodRun:
         except (OSError, orjson.JSONDecodeError):
             return None
         run = PodRun(host, told["key"], told["uid"], told["node"], told["pod_ip"])
+        run.shut_down = bool(told.get("shut_down"))
         for each in sorted((folder / "containers").glob("*")):
             container = ContainerRun({"name": each.name}, each)
             container.adopt()
@@ -148,7 +155,7 @@ class PodRun:
             due = seconds_of(started) + deadline
             self.deadline_passed = now >= due
             dues.append(due)
-        if "deletionTimestamp" in pod["metadata"] or self.deadline_passed:
+        if "deletionTimestamp" in pod["metadata"] or self.deadline_passed or self.shut_down:
             dues += self._stop_all(pod, now, recorder)
         else:
             dues += self._start_due(pod, now, facts, recorder)
@@ -334,7 +341,7 @@ class PodRun:
     # --- telling ---------------------------------------------------------------------------------------------------
 
     def _status(self, pod: Json, now: float, facts: PodFacts) -> Json:
-        stopping = "deletionTimestamp" in pod["metadata"] or self.deadline_passed
+        stopping = "deletionTimestamp" in pod["metadata"] or self.deadline_passed or self.shut_down
         inits_over = all(_init_done(c) for c in self.containers if c.init)
         statuses: dict[bool, list[Json]] = {True: [], False: []}
         for container in self.containers:
@@ -348,6 +355,10 @@ class PodRun:
             status.update(reason="DeadlineExceeded", message=DEADLINE_MESSAGE)
             if final:
                 status["phase"] = "Failed"
+        if self.shut_down and final:
+            told = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": SHUTDOWN_MESSAGE}
+            status.update(phase="Failed", reason=SHUTDOWN_REASON, message=SHUTDOWN_MESSAGE,
+                          conditions=with_condition(status["conditions"], told, timestamp(now)))
         return status
 
     def log_folder(self, container: str, *, previous: bool) -> Path | None:

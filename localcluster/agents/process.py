@@ -196,8 +196,17 @@ class ProcessAgent(NodeAgent):
                     run.kill()
 
     def shutdown(self, grace_seconds: float = SHUTDOWN_SECONDS) -> None:
-        """Ends every pod's processes and waits for it. What they exited with stays on disk for the next agent."""
+        """Ends every pod's processes and waits for it, as a kubelet does when its node shuts down: those pods have failed by
+        the node, not by themselves. Told to the API server where it still answers; what they exited with, and why, stays on
+        disk for the next agent."""
         runs = [run for each in self.runs.values() for run in each.values()]
+        for run in runs:
+            run.refresh()
+        ended = [run for run in runs if run.alive]
+        for run in ended:
+            # Before the first signal: whatever happens from here on, an exit code of 143 is not the program's own.
+            run.shut_down = True
+            run.save()
         deadline = time.monotonic() + grace_seconds
         asked: set[int] = set()
         while True:
@@ -216,7 +225,19 @@ class ProcessAgent(NodeAgent):
                     asked.add(id(container))
                     container.container.signal(signal.SIGTERM)
             time.sleep(0.02)
+        for run in ended:
+            self._tell_the_end(run)
         self.close()
+
+    def _tell_the_end(self, run: PodRun) -> None:
+        pod = self.pods.get(run.key)
+        if pod is None or pod["metadata"]["uid"] != run.uid:
+            return
+        facts = PodFacts(run.pod_ip, self.configs[run.node].address, self.configs[run.node].capacity())
+        try:
+            self.write_pod_status(pod, run.sync(pod, self.clock(), facts, self.recorders[run.node])[0])
+        except (ApiError, OSError) as error:
+            log.info("pod %s has been ended and cannot be told of now, the next agent will: %s", run.key, error)
 
     def close(self) -> None:
         """Leaves the pods running, as a kubelet that is restarted does."""

@@ -14,6 +14,7 @@ import pytest
 
 from localcluster.agents.containers import detect_isolation
 from localcluster.agents.shim import stat_fields
+from localcluster.client import ApiError
 from localcluster.wire import Json
 from tests.unit.localcluster.agents.room import Room, container, pod, processes, shell
 from tests.unit.localcluster.world import PODS, conditions, events
@@ -322,6 +323,36 @@ def test_shutdown_ends_everything_and_leaves_no_zombie(tmp_path: Path) -> None:
     assert processes("sleep\x004717", room.folder) == []
     stats = [stat_fields(int(p.name)) for p in Path("/proc").glob("[0-9]*")]
     assert [s for s in stats if s and s[0] == "Z" and int(s[1]) == os.getpid()] == []
+
+
+def by_shutdown(status: Json) -> bool:
+    [told] = [c for c in status["conditions"] if c["type"] == "DisruptionTarget"] or [{}]
+    return (status["phase"], status["reason"], told.get("status"), told.get("reason")) == (
+        "Failed", "Terminated", "True", "TerminationByKubelet")
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["the API server is there", "the API server is away until the next agent"])
+def test_who_is_ended_by_a_shutdown_has_failed_by_the_node(room: Room, monkeypatch: pytest.MonkeyPatch, away: bool) -> None:
+    room.run(pod("killed", shell("sleep 4719")))
+    room.run(pod("saves", shell("trap 'exit 0' TERM; while :; do sleep 0.05; done")))
+    room.run(pod("done", shell("exit 3")))
+    room.until(lambda: [room.status(p)["phase"] for p in ("killed", "saves", "done")] == ["Running", "Running", "Failed"])
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ApiError(503, "ServiceUnavailable", "no")
+
+    if away:
+        monkeypatch.setattr(room.client, "update", refuse)
+    room.agent.shutdown(5.0)
+    if away:
+        assert room.status("killed")["phase"] == "Running"
+        monkeypatch.undo()
+        room = agent_dies(room)
+        room.until(lambda: [room.status(p)["phase"] for p in ("killed", "saves")] == ["Failed", "Failed"])
+    assert [p for p in ("killed", "saves") if not by_shutdown(room.status(p))] == []
+    assert ended(room.status("killed"))["exitCode"] == 143
+    assert "reason" not in room.status("done"), "it failed by itself, before"
+    assert [c for c in room.status("done")["conditions"] if c["type"] == "DisruptionTarget"] == []
 
 
 ISOLATIONS = ["auto", "none"] + (["userns"] if Path("/proc/self/ns/user").exists() else [])
