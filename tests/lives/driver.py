@@ -29,6 +29,11 @@ class Driver(Protocol):
 
     def create_pod(self, manifest: Json) -> object: ...
 
+    def fail_node(self, name: str) -> object:
+        """It falls silent, with all that runs on it."""
+
+    def recover_node(self, name: str) -> object: ...
+
     # -- time ----------------------------------------------------------------------------------------------------------
     def until(self, what: str, condition: Callable[[], bool], *, within_seconds: float = 60) -> None:
         """Let time pass until it holds; fail with `what` and the state of things when it does not in time."""

@@ -134,6 +134,31 @@ def time_limits(world: Driver) -> None:
     world.until("the job is gone", lambda: world.jobs() == [])
 
 
+def node_failure(world: Driver) -> None:
+    manifest = load("node-failure.yaml", trainer=play())
+    # One a node, in every world: which node a scheduler likes best is its own affair.
+    container = manifest["spec"]["replicaSpecs"]["trainer"]["template"]["spec"]["containers"][0]
+    container["ports"] = [{"name": "one-a-node", "containerPort": 7164, "hostPort": 7164}]
+    world.apply(manifest)
+    _phase(world, "node-failure", "Running")
+    before = world.uids()
+    nodes = {name: pod["spec"]["nodeName"] for name, pod in world.pods().items()}
+    lost, stays = "node-failure-trainer-0", "node-failure-trainer-1"
+    assert nodes[lost] != nodes[stays]
+    world.fail_node(nodes[lost])
+    try:
+        world.until("the pod of the lost node is another one", within_seconds=150,
+                    condition=lambda: world.uids().get(lost, before[lost]) != before[lost])
+        _phase(world, "node-failure", "Running")
+    finally:
+        world.recover_node(nodes[lost])
+    assert world.uids()[stays] == before[stays]
+    assert world.pods()[lost]["spec"]["nodeName"] != nodes[lost]
+    status = world.status("node-failure")
+    assert status["restartCounts"]["trainer"]["node"] == 1
+    assert nodes[lost] in status["failures"][0]["message"]
+
+
 EXAMPLES: Mapping[str, Callable[[Driver], None]] = {
     "restart-pod.yaml: a deleted pod is replaced, the other stays": restart_pod,
     "restart-pod.yaml: pods that fail once are replaced, and the job succeeds": restart_pod_fails_once,
@@ -146,5 +171,5 @@ EXAMPLES: Mapping[str, Callable[[Driver], None]] = {
     "suspend.yaml: it waits, runs, waits, and runs again": suspend,
     "scaling.yaml: the trainers that stay keep their pods": scaling,
     "time-limits.yaml: Timeout, then gone": time_limits,
+    "node-failure.yaml: the pods of the lost node alone are replaced": node_failure,
 }
-"""node-failure.yaml needs a node that can be made to fail: see test_examples."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from tests.lives.example_lives import EXAMPLES, FOLDER, load
-from tests.lives.world import World, play
+from tests.lives.example_lives import EXAMPLES, FOLDER
+from tests.lives.world import World
 
 MANIFESTS = sorted(path.name for path in FOLDER.glob("*.yaml"))
 
@@ -16,26 +16,8 @@ def test_example(sentence: str) -> None:
     EXAMPLES[sentence](World(nodes=3))
 
 
-def test_node_failure_replaces_the_pods_of_the_lost_node_alone() -> None:
-    world = World(nodes=3).apply(load("node-failure.yaml", trainer=play())).run()
-    assert world.phase("node-failure") == "Running"
-    before = world.uids()
-    nodes = {name: pod["spec"]["nodeName"] for name, pod in world.pods().items()}
-    lost, stays = "node-failure-trainer-0", "node-failure-trainer-1"
-    assert nodes[lost] != nodes[stays]
-    world.cluster.fail_node(nodes[lost])
-    world.advance(80)
-    after = world.uids()
-    assert (after[lost] != before[lost], after[stays]) == (True, before[stays])
-    assert world.pods()[lost]["spec"]["nodeName"] != nodes[lost]
-    status = world.status("node-failure")
-    assert status["restartCounts"]["trainer"]["node"] == 1
-    assert nodes[lost] in status["failures"][0]["message"]
-    assert world.phase("node-failure") == "Running"
-
-
 def test_every_example_is_played() -> None:
-    played = {sentence.partition(":")[0] for sentence in EXAMPLES} | {"node-failure.yaml"}
+    played = {sentence.partition(":")[0] for sentence in EXAMPLES}
     assert played == set(MANIFESTS)
 
 

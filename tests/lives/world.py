@@ -172,6 +172,14 @@ class World:
         self.cluster.client.create(_PODS, manifest)
         return self
 
+    def fail_node(self, name: str) -> World:
+        self.cluster.fail_node(name)
+        return self
+
+    def recover_node(self, name: str) -> World:
+        self.cluster.recover_node(name)
+        return self
+
     # -- what there is -------------------------------------------------------------------------------------------------
 
     def get(self, resource: str, name: str = "") -> Json:

@@ -14,6 +14,7 @@ from typing import Any
 from kubernetes import config
 from kubernetes.client import Configuration
 
+from localcluster.agents.node import FAIL_ANNOTATION
 from tests.lives.driver import Json
 from tests.real.operator import Operator
 from tjworker.kube import rbac
@@ -69,6 +70,12 @@ class RealWorld:
 
     def create_pod(self, manifest: Json) -> object:
         return self._send("POST", f"{self._core}/pods", manifest)
+
+    def fail_node(self, name: str) -> object:
+        return self._send("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"annotations": {FAIL_ANNOTATION: "NotReady"}}})
+
+    def recover_node(self, name: str) -> object:
+        return self._send("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"annotations": {FAIL_ANNOTATION: None}}})
 
     # -- time ----------------------------------------------------------------------------------------------------------
     def until(self, what: str, condition: Callable[[], bool], *, within_seconds: float = 60) -> None:
