@@ -14,24 +14,21 @@ from typing import Any
 from celery import Celery
 from celery.signals import setup_logging
 
+from tjworker import broker
 from tjworker.settings import Settings, settings_or_exit
-from tjworker.store.keys import BY_NAME
 from tjworker.telemetry.logging import configure_logging
 
 
-def transport_options(settings: Settings) -> dict[str, Any]:
+def transport_options() -> dict[str, Any]:
     """How kombu talks to Redis. Every wait is bounded, so that a Redis that is silent is noticed like one that is gone."""
     return {
-        # A prefetched message of a worker that died is delivered again after this long. Doubles are harmless, so short.
-        "visibility_timeout": 300,
+        # Two Redis calls a task less. kombu's record of fetched messages would bring back those of a worker that died, after
+        # minutes; the resync does so in seconds, and finds those that were lost on the way as well (ADR 4).
+        "ack_emulation": False,
         "socket_timeout": 8,
         "socket_connect_timeout": 5,
         "socket_keepalive": True,
         "health_check_interval": 10,
-        # Two operators on one Redis share no key.
-        "unacked_key": f"{settings.key_prefix}:celery:unacked",
-        "unacked_index_key": BY_NAME["fetched"].of(settings.key_prefix),
-        "unacked_mutex_key": f"{settings.key_prefix}:celery:unacked-mutex",
     }
 
 
@@ -44,6 +41,7 @@ def broker_url(redis_url: str) -> str:
 
 
 def make_app(settings: Settings) -> Celery:
+    broker.register()
     app = Celery("tjworker", broker=broker_url(settings.redis_url), include=("tjworker.tasks",))
     prefix = settings.key_prefix
     app.conf.update(
@@ -70,6 +68,7 @@ def make_app(settings: Settings) -> Celery:
         worker_send_task_events=True,
         task_send_sent_event=False,
         # -- workers
+        worker_consumer="tjworker.consumer:Consumer",  # by name: only a worker loads it
         worker_prefetch_multiplier=1,
         worker_max_memory_per_child=400_000,  # KiB
         worker_proc_alive_timeout=60,
@@ -81,7 +80,7 @@ def make_app(settings: Settings) -> Celery:
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
         broker_channel_error_retry=True,
-        broker_transport_options=transport_options(settings),
+        broker_transport_options=transport_options(),
         # -- beat keeps no file: what is due is a row of beat_schedule.py, and each task is single-flight by itself.
         beat_scheduler="celery.beat:Scheduler",
         beat_max_loop_interval=5,

@@ -99,8 +99,6 @@ KEYS: tuple[Key, ...] = (
     # -- Celery's
     Key("broker", "{prefix}", "list", "none", "kombu", "beat (is a task lost, or only waiting?), metrics",
         "Celery's queue of messages, named by the prefix"),
-    Key("fetched", "{prefix}:celery:unacked-index", "sorted set", "none", "kombu", "beat",
-        "messages that a worker has fetched and not begun; score = when it fetched them, by its own clock"),
 )
 BY_NAME = {key.name: key for key in KEYS}
 
@@ -121,9 +119,9 @@ def markdown() -> Iterator[str]:
     for key in KEYS:
         yield f"| `{key.pattern}` | {key.type} | {key.ttl} | {key.writers} | {key.readers} | {key.holds} |"
     yield ""
-    yield "Celery adds, in the same database, `{prefix}:celery:*` (messages that a worker has fetched and not begun),"
-    yield "`_kombu.binding.*` and the pub/sub channels of its events and remote control. An ACL user needs the keys"
-    yield "`~{prefix}*`, `~_kombu*` and `~*.{prefix}.control.pidbox*` (mailboxes of the remote control), and the channels `&*`."
+    yield "Celery adds, in the same database, `_kombu.binding.*` and the pub/sub channels of its events and remote control. An"
+    yield "ACL user needs the keys `~{prefix}*`, `~_kombu*` and `~*.{prefix}.control.pidbox*` (mailboxes of the remote control),"
+    yield "and the channels `&*`."
 
 
 if __name__ == "__main__":

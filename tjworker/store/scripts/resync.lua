@@ -1,7 +1,7 @@
 -- Find the keys that nobody is working on though somebody should.
 --
 -- ARGV  1 prefix   2 seconds after which a queued key's task counts as lost   3 '1': queue every unfinished job
--- Keys  dirty, running, unfinished, lock, broker, fetched
+-- Keys  dirty, running, unfinished, lock, broker
 -- Gives the keys to publish, each once.
 local at = now()
 local publish, taken = {}, {}
@@ -23,16 +23,20 @@ for _, key in ipairs(redis.call('ZRANGEBYSCORE', K.running, '-inf', at)) do
 end
 
 -- Their task was lost. Not looked for while there is a task for each: then they only wait for their turn, and more tasks
--- would only make the queue longer. Tasks: in the broker's list, and fetched by a worker not long ago (one that was fetched
--- long ago died with its worker). Keys: but for those that run, which need no task until they finish.
-local tasks = redis.call('LLEN', K.broker) + redis.call('ZCOUNT', K.fetched, at - tonumber(ARGV[2]), '+inf')
-local waiting = redis.call('ZCARD', K.dirty)
+-- would only make the queue longer. Keys: but for those that run, which need no task until they finish. As many as lack a
+-- task are given one, the oldest first: tasks are taken in order, so theirs should have come. The few that a worker has
+-- fetched and not begun are in no list and lack one, too: a second task finds nothing to do.
+local lost = redis.call('ZCARD', K.dirty) - #publish - redis.call('LLEN', K.broker)
 for _, key in ipairs(redis.call('ZRANGE', K.running, 0, -1)) do
-  if redis.call('ZSCORE', K.dirty, key) then waiting = waiting - 1 end
+  if redis.call('ZSCORE', K.dirty, key) then lost = lost - 1 end
 end
-if tasks < waiting then
+if lost > 0 then
   for _, key in ipairs(redis.call('ZRANGEBYSCORE', K.dirty, '-inf', at - tonumber(ARGV[2]))) do
-    if not held(key) then give(key) end
+    if lost <= 0 then break end
+    if not held(key) then
+      give(key)
+      lost = lost - 1
+    end
   end
 end
 

@@ -128,19 +128,31 @@ def test_a_lost_task_is_not_looked_for_while_the_broker_holds_a_task_for_each_ke
         redis.lpush(real_redis.prefix, b"message", b"message")
         assert store.resync(lost_after_seconds=0, everything=False) == []
         redis.rpop(real_redis.prefix)
-        assert sorted(store.resync(lost_after_seconds=0, everything=False)) == [A, B]
+        assert store.resync(lost_after_seconds=0, everything=False) == [A]
 
 
-def test_a_task_that_a_worker_has_fetched_counts_as_one_until_it_has_had_its_time(real_redis: RealRedis) -> None:
+def test_as_many_keys_as_lack_a_task_get_one_and_the_oldest_first(real_redis: RealRedis) -> None:
+    """One lost task in a long queue must not double the queue."""
     store = open_store(real_redis.url, real_redis.prefix)
-    store.add([A])
+    keys = [JobKey(f"aitrainingjobs/default/waits-{n}") for n in range(5)]
+    store.add(keys)
     with real_redis.client() as redis:
         now = redis.time()[0]
-        redis.zadd(f"{real_redis.prefix}:celery:unacked-index", {"tag": now - 5})
-        redis.zadd(f"{real_redis.prefix}:queue:dirty", {A: now - 60})
-        assert store.resync(lost_after_seconds=30, everything=False) == []
-        redis.zadd(f"{real_redis.prefix}:celery:unacked-index", {"tag": now - 50})
-        assert store.resync(lost_after_seconds=30, everything=False) == [A]
+        for age, key in enumerate(reversed(keys)):
+            redis.zadd(f"{real_redis.prefix}:queue:dirty", {key: now - 40 - age})
+        redis.lpush(real_redis.prefix, *["message"] * 3)
+    assert store.resync(lost_after_seconds=30, everything=False) == keys[:2]
+
+
+def test_a_key_of_a_dead_holder_is_counted_once(real_redis: RealRedis) -> None:
+    store = open_store(real_redis.url, real_redis.prefix)
+    store.add([A, B])
+    assert store.acquire(A, "dies", 0.001)
+    with real_redis.client() as redis:
+        redis.lpush(real_redis.prefix, b"the task of B")
+        while redis.exists(f"{real_redis.prefix}:lock:{A}"):
+            pass
+    assert store.resync(lost_after_seconds=0, everything=False) == [A]
 
 
 def test_a_key_that_runs_and_is_dirty_needs_no_task(real_redis: RealRedis) -> None:

@@ -1,0 +1,46 @@
+"""The broker's transport: one client a connection pool, and it still is kombu's in everything else."""
+
+from __future__ import annotations
+
+import ssl
+
+import pytest
+from kombu.transport import redis as kombu_redis
+
+from tests.valkey import Valkey
+from tjworker import broker
+from tjworker.app import make_app
+from tjworker.settings import Settings
+
+
+def test_apps_use_it_for_redis_with_and_without_tls() -> None:
+    for url in ("redis://127.0.0.1:1/0", "rediss://127.0.0.1:1/0"):
+        connection = make_app(Settings(redis_url=url)).connection_for_write()
+        assert connection.get_transport_cls() is broker.Transport
+        assert connection.as_uri().startswith(url.partition(":")[0] + "://")
+
+
+def test_tls_still_looks_at_the_certificate() -> None:
+    connection = make_app(Settings(redis_url="rediss://127.0.0.1:1/0")).connection_for_write()
+    assert connection.ssl == {"ssl_cert_reqs": ssl.CERT_REQUIRED}
+
+
+def test_many_commands_share_one_client(own_valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    create = kombu_redis.Channel._create_client
+
+    def counted(self: kombu_redis.Channel, asynchronous: bool = False) -> object:
+        made.append(asynchronous)
+        return create(self, asynchronous)
+
+    monkeypatch.setattr(kombu_redis.Channel, "_create_client", counted)
+    app = make_app(Settings(redis_url=own_valkey.url))
+    with app.connection_for_write() as connection, app.amqp.Producer(connection) as producer:
+        for _ in range(3):
+            app.send_task("tjworker.reconcile", args=("a/b/c",), producer=producer)
+        channel = producer.channel
+        assert made.count(False) == 1
+        assert channel._size("tj") == 3
+        channel._after_fork()  # what a lost connection does, too
+        assert channel._size("tj") == 3
+        assert made.count(False) == 2

@@ -1,0 +1,95 @@
+"""Task events of a worker: gathered for a moment, never forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from celery.worker.consumer import Consumer as CeleryConsumer
+
+from tests.valkey import Valkey
+from tjworker import consumer
+from tjworker.app import make_app
+from tjworker.consumer import EVENTS_GATHER_SECONDS, Consumer
+from tjworker.settings import Settings
+
+
+class Hub:
+    """Timers that go off when the test says so."""
+
+    def __init__(self) -> None:
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
+        self.timers.append((seconds, callback))
+
+
+class World:
+    """A consumer with a real dispatcher on a real Redis; `sent` are the sizes of the messages that a listener got."""
+
+    def __init__(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(consumer, "monotonic", lambda: self.now)
+        app = make_app(Settings(redis_url=url))
+        self.consumer: Any = object.__new__(Consumer)
+        self.consumer.hub = self.hub = Hub()
+        self.sent: list[int] = []
+        dispatcher = app.events.Dispatcher(
+            app.connection_for_write(), buffer_group=["task"], on_send_buffered=self.consumer.on_send_event_buffered)
+        publish = dispatcher._publish
+
+        def counted(event: Any, *rest: Any, **named: Any) -> None:
+            self.sent.append(len(event) if isinstance(event, list) else 1)
+            publish(event, *rest, **named)
+
+        dispatcher._publish = counted
+        self.consumer.event_dispatcher = self.dispatcher = dispatcher
+
+    def event(self) -> None:
+        self.dispatcher.send("task-started", uuid="1")
+
+    def timer(self) -> None:
+        seconds, callback = self.hub.timers.pop()
+        assert seconds == EVENTS_GATHER_SECONDS
+        self.now += seconds
+        callback()
+
+
+@pytest.fixture
+def world(own_valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(own_valkey.url, monkeypatch)
+
+
+def test_the_events_of_a_moment_are_one_message(world: World) -> None:
+    for _ in range(3):
+        world.event()
+    assert (world.sent, len(world.hub.timers)) == ([], 1)
+    world.timer()
+    assert world.sent == [3]
+    world.event()
+    world.timer()
+    assert world.sent == [3, 1]
+
+
+def test_a_timer_that_went_with_its_connection_is_set_again(world: World) -> None:
+    world.event()
+    world.hub.timers.clear()
+    world.event()
+    assert not world.hub.timers
+    world.now += EVENTS_GATHER_SECONDS
+    world.event()
+    world.timer()
+    assert world.sent == [3]
+
+
+def test_a_worker_that_ends_sends_what_it_has_gathered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CeleryConsumer, "shutdown", lambda self: None)
+    world.event()
+    world.consumer.shutdown()
+    assert world.sent == [1]
+
+
+def test_workers_run_it() -> None:
+    app = make_app(Settings())
+    assert app.Worker(pool="solo").consumer_cls == "tjworker.consumer:Consumer"
