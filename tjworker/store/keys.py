@@ -120,7 +120,7 @@ def markdown() -> Iterator[str]:
         yield f"| `{key.pattern}` | {key.type} | {key.ttl} | {key.writers} | {key.readers} | {key.holds} |"
     yield ""
     yield "Celery adds, in the same database, `_kombu.binding.*` and the pub/sub channels of its events and remote control. An"
-    yield "ACL user needs the keys `~{prefix}*`, `~_kombu*` and `~*.{prefix}.control.pidbox*` (mailboxes of the remote control),"
+    yield "ACL user needs the keys `~{prefix}*`, `~_kombu*` and `~*.{prefix}.control.pidbox*` (mailboxes of the remote control)"
     yield "and the channels `&*`."
 
 
