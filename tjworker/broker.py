@@ -29,7 +29,7 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc,unused-ignore]
         pool = self.pool
         kept = self._client_kept
         if kept is None or kept.connection_pool is not pool:
-            kept = self._client_kept = self._create_client()
+            kept = self._client_kept = self._create_client()  # type: ignore[no-untyped-call]
         return kept
 
 

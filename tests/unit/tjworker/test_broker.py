@@ -31,7 +31,8 @@ def test_many_commands_share_one_client(own_valkey: Valkey, monkeypatch: pytest.
 
     def counted(self: kombu_redis.Channel, asynchronous: bool = False) -> object:
         made.append(asynchronous)
-        return create(self, asynchronous)
+        made_one: object = create(self, asynchronous)  # type: ignore[no-untyped-call]
+        return made_one
 
     monkeypatch.setattr(kombu_redis.Channel, "_create_client", counted)
     app = make_app(Settings(redis_url=own_valkey.url))
