@@ -31,7 +31,8 @@ from tjworker.telemetry.events import EventRecorder
 from tjworker.worker import Worker
 
 Json = dict[str, Any]
-CRD = yaml.safe_load((ROOT / "k8s/crds/aitrainingjobs.yaml").read_text())
+CRDS = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "k8s/crds").glob("*.yaml"))]
+CRD = CRDS[0]  # that of AITrainingJob
 
 
 class CountingTransport(InProcessTransport):
@@ -74,7 +75,9 @@ class World:
         self.clock = VirtualClock()
         self.cluster = LocalCluster(clock=self.clock, seed=self.seed, nodes=nodes)
         self.settings = Settings(write_concurrency=1, **settings)
-        self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
+        for crd in CRDS:
+            self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+        self._applied: dict[str, str] = {}
         self.store = MemoryStore(clock=self.clock)
         self.queue = Queue()
         self.results: list[str] = []
@@ -130,7 +133,8 @@ class World:
         deadline = self.clock() + within_seconds
         while not condition():
             assert self.clock() < deadline, (
-                f"seed {self.seed}: not within {within_seconds:.0f} s: {what}; {self.get('aitrainingjobs')['items']}")
+                f"seed {self.seed}: not within {within_seconds:.0f} s: {what}; "
+                f"{[j for plural in PLURALS.values() for j in self.get(plural)['items']]}")
             self.advance(1)
 
     def stays(self, what: str, condition: Callable[[], bool], *, for_seconds: float) -> None:
@@ -147,20 +151,22 @@ class World:
     # -- the user's hands ----------------------------------------------------------------------------------------------
 
     def apply(self, manifest: Json) -> World:
-        path = f"/apis/{manifest['apiVersion']}/namespaces/{manifest['metadata'].get('namespace', 'default')}/aitrainingjobs"
-        self.cluster.client.create(path, manifest)
+        plural = PLURALS[manifest["kind"]]
+        namespace, name = manifest["metadata"].get("namespace", "default"), manifest["metadata"]["name"]
+        self._applied[name] = plural
+        self.cluster.client.create(f"/apis/{manifest['apiVersion']}/namespaces/{namespace}/{plural}", manifest)
         return self
 
     def patch_job(self, name: str, patch: Json) -> World:
-        self.cluster.client.patch(f"{_JOBS}/{name}", patch)
+        self.cluster.client.patch(self._job(name), patch)
         return self
 
     def scale(self, name: str, replicas: int) -> World:
-        self.cluster.client.patch(f"{_JOBS}/{name}/scale", {"spec": {"replicas": replicas}})
+        self.cluster.client.patch(f"{self._job(name)}/scale", {"spec": {"replicas": replicas}})
         return self
 
     def delete(self, name: str) -> World:
-        self.cluster.client.delete(f"{_JOBS}/{name}")
+        self.cluster.client.delete(self._job(name))
         return self
 
     def delete_pod(self, name: str, grace_seconds: int | None = None) -> World:
@@ -180,21 +186,34 @@ class World:
         self.cluster.recover_node(name)
         return self
 
+    def delete_owner(self, resource: str, name: str) -> World:
+        """A ReplicaSet or batch Job, with its pods."""
+        self.cluster.client.delete(f"{_BASES[resource]}/{name}", {"propagationPolicy": "Background"})
+        return self
+
+    def patch_pod(self, name: str, patch: Json) -> World:
+        self.cluster.client.patch(f"{_PODS}/{name}", patch)
+        return self
+
+    def _job(self, name: str) -> str:
+        """The path of a job of either kind."""
+        return f"{_BASES[self._applied.get(name, 'aitrainingjobs')]}/{name}"
+
     # -- what there is -------------------------------------------------------------------------------------------------
 
     def get(self, resource: str, name: str = "") -> Json:
-        base = {"pods": _PODS, "services": _SERVICES, "events": _EVENTS, "aitrainingjobs": _JOBS}[resource]
+        base = _BASES[resource]
         return self.cluster.client.get(f"{base}/{name}" if name else base)
 
     def status(self, name: str = "digits") -> Json:
-        status: Json = self.get("aitrainingjobs", name).get("status") or {}
+        status: Json = self.cluster.client.get(self._job(name)).get("status") or {}
         return status
 
     def phase(self, name: str = "digits") -> str:
         return str(self.status(name).get("phase", ""))
 
     def jobs(self) -> list[str]:
-        return sorted(j["metadata"]["name"] for j in self.get("aitrainingjobs")["items"])
+        return sorted(j["metadata"]["name"] for plural in PLURALS.values() for j in self.get(plural)["items"])
 
     def requests(self) -> Counter[str]:
         """As the API server's audit names them."""
@@ -210,23 +229,34 @@ class World:
     def uids(self) -> dict[str, str]:
         return {n: p["metadata"]["uid"] for n, p in self.pods().items()}
 
+    def owners(self, resource: str) -> dict[str, Json]:
+        """`replicasets` or `jobs` (batch), by name."""
+        return {o["metadata"]["name"]: o for o in self.get(resource)["items"]}
+
     def services(self) -> list[str]:
         return sorted(s["metadata"]["name"] for s in self.get("services")["items"] if s["metadata"]["name"] != "kubernetes")
 
     def events(self) -> dict[str, int]:
         """Events on jobs: reason -> how often."""
         items = self.get("events")["items"]
-        return {e["reason"]: e["count"] for e in items if e["involvedObject"]["kind"] == "AITrainingJob"}
+        return {e["reason"]: e["count"] for e in items if e["involvedObject"]["kind"] in PLURALS}
 
     def condition(self, type_: str, name: str = "digits") -> Json:
         return next((c for c in self.status(name).get("conditions", ()) if c["type"] == type_), {})
 
 
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_JOBS = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs"
+PLURALS = {"AITrainingJob": "aitrainingjobs", "TrainingJob": "trainingjobs"}
 _PODS = "/api/v1/namespaces/default/pods"
-_SERVICES = "/api/v1/namespaces/default/services"
-_EVENTS = "/api/v1/namespaces/default/events"
+_BASES = {
+    "aitrainingjobs": "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs",
+    "trainingjobs": "/apis/paddlepaddle.org/v1/namespaces/default/trainingjobs",
+    "replicasets": "/apis/apps/v1/namespaces/default/replicasets",
+    "jobs": "/apis/batch/v1/namespaces/default/jobs",
+    "pods": _PODS,
+    "services": "/api/v1/namespaces/default/services",
+    "events": "/api/v1/namespaces/default/events",
+}
 
 
 def play(**annotations: object) -> dict[str, str]:

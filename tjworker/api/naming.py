@@ -33,6 +33,11 @@ def service_name(job: str, role: str, index: int) -> str:
     return pod_name(job, role, index)
 
 
+def owner_name(job: str, role: str) -> str:
+    """Of the ReplicaSet or batch Job that keeps a role's pods; they are named by its controller: `<owner>-<five letters>`."""
+    return f"{job}-{role}"
+
+
 def longest_pod_name(job: str, role: str, replicas: int) -> str:
     """The name of the last of `replicas` pods (of the first, when there are none)."""
     return pod_name(job, role, max(replicas, 1) - 1)
@@ -96,6 +101,16 @@ def role_labels(job: TrainingJob, role: str) -> dict[str, str]:
 def pod_labels(job: TrainingJob, role: str, index: int, attempt: int) -> dict[str, str]:
     """The operator's labels of one pod. `job-role: master` is the framework's to add."""
     return role_labels(job, role) | {labels.REPLICA_INDEX: str(index), labels.RESTART_ATTEMPT: str(attempt)}
+
+
+def number_labels(job: TrainingJob, role: str, index: int, attempt: int) -> dict[str, str]:
+    """What a pod gets of which the operator learns only when it is there: its number, as `replica-index` and under the name
+    by which scripts for the seed's operator look for it."""
+    return {
+        labels.REPLICA_INDEX: str(index),
+        labels.RESTART_ATTEMPT: str(attempt),
+        f"{job.name.namespace}/{job.name.name}-{role}-idx": str(index),
+    }
 
 
 def selector(match: Mapping[str, str]) -> str:

@@ -134,6 +134,8 @@ class JobStatus(_Model):
     start_time: str | None = Field(None, description="when the operator accepted the job")
     start_running_time: str | None = Field(None, description="when every desired replica ran for the first time")
     completion_time: str | None = Field(None, description="when the job reached its end")
+    released: bool = Field(
+        False, description="the end has given back what ReplicaSets and the batch Job of an EDL job held (autoclean)")
     suspend_time: str | None = Field(None, description="since when the job is suspended")
     suspended_seconds: int = Field(0, description="time spent suspended before that; time limits do not count it")
     missing_nodes: dict[str, str] = Field(
@@ -160,6 +162,8 @@ class JobStatus(_Model):
             del whole["attempts"]
         if not self.suspended_seconds:
             del whole["suspendedSeconds"]
+        if not self.released:
+            del whole["released"]
         if "failures" in whole:
             whole["failures"] = [{k: v for k, v in failure.items() if v != ""} for failure in whole["failures"]]
         return {k: v for k, v in whole.items() if v not in ("", [], {})}

@@ -102,7 +102,7 @@ def raise_for_suspend(status: JobStatus, views: Mapping[str, RoleView]) -> JobSt
     is resumed are then not taken for deleted by a user. What has succeeded or failed for good stays so."""
     roles = dict(status.attempts.roles)
     for name, view in views.items():
-        if view.surplus or any(r.pod is not None for r in view.replicas):
+        if view.surplus or view.others or any(r.pod is not None for r in view.replicas):
             old = view.attempts
             roles[name] = RoleAttempts(all=_next(old), completed=old.completed, failed=old.failed)
     return status.model_copy(update={"attempts": Attempts(job=status.attempts.job, roles=roles)})

@@ -25,13 +25,16 @@ from tjworker.reconcile.policies.annotations import decide_annotations
 from tjworker.reconcile.policies.backoff import find_resting
 from tjworker.reconcile.policies.creating import decide_creating
 from tjworker.reconcile.policies.ends import job_verdict
+from tjworker.reconcile.policies.kept import decide_kept
 from tjworker.reconcile.policies.limits import decide_limits
 from tjworker.reconcile.policies.nodes import find_node_troubles
-from tjworker.reconcile.policies.restart import Restarts, decide_restarts, one_of
+from tjworker.reconcile.policies.restart import Restarts, decide_restarts, join, one_of
 from tjworker.reconcile.refusals import FAILED_CREATE, INVALID_SPEC, refuse_spec
-from tjworker.reconcile.replicas import RoleView, own_pods, own_services, pod_attempt, view_roles
+from tjworker.reconcile.replicas import RoleView, own_pods, own_services, pod_attempt
 from tjworker.reconcile.suspend import suspend
+from tjworker.reconcile.views import view_roles
 from tjworker.reconcile.workloads import WORKLOADS
+from tjworker.reconcile.workloads.owner import delete_owners, unjudged
 from tjworker.reconcile.workloads.pod import delete_pod, to_delete
 from tjworker.settings import Settings
 
@@ -45,6 +48,7 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, set
         return refuse_spec(job, to_rfc3339(now))
     if job.status.ended:
         return ending.after_the_end(job, now)
+    job = ending.with_autoclean(job, autoclean=settings.autoclean)
     status = outcome.accept(job, to_rfc3339(now))
     nodes = find_node_troubles(job, status, observed, now, settings)
     plan = _decide(job, nodes.status, nodes.observed, now, settings)
@@ -73,6 +77,9 @@ def _decide(job: TrainingJob, status: JobStatus, observed: Observed, now: float,
 
     restarts = decide_restarts(job, status, views, at)
     views = view_roles(job, observed, restarts.status)
+    kept, kept_end = decide_kept(job, restarts.status, views, at, settings.restart_limit)
+    restarts = join(restarts, kept)
+    views = view_roles(job, observed, restarts.status)
     creating = decide_creating(restarts.status, views, now, settings)
     restarts = replace(
         restarts,
@@ -82,7 +89,7 @@ def _decide(job: TrainingJob, status: JobStatus, observed: Observed, now: float,
     )
     status = creating.status
     views = view_roles(job, observed, status)
-    end = _failure_end(job, restarts, views, at) or creating.end or decide_limits(job, status, now)[0]
+    end = _failure_end(job, restarts, views, at) or kept_end or creating.end or decide_limits(job, status, now)[0]
     if end is not None:
         plan = ending.carry_out(job, status, end, views, observed, now)
         return replace(plan, log_tails=restarts.log_tails, decisions=(*restarts.decisions, *plan.decisions))
@@ -145,17 +152,19 @@ def _live(
         decisions=decisions + plan.decisions,
         requeue_after_seconds=decide_limits(job, status, now)[1],
     )
-    return _sooner(plan, resting.next_seconds)
+    # The echo of an own write queues nothing: what this pass has numbered to be judged is asked for again.
+    judge = 0.0 if any(unjudged(v) for v in views.values()) else None
+    return _sooner(_sooner(plan, judge), resting.next_seconds)
 
 
 def _strays(job: TrainingJob, views: Mapping[str, RoleView], observed: Observed) -> list[Write]:
     """Own pods and services of a role that the spec no longer has."""
     known = {r.name for v in views.values() for r in v.replicas}
-    known |= {p.name for v in views.values() for p in v.surplus}
+    known |= {p.name for v in views.values() for p in (*v.surplus, *v.others)}
     pods: list[Write] = [
         delete_pod(p, "its role is not in the spec")
         for p in own_pods(job, observed)
-        if p.name not in known and to_delete(p)
+        if p.name not in known and p.owner_uid == job.uid and to_delete(p)
     ]
     roles = set(views)
     services: list[Write] = [
@@ -163,7 +172,7 @@ def _strays(job: TrainingJob, views: Mapping[str, RoleView], observed: Observed)
         for s in own_services(job, observed)
         if s.labels.get(labels.REPLICA_NAME) not in roles
     ]
-    return [*pods, *services]
+    return [*delete_owners(job, observed, roles), *pods, *services]
 
 
 def _live_conditions(

@@ -17,7 +17,8 @@ from tjworker.reconcile import outcome
 from tjworker.reconcile.conditions import clear_condition, see_generation, set_condition
 from tjworker.reconcile.plan import Delete, Plan, Write
 from tjworker.reconcile.policies.clean import goes
-from tjworker.reconcile.replicas import RoleView, own_pods, own_services
+from tjworker.reconcile.replicas import RoleView, own_pods, own_services, own_workloads
+from tjworker.reconcile.workloads.owner import goes_by_itself, release, unreleased
 from tjworker.reconcile.workloads.pod import delete_pod, to_delete
 
 
@@ -42,7 +43,8 @@ def carry_out(
     status = set_condition(
         status, "Succeeded" if succeeded else "Failed", True, end.reason, end.message, now=at, generation=job.generation
     )
-    status = status.model_copy(update={"completion_time": at})
+    released = job.clean_pod_policy != "None" and bool(own_workloads(job, observed))
+    status = status.model_copy(update={"completion_time": at, "released": released})
     plan = outcome.finish_plan(job, status, end.phase, at, writes=(), message=end.message)
     if job.ttl_seconds_after_finished is None:
         return plan
@@ -50,12 +52,16 @@ def carry_out(
 
 
 def clean_up(job: TrainingJob, observed: Observed, policy: CleanPodPolicy, why: str) -> list[Write]:
-    """Deletes of what goes and is not on its way yet. A service goes with its pod."""
+    """Deletes of what goes and is not on its way yet. A service goes with its pod. What a ReplicaSet or batch Job keeps is
+    released: its controller takes the pods that live, the others are deleted as any."""
     pods = own_pods(job, observed)
     kept = {p.name for p in pods if not goes(policy, p)}
-    writes: list[Write] = [delete_pod(p, why) for p in pods if p.name not in kept and to_delete(p)]
+    writes: list[Write] = [
+        delete_pod(p, why) for p in pods if p.name not in kept and to_delete(p) and not goes_by_itself(job, policy, p)
+    ]
     if policy == "None":
         return writes
+    writes += release(job, observed, why)
     writes += [
         Delete("services", s.name, s.uid, why=why)
         for s in own_services(job, observed)
@@ -65,14 +71,21 @@ def clean_up(job: TrainingJob, observed: Observed, policy: CleanPodPolicy, why: 
 
 
 def _remains(job: TrainingJob, observed: Observed, policy: CleanPodPolicy) -> bool:
-    """Something that goes is still there, on its way or not."""
+    """Something that goes is still there, on its way or not, or could still come."""
     if policy == "None":
         return False
     pods = own_pods(job, observed)
     kept = {p.name for p in pods if not goes(policy, p)}
-    return any(p.name not in kept for p in pods) or any(
+    return any(p.name not in kept for p in pods) or unreleased(job, observed) or any(
         s.owner_uid == job.uid and s.name not in kept for s in observed.services
     )
+
+
+def with_autoclean(job: TrainingJob, *, autoclean: bool) -> TrainingJob:
+    """Without autoclean nothing of a job that ReplicaSets and a batch Job keep is taken away at its end (seed 000)."""
+    if autoclean or all(r.workload == "Pod" for r in job.roles):
+        return job
+    return replace(job, clean_pod_policy="None")
 
 
 def after_the_end(job: TrainingJob, now: float) -> Plan:

@@ -9,7 +9,7 @@ from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile import ending, outcome
 from tjworker.reconcile.conditions import see_generation, set_condition
 from tjworker.reconcile.plan import Event, Plan
-from tjworker.reconcile.replicas import view_roles
+from tjworker.reconcile.views import view_roles
 
 FAILED_CREATE = "FailedCreate"
 """Reason of the condition Running while the API server refuses a child; set by `report_create_failure`."""

@@ -1,7 +1,8 @@
 """What each replica of a role is doing: the observed pods, read against the attempts in the status. Pure.
 
 Every policy looks at a RoleView and never at a raw list of pods, so that what counts as "terminating", "outdated" or
-"surplus" is decided here and nowhere else.
+"surplus" is decided here and nowhere else. This file knows the pods that the operator names itself; `seats` those that a
+ReplicaSet or batch Job names; `views` asks the right one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tjworker.api import labels
 from tjworker.api.indices import parse_indices
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import pod_name
-from tjworker.api.observed import Observed, PodRecord, ServiceRecord
+from tjworker.api.observed import Observed, PodRecord, ServiceRecord, WorkloadRecord
 from tjworker.api.status import JobStatus, RoleAttempts
 
 State = Literal[
@@ -51,6 +52,10 @@ class RoleView:
     surplus: tuple[PodRecord, ...]
     """Own pods whose index is not wanted: after scaling down."""
     attempts: RoleAttempts
+    owner: WorkloadRecord | None = None
+    """The ReplicaSet or batch Job that keeps the pods; None where the operator does so itself, or while there is none."""
+    others: tuple[PodRecord, ...] = ()
+    """Own pods that hold no index any more: ended ones whose place another has taken, those on their way out."""
 
     def count(self, *states: State) -> int:
         return sum(r.state in states for r in self.replicas)
@@ -78,10 +83,19 @@ def pod_index(pod: PodRecord) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 5 else None
 
 
+def own_workloads(job: TrainingJob, observed: Observed) -> tuple[WorkloadRecord, ...]:
+    """ReplicaSets and batch Jobs controlled by this very job."""
+    return tuple(w for w in (*observed.replicasets, *observed.jobs) if w.owner_uid == job.uid)
+
+
 def own_pods(job: TrainingJob, observed: Observed) -> tuple[PodRecord, ...]:
-    """Pods controlled by this very job, by name: not by one of the same name before it, not by a stranger with our
-    labels."""
-    return tuple(sorted((p for p in observed.pods if p.owner_uid == job.uid), key=lambda p: p.name))
+    """Pods of this very job, by name: controlled by it, or by a ReplicaSet or batch Job that it controls. Not those of a
+    job of the same name before it, nor a stranger's with our labels (who copies a template copies them): a label alone
+    proves nothing, nor does an owner whose pods say that they are another job's."""
+    keepers = {w.uid for w in own_workloads(job, observed)}
+    mine = (p for p in observed.pods if p.owner_uid == job.uid
+            or (p.owner_uid in keepers and p.labels.get(labels.JOB_UID) == job.uid))
+    return tuple(sorted(mine, key=lambda p: p.name))
 
 
 def own_services(job: TrainingJob, observed: Observed) -> tuple[ServiceRecord, ...]:
@@ -90,14 +104,11 @@ def own_services(job: TrainingJob, observed: Observed) -> tuple[ServiceRecord, .
     return tuple(sorted(mine, key=lambda s: s.name))
 
 
-def view_roles(job: TrainingJob, observed: Observed, status: JobStatus) -> dict[str, RoleView]:
-    """One RoleView a role, in the job's order of roles."""
-    own = {p.name: p for p in own_pods(job, observed)}
-    taken = {p.name for p in observed.pods if p.owner_uid != job.uid}
-    return {role.name: _view(job, role, own, taken, status) for role in job.roles}
-
-
-def _view(job: TrainingJob, role: Role, own: Mapping[str, PodRecord], taken: set[str], status: JobStatus) -> RoleView:
+def view_named(
+    job: TrainingJob, role: Role, own: Mapping[str, PodRecord], taken: set[str], status: JobStatus
+) -> RoleView:
+    """Of a role whose pods the operator makes itself, each by its fixed name. `own`: the job's pods by name; `taken`: names
+    of pods that are not its own."""
     attempts = status.attempts.roles.get(role.name, RoleAttempts())
     completed = parse_indices(attempts.completed, role.replicas)
     failed = parse_indices(attempts.failed, role.replicas)
@@ -115,19 +126,19 @@ def _view(job: TrainingJob, role: Role, own: Mapping[str, PodRecord], taken: set
         elif pod is None:
             replicas.append(Replica(role.name, index, name, attempt, "blocked" if name in taken else "missing"))
         else:
-            replicas.append(Replica(role.name, index, name, attempt, _state(pod, attempt), pod))
+            replicas.append(Replica(role.name, index, name, attempt, state_of(pod, attempt), pod))
     surplus = tuple(p for p in own.values() if p.labels.get(labels.REPLICA_NAME) == role.name and p.name not in wanted)
     return RoleView(role, tuple(replicas), surplus, attempts)
 
 
-_ENDED: Mapping[str, State] = {"Succeeded": "succeeded", "Failed": "failed"}
+ENDED: Mapping[str, State] = {"Succeeded": "succeeded", "Failed": "failed"}
 
 
-def _state(pod: PodRecord, attempt: int) -> State:
+def state_of(pod: PodRecord, attempt: int) -> State:
     if pod_attempt(pod) < attempt:
         return "outdated"
-    if pod.phase in _ENDED:
-        return "terminating" if _stopped(pod) else _ENDED[pod.phase]
+    if pod.phase in ENDED:
+        return "terminating" if stopped(pod) else ENDED[pod.phase]
     if pod.lost:
         return "lost"
     if pod.deleted_at:
@@ -137,7 +148,7 @@ def _state(pod: PodRecord, attempt: int) -> State:
     return "scheduled" if pod.node else "pending"
 
 
-def _stopped(pod: PodRecord) -> bool:
+def stopped(pod: PodRecord) -> bool:
     """It ended because it was deleted. A trainer that is told to go saves its state and exits, with 0 or with 143: neither
     is a success nor a failure of its own, whether we look before it has ended or after."""
     ended = [c.finished_at for c in pod.containers if c.state == "terminated" and not c.init and c.finished_at]

@@ -12,7 +12,8 @@ from tjworker.reconcile import ending, outcome, phase
 from tjworker.reconcile.attempts import raise_for_suspend
 from tjworker.reconcile.conditions import clear_condition, set_condition
 from tjworker.reconcile.plan import Plan
-from tjworker.reconcile.replicas import RoleView, view_roles
+from tjworker.reconcile.replicas import RoleView
+from tjworker.reconcile.views import view_roles
 
 
 def suspend(

@@ -17,6 +17,7 @@ from tjworker.api.model import TrainingJob
 from tjworker.api.observed import NodeRecord, Observed, PodRecord
 from tjworker.api.status import JobStatus
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
+from tjworker.reconcile.replicas import own_pods
 from tjworker.settings import Settings
 
 _SETTLED_SECONDS = 5.0
@@ -43,7 +44,7 @@ def find_node_troubles(
 ) -> NodeFindings:
     """Look at the nodes that hold pods of this job. `status.missing_nodes` remembers since when a node is gone: nothing in
     the cluster says so."""
-    placed = [p for p in observed.pods if p.owner_uid == job.uid and p.node and _may_hang(p)]
+    placed = [p for p in own_pods(job, observed) if p.node and _may_hang(p)]
     missing = _missing(placed, status, observed, now)
     if missing != status.missing_nodes:
         status = status.model_copy(update={"missing_nodes": missing})

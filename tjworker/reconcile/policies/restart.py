@@ -89,14 +89,15 @@ def decide_restarts(job: TrainingJob, status: JobStatus, views: Mapping[str, Rol
     decisions: list[str] = []
     failed: list[_Failed] = []
     replaced = False
-    for replica in (r for v in views.values() for r in v.replicas if not r.final):
+    named = [v for v in views.values() if v.role.workload == "Pod"]  # the others: policies.kept
+    for replica in (r for v in named for r in v.replicas if not r.final):
         pod = replica.pod
         if pod is not None and _has_failed(job, views[replica.role].role, replica, now):
             failed.append(_Failed(replica, diagnose(pod, now)))
         elif replica.state == "terminating" and _was_surplus(job, replica):
             # Scaled down, and up again before it was gone: nobody's restart.
             draft.raise_pod(replica)
-        elif replica.state == "terminating" or (replica.state == "missing" and _was_there(job, replica)):
+        elif replica.state == "terminating" or (replica.state == "missing" and was_there(job, replica)):
             draft.raise_pod(replica)
             draft.count(replica.role, "user")
             replaced = True
@@ -108,7 +109,7 @@ def decide_restarts(job: TrainingJob, status: JobStatus, views: Mapping[str, Rol
     result = _decide(job, views, failed, draft)
     return replace(
         result,
-        status=_with_failures(result.status, [f.diagnosis.failure for f in failed]),
+        status=with_failures(result.status, [f.diagnosis.failure for f in failed]),
         decisions=(*decisions, *result.decisions),
         restarted=result.restarted or replaced,
         why=result.why or one_of(decisions),
@@ -116,6 +117,15 @@ def decide_restarts(job: TrainingJob, status: JobStatus, views: Mapping[str, Rol
             LogTail(f.diagnosis.failure.pod, f.diagnosis.failure.container) for f in failed if f.diagnosis.failure.container
         ),
         last=failed[0].diagnosis.failure,
+    )
+
+
+def join(first: Restarts, then: Restarts) -> Restarts:
+    """Both, where `then` was decided on the status of `first`."""
+    return Restarts(
+        then.status, first.decisions + then.decisions, first.log_tails + then.log_tails, first.last or then.last,
+        first.restarted or then.restarted, first.why or then.why, first.final or then.final,
+        first.why_final or then.why_final,
     )
 
 
@@ -140,7 +150,7 @@ def _has_failed(job: TrainingJob, role: Role, replica: Replica, now: str) -> boo
     return faulty and RESTARTS[role.restart_policy](diagnose(pod, now), job.retryable_exit_codes)
 
 
-def _was_there(job: TrainingJob, replica: Replica) -> bool:
+def was_there(job: TrainingJob, replica: Replica) -> bool:
     """A job that was Running had a pod for each index below what was desired then."""
     old = job.status.replica_statuses.get(replica.role)
     return job.status.phase == "Running" and old is not None and replica.index < old.desired
@@ -225,7 +235,7 @@ def _refusal(job: TrainingJob, views: Mapping[str, RoleView], one: _Failed, draf
     return ""
 
 
-def _with_failures(status: JobStatus, new: Sequence[Failure]) -> JobStatus:
+def with_failures(status: JobStatus, new: Sequence[Failure]) -> JobStatus:
     """Newest first. Of many at once the first are kept: the others mostly follow from them."""
     kept = tuple(reversed(new[:MAX_FAILURES]))
     return status.model_copy(update={"failures": (*kept, *status.failures)[:MAX_FAILURES]})

@@ -13,7 +13,7 @@ from tjworker.api.model import TrainingJob, Workload
 from tjworker.api.observed import Observed
 from tjworker.reconcile.plan import Write
 from tjworker.reconcile.replicas import RoleView
-from tjworker.reconcile.workloads import pod
+from tjworker.reconcile.workloads import job, pod, replicaset
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,4 +24,6 @@ class WorkloadRules:
 
 WORKLOADS: Mapping[Workload, WorkloadRules] = {
     "Pod": WorkloadRules(shape=pod.shape),
+    "ReplicaSet": WorkloadRules(shape=replicaset.shape),
+    "Job": WorkloadRules(shape=job.shape),
 }

@@ -6,9 +6,14 @@ Source: seed 002's table, spec 1. The user's own variables win, except for these
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from tjworker.api import labels
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import counted_ports, env_name, service_name
+
+Env = Mapping[str, str | Mapping[str, Any]]
+"""Name -> value, or where Kubernetes takes it from (`valueFrom`)."""
 
 
 def role_environment(job: TrainingJob) -> dict[str, str]:
@@ -16,30 +21,61 @@ def role_environment(job: TrainingJob) -> dict[str, str]:
     env: dict[str, str] = {}
     for role in job.roles:
         prefix = env_name(role.name)
-        instances = [service_name(job.name.name, role.name, i) for i in range(role.replicas)]
+        # The pods of a ReplicaSet or batch Job have no names before they are there, nor services: who looks for them selects
+        # them by label. Their number is the one at the start; the template is made once.
+        named = role.workload == "Pod"
+        instances = [service_name(job.name.name, role.name, i) for i in range(role.replicas)] if named else []
         ports = [str(p.number) for p in counted_ports(role.template)]
         hosts = [f"{instance}:{port}" for instance in instances for port in ports]
         for what, values in (("INSTANCES", instances), ("PORTS", ports), ("HOSTS", hosts)):
             env[f"{prefix}_{what}"] = ",".join(values)
             env[f"{prefix}_{what}_NUM"] = str(len(values))
+        if not named:
+            env[f"{prefix}_INSTANCES_NUM"] = str(role.replicas)
     return env
 
 
 def replica_environment(job: TrainingJob, role: Role, index: int, attempt: int) -> dict[str, str]:
     return {
+        **_common(job, role),
+        "TRAININGJOB_REPLICA_INDEX": str(index),
+        "TRAININGJOB_REPLICA_RESTARTCOUNT": str(attempt),
+        "TRAININGJOB_SERVICE": service_name(job.name.name, role.name, index),
+    }
+
+
+def template_environment(job: TrainingJob, role: Role) -> Env:
+    """Of all pods of a ReplicaSet or batch Job: what differs from pod to pod comes out of the labels that the operator
+    gives them when they run. So it is empty in a container's first start and there from its second; a program that needs
+    its number from the beginning mounts the labels (a downwardAPI volume follows them)."""
+    return {
+        **_common(job, role),
+        "TRAININGJOB_REPLICA_INDEX": _label(labels.REPLICA_INDEX),
+        "TRAININGJOB_REPLICA_RESTARTCOUNT": _label(labels.RESTART_ATTEMPT),
+        "TRAININGJOB_SERVICE": "",
+    }
+
+
+def _common(job: TrainingJob, role: Role) -> dict[str, str]:
+    return {
         "TRAININGJOB_NAME": job.name.name,
         "TRAININGJOB_NAMESPACE": job.name.namespace,
         "TRAININGJOB_REPLICA_NAME": role.name,
         "TRAININGJOB_REPLICA_TYPE": role.name,
-        "TRAININGJOB_REPLICA_INDEX": str(index),
-        "TRAININGJOB_REPLICA_RESTARTCOUNT": str(attempt),
-        "TRAININGJOB_SERVICE": service_name(job.name.name, role.name, index),
         "TRAININGJOB_PORTS": ",".join(str(p.number) for p in counted_ports(role.template)),
     }
 
 
-def env_list(user: object, ours: Mapping[str, str]) -> list[object]:
+def _label(name: str) -> Mapping[str, Any]:
+    return {"fieldRef": {"fieldPath": f"metadata.labels['{name}']"}}
+
+
+def env_list(user: object, ours: Env) -> list[object]:
     """Ours first, so that the user's own variables may refer to them as $(NAME); then the user's, less our names."""
     own = [e for e in user if not (isinstance(e, Mapping) and e.get("name") in ours)] if isinstance(user, list) else []
     # Kubernetes expands $(NAME) in values: a `$` of ours means itself.
-    return [*({"name": k, "value": v.replace("$", "$$")} for k, v in ours.items()), *own]
+    made: list[object] = [
+        {"name": k, "value": v.replace("$", "$$")} if isinstance(v, str) else {"name": k, "valueFrom": v}
+        for k, v in ours.items()
+    ]
+    return [*made, *own]

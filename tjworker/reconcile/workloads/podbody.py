@@ -12,7 +12,7 @@ from typing import Any
 from tjworker.api import labels
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import counted_ports, pod_labels, pod_name, role_labels, service_name
-from tjworker.reconcile.workloads.environment import env_list, replica_environment
+from tjworker.reconcile.workloads.environment import Env, env_list, replica_environment
 
 Json = dict[str, Any]
 
@@ -45,14 +45,33 @@ def child_labels(job: TrainingJob, role: Role, index: int, attempt: int) -> dict
 
 def pod_body(job: TrainingJob, role: Role, index: int, attempt: int, role_env: Mapping[str, str]) -> Json:
     """`role_env` is `environment.role_environment(job)`, computed once a pass."""
+    env: Env = {**replica_environment(job, role, index, attempt), **role_env}
+    # The operator restarts replicas itself, by policy and with its own count: kubelet must not do so behind its back.
+    template = pod_template(job, role, env, restart_policy="Never")
+    metadata = template["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod_name(job.name.name, role.name, index),
+            "namespace": job.name.namespace,
+            **metadata,
+            "labels": {**metadata["labels"], **child_labels(job, role, index, attempt)},
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": template["spec"],
+    }
+
+
+def pod_template(job: TrainingJob, role: Role, env: Env, *, restart_policy: str) -> Json:
+    """The role's template with what each of its pods gets: environment, the job's labels and annotations where the template
+    sets none, scheduler, restartPolicy; and the labels of `role_labels`, that say whose the pods are."""
     meta = _mapping(role.template.get("metadata"))
     spec = dict(_mapping(role.template.get("spec")))
-    ours = {**replica_environment(job, role, index, attempt), **role_env}
     for kind in ("initContainers", "containers"):
         if kind in spec:
-            spec[kind] = [{**c, "env": env_list(c.get("env"), ours)} for c in spec[kind]]
-    # The operator restarts replicas itself, by policy and with its own count: kubelet must not do so behind its back.
-    spec["restartPolicy"] = "Never"
+            spec[kind] = [{**c, "env": env_list(c.get("env"), env)} for c in spec[kind]]
+    spec["restartPolicy"] = restart_policy
     if job.scheduler_name and not spec.get("schedulerName"):
         spec["schedulerName"] = job.scheduler_name
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
@@ -62,16 +81,11 @@ def pod_body(job: TrainingJob, role: Role, index: int, attempt: int, role_env: M
         user_labels.setdefault("priority", job.priority)
     user_annotations = {k: v for k, v in job.annotations.items() if k not in _ACTING}
     annotations = {**user_annotations, **_mapping(meta.get("annotations"))}
+    ours = role_labels(job, role.name)
+    if role.name == "master":
+        ours[labels.JOB_ROLE] = "master"
     return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": pod_name(job.name.name, role.name, index),
-            "namespace": job.name.namespace,
-            "labels": {**user_labels, **child_labels(job, role, index, attempt)},
-            **({"annotations": annotations} if annotations else {}),
-            "ownerReferences": [owner_reference(job)],
-        },
+        "metadata": {"labels": {**user_labels, **ours}, **({"annotations": annotations} if annotations else {})},
         "spec": spec,
     }
 

@@ -1,0 +1,46 @@
+"""The workload Job: trainers as a batch Job whose parallelism is their number. Pure.
+
+Facts of the batch Job controller (1.34) that this is made for; tests/real shows each of them:
+
+- Without `completions` (a work queue) parallelism alone is the number of pods, and scaling fails nobody. With them the
+  controller never runs more pods than are still to complete, so that scaling up does nothing: only a trainer that is not
+  elastic has them. They cannot be changed later.
+- A pod that fails, or that somebody deletes, counts as failed, and `backoffLimit` (default 6) ends the whole Job. Which
+  deaths end a job is decided by `policies.kept`, in every job, so the limit is out of reach.
+- After a failure the controller waits before it makes the next pod, longer with each, up to 10 minutes; a pod that succeeds
+  sets that back. Scaling down is no failure and makes nobody wait.
+- `podReplacementPolicy` stays at its default: the replacement of a deleted trainer is made at once. With `Failed` a trainer
+  that is deleted, saves its state and exits with 0 would count as a success, and a work queue that has one makes no pods
+  any more.
+- The selector is ours, since a generated one demands a label `job-name` with the name of the batch Job; ours is the job's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tjworker.api.model import TrainingJob
+from tjworker.api.observed import Observed
+from tjworker.reconcile.plan import Write
+from tjworker.reconcile.replicas import RoleView
+from tjworker.reconcile.workloads.owner import Json, selector, shape_owner
+
+BACKOFF_LIMIT = 2**31 - 1
+
+
+def shape(job: TrainingJob, view: RoleView, observed: Observed, may_create: bool) -> Sequence[Write]:
+    return [*shape_owner(
+        job, view, observed, resource="jobs", api_version="batch/v1", spec=_spec, restart_policy="Never")]
+
+
+def _spec(job: TrainingJob, view: RoleView, template: Json) -> Json:
+    # A Job that somebody has deleted is made again for those trainers that have not succeeded yet.
+    count = sum(not r.final for r in view.replicas)
+    return {
+        "parallelism": count,
+        **({} if view.role.elastic else {"completions": count}),
+        "backoffLimit": BACKOFF_LIMIT,
+        "manualSelector": True,
+        "selector": selector(job, view.role),
+        "template": template,
+    }

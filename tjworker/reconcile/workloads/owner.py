@@ -1,0 +1,151 @@
+"""What the workloads ReplicaSet and Job have in common: an owner object made once, its count moved by patches, and the pods
+that its controller makes, which the operator numbers and otherwise leaves alone. Pure.
+
+Never makes such a pod, and deletes one only where nobody else will: on a lost node, or to replace it. A count is patched with
+the owner's uid and resourceVersion, a number with the pod's. Safe to run twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tjworker.api.model import CleanPodPolicy, Role, TrainingJob
+from tjworker.api.naming import number_labels, owner_name, role_labels
+from tjworker.api.observed import Observed, PodRecord, WorkloadRecord
+from tjworker.reconcile.plan import Create, Delete, Patch, Write
+from tjworker.reconcile.policies.creating import stuck_container
+from tjworker.reconcile.replicas import Replica, RoleView, own_pods, own_workloads
+from tjworker.reconcile.seats import number_of
+from tjworker.reconcile.workloads.environment import role_environment, template_environment
+from tjworker.reconcile.workloads.pod import delete_pod, to_delete
+from tjworker.reconcile.workloads.podbody import owner_reference, pod_template
+
+Json = dict[str, Any]
+Spec = Callable[[TrainingJob, RoleView, Json], Json]
+"""(job, view, pod template) -> the owner's spec."""
+
+COUNT_FIELDS: Mapping[str, str] = {"replicasets": "replicas", "jobs": "parallelism"}
+
+
+def shape_owner(
+    job: TrainingJob, view: RoleView, observed: Observed, *, resource: str, api_version: str, spec: Spec, restart_policy: str,
+) -> Iterator[Write]:
+    role, owner = view.role, view.owner
+    if owner is None:
+        if not _name_taken(job, role, observed, resource):
+            yield _create(job, view, resource, api_version, spec, restart_policy)
+        return
+    if owner.deleted_at:
+        return  # somebody deletes it; when it is gone it is made again
+    if owner.desired != role.replicas and not owner.condition:
+        yield _scale(resource, owner, role.replicas, f"role {role.name} is to have {role.replicas} pods")
+    for replica in view.replicas:
+        if replica.state == "outdated" and replica.pod is not None and to_delete(replica.pod):
+            yield delete_pod(replica.pod, f"attempt {replica.attempt} replaces it")
+        elif _needs_number(replica):
+            yield _number(job, replica)
+    for pod in (*view.others, *(r.pod for r in view.replicas if r.pod is not None)):
+        if pod.lost and to_delete(pod):
+            yield delete_pod(pod, pod.lost)
+
+
+def _name_taken(job: TrainingJob, role: Role, observed: Observed, resource: str) -> bool:
+    """By an object of an earlier job of the same name that is still going. (A stranger's is told by the API server.)"""
+    name = owner_name(job.name.name, role.name)
+    return any(w.name == name for w in (observed.replicasets if resource == "replicasets" else observed.jobs))
+
+
+def _create(
+    job: TrainingJob, view: RoleView, resource: str, api_version: str, spec: Spec, restart_policy: str
+) -> Create:
+    role = view.role
+    env = {**template_environment(job, role), **role_environment(job)}
+    template = pod_template(job, role, env, restart_policy=restart_policy)
+    name = owner_name(job.name.name, role.name)
+    return Create(resource, name, {
+        "apiVersion": api_version,
+        "kind": role.workload,
+        "metadata": {
+            "name": name,
+            "namespace": job.name.namespace,
+            # Those of the template too (`paddle-job`): scripts select the owners by them, not only the pods.
+            "labels": template["metadata"]["labels"],
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": spec(job, view, template),
+    })
+
+
+def selector(job: TrainingJob, role: Role) -> Json:
+    return {"matchLabels": role_labels(job, role.name)}
+
+
+def _scale(resource: str, owner: WorkloadRecord, count: int, why: str) -> Patch:
+    return Patch(resource, owner.name, {
+        "metadata": {"uid": owner.uid, "resourceVersion": str(owner.rv)}, "spec": {COUNT_FIELDS[resource]: count}}, why)
+
+
+def _needs_number(replica: Replica) -> bool:
+    """It runs, has run, or will not come to run by itself (then it may have to be replaced), and its number is not that of
+    its seat. Before that a pod changes too often: the resourceVersion would nearly always be an old one."""
+    pod = replica.pod
+    if pod is None or replica.final or replica.state in ("outdated", "terminating", "lost"):
+        return False
+    if number_of(pod) == (replica.index, replica.attempt):
+        return False
+    return pod.phase != "Pending" or stuck_container(pod) is not None
+
+
+def _number(job: TrainingJob, replica: Replica) -> Patch:
+    pod = replica.pod
+    assert pod is not None  # noqa: S101  `_needs_number` has looked
+    return Patch("pods", pod.name, {"metadata": {
+        "uid": pod.uid, "resourceVersion": str(pod.rv),
+        "labels": number_labels(job, replica.role, replica.index, replica.attempt),
+    }}, f"it has the number {replica.index}")
+
+
+def unjudged(view: RoleView) -> bool:
+    """Some pod has ended before it had a number: it gets one in this pass, and the next one judges it by that."""
+    return any(r.pod is not None and not r.final and r.pod.phase in ("Succeeded", "Failed") and number_of(r.pod) is None
+               for r in view.replicas)
+
+
+# -- the end ---------------------------------------------------------------------------------------------------------------
+
+def release(job: TrainingJob, observed: Observed, why: str) -> list[Write]:
+    """ReplicaSets to 0, parallelism to 0: their controllers then take the pods that live."""
+    writes: list[Write] = []
+    for resource, owners in (("replicasets", observed.replicasets), ("jobs", observed.jobs)):
+        writes += [_scale(resource, w, 0, why) for w in owners if w.owner_uid == job.uid and w.desired and not w.deleted_at]
+    return writes
+
+
+def unreleased(job: TrainingJob, observed: Observed) -> bool:
+    """Some owner still wants pods, or its controller has not seen yet that it wants none: it might make one more."""
+    return any(
+        not w.deleted_at and (w.desired > 0 or 0 < w.observed_generation < w.generation)
+        for w in own_workloads(job, observed)
+    )
+
+
+def delete_owners(job: TrainingJob, observed: Observed, roles: set[str]) -> list[Write]:
+    """ReplicaSets and batch Jobs of roles that the spec no longer has; their pods go with them."""
+    known = {owner_name(job.name.name, role) for role in roles}
+    writes: list[Write] = []
+    for resource, owners in (("replicasets", observed.replicasets), ("jobs", observed.jobs)):
+        writes += [
+            Delete(resource, w.name, w.uid, why="its role is not in the spec")
+            for w in owners if w.owner_uid == job.uid and w.name not in known and not w.deleted_at
+        ]
+    return writes
+
+
+def seated_pods(job: TrainingJob, observed: Observed) -> Sequence[PodRecord]:
+    return [p for p in own_pods(job, observed) if p.owner_uid != job.uid]
+
+
+def goes_by_itself(job: TrainingJob, policy: CleanPodPolicy, pod: PodRecord) -> bool:
+    """Its controller takes it once it is released."""
+    return policy != "None" and pod.owner_uid != job.uid and pod.phase not in ("Succeeded", "Failed") and not pod.lost
