@@ -20,7 +20,11 @@ All annotations start with `fake.localcluster/`:
 | reason | the terminated container's reason, for example OOMKilled |
 | log | what `kubectl logs` shows |
 
-Attempts are counted by the pod's namespace and name, over restarts of the container and over pods made again.
+`<container>.fake.localcluster/...` holds for pods whose first container has that name, and goes before the others: where the
+annotations of several kinds of pods can only be set together.
+
+Attempts are counted by the pod's namespace and name, over restarts of the container and over pods made again; for pods of a
+ReplicaSet or Job, whose names are made up, by the owner: of its pods the first n runs fail.
 
 One status write a pod and step, whatever has passed in between. Safe to run twice; a restarted agent takes a running pod for
 one that started when its status says so, and has forgotten the count of attempts.
@@ -67,7 +71,10 @@ Script = Callable[[Json, int], Play | None]
 
 def play_of(pod: Json, attempt: int) -> Play:
     """What the annotations say. Raises ValueError naming the annotation that is no number."""
-    told = {k.removeprefix(PREFIX): v for k, v in (pod["metadata"].get("annotations") or {}).items() if k.startswith(PREFIX)}
+    found = pod["metadata"].get("annotations") or {}
+    own = f"{pod['spec']['containers'][0]['name']}.{PREFIX}"
+    told = {k.removeprefix(PREFIX): v for k, v in found.items() if k.startswith(PREFIX)}
+    told |= {k.removeprefix(own): v for k, v in found.items() if k.startswith(own)}
 
     def seconds(name: str, default: float) -> float:
         text = told.get(name)
@@ -182,7 +189,9 @@ class FakeAgent(NodeAgent):
         return run
 
     def _next_play(self, key: str, pod: Json) -> Play:
-        attempt = self._attempts[key] = self._attempts.get(key, 0) + 1
+        made_up = pod["metadata"].get("generateName")
+        counted = f"{pod['metadata']['namespace']}/{made_up}" if made_up else key
+        attempt = self._attempts[counted] = self._attempts.get(counted, 0) + 1
         told = self.script(pod, attempt) if self.script is not None else None
         return told if told is not None else play_of(pod, attempt)
 

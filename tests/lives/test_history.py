@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.lives.world import CRD, CountingTransport, World, job, role
+from tests.lives.world import CRDS, CountingTransport, World, job, role
 from tjworker.api.records_json import decode_view
 from tjworker.base import JobKey
 
@@ -30,7 +30,8 @@ def put_on(world: World, folder: Path) -> None:
 def begin(folder: Path) -> World:
     world = World()
     put_on(world, folder)
-    world.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
+    for crd in CRDS:
+        world.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
     return world
 
 
@@ -42,7 +43,8 @@ def test_another_cluster_under_the_same_redis(tmp_path: Path, new_watcher: bool)
     put_on(world, tmp_path / "two")
     if new_watcher:
         world.start_watcher()
-    world.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
+    for crd in CRDS:
+        world.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
     world.apply(job({"trainer": role(2)}, name="same"))
     world.until("a job of an old name runs", lambda: world.phase("same") == "Running", within_seconds=120)
     assert (sorted(world.pods()), world.jobs()) == (["same-trainer-0", "same-trainer-1"], ["same"])

@@ -264,6 +264,20 @@ def play(**annotations: object) -> dict[str, str]:
     return {f"fake.localcluster/{name.replace('_', '-')}": str(value) for name, value in annotations.items()}
 
 
+def training_job(name: str = "digits", *, least: int = 2, most: int | None = None, pservers: int = 0,
+                 play: Mapping[str, Mapping[str, object]] | None = None, **spec: Any) -> Json:
+    """A TrainingJob. `play`: by container (`trainer`, `pserver`, `master`) what its pods do, as in `play(...)`."""
+    annotations = {f"{container}.fake.localcluster/{key.replace('_', '-')}": str(value)
+                   for container, told in (play or {}).items() for key, value in told.items()}
+    bounds = {"min-instance": least, **({} if most is None else {"max-instance": most})}
+    kind = {} if pservers else {"frame_work": {"name": "paddle", "type": "nccl2"}}
+    return {
+        "apiVersion": "paddlepaddle.org/v1", "kind": "TrainingJob", "metadata": {"name": name, "annotations": annotations},
+        "spec": {"image": "trainer:1", "trainer": {"entrypoint": "train", **bounds},
+                 **({"pserver": {"min-instance": pservers}} if pservers else {}), **kind, **spec},
+    }
+
+
 def role(
     replicas: int = 1, *, annotations: Mapping[str, str] | None = None, ports: Sequence[int] = (7164,), **fields: Any
 ) -> Json:
