@@ -11,7 +11,7 @@ IMAGE = "trainer:1"
 
 
 def make_training_job(
-    name: str = "digits", *, least: int = 2, most: int | None = None, pservers: int = 2, trainer: dict[str, Any] | None = None,
+    name: str = "digits", *, least: Any = 2, most: int | None = None, pservers: int = 2, trainer: dict[str, Any] | None = None,
     pserver: dict[str, Any] | None = None, **spec: Any,
 ) -> JobBuilder:
     """`least`, `most`: min-instance and max-instance of the trainers. Fields of the spec by their names in the manifest."""

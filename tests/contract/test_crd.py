@@ -1,7 +1,8 @@
 """The CRD in a whole API server: refusals word for word, status, scale and columns.
 
 The local cluster always, in process; a real one too when TJ_REAL_KUBECONFIG names its kubeconfig (CRDs are installed in it
-and jobs made and deleted in its namespace `default`).
+and jobs made and deleted in its namespace `default`). With TJ_RECORD_REFUSALS=1 the real one's answers are written down
+instead of compared.
 """
 
 from __future__ import annotations
@@ -10,25 +11,33 @@ import json
 import os
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 import urllib3
+import yaml
 from kubernetes import client, config
 
 from localcluster.apiserver.server import ApiServer
 from localcluster.wire import Request, Response
-from tests.builders import make_job
-from tests.unit.tjworker.api.refusals import CASES, Json, want_says
+from tests.builders import make_job, make_training_job
+from tests.unit.tjworker.api import refusals
+from tests.unit.tjworker.api.refusals import ALL, TABLES, Json
 from tjworker.api import crd
 from tjworker.api.dialects import DIALECTS
 from tjworker.api.status import Condition, Failure, JobStatus, ReplicaStatus, RestartCounts
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-JOBS = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs"
+KINDS = {plural: f"/apis/{dialect.group}/v1/namespaces/default/{plural}" for plural, dialect in DIALECTS.items()}
+JOBS = KINDS["aitrainingjobs"]
+TRAINING_JOBS = KINDS["trainingjobs"]
+RECORD = bool(os.environ.get("TJ_RECORD_REFUSALS"))
 REAL_KUBECONFIG = os.environ.get("TJ_REAL_KUBECONFIG", "")
+PEER_MANIFESTS = os.environ.get("TJ_PEER_MANIFESTS", "")
 RECORDED_ON_MINOR = 36
 NOW = "2026-01-01T00:00:00Z"
 
@@ -75,15 +84,16 @@ def _real() -> Send:
     "real", marks=pytest.mark.skipif(not REAL_KUBECONFIG, reason="TJ_REAL_KUBECONFIG names no kubeconfig"))])
 def send(request: pytest.FixtureRequest) -> Send:
     door = _local() if request.param == "local" else _real()
-    definition = crd.build(DIALECTS["aitrainingjobs"])
-    code, answer = door("POST", DEFINITIONS, definition)
-    if code == 409:
-        code, answer = door("PATCH", f"{DEFINITIONS}/{definition['metadata']['name']}", definition,
-                            content_type="application/merge-patch+json")
-    assert code in (200, 201), answer
+    for dialect in DIALECTS.values():
+        definition = crd.build(dialect)
+        code, answer = door("POST", DEFINITIONS, definition)
+        if code == 409:
+            code, answer = door("PATCH", f"{DEFINITIONS}/{definition['metadata']['name']}", definition,
+                                content_type="application/merge-patch+json")
+        assert code in (200, 201), answer
     deadline = time.monotonic() + 30
-    while door("GET", JOBS)[0] != 200:
-        assert time.monotonic() < deadline, "the new kind is not served"
+    while any(door("GET", jobs)[0] != 200 for jobs in KINDS.values()):
+        assert time.monotonic() < deadline, "a new kind is not served"
         time.sleep(0.05)
     return door
 
@@ -91,31 +101,52 @@ def send(request: pytest.FixtureRequest) -> Send:
 @pytest.fixture(autouse=True)
 def _clean(send: Send) -> Iterator[None]:
     yield
-    for job in send("GET", JOBS)[1]["items"]:
-        send("DELETE", f"{JOBS}/{job['metadata']['name']}")
+    for jobs in KINDS.values():
+        for job in send("GET", jobs)[1]["items"]:
+            send("DELETE", f"{jobs}/{job['metadata']['name']}")
 
 
-@pytest.mark.parametrize("sentence", CASES)
-def test_the_api_server_says(sentence: str, send: Send) -> None:
-    case = CASES[sentence]
-    strict = {"fieldValidation": "Strict"}
-    if case.after:
-        code, before = send("POST", JOBS, case.after)
-        assert code == 201, before
-        body = case.apply | {"metadata": case.apply["metadata"] | {"resourceVersion": before["metadata"]["resourceVersion"]}}
-        code, answer = send("PUT", f"{JOBS}/{body['metadata']['name']}", body, strict)
-    else:
-        code, answer = send("POST", JOBS, case.apply, strict)
-    if not want_says(sentence):
-        assert code in (200, 201), answer
-        return
-    assert code in (400, 422)
-    causes = answer.get("details", {}).get("causes", [])
-    said = sorted(f"{cause['field']}: {cause['message']}" for cause in causes) or [answer["message"]]
-    if _minor(send) >= RECORDED_ON_MINOR:
-        assert said == want_says(sentence)
+@pytest.fixture(scope="module")
+def recorded() -> Iterator[dict[str, dict[str, list[str]]]]:
+    """Plural -> sentence -> what was said; written at the end when TJ_RECORD_REFUSALS says so."""
+    answers: dict[str, dict[str, list[str]]] = defaultdict(dict)
+    yield answers
+    for plural, said in answers.items() if RECORD else ():
+        file = Path(refusals.__file__).with_name(f"{plural}.json")
+        file.write_text(json.dumps(dict(sorted(said.items())), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize(("plural", "sentence"), ALL)
+def test_the_api_server_says(
+    plural: str, sentence: str, send: Send, recorded: dict[str, dict[str, list[str]]], request: pytest.FixtureRequest,
+) -> None:
+    case, want = TABLES[plural].cases[sentence], TABLES[plural].want_says(sentence)
+    said, answer = _apply(send, plural, case.apply, case.after)
+    if RECORD and request.node.callspec.params["send"] == "real":
+        if said:
+            recorded[plural][sentence] = said
+    elif not want or _minor(send) >= RECORDED_ON_MINOR:
+        assert said == want, answer
     else:  # refuses the same, but names the type ("object") where newer ones name the value
-        assert _fields(said) == _fields(want_says(sentence))
+        assert _fields(said) == _fields(want)
+
+
+def _apply(send: Send, plural: str, manifest: Json, after: Json | None) -> tuple[list[str], Json]:
+    """What is said to it, nothing when it is accepted; and the whole answer."""
+    strict, jobs = {"fieldValidation": "Strict"}, KINDS[plural]
+    url = f"/apis/{manifest['apiVersion']}{jobs[jobs.index('/namespaces'):]}"
+    if after:
+        code, before = send("POST", jobs, after)
+        assert code == 201, before
+        body = manifest | {"metadata": manifest["metadata"] | {"resourceVersion": before["metadata"]["resourceVersion"]}}
+        code, answer = send("PUT", f"{url}/{body['metadata']['name']}", body, strict)
+    else:
+        code, answer = send("POST", url, manifest, strict)
+    if code in (200, 201):
+        return [], answer
+    assert code in (400, 422), answer
+    causes = answer.get("details", {}).get("causes", [])
+    return sorted(f"{cause['field']}: {cause['message']}" for cause in causes) or [answer["message"]], answer
 
 
 def _minor(send: Send) -> int:
@@ -174,3 +205,49 @@ def test_the_scale_subresource_moves_the_trainers(replicas: int, want: str | Non
     else:
         assert (code, now) == (422, 2)
         assert want in answer["message"]
+
+
+@pytest.mark.skipif(not PEER_MANIFESTS, reason="TJ_PEER_MANIFESTS names no folder with manifests written for other operators")
+def test_manifests_written_for_the_seed_operators_apply_unchanged(send: Send) -> None:
+    kinds = {dialect.kind: dialect.plural for dialect in DIALECTS.values()}
+    documents = [document for path in sorted(Path(PEER_MANIFESTS).glob("*.yaml"))
+                 for document in yaml.safe_load_all(path.read_text(encoding="utf-8")) if document]
+    ours = [document for document in documents if document["kind"] in kinds]
+    assert {document["kind"] for document in ours} == kinds.keys()
+    for document in ours:
+        said, answer = _apply(send, kinds[document["kind"]], document, None)
+        assert said == [], f"{document['metadata']['name']}: {answer}"
+
+
+TRAINING_SCALES: dict[str, tuple[int, Any]] = {
+    "within the bounds": (4, None),
+    "to the most": (6, None),
+    "above the most": (7, "max-instance is 6, it must be at least min-instance (7)"),
+    "to none": (0, "should be greater than or equal to 1"),
+}
+
+
+@pytest.mark.parametrize("version", DIALECTS["trainingjobs"].versions)
+@pytest.mark.parametrize(("replicas", "want"), TRAINING_SCALES.values(), ids=TRAINING_SCALES.keys())
+def test_the_scale_subresource_moves_the_least_number_of_trainers(
+    replicas: int, want: str | None, version: str, send: Send,
+) -> None:
+    jobs = TRAINING_JOBS.replace("/v1/", f"/{version}/")
+    code, made = send("POST", TRAINING_JOBS, make_training_job(least=2, most=6, fault_tolerant=True).manifest())
+    assert code == 201, made
+    assert send("GET", f"{jobs}/digits/scale")[1]["spec"]["replicas"] == 2
+    code, answer = send("PATCH", f"{jobs}/digits/scale", {"spec": {"replicas": replicas}},
+                        content_type="application/merge-patch+json")
+    now = send("GET", f"{TRAINING_JOBS}/digits")[1]["spec"]["trainer"]["min-instance"]
+    if want is None:
+        assert (code, answer["spec"]["replicas"], now) == (200, replicas, replicas)
+    else:
+        assert (code, now) == (422, 2)
+        assert want in answer["message"]
+
+
+def test_both_versions_are_one_object(send: Send) -> None:
+    code, made = send("POST", TRAINING_JOBS, make_training_job().manifest())
+    assert code == 201, made
+    older = send("GET", f"{TRAINING_JOBS.replace('/v1/', '/v1alpha1/')}/digits")[1]
+    assert older == made | {"apiVersion": "paddlepaddle.org/v1alpha1"}

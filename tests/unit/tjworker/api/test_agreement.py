@@ -7,8 +7,10 @@ import random
 import time
 from typing import Any
 
+import pytest
+
 from localcluster.schema import StructuralSchema
-from tests.builders import make_job
+from tests.builders import make_job, make_training_job
 from tjworker.api import crd
 from tjworker.api.dialects import DIALECTS, parse
 from tjworker.api.model import TrainingJob
@@ -17,17 +19,18 @@ ROUNDS = 400
 ODD: tuple[Any, ...] = (None, True, 0, -1, 1.5, 2**31, 2**63, "", "x", "1", [], {}, [None], {"a": None})
 
 
-def test_what_is_stored_can_be_used_and_what_is_refused_is_refused_again() -> None:
+@pytest.mark.parametrize("plural", DIALECTS)
+def test_what_is_stored_can_be_used_and_what_is_refused_is_refused_again(plural: str) -> None:
     seed = int(os.environ.get("TJ_TEST_SEED", time.time_ns() % 10**9))
     rng = random.Random(seed)
-    schema = StructuralSchema(crd.schema(DIALECTS["aitrainingjobs"]))
+    schema = StructuralSchema(crd.schema(DIALECTS[plural]))
     accepted = 0
     for i in range(ROUNDS):
-        job = _any_job(rng)
+        job = ANY[plural](rng)
         schema.prune(job)
         schema.default(job)
         causes = [str(cause) for cause in schema.validate(job)]
-        parsed = parse("aitrainingjobs", job)
+        parsed = parse(plural, job)
         usable = isinstance(parsed, TrainingJob)
         where = f"seed {seed}, round {i}: {job['spec']}\n schema: {causes}\n parser: {getattr(parsed, 'errors', 'accepts it')}"
         assert usable == (not causes), where
@@ -62,6 +65,34 @@ def _any_job(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.3:
         _spoil(manifest["spec"], rng)
     return manifest
+
+
+def _any_training_job(rng: random.Random) -> dict[str, Any]:
+    def some(*values: Any) -> Any:
+        return rng.choice(values)
+
+    role: dict[str, Any] = {
+        "entrypoint": some("", "train", "sh -c 'a'", "a 'b", "\\", 'x "\\""'), "workspace": "/w", "envs": {"A": some("1", "")},
+        "resources": {"limits": {"cpu": some(1, "1", "500m", "1x", "", "-1", "1e3", ".5", 0.5) if rng.random() < 0.3 else 2}},
+        "tolerations": [{"operator": "Exists"}], "pre_stop_cmd": ["a"], "liveness_probe": {"exec": {"command": ["a"]}},
+    }
+    job = make_training_job(
+        "j" * some(1, 6, 6, 6, 48, 49, 50), least=some(1, 1, 2, 3), most=some(None, None, 2, 3, 9), pservers=some(0, 1, 2),
+        pserver={"max-instance": some(2, 2, 1)}, trainer={k: v for k, v in role.items() if rng.random() < 0.4},
+        fault_tolerant=some(True, True, False), local_job=some(True, False, False), port=some(1, 7164, 7164, 65_534, 65_535))
+    if rng.random() < 0.4:
+        job = job.spec(volumes=[{"name": some("a", "b"), "emptyDir": {}}, {"name": "c"}], trainer_port=some(1, 65_500),
+                       trainer_ports_num=some(1, 36, 37), VolumeMounts=[{"name": some("a", "c"), "mountPath": "/x"}])
+    if rng.random() < 0.3:
+        job = job.spec(frame_work={"name": "x", "type": some("local", "nccl2", "multi", "other")}, passes=some(0, 1),
+                       annotations={"walltime": some(0, 60, -1), "priority": some("", "high", "a b")})
+    manifest = job.manifest()
+    if rng.random() < 0.3:
+        _spoil(manifest["spec"], rng)
+    return manifest
+
+
+ANY = {"aitrainingjobs": _any_job, "trainingjobs": _any_training_job}
 
 
 def _spoil(value: Any, rng: random.Random) -> None:

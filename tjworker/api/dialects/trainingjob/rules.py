@@ -135,6 +135,8 @@ def _volume_errors(spec: TrainingJobSpec) -> Iterator[FieldError]:
     names = [volume.name for volume in spec.volumes]
     if len(set(names)) < len(names):
         yield FieldError("spec.volumes", _TWICE_RULE)
+    if len({mount.mountPath for mount in spec.volume_mounts}) < len(spec.volume_mounts):
+        yield FieldError("spec.VolumeMounts", "two mounts have one mountPath")
     for i, mount in enumerate(spec.volume_mounts):
         if mount.name not in names:
             yield FieldError(f"spec.VolumeMounts[{i}].name", f"{mount.name[:80]!r}: {_MOUNT_RULE}")

@@ -1,37 +1,12 @@
-"""What people apply, and what the API server says to it, word for word.
-
-The answers stand in `refusals.json` under the case's sentence, recorded from kube-apiserver v1.36.3; a case that is not
-there is accepted. Data only: `test_refusals` holds the parser and the local cluster's schema to it,
-`tests/contract/test_refusals` a whole cluster, local or real.
-"""
+"""Manifests of an AITrainingJob: accepted ones, and those that nobody may run."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tests.builders import JobBuilder, make_job
-
-Json = dict[str, Any]
-RECORDED = Path(__file__).with_name("refusals.json")
-ANSWERS: dict[str, list[str]] = json.loads(RECORDED.read_text(encoding="utf-8"))
-
-
-def want_says(sentence: str) -> list[str]:
-    """`<field>: <message>` of every cause, sorted; empty when it is accepted."""
-    return ANSWERS.get(sentence, [])
-
-
-@dataclass(frozen=True)
-class Refusal:
-    apply: Json
-    after: Json | None = None
-    """What has been applied before."""
-    want_path: str | None = None
-    """Where the parser sees it, which reads JSON without the API server in front; None: it has nothing to object."""
+from tests.unit.tjworker.api.refusals.case import Json, Refusal
 
 
 def _job(name: str = "digits") -> JobBuilder:
