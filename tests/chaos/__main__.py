@@ -1,0 +1,156 @@
+"""Disturb the operator, one way after another, while jobs begin, run, restart and end; hold the ends against the undisturbed.
+
+    make chaos                       # all of it, about 40 minutes; SHARE=0.1 for a tenth of the numbers
+    make chaos CHAOS_ARGS="--only 'redis wiped' --only 'processes killed' --seed 7"
+    make chaos CHAOS_ARGS="--soak-seconds 7200"    # random kills and wipes for so long: does anything grow?
+
+For each way: a wave of jobs of every life begins meanwhile, and three jobs stand before, during and after. Held then: each job
+ends within two minutes of the mending; its end, counts, conditions, pods left and pods ever made are those of that life
+undisturbed (played twice, which must agree); no pod of a standing job is another one than before. Exits 1 when one of these does
+not hold. Processes that ended by themselves are told: nothing but a disturbance should end one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from controlplane import ControlPlane
+from tests.chaos.disturbances import DISTURBANCES, Chaos
+from tests.chaos.lives import STANDING, Wave
+from tests.chaos.soak import soak
+from tests.chaos.system import NotInTimeError, System
+from tests.chaos.watching import PodLog
+from tests.real.world import open_transport
+from tjworker.base import JobKey
+
+STAND_SECONDS = 120.0
+END_SECONDS = 120.0
+Ends = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Row:
+    name: str
+    jobs: int = 0
+    divergent: list[str] = field(default_factory=list)
+    changed_pods: list[str] = field(default_factory=list)
+    recovery_seconds: float = 0.0
+    ended_alone: int = 0
+    note: str = ""
+    trouble: str = ""
+
+    @property
+    def good(self) -> bool:
+        return not (self.divergent or self.changed_pods or self.trouble)
+
+    def __str__(self) -> str:
+        verdict = "good" if self.good else "**BAD**"
+        cells = (self.name, self.jobs, len(self.divergent), len(self.changed_pods), f"{self.recovery_seconds:.0f} s",
+                 self.ended_alone, verdict, self.note)
+        return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--share", type=float, default=1.0, help="of the full numbers of kills, restarts, seconds")
+    options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    options.add_argument("--only", action="append", choices=list(DISTURBANCES), help="this one; may be said again")
+    options.add_argument("--soak-seconds", type=float, default=0, help="instead of the table: random trouble for so long")
+    given = options.parse_args()
+    print(f"seed {given.seed}, share {given.share}", flush=True)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tj-chaos-")))
+        plane = stack.enter_context(ControlPlane())
+        system = System(plane, folder, given.seed)
+        stack.callback(system.stop)
+        system.start()
+        log = PodLog(plane.kubeconfig)
+        log.start()
+        stack.callback(log.stop)
+        run = Run(system, log, given.share, given.seed)
+        if given.soak_seconds:
+            return soak(system, run.wave("soak"), random.Random(given.seed), given.soak_seconds)
+        return run.table([name for name in DISTURBANCES if not given.only or name in given.only])
+
+
+class Run:
+    def __init__(self, system: System, log: PodLog, share: float, seed: int) -> None:
+        self._system = system
+        self._log = log
+        self._share = share
+        self._seed = seed
+        self._want: dict[str, Ends] = {}
+
+    def wave(self, name: str) -> Wave:
+        return Wave(open_transport(self._system.plane.kubeconfig), self._log, f"chaos-{name}")
+
+    def table(self, names: list[str]) -> int:
+        began = time.monotonic()
+        first, second = (self._row("nothing", f"undisturbed-{n}") for n in (1, 2))
+        if not (first.good and second.good):
+            print("undisturbed, and yet:", first, first.trouble, *first.divergent, second, second.trouble, *second.divergent,
+                  sep="\n")
+            return 2
+        print("\n| what | jobs | other ends | pods changed | all ended after | processes that ended by themselves | | |",
+              "|---|---|---|---|---|---|---|---|", first, second, sep="\n", flush=True)
+        bad = []
+        for number, name in enumerate(n for n in names if n != "nothing"):
+            row = self._row(name, f"{number}")
+            print(row, flush=True)
+            if not row.good:
+                bad.append(row)
+        for row in bad:
+            print(f"\n{row.name}: {row.trouble}", *row.divergent, *row.changed_pods, sep="\n  ")
+        for words in self._system.ended_alone:
+            print(f"\n{words}")
+        print(f"\n{time.monotonic() - began:.0f} s, seed {self._seed}, {len(bad)} bad; the pod log had {self._log.gaps} gaps")
+        return 1 if bad else 0
+
+    def _row(self, name: str, label: str) -> Row:
+        row, wave = Row(name), self.wave(label)
+        alone = len(self._system.ended_alone)
+        try:
+            self._play(row, wave)
+        except NotInTimeError as error:
+            row.trouble = f"{error}; unfinished: {wave.unfinished()}"
+        except Exception as error:  # noqa: BLE001  one way's trouble is told with the others
+            row.trouble = f"{type(error).__name__}: {error}"
+        finally:
+            wave.fed()
+            wave.close()
+        row.ended_alone = len(self._system.ended_alone) - alone
+        return row
+
+    def _play(self, row: Row, wave: Wave) -> None:
+        wave.begin()
+        self._system.until(f"{STANDING} jobs stand", wave.stand, STAND_SECONDS)
+        stood = wave.standing_uids()
+        keys = tuple(JobKey(f"aitrainingjobs/{wave.namespace}/stands-{n}") for n in range(STANDING))
+        wave.feed()
+        try:
+            row.note = DISTURBANCES[row.name](Chaos(self._system, random.Random(f"{self._seed} {row.name}"), self._share, keys))
+        finally:
+            mended = time.monotonic()
+            wave.fed()
+        self._system.until("every job has ended", wave.ended, END_SECONDS)
+        row.recovery_seconds, row.jobs = time.monotonic() - mended, len(wave.begun)
+        self._system.until("the pod log is up to date", lambda: self._log.caught_up_with(wave.version()), 60)
+        for job, end in wave.ends().items():
+            want = self._want.setdefault(wave.begun[job], end)
+            if end != want:
+                row.divergent.append(f"{job}: " + "; ".join(
+                    f"{what} {end[what]}, undisturbed {want[what]}" for what in want if end[what] != want[what]))
+        row.changed_pods += [pod for pod, uids in wave.standing_uids().items() if uids != stood.get(pod)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

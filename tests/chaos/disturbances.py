@@ -1,0 +1,226 @@
+"""What happens to the system: one function a row of the table. Each gets the system, a seeded source and how much of the full
+number is asked for (`share`), and returns its notes: what was counted and measured. When it returns, what it broke is mended.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tests.chaos.proxy import Faults
+from tests.chaos.system import BEATS, LOCK_TTL_SECONDS, WATCHERS, WORKERS, NotInTimeError, System
+from tjworker.base import JobKey
+from tjworker.kube import rbac
+
+CONSUMERS_BACK_SECONDS = 30.0
+TAKE_OVER_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Chaos:
+    system: System
+    rng: random.Random
+    share: float
+    keys: tuple[JobKey, ...]
+    """Of jobs that stand: a pass over them does nothing."""
+
+    def times(self, full: int) -> int:
+        return max(1, round(full * self.share))
+
+    def rest(self, least: float, most: float) -> None:
+        time.sleep(self.rng.uniform(least, most))
+
+
+def nothing(chaos: Chaos) -> str:
+    chaos.rest(12, 12)
+    return ""
+
+
+def kills(chaos: Chaos) -> str:
+    """Of two, one is a child of a worker, which costs a task and nothing else; the others are whole processes."""
+    count = chaos.times(200)
+    for _ in range(count):
+        worker = chaos.rng.choice(WORKERS)
+        if chaos.rng.random() >= 0.5 or not chaos.system.kill_child(worker, chaos.rng.choice):
+            chaos.system.kill(chaos.rng.choice((*WORKERS, *WORKERS, *WATCHERS, *BEATS)))
+        chaos.rest(0.3, 2.5)
+    return f"{count} kills -9: " + ", ".join(f"{n} of a {what}" for what, n in sorted(chaos.system.killed.items()))
+
+
+def pauses(chaos: Chaos) -> str:
+    """A worker stops in the middle of whatever it does, for longer than its lease, and goes on; sometimes both do."""
+    count = chaos.times(20)
+    for _ in range(count):
+        asleep = [chaos.rng.choice(WORKERS)] if chaos.rng.random() < 0.8 else list(WORKERS)
+        for name in asleep:
+            chaos.system.pause(name)
+        chaos.rest(LOCK_TTL_SECONDS + 1, LOCK_TTL_SECONDS + 4)
+        for name in asleep:
+            chaos.system.go_on(name)
+        chaos.rest(0.5, 3)
+    return f"{count} times a worker (or both) slept {LOCK_TTL_SECONDS + 1} s or longer, the lease is {LOCK_TTL_SECONDS} s"
+
+
+def redis_wiped(chaos: Chaos) -> str:
+    count = chaos.times(8)
+    for _ in range(count):
+        chaos.rest(1, 6)
+        chaos.system.redis_command("FLUSHALL")
+    return f"FLUSHALL {count} times"
+
+
+def redis_restarted(chaos: Chaos) -> str:
+    """And after each: seconds until both workers have ended a task."""
+    count, took = chaos.times(20), []
+    for _ in range(count):
+        chaos.rest(0.5, 2)
+        chaos.system.redis.kill()
+        chaos.rest(0.2, 3)
+        chaos.system.redis.start()
+        took.append(chaos.system.until("each worker has taken a task after Redis came back", Consumers(chaos).all_have, 60))
+    good = sum(seconds <= CONSUMERS_BACK_SECONDS for seconds in took)
+    note = f"killed -9 and started {count} times; both workers consumed again within {CONSUMERS_BACK_SECONDS:.0f} s in " \
+           f"{good} of {count}, the slowest after {max(took):.1f} s"
+    if good < count:
+        raise NotInTimeError(note)
+    return note
+
+
+class Consumers:
+    """Keys are queued until each worker has taken one: the owner of a key's lock is the process that runs the task."""
+
+    def __init__(self, chaos: Chaos) -> None:
+        self._chaos = chaos
+        self._seen: set[str] = set()
+
+    def all_have(self) -> bool:
+        system = self._chaos.system
+        with system.redis_commands() as commands:
+            for _ in range(20):
+                system.publisher.publish(system.store.add(self._chaos.keys))
+                for command in commands(0.2):
+                    self._seen |= {name for name in WORKERS for pid in system.children(name) if f"/{pid} " in f"{command} "}
+                if self._seen >= set(WORKERS):
+                    return True
+        return False
+
+
+def redis_rolled_back(chaos: Chaos) -> str:
+    count = chaos.times(6)
+    for _ in range(count):
+        with chaos.system.redis_as_it_is_now() as put_back:
+            chaos.rest(3, 8)
+            put_back()
+        chaos.rest(2, 4)
+    return f"killed and started with its files of some seconds ago, {count} times"
+
+
+def redis_read_only(chaos: Chaos) -> str:
+    count = chaos.times(4)
+    for _ in range(count):
+        chaos.system.redis_command("REPLICAOF", "127.0.0.1", "1")
+        chaos.rest(5, 10)
+        chaos.system.redis_command("REPLICAOF", "NO", "ONE")
+        chaos.rest(2, 4)
+    return f"made a replica of nothing (so read-only) for 5 to 10 s, {count} times"
+
+
+def redis_full(chaos: Chaos) -> str:
+    count = chaos.times(4)
+    for _ in range(count):
+        chaos.system.redis_command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        chaos.system.redis_command("CONFIG", "SET", "maxmemory", "1")
+        chaos.rest(5, 10)
+        chaos.system.redis_command("CONFIG", "SET", "maxmemory", "0")
+        chaos.rest(2, 4)
+    return f"out of memory (noeviction) for 5 to 10 s, {count} times"
+
+
+def api_server_dies(chaos: Chaos) -> str:
+    count = chaos.times(4)
+    for _ in range(count):
+        chaos.system.kill_api_server()
+        chaos.rest(2, 8)
+        chaos.system.start_api_server()
+        chaos.rest(8, 12)
+    return f"kube-apiserver killed -9, away for 2 to 8 s, {count} times"
+
+
+def api_server_freezes(chaos: Chaos) -> str:
+    """Longer than a request's time-out (15 s) and a watch's silence is noticed; connections stay open."""
+    count = chaos.times(2)
+    for _ in range(count):
+        chaos.system.freeze_api_server()
+        chaos.rest(17, 20)
+        chaos.system.thaw_api_server()
+        chaos.rest(4, 6)
+    return f"kube-apiserver stopped (SIGSTOP) for 17 to 20 s, {count} times"
+
+
+def api_server_slow(chaos: Chaos) -> str:
+    chaos.system.proxy.faults = Faults(latency_seconds=0.3)
+    time.sleep(chaos.times(60))
+    chaos.system.proxy.faults = Faults()
+    return f"each request of the operator 0.3 to 0.6 s late, for {chaos.times(60)} s"
+
+
+def api_server_refuses(chaos: Chaos) -> str:
+    before = chaos.system.proxy.refused
+    chaos.system.proxy.faults = Faults(refused_share=0.4)
+    time.sleep(chaos.times(60))
+    chaos.system.proxy.faults = Faults()
+    return f"4 of 10 requests of the operator got 429 for {chaos.times(60)} s: {chaos.system.proxy.refused - before} in all"
+
+
+def answers_are_lost(chaos: Chaos) -> str:
+    before = chaos.system.proxy.cut
+    chaos.system.proxy.faults = Faults(cut_share=0.3)
+    time.sleep(chaos.times(60))
+    chaos.system.proxy.faults = Faults()
+    return f"3 of 10 writes were done and the answer lost, for {chaos.times(60)} s: {chaos.system.proxy.cut - before} in all"
+
+
+def leaders_come_and_go(chaos: Chaos) -> str:
+    """The leading watcher is killed, or sleeps past its lease and wakes up; beats die besides."""
+    count, took = chaos.times(8), []
+    for number in range(count):
+        chaos.system.kill(chaos.rng.choice(BEATS))
+        leader, pid = chaos.system.leader()
+        if number % 2:
+            chaos.system.pause(leader)
+        else:
+            chaos.system.kill(leader)
+        took.append(_taken_over(chaos, leader, pid))
+        chaos.rest(0.5, 2)
+        chaos.system.go_on(leader)
+        chaos.rest(1, 3)
+    note = f"the leader killed or stopped {count} times; the next led after {max(took):.1f} s at most " \
+           f"(lease of {chaos.system.settings.lease_duration_seconds:.0f} s, namespace {rbac.NAMESPACE})"
+    if max(took) > TAKE_OVER_SECONDS:
+        raise NotInTimeError(note)
+    return note
+
+
+def _taken_over(chaos: Chaos, leader: str, pid: int) -> float:
+    what = f"another watcher than {leader}, process {pid}, leads"
+    return chaos.system.until(what, lambda: chaos.system.leader()[1] != pid, 60)
+
+
+DISTURBANCES: Mapping[str, Callable[[Chaos], str]] = {
+    "nothing": nothing,
+    "processes killed": kills,
+    "workers asleep": pauses,
+    "redis wiped": redis_wiped,
+    "redis restarted": redis_restarted,
+    "redis rolled back": redis_rolled_back,
+    "redis read-only": redis_read_only,
+    "redis out of memory": redis_full,
+    "api server dies": api_server_dies,
+    "api server freezes": api_server_freezes,
+    "api server slow": api_server_slow,
+    "api server refuses (429)": api_server_refuses,
+    "answers lost": answers_are_lost,
+    "leaders come and go": leaders_come_and_go,
+}

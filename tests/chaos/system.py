@@ -1,0 +1,219 @@
+"""The operator as it is deployed: two watchers, two workers, three beats, a Redis with an append-only file, and before the API
+server a proxy. A supervisor starts again what has ended, as Kubernetes does; who ended by itself is told, with its last words.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import redis
+
+from controlplane import ControlPlane
+from controlplane.process import Process
+from tests.chaos.proxy import Proxy
+from tests.paths import ROOT
+from tests.real.operator import NODES, kubectl
+from tests.valkey import Valkey
+from tjworker.app import make_app
+from tjworker.kube import rbac
+from tjworker.publisher import Publisher
+from tjworker.settings import Settings
+from tjworker.store.connect import client, open_store
+
+WATCHERS, WORKERS, BEATS = ("watcher1", "watcher2"), ("worker1", "worker2"), ("beat1", "beat2", "beat3")
+LOCK_TTL_SECONDS = 10
+SETTINGS = {
+    # The lease of the watchers is the shipped one; resync and locks are shorter, so that a run waits less for them.
+    "TJ_RESYNC_SECONDS": "5", "TJ_LOCK_TTL_SECONDS": str(LOCK_TTL_SECONDS), "TJ_LEADER_NAMESPACE": rbac.NAMESPACE,
+    "PYTHONUNBUFFERED": "1",
+}
+RESTART_SECONDS = 1.0
+"""A supervisor's wait before it starts a process again."""
+
+
+class System:
+    def __init__(self, plane: ControlPlane, folder: Path, seed: int) -> None:
+        self.plane = plane
+        self.folder = folder
+        self.redis = Valkey(folder, append_only=True)
+        self.proxy = Proxy(plane.server, seed)
+        self.processes: dict[str, Process] = {}
+        self.killed: Counter[str] = Counter()
+        self.ended_alone: list[str] = []
+        self._expected: set[tuple[str, int]] = set()
+        self._stopping = threading.Event()
+        self._mutex = threading.Lock()
+
+    # -- life ----------------------------------------------------------------------------------------------------------
+    def start(self) -> None:
+        admin = self.plane.kubeconfig
+        kubectl(admin, "apply", "-f", str(ROOT / "k8s/crds"))
+        kubectl(admin, "create", "namespace", rbac.NAMESPACE)
+        kubectl(admin, "apply", "-f", str(ROOT / "k8s/base/rbac.yaml"))
+        self.proxy.start()
+        self.redis.start()
+        self.settings = Settings(redis_url=self.redis.url)
+        self.store = open_store(self.redis.url, self.settings.key_prefix)
+        self.publisher = Publisher(make_app(self.settings))
+        watcher, worker = (self.proxy.kubeconfig(self.plane.kubeconfig_for(rbac.user(p))) for p in ("watcher", "worker"))
+        celery = [sys.executable, "-m", "celery", "-A", "tjworker.app"]
+        self._add("agent", [sys.executable, "-m", "localcluster.agents", "--kubeconfig", str(admin), "--agent", "fake",
+                            "--nodes", str(NODES)])
+        for name in WATCHERS:
+            self._add(name, [sys.executable, "-m", "watcher"], watcher)
+        for name in WORKERS:
+            self._add(name, [*celery, "worker", "-n", f"{name}@%h", "--concurrency", "2"], worker)
+        for name in BEATS:
+            self._add(name, [*celery, "beat"], self.folder / "no-kubeconfig")
+        self._supervisor = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
+        self._supervisor.start()
+        self.until("nodes are Ready", lambda: len(re.findall(
+            r"\bReady\b", kubectl(admin, "get", "nodes", "--no-headers"))) == NODES, 90)
+        self.until("workers are ready", lambda: all("ready" in self.processes[n].log.read_text() for n in WORKERS), 90)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._supervisor.join(10)
+        for name in self.processes:
+            self._signal(name, signal.SIGKILL)
+        self.redis.kill()
+        self.proxy.stop()
+
+    def _add(self, name: str, command: list[str], kubeconfig: Path | None = None) -> None:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TJ_", "KUBE", "PYTEST_"))}
+        env = {**kept, **SETTINGS, "TJ_REDIS_URL": self.redis.url, **({"KUBECONFIG": str(kubeconfig)} if kubeconfig else {})}
+        self.processes[name] = Process(name, command, self.folder / f"{name}.log", env)
+
+    def _supervise(self) -> None:
+        """Starts every process, too: the kernel ends a process with the thread that has started it."""
+        for process in self.processes.values():
+            process.start()
+        while not self._stopping.wait(0.1):
+            for name, process in self.processes.items():
+                how = process.ended()
+                if not how:
+                    continue
+                with self._mutex:
+                    if (name, process.pid) not in self._expected:
+                        self.ended_alone.append(f"{name} ended by itself: {how}: {process.last_words()[-600:]}")
+                # What is left of its group goes with it, as everything in a container does.
+                self._signal(name, signal.SIGKILL)
+                if not self._stopping.wait(RESTART_SECONDS):
+                    process.start()
+
+    # -- what may happen to it -----------------------------------------------------------------------------------------
+    def kill(self, name: str) -> None:
+        """-9, with all its children, as a container that is killed."""
+        with self._mutex:
+            self._expected.add((name, self.processes[name].pid))
+        self.killed[name.rstrip("0123456789")] += 1
+        self._signal(name, signal.SIGKILL)
+
+    def kill_child(self, name: str, pick: Callable[[list[int]], int]) -> bool:
+        """-9 to one of the processes that a worker's tasks run in, alone."""
+        children = self.children(name)
+        if not children:
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(pick(children), signal.SIGKILL)
+        self.killed["worker child"] += 1
+        return True
+
+    def pause(self, name: str) -> None:
+        self._signal(name, signal.SIGSTOP)
+
+    def go_on(self, name: str) -> None:
+        self._signal(name, signal.SIGCONT)
+
+    def children(self, name: str) -> list[int]:
+        pid, found = self.processes[name].pid, []
+        for task in Path(f"/proc/{pid}/task").glob("*/children"):
+            with suppress(OSError):
+                found += [int(child) for child in task.read_text().split()]
+        return found
+
+    def _signal(self, name: str, number: signal.Signals) -> None:
+        pid = self.processes[name].pid
+        if pid:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, number)
+
+    @contextmanager
+    def redis_as_it_is_now(self) -> Iterator[Callable[[], None]]:
+        """Gives a function that puts Redis back to this moment: killed, its files replaced by the copy, started."""
+        copy = self.folder / "redis-copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.folder / "appendonlydir", copy)
+
+        def put_back() -> None:
+            self.redis.kill()
+            shutil.rmtree(self.folder / "appendonlydir")
+            shutil.copytree(copy, self.folder / "appendonlydir")
+            self.redis.start()
+
+        yield put_back
+        shutil.rmtree(copy, ignore_errors=True)
+
+    def redis_command(self, *words: str) -> object:
+        with client(self.redis.url) as connection:
+            return connection.execute_command(*words)
+
+    @contextmanager
+    def redis_commands(self) -> Iterator[Callable[[float], list[str]]]:
+        """Gives a function that listens for so many seconds: every command that Redis has got meanwhile, as MONITOR tells."""
+        with redis.Redis(port=self.redis.port, socket_timeout=0.05).monitor() as monitor:  # type: ignore[no-untyped-call]
+            def heard(seconds: float) -> list[str]:
+                commands, end = [], time.monotonic() + seconds
+                while time.monotonic() < end:
+                    with suppress(redis.TimeoutError):
+                        commands.append(str(monitor.next_command()["command"]))
+                return commands
+
+            yield heard
+
+    def kill_api_server(self) -> None:
+        self.plane.processes["kube-apiserver"].stop(0)
+
+    def start_api_server(self) -> None:
+        self.plane.processes["kube-apiserver"].start()
+
+    def freeze_api_server(self) -> None:
+        os.kill(self.plane.processes["kube-apiserver"].pid, signal.SIGSTOP)
+
+    def thaw_api_server(self) -> None:
+        os.kill(self.plane.processes["kube-apiserver"].pid, signal.SIGCONT)
+
+    # -- looking on ----------------------------------------------------------------------------------------------------
+    def until(self, what: str, true: Callable[[], bool], within_seconds: float) -> float:
+        """Seconds it took. Errors of a cluster or a Redis that is away count as not yet."""
+        began = time.monotonic()
+        while True:
+            with suppress(Exception):
+                if true():
+                    return time.monotonic() - began
+            if time.monotonic() - began > within_seconds:
+                raise NotInTimeError(f"not within {within_seconds:.0f} s: {what}")
+            time.sleep(0.1)
+
+    def leader(self) -> tuple[str, int]:
+        """(name, pid) of the watcher that the Lease names. Raises LookupError when that is none of those that run."""
+        text = kubectl(self.plane.kubeconfig, "get", "leases", "-n", rbac.NAMESPACE, "-o",
+                       "jsonpath={.items[*].spec.holderIdentity}")
+        for name in WATCHERS:
+            if f"_{self.processes[name].pid}_" in text:
+                return name, self.processes[name].pid
+        raise LookupError(f"the Lease names {text!r}, which is no watcher that runs")
+
+
+class NotInTimeError(AssertionError):
+    """Something that was promised did not come."""
