@@ -6,8 +6,8 @@
 
 For each way: a wave of jobs of every life begins meanwhile, and three jobs stand before, during and after. Held then: each job
 ends within two minutes of the mending; its end, counts, conditions, pods left and pods ever made are those of that life
-undisturbed (played twice, which must agree); no pod of a standing job is another one than before. Exits 1 when one of these does
-not hold. Processes that ended by themselves are told: nothing but a disturbance should end one.
+undisturbed (played twice, which must agree); no pod of a standing job is another one than before. Exits 1 when one of these
+does not hold. Processes that ended by themselves are told: nothing but a disturbance should end one.
 """
 
 from __future__ import annotations
