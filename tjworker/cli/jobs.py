@@ -27,6 +27,14 @@ class FoundJob:
     raw: Json
 
 
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    role: str
+    before: int
+    patch: Json
+    subresource: str
+
+
 def plurals() -> tuple[str, ...]:
     """Our kinds."""
     from tjworker.api.dialects import DIALECTS
@@ -87,6 +95,35 @@ def parsed(job: FoundJob) -> TrainingJob:
     if isinstance(model, InvalidJob):
         raise UserError(f"the spec of {job.raw['metadata']['name']} cannot be used: " + "; ".join(map(str, model.errors)))
     return model
+
+
+def role_names(job: FoundJob) -> tuple[str, ...]:
+    """None for a job whose spec cannot be used: it may still have pods."""
+    from tjworker.api.dialects import parse
+    from tjworker.api.model import TrainingJob
+
+    model = parse(job.plural, job.raw)
+    return tuple(role.name for role in model.roles) if isinstance(model, TrainingJob) else ()
+
+
+def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
+    """What `tj scale` writes. Raises UserError for a job or a role that cannot be scaled."""
+    from tjworker.api.dialects import DIALECTS
+
+    model, name, dialect = parsed(job), job.raw["metadata"]["name"], DIALECTS[job.plural]
+    if model.status.ended:
+        raise UserError(f"{name} has ended ({model.status.phase}): an end is final, nothing is scaled any more")
+    wanted, names = role or model.scale_role, [r.name for r in model.roles]
+    if wanted is None:
+        raise UserError(f"{name} has no role that scales by default; name one with --role, it has: {', '.join(names)}")
+    if wanted not in names:
+        raise UserError(f"{name} has no role {wanted}; it has: {', '.join(names)}")
+    before = model.role(wanted).replicas
+    if wanted == model.scale_role:
+        return Scaling(wanted, before, {"spec": {"replicas": replicas}}, "scale")
+    if dialect.role_patch is None:
+        raise UserError(f"role {wanted} of {name} is not scaled: of a {dialect.kind} only {model.scale_role} is")
+    return Scaling(wanted, before, dialect.role_patch(wanted, replicas), "")
 
 
 def pods_selector(name: str) -> str:

@@ -21,25 +21,13 @@ def command(job: str, replicas: int, role: str | None, namespace: str | None) ->
     tj scale digits --replicas 5
     """
     from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.errors import UserError
-    from tjworker.cli.jobs import find_job, parsed
+    from tjworker.cli.jobs import find_job, scaling
 
     with user_cluster() as cluster:
         where = namespace or cluster.namespace
         found = find_job(cluster.api, where, job)
-        model = parsed(found)
-        if model.status.ended:
-            raise UserError(f"{job} has ended ({model.status.phase}): an end is final, nothing is scaled any more")
-        wanted = role or model.scale_role
-        names = [r.name for r in model.roles]
-        if wanted is None:
-            raise UserError(f"{job} has no role that scales by default; name one with --role, it has: {', '.join(names)}")
-        if wanted not in names:
-            raise UserError(f"{job} has no role {wanted}; it has: {', '.join(names)}")
-        before = model.role(wanted).replicas
-        if wanted == model.scale_role:
-            cluster.api.merge_patch(found.plural, where, job, {"spec": {"replicas": replicas}}, subresource="scale")
-        else:
-            cluster.api.merge_patch(found.plural, where, job, {"spec": {"replicaSpecs": {wanted: {"replicas": replicas}}}})
-        click.echo(f"{job}: {wanted} " + (f"{before} -> {replicas}" if before != replicas else f"is {replicas} already"))
+        asked = scaling(found, role, replicas)
+        cluster.api.merge_patch(found.plural, where, job, asked.patch, subresource=asked.subresource)
+        changed = f"{asked.before} -> {replicas}" if asked.before != replicas else f"is {replicas} already"
+        click.echo(f"{job}: {asked.role} {changed}")
         return 0

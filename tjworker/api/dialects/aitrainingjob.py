@@ -349,4 +349,5 @@ DIALECT = Dialect(
     group=GROUP, versions=("v1",),
     scale_role=SCALE_ROLE, scale_spec_path=f".spec.replicaSpecs.{SCALE_ROLE}.replicas",
     spec_model=AITrainingJobSpec, root_rules=ROOT_RULES, parse=parse,
+    role_patch=lambda role, replicas: {"spec": {"replicaSpecs": {role: {"replicas": replicas}}}},
 )

@@ -45,6 +45,8 @@ class Dialect:
     root_rules: tuple[Mapping[str, Any], ...]
     """CEL rules on the whole object: those that need metadata.name."""
     parse: Callable[[Json], Parsed]
+    role_patch: Callable[[str, int], dict[str, Any]] | None = None
+    """(role, replicas) -> the merge patch that scales a role which the scale subresource does not name; None: none scales."""
 
     @property
     def api_versions(self) -> tuple[str, ...]:

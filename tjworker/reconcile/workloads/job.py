@@ -3,8 +3,8 @@
 Facts of the batch Job controller (1.34) that this is made for; tests/real shows each of them:
 
 - Without `completions` (a work queue) parallelism alone is the number of pods, and scaling fails nobody. With them the
-  controller never runs more pods than are still to complete, so that scaling up does nothing: only a trainer that is not
-  elastic has them. They cannot be changed later.
+  controller never runs more pods than are still to complete, so that scaling up does nothing: only a trainer whose
+  number is fixed (edlPolicy Never) has them. They cannot be changed later.
 - A pod that fails, or that somebody deletes, counts as failed, and `backoffLimit` (default 6) ends the whole Job. Which
   deaths end a job is decided by `policies.kept`, in every job, so the limit is out of reach.
 - After a failure the controller waits before it makes the next pod, longer with each, up to 10 minutes; a pod that succeeds
@@ -38,7 +38,7 @@ def _spec(job: TrainingJob, view: RoleView, template: Json) -> Json:
     count = sum(not r.final for r in view.replicas)
     return {
         "parallelism": count,
-        **({} if view.role.elastic else {"completions": count}),
+        **({"completions": count} if view.role.edl_policy == "Never" else {}),
         "backoffLimit": BACKOFF_LIMIT,
         "manualSelector": True,
         "selector": selector(job, view.role),

@@ -1,0 +1,113 @@
+"""Finding and scaling jobs of both kinds, through a real API server in process."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pytest
+
+from localcluster.apiserver import ApiServer
+from localcluster.wire import Request, Response
+from tests.builders import JobBuilder, make_job, make_training_job
+from tests.inprocess import InProcessTransport
+from tjworker.api import crd
+from tjworker.api.dialects import DIALECTS
+from tjworker.cli.errors import UserError
+from tjworker.cli.jobs import FoundJob, Scaling, find_job, list_jobs, role_names, scaling
+from tjworker.kube.client import KubeClient
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def cluster(*jobs: JobBuilder, kinds: tuple[str, ...] = tuple(DIALECTS)) -> KubeClient:
+    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
+
+    def post(path: str, body: dict[str, Any]) -> None:
+        made = server.handle(Request("POST", path, {}, orjson.dumps(body), {"content-type": "application/json"}))
+        assert isinstance(made, Response)
+        assert made.status == 201, made.body
+
+    for plural in kinds:
+        post(CRDS, crd.build(DIALECTS[plural]))
+    for job in jobs:
+        post(f"/apis/{DIALECTS[job.plural].api_versions[0]}/namespaces/default/{job.plural}", job.manifest())
+    return KubeClient(InProcessTransport(server.handle))
+
+
+def test_jobs_of_both_kinds_are_listed_by_name() -> None:
+    api = cluster(make_training_job("b"), make_job("a").role("trainer"), make_job("c").role("trainer"))
+    assert [(job.plural, job.raw["metadata"]["name"]) for job in list_jobs(api, "")] == [
+        ("aitrainingjobs", "a"), ("trainingjobs", "b"), ("aitrainingjobs", "c")]
+
+
+def test_a_cluster_may_do_with_one_kind() -> None:
+    api = cluster(make_training_job("b"), kinds=("trainingjobs",))
+    assert [job.raw["metadata"]["name"] for job in list_jobs(api, "default")] == ["b"]
+    assert find_job(api, "default", "b").plural == "trainingjobs"
+
+
+NOT_FOUND: dict[str, tuple[tuple[JobBuilder, ...], str]] = {
+    "a name that none has": ((make_training_job("b"),), "no job a in namespace default; there are: b"),
+    "a name that two have": (
+        (make_training_job("a"), make_job("a").role("trainer")),
+        "a is the name of jobs of 2 kinds in namespace default; use kubectl for them"),
+}
+
+
+@pytest.mark.parametrize(("jobs", "says"), NOT_FOUND.values(), ids=NOT_FOUND.keys())
+def test_which_job_is_meant(jobs: tuple[JobBuilder, ...], says: str) -> None:
+    with pytest.raises(UserError) as refused:
+        find_job(cluster(*jobs), "default", "a")
+    assert str(refused.value) == says
+
+
+@dataclass(frozen=True)
+class Case:
+    job: JobBuilder
+    role: str | None
+    want: Scaling | str
+    """A text: what the user reads."""
+
+
+CASES: dict[str, Case] = {
+    "the trainers of an AITrainingJob": Case(
+        make_job().role("trainer", 2), None, Scaling("trainer", 2, {"spec": {"replicas": 5}}, "scale")),
+    "another of its roles": Case(
+        make_job().role("trainer", 2).role("pserver", 1), "pserver",
+        Scaling("pserver", 1, {"spec": {"replicaSpecs": {"pserver": {"replicas": 5}}}}, "")),
+    "the trainers of a TrainingJob": Case(
+        make_training_job(least=2, most=6, fault_tolerant=True), None,
+        Scaling("trainer", 2, {"spec": {"replicas": 5}}, "scale")),
+    "its parameter servers are not scaled": Case(
+        make_training_job(), "pserver", "role pserver of digits is not scaled: of a TrainingJob only trainer is"),
+    "a role that it does not have": Case(
+        make_training_job(), "master", "digits has no role master; it has: pserver, trainer"),
+    "no role that scales by default": Case(
+        make_job().role("worker"), None,
+        "digits has no role that scales by default; name one with --role, it has: worker"),
+    "a job that has ended": Case(
+        make_training_job().status(phase="Succeed"), None,
+        "digits has ended (Succeed): an end is final, nothing is scaled any more"),
+    "a spec that cannot be used": Case(
+        make_training_job(least=2, most=6), None, "the spec of digits cannot be used: spec.trainer.max-instance: 6: above"),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_what_scaling_writes(case: Case) -> None:
+    found = FoundJob(case.job.plural, case.job.object())
+    if isinstance(case.want, Scaling):
+        assert scaling(found, case.role, 5) == case.want
+        return
+    with pytest.raises(UserError) as refused:
+        scaling(found, case.role, 5)
+    assert str(refused.value).startswith(case.want)
+
+
+def test_roles_of_either_kind_and_of_a_job_that_cannot_be_used() -> None:
+    jobs = (make_job().role("b").role("a"), make_training_job(fault_tolerant=True), make_training_job(least=2, most=6))
+    assert [role_names(FoundJob(job.plural, job.object())) for job in jobs] == [
+        ("a", "b"), ("master", "pserver", "trainer"), ()]
