@@ -15,6 +15,11 @@ beat_schedule = {
         "schedule": _settings.resync_seconds,
         "options": {"expires": 0.9 * _settings.resync_seconds},
     },
+    "autoscale": {
+        "task": "tjworker.autoscale",
+        "schedule": _settings.autoscale_seconds,
+        "options": {"expires": 0.9 * _settings.autoscale_seconds},
+    },
     "collect-orphans": {
         "task": "tjworker.collect_orphans",
         "schedule": _settings.collect_orphans_seconds,

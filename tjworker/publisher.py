@@ -23,6 +23,7 @@ RECONCILE = "tjworker.reconcile"
 """The task's name; its only argument is the key."""
 RESYNC = "tjworker.resync"
 COLLECT_ORPHANS = "tjworker.collect_orphans"
+AUTOSCALE = "tjworker.autoscale"
 KEYS_PER_BATCH = 200
 _AWAY = (OperationalError, BatchPublishError, RedisError, OSError)
 

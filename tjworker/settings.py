@@ -38,6 +38,18 @@ class Settings(BaseSettings):
     writes_per_pass: int = Field(500, ge=1, description="creates and deletes of one pass; the rest waits for its turn")
     write_concurrency: int = Field(8, ge=1, le=64, description="requests of one pass that are under way at once")
 
+    autoscale_seconds: float = Field(5, gt=0, description="how often the autoscaler looks at the cluster and the elastic jobs")
+    autoscale_policy: str = Field(
+        "fulfillment", pattern="^(fulfillment)$", description="how the autoscaler shares the cluster out: fulfillment"
+    )
+    autoscale_cooldown_seconds: float = Field(
+        30, ge=0, description="a job that gave way does not grow again, and one that grew does not shrink unless room is "
+                              "needed, for this long; a replica that finds no node for this long is taken back",
+    )
+    max_load_desired: float = Field(
+        0.97, ge=0, le=1, description="part of the cluster's CPUs up to which the autoscaler fills it; GPUs to the last"
+    )
+
     request_timeout_seconds: float = Field(15, gt=0, description="time-out of one request to the API server")
     watch_timeout_seconds: float = Field(
         60, gt=0, le=80,
@@ -61,7 +73,8 @@ class Settings(BaseSettings):
     creating_restart_seconds: float = Field(3600, gt=0, description="for how long in all that is tried")
     enable_creating_failed: bool = Field(False, description="after that the job fails; otherwise the pod is left waiting")
     gpu_resources: str = Field(
-        "nvidia.com/gpu,amd.com/gpu", description="extended resources that are GPUs, separated by commas"
+        "nvidia.com/gpu,amd.com/gpu",
+        description="extended resources that are GPUs (or other devices that the autoscaler shares out), separated by commas",
     )
     gpu_fault_conditions: str = Field(
         "GPUFault,GPUUnhealthy,NvidiaGPUFault",

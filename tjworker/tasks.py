@@ -11,12 +11,13 @@ import structlog
 from celery.signals import worker_process_shutdown
 
 from tjworker.app import app
+from tjworker.autoscaler import Autoscaler
 from tjworker.base import Terminal
 from tjworker.collector import Collector
 from tjworker.executor import Executor
 from tjworker.kube.client import KubeClient
 from tjworker.kube.transport import KubeTransport, remove_temporary_files
-from tjworker.publisher import COLLECT_ORPHANS, RECONCILE, RESYNC, Publisher
+from tjworker.publisher import AUTOSCALE, COLLECT_ORPHANS, RECONCILE, RESYNC, Publisher
 from tjworker.settings import load_settings
 from tjworker.store.connect import open_store
 from tjworker.store.port import Store
@@ -71,6 +72,11 @@ def _worker() -> Worker:
     return Worker(_store(), _kube(), executor, _publisher(), settings, owner=owner)
 
 
+@cache
+def _autoscaler() -> Autoscaler:
+    return Autoscaler(_store(), _kube(), load_settings())
+
+
 @worker_process_shutdown.connect  # type: ignore[untyped-decorator,unused-ignore]
 def _say_what_is_left(**_: Any) -> None:
     if _events.cache_info().currsize:
@@ -103,3 +109,9 @@ def collect_orphans() -> str:
     if not _store().once("collect-orphans", 0.8 * settings.collect_orphans_seconds):
         return "another beat was first"
     return f"{Collector(_kube(), settings).collect()} deleted"
+
+
+@app.task(name=AUTOSCALE, throws=(Terminal,))  # type: ignore[untyped-decorator,unused-ignore]
+def autoscale() -> str:
+    """Give each elastic job with edlPolicy Auto as many replicas as there is room for. Its result says what was done."""
+    return _autoscaler().run()

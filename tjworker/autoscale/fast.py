@@ -12,6 +12,7 @@ What makes it fast:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tjworker.autoscale.dryrun import cpu_reach
 from tjworker.autoscale.jobs import ElasticJob, elastic, sorted_jobs
@@ -121,7 +122,7 @@ class _Fleet:
             return True
         if self.planned[i] >= _top(job) or (node := self._room(self.shapes[i])) < 0:
             return False
-        self._take(self.shapes[i], node)
+        self.take(self.shapes[i], node)
         self.planned[i] += 1
         return True
 
@@ -176,9 +177,9 @@ class _Fleet:
             return -1
         if shape.gpu and self.over_gpu + shape.gpu > 0:
             return -1
-        return self._first(shape)
+        return self.first(shape)
 
-    def _first(self, shape: _Shape) -> int:
+    def first(self, shape: _Shape) -> int:
         if shape.seen != self.freed:
             shape.at, shape.seen = 0, self.freed
         cpu, memory, more = self.cpu, self.memory, shape.more
@@ -189,7 +190,7 @@ class _Fleet:
         if cpu[at] >= need_cpu and memory[at] >= need_memory and all(free[at] >= amount for free, amount in more):
             return at
         if shape.smaller is not None:
-            least = self._first(shape.smaller)
+            least = self.first(shape.smaller)
             at = end if least < 0 else max(at, least)
         while at < end:
             block = at // BLOCK
@@ -210,7 +211,7 @@ class _Fleet:
         shape.at = end
         return -1
 
-    def _take(self, shape: _Shape, node: int) -> None:
+    def take(self, shape: _Shape, node: int) -> None:
         self.cpu[node] -= shape.cpu
         self.memory[node] -= shape.memory
         for free, amount in shape.more:
@@ -234,7 +235,7 @@ class _Fleet:
                 node = self._room(shapes[i])
                 if node < 0:
                     continue
-                self._take(shapes[i], node)
+                self.take(shapes[i], node)
                 planned[i] += 1
                 if planned[i] < tops[i]:
                     still.append(i)
@@ -287,3 +288,23 @@ def _most(free: list[int]) -> list[int]:
 
 def _top(job: ElasticJob) -> int:
     return job.max_instance if job.ceiling is None else min(job.max_instance, job.ceiling)
+
+
+def reserve(resource: ClusterResource, wanted: Sequence[tuple[ElasticJob, int]]) -> ClusterResource:
+    """The cluster with so many replicas of each placed, each on the first node with room; those that fit nowhere are left out.
+    Only nodes change: the sums count what is asked for, wherever it is."""
+    fleet = _Fleet([job for job, _ in wanted], resource, 0)
+    for shape, (_, count) in zip(fleet.shapes, wanted, strict=True):
+        for _ in range(count):
+            node = fleet.first(shape)
+            if node < 0:
+                break
+            fleet.take(shape, node)
+    nodes = resource.nodes.copy()
+    nodes.cpu_idle_milli = dict(zip(fleet.index, fleet.cpu, strict=True))
+    nodes.memory_free_mega = dict(zip(fleet.index, fleet.memory, strict=True))
+    if fleet.gpu is not None:
+        nodes.gpu_free = dict(zip(fleet.index, fleet.gpu, strict=True))
+    for kind, free in fleet.others.items():
+        nodes.others_free[kind] = dict(zip(fleet.index, free, strict=True))
+    return replace(resource, nodes=nodes)

@@ -1,0 +1,64 @@
+"""The jobs as the autoscaler finds them, and which of them it may move. Pure.
+
+Names and meaning: seed 003 (`findPendingJob`, `findTrainingJobsMightBeRescheduled`). To its questions: any role counts, not
+only master and pserver, since a job without its trainers does not run either; and a pod is unschedulable when the scheduler
+has said so in its condition PodScheduled, whatever else the pod waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tjworker.api import labels
+from tjworker.api.indices import parse_indices
+from tjworker.api.model import Role, TrainingJob
+from tjworker.api.observed import PodRecord
+
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """A job and its pods that are there."""
+
+    job: TrainingJob
+    pods: tuple[PodRecord, ...] = ()
+
+    @property
+    def alive(self) -> bool:
+        """It runs or will: it has been accepted, and neither ends nor waits to be resumed."""
+        job = self.job
+        return bool(job.status.phase and not (job.deleted_at or job.suspend or job.status.ended or job.status.ending))
+
+    def of_role(self, role: Role) -> tuple[PodRecord, ...]:
+        """Pods that have not ended, those that stay longest first."""
+        mine = (p for p in self.pods if p.labels.get(labels.REPLICA_NAME) == role.name and p.phase not in _ENDED)
+        return tuple(sorted(mine, key=_index))
+
+    def finished_replicas(self, role: Role) -> int:
+        """Replicas that need no pod any more."""
+        attempts = self.job.status.attempts.roles.get(role.name)
+        if attempts is None:
+            return 0
+        done = parse_indices(attempts.completed, role.replicas) | parse_indices(attempts.failed, role.replicas)
+        return len(done)
+
+
+def _index(pod: PodRecord) -> tuple[int, str]:
+    text = pod.labels.get(labels.REPLICA_INDEX, "")
+    return (int(text) if text.isascii() and text.isdigit() and len(text) <= 5 else 1 << 30, pod.name)
+
+
+def find_pending_job(states: Iterable[JobState]) -> bool:
+    """Some job waits for room: some role of it has pods, and all of them are unschedulable."""
+    return any(_all_unschedulable(state.of_role(role)) for state in states if state.alive for role in state.job.roles)
+
+
+def _all_unschedulable(pods: tuple[PodRecord, ...]) -> bool:
+    return bool(pods) and all(pod.unschedulable and not pod.node for pod in pods)
+
+
+def find_training_jobs_might_be_rescheduled(states: Iterable[JobState], have_pending: bool) -> list[JobState]:
+    """Those that may be moved: all that live when some pod waits for room, else only those that run."""
+    return [state for state in states if state.alive and (have_pending or state.job.status.phase == "Running")]
