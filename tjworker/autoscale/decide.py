@@ -6,7 +6,7 @@ A policy says what each role should have; here stand the rules that hold whichev
 - Nothing is reversed within the cool-down: who gave way does not grow again so soon, and who has just grown gives way only
   when room is needed.
 - A replica that the scheduler has refused for as long as that is taken back: it knows more about nodes than we do (taints,
-  affinity, volumes).
+  affinity, volumes). It is tried again only after ten times as long.
 - Never below the minimum, never above the maximum. All moves of a tick are decided together, those that make room first.
 """
 
@@ -25,6 +25,11 @@ from tjworker.autoscale.problem import Problem
 from tjworker.autoscale.resources import ClusterResource
 from tjworker.autoscale.roles import AutoRole, as_decided, auto_roles, held_back
 from tjworker.autoscale.state import JobState, find_pending_job, find_training_jobs_might_be_rescheduled
+
+REFUSED = "the scheduler has found no node"
+"""Part of the reason of a replica taken back; the record of it in the status is how the next run knows."""
+REFUSED_REST = 10
+"""Cool-downs before it is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +100,17 @@ def _move(auto: AutoRole, step: int, needed: bool, load: str, now: float, rules:
     refused = _refused(auto, now, rules)
     if refused and max(least, was - refused) < to:
         to = max(least, was - refused)
-        why = f"the scheduler has found no node for {refused} of them for {rules.cooldown_seconds:.0f} s"
+        why = f"{REFUSED} for {refused} of them for {rules.cooldown_seconds:.0f} s"
     return Move(auto.state, auto.role.name, was, to, f"autoscaler: {why} ({load})") if to != was else None
 
 
 def _moved(auto: AutoRole, now: float, rules: Rules) -> int:
-    """By how many the role's number was changed last, if that was within the cool-down; else 0."""
+    """By how many the role's number was changed last, if the cool-down after that is not over; else 0."""
     record = next((r for r in auto.state.job.status.scale_records if r.role == auto.role.name), None)
     at = from_rfc3339(record.time) if record is not None else None
-    if record is None or at is None or now - at >= rules.cooldown_seconds:
+    if record is None or at is None:
+        return 0
+    if now - at >= rules.cooldown_seconds * (REFUSED_REST if REFUSED in record.reason else 1):
         return 0
     return record.to - record.from_
 
