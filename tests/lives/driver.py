@@ -57,6 +57,9 @@ class Driver(Protocol):
 
     def uids(self) -> dict[str, str]: ...
 
+    def owners(self, resource: str) -> dict[str, Json]:
+        """`replicasets` or `jobs` (batch), by name."""
+
     def services(self) -> list[str]: ...
 
     def events(self) -> dict[str, int]:

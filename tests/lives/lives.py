@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tests.lives.driver import Driver, Json
+from tests.lives.edl_lives import EDL_LIVES
 from tests.lives.world import job, play, role
 
 Life = Callable[[Driver], None]
@@ -278,4 +279,5 @@ LIVES: Mapping[str, Life] = {
         a_refused_template_ends_the_job_with_the_api_servers_words,
     "a foreign pod of a wanted name is not touched, and the job says so": a_foreign_pod_is_not_touched,
     "two jobs share a namespace without meeting": two_jobs_share_a_namespace,
+    **EDL_LIVES,
 }

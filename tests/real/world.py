@@ -20,7 +20,9 @@ from tests.real.operator import Operator
 from tjworker.kube import rbac
 from tjworker.kube.transport import KubeTransport
 
-_GROUP = "/apis/elasticdeeplearning.ai/v1"
+_KINDS = {"AITrainingJob": "elasticdeeplearning.ai/v1", "TrainingJob": "paddlepaddle.org/v1"}
+_PLURALS = {"AITrainingJob": "aitrainingjobs", "TrainingJob": "trainingjobs"}
+_OWNERS = {"replicasets": "apps/v1", "jobs": "batch/v1"}
 _LOOK_SECONDS = 0.2
 _QUIET_SECONDS = 2.0
 _QUIET_WITHIN_SECONDS = 30.0
@@ -42,7 +44,7 @@ class RealWorld:
         self.namespace = f"life-{os.getpid()}-{next(_numbers)}"
         self._transport = open_transport(operator.plane.kubeconfig)
         self._core = f"/api/v1/namespaces/{self.namespace}"
-        self._jobs = f"{_GROUP}/namespaces/{self.namespace}/aitrainingjobs"
+        self._kinds: dict[str, str] = {}
 
     def __enter__(self) -> RealWorld:
         self._send("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
@@ -54,16 +56,18 @@ class RealWorld:
 
     # -- the user's hands ----------------------------------------------------------------------------------------------
     def apply(self, manifest: Json) -> object:
-        return self._send("POST", self._jobs, manifest)
+        kind, version = manifest["kind"], manifest["apiVersion"]
+        self._kinds[manifest["metadata"]["name"]] = kind
+        return self._send("POST", f"/apis/{version}/namespaces/{self.namespace}/{_PLURALS[kind]}", manifest)
 
     def patch_job(self, name: str, patch: Json) -> object:
-        return self._send("PATCH", f"{self._jobs}/{name}", patch)
+        return self._send("PATCH", self._job(name), patch)
 
     def scale(self, name: str, replicas: int) -> object:
-        return self._send("PATCH", f"{self._jobs}/{name}/scale", {"spec": {"replicas": replicas}})
+        return self._send("PATCH", f"{self._job(name)}/scale", {"spec": {"replicas": replicas}})
 
     def delete(self, name: str) -> object:
-        return self._send("DELETE", f"{self._jobs}/{name}", {"propagationPolicy": "Background"})
+        return self._send("DELETE", self._job(name), {"propagationPolicy": "Background"})
 
     def delete_pod(self, name: str) -> object:
         return self._send("DELETE", f"{self._core}/pods/{name}")
@@ -104,7 +108,7 @@ class RealWorld:
 
     # -- what there is -------------------------------------------------------------------------------------------------
     def status(self, name: str = "digits") -> Json:
-        found: Json = self._send("GET", f"{self._jobs}/{name}").get("status") or {}
+        found: Json = self._send("GET", self._job(name)).get("status") or {}
         return found
 
     def phase(self, name: str = "digits") -> str:
@@ -114,7 +118,7 @@ class RealWorld:
         return next((c for c in self.status(name).get("conditions", ()) if c["type"] == type_), {})
 
     def jobs(self) -> list[str]:
-        return sorted(j["metadata"]["name"] for j in self._items(self._jobs))
+        return sorted(j["metadata"]["name"] for kind in _KINDS for j in self._items(self._all(kind)))
 
     def pods(self) -> dict[str, Json]:
         return {p["metadata"]["name"]: p for p in self._items(f"{self._core}/pods")}
@@ -122,12 +126,16 @@ class RealWorld:
     def uids(self) -> dict[str, str]:
         return {n: p["metadata"]["uid"] for n, p in self.pods().items()}
 
+    def owners(self, resource: str) -> dict[str, Json]:
+        path = f"/apis/{_OWNERS[resource]}/namespaces/{self.namespace}/{resource}"
+        return {o["metadata"]["name"]: o for o in self._items(path)}
+
     def services(self) -> list[str]:
         return sorted(s["metadata"]["name"] for s in self._items(f"{self._core}/services"))
 
     def events(self) -> dict[str, int]:
         found = self._items(f"{self._core}/events")
-        return {e["reason"]: e["count"] for e in found if e["involvedObject"]["kind"] == "AITrainingJob"}
+        return {e["reason"]: e["count"] for e in found if e["involvedObject"]["kind"] in _KINDS}
 
     def requests(self) -> Counter[str]:
         found = self.operator.plane.audit_requests(rbac.user("worker"), namespace=self.namespace)
@@ -137,6 +145,12 @@ class RealWorld:
         return 3 + 2 * pods  # each starts and ends at a moment of its own
 
     # -- how -----------------------------------------------------------------------------------------------------------
+    def _all(self, kind: str) -> str:
+        return f"/apis/{_KINDS[kind]}/namespaces/{self.namespace}/{_PLURALS[kind]}"
+
+    def _job(self, name: str) -> str:
+        return f"{self._all(self._kinds.get(name, 'AITrainingJob'))}/{name}"
+
     def _items(self, path: str) -> list[Json]:
         return list(self._send("GET", path)["items"])
 
@@ -150,6 +164,6 @@ class RealWorld:
 
     def _picture(self) -> str:
         pods = {n: (p["status"].get("phase"), p["metadata"].get("deletionTimestamp")) for n, p in self.pods().items()}
-        jobs = [json.dumps(j.get("status"), indent=1) for j in self._items(self._jobs)]
+        jobs = [json.dumps(j.get("status"), indent=1) for kind in _KINDS for j in self._items(self._all(kind))]
         head = f"namespace {self.namespace}, pods {pods}, services {self.services()}"
         return "\n".join([head, *jobs, self.operator.last_words()])

@@ -21,6 +21,7 @@ from tjworker.api.model import TrainingJob
 from tjworker.api.observed import PodRecord
 from tjworker.api.status import Ending, Failure, JobStatus, RestartCounts
 from tjworker.reconcile.attempts import Draft
+from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.failures import Diagnosis, counted, describe, diagnose
 from tjworker.reconcile.plan import LogTail
 from tjworker.reconcile.policies.restart import Restarts, one_of, was_there, with_failures
@@ -80,11 +81,23 @@ def _look(job: TrainingJob, view: RoleView, now: str, found: _Found) -> None:
                         found.draft.fail(other)
             else:
                 _replace(view, replica, diagnosis, found)
-        elif replica.state == "terminating" or (replica.state == "missing" and was_there(job, replica)):
+        elif replica.state == "terminating" or _has_vanished(job, replica):
             found.draft.raise_pod(replica)
             found.draft.count(replica.role, "user")
-            why = "it has vanished" if replica.pod is None else "somebody deletes it"
-            found.replaced.append(f"replace {replica.name}: {why}")
+            what = "somebody deletes it" if replica.state == "terminating" else "the one before it has vanished"
+            found.replaced.append(f"replace {replica.name}: {what}")
+
+
+def _has_vanished(job: TrainingJob, replica: Replica) -> bool:
+    """The job ran, so each seat had its pod; now there is none, or one that was made since (its controller was faster than
+    our look)."""
+    if not was_there(job, replica):
+        return False
+    pod = replica.pod
+    if pod is None:
+        return replica.state == "missing"
+    ran = get_condition(job.status, "Running")
+    return number_of(pod) is None and ran is not None and ran.status == "True" and pod.created_at > ran.last_transition_time
 
 
 def _give_up(replica: Replica, failure: Failure, why: str, found: _Found) -> None:
