@@ -17,7 +17,7 @@ from tjworker.base import JobName, OperatorError, Terminal, Transient, Uid
 from tjworker.kube.errors import NOT_INSTALLED
 from tjworker.kube.port import KubeApi
 from tjworker.kube.resources import JOB_PLURALS
-from tjworker.reconcile.orphans import COLLECTED, Candidate, candidate, find_orphans
+from tjworker.reconcile.orphans import COLLECTED, Candidate, Keeper, KeeperName, candidate, find_orphans
 from tjworker.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -32,7 +32,8 @@ class Collector:
     def collect(self) -> int:
         """How many orphans were deleted. Raises Transient when the API server is away; the next run goes on."""
         candidates = [c for resource in COLLECTED for c in self._candidates(resource)]
-        orphans = find_orphans(candidates, self._owners(candidates), self._nodes(), self._clock())
+        orphans = find_orphans(
+            candidates, self._owners(candidates), self._nodes(), self._clock(), self._keepers(candidates))
         for orphan in orphans:
             gone, where = orphan.delete, orphan.namespace
             self._kube.delete(gone.resource, where, gone.name, uid=gone.uid, grace_seconds=gone.grace_seconds)
@@ -53,6 +54,18 @@ class Collector:
             job = self._kube.get(name.plural, name.namespace, name.name)
             owners[name] = None if job is None else Uid(job["metadata"]["uid"])
         return owners
+
+    def _keepers(self, candidates: list[Candidate]) -> dict[KeeperName, Keeper]:
+        """Those among the candidates need no request; of the others (a stranger's, or gone) one GET each."""
+        ours = {c.uid for c in candidates if c.resource in ("replicasets", "jobs") and c.owner is not None}
+        known: dict[KeeperName, Keeper] = {}
+        for name in {c.keeper for c in candidates if c.keeper is not None}:
+            if name.uid in ours:
+                known[name] = "ours"
+            else:
+                live = self._kube.get(name.resource, name.namespace, name.name)
+                known[name] = "gone" if live is None or live["metadata"]["uid"] != name.uid else "foreign"
+        return known
 
     def _nodes(self) -> frozenset[str] | None:
         try:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.lives.world import World, job, role
+from tests.paths import ROOT
 from tjworker.collector import Collector
 
 
@@ -38,8 +39,36 @@ class Field:
         return self.collector.collect()
 
 
+    def make(self, kind: str, name: str, *, owner: dict[str, Any] | None, uid_label: str = "gone") -> str:
+        """An object with our labels, of any kind; its UID."""
+        api, plural = _KINDS[kind]
+        labels = {"elasticdeeplearning.ai/job-uid": uid_label, "job-name": "digits", "group-name": "elasticdeeplearning.ai"}
+        meta: dict[str, Any] = {"name": name, "labels": labels, **({"ownerReferences": [owner]} if owner else {})}
+        pod = {"containers": [{"name": "a", "image": "b"}], "restartPolicy": "Never" if kind == "Job" else "Always"}
+        template = {"metadata": {"labels": labels}, "spec": pod}
+        spec: dict[str, Any] = {
+            "Pod": {**pod, "nodeName": "node-0"},
+            "Service": {"clusterIP": "None", "selector": labels, "ports": [{"port": 80}]},
+            "ReplicaSet": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
+            "Job": {"parallelism": 0, "manualSelector": True, "selector": {"matchLabels": labels}, "template": template},
+        }[kind]
+        root = f"/apis/{api}" if "/" in api else f"/api/{api}"
+        made = self.world.cluster.client.create(
+            f"{root}/namespaces/default/{plural}", {"apiVersion": api, "kind": kind, "metadata": meta, "spec": spec})
+        return str(made["metadata"]["uid"])
+
+    def there(self, kind: str, name: str) -> bool:
+        items = self.world.get(_KINDS[kind][1])["items"]
+        found = [o for o in items if o["metadata"]["name"] == name]
+        return bool(found) and "deletionTimestamp" not in found[0]["metadata"]
+
+
+_KINDS = {"Pod": ("v1", "pods"), "Service": ("v1", "services"), "ReplicaSet": ("apps/v1", "replicasets"),
+          "Job": ("batch/v1", "jobs")}
+
+
 def owned_by(uid: str, kind: str = "AITrainingJob", api: str = "elasticdeeplearning.ai/v1", **more: Any) -> dict[str, Any]:
-    return {"apiVersion": api, "kind": kind, "name": "digits", "uid": uid, "controller": True, **more}
+    return {"apiVersion": api, "kind": kind, "name": "digits", "uid": uid, "controller": True} | more
 
 
 LEFT: dict[str, tuple[dict[str, Any], bool]] = {
@@ -88,3 +117,45 @@ def test_a_pod_that_hangs_in_deletion_on_a_node_that_is_gone_is_forced_out() -> 
     if "hanging" in field.world.pods():
         assert field.collect(after_seconds=70) == 1
     assert "hanging" not in field.world.pods()
+
+
+# -- the table of docs/lifecycle.md ----------------------------------------------------------------------------------------
+
+def _rows() -> list[list[str]]:
+    lines = (ROOT / "docs/lifecycle.md").read_text().splitlines()
+    start = lines.index("| what is left | its job | what kept it | deleted |")
+    rows = [line for line in lines[start + 2:start + 40] if line.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+WHAT = {"a pod": "Pod", "a service": "Service", "a ReplicaSet": "ReplicaSet", "a batch Job": "Job",
+        "a pod of a ReplicaSet": "Pod", "a pod of a batch Job": "Pod"}
+
+
+def test_the_table_of_orphans_has_every_workload() -> None:
+    assert {row[0] for row in _rows()} == set(WHAT)
+    assert len(_rows()) == 4 * 3 + 2 * 3 * 2 + 2
+
+
+@pytest.mark.parametrize("row", _rows(), ids=lambda row: ", ".join(row[:3]))
+def test_what_the_table_says_is_an_orphan(row: list[str]) -> None:
+    what, job_is, kept_by, deleted = row
+    field = Field()
+    name = "digits" if job_is != "gone" else "other"
+    uid = field.uid if job_is == "there" else "an-earlier-uid"
+    owner: dict[str, Any] | None = owned_by(uid, name=name)
+    if kept_by != "-":
+        kind = "ReplicaSet" if "ReplicaSet" in what else "Job"
+        keeper_uid = "gone"
+        if kept_by == "there":
+            keeper_uid = field.make(kind, "keeper", owner=owner, uid_label=uid)
+        elif kept_by == "a stranger's":
+            keeper_uid = field.make(kind, "keeper", owner=None, uid_label=uid)
+        api = _KINDS[kind][0]
+        owner = {"apiVersion": api, "kind": kind, "name": "keeper", "uid": keeper_uid, "controller": True}
+    field.make(WHAT[what], "left", owner=owner, uid_label=uid)
+    if kept_by != "-" and job_is == "gone":
+        # Its labels name its job; `make` says digits, so let that one be gone.
+        field.world.cluster.client.delete(field.world._job("digits"), {"propagationPolicy": "Orphan"})
+    field.collect()
+    assert field.there(WHAT[what], "left") is (deleted == "no")

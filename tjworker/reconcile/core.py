@@ -152,8 +152,9 @@ def _live(
         decisions=decisions + plan.decisions,
         requeue_after_seconds=decide_limits(job, status, now)[1],
     )
-    # The echo of an own write queues nothing: what this pass has numbered to be judged is asked for again.
-    judge = 0.0 if any(unjudged(v) for v in views.values()) else None
+    # The echo of an own write queues nothing, so what only the next pass can see is asked for: pods that this one has numbered
+    # to be judged, and that all run again where a controller was faster than our look.
+    judge = 0.0 if any(unjudged(v) for v in views.values()) or (new == "Restarting" and phase.all_run(views)) else None
     return _sooner(_sooner(plan, judge), resting.next_seconds)
 
 

@@ -4,15 +4,19 @@ Kubernetes' own garbage collector takes children with their owner; this finds wh
 job was being deleted, a cluster whose collector is off) and pods that hang in deletion on a node that is gone, where no
 kubelet will ever confirm it.
 
+A pod of a ReplicaSet or batch Job is judged by its keeper: while that is there, it is its controller's. When the job is gone
+the keeper is the orphan, and its pods follow it; only a pod whose keeper is gone too, and that nobody has collected, is one.
+
 Never an orphan: what another controller owns, what has no controller (somebody let go of it on purpose, with
-`--cascade=orphan`), what is not labelled as ours, and whatever is younger than a minute.
+`--cascade=orphan`), what is not labelled as ours, and whatever is younger than a minute. Labels alone prove nothing: who
+copies a template copies them. docs/lifecycle.md has the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from tjworker.api import labels
 from tjworker.api.timefmt import from_rfc3339
@@ -21,6 +25,22 @@ from tjworker.reconcile.plan import Delete
 
 MIN_AGE_SECONDS = 60.0
 COLLECTED = ("pods", "services", "replicasets", "jobs", "podgroups")
+
+
+Keeper = Literal["ours", "foreign", "gone"]
+"""Of a pod: its ReplicaSet or batch Job belongs to a job of ours; belongs to somebody else, or to nobody; does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperName:
+    resource: str
+    """replicasets or jobs."""
+    namespace: str
+    name: str
+    uid: str
+
+
+_KEEPERS: Mapping[tuple[str, str], str] = {("apps", "ReplicaSet"): "replicasets", ("batch", "Job"): "jobs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +53,10 @@ class Candidate:
     uid: str
     created_at: str
     owner: JobName | None = None
-    """The job that its controlling owner reference names, None when its controller is none of ours."""
+    """The job that its controlling owner reference names, or for a pod with a keeper its labels; None when its controller is
+    none of ours."""
     owner_uid: str = ""
+    keeper: KeeperName | None = None
     deleted_at: str = ""
     node: str = ""
 
@@ -49,28 +71,42 @@ def candidate(resource: str, obj: Mapping[str, Any], plurals: Mapping[tuple[str,
     """`plurals`: (API group, kind) of our job kinds -> plural. None for an object that does not carry the job's UID as a
     label."""
     meta = obj["metadata"]
-    if labels.JOB_UID not in (meta.get("labels") or {}):
+    told = meta.get("labels") or {}
+    if labels.JOB_UID not in told:
         return None
-    owner, owner_uid = None, ""
-    for reference in meta.get("ownerReferences") or ():
-        plural = plurals.get((str(reference.get("apiVersion", "")).partition("/")[0], str(reference.get("kind", ""))))
-        if reference.get("controller") and plural is not None:
-            owner, owner_uid = JobName(plural, meta["namespace"], str(reference["name"])), str(reference["uid"])
+    namespace = meta["namespace"]
+    owner, owner_uid, keeper = None, "", None
+    for reference in (r for r in meta.get("ownerReferences") or () if r.get("controller")):
+        kind = str(reference.get("apiVersion", "")).partition("/")[0], str(reference.get("kind", ""))
+        name, uid = str(reference["name"]), str(reference["uid"])
+        if kind in plurals:
+            owner, owner_uid = JobName(plurals[kind], namespace, name), uid
+        elif resource == "pods" and kind in _KEEPERS:
+            keeper = KeeperName(_KEEPERS[kind], namespace, name, uid)
+            groups = {group: plural for (group, _), plural in plurals.items()}
+            plural = groups.get(told.get(labels.GROUP_NAME, ""))
+            if plural is not None and told.get(labels.JOB_NAME):
+                owner, owner_uid = JobName(plural, namespace, told[labels.JOB_NAME]), told[labels.JOB_UID]
     return Candidate(
-        resource, meta["namespace"], meta["name"], meta["uid"], meta.get("creationTimestamp") or "", owner, owner_uid,
+        resource, namespace, meta["name"], meta["uid"], meta.get("creationTimestamp") or "", owner, owner_uid, keeper,
         meta.get("deletionTimestamp") or "", (obj.get("spec") or {}).get("nodeName", "") if resource == "pods" else "",
     )
 
 
 def find_orphans(
-    candidates: Iterable[Candidate], owners: Mapping[JobName, Uid | None], nodes: frozenset[str] | None, now: float
+    candidates: Iterable[Candidate], owners: Mapping[JobName, Uid | None], nodes: frozenset[str] | None, now: float,
+    keepers: Mapping[KeeperName, Keeper] | None = None,
 ) -> list[Orphan]:
     """`owners`: UID of each job that a candidate names, None for one that does not exist; a job that is not in it is unknown
-    and nothing of it is touched. `nodes`: names of the nodes that exist, None where they may not be read."""
+    and nothing of it is touched. `nodes`: names of the nodes that exist, None where they may not be read. `keepers`: what is
+    known of each ReplicaSet and batch Job that a pod names; a pod with a keeper that is not in it is not touched."""
     found = []
     for c in candidates:
         created = from_rfc3339(c.created_at)
         if created is None or now - created < MIN_AGE_SECONDS or c.owner is None:
+            continue
+        keeper = (keepers or {}).get(c.keeper, "foreign") if c.keeper is not None else "gone"
+        if keeper == "foreign":
             continue
         if c.deleted_at:
             # deletionTimestamp is when the grace period ends, so a minute after it nobody is still at it.
@@ -79,7 +115,7 @@ def find_orphans(
             if late and c.node and nodes is not None and c.node not in nodes:
                 why = f"in deletion since {c.deleted_at} on node {c.node}, which is gone"
                 found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, grace_seconds=0, why=why)))
-        elif c.owner in owners and owners[c.owner] != c.owner_uid:
+        elif keeper == "gone" and c.owner in owners and owners[c.owner] != c.owner_uid:
             why = f"its job {c.owner.key} with UID {c.owner_uid} does not exist"
             found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
     return sorted(found, key=lambda o: (o.namespace, o.delete.resource, o.delete.name))
