@@ -46,15 +46,15 @@ class Field:
         meta: dict[str, Any] = {"name": name, "labels": labels, **({"ownerReferences": [owner]} if owner else {})}
         pod = {"containers": [{"name": "a", "image": "b"}], "restartPolicy": "Never" if kind == "Job" else "Always"}
         template = {"metadata": {"labels": labels}, "spec": pod}
-        spec: dict[str, Any] = {
+        specs: dict[str, dict[str, Any]] = {
             "Pod": {**pod, "nodeName": "node-0"},
             "Service": {"clusterIP": "None", "selector": labels, "ports": [{"port": 80}]},
             "ReplicaSet": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
             "Job": {"parallelism": 0, "manualSelector": True, "selector": {"matchLabels": labels}, "template": template},
-        }[kind]
+        }
         root = f"/apis/{api}" if "/" in api else f"/api/{api}"
         made = self.world.cluster.client.create(
-            f"{root}/namespaces/default/{plural}", {"apiVersion": api, "kind": kind, "metadata": meta, "spec": spec})
+            f"{root}/namespaces/default/{plural}", {"apiVersion": api, "kind": kind, "metadata": meta, "spec": specs[kind]})
         return str(made["metadata"]["uid"])
 
     def there(self, kind: str, name: str) -> bool:
