@@ -34,15 +34,18 @@ def until(what: str, condition: Callable[[], bool], within_seconds: float = 40, 
 class LocalStack:
     """`start` it, use it, `stop` it; it may be started again in the same state folder."""
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, *options: str, **settings: str) -> None:
+        """`options` of `tj up`, and `TJ_*` settings of the operator."""
         self.paths = StatePaths(state)
+        self._options, self._settings = options, settings
         self._output = state.parent / f"{state.name}.out"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tjworker.cli", "up", "--plain", "--state-dir", str(self.paths.root)], cwd=ROOT,
+                [sys.executable, "-m", "tjworker.cli", "up", "--plain", "--state-dir", str(self.paths.root), *self._options],
+                cwd=ROOT,
                 stdout=output, stderr=subprocess.STDOUT, start_new_session=True, env=self.environment(),
             )
         until("the stack is up", lambda: "Ctrl-C stops everything" in self.output or self.process.poll() is not None, 120,
@@ -61,7 +64,7 @@ class LocalStack:
     def environment(self) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("TJ_", "KUBE", "PYTEST_"))}
         # Sooner than a user needs it: the tests kill what holds keys.
-        return {**kept, "TJ_RESYNC_SECONDS": "3", "TJ_LOCK_TTL_SECONDS": "5"}
+        return {**kept, "TJ_RESYNC_SECONDS": "3", "TJ_LOCK_TTL_SECONDS": "5", **self._settings}
 
     def wait_stopped(self, within_seconds: float = 30) -> int:
         return self.process.wait(timeout=within_seconds)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 @click.command("demo", short_help="Watch a real training run from start to end.")
 @stack_options
 def command(plain: bool, **options: Any) -> int:
-    """Start the local stack and train a real model in it: two trainers, of which one is killed and replaced, then five, until
-    the job has succeeded. Takes about two minutes. The stack is stopped at the end.
+    """Start the local stack and train a real model in it: two trainers, which the autoscaler makes five; one is killed and
+    replaced; the job succeeds. Takes about two minutes. The stack is stopped at the end.
     """
     from tjworker.cli.console import Reporter, wants_plain
     from tjworker.cli.stack.local import StackOptions, run
@@ -77,7 +77,7 @@ def _happened(told: Told, reporter: Reporter) -> list[str]:
 
     return summary.happened(
         told.job, told.phases, killed=told.killed, replaced_after_seconds=told.replaced_after_seconds,
-        scaled_after_seconds=told.scaled_after_seconds, restarted_by_scale=told.restarted_by_scale,
+        grown_after_seconds=told.grown_after_seconds, restarted_by_growth=told.restarted_by_growth,
         job_seconds=told.job_seconds, wall_seconds=reporter.elapsed_seconds(),
     )
 

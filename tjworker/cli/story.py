@@ -1,5 +1,5 @@
-"""The demo's run: applies the job, kills a trainer, scales up, waits for the end. Writes to the cluster what a user would,
-and sends one SIGKILL; everything else it only watches.
+"""The demo's run: applies the job, sees the autoscaler let it grow, kills a trainer, waits for the end. Writes to the cluster
+what a user would, and sends one SIGKILL; everything else it only watches.
 
 Each wait names what it waits for and how long; one that fails, or a job that ends too early, raises StoryFailed with all
 that is known.
@@ -34,9 +34,10 @@ from tjworker.cli.stack.services import kubectl_path
 Json = dict[str, Any]
 JOBS = "aitrainingjobs"
 NAMESPACE, JOB, ROLE = "default", "digits", "trainer"
-START_REPLICAS, SCALED_REPLICAS = 2, 5
-KILL_AT, SCALE_AT = 1 / 3, 0.45
-"""Parts of the training after which these happen."""
+START_REPLICAS, MOST_REPLICAS = 2, 5
+"""As in the manifest: minReplicas and maxReplicas."""
+KILL_AT = 1 / 3
+"""Part of the training after which that happens."""
 _EPOCH = re.compile(r"\bepoch (\d+)/(\d+)")
 _ACCURACY = re.compile(r"\baccuracy (\d+\.\d+)")
 
@@ -55,8 +56,8 @@ class Told:
     accuracy: float | None = None
     killed: str = ""
     replaced_after_seconds: float | None = None
-    scaled_after_seconds: float | None = None
-    restarted_by_scale: list[str] = field(default_factory=list)
+    grown_after_seconds: float | None = None
+    restarted_by_growth: list[str] = field(default_factory=list)
     """Trainers that ran before it and were another pod after it."""
     job_seconds: float = 0.0
 
@@ -87,14 +88,10 @@ class Story:
                 follower.join(timeout=10)
 
     def _train(self) -> None:
-        def both_run() -> bool:
-            return self._phase() == "Running" and self._active() == START_REPLICAS
-
-        self._until(f"{START_REPLICAS} trainers run", both_run, 60)
+        self._until(f"{START_REPLICAS} trainers run", lambda: self._active() >= START_REPLICAS, 60)
+        self._watch_it_grow()
         self._until(f"{KILL_AT:.0%} of the training", lambda: self._progress >= KILL_AT, 120)
         self._kill_one()
-        self._until(f"{SCALE_AT:.0%} of the training", lambda: self._progress >= SCALE_AT, 120)
-        self._scale()
         self._until("the job's end", lambda: self._phase() in END_PHASES, 180)
 
     def tidy(self) -> None:
@@ -146,17 +143,20 @@ class Story:
         self.told.replaced_after_seconds = time.monotonic() - began
         self._reporter.say(f"{pod_name} runs again, as a new pod, after {self.told.replaced_after_seconds:.1f} s")
 
-    def _scale(self) -> None:
-        self._heading(f"kubectl scale aitj/{JOB} --replicas={SCALED_REPLICAS}")
+    def _watch_it_grow(self) -> None:
+        """Nobody asks for it: edlPolicy Auto, and there is room."""
         before, began = self._trainers(), time.monotonic()
-        self._cluster.api.merge_patch(JOBS, NAMESPACE, JOB, {"spec": {"replicas": SCALED_REPLICAS}}, subresource="scale")
-        self._until(f"{SCALED_REPLICAS} trainers run", lambda: self._active() == SCALED_REPLICAS, 60)
-        self.told.scaled_after_seconds = time.monotonic() - began
+        self._heading(f"(no command: edlPolicy Auto, so the autoscaler lets {JOB} grow where there is room)")
+        self._until(f"the autoscaler has let the job grow to {MOST_REPLICAS} trainers",
+                    lambda: self._active() == MOST_REPLICAS and self._phase() == "Running", 90)
+        self.told.grown_after_seconds = time.monotonic() - began
         after = self._trainers()
-        self.told.restarted_by_scale = sorted(name for name, uid in before.items() if after.get(name) != uid)
-        restarted = ", ".join(self.told.restarted_by_scale) or "no trainer"
-        took = f"{self.told.scaled_after_seconds:.1f} s"
-        self._reporter.say(f"{SCALED_REPLICAS} trainers run after {took}; {restarted} was restarted for it")
+        self.told.restarted_by_growth = sorted(name for name, uid in before.items() if after.get(name) != uid)
+        for record in reversed((self.told.job.get("status") or {}).get("scaleRecords") or []):
+            self._reporter.say(f"{record['role']} {record['from']} -> {record['to']}   {record['reason']}")
+        restarted = ", ".join(self.told.restarted_by_growth) or "no trainer"
+        took = f"{self.told.grown_after_seconds:.1f} s"
+        self._reporter.say(f"{MOST_REPLICAS} trainers run, {took} after the first two; {restarted} was restarted for it")
 
     # -- what is seen ------------------------------------------------------------------------------------------------------
     def _on_job(self, kind: str, job: Json) -> None:

@@ -16,7 +16,7 @@ def succeeded(job: Mapping[str, Any], accuracy: float | None) -> bool:
 
 
 def happened(job: Mapping[str, Any], phases: Iterable[tuple[float, str]], *, killed: str, replaced_after_seconds: float | None,
-             scaled_after_seconds: float | None, restarted_by_scale: Sequence[str], job_seconds: float,
+             grown_after_seconds: float | None, restarted_by_growth: Sequence[str], job_seconds: float,
              wall_seconds: float) -> list[str]:
     """The story in a few lines, in the order of time."""
     status = job.get("status") or {}
@@ -33,11 +33,12 @@ def happened(job: Mapping[str, Any], phases: Iterable[tuple[float, str]], *, kil
         lines.append(f"  {'failure':<10}{describe_failure(failure)}")
     created = rows.parse_time((job.get("metadata") or {}).get("creationTimestamp"))
     for record in reversed(status.get("scaleRecords") or []):
-        lines.append(f"  {'scaled':<10}{record['role']} {record['from']} -> {record['to']}{_at(record.get('time'), created)}")
-    if scaled_after_seconds is not None:
-        restarted = ", ".join(restarted_by_scale) or "no trainer"
-        took = f"{scaled_after_seconds:.1f} s"
-        lines.append(f"  {'':<10}all of them ran {took} after the request; {restarted} was restarted for it")
+        change = f"{record['role']} {record['from']} -> {record['to']}{_at(record.get('time'), created)}"
+        lines.append(f"  {'scaled':<10}{change}{_because(record.get('reason'))}")
+    if grown_after_seconds is not None:
+        restarted = ", ".join(restarted_by_growth) or "no trainer"
+        took = f"{grown_after_seconds:.1f} s"
+        lines.append(f"  {'':<10}all of them ran {took} after the first ones; {restarted} was restarted for it")
     lines.append(f"  {'time':<10}{job_seconds:.0f} s from apply to end, {wall_seconds:.0f} s in all")
     return lines
 
@@ -48,7 +49,8 @@ def next_steps() -> list[str]:
         "  make up                                    the same stack, until Ctrl-C; it prints the two lines that kubectl needs",
         "  kubectl apply -f examples/digits/job.yaml  train again; then, while it runs:",
         "  tj logs digits -f                          every replica's log, replacements included",
-        "  tj scale digits --replicas 6               or kubectl scale aitj/digits --replicas=6",
+        "  kubectl get aitj digits -o yaml            status.scaleRecords: what the autoscaler did, and why",
+        "  tj scale digits --replicas 3               it is heard; the autoscaler goes on from there half a minute later",
         "  kubectl delete pod digits-trainer-0        it comes back; the training goes on",
     ]
 
@@ -76,6 +78,10 @@ def describe_failure(failure: Mapping[str, Any]) -> str:
     code = failure.get("exitCode")
     parts = [str(failure.get("pod", "")), f"exit code {code}" if code is not None else "", str(failure.get("reason") or "")]
     return ", ".join(part for part in parts if part)
+
+
+def _because(reason: str | None) -> str:
+    return f"   {reason}" if reason else ""
 
 
 def _at(time: str | None, created: datetime | None) -> str:

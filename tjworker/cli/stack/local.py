@@ -32,6 +32,7 @@ class StackOptions:
     flower_port: int | None = None
     redis_port: int | None = None
     nodes: int = 2
+    node_cpu: str = ""
     control_plane: str = "local"
     """Or `real`: Kubernetes itself, built by `make control-plane`."""
 
@@ -100,7 +101,7 @@ def make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports.
         redis_server.write_config(paths.redis_config, text)
     plan = StackPlan(
         paths, root, dict(os.environ), redis_url, binary, prefix or "tj", api_port, flower_port, health_port, options.nodes,
-        options.control_plane,
+        options.control_plane, options.node_cpu,
     )
     settings = {k: v for k, v in services.operator_environment(plan).items() if k.startswith("TJ_")}
     text = "".join(f"{name}={shlex.quote(value)}\n" for name, value in sorted(settings.items()))

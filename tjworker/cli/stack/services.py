@@ -36,6 +36,8 @@ class StackPlan:
     health_port: int
     nodes: int = 2
     control_plane: str = "local"
+    node_cpu: str = ""
+    """What each node says it has, for example 8; '': what the machine has."""
 
 
 def build(plan: StackPlan) -> list[Service]:
@@ -82,7 +84,7 @@ def _redis(plan: StackPlan) -> Service:
 
 def _cluster(plan: StackPlan) -> Service:
     argv = (sys.executable, "-m", "localcluster", "--port", str(plan.api_port), "--data-dir", str(plan.paths.cluster_data),
-            "--kubeconfig", str(plan.paths.kubeconfig), "--agent", "process", "--nodes", str(plan.nodes))
+            "--kubeconfig", str(plan.paths.kubeconfig), "--agent", "process", "--nodes", str(plan.nodes), *_node_cpu(plan))
     return Service("localcluster", argv, env=pod_environment(plan.environment), cwd=plan.root,
                    ready=probes.cluster_ready(plan.paths.kubeconfig, plan.nodes), stop_stage=1, stop_seconds=4.0)
 
@@ -100,9 +102,13 @@ def _agents(plan: StackPlan) -> Service:
     certificate = plan.paths.control_plane_data / "certs" / "apiserver"
     argv = (sys.executable, "-m", "localcluster.agents", "--kubeconfig", str(plan.paths.kubeconfig), "--data-dir",
             str(plan.paths.cluster_data), "--agent", "process", "--nodes", str(plan.nodes),
-            "--tls-cert-file", f"{certificate}.crt", "--tls-private-key-file", f"{certificate}.key")
+            *_node_cpu(plan), "--tls-cert-file", f"{certificate}.crt", "--tls-private-key-file", f"{certificate}.key")
     return Service("agents", argv, env=pod_environment(plan.environment), cwd=plan.root, after=("control-plane",),
                    ready=probes.cluster_ready(plan.paths.kubeconfig, plan.nodes), stop_stage=1, stop_seconds=4.0)
+
+
+def _node_cpu(plan: StackPlan) -> tuple[str, ...]:
+    return ("--node-cpu", plan.node_cpu) if plan.node_cpu else ()
 
 
 def _crds(plan: StackPlan, cluster: str) -> Service:
