@@ -34,8 +34,8 @@ def steps(title: str, series: Mapping[str, Samples], marks: Sequence[tuple[float
     for value in range(int(top) + 1):
         out.append(f'<path d="M{LEFT} {y(value)}H{WIDTH - RIGHT}" stroke="#e5e5e5"/>'
                    f'<text x="{LEFT - 8}" y="{y(value) + 4}" text-anchor="end">{value}</text>')
-    for seconds in range(0, int(last) + 1, _tick(last)):
-        out.append(f'<text x="{x(seconds)}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{seconds} s</text>')
+    for second in range(0, int(last) + 1, _tick(last)):
+        out.append(f'<text x="{x(second)}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{second} s</text>')
     for number, (seconds, words) in enumerate(marks):
         out.append(f'<path d="M{x(seconds)} {TOP - 4}V{HEIGHT - BOTTOM}" stroke="#999" stroke-dasharray="3 3"/>'
                    f'<text x="{x(seconds) + 3}" y="{TOP - 6 - 12 * (number % 2)}" font-size="11">{escape(words)}</text>')
