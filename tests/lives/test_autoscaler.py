@@ -17,7 +17,7 @@ from tests.lives.elastic import (
     two_jobs_and_a_burst_of_others_share_it,
     wants,
 )
-from tests.lives.world import World
+from tests.lives.world import World, training_job
 from tjworker.autoscaler import Autoscaler
 
 
@@ -155,3 +155,29 @@ def test_a_job_that_somebody_else_wrote_meanwhile_is_left_to_the_next_run(world:
     assert world.autoscaler.run().endswith("1 changed meanwhile")
     assert "targets" not in world.status("first")
     world.until("the next run moves it", lambda: wants(world, "first") == FULL)
+
+
+def test_the_trainers_of_an_edl_job_grow_and_give_way_as_well(world: ElasticWorld) -> None:
+    """A batch Job keeps them: its parallelism follows, none is restarted, and none counts as failed."""
+    manifest = training_job("edl", most=9, fault_tolerant=True)
+    manifest["spec"]["trainer"]["resources"] = {"requests": {"cpu": "1"}}
+    world.apply(manifest)
+
+    def up() -> dict[str, str]:
+        return {n: p["metadata"]["uid"] for n, p in world.pods().items() if n.startswith("edl-trainer-")
+                and p["status"].get("phase") == "Running" and "deletionTimestamp" not in p["metadata"]}
+
+    world.until("it fills the cluster", lambda: len(up()) == FULL)
+    alone = up()
+    for i in range(3):
+        world.create_pod(foreign(f"web-{i}", priorityClassName=WEB))
+    world.until("the others run", lambda: all(world.pods()[f"web-{i}"]["status"].get("phase") == "Running" for i in range(3)),
+                within_seconds=2 * TICK_SECONDS + 3)
+    world.until("at the trainers' cost", lambda: len(up()) == FULL - 3)
+    assert up().items() <= alone.items()
+    for i in range(3):
+        world.delete_pod(f"web-{i}")
+    world.until("it grows back", lambda: len(up()) == FULL)
+    status = world.status("edl")
+    assert status["phase"] in ("Running", "Scaling")
+    assert {record["reason"].split(":")[0] for record in status["scaleRecords"]} == {"autoscaler"}

@@ -17,12 +17,12 @@ from tests.valkey import Valkey
 from tjworker.cli.stack.services import kubectl_path
 from tjworker.kube import rbac
 
-NODES = 3
+NODES, NODE_CPUS = 3, 8
 START_SECONDS = 60.0
 SETTINGS = {
     # Sooner than in production: tests wait for them.
     "TJ_RESYNC_SECONDS": "5", "TJ_LEASE_DURATION_SECONDS": "6", "TJ_LEASE_RENEW_SECONDS": "2", "TJ_LOCK_TTL_SECONDS": "10",
-    "TJ_LEADER_NAMESPACE": rbac.NAMESPACE, "PYTHONUNBUFFERED": "1",
+    "TJ_AUTOSCALE_COOLDOWN_SECONDS": "10", "TJ_LEADER_NAMESPACE": rbac.NAMESPACE, "PYTHONUNBUFFERED": "1",
 }
 
 
@@ -52,7 +52,7 @@ class Operator:
         watcher, worker = (self.plane.kubeconfig_for(rbac.user(process)) for process in rbac.PROCESSES)
         celery = [sys.executable, "-m", "celery", "-A", "tjworker.app"]
         self._start("agent", [sys.executable, "-m", "localcluster.agents", "--kubeconfig", str(admin), "--agent", "fake",
-                              "--nodes", str(NODES)])
+                              "--nodes", str(NODES), "--node-cpu", str(NODE_CPUS)])
         self._start("watcher", [sys.executable, "-m", "watcher"], watcher)
         for number in (1, 2):
             self._start(f"worker{number}", [*celery, "worker", "-n", f"worker{number}@%h", "--concurrency", "1"], worker)

@@ -1,0 +1,24 @@
+"""Elastic jobs share a real cluster: the story of `tests.lives.elastic` with real scheduler, API server and operator; the pods
+are played."""
+
+from __future__ import annotations
+
+import json
+
+from tests.lives.elastic import WEB, foreign, two_jobs_and_a_burst_of_others_share_it
+from tests.real.operator import NODE_CPUS, NODES, Operator, kubectl
+from tests.real.world import RealWorld
+
+PRIORITY = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": WEB}, "value": 1000,
+            "preemptionPolicy": "Never"}
+
+
+def test_two_jobs_and_a_burst_of_others_share_the_cluster(operator: Operator, world: RealWorld) -> None:
+    kubectl(operator.plane.kubeconfig, "apply", "-f", "-", stdin=json.dumps(PRIORITY))
+    # The autoscaler plans the whole cluster. All nodes but one are somebody else's: eight CPUs are left.
+    fillers = [f"filler-{i}" for i in range(NODES - 1)]
+    for name in fillers:
+        world.create_pod(foreign(name, str(NODE_CPUS)))
+    world.until("the rest of the cluster is taken",
+                lambda: all(world.pods()[name]["spec"].get("nodeName") for name in fillers))
+    two_jobs_and_a_burst_of_others_share_it(world, slack_seconds=20)
