@@ -47,8 +47,12 @@ class Proxy:
             raise RuntimeError("the proxy before the API server did not start")
 
     def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        """Ends every request that is under way."""
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(5)
+        self._loop.close()
 
     def kubeconfig(self, original: Path) -> Path:
         """The same user, by way of this proxy."""
@@ -73,12 +77,15 @@ class Proxy:
             auto_decompress=False)
         app = web.Application(client_max_size=16 << 20)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        port = runner.addresses[0][1]
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        port = self._runner.addresses[0][1]
         self.url = f"http://127.0.0.1:{port}"
+
+    async def _close(self) -> None:
+        await self._runner.cleanup()
+        await self._session.close()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         faults, roll = self.faults, self._rng.random()

@@ -3,6 +3,7 @@ it is cut off or put to sleep at any write is played in `tests/lives/test_crashe
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -306,6 +307,22 @@ def test_a_status_that_fails_keeps_every_other_write_back() -> None:
     with pytest.raises(Transient):
         room.apply(room.pod("a"), status=status_of(room))
     assert (room.names(), room.lease.versions) == ([], [])
+
+
+def test_writes_of_one_pass_are_under_way_at_once() -> None:
+    """Each waits at the API server for another one: one after the other they would never meet."""
+    room = Room(width=2)
+    meeting, alone, plain = threading.Barrier(2, timeout=10), threading.Lock(), room.api.request
+
+    def request(method: str, path: str, **more: Any) -> HttpResponse:
+        if method == "POST":
+            meeting.wait()
+        with alone:
+            return plain(method, path, **more)
+
+    room.api.request = request  # type: ignore[method-assign]
+    assert room.apply(*(room.pod(f"a{n}") for n in range(4)), status=status_of(room)).creates == 4
+    assert room.names() == ["a0", "a1", "a2", "a3"]
 
 
 def test_a_job_that_is_known_to_be_refused_gets_one_create_at_a_time() -> None:
