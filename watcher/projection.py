@@ -15,9 +15,11 @@ from typing import Any
 import orjson
 
 from tjworker.api import labels as names
+from tjworker.api.dialects.base import mapping, text
 from tjworker.api.observed import ContainerRecord, NodeRecord, PodRecord, ServiceRecord, WorkloadRecord
 from tjworker.api.records_json import encode
 from tjworker.api.status import END_PHASES
+from tjworker.api.timefmt import from_rfc3339
 from tjworker.base import JobKey
 from tjworker.kube.resources import JOB_GROUPS, JOB_PLURALS, RESOURCES
 from tjworker.store.port import Change
@@ -76,8 +78,8 @@ def job_key(plural: str, meta: Json) -> JobKey:
 
 def project_job(plural: str, obj: Json) -> Projected:
     meta = obj["metadata"]
-    status = obj.get("status") or {}
-    finished = status.get("phase", "") in END_PHASES and _has_seen_the_spec(meta, status)
+    status = mapping(obj.get("status"))
+    finished = text(status.get("phase")) in END_PHASES and _has_seen_the_spec(meta, status)
     record = _finished_record(obj, meta, status) if finished else _job_record(obj, meta, status)
     change = Change(job_key(plural, meta), plural, meta["name"], int(meta["resourceVersion"]), orjson.dumps(record),
                     finished=finished, is_job=True)
@@ -90,9 +92,15 @@ def _has_seen_the_spec(meta: Json, status: Json) -> bool:
 
 
 def _expiry(record: Json) -> float | None:
-    ttl = (record["spec"].get("runPolicy") or {}).get("ttlSecondsAfterFinished")
-    completed = record["status"].get("completionTime")
-    return None if ttl is None or not completed else datetime.fromisoformat(completed).timestamp() + ttl
+    ttl = _ttl_seconds(record)
+    completed = from_rfc3339(text(record["status"].get("completionTime")))
+    return None if ttl is None or completed is None else completed + ttl
+
+
+def _ttl_seconds(job: Json) -> int | None:
+    """Of any job, also of one that is older than its CRD's schema."""
+    ttl = mapping(mapping(job.get("spec")).get("runPolicy")).get("ttlSecondsAfterFinished")
+    return ttl if isinstance(ttl, int) else None
 
 
 def _job_record(obj: Json, meta: Json, status: Json) -> dict[str, Any]:
@@ -109,8 +117,7 @@ def _finished_record(obj: Json, meta: Json, status: Json) -> dict[str, Any]:
     """In the shape of a job, marked `finished`; what a TTL needs and no more. Who needs the rest asks the API server."""
     kept = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion", "generation",
                                           "deletionTimestamp") if name in meta}
-    spec = obj.get("spec") or {}
-    ttl = (spec.get("runPolicy") or {}).get("ttlSecondsAfterFinished")
+    ttl = _ttl_seconds(obj)
     return {"finished": True, "apiVersion": obj.get("apiVersion", ""), "kind": obj.get("kind", ""), "metadata": kept,
             "spec": {} if ttl is None else {"runPolicy": {"ttlSecondsAfterFinished": ttl}},
             "status": {name: status[name] for name in ("phase", "completionTime", "observedGeneration") if name in status}}

@@ -6,7 +6,7 @@ whole seconds, as Kubernetes writes them.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -21,6 +21,8 @@ Cause = Literal["application", "node", "preemption", "user"]
 
 MAX_FAILURES = 10
 MAX_SCALE_RECORDS = 10
+Count = Annotated[int, Field(ge=0, le=2**53)]
+"""What is counted up: whoever writes into a status must not make the next number one that JSON cannot hold."""
 
 
 class _Model(BaseModel):
@@ -32,7 +34,7 @@ class Condition(_Model):
 
     type: str = Field(description="Created, Running, Restarting, Scaling, Suspended, Succeeded or Failed")
     status: Literal["True", "False", "Unknown"] = Field(description="whether it is so now")
-    observed_generation: int = Field(0, description="metadata.generation that this was decided on")
+    observed_generation: Count = Field(0, description="metadata.generation that this was decided on")
     last_transition_time: str = Field(description="when status last changed")
     reason: str = Field(description="why, as one word for programs")
     message: str = Field("", description="why, for people")
@@ -41,31 +43,31 @@ class Condition(_Model):
 class ReplicaStatus(_Model):
     """How the pods of one role stand. A pod counts in one of pending, scheduled, active, succeeded, failed."""
 
-    desired: int = Field(0, description="pods that the role should have")
-    pending: int = Field(0, description="pods without a node (or not made yet)")
-    scheduled: int = Field(0, description="pods that have a node and do not run yet")
-    active: int = Field(0, description="pods that run")
-    succeeded: int = Field(0, description="pods that have succeeded")
-    failed: int = Field(0, description="pods that have failed and are not replaced yet, or for good")
-    evicted: int = Field(0, description="of the failed ones, those that were evicted")
-    restarting: int = Field(0, description="pods that are being replaced")
+    desired: Count = Field(0, description="pods that the role should have")
+    pending: Count = Field(0, description="pods without a node (or not made yet)")
+    scheduled: Count = Field(0, description="pods that have a node and do not run yet")
+    active: Count = Field(0, description="pods that run")
+    succeeded: Count = Field(0, description="pods that have succeeded")
+    failed: Count = Field(0, description="pods that have failed and are not replaced yet, or for good")
+    evicted: Count = Field(0, description="of the failed ones, those that were evicted")
+    restarting: Count = Field(0, description="pods that are being replaced")
 
 
 class RestartCounts(_Model):
     """Restarts of one role by cause. Only `application` uses up restartLimit and backoffLimit."""
 
-    application: int = Field(0, description="because the training program failed")
-    node: int = Field(0, description="because a node or a GPU failed or was drained")
-    preemption: int = Field(0, description="because pods of a higher priority took the room, or of eviction")
-    user: int = Field(0, description="because somebody deleted the pod")
+    application: Count = Field(0, description="because the training program failed")
+    node: Count = Field(0, description="because a node or a GPU failed or was drained")
+    preemption: Count = Field(0, description="because pods of a higher priority took the room, or of eviction")
+    user: Count = Field(0, description="because somebody deleted the pod")
 
 
 class RoleAttempts(_Model):
     """Attempts of one role. A pod's wanted `restart-attempt` is all + pods[index]; a pod with an older one is to be
     replaced. A restart of the whole role or job sets `all` above every attempt so far and forgets the rest."""
 
-    all: int = Field(0, description="attempt that a restart of the whole role, or of the whole job, has begun")
-    pods: dict[str, int] = Field(default_factory=dict, description="restarts of single pods since then, by index")
+    all: Count = Field(0, description="attempt that a restart of the whole role, or of the whole job, has begun")
+    pods: dict[str, Count] = Field(default_factory=dict, description="restarts of single pods since then, by index")
     completed: str = Field("", description="indices that have succeeded in this attempt, as ranges: 0-3,7")
     failed: str = Field("", description="indices that have failed for good in this attempt, as ranges")
 
@@ -73,7 +75,7 @@ class RoleAttempts(_Model):
 class Attempts(_Model):
     """Restarts as data: written before any pod is touched, so that a crash in between resumes."""
 
-    job: int = Field(0, description="restarts of the whole job")
+    job: Count = Field(0, description="restarts of the whole job")
     roles: dict[str, RoleAttempts] = Field(default_factory=dict, description="attempts of each role")
 
 
@@ -83,7 +85,7 @@ class Failure(_Model):
     pod: str = Field(description="name of the pod")
     node: str = Field("", description="node that it was on")
     container: str = Field("", description="container whose end made it fail")
-    exit_code: int | None = Field(None, description="exit code of that container")
+    exit_code: int | None = Field(None, ge=-2**31, le=2**31 - 1, description="exit code of that container")
     reason: str = Field("", description="Kubernetes' own reason, such as OOMKilled or Evicted")
     message: str = Field("", description="Kubernetes' own message")
     log_tail: str = Field("", description="the end of the container's log, where it could be had")
@@ -94,8 +96,8 @@ class ScaleRecord(_Model):
     """One change of a role's number of pods."""
 
     role: str = Field(description="name of the role")
-    from_: int = Field(alias="from", description="pods before")
-    to: int = Field(description="pods after")
+    from_: Count = Field(alias="from", description="pods before")
+    to: Count = Field(description="pods after")
     time: str = Field(description="when it was decided")
     reason: str = Field("", description="who asked for it, and why")
 
@@ -137,18 +139,18 @@ class JobStatus(_Model):
     released: bool = Field(
         False, description="the end has given back what ReplicaSets and the batch Job of an EDL job held (autoclean)")
     suspend_time: str | None = Field(None, description="since when the job is suspended")
-    suspended_seconds: int = Field(0, description="time spent suspended before that; time limits do not count it")
+    suspended_seconds: Count = Field(0, description="time spent suspended before that; time limits do not count it")
     missing_nodes: dict[str, str] = Field(
         default_factory=dict, description="nodes of this job's pods that the cluster does not have, and since when")
     creating_since: dict[str, dict[str, str]] = Field(
         default_factory=dict,
         description="pods that cannot be started: role, since when that has been tried, indices as ranges")
     last_reconcile_time: str | None = Field(None, description="when the status last changed")
-    observed_generation: int = Field(0, description="metadata.generation that this status was decided on")
+    observed_generation: Count = Field(0, description="metadata.generation that this status was decided on")
     message: str = Field("", description="why the job is in its phase, in one line")
     active: str = Field("", description="pods that run of those desired, over all roles, such as 3/4")
     restarts: int = Field(0, description="restarts of all roles, for every cause")
-    replicas: int = Field(0, description="pods of the elastic role that exist: the scale subresource reads it")
+    replicas: Count = Field(0, description="pods of the elastic role that exist: the scale subresource reads it")
     selector: str = Field("", description="label selector of the elastic role's pods: the scale subresource reads it")
 
     @property

@@ -42,10 +42,17 @@ def delete_pod(pod: PodRecord, why: str) -> Delete:
 
 
 def _service_deletes(job: TrainingJob, view: RoleView, observed: Observed) -> Iterator[Delete]:
-    wanted = {r.name for r in view.replicas}
+    wanted = {r.name: r for r in view.replicas}
+    ports = tuple(port.number for port in counted_ports(view.role.template))
     for service in own_services(job, observed):
-        if service.labels.get(labels.REPLICA_NAME) == view.role.name and service.name not in wanted:
+        if service.labels.get(labels.REPLICA_NAME) != view.role.name:
+            continue
+        replica = wanted.get(service.name)
+        if replica is None:
             yield Delete("services", service.name, service.uid, why=f"index is not below replicas {view.role.replicas}")
+        elif replica.state == "missing" and sorted(service.ports) != sorted(ports):
+            # An edited template holds for pods that are made from now on, and so for their services. Its pod runs: it stays.
+            yield Delete("services", service.name, service.uid, why=f"ports of the template are {list(ports)} now")
 
 
 def _creates(job: TrainingJob, view: RoleView, observed: Observed) -> Iterator[Create]:

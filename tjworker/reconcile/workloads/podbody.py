@@ -69,7 +69,7 @@ def pod_template(job: TrainingJob, role: Role, env: Env, *, restart_policy: str)
     meta = _mapping(role.template.get("metadata"))
     spec = dict(_mapping(role.template.get("spec")))
     for kind in ("initContainers", "containers"):
-        if kind in spec:
+        if spec.get(kind):
             spec[kind] = [{**c, "env": env_list(c.get("env"), env)} for c in spec[kind]]
     spec["restartPolicy"] = restart_policy
     if job.scheduler_name and not spec.get("schedulerName"):

@@ -115,7 +115,7 @@ def _any_status(rng: random.Random) -> JobStatus:
         return rng.choice([None, NOW])
 
     def count() -> int:
-        return rng.choice([0, 1, 10_000, 2**31])
+        return rng.choice([0, 1, 10_000, 2**31, 2**53])
 
     roles = rng.sample(["master", "pserver", "trainer", "data-loader"], rng.randint(0, 4))
     return JobStatus(

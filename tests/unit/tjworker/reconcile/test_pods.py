@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from tests.builders import make_job
+from tests.builders import make_job, make_pod, make_service, observe
 from tests.builders.job import JobBuilder
-from tests.unit.tjworker.reconcile.passes import decide
+from tests.unit.tjworker.reconcile.passes import after, created, decide, deleted
 from tjworker.reconcile.plan import Create
 
 
@@ -147,3 +147,14 @@ def test_the_template_in_the_job_is_never_touched() -> None:
     before = copy.deepcopy(dict(job.roles[0].template))
     decide(job)
     assert job.roles[0].template == before
+
+
+def test_a_service_follows_the_ports_of_an_edited_template_when_its_pod_is_made_again() -> None:
+    old = make_job().role("trainer", 2, ports=(7164,)).status(phase="Running").build()
+    new = make_job().role("trainer", 2, ports=(7165,)).status(phase="Running").build()
+    services = [make_service(old, "trainer", 0), make_service(old, "trainer", 1)]
+    plan = decide(new, observe(make_pod(new, "trainer", 0).running(), *services))
+    assert deleted(plan, "services") == ["digits-trainer-1"], "trainer-0 runs with the old port"
+    assert created(plan) == ["digits-trainer-1"]
+    then = decide(after(new, plan), observe(make_pod(new, "trainer", 0).running(), make_pod(new, "trainer", 1), services[0]))
+    assert (deleted(then, "services"), created(then, "services")) == ([], ["digits-trainer-1"])
