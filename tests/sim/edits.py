@@ -8,16 +8,17 @@ refused with a reason: by the API server, or in the job's condition.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from localcluster.client import ApiError
-from tests.builders import make_job
+from tests.builders import JobBuilder, make_job
+from tests.builders.training_job import make_training_job
 from tests.lives.world import World
-from tests.sim.schemawalk import UNSET, Field, Json, crds, fields, put
-from tjworker.api.dialects import DIALECTS
+from tests.sim.schemawalk import UNSET, Field, Json, fields, put
 from tjworker.api.status import END_PHASES
 
 SECONDS_A_STAGE = 12
@@ -29,17 +30,27 @@ _CONTAINER: Json = {"name": "aitj-main", "image": "trainer:1", "command": ["trai
 _INIT: Json = {**_CONTAINER, "name": "fetch"}
 
 
-def _base(plural: str) -> Json:
-    """Of everything a little, so that every map and list has an entry."""
+def _aitrainingjob() -> JobBuilder:
     template = {"metadata": {"labels": {"team": "vision"}, "annotations": {"note": "a"}},
                 "spec": {"containers": [_CONTAINER], "initContainers": [_INIT]}}
-    policy = {"restart": "OnFailure", "scope": "Pod"} if plural == "aitrainingjobs" else {}
-    job = make_job(plural=plural).role("ps", 1, template=template, **policy).role("trainer", 2, template=template, **policy)
-    manifest: Json = json.loads(json.dumps(job.manifest()))  # no part of it is there twice
-    return manifest
+    policy: Json = {"template": template, "restart": "OnFailure", "scope": "Pod"}
+    return make_job().role("ps", 1, **policy).role("trainer", 2, **policy)
 
 
-BASES: Mapping[str, Json] = {plural: _base(plural) for plural in DIALECTS}
+def _trainingjob() -> JobBuilder:
+    room = {"limits": {"cpu": "1"}, "requests": {"cpu": "100m"}}
+    role = {"resources": room, "envs": {"LR": "0.1"}, "imagePullSecrets": [{"name": "pull"}], "pre_stop_cmd": ["sync"],
+            "tolerations": [{"operator": "Exists"}], "node_selector": {"kubernetes.io/os": "linux"}}
+    return make_training_job(
+        pservers=1, trainer=role, pserver=role, master=role, volumes=[{"name": "data", "emptyDir": {}}],
+        VolumeMounts=[{"name": "data", "mountPath": "/data"}])
+
+
+BASES: Mapping[str, Json] = {
+    plural: json.loads(json.dumps(made.manifest()))  # so that no part of it is there twice
+    for plural, made in (("aitrainingjobs", _aitrainingjob()), ("trainingjobs", _trainingjob()))
+}
+"""Of everything a little, so that every map and list has an entry."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +65,8 @@ class Watched:
     """One world with one job."""
 
     def __init__(self, plural: str, manifest: Json) -> None:
+        self.plural = plural
         self.world = World(seed=1)
-        for name, crd in crds().items():
-            if name != "aitrainingjobs" and name in DIALECTS:
-                _ensure(self.world, crd)
         self.jobs = f"/apis/{manifest['apiVersion']}/namespaces/default/{plural}"
         self.world.cluster.client.create(self.jobs, manifest)
         self.settle()
@@ -97,6 +106,13 @@ class Watched:
     def ended(self) -> bool:
         return ((self.job() or {}).get("status") or {}).get("phase") in END_PHASES
 
+    def _pods(self) -> Json:
+        """By name; those of a ReplicaSet or Job, whose names are made up and whose template is fixed, by role and phase."""
+        pods = self.world.pods()
+        if self.plural == "aitrainingjobs":
+            return {name: _plain(pod) for name, pod in pods.items()}
+        return dict(Counter(f"{p['metadata']['labels'].get('replica-name')} {p['status'].get('phase')}" for p in pods.values()))
+
     def refused(self) -> str:
         for condition in ((self.job() or {}).get("status") or {}).get("conditions", ()):
             if condition["reason"] in ("InvalidSpec", "FailedCreate"):
@@ -114,19 +130,11 @@ class Watched:
             "conditions": {c["type"]: (c["status"], c["reason"]) for c in status.get("conditions", ())
                            if c["type"] not in ("Scaling", "Suspended", "Restarting")},
             "restarts": status.get("restartCounts"),
-            "pods": {name: _plain(pod) for name, pod in self.world.pods().items()},
+            "pods": self._pods(),
             # Names of ports are not in the projection: a service keeps them when only they change.
             "services": {s["metadata"]["name"]: sorted(p["port"] for p in s["spec"]["ports"])
                          for s in self.world.get("services")["items"] if s["metadata"]["name"] != "kubernetes"},
         }
-
-
-def _ensure(world: World, crd: Json) -> None:
-    try:
-        world.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
-    except ApiError as error:
-        if error.reason != "AlreadyExists":
-            raise
 
 
 def _plain(pod: Json) -> Json:
@@ -194,8 +202,11 @@ def edited(name: str, old: int | None, new: int) -> Seen:
 def differences(mine: Seen, want: Seen) -> list[str]:
     """Between an edited job and a fresh one of that spec. One that does not run (it is suspended, or its scheduler does not
     exist) says other things of itself when it has run before."""
-    objects = ("spec", "pods", "services")
+    objects: tuple[str, ...] = ("spec", "pods", "services")
     never_runs = bool(want.stages) and want.stages[0].get("phase") in ("Pending", "Creating", "Suspended")
+    if want.stages and any(" Pending" in str(pod) for pod in want.stages[0].get("pods", ())):
+        objects = ("spec", "services")  # a ReplicaSet keeps the template it was made with: its pods go on where a new one waits
+        never_runs = True
     return [
         f"stage {number}, {what}: edited {stage.get(what)}, fresh {wanted.get(what)}"
         for number, (stage, wanted) in enumerate(zip(mine.stages, want.stages, strict=True))

@@ -73,6 +73,8 @@ def _walk(schema: Json, path: tuple[str | int, ...], value: Any) -> Iterator[tup
 def _values(name: str, schema: Mapping[str, Any]) -> tuple[Any, ...]:
     if "enum" in schema:
         return (*schema["enum"], "", "Sometimes", 1)
+    if schema.get("x-kubernetes-int-or-string"):
+        return (1, "2", "250m", "much", -1, [])
     low, high = schema.get("minimum"), schema.get("maximum")
     longest = schema.get("maxLength", LONGEST_TRIED + 1)
     by_type: Mapping[str, tuple[Any, ...]] = {
