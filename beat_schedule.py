@@ -5,7 +5,7 @@ Each is single-flight (two beats do no harm), expires before its next run, and m
 
 from __future__ import annotations
 
-from tjworker.settings import settings_or_exit
+from tjworker.settings import OFF, settings_or_exit
 
 _settings = settings_or_exit()
 
@@ -15,14 +15,15 @@ beat_schedule = {
         "schedule": _settings.resync_seconds,
         "options": {"expires": 0.9 * _settings.resync_seconds},
     },
-    "autoscale": {
-        "task": "tjworker.autoscale",
-        "schedule": _settings.autoscale_seconds,
-        "options": {"expires": 0.9 * _settings.autoscale_seconds},
-    },
     "collect-orphans": {
         "task": "tjworker.collect_orphans",
         "schedule": _settings.collect_orphans_seconds,
         "options": {"expires": 0.9 * _settings.collect_orphans_seconds},
     },
 }
+if _settings.autoscale_policy != OFF:
+    beat_schedule["autoscale"] = {
+        "task": "tjworker.autoscale",
+        "schedule": _settings.autoscale_seconds,
+        "options": {"expires": 0.9 * _settings.autoscale_seconds},
+    }

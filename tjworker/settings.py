@@ -13,6 +13,8 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+OFF = "off"
+
 
 class Settings(BaseSettings):
     """`TJ_` and the upper-case name is the environment variable; `tj doctor` prints them all."""
@@ -40,7 +42,8 @@ class Settings(BaseSettings):
 
     autoscale_seconds: float = Field(5, gt=0, description="how often the autoscaler looks at the cluster and the elastic jobs")
     autoscale_policy: str = Field(
-        "fulfillment", pattern="^(fulfillment)$", description="how the autoscaler shares the cluster out: fulfillment"
+        "fulfillment", pattern="^(fulfillment|off)$",
+        description="how the autoscaler shares the cluster out: fulfillment; off: it does not, roles are scaled by hand",
     )
     autoscale_cooldown_seconds: float = Field(
         30, ge=0, description="a job that gave way does not grow again, and one that grew does not shrink unless room is "

@@ -142,6 +142,16 @@ def test_a_replica_that_the_scheduler_refuses_is_taken_back(world: ElasticWorld)
     world.stays("for a good while", lambda: wants(world, "first") == 1, for_seconds=9 * COOLDOWN_SECONDS)
 
 
+def test_switched_off_it_moves_nothing_and_kubectl_scale_holds() -> None:
+    world = ElasticWorld(autoscale_policy="off")
+    world.apply(elastic("first", 2, 1, 8))
+    world.until("it runs", lambda: len(trainers(world, "first")) == 2)
+    world.scale("first", 5)
+    world.until("as told", lambda: len(trainers(world, "first")) == 5)
+    world.stays("nobody moves it", lambda: len(trainers(world, "first")) == 5, for_seconds=COOLDOWN_SECONDS + 3 * TICK_SECONDS)
+    assert set(world.runs) == {"switched off (TJ_AUTOSCALE_POLICY)"}
+
+
 def test_only_one_run_a_period(world: ElasticWorld) -> None:
     world.apply(elastic("first", 1, 1, 10)).run()
     first, second = world.autoscaler.run(), world.new_autoscaler().run()

@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from controlplane import ControlPlane
@@ -16,6 +18,7 @@ from tests.paths import ROOT
 from tests.valkey import Valkey
 from tjworker.cli.stack.services import kubectl_path
 from tjworker.kube import rbac
+from tjworker.settings import OFF
 
 NODES, NODE_CPUS = 3, 8
 START_SECONDS = 60.0
@@ -24,6 +27,7 @@ SETTINGS = {
     "TJ_RESYNC_SECONDS": "5", "TJ_LEASE_DURATION_SECONDS": "6", "TJ_LEASE_RENEW_SECONDS": "2", "TJ_LOCK_TTL_SECONDS": "10",
     "TJ_AUTOSCALE_COOLDOWN_SECONDS": "10", "TJ_LEADER_NAMESPACE": rbac.NAMESPACE, "PYTHONUNBUFFERED": "1",
 }
+_CELERY = (sys.executable, "-m", "celery", "-A", "tjworker.app")
 
 
 def kubectl(kubeconfig: Path, *arguments: str, stdin: str | None = None) -> str:
@@ -50,19 +54,27 @@ class Operator:
         kubectl(admin, "apply", "-f", str(ROOT / "k8s/base/rbac.yaml"))
         self._redis.start()
         watcher, worker = (self.plane.kubeconfig_for(rbac.user(process)) for process in rbac.PROCESSES)
-        celery = [sys.executable, "-m", "celery", "-A", "tjworker.app"]
         self._start("agent", [sys.executable, "-m", "localcluster.agents", "--kubeconfig", str(admin), "--agent", "fake",
                               "--nodes", str(NODES), "--node-cpu", str(NODE_CPUS)])
         self._start("watcher", [sys.executable, "-m", "watcher"], watcher)
         for number in (1, 2):
-            self._start(f"worker{number}", [*celery, "worker", "-n", f"worker{number}@%h", "--concurrency", "1"], worker)
-        # Beat needs no Kubernetes: one that is not there is proof.
-        self._start("beat", [*celery, "beat", "-s", str(self.folder / "beat")], self.folder / "no-kubeconfig")
+            self._start(f"worker{number}", [*_CELERY, "worker", "-n", f"worker{number}@%h", "--concurrency", "1"], worker)
+        self._start_beat("beat", OFF)  # lives that scale by hand would not be their own; see `autoscaling`
         deadline = time.monotonic() + START_SECONDS
         while not self._ready():
             self.check()
             assert time.monotonic() < deadline, self.last_words()
             time.sleep(0.1)
+
+    @contextmanager
+    def autoscaling(self) -> Iterator[None]:
+        """The autoscaler runs meanwhile: another beat asks for it."""
+        beat = self._start_beat("autoscaling-beat", "fulfillment")
+        try:
+            yield
+        finally:
+            beat.stop(0)
+            del self.processes[beat.name]
 
     def stop(self) -> None:
         for process in self.processes.values():
@@ -83,11 +95,17 @@ class Operator:
         ready = len(re.findall(r"\bReady\b", nodes)) == NODES
         return ready and all(re.search(rf"worker{n}@\S+ ready", self.processes[f"worker{n}"].log.read_text()) for n in (1, 2))
 
-    def _start(self, name: str, command: list[str], kubeconfig: Path | None = None) -> None:
+    def _start_beat(self, name: str, autoscale_policy: str) -> Process:
+        # Beat needs no Kubernetes: one that is not there is proof.
+        return self._start(name, [*_CELERY, "beat", "-s", str(self.folder / name)], self.folder / "no-kubeconfig",
+                           TJ_AUTOSCALE_POLICY=autoscale_policy)
+
+    def _start(self, name: str, command: list[str], kubeconfig: Path | None = None, **settings: str) -> Process:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("TJ_", "KUBE", "PYTEST_"))}
-        env = {**kept, **SETTINGS, "TJ_REDIS_URL": self._redis.url}
+        env = {**kept, **SETTINGS, **settings, "TJ_REDIS_URL": self._redis.url}
         if kubeconfig:
             env["KUBECONFIG"] = str(kubeconfig)
         process = Process(name, command, self.folder / f"{name}.log", env)
         self.processes[name] = process
         process.start()
+        return process

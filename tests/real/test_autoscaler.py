@@ -21,4 +21,5 @@ def test_two_jobs_and_a_burst_of_others_share_the_cluster(operator: Operator, wo
         world.create_pod(foreign(name, str(NODE_CPUS)))
     world.until("the rest of the cluster is taken",
                 lambda: all(world.pods()[name]["spec"].get("nodeName") for name in fillers))
-    two_jobs_and_a_burst_of_others_share_it(world, slack_seconds=20)
+    with operator.autoscaling():
+        two_jobs_and_a_burst_of_others_share_it(world, slack_seconds=20)

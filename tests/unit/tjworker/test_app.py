@@ -98,6 +98,12 @@ def test_every_periodic_task_expires_before_its_next_run() -> None:
         assert row["options"]["expires"] < row["schedule"], name
 
 
+def test_beat_does_not_ask_for_an_autoscaler_that_is_switched_off() -> None:
+    ask = "import beat_schedule; print(*sorted(beat_schedule.beat_schedule))"
+    assert run("-c", ask).stdout.split() == ["autoscale", "collect-orphans", "resync"]
+    assert run("-c", ask, TJ_AUTOSCALE_POLICY="off").stdout.split() == ["collect-orphans", "resync"]
+
+
 def test_every_periodic_task_exists() -> None:
     done = run("-c", "from tjworker.app import app; app.loader.import_default_modules()\n"
                      "print([row['task'] for row in app.conf.beat_schedule.values() if row['task'] not in app.tasks])")

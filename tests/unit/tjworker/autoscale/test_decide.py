@@ -20,7 +20,7 @@ from tjworker.autoscale import (
     find_pending_job,
     find_training_jobs_might_be_rescheduled,
 )
-from tjworker.settings import Settings
+from tjworker.settings import OFF, Settings
 
 NOW = 1767229200.0  # 2026-01-01T01:00:00Z
 GPU = "nvidia.com/gpu"
@@ -242,7 +242,7 @@ def test_the_cluster_is_its_usable_nodes_and_what_is_asked_of_them() -> None:
 
 
 def test_every_policy_can_be_chosen_and_nothing_else_can() -> None:
-    for name in POLICIES:
+    for name in (*POLICIES, OFF):
         assert Settings(autoscale_policy=name).autoscale_policy == name
     with pytest.raises(ValueError, match="autoscale_policy"):
         Settings(autoscale_policy="magic")
