@@ -182,8 +182,9 @@ class Executor:
     def _account(self, outcome: Outcome, result: _Result, lease: Lease) -> None:
         write, error = result.write, result.error
         if error is None:
-            if not (isinstance(write, Delete) and _gone_at_once(result.answer)):
-                lease.versions.append((write.resource, _version(result.answer)))
+            left_nothing = isinstance(write, Delete) and _gone_at_once(result.answer)
+            if version := _version(result.answer):
+                (lease.gone if left_nothing else lease.versions).append((write.resource, version))
             _COUNTERS[type(write)](outcome)
         elif not isinstance(write, Create):
             raise error
@@ -209,7 +210,8 @@ _COUNTERS: Mapping[type[Any], Callable[[Outcome], None]] = {Create: _created, De
 
 
 def _version(answer: Json | None) -> int:
-    return int(answer["metadata"]["resourceVersion"]) if answer is not None else 0
+    """0 for an answer that names none: the Status that a deletion may be answered with, or nothing at all."""
+    return int((answer or {}).get("metadata", {}).get("resourceVersion") or 0)
 
 
 def _gone_at_once(answer: Json | None) -> bool:

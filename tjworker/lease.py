@@ -24,6 +24,8 @@ class Lease:
         self.hold = hold
         self.versions: list[tuple[str, int]] = []
         """(resource, resourceVersion) of every write so far: the floor below which a later view is stale."""
+        self.gone: list[tuple[str, int]] = []
+        """Likewise of every deletion that left nothing."""
 
     @property
     def key(self) -> JobKey:
@@ -31,7 +33,7 @@ class Lease:
 
     @property
     def written(self) -> Written:
-        return Written(tuple(self.versions))
+        return Written(tuple(self.versions), tuple(self.gone))
 
     def ensure(self) -> None:
         """Raises Fenced when somebody else may hold the key by now. Costs a round trip once in a third of the lease."""
@@ -39,6 +41,6 @@ class Lease:
             return
         started = self._monotonic()
         self._store.renew(self.hold, self._ttl_seconds)
-        if self.versions:
+        if self.versions or self.gone:
             self._store.raise_floor(self.hold, self.written)
         self._renewed_at = started

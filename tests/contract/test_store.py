@@ -386,6 +386,18 @@ ECHOES = {
     "an own deletion is told by its own version": Case(
         lambda d: [d.job(5), d.pod(6), d.take(), d.finish(("pods", 9)), d.no_pod(9), d.queued(), d.pods()],
         [[A], [], True, False, [], 0, {}]),
+    "a deletion that left nothing is news when it comes after finish: what waited for it goes on": Case(
+        lambda d: [d.job(5), d.pod(6), d.take(), d.finish(gone=(("pods", 9),)), d.view().stale, d.no_pod(9), d.view().stale],
+        [[A], [], True, False, True, [A], False]),
+    "and when it comes before": Case(
+        lambda d: [d.job(5), d.pod(6), d.take(), d.no_pod(9), d.finish(gone=(("pods", 9),)), d.view().stale, d.take()],
+        [[A], [], True, [], True, False, True]),
+    "and when the floor was raised in the pass": Case(
+        lambda d: [d.job(5), d.pod(6), d.take(), d.floor(gone=(("pods", 9),)), d.view().stale, d.finish(), d.no_pod(9)],
+        [[A], [], True, None, True, False, [A]]),
+    "beside it the echo of another own write queues nothing": Case(
+        lambda d: [d.job(5), d.pod(6), d.take(), d.finish(JOB, gone=(("pods", 9),)), d.job(10), d.no_pod(9)],
+        [[A], [], True, False, [], [A]]),
     "the own write that ends a job queues nothing": Case(
         lambda d: [d.job(5), d.take(), d.finish(JOB), d.job(10, finished=True), d.queued()], [[A], True, False, [], 0]),
 }

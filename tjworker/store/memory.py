@@ -390,7 +390,7 @@ class MemoryStore:
         )
 
     def _raise(self, key: JobKey, written: Written) -> None:
-        for resource, rv in written.versions:
+        for resource, rv in (*written.gone, *written.versions):
             self._note(self._data.floor, key, resource, max(rv, self._facts(self._data.floor, key).get(resource, 0)))
 
     def _expect_echoes(self, key: JobKey, written: Written) -> None:

@@ -67,6 +67,9 @@ class Written:
     """The operator's own writes of one pass: (resource, resourceVersion the API server answered with)."""
 
     versions: Sequence[tuple[str, int]] = ()
+    gone: Sequence[tuple[str, int]] = ()
+    """Likewise of the deletions that left nothing. They raise the floor, but their events are news: what waited for the
+    object to be gone goes on."""
 
 
 NOTHING_WRITTEN = Written()

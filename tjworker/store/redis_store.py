@@ -213,12 +213,12 @@ class RedisStore:
                failed: bool = False) -> FinishResult:
         publish, wait, failures = self._run(
             "finish", hold.key, hold.token, int(again), "" if after_seconds is None else after_seconds, int(failed),
-            *self._retry, *_flat(written.versions),
+            *self._retry, *_pairs(written),
         )
         return FinishResult(publish == 1, float(wait) if wait else None, int(failures))
 
     def raise_floor(self, hold: Hold, written: Written) -> None:
-        self._run("raise_floor", hold.key, hold.token, *_flat(written.versions))
+        self._run("raise_floor", hold.key, hold.token, *_pairs(written))
 
     # -- resync --------------------------------------------------------------------------------------------------------
     def resync(self, *, lost_after_seconds: float, everything: bool) -> list[JobKey]:
@@ -285,6 +285,11 @@ def _view(key: JobKey, answer: Sequence[Any], nodes: Mapping[str, bytes]) -> Vie
         synced=None not in writer,
         nodes=nodes,
     )
+
+
+def _pairs(written: Written) -> list[Any]:
+    """As `finish.lua` and `raise_floor.lua` read them."""
+    return [len(written.gone), *_flat(written.gone), *_flat(written.versions)]
 
 
 def _dropped(error: BaseException) -> bool:

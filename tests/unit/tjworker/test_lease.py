@@ -94,3 +94,13 @@ def test_what_a_long_pass_has_written_raises_the_floor_while_it_still_works() ->
     assert room.store.view(KEY).floor == {}, "not yet: a short pass tells it at its end"
     room.works(1, every_seconds=1)
     assert room.store.view(KEY).floor == {"pods": 41}
+
+
+def test_what_a_long_pass_has_written_and_deleted_counts_before_it_ends() -> None:
+    room = Room()
+    room.lease.gone.append(("pods", 9))
+    room.works(10, every_seconds=10)
+    assert room.store.view(KEY).floor == {"pods": 9}
+    room.lease.versions.append(("services", 11))
+    room.works(10, every_seconds=10)
+    assert room.store.view(KEY).floor == {"pods": 9, "services": 11}

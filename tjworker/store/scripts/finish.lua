@@ -3,6 +3,7 @@
 -- ARGV  1 prefix   2 key   3 fencing token
 --       4 '1': queue it again at once   5 seconds to queue it after, '' for no   6 '1': the pass failed
 --       7 first wait after a failure, in seconds   8 longest wait, in seconds
+--       9 number n of deletions that left nothing, then n pairs: resource, rv (they raise the floor, their events are news)
 --       then pairs: resource, rv of the pass's own writes
 -- Keys  lock, running, dirty, delayed, failures, floor, echo, news, seen, progress, job
 -- Gives {1 when the caller publishes a task, wait after a failure as text or '', failures in a row}.
@@ -10,9 +11,9 @@
 -- A lapsed hold changes nothing of the queue (the resync has queued the key, or will); its writes have happened, so the
 -- floor rises.
 local key = ARGV[2]
-raise(key, 9)
+raise(key, 10)
 if holder(key) ~= ARGV[3] then return { 0, '', 0 } end
-expect_echoes(key, 9)
+expect_echoes(key, 10 + 2 * tonumber(ARGV[9]))
 local at = now()
 redis.call('DEL', K.lock .. key)
 redis.call('ZREM', K.running, key)

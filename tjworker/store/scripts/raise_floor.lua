@@ -1,13 +1,14 @@
 -- Record own writes before the pass ends.
 --
--- ARGV  1 prefix   2 key   3 fencing token   then pairs: resource, rv
+-- ARGV  1 prefix   2 key   3 fencing token
+--       4 number n of deletions that left nothing, then n pairs: resource, rv   then pairs: resource, rv of own writes
 -- Keys  lock, floor, echo, news, seen, progress, job
 -- Gives 1; error FENCED when the lease has lapsed. The floor rises all the same: the writes have happened.
 local key = ARGV[2]
-raise(key, 4)
+raise(key, 5)
 local token = holder(key)
 if token ~= ARGV[3] then
   return redis.error_reply('FENCED ' .. key .. ' token ' .. ARGV[3] .. ', holder ' .. (token or 'nobody'))
 end
-expect_echoes(key, 4)
+expect_echoes(key, 5 + 2 * tonumber(ARGV[4]))
 return 1
