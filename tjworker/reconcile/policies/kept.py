@@ -157,9 +157,9 @@ def _count_restarts(status: JobStatus, seated: Iterable[RoleView]) -> JobStatus:
 
 def _server_end(seated: Iterable[RoleView], now: str, default_limit: int) -> Ending | None:
     for view in seated:
-        limit = view.role.restart_limit if view.role.restart_limit is not None else default_limit
         if view.role.workload != "ReplicaSet":
             continue
+        limit = max(1, view.role.restart_limit if view.role.restart_limit is not None else default_limit)
         for pod in _servers(view):
             if _restarts(pod) >= limit:
                 worst = max(counted(pod), key=lambda c: c.restarts)

@@ -22,7 +22,7 @@ GROUP = "paddlepaddle.org"
 SCALE_ROLE = "trainer"
 
 ANNOTATION_RESTART_LIMIT = f"{GROUP}/pserver-restart-limit"
-"""Restarts of a parameter server that the job survives; default: the operator's setting `restart_limit`."""
+"""A parameter server that has been restarted so often fails the job; default: the operator's setting `restart_limit`."""
 ANNOTATION_ETCD_IMAGE = f"{GROUP}/etcd-image"
 """Image of the etcd beside the master, for clusters with a registry of their own."""
 
