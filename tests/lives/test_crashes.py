@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.lives.world import CountingTransport, World, job, play, role
+from tests.lives.world import CountingTransport, World, job, play, role, training_job
 from tjworker.api.status import END_PHASES
 from tjworker.kube.port import HttpResponse
 
@@ -20,6 +20,10 @@ LIVES: Mapping[str, Any] = {
     "the whole job restarts": job({
         "ps": role(1, completePolicy="None"), "trainer": role(1, annotations=FLAKY, restartPolicy="ExitCode"),
     }),
+    "a TrainingJob succeeds": training_job(
+        least=2, pservers=1, fault_tolerant=True, play={"trainer": {"start_seconds": 1, "run_seconds": 30}}),
+    "a trainer of a TrainingJob is replaced": training_job(least=2, fault_tolerant=True, play={
+        "trainer": {"failing_attempts": 1, "failing_exit_code": 137, "failing_run_seconds": 8, "run_seconds": 30}}),
     "fails": job({"ps": role(1, completePolicy="None"), "trainer": role(1, annotations=play(run_seconds=6, exit_code=1))}),
 }
 
@@ -84,9 +88,10 @@ class Life(World):
         }
 
     def _see_pods(self) -> None:
-        for name, uid in self.uids().items():
-            if uid not in self._uids:
-                self.made[name] += 1
+        for name, pod in self.pods().items():
+            if (uid := pod["metadata"]["uid"]) not in self._uids:
+                # The names that a ReplicaSet or Job makes up are never the same; how many it makes is.
+                self.made[pod["metadata"].get("generateName", name)] += 1
                 self._uids.add(uid)
 
 

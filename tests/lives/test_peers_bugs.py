@@ -70,6 +70,10 @@ SHOWN: Mapping[str, str] = {
         "tests.sim.test_row_11_purity.test_the_same_input_gives_the_same_plan_byte_for_byte",
     "a new CRD answers 429 (seen)":
         "tests.unit.watcher.test_informer.test_the_wait_that_the_server_names_is_kept_for_lists_and_watches",
+    "an EDL job that is scaled up gets no trainers and is Scaling for ever (seen)":
+        "a TrainingJob that is scaled up gets its trainers and is Running again",
+    "one deleted trainer pod ends the whole EDL job (seen)": "a deleted trainer is replaced, numbered, and ends nothing",
+    "a quiet EDL job is written every second (seen)": "a quiet TrainingJob is written no more",
     "a quiet job is written all the time (seen)": f"{UNIT}.test_phases.test_a_job_as_it_should_be_is_written_no_times",
     "a CRD that refuses its operator's status (seen)": "tests.contract.test_crd.test_a_whole_status_is_kept_as_written",
 }
