@@ -66,7 +66,8 @@ def need(addresses: tuple[Address, ...], variable: str) -> tuple[Address, ...]:
     if not addresses:
         raise BadEnvironment(
             f"{variable} is empty or not set: it must hold host:port, separated by commas. The operator writes it for "
-            "each role that has a port named aitj-*; without an operator use `python -m examples.digits.local`."
+            f"each role that has a port named aitj-*; in a TrainingJob, set DIGITS_{variable}; without an operator use "
+            "`python -m examples.digits.local`."
         )
     return addresses
 
@@ -79,13 +80,16 @@ def _hosts(env: Mapping[str, str], role: str) -> tuple[Address, ...]:
     """The first port of each replica: `<role>_HOSTS` has one item for each replica and port, replica by replica."""
     variable, count_variable = f"{role}_HOSTS", f"{role}_INSTANCES_NUM"
     items = _items(env, variable)
+    if not items:
+        # A TrainingJob's pods have no names before they are there: its manifest has services, and says their names.
+        return tuple(_address(f"DIGITS_{variable}", item) for item in _items(env, f"DIGITS_{variable}"))
     replicas = _number(count_variable, env.get(count_variable, "") or str(len(items)))
-    if items and (not replicas or len(items) % replicas):
+    if not replicas or len(items) % replicas:
         raise BadEnvironment(
             f"{variable} has {len(items)} items and {count_variable} is {replicas}: "
             "each replica must be listed once for each of its ports, and all must have as many."
         )
-    return tuple(_address(variable, item) for item in items[:: len(items) // replicas]) if items else ()
+    return tuple(_address(variable, item) for item in items[:: len(items) // replicas])
 
 
 def _address(variable: str, item: str) -> Address:

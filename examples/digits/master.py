@@ -70,6 +70,9 @@ class Master:
         )
         ended = self._train_epochs()
         reached = self._say_farewell() if ended else None
+        if reached is not None and self._options.stay:
+            say(f"accuracy {reached:.2f}")
+            self.stop.wait()
         server.close()
         if reached is None:
             self._save()
@@ -77,7 +80,8 @@ class Master:
             return 128 + signal.SIGTERM
         if reached < self._options.target:
             say(f"{reached:.4f} is below the target of {self._options.target}: more --epochs may help")
-        say(f"accuracy {reached:.2f}")
+        if not self._options.stay:
+            say(f"accuracy {reached:.2f}")
         return 0 if reached >= self._options.target else 1
 
     def _find_state(self) -> bool:
@@ -138,7 +142,7 @@ class Master:
         deadline = time.monotonic() + FAREWELL_SECONDS
         while self._desk.sessions() and time.monotonic() < deadline:
             time.sleep(0.05)
-        for client in self._fleet.clients:
+        for client in self._fleet.clients if not self._options.stay else ():
             try:
                 client.call("finish")
             except _TROUBLE as error:
@@ -223,6 +227,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--seed", type=int, default=1, help="of the initial parameters and the shards (default %(default)s)")
     add("--first-rate", type=float, default=0.006, help="learning rate at the start (default %(default)s)")
     add("--last-rate", type=float, default=0.0003, help="learning rate at the end (default %(default)s)")
+    add("--stay", action="store_true", help="tell trainers that it is over until asked to end: for a master that is kept alive")
     options = parser.parse_args(arguments)
     for name in ("epochs", "shard_rows", "lease_seconds", "checkpoint_seconds"):
         if getattr(options, name) <= 0:

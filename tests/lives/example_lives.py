@@ -25,6 +25,14 @@ def load(name: str, **roles: Mapping[str, str]) -> Json:
     return manifest
 
 
+def load_training_job(name: str, **roles: Mapping[str, str]) -> Json:
+    """The same of a TrainingJob, whose pods are played by annotations of the job: `trainer.fake.localcluster/run-seconds`."""
+    manifest: Json = yaml.safe_load((FOLDER / name).read_text())
+    script = {f"{role}.{key}": value for role, told in roles.items() for key, value in told.items()}
+    manifest["metadata"]["annotations"] = {**manifest["metadata"].get("annotations", {}), **script}
+    return manifest
+
+
 def _phase(world: Driver, name: str, phase: str, *, within_seconds: float = 60) -> None:
     world.until(f"{name} is {phase}", lambda: world.phase(name) == phase, within_seconds=within_seconds)
 
@@ -159,6 +167,45 @@ def node_failure(world: Driver) -> None:
     assert nodes[lost] in status["failures"][0]["message"]
 
 
+def _trainers(world: Driver) -> dict[str, Json]:
+    return {n: p for n, p in world.pods().items() if p["metadata"]["labels"].get("replica-type") == "trainer"}
+
+
+def elastic(world: Driver) -> None:
+    world.apply(load_training_job("elastic.yaml", trainer=play(), pserver=play(), master=play()))
+    _phase(world, "elastic", "Running")
+    before = {n: p["metadata"]["uid"] for n, p in _trainers(world).items()}
+    assert len(before) >= 2
+    world.scale("elastic", 4)
+    world.until("at least four run", lambda: len(_trainers(world)) >= 4 and world.phase("elastic") == "Running")
+    assert before.items() <= world.uids().items()
+    assert world.status("elastic").get("restarts", 0) == 0
+
+
+def local(world: Driver) -> None:
+    world.apply(load_training_job("local.yaml", trainer=play(run_seconds=3)))
+    _phase(world, "local", "Succeed")
+    assert world.status("local")["replicaStatuses"] == {"trainer": {
+        "desired": 1, "pending": 0, "scheduled": 0, "active": 0, "succeeded": 1, "failed": 0, "evicted": 0, "restarting": 0}}
+
+
+def nccl(world: Driver, code: int, phase: str) -> None:
+    world.apply(load_training_job("nccl.yaml", trainer=play(run_seconds=5, exit_code=code)))
+    world.until("three trainers and nobody else",
+                lambda: len(_trainers(world)) == 3 == len(world.pods()))
+    ports = [c["containerPort"] for p in _trainers(world).values() for c in p["spec"]["containers"][0]["ports"]]
+    assert sorted(ports) == [7164] * 3 + [7165] * 3
+    _phase(world, "nccl", phase)
+
+
+def host_network(world: Driver) -> None:
+    world.apply(load_training_job("host-network.yaml", trainer=play()))
+    _phase(world, "host-network", "Running")
+    pods = [pod["spec"] for pod in _trainers(world).values()]
+    assert [(spec["hostNetwork"], spec["dnsPolicy"]) for spec in pods] == [(True, "ClusterFirstWithHostNet")] * 2
+    assert len({spec["nodeName"] for spec in pods}) == 2
+
+
 EXAMPLES: Mapping[str, Callable[[Driver], None]] = {
     "restart-pod.yaml: a deleted pod is replaced, the other stays": restart_pod,
     "restart-pod.yaml: pods that fail once are replaced, and the job succeeds": restart_pod_fails_once,
@@ -172,4 +219,9 @@ EXAMPLES: Mapping[str, Callable[[Driver], None]] = {
     "scaling.yaml: the trainers that stay keep their pods": scaling,
     "time-limits.yaml: Timeout, then gone": time_limits,
     "node-failure.yaml: the pods of the lost node alone are replaced": node_failure,
+    "elastic.yaml: more trainers, and those that run go on": elastic,
+    "local.yaml: one trainer, to its end": local,
+    "nccl.yaml: three trainers and nobody else": partial(nccl, code=0, phase="Succeed"),
+    "nccl.yaml: one that fails fails the job": partial(nccl, code=1, phase="Failed"),
+    "host-network.yaml: two with one port never share a node": host_network,
 }

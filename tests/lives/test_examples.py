@@ -6,7 +6,9 @@ import pytest
 import yaml
 
 from tests.lives.example_lives import EXAMPLES, FOLDER
-from tests.lives.world import World
+from tests.lives.world import PLURALS, World
+from tjworker.api.dialects import parse
+from tjworker.api.model import TrainingJob
 
 MANIFESTS = sorted(path.name for path in FOLDER.glob("*.yaml"))
 
@@ -30,7 +32,9 @@ def test_an_example_can_be_run_and_says_what_to_watch(name: str) -> None:
     assert job == name.removesuffix(".yaml")
     assert f"kubectl apply -f examples/{name}" in text
     assert text.count(f" {job}") >= 1
-    for role in manifest["spec"]["replicaSpecs"].values():
-        for container in role["template"]["spec"]["containers"]:
-            assert container["name"].startswith("aitj-")
+    parsed = parse(PLURALS[manifest["kind"]], manifest)
+    assert isinstance(parsed, TrainingJob)
+    for role in parsed.roles:
+        for container in role.template["spec"]["containers"]:
             assert container["command"][0] == "sh"
+            assert container["name"].startswith("aitj-" if role.workload == "Pod" else role.name)

@@ -57,6 +57,16 @@ CASES: dict[str, Case] = {
     "without an index the pod's name tells": Case(
         {"TRAININGJOB_REPLICA_INDEX": "", "POD_NAME": "digits-trainer-x7k2p"}, {"name": "digits-trainer-x7k2p"}
     ),
+    "hosts that the manifest of a TrainingJob names": Case(
+        {"PSERVER_HOSTS": "", "DIGITS_PSERVER_HOSTS": "a:1,b:2", "PSERVER_INSTANCES_NUM": "2"},
+        {"pservers": (Address("a", 1), Address("b", 2))},
+    ),
+    "those that the operator writes win": Case(
+        {"DIGITS_MASTER_HOSTS": "a:1"}, {"masters": (Address("digits-master-0", 7000),)}
+    ),
+    "an item of theirs without a port": Case(
+        {"MASTER_HOSTS": "", "DIGITS_MASTER_HOSTS": "a"}, want_error="DIGITS_MASTER_HOSTS holds 'a':"
+    ),
     "an item without a port": Case({"MASTER_HOSTS": "digits"}, want_error="MASTER_HOSTS holds 'digits':"),
     "a port that is none": Case({"MASTER_HOSTS": "a:70000"}, want_error="MASTER_HOSTS holds the port '70000'"),
     "an own port that is none": Case({"TRAININGJOB_PORTS": "http"}, want_error="TRAININGJOB_PORTS holds the port 'h"),

@@ -71,6 +71,9 @@ CASES: dict[str, Case] = {
     "its image may come from another registry": Case(
         lambda: pod(tolerant().annotate({ANNOTATION_ETCD_IMAGE: "here/etcd:1"}), "master")["containers"][1]["image"],
         "here/etcd:1"),
+    "a master may do without": Case(
+        lambda: [c["name"] for c in pod(tolerant().annotate({ANNOTATION_ETCD_IMAGE: "none"}), "master")["containers"]],
+        ["master"]),
     "a container has the name of its role": Case(
         lambda: [main(tolerant(), role)["name"] for role in ROLES], [*ROLES]),
     # -- commands ----------------------------------------------------------------------------------------------------

@@ -24,7 +24,8 @@ SCALE_ROLE = "trainer"
 ANNOTATION_RESTART_LIMIT = f"{GROUP}/pserver-restart-limit"
 """A parameter server that has been restarted so often fails the job; default: the operator's setting `restart_limit`."""
 ANNOTATION_ETCD_IMAGE = f"{GROUP}/etcd-image"
-"""Image of the etcd beside the master, for clusters with a registry of their own."""
+"""Image of the etcd beside the master, for clusters with a registry of their own; `none`: the master does without."""
+NO_ETCD = "none"
 
 
 class _Acting(TypedDict):
@@ -70,8 +71,8 @@ def _acting(annotations: dict[str, str]) -> _Acting | FieldError:
     if limit is not None and not (limit.isascii() and limit.isdigit() and len(limit) <= 9):
         return FieldError(
             f"metadata.annotations.{ANNOTATION_RESTART_LIMIT}", f"{limit[:80]!r}: must be a number from 0 to 999999999")
-    return {"restart_limit": None if limit is None else int(limit),
-            "etcd_image": annotations.get(ANNOTATION_ETCD_IMAGE) or ETCD_IMAGE}
+    image = annotations.get(ANNOTATION_ETCD_IMAGE) or ETCD_IMAGE
+    return {"restart_limit": None if limit is None else int(limit), "etcd_image": "" if image == NO_ETCD else image}
 
 
 def _roles(job: str, spec: TrainingJobSpec, spec_json: Json, acting: _Acting) -> tuple[Role, ...]:

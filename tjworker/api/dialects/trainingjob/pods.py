@@ -52,6 +52,7 @@ class Shape:
     trainers: int
     pservers: int
     etcd_image: str = ETCD_IMAGE
+    """'': no etcd beside the master."""
 
 
 def template(shape: Shape, name: str, role: Component) -> Json:
@@ -64,10 +65,12 @@ def template(shape: Shape, name: str, role: Component) -> Json:
         "livenessProbe": raw.get("liveness_probe"), "readinessProbe": raw.get("readiness_probe"),
         "lifecycle": {"preStop": {"exec": {"command": role.pre_stop_cmd}}} if role.pre_stop_cmd else None,
     }
-    etcd = {"name": "etcd", "image": shape.etcd_image, "command": list(_ETCD), "env": env}
+    containers = [_set(main)]
+    if name == "master" and shape.etcd_image:
+        containers.append({"name": "etcd", "image": shape.etcd_image, "command": list(_ETCD), "env": env})
     secrets = raw.get("imagePullSecrets") or mapping(shape.raw.get("trainer")).get("imagePullSecrets")
     pod: dict[str, Any] = {
-        "containers": [_set(main), etcd] if name == "master" else [_set(main)],
+        "containers": containers,
         # A ReplicaSet takes no other policy than Always; a trainer that has ended is the Job's to replace.
         "restartPolicy": "Never" if name == "trainer" else "Always",
         "volumes": volumes, "tolerations": raw.get("tolerations"), "nodeSelector": raw.get("node_selector"),
