@@ -172,7 +172,7 @@ def _trainers(world: Driver) -> dict[str, Json]:
 
 
 def elastic(world: Driver) -> None:
-    world.apply(load_training_job("elastic.yaml", trainer=play(), pserver=play(), master=play()))
+    world.apply(load_training_job("training-job-elastic.yaml", trainer=play(), pserver=play(), master=play()))
     _phase(world, "elastic", "Running")
     before = {n: p["metadata"]["uid"] for n, p in _trainers(world).items()}
     assert len(before) >= 2
@@ -183,14 +183,14 @@ def elastic(world: Driver) -> None:
 
 
 def local(world: Driver) -> None:
-    world.apply(load_training_job("local.yaml", trainer=play(run_seconds=3)))
+    world.apply(load_training_job("training-job-local.yaml", trainer=play(run_seconds=3)))
     _phase(world, "local", "Succeed")
     assert world.status("local")["replicaStatuses"] == {"trainer": {
         "desired": 1, "pending": 0, "scheduled": 0, "active": 0, "succeeded": 1, "failed": 0, "evicted": 0, "restarting": 0}}
 
 
 def nccl(world: Driver, code: int, phase: str) -> None:
-    world.apply(load_training_job("nccl.yaml", trainer=play(run_seconds=5, exit_code=code)))
+    world.apply(load_training_job("training-job-nccl.yaml", trainer=play(run_seconds=5, exit_code=code)))
     world.until("three trainers and nobody else",
                 lambda: len(_trainers(world)) == 3 == len(world.pods()))
     ports = [c["containerPort"] for p in _trainers(world).values() for c in p["spec"]["containers"][0]["ports"]]
@@ -199,7 +199,7 @@ def nccl(world: Driver, code: int, phase: str) -> None:
 
 
 def host_network(world: Driver) -> None:
-    world.apply(load_training_job("host-network.yaml", trainer=play()))
+    world.apply(load_training_job("training-job-host-network.yaml", trainer=play()))
     _phase(world, "host-network", "Running")
     pods = [pod["spec"] for pod in _trainers(world).values()]
     assert [(spec["hostNetwork"], spec["dnsPolicy"]) for spec in pods] == [(True, "ClusterFirstWithHostNet")] * 2
@@ -219,9 +219,9 @@ EXAMPLES: Mapping[str, Callable[[Driver], None]] = {
     "scaling.yaml: the trainers that stay keep their pods": scaling,
     "time-limits.yaml: Timeout, then gone": time_limits,
     "node-failure.yaml: the pods of the lost node alone are replaced": node_failure,
-    "elastic.yaml: more trainers, and those that run go on": elastic,
-    "local.yaml: one trainer, to its end": local,
-    "nccl.yaml: three trainers and nobody else": partial(nccl, code=0, phase="Succeed"),
-    "nccl.yaml: one that fails fails the job": partial(nccl, code=1, phase="Failed"),
-    "host-network.yaml: two with one port never share a node": host_network,
+    "training-job-elastic.yaml: more trainers, and those that run go on": elastic,
+    "training-job-local.yaml: one trainer, to its end": local,
+    "training-job-nccl.yaml: three trainers and nobody else": partial(nccl, code=0, phase="Succeed"),
+    "training-job-nccl.yaml: one that fails fails the job": partial(nccl, code=1, phase="Failed"),
+    "training-job-host-network.yaml: two with one port never share a node": host_network,
 }

@@ -29,7 +29,7 @@ def test_an_example_can_be_run_and_says_what_to_watch(name: str) -> None:
     text = (FOLDER / name).read_text()
     manifest = yaml.safe_load(text)
     job = manifest["metadata"]["name"]
-    assert job == name.removesuffix(".yaml")
+    assert job == name.removesuffix(".yaml").removeprefix("training-job-")
     assert f"kubectl apply -f examples/{name}" in text
     assert text.count(f" {job}") >= 1
     parsed = parse(PLURALS[manifest["kind"]], manifest)

@@ -15,7 +15,7 @@ from tjworker.api.status import Ending, JobStatus
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.reconcile import outcome
 from tjworker.reconcile.conditions import clear_condition, see_generation, set_condition
-from tjworker.reconcile.plan import Delete, Plan, Write
+from tjworker.reconcile.plan import Delete, Patch, Plan, Write
 from tjworker.reconcile.policies.clean import goes
 from tjworker.reconcile.replicas import RoleView, own_pods, own_services, own_workloads
 from tjworker.reconcile.workloads.owner import goes_by_itself, release, unreleased
@@ -38,7 +38,11 @@ def carry_out(
         why = f"the job ends in {end.phase}, cleanPodPolicy is {job.clean_pod_policy}"
         writes = clean_up(job, observed, job.clean_pod_policy, why)
         message = f"the job ends in {end.phase}: {end.message}"
-        return outcome.finish_plan(job, status, "Terminating", at, writes=writes, message=message)
+        plan = outcome.finish_plan(job, status, "Terminating", at, writes=writes, message=message)
+        # What follows a patch of a batch Job that has ended, or has no pods, is nothing: no controller answers, and the echo of
+        # an own write queues nothing. So the pass that sees it is asked for.
+        unanswered = any(isinstance(w, Patch) and w.resource == "jobs" for w in writes)
+        return replace(plan, requeue_after_seconds=0) if unanswered else plan
     succeeded = end.phase == "Succeed"
     status = set_condition(
         status, "Succeeded" if succeeded else "Failed", True, end.reason, end.message, now=at, generation=job.generation

@@ -312,6 +312,15 @@ def test_what_an_end_gives_back(case: End) -> None:
     assert (status.phase, status.released) == ("Failed", case.want_released)
 
 
+def test_the_end_looks_again_after_releasing_a_batch_job_since_nobody_answers_that() -> None:
+    """Its own controller writes nothing more about a Job that is Complete: the job was Terminating until the next resync."""
+    job = running(tolerant(1), kept_pod("t0", 0))
+    plan = decide(job, observed_of(job, [], condition="Complete"))
+    assert (list(patches(plan, "jobs")), plan.requeue_after_seconds) == (["digits-trainer"], 0)
+    released = observed_of(job, [], condition="Complete", desired=0)
+    assert status_of(decide(after(job, plan), released)).phase == "Succeed"
+
+
 def test_the_end_waits_until_the_replicaset_controller_has_seen_that_it_wants_no_more() -> None:
     job = replace(plain(1, pservers=1), annotations={"Failed": "enough"})
     behind = observed_of(job, [], desired=0, generation=2, observed_generation=1)
