@@ -1,0 +1,93 @@
+"""The digits training as an EDL job, its manifest as it stands: real processes under a ReplicaSet each for master and parameter
+servers and a batch Job for the trainers, found by the names of services."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.stack import Json, LocalStack, until
+from tests.paths import ROOT
+from tjworker.cli.stack import pods, processes
+from tjworker.cli.stack.services import kubectl_path
+
+pytestmark = [
+    pytest.mark.e2e, pytest.mark.xdist_group("training-job"),
+    pytest.mark.skipif(sys.platform != "linux", reason="pods are processes, found in /proc"),
+]
+NAME = "digits-edl"
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    one = LocalStack(tmp_path_factory.mktemp("training-job") / "state")
+    try:
+        one.start()
+        yield one
+    finally:
+        one.clear()
+
+
+def trainers(stack: LocalStack) -> dict[str, Json]:
+    """Those that run, by the number that they carry; two with one number are a failure."""
+    text = stack.kubectl("get", "pods", "-l", f"paddle-job={NAME}", "-o", "json")
+    run = [p for p in json.loads(text)["items"]
+           if p["status"].get("phase") == "Running" and not p["metadata"].get("deletionTimestamp")]
+    found = {p["metadata"]["labels"].get("replica-index", p["metadata"]["name"]): p for p in run}
+    assert len(found) == len(run), [p["metadata"]["labels"] for p in run]
+    return found
+
+
+def process_of(stack: LocalStack, pod: Json) -> processes.ProcessId:
+    """Its program. By name: a pod of a batch Job starts before it has a number."""
+    found = list(pods.running(stack.paths.cluster_data, frozenset({f"POD_NAME={pod['metadata']['name']}"})))
+    inside = {p.pid for p in found}
+    roots = [p for p in found if int(Path(f"/proc/{p.pid}/stat").read_text().rpartition(")")[2].split()[1]) not in inside]
+    assert len(roots) == 1, found
+    return roots[0]
+
+
+def test_the_digits_training_grows_loses_a_trainer_and_comes_to_its_accuracy(stack: LocalStack, tmp_path: Path) -> None:
+    stack.kubectl("apply", "-f", str(ROOT / "examples/digits/training-job.yaml"))
+    until("the autoscaler has made two trainers six", lambda: sorted(trainers(stack)) == list("012345"), 120,
+          context=lambda: json.dumps(stack.get("tj", NAME))[-3000:] + stack.output[-2000:])
+    six = trainers(stack)
+
+    told = tmp_path / "told"
+    with told.open("wb") as output:
+        master = subprocess.Popen(
+            [str(kubectl_path()), "--kubeconfig", str(stack.paths.kubeconfig), "logs", "-f", "-l", f"paddle-job-master={NAME}"],
+            stdout=output, stderr=subprocess.STDOUT,
+        )
+    try:
+        until("it trains", lambda: "epoch 1/20" in told.read_text(), 60, context=told.read_text)
+        processes.send(process_of(stack, six["0"]), signal.SIGKILL)
+
+        def replaced() -> bool:
+            now = trainers(stack)
+            return "0" in now and now["0"]["metadata"]["uid"] != six["0"]["metadata"]["uid"]
+
+        until("another has the number of the trainer that was killed", replaced, 60)
+        now = {n: p["metadata"]["uid"] for n, p in trainers(stack).items()}
+        stay = {n: p["metadata"]["uid"] for n, p in six.items() if n != "0"}
+        assert stay.items() <= now.items(), "nobody else is restarted"
+        stack.kubectl("wait", "--for=condition=Succeeded", f"tj/{NAME}", "--timeout=80s")
+        master.wait(timeout=20)
+    finally:
+        master.kill()
+        master.wait()
+    assert float(re.findall(r"^accuracy (0\.\d+)$", told.read_text(), re.MULTILINE)[0]) >= 0.95
+
+    status = (stack.get("tj", NAME) or {})["status"]
+    assert (status["phase"], status["released"]) == ("Succeed", True)
+    assert {k: v for k, v in status["restartCounts"]["trainer"].items() if v} == {"application": 1}
+    assert status["failures"][0]["exitCode"] == 137
+    assert {r["reason"].partition(":")[0] for r in status["scaleRecords"]} == {"autoscaler"}
+    assert stack.pods(NAME) == {}
