@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,7 @@ def tolerant(replicas: int = 2, status: JobStatus | None = None, **fields: Any) 
 
 def plain(replicas: int = 2, pservers: int = 0, status: JobStatus | None = None, **fields: Any) -> TrainingJob:
     """Not fault tolerant; with servers where asked for."""
-    kind = {} if pservers else {"frame_work": {"name": "paddle", "type": "nccl2"}}
+    kind: dict[str, Any] = {} if pservers else {"frame_work": {"name": "paddle", "type": "nccl2"}}
     return make_training_job(least=replicas, pservers=pservers, **kind, **fields).status(status or JobStatus()).build()
 
 
@@ -58,7 +58,7 @@ def kept_pod(
         name=name, uid=f"uid-of-{name}", rv=200, owner_uid=owner_uid or f"uid-of-digits-{role}", labels=labels,
         created_at=CREATED_AT, containers=(ContainerRecord(role),)))
     deleted = to_rfc3339(NOW)
-    steps = {
+    steps: dict[str, Callable[[PodBuilder], PodBuilder]] = {
         "pending": lambda p: p, "running": lambda p: p.running(), "unready": lambda p: p.running(ready=False),
         "failed": lambda p: p.failed(exit_code=3), "succeeded": lambda p: p.succeeded(), "evicted": lambda p: p.evicted(),
         "preempted": lambda p: p.disrupted("PreemptionByScheduler"),
@@ -66,4 +66,4 @@ def kept_pod(
         "stopped": lambda p: p.succeeded().but(deleted_at=CREATED_AT, deletion_asked_at=CREATED_AT),
         "lost": lambda p: p.on("node-b").running().but(node="node-b"),
     }
-    return steps[state](made).build()  # type: ignore[no-untyped-call]
+    return steps[state](made).build()
