@@ -231,6 +231,20 @@ def a_refused_template_ends_the_job_with_the_api_servers_words(world: Driver) ->
     _gone(world)
 
 
+def a_typo_in_a_container_is_refused_by_name(world: Driver) -> None:
+    """The API server would drop the field without a word, and the container would run the image's own command."""
+    bad = role(1)
+    container = bad["template"]["spec"]["containers"][0]
+    container["comand"] = container.pop("command")
+    world.apply(job({"trainer": bad}))
+    _ends(world, "Failed")
+    assert world.condition("Failed")["reason"] == "InvalidSpec"
+    assert 'unknown field "spec.containers[0].comand"' in world.condition("Failed")["message"]
+    _gone(world)
+    world.quiet()
+    assert world.requests()["create pods"] == 1, "trying again cannot help"
+
+
 def a_foreign_pod_is_not_touched(world: Driver) -> None:
     foreign: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "digits-trainer-0"},
                      "spec": {"containers": [{"name": "a", "image": "b"}]}}
@@ -279,6 +293,7 @@ LIVES: Mapping[str, Life] = {
     "a TTL deletes the finished job": the_ttl_deletes_a_finished_job,
     "a template that the API server refuses ends the job with its words":
         a_refused_template_ends_the_job_with_the_api_servers_words,
+    "a typo inside a container is refused by name": a_typo_in_a_container_is_refused_by_name,
     "a foreign pod of a wanted name is not touched, and the job says so": a_foreign_pod_is_not_touched,
     "two jobs share a namespace without meeting": two_jobs_share_a_namespace,
     **EDL_LIVES,

@@ -49,8 +49,10 @@ class KubeClient:
         return ListPage(answer.get("items") or [], version, meta.get("continue") or "")
 
     def create(self, resource: str, namespace: str, body: Mapping[str, Any]) -> Json:
+        row = RESOURCES[resource]
         what = f"create {resource} {namespace}/{(body.get('metadata') or {}).get('name', '')}"
-        return self._json("POST", RESOURCES[resource].path(namespace), body=body, what=what)
+        query = {"fieldValidation": "Strict"} if row.templated else None
+        return self._json("POST", row.path(namespace), query=query, body=body, what=what)
 
     def update(self, resource: str, namespace: str, name: str, body: Mapping[str, Any]) -> Json:
         path = RESOURCES[resource].path(namespace, name)

@@ -30,6 +30,9 @@ class Resource:
     """The operator does its work without it: a CRD that may be missing, or a kind that a namespaced install may not read."""
     only: tuple[str, ...] = ()
     """The RBAC allows no other names than these; empty: all."""
+    templated: bool = False
+    """Made from a template that a user wrote: a field that the API server does not know refuses it, else it would be dropped
+    without a word, and a container that lacks its `command` runs something else."""
     is_job: bool = False
     """One of our own kinds: its plural is the first part of a JobKey."""
     verbs: Mapping[Process, tuple[str, ...]] = field(default_factory=dict)
@@ -59,12 +62,12 @@ _ROWS = (
              verbs=_JOB_VERBS, subresources=_JOB_SUBRESOURCES),
     Resource("trainingjobs", "paddlepaddle.org", "v1", "TrainingJob", watched=True, is_job=True, optional=True,
              verbs=_JOB_VERBS, subresources=_JOB_SUBRESOURCES),
-    Resource("pods", "", "v1", "Pod", watched=True,
+    Resource("pods", "", "v1", "Pod", watched=True, templated=True,
              verbs={"watcher": READ, "worker": ("get", "list", "create", "patch", "delete")},
              subresources={"log": {"worker": ("get",)}}),
     Resource("services", "", "v1", "Service", watched=True, verbs=_CHILD_VERBS),
-    Resource("replicasets", "apps", "v1", "ReplicaSet", watched=True, verbs=_CHILD_VERBS),
-    Resource("jobs", "batch", "v1", "Job", watched=True, verbs=_CHILD_VERBS),
+    Resource("replicasets", "apps", "v1", "ReplicaSet", watched=True, templated=True, verbs=_CHILD_VERBS),
+    Resource("jobs", "batch", "v1", "Job", watched=True, templated=True, verbs=_CHILD_VERBS),
     Resource("podgroups", "scheduling.x-k8s.io", "v1alpha1", "PodGroup", watched=True, optional=True, verbs=_CHILD_VERBS),
     Resource("nodes", "", "v1", "Node", namespaced=False, watched=True, optional=True,
              verbs={"watcher": READ, "worker": ("list",)}),
