@@ -70,6 +70,7 @@ class RoleAttempts(_Model):
     pods: dict[str, Count] = Field(default_factory=dict, description="restarts of single pods since then, by index")
     completed: str = Field("", description="indices that have succeeded in this attempt, as ranges: 0-3,7")
     failed: str = Field("", description="indices that have failed for good in this attempt, as ranges")
+    ran: str = Field("", description="indices whose pod has run in this attempt, as ranges, while the job is not Running")
 
 
 class Attempts(_Model):

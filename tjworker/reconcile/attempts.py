@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tjworker.api.indices import MAX_INDEX, format_indices, parse_indices
-from tjworker.api.status import Attempts, Cause, JobStatus, RestartCounts, RoleAttempts
+from tjworker.api.status import Attempts, Cause, JobStatus, Phase, RestartCounts, RoleAttempts
 from tjworker.reconcile.replicas import Replica, RoleView
 
 
@@ -22,6 +22,7 @@ class Draft:
         self._job = status.attempts.job
         self._pods: dict[str, dict[str, int]] = {}
         self._failed: dict[str, set[int]] = {}
+        self._replaced: dict[str, set[int]] = {}
         self._counts: dict[str, dict[str, int]] = {n: c.model_dump() for n, c in status.restart_counts.items()}
 
     def application_restarts(self, role: str | None = None) -> int:
@@ -39,12 +40,14 @@ class Draft:
             pods = self._pods[replica.role] = dict(self._attempts(replica.role).pods)
         key = str(replica.index)
         pods[key] = pods.get(key, 0) + 1
+        self._replaced.setdefault(replica.role, set()).add(replica.index)
 
     def raise_roles(self, roles: Iterable[str], *, whole_job: bool) -> None:
         """A new attempt of whole roles: what has succeeded or failed in the old one counts no longer."""
         for name in roles:
             self._roles[name] = RoleAttempts(all=_next(self._settled(name)))
             self._pods.pop(name, None)
+            self._replaced.pop(name, None)
             self._failed.pop(name, None)
         self._job += whole_job
 
@@ -71,6 +74,8 @@ class Draft:
         update: dict[str, object] = {}
         if role in self._pods:
             update["pods"] = self._pods[role]
+        if role in self._replaced and (ran := self._attempts(role).ran):
+            update["ran"] = format_indices(parse_indices(ran, MAX_INDEX) - self._replaced[role])
         if role in self._failed:
             update["failed"] = format_indices(self._failed[role])
         return self._attempts(role).model_copy(update=update)
@@ -92,6 +97,25 @@ def record_succeeded(status: JobStatus, views: Mapping[str, RoleView]) -> JobSta
         text = format_indices(done | parse_indices(old.completed, MAX_INDEX))
         if old.completed != text:
             roles[name] = old.model_copy(update={"completed": text})
+    if roles == status.attempts.roles:
+        return status
+    return status.model_copy(update={"attempts": Attempts(job=status.attempts.job, roles=roles)})
+
+
+def record_running(status: JobStatus, views: Mapping[str, RoleView], phase: Phase) -> JobStatus:
+    """Write down whose pod has run, so that one that vanishes unseen is known from one that was never made. A job that is
+    Running needs no list: all have."""
+    roles = dict(status.attempts.roles)
+    for name, view in views.items():
+        if view.role.workload != "Pod":
+            continue  # whoever keeps them knows
+        old = roles.get(name, RoleAttempts())
+        before = parse_indices(old.ran, MAX_INDEX)
+        there = (r.index for r in view.replicas if r.state == "running" or (
+            r.index in before and r.state in ("scheduled", "lost")))
+        text = "" if phase == "Running" else format_indices(there)
+        if old.ran != text:
+            roles[name] = old.model_copy(update={"ran": text})
     if roles == status.attempts.roles:
         return status
     return status.model_copy(update={"attempts": Attempts(job=status.attempts.job, roles=roles)})

@@ -17,7 +17,7 @@ from tjworker.api.observed import Observed
 from tjworker.api.status import Ending, JobStatus, Phase, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile import ending, outcome, phase
-from tjworker.reconcile.attempts import record_succeeded
+from tjworker.reconcile.attempts import record_running, record_succeeded
 from tjworker.reconcile.conditions import clear_condition, get_condition, set_condition
 from tjworker.reconcile.failures import describe
 from tjworker.reconcile.plan import Delete, Plan, Write
@@ -125,7 +125,7 @@ def _live(
     at = to_rfc3339(now)
     scales = phase.scale_changes(job, job.status, at)
     new = phase.live_phase(job.status.phase, views, restarted=restarts.restarted, scaled=bool(scales))
-    status = phase.with_scale_records(status, scales)
+    status = record_running(phase.with_scale_records(status, scales), views, new)
     status = outcome.numbers(job, status, views, live=True)
     status = _live_conditions(job, status, views, new, restarts, at)
     if new == "Running" and not status.start_running_time:

@@ -56,6 +56,8 @@ class RoleView:
     """The ReplicaSet or batch Job that keeps the pods; None where the operator does so itself, or while there is none."""
     others: tuple[PodRecord, ...] = ()
     """Own pods that hold no index any more: ended ones whose place another has taken, those on their way out."""
+    ran: frozenset[int] = frozenset()
+    """Indices whose pod the status has seen run in this attempt; empty while the job is Running."""
 
     def count(self, *states: State) -> int:
         return sum(r.state in states for r in self.replicas)
@@ -128,7 +130,7 @@ def view_named(
         else:
             replicas.append(Replica(role.name, index, name, attempt, state_of(pod, attempt), pod))
     surplus = tuple(p for p in own.values() if p.labels.get(labels.REPLICA_NAME) == role.name and p.name not in wanted)
-    return RoleView(role, tuple(replicas), surplus, attempts)
+    return RoleView(role, tuple(replicas), surplus, attempts, ran=parse_indices(attempts.ran, role.replicas))
 
 
 ENDED: Mapping[str, State] = {"Succeeded": "succeeded", "Failed": "failed"}

@@ -81,17 +81,17 @@ def _look(job: TrainingJob, view: RoleView, now: str, found: _Found) -> None:
                         found.draft.fail(other)
             else:
                 _replace(view, replica, diagnosis, found)
-        elif replica.state == "terminating" or _has_vanished(job, replica):
+        elif replica.state == "terminating" or _has_vanished(job, view, replica):
             found.draft.raise_pod(replica)
             found.draft.count(replica.role, "user")
             what = "somebody deletes it" if replica.state == "terminating" else "the one before it has vanished"
             found.replaced.append(f"replace {replica.name}: {what}")
 
 
-def _has_vanished(job: TrainingJob, replica: Replica) -> bool:
+def _has_vanished(job: TrainingJob, view: RoleView, replica: Replica) -> bool:
     """The job ran, so each seat had its pod; now there is none, or one that was made since (its controller was faster than
     our look)."""
-    if not was_there(job, replica):
+    if not was_there(job, view, replica):
         return False
     pod = replica.pod
     if pod is None:

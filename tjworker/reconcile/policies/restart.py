@@ -97,7 +97,8 @@ def decide_restarts(job: TrainingJob, status: JobStatus, views: Mapping[str, Rol
         elif replica.state == "terminating" and _was_surplus(job, replica):
             # Scaled down, and up again before it was gone: nobody's restart.
             draft.raise_pod(replica)
-        elif replica.state == "terminating" or (replica.state == "missing" and was_there(job, replica)):
+        elif replica.state == "terminating" or (
+                replica.state == "missing" and was_there(job, views[replica.role], replica)):
             draft.raise_pod(replica)
             draft.count(replica.role, "user")
             replaced = True
@@ -150,8 +151,10 @@ def _has_failed(job: TrainingJob, role: Role, replica: Replica, now: str) -> boo
     return faulty and RESTARTS[role.restart_policy](diagnose(pod, now), job.retryable_exit_codes)
 
 
-def was_there(job: TrainingJob, replica: Replica) -> bool:
-    """A job that was Running had a pod for each index below what was desired then."""
+def was_there(job: TrainingJob, view: RoleView, replica: Replica) -> bool:
+    """A job that was Running had a pod for each index below what was desired then; any other says which it has seen run."""
+    if replica.index in view.ran:
+        return True
     old = job.status.replica_statuses.get(replica.role)
     return job.status.phase == "Running" and old is not None and replica.index < old.desired
 

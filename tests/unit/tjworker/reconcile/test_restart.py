@@ -101,6 +101,36 @@ def test_thirty_deleted_pods_come_back_in_one_pass() -> None:
     assert len(created(world.step())) == 30
 
 
+@pytest.mark.parametrize("waves", [(30,), (1, 29), (10, 10, 10), (4, 0, 20, 0, 6)], ids=str)
+def test_every_pod_that_is_deleted_is_counted_however_they_are_seen_to_go(waves: tuple[int, ...]) -> None:
+    """With grace 0, so that nothing of them is left to see; the job is Restarting from the first wave on."""
+    job = make_job().role("trainer", 30, restart="OnFailure", scope="Pod").build()
+    world = World(job).settle().all("running").settle()
+    names = iter(sorted(world.pods))
+    for wave in waves:
+        for _ in range(wave):
+            world.lose(next(names))
+        world.step()
+        world.step()
+    world.settle().all("running").settle()
+    assert world.job.status.phase == "Running"
+    assert world.job.status.restart_counts["trainer"].user == 30
+    assert world.job.status.attempts.roles["trainer"].ran == "", "a job that runs has no list to keep"
+    world.settle()
+    assert world.job.status.restart_counts["trainer"].user == 30
+
+
+def test_a_pod_that_vanishes_while_the_job_starts_is_counted_and_one_that_was_never_made_is_not() -> None:
+    job = make_job().role("trainer", 3, restart="OnFailure", scope="Pod").build()
+    world = World(job).settle()
+    world.set("digits-trainer-1", "running")
+    world.step()
+    world.lose("digits-trainer-1")
+    world.lose("digits-trainer-2")
+    world.settle().all("running").settle()
+    assert (world.job.status.phase, world.job.status.restart_counts["trainer"].user) == ("Running", 1)
+
+
 def test_a_new_attempt_of_the_whole_job_waits_for_the_last_pod_of_the_old_one() -> None:
     job = make_job().role("ps", 1).role("trainer", 2, restart="OnFailure", scope="All").build()
     world = World(job).settle().all("running").settle()
