@@ -141,9 +141,9 @@ class Worker:
             self._finish(lease, after_seconds=STALE_RETRY_SECONDS)
             return f"refused: {outcome.invalid.message}"
         error = outcome.refused or Transient("refused")
-        status = report_create_failure(job, self._clock(), error.message)
-        if status is not None:
-            self._executor.write_status(outcome, status, lease)
+        plan = report_create_failure(job, self._clock(), error.message)
+        if not plan.empty:
+            self._executor.apply(job, plan, lease)
             log.warning("a child cannot be made", key=lease.key, uid=job.uid, error=error.message)
         return self._failed(lease, error)
 

@@ -62,6 +62,10 @@ class RestartCounts(_Model):
     user: Count = Field(0, description="because somebody deleted the pod")
 
 
+POD_NOT_GONE = "PodNotGone"
+"""Reason of the condition Running while a pod's deletion does not come to its end."""
+
+
 class RoleAttempts(_Model):
     """Attempts of one role. A pod's wanted `restart-attempt` is all + pods[index]; a pod with an older one is to be
     replaced. A restart of the whole role or job sets `all` above every attempt so far and forgets the rest."""
@@ -181,13 +185,14 @@ class JobStatus(_Model):
 
     def _why(self) -> str:
         """What a user wants to know first in this phase."""
+        held = next((c.message for c in self.conditions if c.reason == POD_NOT_GONE), "")
         if self.phase == "Terminating" and self.ending is not None:
-            return f"the job ends in {self.ending.phase}: {self.ending.message}"[:1024]
+            return "; ".join([f"the job ends in {self.ending.phase}: {self.ending.message}", *([held] if held else [])])[:1024]
         said = {c.type: c.message for c in self.conditions if c.message}
         if self.ended:
             return said.get("Succeeded" if self.phase == "Succeed" else "Failed", "")
         if self.phase == "Suspended":
-            return said.get("Suspended", "")
+            return "; ".join(part for part in (said.get("Suspended", ""), held) if part)[:1024]
         # Why it was restarted or scaled, and what it still waits for: a replacement may find no room.
         parts = [said.get(self.phase, "") if self.phase in ("Restarting", "Scaling") else "", said.get("Running", "")]
         return "; ".join(p for p in parts if p)[:1024]

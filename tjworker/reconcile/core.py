@@ -25,6 +25,7 @@ from tjworker.reconcile.policies.annotations import decide_annotations
 from tjworker.reconcile.policies.backoff import find_resting
 from tjworker.reconcile.policies.creating import decide_creating
 from tjworker.reconcile.policies.ends import job_verdict
+from tjworker.reconcile.policies.held import Held, find_held, tell_held
 from tjworker.reconcile.policies.kept import decide_kept
 from tjworker.reconcile.policies.limits import decide_limits
 from tjworker.reconcile.policies.nodes import find_node_troubles
@@ -127,7 +128,8 @@ def _live(
     new = phase.live_phase(job.status.phase, views, restarted=restarts.restarted, scaled=bool(scales))
     status = record_running(phase.with_scale_records(status, scales), views, new)
     status = outcome.numbers(job, status, views, live=True)
-    status = _live_conditions(job, status, views, new, restarts, at)
+    held = find_held(own_pods(job, observed), now)
+    status = _live_conditions(job, status, views, new, restarts, at, held)
     if new == "Running" and not status.start_running_time:
         status = status.model_copy(update={"start_running_time": at})
 
@@ -155,7 +157,7 @@ def _live(
     # The echo of an own write queues nothing, so what only the next pass can see is asked for: pods that this one has numbered
     # to be judged, and that all run again where a controller was faster than our look.
     judge = 0.0 if any(unjudged(v) for v in views.values()) or (new == "Restarting" and phase.all_run(views)) else None
-    return _sooner(_sooner(plan, judge), resting.next_seconds)
+    return _sooner(_sooner(_sooner(plan, judge), resting.next_seconds), held.next_seconds)
 
 
 def _strays(job: TrainingJob, views: Mapping[str, RoleView], observed: Observed) -> list[Write]:
@@ -177,9 +179,9 @@ def _strays(job: TrainingJob, views: Mapping[str, RoleView], observed: Observed)
 
 
 def _live_conditions(
-    job: TrainingJob, status: JobStatus, views: Mapping[str, RoleView], new: Phase, restarts: Restarts, at: str
+    job: TrainingJob, status: JobStatus, views: Mapping[str, RoleView], new: Phase, restarts: Restarts, at: str, held: Held
 ) -> JobStatus:
-    status = _running_condition(job, status, views, new, at)
+    status = _running_condition(job, status, views, new, at, held)
     generation = job.generation
     refused = get_condition(status, "Failed")
     if refused is not None and refused.reason == INVALID_SPEC:
@@ -191,7 +193,8 @@ def _live_conditions(
         was = f"over; it was: {old.message}" if old is not None else ""
         status = clear_condition(status, "Restarting", "Restarted", was, now=at, generation=generation)
     elif restarts.why or old is None or old.status != "True":
-        message = restarts.why or phase.waiting_for(views).message
+        # What it waits for stands in the condition Running.
+        message = restarts.why or "pods are being replaced"
         status = set_condition(status, "Restarting", True, "PodsReplaced", message, now=at, generation=generation)
     if new == "Scaling":
         counts = ", ".join(f"{n} to {v.role.replicas}" for n, v in views.items() if v.role.name == job.scale_role or v.surplus)
@@ -200,7 +203,7 @@ def _live_conditions(
 
 
 def _running_condition(
-    job: TrainingJob, status: JobStatus, views: Mapping[str, RoleView], new: Phase, at: str
+    job: TrainingJob, status: JobStatus, views: Mapping[str, RoleView], new: Phase, at: str, held: Held
 ) -> JobStatus:
     if new == "Running":
         message = "every desired replica runs"
@@ -211,6 +214,8 @@ def _running_condition(
     waiting = phase.waiting_for(views)
     if old is not None and (old.reason, waiting.reason) == ("ErrImagePull", "ImagePullBackOff"):
         return status  # the kubelet goes to and fro between the two; the first says why
+    if held.message and not waiting.reason:
+        return tell_held(job, status, held, new, waiting.message, at)
     reason = waiting.reason or new
     return set_condition(status, "Running", False, reason, waiting.message, now=at, generation=job.generation)
 

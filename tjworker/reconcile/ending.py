@@ -17,6 +17,7 @@ from tjworker.reconcile import outcome
 from tjworker.reconcile.conditions import clear_condition, see_generation, set_condition
 from tjworker.reconcile.plan import Delete, Patch, Plan, Write
 from tjworker.reconcile.policies.clean import goes
+from tjworker.reconcile.policies.held import find_held, tell_held
 from tjworker.reconcile.replicas import RoleView, own_pods, own_services, own_workloads
 from tjworker.reconcile.workloads.owner import goes_by_itself, release, unreleased
 from tjworker.reconcile.workloads.pod import delete_pod, to_delete
@@ -34,6 +35,8 @@ def carry_out(
     for type_ in ("Running", "Restarting", "Scaling", "Suspended"):
         status = clear_condition(status, type_, end.reason, end.message, now=at, generation=job.generation)
     status = outcome.numbers(job, status, views, live=False)
+    held = find_held(own_pods(job, observed), now)
+    status = tell_held(job, status, held, end.reason, end.message, at)
     if not whole_view or _remains(job, observed, job.clean_pod_policy):
         why = f"the job ends in {end.phase}, cleanPodPolicy is {job.clean_pod_policy}"
         writes = clean_up(job, observed, job.clean_pod_policy, why)
@@ -42,7 +45,7 @@ def carry_out(
         # What follows a patch of a batch Job that has ended, or has no pods, is nothing: no controller answers, and the echo of
         # an own write queues nothing. So the pass that sees it is asked for.
         unanswered = any(isinstance(w, Patch) and w.resource == "jobs" for w in writes)
-        return replace(plan, requeue_after_seconds=0) if unanswered else plan
+        return replace(plan, requeue_after_seconds=0 if unanswered else held.next_seconds)
     succeeded = end.phase == "Succeed"
     status = set_condition(
         status, "Succeeded" if succeeded else "Failed", True, end.reason, end.message, now=at, generation=job.generation

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.naming import role_labels, selector
-from tjworker.api.status import JobStatus, Phase
+from tjworker.api.status import POD_NOT_GONE, JobStatus, Phase
 from tjworker.reconcile import phase
 from tjworker.reconcile.conditions import get_condition, see_generation, set_condition
 from tjworker.reconcile.plan import Event, EventType, Plan, Write
@@ -15,8 +15,9 @@ from tjworker.reconcile.replicas import RoleView
 
 _NUMBER = re.compile("[0-9]+")
 
-# Phases whose entering is told by an event. Pending, Creating and Terminating are passed through within seconds, are seen
-# in the conditions, and would double the requests of a short job; a job that stays in one of them says so (`_stuck`).
+# Phases whose entering is told by an event. Pending, Creating and Terminating are passed through within seconds: an event
+# each would be three more requests in the life of a short job, to tell what the next one tells too. A job that stays in one
+# of them says why (`_stuck`): no node, an image that is not there, a child that is refused, a pod that does not go.
 _EVENTS: Mapping[str, EventType] = {
     "Running": "Normal", "Restarting": "Warning", "Scaling": "Normal", "Suspended": "Normal", "Succeed": "Normal",
     "Failed": "Warning", "Timeout": "Warning", "Preempted": "Warning", "NodeFail": "Warning",
@@ -56,7 +57,9 @@ def _without_old_targets(job: TrainingJob, status: JobStatus) -> JobStatus:
 def _stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:
     """The moment in which it turns out why a job does not start: the scheduler has refused it, an image is not there."""
     was, now = get_condition(old, "Running"), get_condition(new, "Running")
-    if new.phase not in _WAITING or now is None or now.status == "True" or now.reason == new.phase:
+    if now is None or now.status == "True" or now.reason == new.phase:
+        return ()
+    if new.phase not in _WAITING and now.reason != POD_NOT_GONE:
         return ()
     if was is not None and was.reason == now.reason:
         return ()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
-from tjworker.api.status import Ending, JobStatus
+from tjworker.api.status import Ending
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile import ending, outcome
-from tjworker.reconcile.conditions import see_generation, set_condition
+from tjworker.reconcile.conditions import get_condition, see_generation, set_condition
 from tjworker.reconcile.plan import Event, Plan
 from tjworker.reconcile.views import view_roles
 
@@ -46,12 +46,15 @@ def refuse_child(job: TrainingJob, observed: Observed, now: float, message: str)
     return ending.carry_out(job, status, end, view_roles(job, observed, status), observed, now, whole_view=False)
 
 
-def report_create_failure(job: TrainingJob, now: float, message: str) -> JobStatus | None:
+def report_create_failure(job: TrainingJob, now: float, message: str) -> Plan:
     """A child cannot be made for now (quota, admission, a foreign object of its name): the API server's own words in a
-    condition. None when they stand there already."""
+    condition, and an event when that begins. Nothing when they stand there already."""
+    old = get_condition(job.status, "Running")
     status = set_condition(
         job.status, "Running", False, FAILED_CREATE, message, now=to_rfc3339(now), generation=job.generation
     )
     if status == job.status:
-        return None
-    return status.model_copy(update={"last_reconcile_time": to_rfc3339(now)}).summarised()
+        return Plan()
+    begins = old is None or old.reason != FAILED_CREATE
+    events = (Event("Warning", FAILED_CREATE, message[:1024]),) if begins else ()
+    return Plan(status.model_copy(update={"last_reconcile_time": to_rfc3339(now)}).summarised(), events=events)

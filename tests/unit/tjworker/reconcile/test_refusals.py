@@ -58,13 +58,16 @@ def test_a_child_that_cannot_be_made_for_now_puts_the_servers_words_into_a_condi
     job = make_job().role("trainer", 2).build()
     started = after(job, decide(job))
     words = 'pods "digits-trainer-0" is forbidden: exceeded quota: gpus'
-    status = report_create_failure(started, NOW, words)
+    plan = report_create_failure(started, NOW, words)
+    status = plan.status
     assert status is not None
     condition = get_condition(status, "Running")
     assert condition is not None
     assert (condition.reason, condition.message) == ("FailedCreate", words)
     refused = replace(started, status=status)
-    assert report_create_failure(refused, NOW + 60, words) is None
+    assert [(e.type, e.reason, e.message) for e in plan.events] == [("Warning", "FailedCreate", words)]
+    assert report_create_failure(refused, NOW + 60, words).empty
+    assert report_create_failure(refused, NOW + 60, f"{words}, still").events == (), "one event, however the words change"
     again = decide(refused, now=NOW + 60)
     assert again.status is None
     assert len(created(again)) == 2
