@@ -63,8 +63,11 @@ CASES: dict[str, Case] = {
         lambda c: c.list_page("pods", limit=5, token="t", resource_version="0"), "GET", "/api/v1/pods",
         {"limit": "5", "continue": "t"}),
     "A create posts to the collection.": Case(
-        lambda c: c.create("jobs", "team", {"metadata": {"name": "a"}}), "POST", "/apis/batch/v1/namespaces/team/jobs",
+        lambda c: c.create("services", "team", {"metadata": {"name": "a"}}), "POST", "/api/v1/namespaces/team/services",
         want_body={"metadata": {"name": "a"}}),
+    "What is made of a user's template is to be refused where a field is unknown, not pruned.": Case(
+        lambda c: c.create("jobs", "team", {"metadata": {"name": "a"}}), "POST", "/apis/batch/v1/namespaces/team/jobs",
+        {"fieldValidation": "Strict"}, {"metadata": {"name": "a"}}),
     "A status has its own path.": Case(
         lambda c: c.update_status("aitrainingjobs", "team", "a", POD), "PUT",
         "/apis/elasticdeeplearning.ai/v1/namespaces/team/aitrainingjobs/a/status", want_body=POD),
