@@ -327,11 +327,11 @@ def test_a_refused_spec_is_told_once_with_the_time_and_its_words() -> None:
 
 def test_a_create_that_fails_is_written_with_the_time_and_not_again_for_the_same_words() -> None:
     job = make_job().role("trainer", 1).build()
-    status = report_create_failure(job, NOW, "exceeded quota")
+    status = report_create_failure(job, NOW, "exceeded quota").status
     assert status is not None
     assert condition(status, "Running") == ("False", "FailedCreate", "exceeded quota")
     assert (status.last_reconcile_time, status.message) == (NOW_TEXT, "exceeded quota")
-    assert report_create_failure(replace(job, status=status), NOW + 60, "exceeded quota") is None
+    assert report_create_failure(replace(job, status=status), NOW + 60, "exceeded quota").empty
 
 
 # -- labels that somebody has edited ---------------------------------------------------------------------------------------
