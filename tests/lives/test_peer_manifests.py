@@ -91,7 +91,7 @@ def test_the_kube_batch_example_waits_for_its_scheduler_and_its_group() -> None:
     world.cluster.client.create(f"/apis/{group['apiVersion']}/namespaces/default/podgroups", group)
     world.cluster.agent.script = lambda pod, attempt: (
         Play(run_seconds=20) if pod["spec"]["containers"][0]["name"] == "trainer" else Play())
-    name = job["metadata"]["name"]
+    name: str = job["metadata"]["name"]
     world.apply(job).run()
     assert world.phase(name) == "Pending", "nobody else's scheduler takes them"
     waiting = world.pods()
@@ -99,9 +99,9 @@ def test_the_kube_batch_example_waits_for_its_scheduler_and_its_group() -> None:
     for pod in waiting.values():
         assert pod["spec"]["schedulerName"] == "kube-batchd"
         assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == group["metadata"]["name"]
-    for pod in waiting:
-        world.cluster.client.create(f"/api/v1/namespaces/default/pods/{pod}/binding", {
-            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": {"kind": "Node", "name": "node-0"}})
+    for waits in waiting:
+        world.cluster.client.create(f"/api/v1/namespaces/default/pods/{waits}/binding", {
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": waits}, "target": {"kind": "Node", "name": "node-0"}})
     world.run()
     assert world.phase(name) == "Running"
     world.until("it succeeds", lambda: world.phase(name) == "Succeed")
