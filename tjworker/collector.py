@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from tjworker.api import labels
-from tjworker.base import JobName, OperatorError, Terminal, Transient, Uid
+from tjworker.base import Conflict, JobName, OperatorError, Terminal, Transient, Uid
 from tjworker.kube.errors import NOT_INSTALLED
 from tjworker.kube.port import KubeApi
 from tjworker.kube.resources import JOB_PLURALS
@@ -30,15 +30,23 @@ class Collector:
         self._clock = clock
 
     def collect(self) -> int:
-        """How many orphans were deleted. Raises Transient when the API server is away; the next run goes on."""
+        """How many orphans were deleted. Raises Transient when the API server is away; the next run goes on. One that has
+        changed under our eyes is left for it."""
         candidates = [c for resource in COLLECTED for c in self._candidates(resource)]
         orphans = find_orphans(
             candidates, self._owners(candidates), self._nodes(), self._clock(), self._keepers(candidates))
+        deleted = 0
         for orphan in orphans:
             gone, where = orphan.delete, orphan.namespace
-            self._kube.delete(gone.resource, where, gone.name, uid=gone.uid, grace_seconds=gone.grace_seconds)
+            try:
+                self._kube.delete(gone.resource, where, gone.name, uid=gone.uid, grace_seconds=gone.grace_seconds)
+            except Conflict as error:
+                log.info("an orphan has changed; the next run looks again", resource=gone.resource, namespace=where,
+                         name=gone.name, error=error.message)
+                continue
+            deleted += 1
             log.info("deleted an orphan", resource=gone.resource, namespace=where, name=gone.name, why=gone.why)
-        return len(orphans)
+        return deleted
 
     def _candidates(self, resource: str) -> Iterator[Candidate]:
         for namespace in self._settings.namespace_list or ("",):

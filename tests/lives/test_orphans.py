@@ -101,6 +101,21 @@ def test_a_second_run_does_nothing() -> None:
     assert (field.collect(), field.collect()) == (1, 0)
 
 
+def test_an_orphan_that_changes_under_its_eyes_keeps_it_from_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between its list and its delete somebody has put another object under the name: 409."""
+    field = Field()
+    field.pod("left-1", owner=owned_by("another-uid"))
+    field.pod("left-2", owner=owned_by("another-uid"))
+    delete = field.collector._kube.delete
+
+    def meanwhile(resource: str, namespace: str, name: str, *, uid: str, **more: Any) -> Any:
+        return delete(resource, namespace, name, uid="uid-of-before" if name == "left-1" else uid, **more)
+
+    monkeypatch.setattr(field.collector._kube, "delete", meanwhile)
+    assert field.collect() == 1
+    assert (field.going("left-1"), field.going("left-2")) == (False, True)
+
+
 def test_the_objects_of_living_jobs_are_never_touched() -> None:
     field = Field()
     assert field.collect(after_seconds=10_000) == 0

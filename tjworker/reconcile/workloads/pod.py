@@ -29,6 +29,14 @@ def _pod_deletes(view: RoleView) -> Iterator[Delete]:
     for replica in view.replicas:
         if replica.state == "outdated" and replica.pod is not None and to_delete(replica.pod):
             yield delete_pod(replica.pod, f"attempt {replica.attempt} replaces it")
+        elif _failed_with_its_node(replica) and replica.pod is not None and to_delete(replica.pod):
+            yield delete_pod(replica.pod, replica.pod.lost)
+
+
+def _failed_with_its_node(replica: Replica) -> bool:
+    """For good: should the node come back, its processes must not go on for a job that counts them as failed."""
+    pod = replica.pod
+    return replica.final and pod is not None and bool(pod.lost) and pod.phase in ("Pending", "Running")
 
 
 def to_delete(pod: PodRecord) -> bool:

@@ -85,6 +85,15 @@ def test_a_pod_on_a_lost_node_is_replaced_where_the_policy_says_so_and_fails_oth
         assert "node-b" in status.ending.message
 
 
+def test_a_pod_that_is_lost_for_good_does_not_run_on_when_its_node_comes_back() -> None:
+    """Its role goes on without it, and must not count as failed what trains again."""
+    job = make_job().role("trainer", 2, fail="None").status(phase="Running", start_time=ago(900)).build()
+    first = decide(job, world(job, make_node("node-b").not_ready(ago(60))))
+    assert status_of(first).ending is None
+    assert status_of(first).attempts.roles["trainer"].failed == "1"
+    assert (deleted(first), graces(first)) == (["digits-trainer-1"], [0])
+
+
 def test_a_job_on_an_unhealthy_node_looks_again_when_the_grace_is_over() -> None:
     job = two()
     plan = decide(job, world(job, make_node("node-b").not_ready(ago(10))))
