@@ -4,7 +4,8 @@ The pods are replaced by their controller, whatever we say; here is decided what
 user), once each, by raising the attempt of the seat, and when it is the end:
 
 - a trainer (batch Job) that fails: without `fault_tolerant` that is the end; with it, the end is when no trainer is left
-  and every one of them has failed (seed 000: findFailedTrainerPods);
+  and every one of them has failed (seed 000: findFailedTrainerPods) by itself: a node that takes all its trainers with it
+  has not made a fault-tolerant job fail;
 - a trainer that somebody deletes has not failed: it is replaced, in every job;
 - a server (ReplicaSet) is kept alive for as long as the job runs; one whose containers have been restarted restartLimit
   times fails the job. What a node or a user does to it never counts against the limit.
@@ -66,7 +67,7 @@ def decide_kept(
 
 def _look(job: TrainingJob, view: RoleView, now: str, found: _Found) -> None:
     owner_failed = view.role.workload == "Job" and view.owner is not None and view.owner.condition == "Failed"
-    over = _why_over(job, view)
+    over = _why_over(job, view, now)
     for replica in (r for r in view.replicas if not r.final):
         if owner_failed:
             _give_up(replica, _of_owner(view, now), "its batch Job has failed", found)
@@ -115,23 +116,28 @@ def _replace(view: RoleView, replica: Replica, diagnosis: Diagnosis, found: _Fou
     found.replaced.append(f"{describe(diagnosis.failure)}; its {view.role.workload} replaces it")
 
 
-def _why_over(job: TrainingJob, view: RoleView) -> str:
+def _why_over(job: TrainingJob, view: RoleView, now: str) -> str:
     """Why a pod of this role that fails now is not waited for; '' when its controller's replacement is."""
     if view.role.workload != "Job":
         return ""
     if not job.fault_tolerant:
         return "the job is not fault tolerant"
-    return "all trainers have failed" if _all_failed(view) else ""
+    return "all trainers have failed" if _all_failed(view, now) else ""
 
 
-def _all_failed(view: RoleView) -> bool:
-    """Each seat's last pod has failed, and no replacement is there yet. A failed pod whose death was counted is one attempt
-    behind its seat."""
-    before = {number_of(p) for p in view.others if p.phase == "Failed"}
+def _all_failed(view: RoleView, now: str) -> bool:
+    """Each seat's last pod has failed by itself, and no replacement is there yet. A failed pod whose death was counted is one
+    attempt behind its seat."""
+    before = {number_of(p) for p in view.others if _by_itself(p, now)}
     return all(
-        r.state in ("failed", "lost") or (r.state == "missing" and (r.index, r.attempt - 1) in before)
+        (r.state == "failed" and (r.pod is None or _by_itself(r.pod, now)))
+        or (r.state == "missing" and (r.index, r.attempt - 1) in before)
         for r in view.replicas
     )
+
+
+def _by_itself(pod: PodRecord, now: str) -> bool:
+    return pod.phase == "Failed" and diagnose(pod, now).cause == "application"
 
 
 def _of_owner(view: RoleView, now: str) -> Failure:

@@ -62,6 +62,10 @@ DEATHS: dict[str, Death] = {
     "one is deleted and exits with 0": Death(("stopped", "running"), {"user": 1}, {"user": 1}),
     "one vanishes": Death(("", "running"), {"user": 1}, {"user": 1}),
     "one fails and one is deleted": Death(("failed", "deleting"), {"application": 1, "user": 1}, None),
+    "one fails and one is evicted": Death(("failed", "evicted"), {"application": 1, "node": 1}, None),
+    "both are evicted": Death(("evicted", "evicted"), {"node": 2}, None),
+    "both are lost with their node": Death(("lost", "lost"), {"node": 2}, None),
+    "both are preempted by the scheduler": Death(("preempted", "preempted"), {"preemption": 2}, None),
     "both fail": Death(("failed", "failed"), {}, None, want_tolerant_ends=True),
     "both are deleted": Death(("deleting", "deleting"), {"user": 2}, {"user": 2}),
     "one succeeds and one fails": Death(("succeeded", "failed"), {"application": 1}, None),
@@ -136,6 +140,15 @@ def test_trainers_that_fail_one_after_the_other_end_the_job_when_none_is_left() 
     status = status_of(decide(job, observed_of(job, both)))
     assert status.ending is not None
     assert status.ending.phase == "Failed"
+
+
+def test_nor_does_one_that_failed_count_with_another_that_its_node_takes_later() -> None:
+    job = running(tolerant(2), *trainers())
+    job = after(job, decide(job, observed_of(job, [kept_pod("t0", 0, state="evicted"), kept_pod("t1", 1)])))
+    both = [kept_pod("t0", 0, state="evicted"), kept_pod("t1", 1, state="failed")]
+    status = status_of(decide(job, observed_of(job, both)))
+    assert status.ending is None
+    assert causes(status) == {"application": 1, "node": 1}
 
 
 def test_but_not_while_a_replacement_lives() -> None:
