@@ -7,7 +7,7 @@ of a ReplicaSet or batch Job to the job that our labels name (its direct owner i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -230,20 +230,26 @@ def service_record(obj: Json, meta: Json, owner_uid: str) -> ServiceRecord:
 
 
 def workload_record(obj: Json, meta: Json, owner_uid: str) -> WorkloadRecord:
-    """Of a ReplicaSet, a batch Job or a PodGroup: each has its own word for how many it wants."""
+    """Of a ReplicaSet, a batch Job or a PodGroup: each has its own word for how many it wants. Reason and message are those of
+    the condition that a Job ended with, or of a ReplicaSet whose pods the API server refuses."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     desired = next((spec[name] for name in ("replicas", "parallelism", "minMember") if name in spec), 0)
     conditions = status.get("conditions") or ()
-    end: Json = next((c for c in conditions if c.get("type") in ("Complete", "Failed") and c.get("status") == "True"), {})
+    end, refused = _true(conditions, "Complete", "Failed"), _true(conditions, "ReplicaFailure")
+    said = end or refused
     return WorkloadRecord(
         name=meta["name"], uid=meta["uid"], rv=int(meta["resourceVersion"]), owner_uid=owner_uid, labels=_our_labels(meta),
         desired=desired, ready=status.get("readyReplicas", status.get("ready", 0)) or 0,
         active=status.get("active", status.get("replicas", status.get("running", 0))) or 0,
         succeeded=status.get("succeeded") or 0, failed=status.get("failed") or 0, generation=meta.get("generation") or 0,
         observed_generation=status.get("observedGeneration") or 0, condition=end.get("type") or status.get("phase") or "",
-        reason=end.get("reason") or "", message=(end.get("message") or "")[:MESSAGE_CHARS],
+        reason=said.get("reason") or "", message=(said.get("message") or "")[:MESSAGE_CHARS],
         deleted_at=meta.get("deletionTimestamp") or "",
     )
+
+
+def _true(conditions: Iterable[Json], *types: str) -> Json:
+    return next((c for c in conditions if c.get("type") in types and c.get("status") == "True"), {})
 
 
 _RECORDS: Mapping[str, Callable[[Json, Json, str], PodRecord | ServiceRecord | WorkloadRecord]] = {

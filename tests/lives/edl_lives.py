@@ -87,7 +87,8 @@ def scaling_up_gives_the_trainers(world: Driver) -> None:
     world.until("six trainers run, and the job says so", lambda: len(living(world)) == 6 and world.phase() == "Running")
     assert before.items() <= {n: p["metadata"]["uid"] for n, p in living(world).items()}.items()
     assert "completions" not in trainer_job(world)["spec"]
-    assert [(r["from"], r["to"]) for r in world.status()["scaleRecords"]] == [(2, 6)]
+    assert [(r["from"], r["to"], r["reason"]) for r in world.status()["scaleRecords"]] == [
+        (2, 6, "spec.trainer.min-instance changed")]
     assert counts(world) == {}
 
 

@@ -39,6 +39,8 @@ class Role:
     """None: no limit; of workload ReplicaSet, the operator's setting."""
     fail_policy: EndPolicy = "Any"
     complete_policy: EndPolicy = "All"
+    spec_path: str = ""
+    """Where the manifest says how many, as kubectl prints it: for messages."""
     declared_replicas: int | None = None
     """What the spec says, while the autoscaler's target stands in for it in `replicas`; else None."""
 

@@ -100,6 +100,7 @@ class WorkloadRecord:
     condition: str = ""
     """Type of the true terminal condition of a Job (Complete, Failed), '' while there is none."""
     reason: str = ""
+    """Of that condition; of a ReplicaSet, `FailedCreate` while the API server refuses its pods."""
     message: str = ""
     deleted_at: str = ""
 

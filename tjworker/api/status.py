@@ -64,6 +64,8 @@ class RestartCounts(_Model):
 
 POD_NOT_GONE = "PodNotGone"
 """Reason of the condition Running while a pod's deletion does not come to its end."""
+FAILED_CREATE = "FailedCreate"
+"""Reason of the condition Running while the API server refuses a child, to us or to a ReplicaSet."""
 
 
 class RoleAttempts(_Model):

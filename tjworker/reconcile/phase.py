@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.observed import PodRecord
-from tjworker.api.status import MAX_SCALE_RECORDS, JobStatus, Phase, ReplicaStatus, ScaleRecord
+from tjworker.api.status import FAILED_CREATE, MAX_SCALE_RECORDS, JobStatus, Phase, ReplicaStatus, ScaleRecord
 from tjworker.reconcile.replicas import Replica, RoleView
 
 # Phases in which the job has not run yet (in this life, or since it was resumed).
@@ -72,8 +72,8 @@ def _scale_reason(role: Role, status: JobStatus) -> str:
     if role.declared_replicas is not None:
         return "autoscaler: kept within minReplicas and maxReplicas"
     if role.name in status.targets:
-        return f"the autoscaler's target is set aside: spec.replicaSpecs.{role.name} or spec.suspend changed"
-    return f"spec.replicaSpecs.{role.name}.replicas changed"
+        return f"the autoscaler's target is set aside: {role.spec_path.rpartition('.')[0]} or spec.suspend changed"
+    return f"{role.spec_path} changed"
 
 
 def with_scale_records(status: JobStatus, records: tuple[ScaleRecord, ...]) -> JobStatus:
@@ -97,6 +97,8 @@ def waiting_for(views: Mapping[str, RoleView]) -> Waiting:
     for view in views.values():
         for replica in view.replicas:
             reason, why = _why_waiting(replica)
+            if (reason, why) == _UNASSIGNED and view.role.workload != "Pod":
+                reason, why = _why_not_made(view, replica)
             if why:
                 waiting.append((reason, replica.name, why))
     if not waiting:
@@ -110,6 +112,15 @@ def waiting_for(views: Mapping[str, RoleView]) -> Waiting:
 # The same words before and after the pod is made, so that its making alone is no reason to write the status.
 _UNASSIGNED = ("", "is waiting for a node")
 _BLOCKED = ("Blocked", "waits for an older pod of that name, of another owner, to go")
+
+
+def _why_not_made(view: RoleView, replica: Replica) -> tuple[str, str]:
+    """A pod that a controller is to make, or has made and that waits for a node. A ReplicaSet says in its status when the API
+    server refuses its pods; a batch Job says so by events alone."""
+    owner = view.owner
+    if replica.pod is None and owner is not None and owner.reason == FAILED_CREATE and owner.message:
+        return FAILED_CREATE, f"cannot be made by its ReplicaSet {owner.name}: {owner.message}"
+    return "", f"waits to be made by its {view.role.workload}, or for a node"
 
 
 def _why_waiting(replica: Replica) -> tuple[str, str]:

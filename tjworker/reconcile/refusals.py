@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
-from tjworker.api.status import Ending
+from tjworker.api.status import FAILED_CREATE, Ending
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile import ending, outcome
 from tjworker.reconcile.conditions import get_condition, see_generation, set_condition
 from tjworker.reconcile.plan import Event, Plan
 from tjworker.reconcile.views import view_roles
 
-FAILED_CREATE = "FailedCreate"
-"""Reason of the condition Running while the API server refuses a child; set by `report_create_failure`."""
 INVALID_SPEC = "InvalidSpec"
 """Reason of the condition Failed: True before the start, False while a job that runs waits for its spec to be mended."""
 

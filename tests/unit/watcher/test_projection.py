@@ -224,6 +224,10 @@ WORKLOADS: dict[str, tuple[str, dict[str, Any], WorkloadRecord]] = {
     "A ReplicaSet wants replicas.": (
         "replicasets", {"spec": {"replicas": 3}, "status": {"replicas": 2, "readyReplicas": 1, "observedGeneration": 4}},
         WorkloadRecord("w", "u1", 42, "job-uid", desired=3, ready=1, active=2, observed_generation=4)),
+    "A ReplicaSet says when its pods are refused.": (
+        "replicasets", {"spec": {"replicas": 3}, "status": {"conditions": [
+            {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota"}]}},
+        WorkloadRecord("w", "u1", 42, "job-uid", desired=3, reason="FailedCreate", message="exceeded quota")),
     "A batch Job wants parallelism and may have ended.": (
         "jobs", {"spec": {"parallelism": 5}, "status": {"active": 4, "ready": 3, "succeeded": 1, "failed": 2, "conditions": [
             {"type": "FailureTarget", "status": "True"},

@@ -286,7 +286,7 @@ def _role(name: str, spec: ReplicaSpec, spec_json: Json) -> Role:
         name=name, workload="Pod", replicas=spec.replicas, template=spec_json["replicaSpecs"][name]["template"],
         min_replicas=spec.min_replicas, max_replicas=spec.max_replicas, edl_policy=spec.edl_policy,
         restart_policy=spec.restart_policy, restart_scope=spec.restart_scope, restart_limit=spec.restart_limit,
-        fail_policy=spec.fail_policy, complete_policy=spec.complete_policy,
+        fail_policy=spec.fail_policy, complete_policy=spec.complete_policy, spec_path=f"spec.replicaSpecs.{name}.replicas",
     )
 
 

@@ -208,6 +208,20 @@ def test_a_server_must_be_ready_for_the_job_to_come_to_run_and_not_to_stay_so() 
     assert decide(job, observed_of(job, unready)).status is None
 
 
+def test_a_server_whose_pod_is_refused_says_so_and_one_that_is_only_not_made_yet_says_less() -> None:
+    job = plain(1, pservers=1)
+    waits = status_of(decide(job, observed_of(job, [kept_pod("t0", 0)])))
+    assert "pod digits-pserver-0 waits to be made by its ReplicaSet, or for a node" in waits.message
+    full = observed_of(job, [kept_pod("t0", 0)], reason="FailedCreate", message="exceeded quota")
+    refused = decide(job, full)
+    want = "pod digits-pserver-0 cannot be made by its ReplicaSet digits-pserver: exceeded quota"
+    assert want in status_of(refused).message
+    assert [(e.reason, e.message) for e in refused.events] == [("FailedCreate", want)]
+    assert decide(after(job, refused), full).status is None
+    seen = observed_of(job, [kept_pod("t0", 0), kept_pod("p0", 0, role="pserver")])
+    assert status_of(decide(after(job, refused), seen)).phase == "Running"
+
+
 # -- owners ----------------------------------------------------------------------------------------------------------------
 
 def test_the_owners_are_made_and_never_a_pod() -> None:

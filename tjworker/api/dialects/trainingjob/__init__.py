@@ -88,7 +88,7 @@ def _roles(job: str, spec: TrainingJobSpec, spec_json: Json, acting: _Acting) ->
         roles.append(_served("pserver", pservers, template(shape, "pserver", spec.pserver), acting["restart_limit"]))
     roles.append(Role(
         name="trainer", workload="Job", replicas=least, template=template(shape, "trainer", spec.trainer),
-        min_replicas=least, max_replicas=most,
+        min_replicas=least, max_replicas=most, spec_path="spec.trainer.min-instance",
         edl_policy="Auto" if least < most else "Manual" if spec.fault_tolerant and not local else "Never",
         # The Job makes a new trainer for one that failed; a job that does not bear that has ended by then.
         restart_policy="Always" if spec.fault_tolerant else "Never", restart_scope="Pod",
@@ -102,6 +102,7 @@ def _served(name: str, replicas: int, pods: Json, restart_limit: int | None = No
     return Role(
         name=name, workload="ReplicaSet", replicas=replicas, template=pods, edl_policy="Never", restart_policy="Always",
         restart_scope="Pod", restart_limit=restart_limit, fail_policy="None", complete_policy="None",
+        spec_path=f"spec.{name}.min-instance",
     )
 
 
