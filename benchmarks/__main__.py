@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.measure import Sizes, measure
 from benchmarks.table import render
 
-ROOT = Path(__file__).resolve().parent.parent
+CRDS = Path(__file__).resolve().parent.parent / "k8s" / "crds" / "aitrainingjobs.yaml"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--workers", type=_sizes, default=(1, 1), metavar="SIZES",
                         help="sizes of the worker processes, for example 1,1 (default) or 2")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave logs and the audit log in this folder")
-    parser.add_argument("--crds", type=Path, default=ROOT / "k8s" / "crds" / "aitrainingjobs.yaml", help=argparse.SUPPRESS)
+    parser.add_argument("--crds", type=Path, default=CRDS, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that everything is stopped in order
     sizes = Sizes(jobs=options.jobs, rounds=options.rounds, samples=options.samples, workers=options.workers)

@@ -60,7 +60,6 @@ class Measured:
         """Of the bare client, in the same round."""
         return statistics.median(b / s for b, s in zip(self.bare_seconds, self.seconds, strict=True))
 
-
     @property
     def cpu_share(self) -> float:
         """What the share would be if nothing but the CPU of this machine were the limit: CPU of the bare client's run by that

@@ -50,7 +50,7 @@ def render(result: Result) -> Iterator[str]:
         yield "|---|---|---|"
         for name, took in (("pod change -> status change", result.pod_to_status),
                            ("creation -> Running, one job of one pod", result.creation_to_running)):
-            yield f"| {name} | {_percentile(took, 50):.0f} | {_percentile(took, 99):.0f} |"
+            yield f"| {name} | {percentile_ms(took, 50):.0f} | {percentile_ms(took, 99):.0f} |"
         yield ""
     yield "| memory | " + " | ".join(name for name in _CPU_COLUMNS if name in result.rss_mib) + " |"
     yield "|---|" + "---|" * sum(name in result.rss_mib for name in _CPU_COLUMNS)
@@ -83,8 +83,8 @@ def _most(one: Measured) -> int:
     return creates + deletes + 3 + 3
 
 
-def _percentile(values: Sequence[float], percent: int) -> float:
-    """Nearest rank, in milliseconds."""
+def percentile_ms(values: Sequence[float], percent: int) -> float:
+    """Nearest rank, in milliseconds, of seconds."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, max(0, -(-len(ordered) * percent // 100) - 1))] * 1000
 

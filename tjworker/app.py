@@ -70,6 +70,9 @@ def make_app(settings: Settings) -> Celery:
         # -- workers
         worker_consumer="tjworker.consumer:Consumer",  # by name: only a worker loads it
         worker_prefetch_multiplier=1,
+        # Not even one: a task that a worker has fetched while it is busy waits for that pass, be it the creation of 500 pods,
+        # though others are free.
+        worker_disable_prefetch=True,
         worker_max_memory_per_child=400_000,  # KiB
         worker_proc_alive_timeout=60,
         worker_hijack_root_logger=False,
