@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,6 +41,8 @@ def kubectl(kubeconfig: Path, *arguments: str, stdin: str | None = None) -> str:
 class Operator:
     """`start`, use, `stop`. `plane` runs already."""
 
+    watcher_command = (sys.executable, "-m", "watcher")
+
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self.plane = plane
         self.folder = folder
@@ -54,11 +56,12 @@ class Operator:
         kubectl(admin, "apply", "-f", str(ROOT / "k8s/base/rbac.yaml"))
         self._redis.start()
         watcher, worker = (self.plane.kubeconfig_for(rbac.user(process)) for process in rbac.PROCESSES)
-        self._start("agent", [sys.executable, "-m", "localcluster.agents", "--kubeconfig", str(admin), "--agent", "fake",
+        self.start_process("agent", [sys.executable, "-m", "localcluster.agents", "--kubeconfig", str(admin), "--agent", "fake",
                               "--nodes", str(NODES), "--node-cpu", str(NODE_CPUS)])
-        self._start("watcher", [sys.executable, "-m", "watcher"], watcher)
+        self.start_process("watcher", self.watcher_command, watcher)
         for number in (1, 2):
-            self._start(f"worker{number}", [*_CELERY, "worker", "-n", f"worker{number}@%h", "--concurrency", "1"], worker)
+            command = [*_CELERY, "worker", "-n", f"worker{number}@%h", "--concurrency", "1"]
+            self.start_process(f"worker{number}", command, worker)
         self._start_beat("beat", OFF)  # lives that scale by hand would not be their own; see `autoscaling`
         deadline = time.monotonic() + START_SECONDS
         while not self._ready():
@@ -97,10 +100,10 @@ class Operator:
 
     def _start_beat(self, name: str, autoscale_policy: str) -> Process:
         # Beat needs no Kubernetes: one that is not there is proof.
-        return self._start(name, [*_CELERY, "beat", "-s", str(self.folder / name)], self.folder / "no-kubeconfig",
+        return self.start_process(name, [*_CELERY, "beat", "-s", str(self.folder / name)], self.folder / "no-kubeconfig",
                            TJ_AUTOSCALE_POLICY=autoscale_policy)
 
-    def _start(self, name: str, command: list[str], kubeconfig: Path | None = None, **settings: str) -> Process:
+    def start_process(self, name: str, command: Sequence[str], kubeconfig: Path | None = None, **settings: str) -> Process:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("TJ_", "KUBE", "PYTEST_"))}
         env = {**kept, **SETTINGS, **settings, "TJ_REDIS_URL": self._redis.url}
         if kubeconfig:

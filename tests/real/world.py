@@ -137,6 +137,10 @@ class RealWorld:
         found = self._items(f"{self._core}/events")
         return {e["reason"]: e["count"] for e in found if e["involvedObject"]["kind"] in _KINDS}
 
+    def node_condition(self, node: str, type_: str) -> Json:
+        conditions = self._send("GET", f"/api/v1/nodes/{node}")["status"]["conditions"]
+        return next((c for c in conditions if c["type"] == type_), {})
+
     def requests(self) -> Counter[str]:
         found = self.operator.plane.audit_requests(rbac.user("worker"), namespace=self.namespace)
         return Counter({f"{verb} {resource}": n for (verb, resource), n in found.items()})
