@@ -1,4 +1,5 @@
-"""What a user did or met that is not a bug: shown as one message, never as a traceback. Imports nothing.
+"""What a user did or met that is not a bug: shown as one message, never as a traceback. Imports nothing: the
+warden of a stack, which runs without packages, has these too.
 
 Exit codes of `tj`: 0 it worked; 1 it failed, or what was asked for is not there; 2 wrong usage (click's own); 130 the
 user stopped it.
@@ -17,3 +18,13 @@ class UserError(Exception):
     def __init__(self, message: str, *, exit_code: int = EXIT_FAILED) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+def tell_outage(why: str) -> None:
+    """On stderr, of a command that follows something; see `mirror.OnOutage`."""
+    import click
+
+    if why:
+        click.echo(f"tj: the API server does not answer, trying again until Ctrl-C: {why}", err=True)
+    else:
+        click.echo("tj: the API server answers again", err=True)

@@ -84,6 +84,7 @@ def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) ->
     from contextlib import ExitStack
 
     from tjworker.cli import rows
+    from tjworker.cli.errors import tell_outage
     from tjworker.cli.jobs import find_job, plurals
     from tjworker.cli.mirror import Mirror
 
@@ -99,8 +100,10 @@ def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) ->
     widths = (24, 12, 8, 8, 8, 14, 0)
     click.echo(_fixed(header, widths))
     with ExitStack() as stack:
-        for plural in plurals():
-            stack.enter_context(Mirror(cluster.api, plural, namespace, on_change=on_change))
+        for number, plural in enumerate(plurals()):
+            # One of them is enough to say that the server is away.
+            on_outage = tell_outage if number == 0 else None
+            stack.enter_context(Mirror(cluster.api, plural, namespace, on_change=on_change, on_outage=on_outage))
         while True:
             click.echo(_fixed(rows.job_row(changes.get(), rows.utc_now(), wide=wide), widths))
 

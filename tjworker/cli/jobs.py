@@ -97,13 +97,22 @@ def parsed(job: FoundJob) -> TrainingJob:
     return model
 
 
-def role_names(job: FoundJob) -> tuple[str, ...]:
-    """None for a job whose spec cannot be used: it may still have pods."""
+def check_replica(job: FoundJob, role: str | None, index: int | None) -> None:
+    """Raises UserError when the job can have no such role or replica. Not for a job whose spec cannot be used: it may still
+    have pods."""
     from tjworker.api.dialects import parse
     from tjworker.api.model import TrainingJob
 
-    model = parse(job.plural, job.raw)
-    return tuple(role.name for role in model.roles) if isinstance(model, TrainingJob) else ()
+    model, name = parse(job.plural, job.raw), job.raw["metadata"]["name"]
+    if not isinstance(model, TrainingJob):
+        return
+    names = [r.name for r in model.roles]
+    if role and role not in names:
+        raise UserError(f"{name} has no role {role}; it has: {', '.join(names)}")
+    asked = [r for r in model.roles if role in (None, r.name)]
+    if index is not None and all(index >= max(r.replicas, r.max_replicas or 0) for r in asked):
+        counts = ", ".join(f"{r.name} {r.replicas}" for r in asked)
+        raise UserError(f"{name} has no replica {index}; it has so many: {counts}, and they count from 0")
 
 
 def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:

@@ -28,15 +28,13 @@ def command(job: str, follow: bool, role: str | None, index: int | None, tail: i
     """
     from tjworker.cli.cluster import user_cluster
     from tjworker.cli.errors import UserError
-    from tjworker.cli.jobs import find_job, list_all, pod_order, pods_selector, role_names
+    from tjworker.cli.jobs import check_replica, find_job, list_all, pod_order, pods_selector
     from tjworker.cli.logstream import Follower, Wanted, read_log, targets
 
     with user_cluster() as cluster:
         where = namespace or cluster.namespace
         found = find_job(cluster.api, where, job)
-        roles = role_names(found)
-        if role and roles and role not in roles:
-            raise UserError(f"{job} has no role {role}; it has: {', '.join(roles)}")
+        check_replica(found, role, index)
         wanted = Wanted(role, index)
         if follow:
             Follower(cluster, where, found, wanted, tail, _printer()).run()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tjworker.api import labels, naming
 from tjworker.base import OperatorError, Transient
+from tjworker.cli.errors import tell_outage
 from tjworker.cli.jobs import FoundJob, list_all, pods_selector
 from tjworker.cli.mirror import Mirror
 
@@ -106,7 +107,8 @@ class Follower:
         BrokenPipeError when nobody reads what is printed (`tj logs -f | head`)."""
         stop = stop or threading.Event()
         name, uid = self._job.raw["metadata"]["name"], self._job.raw["metadata"]["uid"]
-        with Mirror(self._cluster.api, "pods", self._namespace, label_selector=pods_selector(name), on_change=self._on_pod):
+        with Mirror(self._cluster.api, "pods", self._namespace, label_selector=pods_selector(name), on_change=self._on_pod,
+                    on_outage=tell_outage):
             while not stop.is_set() and not self._reader_gone and not self._ended(name, uid):
                 stop.wait(0.5)
         if self._reader_gone:

@@ -5,6 +5,7 @@ Results go to stdout, messages to stderr. Exit codes are those of `errors`. A tr
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -76,10 +77,23 @@ def run(argv: list[str]) -> int:
     except OperatorError as error:
         click.echo(f"tj: {error.message}{_hint(error)}", err=True)
         return EXIT_FAILED
-    except BrokenPipeError:
-        # The reader has gone (`tj get | head`): nobody is left to tell, and Python must not try at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAILED
+    except OSError as error:
+        return _give_up_writing(error)
+
+
+_CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What a full disk answers (`tj get > /dev/full`)."""
+
+
+def _give_up_writing(error: OSError) -> int:
+    """The exit code when stdout takes nothing more; any other error goes on."""
+    if error.errno in _CANNOT_WRITE:
+        click.echo(f"tj: the output cannot be written: {error.strerror}", err=True)
+    elif not isinstance(error, BrokenPipeError):  # its reader has gone (`tj get | head`): nobody is left to tell
+        raise error
+    # Else Python would try once more at exit what is still in its buffer.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_FAILED
 
 
 def _hint(error: Exception) -> str:

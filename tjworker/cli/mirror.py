@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tjworker.base import OperatorError
+from tjworker.base import OperatorError, Transient
 from tjworker.cli.jobs import list_all
 
 if TYPE_CHECKING:
@@ -20,15 +20,19 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 OnChange = Callable[[str, Json], None]
 """(`ADDED`, `MODIFIED` or `DELETED`, the object)."""
+OnOutage = Callable[[str], None]
+"""Why the API server cannot be asked, once when that turns out; '' when it can again."""
 _RETRY_SECONDS = 1.0
 _WATCH_SECONDS = 50
 
 
 class Mirror:
     def __init__(self, api: KubeApi, resource: str, namespace: str = "", *, label_selector: str = "",
-                 on_change: OnChange | None = None) -> None:
+                 on_change: OnChange | None = None, on_outage: OnOutage | None = None) -> None:
         self._api, self._resource, self._namespace, self._selector = api, resource, namespace, label_selector
         self._on_change = on_change or (lambda _kind, _object: None)
+        self._on_outage = on_outage or (lambda _why: None)
+        self._away = False
         self._objects: dict[str, Json] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -53,9 +57,23 @@ class Mirror:
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                self._follow(self._list())
+                version = self._list()
+            except OperatorError as error:
+                # Anything else is an answer: a CRD that is not installed (404), a right that is missing.
+                away = isinstance(error, Transient) and error.status != 404
+                self._tell(error.message if away else "")
+                self._stop.wait(_RETRY_SECONDS)
+                continue
+            self._tell("")
+            try:
+                self._follow(version)
             except OperatorError:
                 self._stop.wait(_RETRY_SECONDS)
+
+    def _tell(self, why: str) -> None:
+        if bool(why) != self._away:
+            self._away = bool(why)
+            self._on_outage(why)
 
     def _list(self) -> int:
         """Take over what is there, telling of every difference. The resourceVersion to watch from."""

@@ -60,11 +60,19 @@ def load_configuration() -> Configuration:
             raise Terminal("no Kubernetes cluster is configured: KUBECONFIG is not set, this is no pod, and "
                            f"{default} does not exist. Set KUBECONFIG to a kubeconfig file")
     except (config.ConfigException, OSError, ValueError, TypeError, yaml.YAMLError) as error:
-        # YAML's messages have several lines; TypeError is what the package makes of a file that is no mapping.
-        why = " ".join(str(error).split())
-        raise Terminal(f"the Kubernetes configuration ({named or default}) cannot be used: {why}. Correct it, or choose "
-                       "another with KUBECONFIG") from error
+        raise Terminal(f"the Kubernetes configuration ({named or default}) cannot be used: {_why(named, error)}. Correct it, "
+                       "or choose another with KUBECONFIG") from error
     return configuration
+
+
+def _why(named: str, error: Exception) -> str:
+    """What is wrong with the file, for whoever wrote it. The package's own words where they say so."""
+    if named and not any(Path(part).exists() for part in named.split(os.pathsep) if part):
+        return "there is no such file"
+    if isinstance(error, TypeError):  # what the package makes of it
+        return "it is no mapping with clusters, contexts and users"
+    # YAML's messages have several lines, the package's end with one dot or two.
+    return " ".join(str(error).split()).removeprefix("Invalid kube-config file. ").rstrip(".")
 
 
 def remove_temporary_files() -> None:

@@ -16,7 +16,7 @@ from tests.inprocess import InProcessTransport
 from tjworker.api import crd
 from tjworker.api.dialects import DIALECTS
 from tjworker.cli.errors import UserError
-from tjworker.cli.jobs import FoundJob, Scaling, find_job, list_jobs, role_names, scaling
+from tjworker.cli.jobs import FoundJob, Scaling, check_replica, find_job, list_jobs, scaling
 from tjworker.kube.client import KubeClient
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -107,7 +107,30 @@ def test_what_scaling_writes(case: Case) -> None:
     assert str(refused.value).startswith(case.want)
 
 
-def test_roles_of_either_kind_and_of_a_job_that_cannot_be_used() -> None:
-    jobs = (make_job().role("b").role("a"), make_training_job(fault_tolerant=True), make_training_job(least=2, most=6))
-    assert [role_names(FoundJob(job.plural, job.object())) for job in jobs] == [
-        ("a", "b"), ("master", "pserver", "trainer"), ()]
+REPLICAS: dict[str, tuple[JobBuilder, str | None, int | None, str]] = {
+    "a role that it has": (make_job().role("b").role("a"), "b", None, ""),
+    "one that it has not": (make_job().role("b").role("a"), "c", None, "digits has no role c; it has: a, b"),
+    "of the other kind": (
+        make_training_job(fault_tolerant=True), "worker", None, "digits has no role worker; it has: master, pserver, trainer"),
+    "its last replica": (make_job().role("trainer", 3), "trainer", 2, ""),
+    "one more": (
+        make_job().role("trainer", 3), "trainer", 3,
+        "digits has no replica 3; it has so many: trainer 3, and they count from 0"),
+    "of any role": (make_job().role("ps", 1).role("trainer", 3), None, 2, ""),
+    "of none of its roles": (
+        make_job().role("ps", 1).role("trainer", 3), None, 99,
+        "digits has no replica 99; it has so many: ps 1, trainer 3, and they count from 0"),
+    "one that a scale-up would make": (make_job().role("trainer", 2, minReplicas=1, maxReplicas=8), "trainer", 7, ""),
+    "of a job that cannot be used: it may have pods": (make_training_job(least=2, most=6), "nobody", 99, ""),
+}
+
+
+@pytest.mark.parametrize(("job", "role", "index", "says"), REPLICAS.values(), ids=REPLICAS.keys())
+def test_which_replicas_can_be_asked_for(job: JobBuilder, role: str | None, index: int | None, says: str) -> None:
+    found = FoundJob(job.plural, job.object())
+    if not says:
+        check_replica(found, role, index)
+        return
+    with pytest.raises(UserError) as refused:
+        check_replica(found, role, index)
+    assert str(refused.value) == says

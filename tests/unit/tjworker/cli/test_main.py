@@ -105,6 +105,15 @@ def test_what_a_user_does(case: Case, tmp_path: Path) -> None:
         assert done.stdout == "", "stdout is for results"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no /dev/full")
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "tjworker.cli", "--help"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True,
+            check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (1, "tj: the output cannot be written: No space left on device\n")
+
+
 def test_every_row_of_commands_is_a_click_command_with_help() -> None:
     context = click.Context(main.tj)
     assert isinstance(main.tj, LazyGroup)

@@ -27,9 +27,11 @@ class World:
     cluster: LocalCluster = field(default_factory=lambda: LocalCluster(nodes=0))
     broken: threading.Event = field(default_factory=threading.Event)
     told: list[tuple[str, str]] = field(default_factory=list)
+    tries: int = 0
 
     def api(self) -> KubeClient:
         def fault(method: str, path: str, after: bool) -> None:
+            self.tries += 1
             if self.broken.is_set():
                 raise Transient("connection refused")
 
@@ -103,3 +105,30 @@ def test_what_changed_while_the_server_was_away_is_told_when_it_is_back(world: W
         until(lambda: world.names(mirror) == {"stays", "comes"})
     told = [change for change in sorted(world.told) if change != ("MODIFIED", "goes")]  # when it went on from where it was
     assert told == [("ADDED", "comes"), ("DELETED", "goes")], "and nothing is told of what stayed"
+
+
+def test_a_server_that_is_away_is_told_of_once_and_that_it_is_back(world: World) -> None:
+    outages: list[str] = []
+    with Mirror(world.api(), "pods", on_outage=outages.append) as mirror:
+        assert mirror.synced.wait(15)
+        assert outages == [], "nothing is told of a server that answers"
+        world.broken.set()
+        stream = mirror._stream
+        assert stream is not None
+        stream.close()
+        until(lambda: len(outages) == 1)
+        world.tries = 0
+        until(lambda: world.tries > 2)
+        world.broken.clear()
+        world.create("first")
+        until(lambda: world.names(mirror) == {"first"})
+    assert ["connection refused" in outages[0], *outages[1:]] == [True, ""]
+
+
+def test_a_kind_that_is_not_installed_is_no_outage(world: World) -> None:
+    outages: list[str] = []
+    api = world.api()
+    with Mirror(api, "aitrainingjobs", on_outage=outages.append):
+        world.tries = 0
+        until(lambda: world.tries > 2)
+    assert outages == []
