@@ -11,11 +11,11 @@ import pytest
 from tests.unit.tjworker.reconcile.passes import NOW
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.base import JobName, Uid
-from tjworker.reconcile.orphans import MIN_AGE_SECONDS, Candidate, candidate, find_orphans
+from tjworker.reconcile.orphans import MIN_AGE_SECONDS, Candidate, Keeper, KeeperName, candidate, find_orphans
 from tjworker.reconcile.plan import Delete
 
 JOB = JobName("aitrainingjobs", "default", "digits")
-KINDS = {("elasticdeeplearning.ai", "AITrainingJob"): "aitrainingjobs"}
+KINDS = {("elasticdeeplearning.ai", "AITrainingJob"): "aitrainingjobs", ("paddlepaddle.org", "TrainingJob"): "trainingjobs"}
 NODES = frozenset({"node-a"})
 
 
@@ -25,6 +25,8 @@ def ago(seconds: float) -> str:
 
 LEFT = Candidate("pods", "default", "digits-trainer-0", "uid-1", ago(3600), JOB, "uid-of-the-old-one")
 GOING = replace(LEFT, deleted_at=ago(61), node="node-b")
+KEEPER = KeeperName("jobs", "default", "digits-trainer", "uid-of-the-keeper")
+KEPT = replace(LEFT, keeper=KEEPER)
 GONE = f"its job {JOB.key} with UID uid-of-the-old-one does not exist"
 
 
@@ -35,6 +37,7 @@ class Case:
     owner: str | None = None
     known: bool = True
     nodes: frozenset[str] | None = NODES
+    keeper: Keeper | None = None
 
 
 CASES = {
@@ -62,6 +65,15 @@ CASES = {
     "it is in deletion on a node that is there": Case(replace(GOING, node="node-a")),
     "it is in deletion and never had a node": Case(replace(GOING, node="")),
     "nodes may not be read": Case(GOING, nodes=None),
+    "its keeper and its job are gone": Case(KEPT, Delete("pods", "digits-trainer-0", "uid-1", why=GONE), keeper="gone"),
+    "its keeper is gone, its job exists": Case(KEPT, owner="uid-of-the-old-one", keeper="gone"),
+    "its keeper is there, which is collected before it": Case(KEPT, keeper="ours"),
+    "its keeper is somebody else's": Case(KEPT, keeper="foreign"),
+    "nobody has asked what its keeper is": Case(KEPT),
+    "its keeper is there, and it hangs in deletion on a node that is gone": Case(
+        replace(GOING, keeper=KEEPER), Delete("pods", "digits-trainer-0", "uid-1", grace_seconds=0,
+                                              why=f"in deletion since {ago(61)} on node node-b, which is gone"), keeper="ours"),
+    "its keeper is somebody else's, and it hangs there": Case(replace(GOING, keeper=KEEPER), keeper="foreign"),
     "a service in deletion goes by itself": Case(replace(LEFT, resource="services", deleted_at=ago(900))),
 }
 
@@ -69,7 +81,9 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_orphan(case: Case) -> None:
     owners = {JOB: Uid(case.owner) if case.owner else None} if case.known else {}
-    assert [o.delete for o in find_orphans([case.candidate], owners, case.nodes, NOW)] == ([case.want] if case.want else [])
+    keepers = {KEEPER: case.keeper} if case.keeper else None
+    found = find_orphans([case.candidate], owners, case.nodes, NOW, keepers)
+    assert [o.delete for o in found] == ([case.want] if case.want else [])
 
 
 def test_one_that_stays_hides_none_that_goes_and_they_come_in_a_fixed_order() -> None:
@@ -90,7 +104,17 @@ def pod(**meta: Any) -> dict[str, Any]:
     return {"metadata": {k: v for k, v in whole.items() if v is not None}, "spec": {"nodeName": "node-a"}}
 
 
+def kept(kind: str = "Job", version: str = "batch/v1", *, group: str | None = "paddlepaddle.org", name: str | None = "digits",
+         **meta: Any) -> dict[str, Any]:
+    """A pod that a controller of Kubernetes has made from a template of ours."""
+    told = {"elasticdeeplearning.ai/job-uid": "u", "group-name": group, "job-name": name}
+    reference = {"apiVersion": version, "kind": kind, "name": "digits-trainer", "uid": "uid-of-the-keeper", "controller": True}
+    return pod(labels={k: v for k, v in told.items() if v is not None}, **{"ownerReferences": [reference], **meta})
+
+
 WHOLE = Candidate("pods", "default", "p", "uid-1", "2026-01-01T00:00:00Z", JOB, "u", node="node-a")
+KEPT_WHOLE = replace(WHOLE, owner=JobName("trainingjobs", "default", "digits"), keeper=KEEPER)
+STRANGER = replace(WHOLE, owner=None, owner_uid="")
 READ: dict[str, tuple[str, dict[str, Any], Candidate | None]] = {
     "a pod of ours": ("pods", pod(), WHOLE),
     "a service has no node": ("services", pod(), replace(WHOLE, resource="services", node="")),
@@ -105,6 +129,16 @@ READ: dict[str, tuple[str, dict[str, Any], Candidate | None]] = {
     "the owner is of another group": (
         "pods", pod(ownerReferences=[{"apiVersion": "example.com/v1", "kind": "AITrainingJob", "name": "digits", "uid": "u",
                                       "controller": True}]), replace(WHOLE, owner=None, owner_uid="")),
+    "kept by a batch Job of a TrainingJob": ("pods", kept(), KEPT_WHOLE),
+    "kept by a ReplicaSet": ("pods", kept("ReplicaSet", "apps/v1"), replace(
+        KEPT_WHOLE, keeper=replace(KEEPER, resource="replicasets"))),
+    "kept by what nobody of ours makes": ("pods", kept("StatefulSet", "apps/v1"), STRANGER),
+    "kept by a ReplicaSet of another group": ("pods", kept("ReplicaSet", "example.com/v1"), STRANGER),
+    "let go of, with every label of ours": ("pods", kept(ownerReferences=None), STRANGER),
+    "only a pod has a keeper": ("services", kept(), replace(STRANGER, resource="services", node="")),
+    "kept, and its labels name no kind of ours": ("pods", kept(group="example.com"), replace(STRANGER, keeper=KEEPER)),
+    "kept, and without the label of a kind": ("pods", kept(group=None), replace(STRANGER, keeper=KEEPER)),
+    "kept, and its labels name no job": ("pods", kept(name=None), replace(STRANGER, keeper=KEEPER)),
 }
 
 
