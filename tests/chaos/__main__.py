@@ -4,10 +4,10 @@
     make chaos CHAOS_ARGS="--only 'redis wiped' --only 'processes killed' --seed 7"
     make chaos CHAOS_ARGS="--soak-seconds 7200"    # random kills and wipes for so long: does anything grow?
 
-For each way: a wave of jobs of every life begins meanwhile, and three jobs stand before, during and after. Held then: each job
-ends within two minutes of the mending; its end, counts, conditions, pods left and pods ever made are those of that life
-undisturbed (played twice, which must agree); no pod of a standing job is another one than before. Exits 1 when one of these
-does not hold. Processes that ended by themselves are told: nothing but a disturbance should end one.
+For each way: a wave of jobs of every life, of both kinds, begins meanwhile, and four stand before, during and after. Held then:
+each job ends within two minutes of the mending; its end, counts, conditions, pods left and pods ever made are those of that
+life undisturbed (played twice, which must agree); no pod of a standing job is another one than before. Exits 1 when one of
+these does not hold. Processes that ended by themselves are told: nothing but a disturbance should end one.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from typing import Any
 
 from controlplane import ControlPlane
 from tests.chaos.disturbances import DISTURBANCES, Chaos
-from tests.chaos.lives import STANDING, Wave
+from tests.chaos.lives import STANDS, Wave
 from tests.chaos.soak import soak
 from tests.chaos.system import NotInTimeError, System
 from tests.chaos.watching import PodLog
 from tests.real.world import open_transport
-from tjworker.base import JobKey
 
 STAND_SECONDS = 120.0
 END_SECONDS = 120.0
@@ -132,12 +131,12 @@ class Run:
 
     def _play(self, row: Row, wave: Wave) -> None:
         wave.begin()
-        self._system.until(f"{STANDING} jobs stand", wave.stand, STAND_SECONDS)
+        self._system.until(f"{len(STANDS)} jobs stand", wave.stand, STAND_SECONDS)
         stood = wave.standing_uids()
-        keys = tuple(JobKey(f"aitrainingjobs/{wave.namespace}/stands-{n}") for n in range(STANDING))
         wave.feed()
         try:
-            row.note = DISTURBANCES[row.name](Chaos(self._system, random.Random(f"{self._seed} {row.name}"), self._share, keys))
+            rng = random.Random(f"{self._seed} {row.name}")
+            row.note = DISTURBANCES[row.name](Chaos(self._system, rng, self._share, wave.keys()))
         finally:
             mended = time.monotonic()
             wave.fed()

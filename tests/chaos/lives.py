@@ -1,25 +1,32 @@
 """The jobs that live through it, and what is held against the undisturbed: ends, the pods that were ever made, what is left.
 
-A `Wave` is a namespace. Jobs of each life begin in it one after another while things are disturbed; `standing` jobs run from
-before to after, and not one of their pods may be another one then.
+A `Wave` is a namespace. Jobs of each life, of both kinds, begin in it one after another while things are disturbed; `standing`
+jobs run from before to after, and not one of their pods may be another one then.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from tests.chaos.watching import PodLog
-from tests.lives.world import job, play, role
+from tests.lives.world import job, play, role, training_job
 from tjworker.api.status import END_PHASES
+from tjworker.base import JobKey, JobName
 from tjworker.kube.transport import KubeTransport
 
 Json = dict[str, Any]
+_RESOURCES = {"AITrainingJob": "aitrainingjobs", "TrainingJob": "trainingjobs"}
 _FLAKY = play(start_seconds=1, failing_attempts=1, failing_exit_code=137, failing_run_seconds=3, run_seconds=5)
 LIVES: Mapping[str, Json] = {
+    # The longest first. Kubernetes replaces a failed trainer of a batch Job after ten seconds, and none once another has
+    # succeeded: so that one has to run longer than an API server may be away.
+    "edl-replaces": training_job(least=2, fault_tolerant=True, play={"trainer": {
+        "failing_attempts": 1, "failing_exit_code": 137, "failing_run_seconds": 3, "run_seconds": 35}}),
     "succeeds": job({"ps": role(1, completePolicy="None"), "trainer": role(2, annotations=play(run_seconds=5))}),
     "restarts-pods": job({"trainer": role(2, annotations=_FLAKY, restartPolicy="ExitCode", restartScope="Pod")}),
     "restarts-all": job({
@@ -28,11 +35,17 @@ LIVES: Mapping[str, Json] = {
     "fails": job({"ps": role(1, completePolicy="None"), "trainer": role(1, annotations=play(run_seconds=4, exit_code=1))}),
     "keeps-pods": job({"trainer": role(2, annotations=play(run_seconds=4))}, cleanPodPolicy="None"),
     "scales": job({"trainer": role(2, annotations=play(run_seconds=7))}),
+    "edl-succeeds": training_job(least=2, pservers=1, fault_tolerant=True, play={"trainer": {"run_seconds": 5}}),
+    "edl-fails": training_job(least=1, pservers=1, play={"trainer": {"run_seconds": 4, "exit_code": 3}}),
+    "edl-scales": training_job(least=2, most=3, fault_tolerant=True, play={"trainer": {"run_seconds": 7}}),
 }
-STANDING = 3
+STANDS: Mapping[str, Json] = {
+    **{f"stands-{n}": job({"ps": role(1), "trainer": role(2)}) for n in range(3)},
+    "stands-edl": training_job(least=2, pservers=1, fault_tolerant=True),
+}
+_ONE_OF_EACH_KIND = list({manifest["kind"]: manifest for manifest in STANDS.values()}.values())
 SCALE_AFTER_SECONDS = 2.0
-EVERY_SECONDS = 2.0
-_STAND = job({"ps": role(1), "trainer": role(2)})
+EVERY_SECONDS = 1.5
 
 
 class Wave:
@@ -41,7 +54,6 @@ class Wave:
         self._transport = transport
         self._log = log
         self._core = f"/api/v1/namespaces/{namespace}"
-        self._jobs = f"/apis/elasticdeeplearning.ai/v1/namespaces/{namespace}/aitrainingjobs"
         self._stopping = threading.Event()
         self._feeder = threading.Thread(target=self._feed, name="feeder", daemon=True)
         self.begun: dict[str, str] = {}
@@ -50,14 +62,19 @@ class Wave:
     # -- the user's hands ----------------------------------------------------------------------------------------------
     def begin(self) -> None:
         self.send("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
-        for number in range(STANDING):
-            self.apply(_STAND, f"stands-{number}")
+        for name, manifest in STANDS.items():
+            self.apply(manifest, name)
 
     def stand(self) -> bool:
-        return all(self.status(f"stands-{n}").get("phase") == "Running" for n in range(STANDING))
+        phases = self._phases()
+        return all(phases.get(name) == "Running" for name in STANDS)
+
+    def keys(self) -> tuple[JobKey, ...]:
+        """Of the jobs that stand."""
+        return tuple(JobName(_RESOURCES[m["kind"]], self.namespace, name).key for name, m in STANDS.items())
 
     def feed(self) -> None:
-        """Begin a job every other second, until `fed`."""
+        """Begin one job after another, until `fed`."""
         self._feeder.start()
 
     def fed(self) -> None:
@@ -73,9 +90,10 @@ class Wave:
             name = f"{life}-{number}"
             if self._insist(lambda name=name, life=life: self.apply(LIVES[life], name)):
                 self.begun[name] = life
-                if life == "scales":
+                if life.endswith("scales"):
                     self._stopping.wait(SCALE_AFTER_SECONDS)
-                    self._insist(lambda name=name: self.send("PATCH", f"{self._jobs}/{name}/scale", {"spec": {"replicas": 3}}))
+                    scale = f"{self._path(LIVES[life])}/{name}/scale"
+                    self._insist(lambda scale=scale: self.send("PATCH", scale, {"spec": {"replicas": 3}}))
                 number += 1
             self._stopping.wait(EVERY_SECONDS)
 
@@ -92,24 +110,24 @@ class Wave:
         return False
 
     def apply(self, manifest: Json, name: str) -> None:
-        self.send("POST", self._jobs, {**manifest, "metadata": {"name": name}})
+        self.send("POST", self._path(manifest), {**manifest, "metadata": {**manifest["metadata"], "name": name}})
 
     def delete(self, name: str) -> None:
-        self.send("DELETE", f"{self._jobs}/{name}", {"propagationPolicy": "Background"})
+        self.send("DELETE", f"{self._path(LIVES[self.begun[name]])}/{name}", {"propagationPolicy": "Background"})
 
     # -- what there is -------------------------------------------------------------------------------------------------
-    def status(self, name: str) -> Json:
-        found: Json = self.send("GET", f"{self._jobs}/{name}").get("status") or {}
-        return found
+    def statuses(self) -> dict[str, Json]:
+        jobs = [job for manifest in _ONE_OF_EACH_KIND for job in self._items(self._path(manifest))]
+        return {j["metadata"]["name"]: j.get("status") or {} for j in jobs}
 
     def ended(self) -> bool:
-        found = {j["metadata"]["name"]: (j.get("status") or {}).get("phase") for j in self._items(self._jobs)}
-        return all(found.get(name) in END_PHASES for name in self.begun)
+        phases = self._phases()
+        return all(phases.get(name) in END_PHASES for name in self.begun)
 
     def unfinished(self) -> dict[str, str]:
         with suppress(Exception):
-            found = {j["metadata"]["name"]: (j.get("status") or {}).get("phase", "") for j in self._items(self._jobs)}
-            return {name: found.get(name, "gone") for name in self.begun if found.get(name) not in END_PHASES}
+            phases = self._phases()
+            return {name: phases.get(name, "gone") for name in self.begun if phases.get(name) not in END_PHASES}
         return {}
 
     def version(self) -> int:
@@ -118,8 +136,8 @@ class Wave:
     def ends(self) -> dict[str, Json]:
         """Of each job that has begun: how it ended, what was made for it and what is left. No times, UIDs, nodes or words."""
         pods, services = self._items(f"{self._core}/pods"), self._items(f"{self._core}/services")
-        made = self._log.made(self.namespace)
-        return {name: _end(name, self.status(name), pods, services, made) for name in self.begun}
+        made, statuses = self._log.made(self.namespace), self.statuses()
+        return {name: _end(name, statuses[name], pods, services, made) for name in self.begun}
 
     def standing_uids(self) -> dict[str, set[str]]:
         return {name: uids for name, uids in self._log.uids(self.namespace).items() if name.startswith("stands-")}
@@ -129,6 +147,12 @@ class Wave:
             self.send("DELETE", self._core)
 
     # -- how -----------------------------------------------------------------------------------------------------------
+    def _path(self, manifest: Json) -> str:
+        return f"/apis/{manifest['apiVersion']}/namespaces/{self.namespace}/{_RESOURCES[manifest['kind']]}"
+
+    def _phases(self) -> dict[str, str]:
+        return {name: status.get("phase", "") for name, status in self.statuses().items()}
+
     def _items(self, path: str) -> list[Json]:
         return list(self.send("GET", path)["items"])
 
@@ -146,6 +170,15 @@ def _end(name: str, status: Json, pods: list[Json], services: list[Json], made: 
     def mine(found: str) -> bool:
         return found.startswith(f"{name}-")
 
+    def seat(found: str) -> str:
+        """Kubernetes draws the end of a name that it makes; what it belongs to is told by the rest."""
+        rest = found.removeprefix(name)
+        return rest.rpartition("-")[0] if name.startswith("edl-") else rest
+
+    counted: Counter[str] = Counter()
+    for pod, count in made.items():
+        if mine(pod):
+            counted[seat(pod)] += count
     attempts = status.get("attempts") or {}
     return {
         "phase": status.get("phase"), "restarts": status.get("restartCounts"),
@@ -154,8 +187,8 @@ def _end(name: str, status: Json, pods: list[Json], services: list[Json], made: 
         "conditions": sorted((c["type"], c["reason"]) for c in status.get("conditions", ()) if c["status"] == "True"),
         "replicas": {r: (s.get("succeeded"), s.get("failed")) for r, s in (status.get("replicaStatuses") or {}).items()},
         "failures": len(status.get("failures", ())),
-        "made": {pod.removeprefix(name): count for pod, count in made.items() if mine(pod)},
-        "left": sorted((p["metadata"]["name"].removeprefix(name), p["status"].get("phase")) for p in pods
+        "made": dict(counted),
+        "left": sorted((seat(p["metadata"]["name"]), p["status"].get("phase")) for p in pods
                        if mine(p["metadata"]["name"])),
         "services": sorted(s["metadata"]["name"].removeprefix(name) for s in services if mine(s["metadata"]["name"])),
     }

@@ -11,6 +11,7 @@ import json
 import random
 import ssl
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +37,7 @@ class Proxy:
         self.refused = self.cut = 0
         self._server = server
         self._rng = random.Random(seed)
-        self._loop = asyncio.new_event_loop()
+        self._over: Callable[[], object] = lambda: None
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
         self.url = ""
@@ -48,11 +49,8 @@ class Proxy:
 
     def stop(self) -> None:
         """Ends every request that is under way."""
-        if self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(5)
-        self._loop.close()
+        self._over()
+        self._thread.join(10)
 
     def kubeconfig(self, original: Path) -> Path:
         """The same user, by way of this proxy."""
@@ -64,10 +62,7 @@ class Proxy:
         return path
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._serve())
-        self._started.set()
-        self._loop.run_forever()
+        asyncio.run(self._serve())
 
     async def _serve(self) -> None:
         context = ssl.create_default_context()
@@ -77,14 +72,15 @@ class Proxy:
             auto_decompress=False)
         app = web.Application(client_max_size=16 << 20)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        port = self._runner.addresses[0][1]
-        self.url = f"http://127.0.0.1:{port}"
-
-    async def _close(self) -> None:
-        await self._runner.cleanup()
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+        self._over = lambda: loop.call_soon_threadsafe(over.set)
+        self._started.set()
+        await over.wait()
+        await runner.cleanup()
         await self._session.close()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
