@@ -120,9 +120,9 @@ class Run:
         try:
             self._play(row, wave)
         except NotInTimeError as error:
-            row.trouble = f"{error}; unfinished: {wave.unfinished()}"
+            row.trouble += f"{error}; unfinished: {wave.unfinished()}"
         except Exception as error:  # noqa: BLE001  one way's trouble is told with the others
-            row.trouble = f"{type(error).__name__}: {error}"
+            row.trouble += f"{type(error).__name__}: {error}"
         finally:
             wave.fed()
             wave.close()
@@ -137,6 +137,8 @@ class Run:
         try:
             rng = random.Random(f"{self._seed} {row.name}")
             row.note = DISTURBANCES[row.name](Chaos(self._system, rng, self._share, wave.keys()))
+        except NotInTimeError as error:
+            row.trouble = f"{error}. "
         finally:
             mended = time.monotonic()
             wave.fed()

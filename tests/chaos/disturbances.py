@@ -183,12 +183,15 @@ def answers_are_lost(chaos: Chaos) -> str:
 
 
 def leaders_come_and_go(chaos: Chaos) -> str:
-    """The leading watcher is killed, or sleeps past its lease and wakes up; beats die besides."""
+    """The leading watcher is killed, or sleeps past its lease and wakes up; beats die besides. Each time there is a standby:
+    one that has only just begun to look at the lease must wait for the whole of it."""
     count, took = chaos.times(8), []
     for number in range(count):
         chaos.system.kill(chaos.rng.choice(BEATS))
+        chaos.system.until("one watcher leads and the other stands by", lambda: _has_standby(chaos.system), 60)
         leader, pid = chaos.system.leader()
         if number % 2:
+            chaos.system.may_end(leader)  # who wakes up and no longer leads, leaves
             chaos.system.pause(leader)
         else:
             chaos.system.kill(leader)
@@ -201,6 +204,11 @@ def leaders_come_and_go(chaos: Chaos) -> str:
     if max(took) > TAKE_OVER_SECONDS:
         raise NotInTimeError(note)
     return note
+
+
+def _has_standby(system: System) -> bool:
+    leader, _ = system.leader()
+    return all(name == leader or system.said(name, "standing by") for name in WATCHERS)
 
 
 def _taken_over(chaos: Chaos, leader: str, pid: int) -> float:

@@ -51,6 +51,7 @@ class System:
         self.killed: Counter[str] = Counter()
         self.ended_alone: list[str] = []
         self._expected: set[tuple[str, int]] = set()
+        self._log_began: dict[str, int] = {}
         self._stopping = threading.Event()
         self._mutex = threading.Lock()
 
@@ -96,8 +97,8 @@ class System:
 
     def _supervise(self) -> None:
         """Starts every process, too: the kernel ends a process with the thread that has started it."""
-        for process in self.processes.values():
-            process.start()
+        for name in self.processes:
+            self._launch(name)
         while not self._stopping.wait(0.1):
             for name, process in self.processes.items():
                 how = process.ended()
@@ -109,15 +110,24 @@ class System:
                 # What is left of its group goes with it, as everything in a container does.
                 self._signal(name, signal.SIGKILL)
                 if not self._stopping.wait(RESTART_SECONDS):
-                    process.start()
+                    self._launch(name)
+
+    def _launch(self, name: str) -> None:
+        process = self.processes[name]
+        self._log_began[name] = process.log.stat().st_size if process.log.exists() else 0
+        process.start()
 
     # -- what may happen to it -----------------------------------------------------------------------------------------
     def kill(self, name: str) -> None:
         """-9, with all its children, as a container that is killed."""
-        with self._mutex:
-            self._expected.add((name, self.processes[name].pid))
+        self.may_end(name)
         self.killed[name.rstrip("0123456789")] += 1
         self._signal(name, signal.SIGKILL)
+
+    def may_end(self, name: str) -> None:
+        """Its end is none that it has come to by itself."""
+        with self._mutex:
+            self._expected.add((name, self.processes[name].pid))
 
     def kill_child(self, name: str, pick: Callable[[list[int]], int]) -> bool:
         """-9 to one of the processes that a worker's tasks run in, alone."""
@@ -204,6 +214,10 @@ class System:
             if time.monotonic() - began > within_seconds:
                 raise NotInTimeError(f"not within {within_seconds:.0f} s: {what}")
             time.sleep(0.1)
+
+    def said(self, name: str, words: str) -> bool:
+        """Since it was started last."""
+        return words.encode() in self.processes[name].log.read_bytes()[self._log_began[name]:]
 
     def leader(self) -> tuple[str, int]:
         """(name, pid) of the watcher that the Lease names. Raises LookupError when that is none of those that run."""
