@@ -161,8 +161,9 @@ def test_a_pass_on_an_old_view_writes_nothing(case: Old) -> None:
     status = status_of(room)
     case.meanwhile(room)
     before = room.world.get("aitrainingjobs")["items"]
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict) as refused:
         room.apply(room.pod("a"), status=status if case.with_status else None, events=(Event("Normal", "Pending", "made up"),))
+    assert case.with_status or refused.value.reason == "StaleView"
     assert (room.names(), room.world.get("aitrainingjobs")["items"], room.world.events()) == ([], before, {})
 
 

@@ -73,6 +73,7 @@ CASES = {
     "its keeper is there, and it hangs in deletion on a node that is gone": Case(
         replace(GOING, keeper=KEEPER), Delete("pods", "digits-trainer-0", "uid-1", grace_seconds=0,
                                               why=f"in deletion since {ago(61)} on node node-b, which is gone"), keeper="ours"),
+    "nobody has asked what its keeper is, and it hangs there": Case(replace(GOING, keeper=KEEPER)),
     "its keeper is somebody else's, and it hangs there": Case(replace(GOING, keeper=KEEPER), keeper="foreign"),
     "a service in deletion goes by itself": Case(replace(LEFT, resource="services", deleted_at=ago(900))),
 }
@@ -96,12 +97,12 @@ def test_one_that_stays_hides_none_that_goes_and_they_come_in_a_fixed_order() ->
         ("another", "pods", "z"), ("default", "pods", "a"), ("default", "pods", "b"), ("default", "services", "a")]
 
 
-def pod(**meta: Any) -> dict[str, Any]:
+def pod(node: str = "node-a", **meta: Any) -> dict[str, Any]:
     reference = {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "name": "digits", "uid": "u",
                  "controller": True}
     whole = {"name": "p", "namespace": "default", "uid": "uid-1", "creationTimestamp": "2026-01-01T00:00:00Z",
              "labels": {"elasticdeeplearning.ai/job-uid": "u"}, "ownerReferences": [reference], **meta}
-    return {"metadata": {k: v for k, v in whole.items() if v is not None}, "spec": {"nodeName": "node-a"}}
+    return {"metadata": {k: v for k, v in whole.items() if v is not None}, "spec": {"nodeName": node} if node else {}}
 
 
 def kept(kind: str = "Job", version: str = "batch/v1", *, group: str | None = "paddlepaddle.org", name: str | None = "digits",
@@ -117,6 +118,7 @@ KEPT_WHOLE = replace(WHOLE, owner=JobName("trainingjobs", "default", "digits"), 
 STRANGER = replace(WHOLE, owner=None, owner_uid="")
 READ: dict[str, tuple[str, dict[str, Any], Candidate | None]] = {
     "a pod of ours": ("pods", pod(), WHOLE),
+    "a pod that no node has been found for": ("pods", pod(node=""), replace(WHOLE, node="")),
     "a service has no node": ("services", pod(), replace(WHOLE, resource="services", node="")),
     "in deletion": ("pods", pod(deletionTimestamp="2026-01-02T00:00:00Z"), replace(WHOLE, deleted_at="2026-01-02T00:00:00Z")),
     "without the label of a job's UID": ("pods", pod(labels={"job-name": "digits"}), None),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.builders import PodBuilder, make_job, make_pod, make_service, observe
+from tests.builders.job import JobBuilder
 from tests.unit.tjworker.reconcile.passes import World, created, decide, deleted, everything, status_of
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import JobStatus
@@ -222,6 +223,22 @@ def test_foreign_pods_with_our_labels_are_neither_counted_nor_touched() -> None:
     plan = decide(job, observe(mine, stranger, make_service(job, "trainer", 0)))
     assert status_of(plan).phase == "Running"
     assert plan.writes == ()
+
+
+WAYS_OUT = {
+    "suspended": make_job().role("trainer", 1).suspended(),
+    "ended by an annotation": make_job().role("trainer", 1).annotate({"Failed": "out of money"}),
+    "ended by its time limit": make_job().role("trainer", 1).spec(timeLimit=60).status(
+        phase="Running", start_running_time="2026-01-01T00:00:00Z", start_time="2026-01-01T00:00:00Z"),
+}
+
+
+@pytest.mark.parametrize("builder", WAYS_OUT.values(), ids=WAYS_OUT.keys())
+def test_a_job_that_lets_go_of_its_pods_takes_none_of_a_strangers_with_our_labels(builder: JobBuilder) -> None:
+    job = builder.build()
+    stranger = make_pod(job, "trainer", 5).foreign("somebody").running()
+    mine = make_pod(job, "trainer", 0).running()
+    assert deleted(decide(job, observe(mine, stranger, make_service(job, "trainer", 0)))) == ["digits-trainer-0"]
 
 
 def test_a_pod_of_a_role_that_the_spec_no_longer_has_goes() -> None:

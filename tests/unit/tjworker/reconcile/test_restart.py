@@ -86,6 +86,32 @@ def test_how_far_a_restart_reaches(case: Scope) -> None:
     assert [n for n, a in world.attempts().items() if a == 1] == case.want_deleted
 
 
+@dataclass
+class AtOnce:
+    """Of three trainers, 0 fails for good and 1 with an exit code that is worth a restart, in the same moment."""
+
+    fail_policy: str
+    want_phase: str
+    want_restarts: int
+
+
+AT_ONCE = {
+    "Any: the end goes before the restart, which is not counted": AtOnce("Any", "Terminating", 0),
+    "All: one of three is no end, the other starts again": AtOnce("All", "Restarting", 1),
+}
+
+
+@pytest.mark.parametrize("case", AT_ONCE.values(), ids=AT_ONCE.keys())
+def test_a_failure_for_good_and_one_that_is_worth_a_restart(case: AtOnce) -> None:
+    job = make_job().role("trainer", 3, restart="ExitCode", scope="Pod", fail=case.fail_policy).build()
+    world = World(job).settle().all("running").settle()
+    world.set("digits-trainer-0", "failed", exit_code=1).set("digits-trainer-1", "failed", exit_code=137)
+    status = status_of(world.step())
+    restarts = status.restart_counts["trainer"].application if "trainer" in status.restart_counts else 0
+    assert (status.phase, restarts, status.attempts.roles["trainer"].pods) == (
+        case.want_phase, case.want_restarts, {"1": 1} if case.want_restarts else {})
+
+
 def test_ten_pods_that_fail_at_once_are_one_restart_of_the_job() -> None:
     job = make_job().role("trainer", 10, restart="OnFailure", scope="All").build()
     world = World(job).settle().all("running").settle().all("failed").settle()

@@ -236,6 +236,15 @@ def test_why_a_failure_is_not_followed_by_a_restart(policy: str, want: str) -> N
         f"pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 1; {want}")
 
 
+def test_a_failure_without_an_exit_code_is_not_retryable_and_says_none() -> None:
+    job = make_job().role("trainer", 1, restart="ExitCode").build()
+    plan = decide(job, everything(job, make_pod(job, "trainer", 0).on("node-a").but(phase="Failed", containers=())))
+    ending = status_of(plan).ending
+    assert ending is not None
+    assert ending.message == (
+        "pod digits-trainer-0 on node node-a failed: Failed; restartPolicy ExitCode: exit code none is not retryable")
+
+
 LIMITS = {
     "of the role": (make_job().role("trainer", 1, restart="Always", limit=0), "restartLimit 0 of role trainer is used up"),
     "of the job": (make_job().role("trainer", 1, restart="Always").run_policy(backoffLimit=0),
@@ -351,6 +360,14 @@ def test_a_pod_without_a_readable_attempt_is_of_the_first(text: str | None) -> N
     labelled = pod.but(labels=others if text is None else {**others, "restart-attempt": text})
     plan = decide(job, observe(labelled, make_service(job, "trainer", 0)))
     assert (deleted(plan), created(plan), status_of(plan).phase) == ([], [], "Running")
+
+
+def test_a_ttl_that_is_over_deletes_the_job_that_was_seen_and_no_successor_of_its_name() -> None:
+    job = make_job().role("trainer", 1).run_policy(ttlSecondsAfterFinished=60).status(
+        phase="Succeed", completion_time="2026-01-01T00:59:00Z", observed_generation=1).build()
+    why = "ttlSecondsAfterFinished 60 has passed since 2026-01-01T00:59:00Z"
+    assert decide(job) == Plan(writes=(Delete("aitrainingjobs", "digits", "uid-of-digits", why=why),), decisions=(why,))
+    assert decide(job, now=NOW - 1) == Plan(requeue_after_seconds=1)
 
 
 # -- bodies ----------------------------------------------------------------------------------------------------------------
