@@ -187,6 +187,7 @@ def local(world: Driver) -> None:
     _phase(world, "local", "Succeed")
     assert world.status("local")["replicaStatuses"] == {"trainer": {
         "desired": 1, "pending": 0, "scheduled": 0, "active": 0, "succeeded": 1, "failed": 0, "evicted": 0, "restarting": 0}}
+    assert [p["status"]["phase"] for p in world.pods().values()] == ["Succeeded"], "its log can still be read"
 
 
 def nccl(world: Driver, code: int, phase: str) -> None:

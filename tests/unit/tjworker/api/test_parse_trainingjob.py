@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.builders import JobBuilder, make_training_job
-from tjworker.api.dialects.trainingjob import ANNOTATION_RESTART_LIMIT
+from tjworker.api.dialects.trainingjob import ANNOTATION_CLEAN_POD_POLICY, ANNOTATION_RESTART_LIMIT
 from tjworker.api.model import InvalidJob, TrainingJob
 
 
@@ -69,6 +69,9 @@ CASES: dict[str, Case] = {
         make_training_job(), lambda j: j.role("pserver").restart_limit, None),
     "or an annotation does": Case(
         make_training_job().annotate({ANNOTATION_RESTART_LIMIT: "0"}), lambda j: j.role("pserver").restart_limit, 0),
+    "its pods go at the end": Case(make_training_job(), lambda j: j.clean_pod_policy, "All"),
+    "or those that run alone, where an annotation says so": Case(
+        make_training_job().annotate({ANNOTATION_CLEAN_POD_POLICY: "Running"}), lambda j: j.clean_pod_policy, "Running"),
     "annotations.scheduler wins over schedulerName": Case(
         make_training_job(schedulerName="a", annotations={"scheduler": "b"}), lambda j: j.scheduler_name, "b"),
     "identity, of the older version too": Case(
@@ -85,8 +88,12 @@ def test_what_the_parser_makes_of_it(case: Case) -> None:
     assert case.read(case.job.build()) == case.want
 
 
-def test_an_annotation_that_acts_must_make_sense() -> None:
-    parsed = make_training_job().annotate({ANNOTATION_RESTART_LIMIT: "many"}).parse()
+@pytest.mark.parametrize(("annotation", "value", "want"), [
+    (ANNOTATION_RESTART_LIMIT, "many", "'many': must be a number from 0 to 999999999"),
+    (ANNOTATION_CLEAN_POD_POLICY, "running", "'running': must be one of All, Running, None"),
+    (ANNOTATION_CLEAN_POD_POLICY, "", "'': must be one of All, Running, None"),
+])
+def test_an_annotation_that_acts_must_make_sense(annotation: str, value: str, want: str) -> None:
+    parsed = make_training_job().annotate({annotation: value}).parse()
     assert isinstance(parsed, InvalidJob)
-    assert [str(error) for error in parsed.errors] == [
-        "metadata.annotations.paddlepaddle.org/pserver-restart-limit: 'many': must be a number from 0 to 999999999"]
+    assert [str(error) for error in parsed.errors] == [f"metadata.annotations.{annotation}: {want}"]

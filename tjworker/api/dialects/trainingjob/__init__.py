@@ -6,7 +6,7 @@ whatever the JSON. v1 and v1alpha1 have one schema. Sources: seeds 000, 001 and 
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import TypedDict, get_args
 
 from pydantic import ValidationError
 
@@ -14,7 +14,7 @@ from tjworker.api.dialects.base import MAX_ERRORS, Dialect, Json, Parsed, field_
 from tjworker.api.dialects.trainingjob import rules
 from tjworker.api.dialects.trainingjob.pods import ETCD_IMAGE, Shape, template
 from tjworker.api.dialects.trainingjob.spec import TrainingJobSpec
-from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
+from tjworker.api.model import CleanPodPolicy, FieldError, InvalidJob, Role, TrainingJob
 
 PLURAL = "trainingjobs"
 KIND = "TrainingJob"
@@ -26,6 +26,8 @@ ANNOTATION_RESTART_LIMIT = f"{GROUP}/pserver-restart-limit"
 ANNOTATION_ETCD_IMAGE = f"{GROUP}/etcd-image"
 """Image of the etcd beside the master, for clusters with a registry of their own; `none`: the master does without."""
 NO_ETCD = "none"
+ANNOTATION_CLEAN_POD_POLICY = f"{GROUP}/clean-pod-policy"
+"""Which pods go at the end, as cleanPodPolicy of an AITrainingJob: All (default), Running (logs of the others stay), None."""
 
 
 class _Acting(TypedDict):
@@ -33,6 +35,7 @@ class _Acting(TypedDict):
 
     restart_limit: int | None
     etcd_image: str
+    clean_pod_policy: CleanPodPolicy
 
 
 def parse(raw: Json) -> Parsed:
@@ -62,6 +65,7 @@ def parse(raw: Json) -> Parsed:
         priority=spec.annotations.priority or "",
         scheduler_name=spec.annotations.scheduler or spec.scheduler_name or "",
         time_limit_seconds=spec.annotations.walltime or None,
+        clean_pod_policy=acting["clean_pod_policy"],
         scale_role=SCALE_ROLE,
     )
 
@@ -72,7 +76,16 @@ def _acting(annotations: dict[str, str]) -> _Acting | FieldError:
         return FieldError(
             f"metadata.annotations.{ANNOTATION_RESTART_LIMIT}", f"{limit[:80]!r}: must be a number from 0 to 999999999")
     image = annotations.get(ANNOTATION_ETCD_IMAGE) or ETCD_IMAGE
-    return {"restart_limit": None if limit is None else int(limit), "etcd_image": "" if image == NO_ETCD else image}
+    asked = annotations.get(ANNOTATION_CLEAN_POD_POLICY, "All")
+    policy = next((p for p in get_args(CleanPodPolicy) if p == asked), None)
+    if policy is None:
+        known = ", ".join(get_args(CleanPodPolicy))
+        return FieldError(f"metadata.annotations.{ANNOTATION_CLEAN_POD_POLICY}", f"{asked[:80]!r}: must be one of {known}")
+    return {
+        "restart_limit": None if limit is None else int(limit),
+        "etcd_image": "" if image == NO_ETCD else image,
+        "clean_pod_policy": policy,
+    }
 
 
 def _roles(job: str, spec: TrainingJobSpec, spec_json: Json, acting: _Acting) -> tuple[Role, ...]:
