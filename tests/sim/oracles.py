@@ -47,6 +47,8 @@ class Outcome:
     restless: tuple[str, ...]
     """Writes of passes after the end."""
     steps: Mapping[str, int]
+    """Kind -> how many."""
+    passes: int
     trace: Trace = field(repr=False, compare=False)
 
 
@@ -61,6 +63,10 @@ class Whole:
     def steps(self) -> Mapping[str, int]:
         """Of the first: the numbers at which a fault can strike."""
         return self.first.steps
+
+    @property
+    def passes(self) -> int:
+        return self.first.passes
 
 
 class Lag(Fault):
@@ -94,7 +100,7 @@ def live(scenario: Scenario, fault: Fault | None = None, *, seed: int = 1, more_
     over = world.live(lambda: scenario.over(world) and (not companion or _settled(world)),
                       within_seconds=scenario.within_seconds + more_seconds)
     seconds = world.clock() - began
-    steps = dict(world.steps)
+    steps, passes = dict(world.steps), sum(not result.startswith("nothing to do") for result in world.results)
     restless = _restless(world) if over else ()
     stands = world.objects("pods").get("bystander")
     touched = () if stands and stands["metadata"]["uid"] == theirs and "deletionTimestamp" not in stands["metadata"] else (
@@ -102,7 +108,7 @@ def live(scenario: Scenario, fault: Fault | None = None, *, seed: int = 1, more_
     return Outcome(
         over=over, seconds=seconds, state=dict(_state(world)),
         creates=dict(world.ledger.creates), deletes=dict(world.ledger.deletes),
-        surplus=tuple(world.ledger.surplus), touched=touched, restless=restless, steps=steps, trace=world.trace)
+        surplus=tuple(world.ledger.surplus), touched=touched, restless=restless, steps=steps, passes=passes, trace=world.trace)
 
 
 def _settled(world: SimWorld) -> bool:
@@ -171,15 +177,22 @@ def differences(mine: Mapping[str, Any], first: Mapping[str, Any], second: Mappi
             yield f"{path}: {mine.get(path, 'nothing')!r}, undisturbed {'nothing' if want is _NOTHING else repr(want)}"
 
 
-def judge(run: Outcome, of: Whole, within_seconds: float = DISTURBED_SECONDS) -> list[str]:
-    """What was wrong; empty for a life as good as an undisturbed one, and no later than that."""
+def judge(run: Outcome, of: Whole, within_seconds: float = DISTURBED_SECONDS, spare: int = 0) -> list[str]:
+    """What was wrong; empty for a life as good as an undisturbed one, and no later than that. So many objects as `spare` may
+    have been made once more, and deleted again."""
     if not run.over:
         phase = next((v for p, v in run.state.items() if p.endswith(".status.phase")), "no job")
         return [f"the life is not over after {run.seconds:.0f} s: {phase}", *run.surplus[:2], *run.touched]
     late = run.seconds - max(of.first.seconds, of.second.seconds)
     wrong = [f"over {late:.0f} s later than undisturbed, {within_seconds:.0f} s allowed"] if late > within_seconds else []
     wrong += [*run.surplus[:3], *run.touched, *(f"a pass after the end wrote: {write}" for write in run.restless)]
-    wrong += [f"made {what}" for what in differences(run.creates, of.first.creates, of.second.creates)]
-    wrong += [f"deleted {what}" for what in differences(run.deletes, of.first.deletes, of.second.deletes)]
+    more = {name for name, count in run.creates.items() if count == of.first.creates.get(name, 0) + 1
+            and run.deletes.get(name, 0) == of.first.deletes.get(name, 0) + 1}
+    forgiven = more if len(more) <= spare else set()
+    for done, mine, first, second in (("made", run.creates, of.first.creates, of.second.creates),
+                                      ("deleted", run.deletes, of.first.deletes, of.second.deletes)):
+        mine = {name: count for name, count in mine.items() if name not in forgiven}
+        first = {name: count for name, count in first.items() if name not in forgiven}
+        wrong += [f"{done} {what}" for what in differences(mine, first, second) if what.partition(":")[0] not in forgiven]
     wrong += differences(run.state, of.first.state, of.second.state)
     return wrong

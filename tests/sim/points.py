@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from tjworker.base import JobKey
+from tjworker.store.port import View
+
 if TYPE_CHECKING:
     from tests.sim.world import SimWorld
 
@@ -40,6 +43,10 @@ class Fault:
 
     def after(self, world: SimWorld, step: Step) -> None:
         """It has been carried out, and its caller has not heard so yet."""
+
+    def sees(self, world: SimWorld, key: JobKey, view: View) -> View:
+        """What a pass that begins gets to see, where Redis holds `view`."""
+        return view
 
     def arrives(self, world: SimWorld, step: Step) -> bool:
         """Whether this event of a watch reaches the watcher."""

@@ -50,20 +50,22 @@ def every(nth: int) -> Callable[[Sequence[str]], Sequence[str]]:
 def on_scenarios(
     number: int, sentence: str, points: Points, fault: Callable[[str], Fault], *,
     first: Callable[[Sequence[str]], Sequence[str]], within_seconds: float = DISTURBED_SECONDS,
-    companion: bool = False, world: type[SimWorld] = SimWorld,
+    companion: bool = False, spare: int = 0, world: type[SimWorld] = SimWorld,
 ) -> Row:
-    """A row that tries the fault of each point on each scenario. A run is named `<scenario>/<point>`."""
+    """A row that tries the fault of each point on each scenario. A run is named `<scenario>/<point>`. `companion`: beside a
+    second job; `spare`: as of `judge`."""
+    names = [name for name, scenario in SCENARIOS.items() if not (companion and scenario.alone)]
 
     def runs() -> Sequence[str]:
-        return [f"{name}/{point}" for name in SCENARIOS for point in points(whole(name, companion))]
+        return [f"{name}/{point}" for name in names for point in points(whole(name, companion))]
 
     def sample() -> Sequence[str]:
-        return [f"{name}/{point}" for name in SCENARIOS for point in first(points(whole(name, companion)))]
+        return [f"{name}/{point}" for name in names for point in first(points(whole(name, companion)))]
 
     def play(run: str) -> Verdict:
         name, _, point = run.partition("/")
         undisturbed = whole(name, companion)
         outcome = live(SCENARIOS[name], fault(point), more_seconds=within_seconds, companion=companion, world_type=world)
-        return Verdict(tuple(judge(outcome, undisturbed, within_seconds)), len(outcome.surplus), outcome.trace)
+        return Verdict(tuple(judge(outcome, undisturbed, within_seconds, spare)), len(outcome.surplus), outcome.trace)
 
     return Row(number, sentence, runs, sample, play)

@@ -42,6 +42,8 @@ class Scenario:
     nodes: int = 2
     within_seconds: float = 600
     """Of an undisturbed life, with much to spare."""
+    alone: bool = False
+    """What becomes of a second job beside it hangs on where its pods happen to be."""
 
     @property
     def path(self) -> str:
@@ -148,7 +150,7 @@ ALSO: Mapping[str, Scenario] = {
         when_running(patch({"spec": {"suspend": True}})), when_suspended(patch({"spec": {"suspend": False}}), for_seconds=20),
     )).of("", aitrainingjob(Wish())),
     "ai-pod-loses-node": Life(Wish(), (when_running(lose_the_node),)).of("", aitrainingjob(
-        Wish(), trainer={"restartPolicy": "OnNodeFail", "restartScope": "Pod"}), nodes=3, within_seconds=900),
+        Wish(), trainer={"restartPolicy": "OnNodeFail", "restartScope": "Pod"}), nodes=3, within_seconds=900, alone=True),
 }
 
 SCENARIOS: Mapping[str, Scenario] = {

@@ -41,7 +41,7 @@ from tjworker.kube.port import HttpResponse, Stream
 from tjworker.kube.resources import RESOURCES
 from tjworker.settings import Settings
 from tjworker.store.memory import MemoryStore
-from tjworker.store.port import Store
+from tjworker.store.port import Hold, Store, View
 from tjworker.telemetry.events import EventRecorder
 from tjworker.worker import Worker
 from watcher.informer import Informer
@@ -92,8 +92,9 @@ class SimTransport(InProcessTransport):
         return answer
 
     def stream(self, path: str, *, query: Mapping[str, str], read_timeout_seconds: float) -> Stream:
-        if path in self.world.expired:
-            self.world.expired.discard(path)
+        resource = path.rpartition("/")[2]
+        if resource in self.world.expired:
+            self.world.expired.discard(resource)
             gone = {"type": "ERROR", "object": {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired",
                                                 "message": "too old resource version"}}
             return _Said(orjson.dumps(gone))
@@ -165,6 +166,12 @@ class SimStore:
         setattr(self, name, step)
         return step
 
+    def acquire_view(self, key: JobKey, owner: str, ttl_seconds: float) -> tuple[Hold, View] | None:
+        world = self._world
+        taken: tuple[Hold, View] | None = world.redis(self._actor, lambda: f"acquire_view {key}",
+                                                      partial(world.memory.acquire_view, key, owner, ttl_seconds))
+        return taken and (taken[0], world.fault.sees(world, key, taken[1]))
+
 
 def _said(name: str, args: tuple[Any, ...], more: Mapping[str, Any]) -> str:
     if name == "apply":
@@ -229,9 +236,13 @@ class SimWatcher(InProcessWatcher):
             self.writer.step(0)
 
     def _step(self, informer: Informer) -> None:
-        newest = self._world.newest(informer.resource)
-        if informer.resource in self._world.blind or (self._shown.get(informer) == newest and not informer._list_again):
+        world = self._world
+        newest = world.newest(informer.resource)
+        if world.blind.get(informer.resource, 0.0) > world.clock():
             return
+        if self._shown.get(informer) == newest and informer.resource not in world.expired and not informer._list_again:
+            return
+        self._shown.pop(informer, None)
         for _ in range(3):
             informer.step()
             if not informer._needs_list or informer.vitals.state in ("missing", "forbidden"):
@@ -263,7 +274,8 @@ class SimWorld(World):
         self.strangers: set[str] = set()
         """Pods that are none of ours."""
         self.expired: set[str] = set()
-        self.blind: set[str] = set()
+        self.blind: dict[str, float] = {}
+        """Resource -> until when no watch of it can be opened."""
         self.tasks: deque[tuple[float, JobKey]] = deque()
         self._periods = {str(row["task"]): cast(float, row["schedule"]) for row in beat_schedule.values()}
         self._beat_due = {task: self.clock() + self.rng.uniform(0.2, 1.0) * period for task, period in self._periods.items()}
@@ -335,7 +347,7 @@ class SimWorld(World):
         now = self.clock()
         due = self.memory.next_due()
         dues = [latest, now + LOOK_SECONDS, *self._beat_due.values(), *(at for at, _ in self.tasks), self._watcher_due,
-                self.cluster.driver.next_due(), None if due is None else max(due, self.watcher.writer._due_at),
+                self.cluster.driver.next_due(), *(at for at in self.blind.values() if at > now), None if due is None else max(due, self.watcher.writer._due_at),
                 self.fault.next_due(now)]
         # Never twice the same moment: what cannot be done at it (its process is dead or waits) would be due for ever.
         self.cluster.advance(max(0.01, min(at for at in dues if at is not None) - now))
@@ -443,6 +455,13 @@ class SimWorld(World):
         finally:
             self._busy.discard("beat")
         self.trace.note(self.clock(), "beat", f"{name}: {result}")
+
+    def lose(self, seconds: float = 0.0, *resources: str) -> None:
+        """The watches of these resources break off, and when they are opened again after so long, their history is gone: what
+        has happened shows as the difference of the next list."""
+        for resource in resources:
+            self.blind[resource] = max(self.blind.get(resource, 0.0), self.clock() + seconds)
+            self.expired.add(resource)
 
     def _died(self, actor: str) -> None:
         self._deaths += 1

@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.sim.row import Row
-from tests.sim.rows import api_crashes, redis_crashes, second_crashes
+from tests.sim.rows import (
+    api_crashes,
+    lost_events,
+    lost_tasks,
+    paused_holders,
+    redis_crashes,
+    redis_faults,
+    second_crashes,
+    stale_views,
+)
 
 ROWS: Mapping[int, Row] = {row.number: row for row in (
     api_crashes.ROW,
     redis_crashes.ROW,
     second_crashes.ROW,
+    stale_views.ROW,
+    lost_events.ROW,
+    lost_tasks.ROW,
+    paused_holders.ROW,
+    redis_faults.ROW,
 )}

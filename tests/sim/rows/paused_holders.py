@@ -1,0 +1,53 @@
+"""Row 7. The holder of a key stands still past its lease, at every write: another worker takes the key and finishes, then the
+first one wakes and goes on with the write that it was about to make, or with what comes after it.
+
+No update is lost. A create that was on its way when its worker fell asleep cannot be called back: it is the one write that may
+be made for nothing, with a name that is free again by then, and is cleaned up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.sim.oracles import Whole
+from tests.sim.points import Fault, Step
+from tests.sim.row import on_scenarios
+from tests.sim.world import SimWorld
+
+WAYS = ("before", "after")
+PAUSE_SECONDS = 95.0
+"""The lease (30 s), the resync that finds it lapsed (30 s), the pass of another worker, and its echo."""
+
+
+class Pause(Fault):
+    def __init__(self, number: int, way: str) -> None:
+        self._number = number
+        self._way = way
+
+    def before(self, world: SimWorld, step: Step) -> None:
+        self._pause(world, step, "before")
+
+    def after(self, world: SimWorld, step: Step) -> None:
+        self._pause(world, step, "after")
+
+    def _pause(self, world: SimWorld, step: Step, way: str) -> None:
+        if (step.kind, step.number, way) == ("write", self._number, self._way):
+            world.others_go_on(step.actor, PAUSE_SECONDS)
+            world.trace.note(world.clock(), step.actor, "wakes up")
+
+
+def points(undisturbed: Whole) -> Sequence[str]:
+    return [f"{number}-{way}" for number in range(undisturbed.steps["write"]) for way in WAYS]
+
+
+def fault(point: str) -> Pause:
+    number, _, way = point.partition("-")
+    return Pause(int(number), way)
+
+
+def each_write_once(points: Sequence[str]) -> Sequence[str]:
+    return points[::2 * len(WAYS) + 1]
+
+
+ROW = on_scenarios(7, "the holder of a key stands still past its lease", points, fault, first=each_write_once,
+                   spare=1)
