@@ -177,6 +177,20 @@ def differences(mine: Mapping[str, Any], first: Mapping[str, Any], second: Mappi
             yield f"{path}: {mine.get(path, 'nothing')!r}, undisturbed {'nothing' if want is _NOTHING else repr(want)}"
 
 
+def _counts(run: Outcome, of: Whole, spare: int) -> Iterator[str]:
+    twice = {name for name, count in run.creates.items() if count == of.first.creates.get(name, 0) + 1
+             and run.deletes.get(name, 0) == of.first.deletes.get(name, 0) + 1}
+    forgiven = twice if len(twice) <= spare else set()
+
+    def rest(counts: Mapping[str, int]) -> Mapping[str, int]:
+        return {name: count for name, count in counts.items() if name not in forgiven}
+
+    for what in differences(rest(run.creates), rest(of.first.creates), rest(of.second.creates)):
+        yield f"made {what}"
+    for what in differences(rest(run.deletes), rest(of.first.deletes), rest(of.second.deletes)):
+        yield f"deleted {what}"
+
+
 def judge(run: Outcome, of: Whole, within_seconds: float = DISTURBED_SECONDS, spare: int = 0) -> list[str]:
     """What was wrong; empty for a life as good as an undisturbed one, and no later than that. So many objects as `spare` may
     have been made once more, and deleted again."""
@@ -186,13 +200,6 @@ def judge(run: Outcome, of: Whole, within_seconds: float = DISTURBED_SECONDS, sp
     late = run.seconds - max(of.first.seconds, of.second.seconds)
     wrong = [f"over {late:.0f} s later than undisturbed, {within_seconds:.0f} s allowed"] if late > within_seconds else []
     wrong += [*run.surplus[:3], *run.touched, *(f"a pass after the end wrote: {write}" for write in run.restless)]
-    more = {name for name, count in run.creates.items() if count == of.first.creates.get(name, 0) + 1
-            and run.deletes.get(name, 0) == of.first.deletes.get(name, 0) + 1}
-    forgiven = more if len(more) <= spare else set()
-    for done, mine, first, second in (("made", run.creates, of.first.creates, of.second.creates),
-                                      ("deleted", run.deletes, of.first.deletes, of.second.deletes)):
-        mine = {name: count for name, count in mine.items() if name not in forgiven}
-        first = {name: count for name, count in first.items() if name not in forgiven}
-        wrong += [f"{done} {what}" for what in differences(mine, first, second) if what.partition(":")[0] not in forgiven]
+    wrong += _counts(run, of, spare)
     wrong += differences(run.state, of.first.state, of.second.state)
     return wrong

@@ -30,7 +30,7 @@ from tests.inprocess import InProcessStream, InProcessTransport, InProcessWatche
 from tests.lives.world import CRD, World
 from tests.sim.ledger import Ledger
 from tests.sim.points import Died, Fault, Kind, Step
-from tests.sim.trace import Trace
+from tests.sim.trace import IDLE, Trace
 from tjworker import tasks
 from tjworker.app import app
 from tjworker.base import JobKey, Transient
@@ -47,7 +47,6 @@ from tjworker.worker import Worker
 from watcher.informer import Informer
 
 Json = dict[str, Any]
-WORKERS = 2
 TAKE_OVER_SECONDS = 15.0
 """A standby leads this long after the watcher has died (TJ_LEASE_DURATION_SECONDS)."""
 LOOK_SECONDS = 10.0
@@ -176,7 +175,7 @@ class SimStore:
 def _said(name: str, args: tuple[Any, ...], more: Mapping[str, Any]) -> str:
     if name == "apply":
         changes = args[1]
-        return "apply " + " ".join(f"{c.resource}/{c.name}{'' if c.record is not None else ' gone'}@{c.rv}" for c in changes)
+        return "apply " + (" ".join(f"{c.resource}/{c.name}{'' if c.record is not None else ' gone'}@{c.rv}" for c in changes) or IDLE)
     words = [str(getattr(arg, "key", arg)) for arg in args if not isinstance(arg, int | float)]
     words += [f"{key}={value}" for key, value in more.items() if value]
     return f"{name} {' '.join(words)[:160]}".strip()
@@ -251,7 +250,7 @@ class SimWatcher(InProcessWatcher):
 
 
 class SimWorld(World):
-    def __init__(self, *, seed: int, fault: Fault | None = None, nodes: int = 2, **settings: Any) -> None:
+    def __init__(self, *, seed: int, fault: Fault | None = None, nodes: int = 2, workers: int = 2, **settings: Any) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
         self.fault = fault or Fault()
@@ -266,7 +265,7 @@ class SimWorld(World):
         self.cluster.apiserver._next_compaction = float("inf")
         self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", WITHOUT_RULES)
         self.ledger = Ledger(self.cluster.apiserver.store)
-        self.memory = MemoryStore(clock=self.clock)
+        self.memory = self.make_store()
         self.store = self.memory
         self.steps: Counter[str] = Counter()
         self.requests_made: Counter[str] = Counter()
@@ -284,7 +283,7 @@ class SimWorld(World):
         self._turn = 0
         self._token = 0
         self._watcher_due: float | None = None
-        self.workers = [self.make_worker(f"worker-{number + 1}") for number in range(WORKERS)]
+        self.workers = [self.make_worker(f"worker-{number + 1}") for number in range(workers)]
         self.start_watcher()
         self.acts: list[Callable[[], bool]] = []
         """What the user does, one after another: each is asked at every moment whether it is time, and says when it is done."""
@@ -297,6 +296,9 @@ class SimWorld(World):
         executor = Executor(api, events, self.settings)
         return Worker(cast(Store, SimStore(self, owner)), api, executor, SimQueue(self, owner), self.settings, owner=owner,
                       clock=self.clock, monotonic=self.clock)
+
+    def make_store(self) -> MemoryStore:
+        return MemoryStore(clock=self.clock)
 
     def start_watcher(self) -> None:
         self._token += 1
@@ -347,7 +349,8 @@ class SimWorld(World):
         now = self.clock()
         due = self.memory.next_due()
         dues = [latest, now + LOOK_SECONDS, *self._beat_due.values(), *(at for at, _ in self.tasks), self._watcher_due,
-                self.cluster.driver.next_due(), *(at for at in self.blind.values() if at > now), None if due is None else max(due, self.watcher.writer._due_at),
+                self.cluster.driver.next_due(), *(at for at in self.blind.values() if at > now),
+                None if due is None else max(due, self.watcher.writer._due_at),
                 self.fault.next_due(now)]
         # Never twice the same moment: what cannot be done at it (its process is dead or waits) would be due for ever.
         self.cluster.advance(max(0.01, min(at for at in dues if at is not None) - now))
@@ -358,8 +361,8 @@ class SimWorld(World):
         for _ in range(1000):
             before = self._moved()
             self.cluster.run_until_idle()
-            self._watch()
-            self._work()
+            self.watch()
+            self.work()
             self._beat()
             if self.acts and self.acts[0]():
                 self.acts.pop(0)
@@ -382,7 +385,7 @@ class SimWorld(World):
     def _moved(self) -> tuple[int, int, int, int]:
         return self.cluster.apiserver.store.revision, len(self.results), len(self.acts), len(self.tasks)
 
-    def _watch(self) -> None:
+    def watch(self) -> None:
         if self._watcher_due is not None and self.clock() >= self._watcher_due:
             self.trace.note(self.clock(), "watcher", "another leads")
             self.start_watcher()
@@ -402,7 +405,7 @@ class SimWorld(World):
         for seconds in self.fault.deliver(self, step):
             self.tasks.append((self.clock() + seconds, key))
 
-    def _work(self) -> None:
+    def work(self) -> None:
         """Every task that has come, each by the next worker that is free."""
         while True:
             free = [n for n in range(len(self.workers)) if f"worker-{n + 1}" not in self._busy]
@@ -413,9 +416,10 @@ class SimWorld(World):
             del self.tasks[due]
             number = min(free, key=lambda n: (n - self._turn) % len(self.workers))
             self._turn = number + 1
-            self._task(number, key)
+            self.task(number, key)
 
-    def _task(self, number: int, key: JobKey) -> None:
+    def task(self, number: int, key: JobKey) -> None:
+        """One task from its beginning to its end, or to the death of its worker."""
         owner = f"worker-{number + 1}"
         self._busy.add(owner)
         try:

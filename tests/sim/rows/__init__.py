@@ -9,6 +9,7 @@ from tests.sim.rows import (
     api_crashes,
     lost_events,
     lost_tasks,
+    no_lock,
     paused_holders,
     redis_crashes,
     redis_faults,
@@ -24,5 +25,6 @@ ROWS: Mapping[int, Row] = {row.number: row for row in (
     lost_events.ROW,
     lost_tasks.ROW,
     paused_holders.ROW,
+    no_lock.ROW,
     redis_faults.ROW,
 )}

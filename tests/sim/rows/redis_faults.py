@@ -1,5 +1,6 @@
-"""Row 9. Redis is wiped, comes back with an older state, fails over and loses its last writes, is read-only, is out of memory, or
-is away: at every command of a life. No pod is made or deleted by it, and the life is over within 60 s of the end of the trouble.
+"""Row 9. Redis is wiped, comes back with an older state, fails over and loses its last writes, is read-only, is out of memory,
+or is away: at every command of a life. No pod is made or deleted by it, and the life is over within 60 s of the end of the
+trouble.
 """
 
 from __future__ import annotations
