@@ -42,4 +42,4 @@ def fault(point: str) -> Lost:
     return Lost(int(number), *WAYS[way])
 
 
-ROW = on_scenarios(5, "events of a watch never arrive", points, fault, first=every(11), within_seconds=60)
+ROW = on_scenarios(5, "events of a watch never arrive", points, fault, first=every(31), within_seconds=60)

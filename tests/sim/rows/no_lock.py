@@ -131,4 +131,4 @@ def fault(point: str) -> Interleaved:
     return Interleaved(int(point))
 
 
-ROW = on_scenarios(8, "without the lock, workers interleave on one key", points, fault, first=every(250), world=Together)
+ROW = on_scenarios(8, "without the lock, workers interleave on one key", points, fault, first=every(700), world=Together)

@@ -93,5 +93,5 @@ def fault(point: str) -> Fault:
     return WAYS[way](int(number))
 
 
-ROW = on_scenarios(9, "Redis is wiped, older, failed over, read-only, full or away", points, fault, first=every(61),
+ROW = on_scenarios(9, "Redis is wiped, older, failed over, read-only, full or away", points, fault, first=every(151),
                    within_seconds=60 + TROUBLE_SECONDS)

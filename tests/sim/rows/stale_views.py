@@ -1,4 +1,7 @@
-"""Row 4. A pass decides on an older view: each pass of a life is given each view that an earlier one has seen."""
+"""Row 4. A pass decides on an older view: each pass of a life is given each view that an earlier one has seen.
+
+So a watch lags: what it has not shown yet comes a second later, as news.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from tests.sim.row import every, on_scenarios
 from tests.sim.world import SimWorld
 from tjworker.base import JobKey
 from tjworker.store.port import View
+
+LAG_SECONDS = 1.0
 
 
 class Stale(Fault):
@@ -25,6 +30,7 @@ class Stale(Fault):
         if len(self._views) != self._number + 1:
             return view
         world.trace.note(world.clock(), "FAULT", f"pass {self._number} sees the view of pass {self._earlier}")
+        world.memory.add_after(key, LAG_SECONDS)
         return self._views[self._earlier]
 
 
@@ -38,4 +44,4 @@ def fault(point: str) -> Stale:
     return Stale(int(number), int(earlier))
 
 
-ROW = on_scenarios(4, "a pass decides on an older view", points, fault, first=every(6))
+ROW = on_scenarios(4, "a pass decides on an older view", points, fault, first=every(12))
