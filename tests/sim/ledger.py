@@ -10,7 +10,8 @@ from collections import Counter
 from typing import Any
 
 from localcluster.storage import Event, Store
-from tjworker.api import labels
+from tjworker.api import dialects, labels
+from tjworker.api.model import TrainingJob
 from tjworker.kube.resources import RESOURCES
 
 Json = dict[str, Any]
@@ -26,12 +27,13 @@ class Ledger:
         self._store = store
         self._wanted: dict[str, dict[str, int]] = {}
         """UID of a job -> role -> the most replicas it has ever asked for."""
+        self._generations: dict[str, int | None] = {}
         self._next = store.on_event
         store.on_event = self._see
 
     def _see(self, event: Event) -> None:
         if event.bucket in JOBS:
-            self._note_wanted(event.item.obj)
+            self._note_wanted(event.bucket, event.item.obj)
         elif event.bucket in CHILDREN and event.key[1] != "kubernetes":
             name = f"{event.bucket}/{called(event.item.obj)}"
             if event.type == "ADDED":
@@ -42,10 +44,17 @@ class Ledger:
                 self.deletes[name] += 1
         self._next(event)
 
-    def _note_wanted(self, job: Json) -> None:
-        wanted = self._wanted.setdefault(job["metadata"]["uid"], {})
-        for role, replicas in replicas_of(job).items():
-            wanted[role] = max(wanted.get(role, 0), replicas)
+    def _note_wanted(self, bucket: str, job: Json) -> None:
+        meta = job["metadata"]
+        if self._generations.get(meta["uid"]) == meta.get("generation"):
+            return
+        self._generations[meta["uid"]] = meta.get("generation")
+        parsed = dialects.parse(bucket.partition("/")[2], job)
+        if isinstance(parsed, TrainingJob):
+            wanted = self._wanted.setdefault(meta["uid"], {})
+            for role in parsed.roles:
+                most = role.max_replicas if role.edl_policy == "Auto" else None
+                wanted[role.name] = max(wanted.get(role.name, 0), role.replicas, most or 0)
 
     def _check_surplus(self, pod: Json) -> None:
         marks = pod["metadata"].get("labels") or {}
@@ -62,10 +71,6 @@ def called(obj: Json) -> str:
     meta = obj["metadata"]
     owner: Json = next((o for o in meta.get("ownerReferences") or () if o.get("controller")), {})
     return f"{owner['kind']} {owner['name']}/*" if owner.get("kind") in ("ReplicaSet", "Job") else str(meta["name"])
-
-
-def replicas_of(job: Json) -> dict[str, int]:
-    return {role.lower(): int(spec.get("replicas", 1)) for role, spec in (job["spec"].get("replicaSpecs") or {}).items()}
 
 
 def _alive(pod: Json, uid: str, role: str) -> bool:

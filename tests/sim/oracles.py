@@ -78,7 +78,7 @@ class Lag(Fault):
 
 BYSTANDER = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bystander", "labels": {
     "group-name": "elasticdeeplearning.ai", "job-name": "digits", "replica-name": "trainer", "replica-index": "0"}},
-    "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    "spec": {"containers": [{"name": "a", "image": "b"}], "tolerations": [{"operator": "Exists"}]}}
 """Has our labels and is not ours."""
 
 

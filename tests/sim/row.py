@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from tests.sim.oracles import DISTURBED_SECONDS, Whole, judge, live, whole
@@ -28,8 +29,9 @@ class Row:
     sentence: str
     runs: Callable[[], Sequence[str]]
     """The name of every run that the full figures are made of, in a fixed order."""
-    first: Callable[[], Sequence[str]]
-    """Those of them that `make test` plays."""
+    first: Mapping[str, Callable[[], Sequence[str]]]
+    """Those of them that `make test` plays, by what they have in common (the scenario): a group is one test, and groups of one
+    name are played in one process, which then finds out once what undisturbed looks like."""
     play: Callable[[str], Verdict]
 
     def seed(self, run: str) -> str:
@@ -42,9 +44,9 @@ class Points(Protocol):
         """Names of the points of a scenario at which the fault strikes, from what happens in an undisturbed life."""
 
 
-def every(nth: int) -> Callable[[Sequence[str]], Sequence[str]]:
-    """Each so-manieth point, beginning elsewhere than with the first."""
-    return lambda points: points[nth // 2::nth]
+def spread(count: int) -> Callable[[Sequence[str]], Sequence[str]]:
+    """So many of the points, evenly spread."""
+    return lambda points: [points[int((n + 0.5) * len(points) / count)] for n in range(min(count, len(points)))]
 
 
 def on_scenarios(
@@ -59,8 +61,8 @@ def on_scenarios(
     def runs() -> Sequence[str]:
         return [f"{name}/{point}" for name in names for point in points(whole(name, companion))]
 
-    def sample() -> Sequence[str]:
-        return [f"{name}/{point}" for name in names for point in first(points(whole(name, companion)))]
+    def sample(name: str) -> Sequence[str]:
+        return [f"{name}/{point}" for point in first(points(whole(name, companion)))]
 
     def play(run: str) -> Verdict:
         name, _, point = run.partition("/")
@@ -68,4 +70,4 @@ def on_scenarios(
         outcome = live(SCENARIOS[name], fault(point), more_seconds=within_seconds, companion=companion, world_type=world)
         return Verdict(tuple(judge(outcome, undisturbed, within_seconds, spare)), len(outcome.surplus), outcome.trace)
 
-    return Row(number, sentence, runs, sample, play)
+    return Row(number, sentence, runs, {name: partial(sample, name) for name in names}, play)

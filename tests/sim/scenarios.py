@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from localcluster.objects import seconds_of
-from tests.lives.world import job, play, role
+from tests.lives.world import job, play, role, training_job
 from tests.sim.world import SimWorld
 
 Json = dict[str, Any]
 Act = Callable[[SimWorld], bool]
 """Asked at every moment until it says that it has done it."""
+Over = Callable[[SimWorld], bool]
 Make = Callable[["Wish"], Json]
 NAME = "digits"
 
@@ -30,14 +32,25 @@ class Wish:
     run_seconds: float = 200
     fails_first: bool = False
     """Each trainer's first run ends with 137 after 30 s, and is tried again."""
+    fails_for_good: bool = False
+    """Each run of it, after 100 s: by then the operator has seen it run, whatever has held it up."""
     elastic: bool = False
+
+    def play(self) -> dict[str, object]:
+        """What the pods of its trainers do."""
+        told: dict[str, object] = {"start_seconds": 2, "run_seconds": self.run_seconds}
+        if self.fails_first:
+            told |= {"failing_attempts": 1, "failing_exit_code": 137, "failing_run_seconds": 30}
+        if self.fails_for_good:
+            told |= {"run_seconds": 100, "failing_attempts": 0, "exit_code": 1}
+        return told
 
 
 @dataclass(frozen=True)
 class Scenario:
     name: str
     manifest: Json
-    over: Callable[[SimWorld], bool]
+    over: Over
     acts: tuple[Act, ...] = ()
     nodes: int = 2
     within_seconds: float = 600
@@ -52,11 +65,11 @@ class Scenario:
 
 # -- what the user does ------------------------------------------------------------------------------------------------------
 
-def when_running(do: Callable[[SimWorld, Scenario], object], *, pods: int = 0) -> Callable[[Scenario], Act]:
-    """As soon as the job runs, with so many pods (0: whatever)."""
+def when_running(do: Callable[[SimWorld, Scenario], object], *, trainers: int = 2) -> Callable[[Scenario], Act]:
+    """As soon as the job runs with so many trainers."""
     def of(scenario: Scenario) -> Act:
         def act(world: SimWorld) -> bool:
-            if world.phase() != "Running" or (pods and sum(name.startswith(NAME) for name in world.pods()) != pods):
+            if world.phase() != "Running" or sum(name.startswith(f"{NAME}-trainer") for name in world.pods()) != trainers:
                 return False
             do(world, scenario)
             return True
@@ -77,7 +90,15 @@ def delete(world: SimWorld, scenario: Scenario) -> None:
 
 
 def lose_the_node(world: SimWorld, scenario: Scenario) -> None:
-    world.cluster.fail_node(world.pods()[f"{NAME}-trainer-0"]["spec"]["nodeName"])
+    world.cluster.fail_node(world.pods()[first_pod(world, "trainer")]["spec"]["nodeName"])
+
+
+def delete_pod(role: str) -> Callable[[SimWorld, Scenario], object]:
+    return lambda world, scenario: world.cluster.client.delete(f"/api/v1/namespaces/default/pods/{first_pod(world, role)}")
+
+
+def first_pod(world: SimWorld, role: str) -> str:
+    return min(name for name in world.pods() if name.startswith(f"{NAME}-{role}"))
 
 
 def when_suspended(do: Callable[[SimWorld, Scenario], object], *, for_seconds: float) -> Callable[[Scenario], Act]:
@@ -99,7 +120,7 @@ def mine(world: SimWorld) -> list[str]:
 
 
 def _ended(world: SimWorld) -> bool:
-    return bool(world.status().get("completionTime")) and not mine(world)
+    return not world.acts and bool(world.status().get("completionTime")) and not mine(world)
 
 
 def _gone(world: SimWorld) -> bool:
@@ -112,7 +133,7 @@ def _gone(world: SimWorld) -> bool:
 class Life:
     wish: Wish
     acts: tuple[Callable[[Scenario], Act], ...] = ()
-    over: Callable[[SimWorld], bool] = _ended
+    over: Over = _ended
 
     def of(self, name: str, manifest: Json, **more: Any) -> Scenario:
         bare = Scenario(name, manifest, self.over, **more)
@@ -122,7 +143,7 @@ class Life:
 LIVES: Mapping[str, Life] = {
     "succeeds": Life(Wish()),
     "restarts": Life(Wish(fails_first=True)),
-    "scales": Life(Wish(elastic=True, run_seconds=400), (when_running(scale(4), pods=3), when_running(scale(1), pods=5))),
+    "scales": Life(Wish(elastic=True, run_seconds=400), (when_running(scale(4)), when_running(scale(1), trainers=4))),
     "deleted": Life(Wish(run_seconds=2000), (when_running(delete),), _gone),
 }
 
@@ -133,24 +154,55 @@ def aitrainingjob(wish: Wish, **spec: Any) -> Json:
     more: Json = {"minReplicas": 1, "maxReplicas": 6, "edlPolicy": "Manual"} if wish.elastic else {}
     if wish.fails_first:
         more |= {"restartPolicy": "ExitCode", "restartScope": "Pod"}
-    fails = {"failing_attempts": 1, "failing_exit_code": 137, "failing_run_seconds": 30} if wish.fails_first else {}
-    trainer = role(wish.trainers, annotations=play(start_seconds=2, run_seconds=wish.run_seconds, **fails), **more)
+    trainer = role(wish.trainers, annotations=play(**wish.play()), **more)
     return job({"ps": role(1, completePolicy="None"), "trainer": {**trainer, **spec.pop("trainer", {})}}, **spec)
+
+
+def trainingjob(wish: Wish, *, pservers: int = 0, **spec: Any) -> Json:
+    spec.setdefault("fault_tolerant", wish.fails_first or wish.elastic)
+    return training_job(least=wish.trainers, most=6 if wish.elastic else None, pservers=pservers,
+                        play={"trainer": wish.play()}, **spec)
 
 
 MAKES: Mapping[str, Make] = {
     "ai-pod": aitrainingjob,
+    "edl-job": trainingjob,
+    "edl-replicaset": partial(trainingjob, pservers=1),
 }
+"""Dialect and workload. A TrainingJob keeps its trainers by a batch Job, its parameter servers by a ReplicaSet."""
+
+def _ai(wish: Wish = Wish(), *acts: Callable[[Scenario], Act], over: Over = _ended, trainer: Json | None = None,
+        nodes: int = 2, alone: bool = False, **spec: Any) -> Scenario:
+    return Life(wish, acts, over).of("", aitrainingjob(wish, trainer=trainer or {}, **spec), nodes=nodes, alone=alone,
+                                     within_seconds=900)
+
+
+def _edl(wish: Wish = Wish(), *acts: Callable[[Scenario], Act], nodes: int = 2, alone: bool = False, **spec: Any) -> Scenario:
+    return Life(wish, acts).of("", trainingjob(wish, **spec), nodes=nodes, alone=alone, within_seconds=900)
+
 
 _flaky = Wish(fails_first=True)
+_broken = {"restartPolicy": "OnFailure", "restartScope": "Pod", "restartLimit": 1}
+_preempt = patch({"metadata": {"annotations": {"Preempted": "room"}}})
+_one = replace(_flaky, trainers=1)
+"""Two trainers that a crash of ours has kept apart would fail at two times, and rightly restart their job twice."""
 ALSO: Mapping[str, Scenario] = {
-    # One trainer: two that a crash of ours has kept apart would fail at two times, and rightly restart the job twice.
-    "ai-pod-restarts-whole": Life(_flaky).of("", aitrainingjob(replace(_flaky, trainers=1), trainer={"restartScope": "All"})),
-    "ai-pod-suspended": Life(Wish(), (
-        when_running(patch({"spec": {"suspend": True}})), when_suspended(patch({"spec": {"suspend": False}}), for_seconds=20),
-    )).of("", aitrainingjob(Wish())),
-    "ai-pod-loses-node": Life(Wish(), (when_running(lose_the_node),)).of("", aitrainingjob(
-        Wish(), trainer={"restartPolicy": "OnNodeFail", "restartScope": "Pod"}), nodes=3, within_seconds=900, alone=True),
+    "ai-pod-restarts-whole": _ai(_one, trainer={"restartScope": "All"}),
+    "ai-pod-restarts-role": _ai(_one, trainer={"restartScope": "Replica"}),
+    "ai-pod-fails": _ai(replace(_one, fails_for_good=True), trainer=_broken),
+    "ai-pod-times-out": _ai(Wish(run_seconds=2000), timeLimit=150),
+    "ai-pod-goes-after-its-end": _ai(over=_gone, alone=True, runPolicy={"ttlSecondsAfterFinished": 20}),
+    "ai-pod-suspended": _ai(Wish(), when_running(patch({"spec": {"suspend": True}})),
+                            when_suspended(patch({"spec": {"suspend": False}}), for_seconds=20)),
+    "ai-pod-preempted": _ai(Wish(run_seconds=2000), when_running(_preempt)),
+    "ai-pod-loses-pod": _ai(Wish(), when_running(delete_pod("trainer"))),
+    "ai-pod-loses-node": _ai(Wish(), when_running(lose_the_node), nodes=3, alone=True,
+                             trainer={"restartPolicy": "OnNodeFail", "restartScope": "Pod"}),
+    "edl-job-preempted": _edl(Wish(run_seconds=2000), when_running(_preempt)),
+    "edl-replicaset-loses-pod": _edl(Wish(run_seconds=400), when_running(delete_pod("pserver")), pservers=1,
+                                     fault_tolerant=True),
+    "edl-replicaset-loses-node": _edl(Wish(run_seconds=400), when_running(lose_the_node), pservers=1, fault_tolerant=True,
+                                      nodes=3, alone=True),
 }
 
 SCENARIOS: Mapping[str, Scenario] = {

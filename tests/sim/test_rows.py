@@ -7,17 +7,17 @@ import pytest
 from tests.sim.quiet import quiet
 from tests.sim.rows import ROWS
 
-PARTS = 8
-"""Tests that a row is cut into, so that they run side by side."""
 TRACE_LINES = 400
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("number", ROWS, ids=[f"row {n}: {row.sentence}" for n, row in ROWS.items()])
-def test_a_sample_of_every_row(number: int, part: int) -> None:
+@pytest.mark.parametrize(("number", "group"), [
+    pytest.param(row.number, group, id=f"row {row.number}: {row.sentence}: {group}", marks=pytest.mark.xdist_group(group))
+    for row in ROWS.values() for group in row.first
+])
+def test_a_sample_of_every_row(number: int, group: str) -> None:
     row = ROWS[number]
     with quiet():
-        for run in row.first()[part::PARTS]:
+        for run in row.first[group]():
             verdict = row.play(run)
             if verdict.wrong:
                 trace = str(verdict.trace).splitlines()

@@ -27,7 +27,7 @@ from beat_schedule import beat_schedule
 from localcluster.cluster import LocalCluster
 from localcluster.driver import VirtualClock
 from tests.inprocess import InProcessStream, InProcessTransport, InProcessWatcher
-from tests.lives.world import CRD, World
+from tests.lives.world import CRDS, World
 from tests.sim.ledger import Ledger
 from tests.sim.points import Died, Fault, Kind, Step
 from tests.sim.trace import IDLE, Trace
@@ -62,7 +62,7 @@ def _without_rules(schema: Any) -> Any:
     return [_without_rules(value) for value in schema] if isinstance(schema, list) else schema
 
 
-WITHOUT_RULES = _without_rules(CRD)
+WITHOUT_RULES = [_without_rules(crd) for crd in CRDS]
 
 
 class SimTransport(InProcessTransport):
@@ -264,7 +264,9 @@ class SimWorld(World):
                                     track_fields=False)
         # Every watch of the simulation is opened anew at each look, and must find its history.
         self.cluster.apiserver._next_compaction = float("inf")
-        self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", WITHOUT_RULES)
+        for crd in WITHOUT_RULES:
+            self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+        self._applied = {}
         self.ledger = Ledger(self.cluster.apiserver.store)
         self.memory = self.make_store()
         self.store = self.memory

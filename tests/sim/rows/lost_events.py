@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tests.sim.oracles import Whole
 from tests.sim.points import Fault, Step
-from tests.sim.row import every, on_scenarios
+from tests.sim.row import on_scenarios, spread
 from tests.sim.world import SimWorld
 
 WAYS = {"one": (1, 0.0), "two": (2, 0.0), "20s": (1, 20.0)}
@@ -42,4 +42,4 @@ def fault(point: str) -> Lost:
     return Lost(int(number), *WAYS[way])
 
 
-ROW = on_scenarios(5, "events of a watch never arrive", points, fault, first=every(31), within_seconds=60)
+ROW = on_scenarios(5, "events of a watch never arrive", points, fault, first=spread(2), within_seconds=60)

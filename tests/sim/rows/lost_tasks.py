@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tests.sim.oracles import Whole
 from tests.sim.points import Fault, Step
-from tests.sim.row import every, on_scenarios
+from tests.sim.row import on_scenarios, spread
 from tests.sim.world import SimWorld
 from tjworker.base import JobKey
 
@@ -45,5 +45,5 @@ def fault(point: str) -> Fate:
     return Fate(int(number), way)
 
 
-ROW = on_scenarios(6, "a task is dropped, doubled, swapped or late", points, fault, first=every(21), within_seconds=60,
+ROW = on_scenarios(6, "a task is dropped, doubled, swapped or late", points, fault, first=spread(2), within_seconds=60,
                    companion=True)

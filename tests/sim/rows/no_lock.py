@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tests.sim.oracles import Whole
 from tests.sim.points import Fault, Step
-from tests.sim.row import every, on_scenarios
+from tests.sim.row import on_scenarios, spread
 from tests.sim.scenarios import SCENARIOS
 from tests.sim.world import SimWorld
 from tjworker.base import JobKey
@@ -131,4 +131,4 @@ def fault(point: str) -> Interleaved:
     return Interleaved(int(point))
 
 
-ROW = on_scenarios(8, "without the lock, workers interleave on one key", points, fault, first=every(700), world=Together)
+ROW = on_scenarios(8, "without the lock, workers interleave on one key", points, fault, first=spread(1), world=Together)

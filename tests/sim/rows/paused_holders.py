@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tests.sim.oracles import Whole
 from tests.sim.points import Fault, Step
-from tests.sim.row import on_scenarios
+from tests.sim.row import on_scenarios, spread
 from tests.sim.world import SimWorld
 
 WAYS = ("before", "after")
@@ -45,9 +45,4 @@ def fault(point: str) -> Pause:
     return Pause(int(number), way)
 
 
-def each_write_once(points: Sequence[str]) -> Sequence[str]:
-    return points[::2 * len(WAYS) + 1]
-
-
-ROW = on_scenarios(7, "the holder of a key stands still past its lease", points, fault, first=each_write_once,
-                   spare=1)
+ROW = on_scenarios(7, "the holder of a key stands still past its lease", points, fault, first=spread(2), spare=1)

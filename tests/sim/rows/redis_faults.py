@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.sim.oracles import Whole
 from tests.sim.points import Fault, Step
-from tests.sim.row import every, on_scenarios
+from tests.sim.row import on_scenarios, spread
 from tests.sim.world import SimWorld
 from tjworker.base import JobKey, Transient
 
@@ -93,5 +93,5 @@ def fault(point: str) -> Fault:
     return WAYS[way](int(number))
 
 
-ROW = on_scenarios(9, "Redis is wiped, older, failed over, read-only, full or away", points, fault, first=every(151),
+ROW = on_scenarios(9, "Redis is wiped, older, failed over, read-only, full or away", points, fault, first=spread(3),
                    within_seconds=60 + TROUBLE_SECONDS)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from tests.sim.crash import Crash
 from tests.sim.oracles import Whole
 from tests.sim.points import Died, Fault, Kind, Step
-from tests.sim.row import every, on_scenarios
+from tests.sim.row import on_scenarios, spread
 from tests.sim.scenarios import SCENARIOS
 from tests.sim.world import SimWorld
 
@@ -55,4 +55,4 @@ def fault(point: str) -> Twice:
     return Twice(random.Random(int(number)), {"write": int(writes), "redis": int(commands)})
 
 
-ROW = on_scenarios(3, "a second crash while the first is recovered from", points, fault, first=every(180))
+ROW = on_scenarios(3, "a second crash while the first is recovered from", points, fault, first=spread(3))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tests.sim.oracles import Whole
 from tests.sim.points import Fault
-from tests.sim.row import every, on_scenarios
+from tests.sim.row import on_scenarios, spread
 from tests.sim.world import SimWorld
 from tjworker.base import JobKey
 from tjworker.store.port import View
@@ -44,4 +44,4 @@ def fault(point: str) -> Stale:
     return Stale(int(number), int(earlier))
 
 
-ROW = on_scenarios(4, "a pass decides on an older view", points, fault, first=every(12))
+ROW = on_scenarios(4, "a pass decides on an older view", points, fault, first=spread(2))
