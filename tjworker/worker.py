@@ -30,6 +30,10 @@ log = structlog.get_logger(__name__)
 
 STALE_RETRY_SECONDS = 0.25
 """The watch usually shows an own write within milliseconds; its echo queues nothing, so the pass asks to come back."""
+STALE_LONGEST_SECONDS = 15.0
+"""Each further wait in a row is twice as long, up to this: a watch that is away for minutes must not keep workers busy."""
+OLD_REMEMBERED = 1_000
+"""Keys of which a process counts such passes; then it forgets them all, and begins anew."""
 SLOW_LANE_SECONDS = 300.0
 
 
@@ -52,6 +56,8 @@ class Worker:
         self._owner = owner
         self._clock = clock
         self._monotonic = monotonic
+        self._old: dict[JobKey, int] = {}
+        """Key -> passes in a row, of this process, whose view was old."""
 
     def handle(self, text: str) -> str:
         """Run one pass for the key `text`; the answer is what Flower shows as the result. Raises nothing for a job's or
@@ -86,7 +92,7 @@ class Worker:
             return "lost the lease"
         if isinstance(error, Conflict):
             # The view was old. The write that made it so comes by watch and may be an echo of ours, so ask to come back.
-            self._finish(lease, after_seconds=STALE_RETRY_SECONDS)
+            self._finish_old(lease)
             log.debug("the view was old", key=lease.key, error=error.message)
             return f"the view was old: {error.message}"
         if isinstance(error, Transient):
@@ -101,7 +107,7 @@ class Worker:
             self._finish(lease, after_seconds=STALE_RETRY_SECONDS * 4)
             return "the projection is being filled"
         if view.stale:
-            self._finish(lease, after_seconds=STALE_RETRY_SECONDS)
+            self._finish_old(lease)
             return "waits for the watch to show an own write"
         raw, observed = decode_view(view.job, view.children, seen=view.seen)
         name = parse_key(lease.key)
@@ -155,9 +161,19 @@ class Worker:
         log.warning("a pass failed", key=lease.key, error=error.message, next_try_seconds=wait)
         return f"{error.message}; next try in {wait or 0:.0f} s"
 
+    def _finish_old(self, lease: Lease) -> None:
+        """The view was old: again soon, and less soon each time. News queues the key at once all the same."""
+        if len(self._old) > OLD_REMEMBERED:
+            self._old.clear()
+        times = self._old[lease.key] = self._old.get(lease.key, 0) + 1
+        self._finish(lease, after_seconds=min(STALE_LONGEST_SECONDS, STALE_RETRY_SECONDS * 2 ** min(times - 1, 16)), old=True)
+
     def _finish(
-        self, lease: Lease, *, again: bool = False, after_seconds: float | None = None, failed: bool = False
+        self, lease: Lease, *, again: bool = False, after_seconds: float | None = None, failed: bool = False,
+        old: bool = False,
     ) -> float | None:
+        if not old:
+            self._old.pop(lease.key, None)
         result = self._store.finish(
             lease.hold, lease.written, again=again, after_seconds=after_seconds, failed=failed
         )

@@ -9,7 +9,7 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.lives.world import CountingTransport, World, job, play, role
-from tjworker.base import Transient
+from tjworker.base import JobKey, Transient
 from tjworker.kube.port import HttpResponse
 from tjworker.reconcile import reconcile
 
@@ -126,3 +126,19 @@ def test_a_crash_loop_without_a_limit_slows_down() -> None:
     world.run().advance(600, step_seconds=2)
     assert 6 <= world.transport.counts["POST pods"] <= 9
     assert world.condition("Running")["reason"] == "BackOff"
+
+
+def test_while_one_watch_is_away_passes_become_rare_and_its_return_is_noticed_at_once() -> None:
+    """The operator has made pods and its own watch does not show them: whoever waits for that must not spin."""
+    world = World().apply(job({"trainer": role(2, annotations=play(start_seconds=1, run_seconds=600))}))
+    world.run()
+    informers = world.watcher.informers
+    world.watcher.informers = [i for i in informers if i.resource != "pods"]
+    world.patch_job("digits", {"spec": {"replicaSpecs": {"trainer": {"replicas": 3}}}}).run()
+    before = len(world.results)
+    world.queue.publish(world.store.add([JobKey("aitrainingjobs/default/digits")]))
+    world.advance(120, step_seconds=0.5)
+    assert 8 <= len(world.results) - before <= 20
+    assert set(world.results[before:]) == {"waits for the watch to show an own write"}
+    world.watcher.informers = informers
+    assert world.run().advance(1).condition("Running")["status"] == "True", "its pods' news queue the key"

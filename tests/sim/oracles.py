@@ -27,6 +27,9 @@ COMPANION = "other"
 _NEVER = frozenset({"uid", "resourceVersion", "creationTimestamp", "podIP", "podIPs", "hostIP", "hostIPs", "nodeName",
                     "clusterIP", "clusterIPs"})
 """Fields that no two worlds need have in common."""
+_LENGTHS = frozenset({"suspendedSeconds"})
+"""How long something took, in whole seconds: a disturbance may take some. That it takes too many shows in when the life is
+over."""
 _ANY_OF = re.compile(r"\b(node|trainer)-\d+\b")
 """On which node it was, and which of two trainers fails first, is chance."""
 
@@ -138,7 +141,9 @@ def _state(world: SimWorld) -> Iterator[tuple[str, Any]]:
 def _paths(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for key, inner in value.items():
-            if key not in _NEVER:
+            if key in _LENGTHS:
+                yield f"{path}.{key}", inner > 0
+            elif key not in _NEVER:
                 yield from _paths(f"{path}.{key}", inner)
     elif isinstance(value, list):
         yield f"{path}#", len(value)
