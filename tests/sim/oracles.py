@@ -88,7 +88,7 @@ BYSTANDER = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bystander"
 def live(scenario: Scenario, fault: Fault | None = None, *, seed: int = 1, more_seconds: float = DISTURBED_SECONDS,
          companion: bool = False, world_type: type[SimWorld] = SimWorld) -> Outcome:
     """One life to its end, and some passes more. `companion`: beside a second job of the same spec, which is left alone."""
-    world = world_type(seed=seed, fault=fault, nodes=scenario.nodes)
+    world = world_type(seed=seed, fault=fault, nodes=scenario.nodes, autoscaled=scenario.autoscaled)
     world.cluster.client.create("/api/v1/namespaces/default/pods", BYSTANDER)
     world.cluster.run_until_idle()
     theirs = world.pods()["bystander"]["metadata"]["uid"]
@@ -115,10 +115,12 @@ def live(scenario: Scenario, fault: Fault | None = None, *, seed: int = 1, more_
 
 
 def _settled(world: SimWorld) -> bool:
-    """The companion has ended, or runs for as long as it likes."""
+    """The companion has ended; or it runs for as long as it likes, beside a job that its user has ended."""
     status = world.status(COMPANION)
     left = [name for name in (*world.pods(), *world.services()) if name.startswith(COMPANION)]
-    return not left if status.get("completionTime") else status.get("phase") == "Running" and world.the_job() is None
+    if status.get("completionTime"):
+        return not left
+    return status.get("phase") == "Running" and (world.the_job() is None or world.phase() == "Preempted")
 
 
 def _restless(world: SimWorld) -> tuple[str, ...]:

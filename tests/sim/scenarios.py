@@ -57,6 +57,8 @@ class Scenario:
     """Of an undisturbed life, with much to spare."""
     alone: bool = False
     """What becomes of a second job beside it hangs on where its pods happen to be."""
+    autoscaled: bool = False
+    """The autoscaler runs too. It looks every few seconds, so a life with it costs twice as much."""
 
     @property
     def path(self) -> str:

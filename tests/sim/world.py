@@ -33,12 +33,14 @@ from tests.sim.points import Died, Fault, Kind, Step
 from tests.sim.trace import IDLE, Trace
 from tjworker import tasks
 from tjworker.app import app
+from tjworker.autoscaler import Autoscaler
 from tjworker.base import JobKey, Transient
 from tjworker.collector import Collector
 from tjworker.executor import Executor
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse, Stream
 from tjworker.kube.resources import RESOURCES
+from tjworker.publisher import AUTOSCALE
 from tjworker.settings import Settings
 from tjworker.store.memory import MemoryStore
 from tjworker.store.port import Hold, Store, View
@@ -251,7 +253,8 @@ class SimWatcher(InProcessWatcher):
 
 
 class SimWorld(World):
-    def __init__(self, *, seed: int, fault: Fault | None = None, nodes: int = 2, workers: int = 2, **settings: Any) -> None:
+    def __init__(self, *, seed: int, fault: Fault | None = None, nodes: int = 2, workers: int = 2, autoscaled: bool = False,
+                 **settings: Any) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
         self.fault = fault or Fault()
@@ -279,7 +282,8 @@ class SimWorld(World):
         self.blind: dict[str, float] = {}
         """Resource -> until when no watch of it can be opened."""
         self.tasks: deque[tuple[float, JobKey]] = deque()
-        self._periods = {str(row["task"]): cast(float, row["schedule"]) for row in beat_schedule.values()}
+        self._periods = {str(row["task"]): cast(float, row["schedule"]) for row in beat_schedule.values()
+                         if autoscaled or row["task"] != AUTOSCALE}
         self._beat_due = {task: self.clock() + self.rng.uniform(0.2, 1.0) * period for task, period in self._periods.items()}
         self._busy: set[str] = set()
         self._deaths = 0
@@ -287,6 +291,7 @@ class SimWorld(World):
         self._token = 0
         self._watcher_due: float | None = None
         self.workers = [self.make_worker(f"worker-{number + 1}") for number in range(workers)]
+        self.autoscaler = self.make_autoscaler()
         self.start_watcher()
         self.acts: list[Callable[[], bool]] = []
         """What the user does, one after another: each is asked at every moment whether it is time, and says when it is done."""
@@ -299,6 +304,11 @@ class SimWorld(World):
         executor = Executor(api, events, self.settings)
         return Worker(cast(Store, SimStore(self, owner)), api, executor, SimQueue(self, owner), self.settings, owner=owner,
                       clock=self.clock, monotonic=self.clock)
+
+    def make_autoscaler(self) -> Autoscaler:
+        """It remembers from run to run what it has read, so it dies with its process."""
+        api = KubeClient(SimTransport(self, "beat"))
+        return Autoscaler(cast(Store, SimStore(self, "beat")), api, self.settings, clock=self.clock, monotonic=self.clock)
 
     def make_store(self) -> MemoryStore:
         return MemoryStore(clock=self.clock)
@@ -451,11 +461,13 @@ class SimWorld(World):
         try:
             with mock.patch.multiple(
                 tasks, _store=lambda: SimStore(self, "beat"), _publisher=lambda: SimQueue(self, "beat"), _kube=lambda: api,
-                load_settings=lambda: self.settings, Collector=partial(Collector, clock=self.clock),
+                _autoscaler=lambda: self.autoscaler, load_settings=lambda: self.settings,
+                Collector=partial(Collector, clock=self.clock),
             ):
                 result = app.tasks[name].run()
         except Died:
             self._died("beat")
+            self.autoscaler = self.make_autoscaler()
             result = "died"
         except Transient as error:
             result = f"the task failed: {error.message}"

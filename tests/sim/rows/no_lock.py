@@ -88,8 +88,8 @@ class Routine:
 class Together(SimWorld):
     """Takes each task to several workers at once."""
 
-    def __init__(self, *, seed: int, fault: Fault | None = None, nodes: int = 2) -> None:
-        super().__init__(seed=seed, fault=fault, nodes=nodes, workers=WORKERS)
+    def __init__(self, *, seed: int, fault: Fault | None = None, nodes: int = 2, autoscaled: bool = False) -> None:
+        super().__init__(seed=seed, fault=fault, nodes=nodes, workers=WORKERS, autoscaled=autoscaled)
         self.running: Routine | None = None
 
     def make_store(self) -> MemoryStore:
