@@ -8,9 +8,12 @@ import pytest
 
 from tests.builders import make_job, make_pod
 from tests.builders.job import JobBuilder
-from tests.unit.tjworker.reconcile.passes import NOW, World, created, decide, deleted, everything, status_of
+from tests.builders.training_job import make_training_job
+from tests.unit.tjworker.reconcile.passes import NOW, World, after, created, decide, deleted, everything, status_of
+from tjworker.api.observed import Observed, WorkloadRecord
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import Plan
+from tjworker.reconcile.plan import Patch
 
 
 # Per role: how each pod ended. R runs, S succeeded, F failed for good (restartPolicy Never).
@@ -227,3 +230,14 @@ def test_the_message_of_a_failed_job_says_which_pod_where_and_why_it_did_not_res
         "pod digits-trainer-0 on node node-9 failed: container aitj-main exited with code 2; "
         "restartPolicy ExitCode: exit code 2 is not retryable"
     )
+
+
+def test_an_end_looks_again_once_its_batch_job_is_released_because_nothing_else_may_tell() -> None:
+    """No pod is left whose going would be news, and the echo of the operator's own patch queues nothing."""
+    job = make_training_job(pservers=0).annotate({"Preempted": "room"}).status(phase="Running").build()
+    owner = WorkloadRecord("digits-trainer", "uid-of-owner", 7, owner_uid=job.uid, desired=2)
+    first = decide(job, Observed(jobs=(owner,)))
+    assert [w.name for w in first.writes if isinstance(w, Patch)] == ["digits-trainer"]
+    assert first.requeue_after_seconds == 1
+    second = decide(after(job, first), Observed(jobs=(replace(owner, desired=0),)))
+    assert (status_of(second).phase, second.requeue_after_seconds) == ("Preempted", None)
