@@ -12,7 +12,8 @@ from typing import Any
 
 import structlog
 
-from tjworker.api import labels
+from tjworker.api import dialects, labels
+from tjworker.api.model import CleanPodPolicy, TrainingJob
 from tjworker.base import Conflict, JobName, OperatorError, Terminal, Transient, Uid
 from tjworker.kube.errors import NOT_INSTALLED
 from tjworker.kube.port import KubeApi
@@ -33,8 +34,8 @@ class Collector:
         """How many orphans were deleted. Raises Transient when the API server is away; the next run goes on. One that has
         changed under our eyes is left for it."""
         candidates = [c for resource in COLLECTED for c in self._candidates(resource)]
-        orphans = find_orphans(
-            candidates, self._owners(candidates), self._nodes(), self._clock(), self._keepers(candidates))
+        owners, ended = self._owners(candidates)
+        orphans = find_orphans(candidates, owners, self._nodes(), self._clock(), self._keepers(candidates), ended)
         deleted = 0
         for orphan in orphans:
             gone, where = orphan.delete, orphan.namespace
@@ -55,13 +56,18 @@ class Collector:
                 if found is not None:
                     yield found
 
-    def _owners(self, candidates: list[Candidate]) -> dict[JobName, Uid | None]:
-        """Of each job that a candidate names, the UID it has now: one GET a job that still has something."""
+    def _owners(self, candidates: list[Candidate]) -> tuple[dict[JobName, Uid | None], dict[JobName, CleanPodPolicy]]:
+        """Of each job that a candidate names, the UID it has now, and of those that have ended the cleanPodPolicy: one GET a
+        job that still has something."""
         owners: dict[JobName, Uid | None] = {}
+        ended: dict[JobName, CleanPodPolicy] = {}
         for name in sorted({c.owner for c in candidates if c.owner is not None}, key=lambda n: n.key):
-            job = self._kube.get(name.plural, name.namespace, name.name)
-            owners[name] = None if job is None else Uid(job["metadata"]["uid"])
-        return owners
+            raw = self._kube.get(name.plural, name.namespace, name.name)
+            owners[name] = None if raw is None else Uid(raw["metadata"]["uid"])
+            job = None if raw is None else dialects.parse(name.plural, raw)
+            if isinstance(job, TrainingJob) and job.status.ended:
+                ended[name] = job.clean_pod_policy
+        return owners, ended
 
     def _keepers(self, candidates: list[Candidate]) -> dict[KeeperName, Keeper]:
         """Those among the candidates need no request; of the others (a stranger's, or gone) one GET each."""

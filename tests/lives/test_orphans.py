@@ -149,7 +149,7 @@ WHAT = {"a pod": "Pod", "a service": "Service", "a ReplicaSet": "ReplicaSet", "a
 
 def test_the_table_of_orphans_has_every_workload() -> None:
     assert {row[0] for row in _rows()} == set(WHAT)
-    assert len(_rows()) == 4 * 3 + 2 * 3 * 2 + 2
+    assert len(_rows()) == 4 * 4 + 2 * 3 * 2 + 2
 
 
 @pytest.mark.parametrize("row", _rows(), ids=lambda row: ", ".join(row[:3]))
@@ -157,7 +157,10 @@ def test_what_the_table_says_is_an_orphan(row: list[str]) -> None:
     what, job_is, kept_by, deleted = row
     field = Field()
     name = "digits" if job_is != "gone" else "other"
-    uid = field.uid if job_is == "there" else "an-earlier-uid"
+    uid = field.uid if job_is in ("there", "ended") else "an-earlier-uid"
+    if job_is == "ended":
+        field.world.patch_job("digits", {"metadata": {"annotations": {"Preempted": "room"}}}).run()
+        assert field.world.phase() == "Preempted"
     owner: dict[str, Any] | None = owned_by(uid, name=name)
     if kept_by != "-":
         kind = "ReplicaSet" if "ReplicaSet" in what else "Job"

@@ -1,8 +1,9 @@
-"""Which objects are orphans: left behind by a job that no longer exists. Pure.
+"""Which objects are orphans: left behind by a job that no longer exists, or that has ended. Pure.
 
 Kubernetes' own garbage collector takes children with their owner; this finds what slipped through (a child created while its
 job was being deleted, a cluster whose collector is off) and pods that hang in deletion on a node that is gone, where no
-kubelet will ever confirm it.
+kubelet will ever confirm it. And what was made after its job's end: a create that was on its way while its worker stood still,
+and another worker carried the job to its end. No view shows it any more; cleanPodPolicy says what would have gone.
 
 A pod of a ReplicaSet or batch Job is judged by its keeper: while that is there, it is its controller's. When the job is gone
 the keeper is the orphan, and its pods follow it; only a pod whose keeper is gone too, and that nobody has collected, is one.
@@ -19,9 +20,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tjworker.api import labels
+from tjworker.api.model import CleanPodPolicy
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.base import JobName, Uid
 from tjworker.reconcile.plan import Delete
+from tjworker.reconcile.policies.clean import goes
 
 MIN_AGE_SECONDS = 60.0
 COLLECTED = ("pods", "services", "replicasets", "jobs", "podgroups")
@@ -59,6 +62,8 @@ class Candidate:
     keeper: KeeperName | None = None
     deleted_at: str = ""
     node: str = ""
+    phase: str = ""
+    """Of a pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +92,23 @@ def candidate(resource: str, obj: Mapping[str, Any], plurals: Mapping[tuple[str,
             plural = groups.get(told.get(labels.GROUP_NAME, ""))
             if plural is not None and told.get(labels.JOB_NAME):
                 owner, owner_uid = JobName(plural, namespace, told[labels.JOB_NAME]), told[labels.JOB_UID]
+    node = phase = ""
+    if resource == "pods":
+        node, phase = (obj.get("spec") or {}).get("nodeName", ""), (obj.get("status") or {}).get("phase") or "Pending"
     return Candidate(
         resource, namespace, meta["name"], meta["uid"], meta.get("creationTimestamp") or "", owner, owner_uid, keeper,
-        meta.get("deletionTimestamp") or "", (obj.get("spec") or {}).get("nodeName", "") if resource == "pods" else "",
+        meta.get("deletionTimestamp") or "", node, phase,
     )
 
 
 def find_orphans(
     candidates: Iterable[Candidate], owners: Mapping[JobName, Uid | None], nodes: frozenset[str] | None, now: float,
-    keepers: Mapping[KeeperName, Keeper] | None = None,
+    keepers: Mapping[KeeperName, Keeper] | None = None, ended: Mapping[JobName, CleanPodPolicy] | None = None,
 ) -> list[Orphan]:
     """`owners`: UID of each job that a candidate names, None for one that does not exist; a job that is not in it is unknown
     and nothing of it is touched. `nodes`: names of the nodes that exist, None where they may not be read. `keepers`: what is
-    known of each ReplicaSet and batch Job that a pod names; a pod with a keeper that is not in it is not touched."""
+    known of each ReplicaSet and batch Job that a pod names; a pod with a keeper that is not in it is not touched. `ended`: of
+    each job that has ended its cleanPodPolicy."""
     found = []
     for c in candidates:
         created = from_rfc3339(c.created_at)
@@ -118,4 +127,15 @@ def find_orphans(
         elif keeper == "gone" and c.owner in owners and owners[c.owner] != c.owner_uid:
             why = f"its job {c.owner.key} with UID {c.owner_uid} does not exist"
             found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
+        elif c.owner in owners and _outlived(c, (ended or {}).get(c.owner, "None")):
+            why = f"its job {c.owner.key} has ended, and cleanPodPolicy {(ended or {})[c.owner]} would have taken it"
+            found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
     return sorted(found, key=lambda o: (o.namespace, o.delete.resource, o.delete.name))
+
+
+def _outlived(c: Candidate, policy: CleanPodPolicy) -> bool:
+    """An end phase is only written when nothing that goes is left. A service stays with its pod, so unless all go it is let
+    be; what a ReplicaSet or batch Job keeps is its controller's, and the owner itself stays, released."""
+    if c.keeper is not None:
+        return False
+    return (c.resource == "pods" and goes(policy, c)) or (c.resource == "services" and policy == "All")

@@ -2,7 +2,8 @@
 first one wakes and goes on with the write that it was about to make, or with what comes after it.
 
 No update is lost. A create that was on its way when its worker fell asleep cannot be called back: it is the one write that may
-be made for nothing, with a name that is free again by then, and is cleaned up.
+be made for nothing, with a name that is free again by then, and is cleaned up: at the latest by the collector of orphans,
+which looks every ten minutes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from tests.sim.world import SimWorld
 WAYS = ("before", "after")
 PAUSE_SECONDS = 95.0
 """The lease (30 s), the resync that finds it lapsed (30 s), the pass of another worker, and its echo."""
+COLLECTED_SECONDS = 600.0 + 60.0
+"""TJ_COLLECT_ORPHANS_SECONDS, and the age that an orphan must have."""
 
 
 class Pause(Fault):
@@ -45,4 +48,5 @@ def fault(point: str) -> Pause:
     return Pause(int(number), way)
 
 
-ROW = on_scenarios(7, "the holder of a key stands still past its lease", points, fault, first=spread(2), spare=1)
+ROW = on_scenarios(7, "the holder of a key stands still past its lease", points, fault, first=spread(2), spare=1,
+                   within_seconds=PAUSE_SECONDS + COLLECTED_SECONDS)

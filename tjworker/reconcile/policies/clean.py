@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from tjworker.api.model import CleanPodPolicy
-from tjworker.api.observed import PodRecord
 
 
-def goes(policy: CleanPodPolicy, pod: PodRecord) -> bool:
+class InPhase(Protocol):
+    @property
+    def phase(self) -> str: ...
+
+
+def goes(policy: CleanPodPolicy, pod: InPhase) -> bool:
     """All: every pod. Running: those that have not ended, so that the logs of the others can still be read. None: none."""
     if policy == "All":
         return True

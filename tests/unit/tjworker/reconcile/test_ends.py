@@ -238,6 +238,6 @@ def test_an_end_looks_again_once_its_batch_job_is_released_because_nothing_else_
     owner = WorkloadRecord("digits-trainer", "uid-of-owner", 7, owner_uid=job.uid, desired=2)
     first = decide(job, Observed(jobs=(owner,)))
     assert [w.name for w in first.writes if isinstance(w, Patch)] == ["digits-trainer"]
-    assert first.requeue_after_seconds == 1
+    assert first.requeue_after_seconds == 0
     second = decide(after(job, first), Observed(jobs=(replace(owner, desired=0),)))
     assert (status_of(second).phase, second.requeue_after_seconds) == ("Preempted", None)

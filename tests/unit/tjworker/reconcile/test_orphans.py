@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.tjworker.reconcile.passes import NOW
+from tjworker.api.model import CleanPodPolicy
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.base import JobName, Uid
 from tjworker.reconcile.orphans import MIN_AGE_SECONDS, Candidate, Keeper, KeeperName, candidate, find_orphans
@@ -27,6 +28,9 @@ LEFT = Candidate("pods", "default", "digits-trainer-0", "uid-1", ago(3600), JOB,
 GOING = replace(LEFT, deleted_at=ago(61), node="node-b")
 KEEPER = KeeperName("jobs", "default", "digits-trainer", "uid-of-the-keeper")
 KEPT = replace(LEFT, keeper=KEEPER)
+OWN = "uid-of-the-old-one"
+LATE = replace(LEFT, phase="Running")
+ENDED = f"its job {JOB.key} has ended, and cleanPodPolicy"
 GONE = f"its job {JOB.key} with UID uid-of-the-old-one does not exist"
 
 
@@ -38,6 +42,8 @@ class Case:
     known: bool = True
     nodes: frozenset[str] | None = NODES
     keeper: Keeper | None = None
+    ended: CleanPodPolicy | None = None
+    """Its job has ended, with that cleanPodPolicy."""
 
 
 CASES = {
@@ -75,6 +81,21 @@ CASES = {
                                               why=f"in deletion since {ago(61)} on node node-b, which is gone"), keeper="ours"),
     "nobody has asked what its keeper is, and it hangs there": Case(replace(GOING, keeper=KEEPER)),
     "its keeper is somebody else's, and it hangs there": Case(replace(GOING, keeper=KEEPER), keeper="foreign"),
+    "its job has ended, and all pods went": Case(
+        LATE, Delete("pods", "digits-trainer-0", "uid-1", why=f"{ENDED} All would have taken it"), OWN, ended="All"),
+    "its job has ended, and services went with their pods": Case(
+        replace(LATE, resource="services"),
+        Delete("services", "digits-trainer-0", "uid-1", why=f"{ENDED} All would have taken it"), OWN, ended="All"),
+    "its job has ended, those that ran went, and it runs": Case(
+        LATE, Delete("pods", "digits-trainer-0", "uid-1", why=f"{ENDED} Running would have taken it"), OWN, ended="Running"),
+    "its job has ended, those that ran went, and it has ended": Case(replace(LATE, phase="Failed"), owner=OWN, ended="Running"),
+    "its job has ended, and a service stays with its pod": Case(
+        replace(LATE, resource="services"), owner=OWN, ended="Running"),
+    "its job has ended and kept all": Case(LATE, owner=OWN, ended="None"),
+    "its job has ended, and its batch Job takes its pods itself": Case(
+        replace(LATE, keeper=KEEPER), owner=OWN, keeper="ours", ended="All"),
+    "its job has ended, and its batch Job stays": Case(replace(LATE, resource="jobs"), owner=OWN, ended="All"),
+    "its job has ended a moment ago": Case(replace(LATE, created_at=ago(59)), owner=OWN, ended="All"),
     "a service in deletion goes by itself": Case(replace(LEFT, resource="services", deleted_at=ago(900))),
 }
 
@@ -83,7 +104,8 @@ CASES = {
 def test_orphan(case: Case) -> None:
     owners = {JOB: Uid(case.owner) if case.owner else None} if case.known else {}
     keepers = {KEEPER: case.keeper} if case.keeper else None
-    found = find_orphans([case.candidate], owners, case.nodes, NOW, keepers)
+    ended = {JOB: case.ended} if case.ended else {}
+    found = find_orphans([case.candidate], owners, case.nodes, NOW, keepers, ended)
     assert [o.delete for o in found] == ([case.want] if case.want else [])
 
 
@@ -113,13 +135,13 @@ def kept(kind: str = "Job", version: str = "batch/v1", *, group: str | None = "p
     return pod(labels={k: v for k, v in told.items() if v is not None}, **{"ownerReferences": [reference], **meta})
 
 
-WHOLE = Candidate("pods", "default", "p", "uid-1", "2026-01-01T00:00:00Z", JOB, "u", node="node-a")
+WHOLE = Candidate("pods", "default", "p", "uid-1", "2026-01-01T00:00:00Z", JOB, "u", node="node-a", phase="Pending")
 KEPT_WHOLE = replace(WHOLE, owner=JobName("trainingjobs", "default", "digits"), keeper=KEEPER)
 STRANGER = replace(WHOLE, owner=None, owner_uid="")
 READ: dict[str, tuple[str, dict[str, Any], Candidate | None]] = {
     "a pod of ours": ("pods", pod(), WHOLE),
     "a pod that no node has been found for": ("pods", pod(node=""), replace(WHOLE, node="")),
-    "a service has no node": ("services", pod(), replace(WHOLE, resource="services", node="")),
+    "a service has no node": ("services", pod(), replace(WHOLE, resource="services", node="", phase="")),
     "in deletion": ("pods", pod(deletionTimestamp="2026-01-02T00:00:00Z"), replace(WHOLE, deleted_at="2026-01-02T00:00:00Z")),
     "without the label of a job's UID": ("pods", pod(labels={"job-name": "digits"}), None),
     "without labels": ("pods", pod(labels=None), None),
@@ -137,7 +159,7 @@ READ: dict[str, tuple[str, dict[str, Any], Candidate | None]] = {
     "kept by what nobody of ours makes": ("pods", kept("StatefulSet", "apps/v1"), STRANGER),
     "kept by a ReplicaSet of another group": ("pods", kept("ReplicaSet", "example.com/v1"), STRANGER),
     "let go of, with every label of ours": ("pods", kept(ownerReferences=None), STRANGER),
-    "only a pod has a keeper": ("services", kept(), replace(STRANGER, resource="services", node="")),
+    "only a pod has a keeper": ("services", kept(), replace(STRANGER, resource="services", node="", phase="")),
     "kept, and its labels name no kind of ours": ("pods", kept(group="example.com"), replace(STRANGER, keeper=KEEPER)),
     "kept, and without the label of a kind": ("pods", kept(group=None), replace(STRANGER, keeper=KEEPER)),
     "kept, and its labels name no job": ("pods", kept(name=None), replace(STRANGER, keeper=KEEPER)),
