@@ -33,7 +33,7 @@ from tjworker.reconcile.policies.restart import Restarts, decide_restarts, join,
 from tjworker.reconcile.refusals import INVALID_SPEC, refuse_spec
 from tjworker.reconcile.replicas import RoleView, own_pods, own_services, pod_attempt
 from tjworker.reconcile.suspend import suspend
-from tjworker.reconcile.views import view_roles
+from tjworker.reconcile.views import look_again, view_roles
 from tjworker.reconcile.workloads import WORKLOADS
 from tjworker.reconcile.workloads.owner import delete_owners, unjudged
 from tjworker.reconcile.workloads.pod import delete_pod, to_delete
@@ -58,7 +58,7 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, set
 
 def _decide(job: TrainingJob, status: JobStatus, observed: Observed, now: float, settings: Settings) -> Plan:
     at = to_rfc3339(now)
-    views: Mapping[str, RoleView] = view_roles(job, observed, status)
+    views, seen = view_roles(job, observed, status), status
     if status.ending is not None:
         return ending.carry_out(job, status, status.ending, views, observed, now)
 
@@ -77,10 +77,10 @@ def _decide(job: TrainingJob, status: JobStatus, observed: Observed, now: float,
             return still
 
     restarts = decide_restarts(job, status, views, at)
-    views = view_roles(job, observed, restarts.status)
+    views, seen = look_again(job, observed, restarts.status, views, seen), restarts.status
     kept, kept_end = decide_kept(job, restarts.status, views, at, settings.restart_limit)
     restarts = join(restarts, kept)
-    views = view_roles(job, observed, restarts.status)
+    views, seen = look_again(job, observed, restarts.status, views, seen), restarts.status
     creating = decide_creating(restarts.status, views, now, settings)
     restarts = replace(
         restarts,
@@ -89,7 +89,7 @@ def _decide(job: TrainingJob, status: JobStatus, observed: Observed, now: float,
         why=restarts.why or one_of(creating.decisions),
     )
     status = creating.status
-    views = view_roles(job, observed, status)
+    views = look_again(job, observed, status, views, seen)
     end = _failure_end(job, restarts, views, at) or kept_end or creating.end or decide_limits(job, status, now)[0]
     if end is not None:
         plan = ending.carry_out(job, status, end, views, observed, now)
