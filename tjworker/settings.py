@@ -84,7 +84,7 @@ class Settings(BaseSettings):
         description="node conditions, set by a node problem detector, that mean a GPU at fault; separated by commas",
     )
     restart_limit: int = Field(
-        5, ge=0, description="a master or pserver whose containers have been restarted so often fails its EDL job"
+        5, ge=0, description="a pserver that has been restarted so often fails its EDL job"
     )
     autoclean: bool = Field(True, description="release the resources of an ended EDL job")
 

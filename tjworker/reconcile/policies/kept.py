@@ -7,8 +7,8 @@ user), once each, by raising the attempt of the seat, and when it is the end:
   and every one of them has failed (seed 000: findFailedTrainerPods) by itself: a node that takes all its trainers with it
   has not made a fault-tolerant job fail;
 - a trainer that somebody deletes has not failed: it is replaced, in every job;
-- a server (ReplicaSet) is kept alive for as long as the job runs; one whose containers have been restarted restartLimit
-  times fails the job. What a node or a user does to it never counts against the limit.
+- a server (ReplicaSet) is kept alive for as long as the job runs; one whose containers have been restarted as often as its
+  role's limit says fails the job (a parameter server; a master has none). What a node or a user does to it never counts.
 
 Safe to run twice: a death that was counted is one of an older attempt from then on.
 """

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.builders import JobBuilder, make_training_job
-from tjworker.api.dialects.trainingjob import ANNOTATION_CLEAN_POD_POLICY, ANNOTATION_RESTART_LIMIT
+from tjworker.api.dialects.trainingjob import ANNOTATION_CLEAN_POD_POLICY, ANNOTATION_RESTART_LIMIT, WITHOUT_LIMIT
 from tjworker.api.model import InvalidJob, TrainingJob
 
 
@@ -69,6 +69,8 @@ CASES: dict[str, Case] = {
         make_training_job(), lambda j: j.role("pserver").restart_limit, None),
     "or an annotation does": Case(
         make_training_job().annotate({ANNOTATION_RESTART_LIMIT: "0"}), lambda j: j.role("pserver").restart_limit, 0),
+    "a master may be restarted for as long as the trainers run": Case(
+        make_training_job(fault_tolerant=True), lambda j: j.role("master").restart_limit, WITHOUT_LIMIT),
     "its pods go at the end": Case(make_training_job(), lambda j: j.clean_pod_policy, "All"),
     "or those that run alone, where an annotation says so": Case(
         make_training_job().annotate({ANNOTATION_CLEAN_POD_POLICY: "Running"}), lambda j: j.clean_pod_policy, "Running"),

@@ -197,6 +197,16 @@ def test_a_server_that_restarts_too_often_fails_the_job(case: Server) -> None:
     assert (counts.application if counts else 0) == case.restarts
 
 
+def test_a_master_that_has_done_its_work_before_its_trainers_is_started_again_and_fails_nothing() -> None:
+    """A ReplicaSet starts what has ended again; only a parameter server has a limit (seed 000)."""
+    job = plain(1, pservers=1, fault_tolerant=True)
+    master = replace(kept_pod("m0", 0, role="master"), containers=(
+        ContainerRecord("master", "running", restarts=100, ready=True),))
+    pods = [master, kept_pod("p0", 0, role="pserver"), kept_pod("t0", 0)]
+    status = status_of(decide(job, observed_of(job, pods)))
+    assert (status.ending, status.phase, status.restart_counts["master"].application) == (None, "Running", 100)
+
+
 def test_a_server_must_be_ready_for_the_job_to_come_to_run_and_not_to_stay_so() -> None:
     job = plain(1, pservers=1)
     unready = [kept_pod("p0", 0, role="pserver", state="unready"), kept_pod("t0", 0)]

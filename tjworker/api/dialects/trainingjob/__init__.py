@@ -26,6 +26,8 @@ ANNOTATION_RESTART_LIMIT = f"{GROUP}/pserver-restart-limit"
 ANNOTATION_ETCD_IMAGE = f"{GROUP}/etcd-image"
 """Image of the etcd beside the master, for clusters with a registry of their own; `none`: the master does without."""
 NO_ETCD = "none"
+WITHOUT_LIMIT = 2**31 - 1
+"""Of a master's restarts: one that has done its work ends, and its ReplicaSet starts it again for as long as trainers run."""
 ANNOTATION_CLEAN_POD_POLICY = f"{GROUP}/clean-pod-policy"
 """Which pods go at the end, as cleanPodPolicy of an AITrainingJob: All (default), Running (logs of the others stay), None."""
 
@@ -96,7 +98,7 @@ def _roles(job: str, spec: TrainingJobSpec, spec_json: Json, acting: _Acting) ->
     shape = Shape(job, spec, spec_json, trainers=least, pservers=pservers, etcd_image=acting["etcd_image"])
     roles: list[Role] = []
     if spec.fault_tolerant:
-        roles.append(_served("master", 1, template(shape, "master", spec.master)))
+        roles.append(_served("master", 1, template(shape, "master", spec.master), WITHOUT_LIMIT))
     if pservers:
         roles.append(_served("pserver", pservers, template(shape, "pserver", spec.pserver), acting["restart_limit"]))
     roles.append(Role(
