@@ -22,6 +22,7 @@ from tjworker.base import Conflict, Fenced, Invalid, JobKey, OperatorError, Term
 from tjworker.executor import Executor, Outcome
 from tjworker.kube.port import KubeApi
 from tjworker.lease import Lease
+from tjworker.priorities import PriorityClasses
 from tjworker.reconcile import Plan, reconcile, refuse_child, report_create_failure
 from tjworker.settings import Settings
 from tjworker.store.port import Store, View
@@ -58,6 +59,7 @@ class Worker:
         self._monotonic = monotonic
         self._old: dict[JobKey, int] = {}
         """Key -> passes in a row, of this process, whose view was old."""
+        self._priorities = PriorityClasses(kube, monotonic)
 
     def handle(self, text: str) -> str:
         """Run one pass for the key `text`; the answer is what Flower shows as the result. Raises nothing for a job's or
@@ -120,6 +122,8 @@ class Worker:
         if name.plural not in dialects.DIALECTS:
             raise Terminal(f"no dialect reads {name.plural}")
         job = dialects.parse(name.plural, raw)
+        if isinstance(job, TrainingJob) and job.priority and not job.status.ended:
+            job = replace(job, priority_class=self._priorities.find(job.priority))
         nodes = sorted({p.node for p in observed.pods if p.node})
         if nodes and not job.status.ended:
             found = {name: decode("nodes", data) for name, data in self._store.nodes(nodes).items()}

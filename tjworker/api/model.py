@@ -72,6 +72,8 @@ class TrainingJob:
     framework: str = ""
     fault_tolerant: bool = False
     priority: str = ""
+    priority_class: str = ""
+    """`priority`, where the cluster has a PriorityClass of that name: no part of the spec, the worker finds it out."""
     scheduler_name: str = ""
     time_limit_seconds: int | None = None
     active_deadline_seconds: int | None = None

@@ -73,7 +73,10 @@ class RoleAttempts(_Model):
     replaced. A restart of the whole role or job sets `all` above every attempt so far and forgets the rest."""
 
     all: Count = Field(0, description="attempt that a restart of the whole role, or of the whole job, has begun")
-    pods: dict[str, Count] = Field(default_factory=dict, description="restarts of single pods since then, by index")
+    pods: dict[str, Count] = Field(
+        default_factory=dict, description="restarts of single pods since then, by index",
+        # Else managedFields name every key once more, and a big job's status does not fit into etcd.
+        json_schema_extra={"x-kubernetes-map-type": "atomic"})
     completed: str = Field("", description="indices that have succeeded in this attempt, as ranges: 0-3,7")
     failed: str = Field("", description="indices that have failed for good in this attempt, as ranges")
     ran: str = Field("", description="indices whose pod has run in this attempt, as ranges, while the job is not Running")

@@ -71,6 +71,9 @@ _ROWS = (
     Resource("podgroups", "scheduling.x-k8s.io", "v1alpha1", "PodGroup", watched=True, optional=True, verbs=_CHILD_VERBS),
     Resource("nodes", "", "v1", "Node", namespaced=False, watched=True, optional=True,
              verbs={"watcher": READ, "worker": ("list",)}),
+    # For jobs with a spec.priority (tjworker/priorities.py).
+    Resource("priorityclasses", "scheduling.k8s.io", "v1", "PriorityClass", namespaced=False, optional=True,
+             verbs={"worker": ("get",)}),
     # Its UID is the identity of the cluster (watcher/history.py).
     Resource("namespaces", "", "v1", "Namespace", namespaced=False, optional=True, only=("kube-system",),
              verbs={"watcher": ("get",)}),

@@ -37,6 +37,8 @@ SCALE_ROLE = "trainer"
 
 MAX_ROLES = 16
 MAX_REPLICAS = 10_000
+MAX_PODS = 50_000
+"""Of a job: its restarts by index must fit into one object of etcd (1.5 MiB), whatever happens to it."""
 MAX_INT32 = 2**31 - 1
 """Also the bound of every duration: 68 years, so that no sum of times leaves the calendar."""
 RESERVED_ROLES = ("trainingjob",)
@@ -72,7 +74,7 @@ class SchedulingPolicy(_Model):
     """How the scheduler takes the pods of the job."""
 
     min_available: int | None = Field(
-        None, ge=1, le=MAX_ROLES * MAX_REPLICAS,
+        None, ge=1, le=MAX_PODS,
         description="gang scheduling: no pod starts before this many can. At most the sum of all replicas; "
                     "default: all of them")
 
@@ -171,6 +173,11 @@ class AITrainingJobSpec(_Model):
          "message": "minAvailable must be at most the sum of all replicas",
          "messageExpression": "'minAvailable is %d, it must be at most the sum of all replicas (%d)'"
                               f".format([self.runPolicy.schedulingPolicy.minAvailable, {_ALL_REPLICAS}])"},
+        {"rule": f"{_ALL_REPLICAS} <= {MAX_PODS}",
+         "fieldPath": ".replicaSpecs",
+         "message": f"all roles together must have at most {MAX_PODS} replicas; split the job",
+         "messageExpression": f"'all roles together have %d replicas, they must have at most {MAX_PODS}; split the job'"
+                              f".format([{_ALL_REPLICAS}])"},
         {"rule": "!has(self.frameworkType) && !has(oldSelf.frameworkType)"
                  " || has(self.frameworkType) && has(oldSelf.frameworkType) && self.frameworkType == oldSelf.frameworkType",
          "fieldPath": ".frameworkType",
@@ -305,6 +312,10 @@ def _beyond_bounds(job: str, spec: AITrainingJobSpec) -> Iterator[FieldError]:
     yield from _disagreement(spec)
     if not any(role.replicas for role in specs.values()):
         yield FieldError("spec.replicaSpecs", _NO_REPLICAS)
+    total = sum(role.replicas for role in specs.values())
+    if total > MAX_PODS:
+        yield FieldError("spec.replicaSpecs",
+                         f"{total} replicas of all roles together: they must be at most {MAX_PODS}; split the job")
     for name in sorted(specs):
         yield from _role_errors(job, name, specs[name])
 

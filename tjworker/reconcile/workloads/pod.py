@@ -11,15 +11,15 @@ from tjworker.api import labels
 from tjworker.api.model import TrainingJob
 from tjworker.api.naming import counted_ports
 from tjworker.api.observed import Observed, PodRecord
-from tjworker.reconcile.plan import Create, Delete, Write
+from tjworker.reconcile.plan import Create, Delete, Patch, Write
 from tjworker.reconcile.replicas import Replica, RoleView, own_services
 from tjworker.reconcile.workloads.environment import role_environment
-from tjworker.reconcile.workloads.podbody import pod_body, service_body
+from tjworker.reconcile.workloads.podbody import child_labels, pod_body, service_body
 
 
 def shape(job: TrainingJob, view: RoleView, observed: Observed, may_create: bool) -> Sequence[Write]:
-    deletes = [*_pod_deletes(view), *_service_deletes(job, view, observed)]
-    return [*deletes, *_creates(job, view, observed)] if may_create else deletes
+    writes: list[Write] = [*_pod_deletes(view), *_service_deletes(job, view, observed), *_relabel(job, view)]
+    return [*writes, *_creates(job, view, observed)] if may_create else writes
 
 
 def _pod_deletes(view: RoleView) -> Iterator[Delete]:
@@ -61,6 +61,21 @@ def _service_deletes(job: TrainingJob, view: RoleView, observed: Observed) -> It
         elif replica.state == "missing" and sorted(service.ports) != sorted(ports):
             # An edited template holds for pods that are made from now on, and so for their services. Its pod runs: it stays.
             yield Delete("services", service.name, service.uid, why=f"ports of the template are {list(ports)} now")
+
+
+def _relabel(job: TrainingJob, view: RoleView) -> Iterator[Patch]:
+    """Labels of ours that somebody has taken off or changed: without them a replica's service does not find it, nor does
+    `tj logs`. A pod whose attempt has become unreadable is taken for one of the first, see `pod_attempt`."""
+    for replica in view.replicas:
+        pod = replica.pod
+        if pod is None or replica.state not in ("pending", "scheduled", "running"):
+            continue
+        wanted = child_labels(job, view.role, replica.index, replica.attempt)
+        if wanted.items() <= pod.labels.items():
+            continue
+        lost = {name: value for name, value in wanted.items() if pod.labels.get(name) != value}
+        body = {"metadata": {"uid": pod.uid, "resourceVersion": str(pod.rv), "labels": lost}}
+        yield Patch("pods", replica.name, body, why=f"labels of ours are gone or changed: {', '.join(sorted(lost))}")
 
 
 def _creates(job: TrainingJob, view: RoleView, observed: Observed) -> Iterator[Create]:

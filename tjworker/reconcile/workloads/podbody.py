@@ -65,7 +65,7 @@ def pod_body(job: TrainingJob, role: Role, index: int, attempt: int, role_env: M
 
 def pod_template(job: TrainingJob, role: Role, env: Env, *, restart_policy: str) -> Json:
     """The role's template with what each of its pods gets: environment, the job's labels and annotations where the template
-    sets none, scheduler, restartPolicy; and the labels of `role_labels`, that say whose the pods are."""
+    sets none, scheduler, priority class, restartPolicy; and the labels of `role_labels`, that say whose the pods are."""
     meta = _mapping(role.template.get("metadata"))
     spec = dict(_mapping(role.template.get("spec")))
     for kind in ("initContainers", "containers"):
@@ -74,6 +74,8 @@ def pod_template(job: TrainingJob, role: Role, env: Env, *, restart_policy: str)
     spec["restartPolicy"] = restart_policy
     if job.scheduler_name and not spec.get("schedulerName"):
         spec["schedulerName"] = job.scheduler_name
+    if job.priority_class and not spec.get("priorityClassName"):
+        spec["priorityClassName"] = job.priority_class
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
     user_labels = {**job.labels, **_mapping(meta.get("labels"))}

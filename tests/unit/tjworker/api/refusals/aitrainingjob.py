@@ -31,6 +31,13 @@ def _trainer(**fields: Any) -> Json:
     return make_job().role("trainer", 2, **fields).manifest()
 
 
+def _five_roles(replicas: int, one_more: int = 0) -> Json:
+    job = make_job()
+    for number in range(5):
+        job = job.role(f"r{number}", replicas)
+    return (job.role("more", one_more) if one_more else job).manifest()
+
+
 CASES: dict[str, Refusal] = {
     # -- accepted ----------------------------------------------------------------------------------------------------
     "a plain job": Refusal(_job().manifest()),
@@ -50,6 +57,8 @@ CASES: dict[str, Refusal] = {
         _job().role("pserver", 3).run_policy(schedulingPolicy={"minAvailable": 5}).manifest()),
     "the longest name that fits": Refusal(_job("j" * 53).manifest()),
     "ten thousand replicas": Refusal(make_job().role("trainer", 10_000).manifest()),
+    "fifty thousand replicas": Refusal(_five_roles(10_000)),
+    "one replica more than that": Refusal(_five_roles(10_000, one_more=1), want_path="spec.replicaSpecs"),
     # -- roles -------------------------------------------------------------------------------------------------------
     "no roles": Refusal(make_job().manifest(), want_path="spec.replicaSpecs"),
     "seventeen roles": Refusal(_edit(lambda m: m["spec"].update(

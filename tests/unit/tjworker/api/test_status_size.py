@@ -1,0 +1,23 @@
+"""The biggest job at its worst, with every pod restarted a thousand times, still fits into one object of etcd."""
+
+from __future__ import annotations
+
+import orjson
+
+from tjworker.api.dialects.aitrainingjob import MAX_PODS, MAX_REPLICAS
+from tjworker.api.indices import format_indices
+from tjworker.api.status import Attempts, JobStatus, RoleAttempts
+
+ETCD_BYTES = 1_572_864
+"""--max-request-bytes, its default."""
+ROOM_FOR_THE_SPEC = 256 * 1024
+"""kubectl's own limit: its copy of the manifest is an annotation."""
+
+
+def test_the_status_of_the_biggest_job_fits() -> None:
+    """Indices that alternate make the longest lists: no two are one range."""
+    even, odd = format_indices(range(0, MAX_REPLICAS, 2)), format_indices(range(1, MAX_REPLICAS, 2))
+    role = RoleAttempts(all=1000, pods={str(i): 1000 for i in range(MAX_REPLICAS)}, completed=even, failed=odd, ran=odd)
+    roles = {f"role-{n}": role for n in range(MAX_PODS // MAX_REPLICAS)}
+    status = JobStatus(attempts=Attempts(job=1000, roles=roles))
+    assert len(orjson.dumps(status.to_json())) < ETCD_BYTES - 2 * ROOM_FOR_THE_SPEC
