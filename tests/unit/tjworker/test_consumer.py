@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from celery.worker.consumer import Consumer as CeleryConsumer
+from kombu.connection import Connection
 
 from tests.valkey import Valkey
 from tjworker import consumer
 from tjworker.app import make_app
-from tjworker.consumer import EVENTS_GATHER_SECONDS, Consumer
+from tjworker.consumer import EVENTS_GATHER_SECONDS, RECONNECT_MOST_SECONDS, Consumer
 from tjworker.settings import Settings
 
 
@@ -93,3 +95,33 @@ def test_a_worker_that_ends_sends_what_it_has_gathered(world: World, monkeypatch
 def test_workers_run_it() -> None:
     app = make_app(Settings())
     assert app.Worker(pool="solo").consumer_cls == "tjworker.consumer:Consumer"
+
+
+def test_a_broker_that_is_away_is_asked_again_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it has been away: Celery's own waits are 2, 4, 6 ... 30 s."""
+    slept = 0.0
+    ends: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        nonlocal slept
+        slept += seconds
+
+    class Away(Exception):
+        pass
+
+    class Broker(Connection):  # type: ignore[misc,unused-ignore]
+        def _connection_factory(self) -> Any:
+            ends.append(slept)
+            if len(ends) == 12:
+                raise Away
+            raise OSError("connection refused")
+
+    monkeypatch.setattr("kombu.utils.functional.sleep", sleep)
+    broker: Any = Broker
+    one: Any = object.__new__(Consumer)
+    one.app, one.first_connection_attempt, one.broker_connection_retry_attempt = make_app(Settings()), False, 0
+    with pytest.raises(Away):
+        one.ensure_connected(broker("redis://127.0.0.1:1"))
+    waits = [after - before for before, after in itertools.pairwise(ends)]
+    assert waits[:2] == [2.0, 4.0]
+    assert set(waits[2:]) == {RECONNECT_MOST_SECONDS}
