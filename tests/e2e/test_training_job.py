@@ -45,6 +45,10 @@ def trainers(stack: LocalStack) -> dict[str, Json]:
     return found
 
 
+def explain(stack: LocalStack) -> str:
+    return json.dumps(stack.get("tj", NAME))[-3000:] + stack.output[-2000:]
+
+
 def process_of(stack: LocalStack, pod: Json) -> processes.ProcessId:
     """Its program. By name: a pod of a batch Job starts before it has a number."""
     found = list(pods.running(stack.paths.cluster_data, frozenset({f"POD_NAME={pod['metadata']['name']}"})))
@@ -54,31 +58,34 @@ def process_of(stack: LocalStack, pod: Json) -> processes.ProcessId:
     return roots[0]
 
 
-def test_the_digits_training_grows_loses_a_trainer_and_comes_to_its_accuracy(stack: LocalStack, tmp_path: Path) -> None:
+def test_the_digits_training_loses_a_trainer_grows_and_comes_to_its_accuracy(stack: LocalStack, tmp_path: Path) -> None:
     stack.kubectl("apply", "-f", str(ROOT / "examples/digits/training-job.yaml"))
-    until("the autoscaler has made two trainers six", lambda: sorted(trainers(stack)) == list("012345"), 120,
-          context=lambda: json.dumps(stack.get("tj", NAME))[-3000:] + stack.output[-2000:])
-    six = trainers(stack)
+    until("it runs", lambda: {"0", "1"} <= trainers(stack).keys(), 60, context=lambda: explain(stack))
 
     told = tmp_path / "told"
     with told.open("wb") as output:
         master = subprocess.Popen(
-            [str(kubectl_path()), "--kubeconfig", str(stack.paths.kubeconfig), "logs", "-f", "-l", f"paddle-job-master={NAME}"],
+            [str(kubectl_path()), "--kubeconfig", str(stack.paths.kubeconfig), "logs", "-f", "--tail=-1", "-l",
+             f"paddle-job-master={NAME}"],
             stdout=output, stderr=subprocess.STDOUT,
         )
     try:
         until("it trains", lambda: "epoch 1/20" in told.read_text(), 60, context=told.read_text)
-        processes.send(process_of(stack, six["0"]), signal.SIGKILL)
+        before = trainers(stack)
+        processes.send(process_of(stack, before["0"]), signal.SIGKILL)
 
         def replaced() -> bool:
             now = trainers(stack)
-            return "0" in now and now["0"]["metadata"]["uid"] != six["0"]["metadata"]["uid"]
+            return "0" in now and now["0"]["metadata"]["uid"] != before["0"]["metadata"]["uid"]
 
-        until("another has the number of the trainer that was killed", replaced, 60)
+        until("another has the number of the trainer that was killed", replaced, 60, context=lambda: explain(stack))
+        until("the autoscaler has made two trainers six", lambda: sorted(trainers(stack)) == list("012345"), 90,
+              context=lambda: explain(stack))
         now = {n: p["metadata"]["uid"] for n, p in trainers(stack).items()}
-        stay = {n: p["metadata"]["uid"] for n, p in six.items() if n != "0"}
+        stay = {n: p["metadata"]["uid"] for n, p in before.items() if n != "0"}
         assert stay.items() <= now.items(), "nobody else is restarted"
-        stack.kubectl("wait", "--for=condition=Succeeded", f"tj/{NAME}", "--timeout=80s")
+        until("it succeeds", lambda: (stack.get("tj", NAME) or {}).get("status", {}).get("phase") == "Succeed", 180,
+              context=lambda: explain(stack) + told.read_text())
         master.wait(timeout=20)
     finally:
         master.kill()
