@@ -45,5 +45,5 @@ def fault(point: str) -> Fate:
     return Fate(int(number), way)
 
 
-ROW = on_scenarios(6, "a task is dropped, doubled, swapped or late", points, fault, first=spread(2), within_seconds=60,
+ROW = on_scenarios(6, "a task is dropped, doubled, swapped or late", points, fault, first=spread(1), within_seconds=60,
                    companion=True)

@@ -20,4 +20,4 @@ def crash(point: str) -> Crash:
     return Crash("redis", int(number), way)
 
 
-ROW = on_scenarios(2, "a process dies at every command to Redis", points, crash, first=spread(3))
+ROW = on_scenarios(2, "a process dies at every command to Redis", points, crash, first=spread(2))

@@ -55,4 +55,4 @@ def fault(point: str) -> Twice:
     return Twice(random.Random(int(number)), {"write": int(writes), "redis": int(commands)})
 
 
-ROW = on_scenarios(3, "a second crash while the first is recovered from", points, fault, first=spread(3))
+ROW = on_scenarios(3, "a second crash while the first is recovered from", points, fault, first=spread(2))
