@@ -137,7 +137,13 @@ def _state(world: SimWorld) -> Iterator[tuple[str, Any]]:
     for bucket in (*sorted(JOBS), *CHILDREN):
         for name, obj in sorted(world.objects(bucket).items()):
             if name not in ("kubernetes", "bystander"):
-                yield from _paths(f"{bucket}/{called(obj)}", obj)
+                yield from (seen for seen in _paths(f"{bucket}/{called(obj)}", obj) if not _says_nothing(*seen))
+
+
+def _says_nothing(path: str, value: Any) -> bool:
+    """A role's attempts that stand there with nothing in them, or not at all; and who has run, which is only noted while the
+    job is not Running."""
+    return ".status.attempts.roles." in path and (not value or path.endswith(".ran"))
 
 
 def _paths(path: str, value: Any) -> Iterator[tuple[str, Any]]:
