@@ -141,9 +141,9 @@ def _state(world: SimWorld) -> Iterator[tuple[str, Any]]:
 
 
 def _says_nothing(path: str, value: Any) -> bool:
-    """A role's attempts that stand there with nothing in them, or not at all; and who has run, which is only noted while the
+    """Attempts that stand there with nothing in them, or not at all; and who has run, which is only noted while the
     job is not Running."""
-    return ".status.attempts.roles." in path and (not value or path.endswith(".ran"))
+    return ".status.attempts." in path and (not value or path.endswith(".ran"))
 
 
 def _paths(path: str, value: Any) -> Iterator[tuple[str, Any]]:

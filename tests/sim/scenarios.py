@@ -174,9 +174,9 @@ MAKES: Mapping[str, Make] = {
 """Dialect and workload. A TrainingJob keeps its trainers by a batch Job, its parameter servers by a ReplicaSet."""
 
 def _ai(wish: Wish = Wish(), *acts: Callable[[Scenario], Act], over: Over = _ended, trainer: Json | None = None,
-        nodes: int = 2, alone: bool = False, **spec: Any) -> Scenario:
+        nodes: int = 2, alone: bool = False, autoscaled: bool = False, **spec: Any) -> Scenario:
     return Life(wish, acts, over).of("", aitrainingjob(wish, trainer=trainer or {}, **spec), nodes=nodes, alone=alone,
-                                     within_seconds=900)
+                                     autoscaled=autoscaled, within_seconds=900)
 
 
 def _edl(wish: Wish = Wish(), *acts: Callable[[Scenario], Act], nodes: int = 2, alone: bool = False, **spec: Any) -> Scenario:
@@ -197,6 +197,8 @@ ALSO: Mapping[str, Scenario] = {
     "ai-pod-suspended": _ai(Wish(), when_running(patch({"spec": {"suspend": True}})),
                             when_suspended(patch({"spec": {"suspend": False}}), for_seconds=20)),
     "ai-pod-preempted": _ai(Wish(run_seconds=2000), when_running(_preempt)),
+    "ai-pod-autoscaled": _ai(Wish(run_seconds=300), trainer={"minReplicas": 1, "maxReplicas": 4, "edlPolicy": "Auto"},
+                             autoscaled=True),
     "ai-pod-loses-pod": _ai(Wish(), when_running(delete_pod("trainer"))),
     "ai-pod-loses-node": _ai(Wish(), when_running(lose_the_node), nodes=3, alone=True,
                              trainer={"restartPolicy": "OnNodeFail", "restartScope": "Pod"}),
