@@ -1,9 +1,9 @@
 """`python -m benchmarks.finished`: what finished jobs cost: a new job beside 50,000 of them, right after every process began.
 
 On the real kube-apiserver. Finished jobs are made the cheap way: created with their status, before the kind gets its status
-subresource. Then the operator is started on an **empty Redis**, so that the watcher has to list them all, and a new job is
-created at once: the row has the seconds from the start of the processes until they answer, and from the new job's creation
-until it runs. Then jobs one at a time, and what the idle operator burns.
+subresource. Then a new job is created and the operator is started on an **empty Redis**, so that the watcher has to list all
+of them: the row has the seconds from the start of the processes until every list is in the projection, and until the new job
+runs. Then jobs one at a time, and what the idle operator burns.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Found:
     start_seconds: float
     """Until every list is in the projection and the workers are ready."""
     first_seconds: float
-    """Of a job created right then."""
+    """Until a job runs that was there before they began."""
     one_at_a_time: Sequence[float]
     idle_cpu_ms_a_second: float
     watcher_mib: float
@@ -71,6 +71,7 @@ def measure(counts: Sequence[int], folder: Path) -> Iterator[Found]:
             _make(api, count - there)
             there = count
             _set_crd(api, crd)
+            _list_all(api)
             yield _one(api, processes, folder, there)
     finally:
         processes.stop()
@@ -123,13 +124,25 @@ def _make(api: ApiServer, count: int) -> None:
     loads.in_parallel(api, [partial(Connection.post, path=JOBS, body=body(name)) for name in loads.names(count)])
 
 
+def _list_all(api: ApiServer) -> None:
+    """A changed kind is read anew from etcd by the first who lists it, which takes the API server ms a job. In a cluster that
+    has been there for a while that is long done."""
+    connection, token = api.connection(), ""
+    while page := connection.get(f"{JOBS}?limit=500&continue={token}")["metadata"]:
+        if not (token := page.get("continue", "")):
+            return
+
+
 def _one(api: ApiServer, processes: Processes, folder: Path, there: int) -> Found:
     processes.start("player", [sys.executable, "-m", "benchmarks.player", api.server.host, str(api.server.port), "player"])
     operator = Operator(folder, processes, api, workers=(1, 1))
+    watch, name = loads.PhaseWatch(api), loads.names(1)[0]
+    api.connection().post(JOBS, loads.job(name, 1))
     began = time.monotonic()
     operator.start()
     started = time.monotonic() - began
-    first = loads.one_at_a_time(api, 1)[0]
+    first = watch.wait([name], "Running") - began
+    watch.close()
     rest = loads.one_at_a_time(api, SAMPLES)
     operator.until_idle()
     ours = ("watcher", "worker", "worker children", "redis")
@@ -143,7 +156,7 @@ def _one(api: ApiServer, processes: Processes, folder: Path, there: int) -> Foun
 
 
 def render(found: Sequence[Found]) -> Iterator[str]:
-    yield ("| finished jobs | all processes started, s | the first new job runs after, s | later ones, p50, ms | p99, ms | "
+    yield ("| finished jobs | all processes ready after, s | a waiting job runs after, s | later ones, p50, ms | p99, ms | "
            "idle CPU, ms a second | watcher, MiB | Redis, MiB |")
     yield "|---|---|---|---|---|---|---|---|"
     for one in found:
