@@ -7,7 +7,7 @@ older attempt is history, so that each death counts once, whatever is cut off wh
 
 Who comes first to a seat: a pod that ended on it and has not been counted; one that lives on it; one that lives and whose
 own number is too high or doubled (after scaling down); one that is being deleted and not counted; one that ended before it
-got a number (it must get one to be counted); one that lives and has no number yet. Pure.
+got a number (it must get one to be counted); one that lives and has no number yet. Why so: docs/adr/0012. Pure.
 """
 
 from __future__ import annotations
