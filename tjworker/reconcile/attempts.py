@@ -116,6 +116,8 @@ def record_running(status: JobStatus, views: Mapping[str, RoleView], phase: Phas
         text = "" if phase == "Running" else format_indices(there)
         if old.ran != text:
             roles[name] = old.model_copy(update={"ran": text})
+            if roles[name] == RoleAttempts():  # it says nothing: the same status, by whichever way a job came to run
+                del roles[name]
     if roles == status.attempts.roles:
         return status
     return status.model_copy(update={"attempts": Attempts(job=status.attempts.job, roles=roles)})

@@ -146,6 +146,16 @@ def test_every_pod_that_is_deleted_is_counted_however_they_are_seen_to_go(waves:
     assert world.job.status.restart_counts["trainer"].user == 30
 
 
+def test_a_job_that_runs_tells_nothing_of_the_order_in_which_its_pods_came() -> None:
+    job = make_job().role("trainer", 2).build()
+    world = World(job).settle()
+    world.set("digits-trainer-1", "running")
+    world.step()
+    assert world.job.status.attempts.roles["trainer"].ran == "1"
+    world.all("running").settle()
+    assert (world.job.status.phase, world.job.status.attempts.roles) == ("Running", {})
+
+
 def test_a_pod_that_vanishes_while_the_job_starts_is_counted_and_one_that_was_never_made_is_not() -> None:
     job = make_job().role("trainer", 3, restart="OnFailure", scope="Pod").build()
     world = World(job).settle()
