@@ -236,9 +236,9 @@ WAYS_OUT = {
 @pytest.mark.parametrize("builder", WAYS_OUT.values(), ids=WAYS_OUT.keys())
 def test_a_job_that_lets_go_of_its_pods_takes_none_of_a_strangers_with_our_labels(builder: JobBuilder) -> None:
     job = builder.build()
-    stranger = make_pod(job, "trainer", 5).foreign("somebody").running()
+    strangers = make_pod(job, "trainer", 5).foreign("somebody").running(), make_pod(job, "trainer", 6).foreign().failed()
     mine = make_pod(job, "trainer", 0).running()
-    assert deleted(decide(job, observe(mine, stranger, make_service(job, "trainer", 0)))) == ["digits-trainer-0"]
+    assert deleted(decide(job, observe(mine, *strangers, make_service(job, "trainer", 0)))) == ["digits-trainer-0"]
 
 
 def test_a_pod_of_a_role_that_the_spec_no_longer_has_goes() -> None:
