@@ -183,9 +183,13 @@ def _end(name: str, life: str, status: Json, pods: list[Json], services: list[Js
         if mine(pod):
             counted[seat(pod)] += count
     attempts = status.get("attempts") or {}
+    roles = attempts.get("roles")
+    if life.startswith("edl-"):
+        # Trainers are numbered as they come to run, so which number the one has that fails is chance.
+        roles = {role: {**told, "pods": sorted(told["pods"].values())} for role, told in (roles or {}).items()}
     return {
         "phase": status.get("phase"), "restarts": status.get("restartCounts"),
-        "attempts": {"job": attempts.get("job"), "roles": attempts.get("roles")},
+        "attempts": {"job": attempts.get("job"), "roles": roles},
         # Those that hold. One that is over tells of the way here: a job scaled before it ran has never been Scaling.
         "conditions": sorted((c["type"], c["reason"]) for c in status.get("conditions", ()) if c["status"] == "True"),
         "replicas": {r: (s.get("succeeded"), s.get("failed")) for r, s in (status.get("replicaStatuses") or {}).items()},
