@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.builders import make_job, make_pod
+from tests.builders import make_job, make_pod, make_service, observe
 from tests.unit.tjworker.reconcile.passes import NOW, World, after, created, decide, deleted, everything, status_of
 from tjworker.api.model import InvalidJob
 from tjworker.api.observed import Observed
@@ -52,6 +52,13 @@ def test_a_child_that_the_api_server_calls_invalid_ends_the_job_with_its_words()
     status = status_of(plan)
     assert (status.phase, status.ending.reason if status.ending else "") == ("Terminating", "InvalidSpec")
     assert "Required value" in (status.ending.message if status.ending else "")
+
+
+def test_a_refused_child_of_a_job_that_keeps_its_pods_takes_nothing_away() -> None:
+    job = make_job().role("trainer", 2).spec(cleanPodPolicy="None").build()
+    made = observe(make_pod(job, "trainer", 0).running(), make_service(job, "trainer", 0), make_service(job, "trainer", 1))
+    plan = refuse_child(job, made, NOW, 'Pod "digits-trainer-1" is invalid: spec.containers[0].image: Required value')
+    assert (status_of(plan).phase, plan.writes) == ("Terminating", ())
 
 
 def test_a_child_that_cannot_be_made_for_now_puts_the_servers_words_into_a_condition_once() -> None:
