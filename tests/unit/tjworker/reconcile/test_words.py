@@ -214,6 +214,32 @@ def test_diagnosis(case: Why) -> None:
     assert (describe(failure), found.cause) == (case.want_words, case.want_cause)
 
 
+BY_CONDITION = {
+    "PreemptionByScheduler": ("disrupted", "preemption"), "EvictionByEvictionAPI": ("disrupted", "node"),
+    "TerminationByKubelet": ("disrupted", "node"), "DeletionByTaintManager": ("node_lost", "node"),
+    "DeletionByPodGC": ("node_lost", "node"),
+}
+BY_REASON = {
+    "Preempting": ("disrupted", "preemption"), "NodeLost": ("node_lost", "node"), "Evicted": ("disrupted", "node"),
+    "NodeShutdown": ("disrupted", "node"), "Terminated": ("disrupted", "node"), "Shutdown": ("disrupted", "node"),
+    "NodeAffinity": ("disrupted", "node"), "UnexpectedAdmissionError": ("disrupted", "node"), "OutOfcpu": ("disrupted", "node"),
+    "OutOfnvidia.com/gpu": ("disrupted", "node"), "DeadlineExceeded": ("exit", "application"), "": ("exit", "application"),
+}
+
+
+@pytest.mark.parametrize(("reason", "want"), BY_CONDITION.items(), ids=BY_CONDITION.keys())
+def test_whose_fault_it_was_by_the_condition_disruptiontarget(reason: str, want: tuple[str, str]) -> None:
+    found = diagnose(make_pod(make_job().role("trainer", 1).build(), "trainer", 0).disrupted(reason).build(), NOW_TEXT)
+    assert (found.kind, found.cause) == want
+
+
+@pytest.mark.parametrize(("reason", "want"), BY_REASON.items(), ids=[*filter(None, BY_REASON), "no reason"])
+def test_whose_fault_it_was_by_the_reason_of_the_pod(reason: str, want: tuple[str, str]) -> None:
+    pod = make_pod(make_job().role("trainer", 1).build(), "trainer", 0).failed(143).but(reason=reason)
+    found = diagnose(pod.build(), NOW_TEXT)
+    assert (found.kind, found.cause) == want
+
+
 def test_a_failure_without_a_node_or_a_message_is_still_a_sentence() -> None:
     assert describe(Failure(time=NOW_TEXT, pod="p", reason="Lost")) == "pod p failed: Lost"
 
