@@ -197,6 +197,24 @@ def test_a_server_that_restarts_too_often_fails_the_job(case: Server) -> None:
     assert (counts.application if counts else 0) == case.restarts
 
 
+def test_a_server_whose_containers_are_not_told_of_yet_has_no_restarts() -> None:
+    job = plain(1, pservers=1)
+    new = replace(kept_pod("p0", 0, role="pserver", state="pending"), containers=())
+    status = status_of(decide(job, observed_of(job, [new, kept_pod("t0", 0)]), settings=Settings(restart_limit=1)))
+    assert (status.ending, status.restart_counts) == (None, {})
+
+
+def test_a_batch_job_that_has_failed_by_itself_ends_the_job_with_its_words() -> None:
+    """Somebody has edited it: ours has no limit that it could reach."""
+    job = running(plain(2), *trainers())
+    failed = observed_of(job, trainers(), condition="Failed", reason="DeadlineExceeded", message="Job was active too long")
+    status = status_of(decide(job, failed))
+    assert status.ending is not None
+    assert (status.ending.phase, status.ending.message) == (
+        "Failed", "pod digits-trainer failed: DeadlineExceeded (Job was active too long); its batch Job has failed")
+    assert [(f.pod, f.reason, f.time) for f in status.failures] == [("digits-trainer", "DeadlineExceeded", NOW_TEXT)]
+
+
 def test_a_master_that_has_done_its_work_before_its_trainers_is_started_again_and_fails_nothing() -> None:
     """A ReplicaSet starts what has ended again; only a parameter server has a limit (seed 000)."""
     job = plain(1, pservers=1, fault_tolerant=True)
