@@ -183,13 +183,10 @@ def _end(name: str, life: str, status: Json, pods: list[Json], services: list[Js
         if mine(pod):
             counted[seat(pod)] += count
     attempts = status.get("attempts") or {}
-    roles = attempts.get("roles")
-    if life.startswith("edl-"):
-        # Trainers are numbered as they come to run, so which number the one has that fails is chance.
-        roles = {role: {**told, "pods": sorted(told["pods"].values())} for role, told in (roles or {}).items()}
+    roles = {role: _attempts(life, told) for role, told in (attempts.get("roles") or {}).items()}
     return {
         "phase": status.get("phase"), "restarts": status.get("restartCounts"),
-        "attempts": {"job": attempts.get("job"), "roles": roles},
+        "attempts": {"job": attempts.get("job"), "roles": {role: told for role, told in roles.items() if any(told.values())}},
         # Those that hold. One that is over tells of the way here: a job scaled before it ran has never been Scaling.
         "conditions": sorted((c["type"], c["reason"]) for c in status.get("conditions", ()) if c["status"] == "True"),
         "replicas": {r: (s.get("succeeded"), s.get("failed")) for r, s in (status.get("replicaStatuses") or {}).items()},
@@ -200,3 +197,11 @@ def _end(name: str, life: str, status: Json, pods: list[Json], services: list[Js
         "services": sorted(s["metadata"]["name"].removeprefix(name) for s in services if mine(s["metadata"]["name"])),
     }
 
+
+def _attempts(life: str, told: Json) -> Json:
+    """Without `ran`, the memory of a pass for the next ones."""
+    kept = {what: value for what, value in told.items() if what != "ran"}
+    if life.startswith("edl-"):
+        # Trainers are numbered as they come to run, so which number the one has that fails is chance.
+        kept["pods"] = sorted(told.get("pods", {}).values())
+    return kept

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import orjson
 import redis
 
 from controlplane import ControlPlane
@@ -23,6 +24,7 @@ from controlplane.process import Process
 from tests.chaos.proxy import Proxy
 from tests.paths import ROOT
 from tests.real.operator import NODES, kubectl
+from tests.real.world import open_transport
 from tests.valkey import Valkey
 from tjworker.app import make_app
 from tjworker.kube import rbac
@@ -63,6 +65,7 @@ class System:
         kubectl(admin, "apply", "-f", str(ROOT / "k8s/base/rbac.yaml"))
         self.proxy.start()
         self.redis.start()
+        self._transport = open_transport(admin)
         self.settings = Settings(redis_url=self.redis.url)
         self.store = open_store(self.redis.url, self.settings.key_prefix)
         self.publisher = Publisher(make_app(self.settings))
@@ -89,6 +92,7 @@ class System:
             self._signal(name, signal.SIGKILL)
         self.redis.kill()
         self.proxy.stop()
+        self._transport.close()
 
     def _add(self, name: str, command: list[str], kubeconfig: Path | None = None) -> None:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("TJ_", "KUBE", "PYTEST_"))}
@@ -221,8 +225,8 @@ class System:
 
     def leader(self) -> tuple[str, int]:
         """(name, pid) of the watcher that the Lease names. Raises LookupError when that is none of those that run."""
-        text = kubectl(self.plane.kubeconfig, "get", "leases", "-n", rbac.NAMESPACE, "-o",
-                       "jsonpath={.items[*].spec.holderIdentity}")
+        leases = self._transport.request("GET", f"/apis/coordination.k8s.io/v1/namespaces/{rbac.NAMESPACE}/leases")
+        text = " ".join(lease["spec"].get("holderIdentity") or "" for lease in orjson.loads(leases.body)["items"])
         for name in WATCHERS:
             if f"_{self.processes[name].pid}_" in text:
                 return name, self.processes[name].pid
