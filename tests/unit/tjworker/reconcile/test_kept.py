@@ -14,10 +14,10 @@ from tests.unit.tjworker.reconcile.kept import kept_pod, observed_of, owner, pla
 from tests.unit.tjworker.reconcile.passes import NOW, NOW_TEXT, SETTINGS, after, created, decide, deleted, status_of
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import ContainerRecord, Observed, PodRecord
-from tjworker.api.status import JobStatus
+from tjworker.api.status import Attempts, JobStatus, RoleAttempts
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile import Plan
-from tjworker.reconcile.plan import Create, Patch
+from tjworker.reconcile.plan import Create, Delete, Patch
 from tjworker.settings import Settings
 
 SICK = make_node("node-b").not_ready(to_rfc3339(NOW - 60), "False", "KubeletNotReady").build()
@@ -257,9 +257,13 @@ def test_the_owners_are_made_and_never_a_pod() -> None:
     plan = decide(job)
     assert (created(plan, "replicasets"), created(plan, "jobs"), created(plan)) == (
         ["digits-pserver"], ["digits-trainer"], [])
-    roles = (("digits-pserver", "paddle-job-pserver", "Always"), ("digits-trainer", "paddle-job", "Never"))
-    for name, label, restart_policy in roles:
+    roles = (
+        ("digits-pserver", "paddle-job-pserver", "Always", ("apps/v1", "ReplicaSet")),
+        ("digits-trainer", "paddle-job", "Never", ("batch/v1", "Job")),
+    )
+    for name, label, restart_policy, kind in roles:
         made = body(plan, name)
+        assert (made["apiVersion"], made["kind"], made["metadata"]["namespace"]) == (*kind, "default")
         pod = made["spec"]["template"]
         for labels in (made["metadata"]["labels"], pod["metadata"]["labels"]):
             assert labels[label] == "digits"
@@ -303,6 +307,23 @@ def test_a_pod_that_runs_gets_the_number_of_its_seat_with_its_proof() -> None:
 def test_one_that_does_not_run_yet_gets_none() -> None:
     job = tolerant(1)
     assert patches(decide(job, observed_of(job, [kept_pod("a", state="pending")]))) == {}
+
+
+def test_one_that_is_lost_is_deleted_and_gets_no_number() -> None:
+    job = tolerant(1)
+    seen = observed_of(job, [kept_pod("a", state="lost")])
+    plan = decide(job, replace(seen, nodes={"node-b": SICK}, seen={"nodes": 1}))
+    assert (deleted(plan), patches(plan)) == (["a"], {})
+
+
+def test_one_whose_attempt_is_over_is_deleted_and_gets_no_number() -> None:
+    """What is raised in the status is carried out by the next pass, if this one was cut off."""
+    job = tolerant(1, JobStatus(attempts=Attempts(roles={"trainer": RoleAttempts(pods={"0": 1})})))
+    plan = decide(job, observed_of(job, [kept_pod("a", 0)]))
+    assert [(w.name, w.uid, w.why) for w in plan.writes if isinstance(w, Delete)] == [
+        ("a", "uid-of-a", "attempt 1 replaces it")]
+    assert patches(plan) == {}
+    assert deleted(decide(job, observed_of(job, [kept_pod("a", 0, state="deleting")]))) == []
 
 
 def test_one_that_ended_before_it_had_a_number_gets_it_and_is_judged_by_the_next_pass() -> None:
