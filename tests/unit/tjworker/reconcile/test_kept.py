@@ -230,7 +230,8 @@ def test_a_server_must_be_ready_for_the_job_to_come_to_run_and_not_to_stay_so() 
     unready = [kept_pod("p0", 0, role="pserver", state="unready"), kept_pod("t0", 0)]
     ready = [kept_pod("p0", 0, role="pserver"), kept_pod("t0", 0)]
     job = after(job, decide(job, observed_of(job, unready)))
-    assert job.status.phase == "Creating"
+    counts = job.status.replica_statuses["pserver"]
+    assert (job.status.phase, counts.scheduled, counts.active, counts.pending) == ("Creating", 1, 0, 0)
     job = after(job, decide(job, observed_of(job, ready)))
     assert job.status.phase == "Running"
     assert decide(job, observed_of(job, unready)).status is None

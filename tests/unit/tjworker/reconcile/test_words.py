@@ -286,6 +286,24 @@ def test_a_limit_that_ends_the_job_is_named(builder: JobBuilder, want: str) -> N
     assert ending.message.endswith(f"; {want}")
 
 
+# -- what a live job says of itself -----------------------------------------------------------------------------------------
+
+
+def test_the_words_of_a_job_that_runs_is_scaled_and_runs_again() -> None:
+    world = World(make_job().role("trainer", 2).build()).settle().all("running")
+    plan = world.step()
+    assert condition(world.job.status, "Running") == ("True", "AllReplicasRunning", "every desired replica runs")
+    assert [(e.type, e.reason, e.message) for e in plan.events] == [
+        ("Normal", "Running", "every desired replica runs (trainer 2/2)")]
+    assert plan.decisions == ("phase Pending -> Running: every desired replica runs (trainer 2/2)",)
+    world.job = replace(make_job().role("trainer", 3).build(), status=world.job.status)
+    plan = world.step()
+    assert condition(world.job.status, "Scaling") == ("True", "ReplicasChanged", "scaling trainer to 3")
+    assert plan.decisions == ("scale trainer 2 -> 3", "phase Running -> Scaling: trainer from 2 to 3")
+    world.settle().all("running").settle()
+    assert condition(world.job.status, "Scaling") == ("False", "Scaled", "the pods have followed")
+
+
 # -- why it waits, and when that is told -----------------------------------------------------------------------------------
 
 REASONS = {
