@@ -67,7 +67,7 @@ SHOWN: Mapping[str, str] = {
     "a scale-up and a crash together make copies (kueue#11558, #11553)":
         f"{HERE}.test_a_worker_may_die_at_any_write_while_the_job_scales",
     "two paths each start a replacement (dlrover#1259, #1504)":
-        "tests.sim.test_row_11_purity.test_the_same_input_gives_the_same_plan_byte_for_byte",
+        "tests.sim.rows.purity.play",
     "a new CRD answers 429 (seen)":
         "tests.unit.watcher.test_informer.test_the_wait_that_the_server_names_is_kept_for_lists_and_watches",
     "an EDL job that is scaled up gets no trainers and is Scaling for ever (seen)":

@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from tests.sim.row import Row
 from tests.sim.rows import (
     api_crashes,
+    fields,
+    hostile_jobs,
     lost_events,
     lost_tasks,
     no_lock,
     paused_holders,
+    prefixes,
+    purity,
     redis_crashes,
     redis_faults,
     second_crashes,
@@ -27,4 +31,8 @@ ROWS: Mapping[int, Row] = {row.number: row for row in (
     paused_holders.ROW,
     no_lock.ROW,
     redis_faults.ROW,
+    purity.ROW,
+    prefixes.ROW,
+    fields.ROW,
+    hostile_jobs.ROW,
 )}
