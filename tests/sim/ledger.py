@@ -24,6 +24,8 @@ class Ledger:
         self.creates: Counter[str] = Counter()
         self.deletes: Counter[str] = Counter()
         self.surplus: list[str] = []
+        self.strangers: set[str] = set()
+        """Pods that count for nobody, whatever their labels say."""
         self._store = store
         self._wanted: dict[str, dict[str, int]] = {}
         """UID of a job -> role -> the most replicas it has ever asked for."""
@@ -62,7 +64,8 @@ class Ledger:
         most = self._wanted.get(uid, {}).get(role)
         if most is None:
             return
-        alive = [name for (_, name), item in self._store.items("pods") if _alive(item.obj, uid, role)]
+        alive = [name for (_, name), item in self._store.items("pods")
+                 if name not in self.strangers and _alive(item.obj, uid, role)]
         if len(alive) > most:
             self.surplus.append(f"{len(alive)} pods of role {role} live, {most} were ever wanted: {' '.join(alive)}")
 

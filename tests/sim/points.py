@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tjworker.base import JobKey
+from tjworker.kube.port import HttpResponse
 from tjworker.store.port import View
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ class Fault:
 
     def before(self, world: SimWorld, step: Step) -> None:
         """A write, a read or a command of Redis is about to be made. May raise Died or Transient, or let time pass."""
+
+    def answers(self, world: SimWorld, step: Step) -> HttpResponse | None:
+        """What this write or read is answered instead of being carried out; None: it is carried out."""
+        return None
 
     def after(self, world: SimWorld, step: Step) -> None:
         """It has been carried out, and its caller has not heard so yet."""

@@ -85,7 +85,9 @@ class SimTransport(InProcessTransport):
             what += f"/{orjson.loads(body)['metadata']['name']}"
         step = world.step("read" if method == "GET" else "write", self.actor, what)
         world.fault.before(world, step)
-        answer = super().request(method, path, query=query, body=body, content_type=content_type)
+        answer = world.fault.answers(world, step)
+        if answer is None:
+            answer = super().request(method, path, query=query, body=body, content_type=content_type)
         world.trace.note(world.clock(), self.actor, f"answered {answer.status}")
         if method != "GET":
             world.requests_made[what] += 1

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from tests.sim.row import Row
 from tests.sim.rows import (
     api_crashes,
+    api_refusals,
     fields,
+    histories,
     hostile_jobs,
     lost_events,
     lost_tasks,
+    made_again,
     no_lock,
     paused_holders,
     prefixes,
@@ -34,5 +37,8 @@ ROWS: Mapping[int, Row] = {row.number: row for row in (
     purity.ROW,
     prefixes.ROW,
     fields.ROW,
+    histories.ROW,
+    api_refusals.ROW,
+    made_again.ROW,
     hostile_jobs.ROW,
 )}

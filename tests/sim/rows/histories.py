@@ -1,0 +1,117 @@
+"""Row 10. Eventually stable: after any history the job is as it should be within 10 + 2 x replicas passes that write, and
+fifty passes after that write nothing.
+
+A run is a history by its seed (`histories.py`). One that goes wrong is cut down to the acts that matter: `4711:2,5` is
+history 4711 with no more than those two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tests.sim.desired import amiss
+from tests.sim.histories import BUSY_SECONDS, NODES, Busy, History, make_history
+from tests.sim.oracles import BYSTANDER
+from tests.sim.points import Fault
+from tests.sim.row import Row, Verdict
+from tests.sim.world import SimWorld
+from tjworker.base import JobKey
+
+HISTORIES = 20_000
+QUIET_SECONDS = 1_500.0
+"""A job that crashes again and again rests for up to 5 minutes, a batch Job between two pods for up to 10."""
+QUIET_PASSES = 50
+SHRINKING_LIVES = 60
+
+
+class Counted(SimWorld):
+    """Counts the passes that wrote something."""
+
+    def __init__(self, *, seed: int, fault: Fault | None = None, nodes: int = NODES) -> None:
+        super().__init__(seed=seed, fault=fault, nodes=nodes)
+        self.writing = 0
+
+    def task(self, number: int, key: JobKey) -> None:
+        before = sum(self.requests_made.values())
+        super().task(number, key)
+        self.writing += sum(self.requests_made.values()) != before
+
+
+def play(run: str) -> Verdict:
+    seed, _, chosen = run.partition(":")
+    history = make_history(int(seed))
+    if chosen:
+        return _live(_only(history, [int(number) for number in chosen.split(",")]))
+    verdict = _live(history)
+    if not verdict.wrong:
+        return verdict
+    kept = _shrink(history)
+    smallest = _live(_only(history, kept))
+    said = f"shows with {len(kept)} of {len(history.acts)} acts: make sim SEED={ROW.number}/{seed}:{','.join(map(str, kept))}"
+    return Verdict((*verdict.wrong, said), verdict.surplus, smallest.trace)
+
+
+def _live(history: History) -> Verdict:
+    busy = Busy(history)
+    world = Counted(seed=history.seed, fault=busy)
+    world.cluster.client.create("/api/v1/namespaces/default/pods", BYSTANDER)
+    world.strangers = {"bystander"}
+    busy.begin(world)
+    world.advance(BUSY_SECONDS + 1)
+    busy.calm(world)
+    return Verdict(tuple(_judge(world)), len(world.ledger.surplus), f"{history}\n{world.trace}")
+
+
+def _judge(world: Counted) -> Iterator[str]:
+    most = 10 + 2 * _replicas(world)
+    before = world.writing
+    if world.live(lambda: not amiss(world), within_seconds=QUIET_SECONDS):
+        if world.writing - before > most:
+            yield f"as it should be after {world.writing - before} passes that write, {most} allowed"
+    else:
+        yield f"not as it should be after {QUIET_SECONDS:.0f} s of quiet: {'; '.join(amiss(world)[:3])}"
+    world.advance(65)
+    world.requests_made.clear()
+    for _ in range(QUIET_PASSES):
+        for key in world.memory.add(world.keys()):
+            world.enqueue(key)
+        world.advance(1)
+    yield from (f"a pass wrote although nothing was to be done: {write}" for write in sorted(world.requests_made)[:3])
+    yield from (f"no longer as it should be: {what}" for what in amiss(world)[:2])
+    yield from world.ledger.surplus[:2]
+    yield from [result for result in world.results if result.startswith("bug")][:1]
+
+
+def _replicas(world: SimWorld) -> int:
+    spec = (world.the_job() or {}).get("spec", {})
+    roles = spec.get("replicaSpecs")
+    if roles is None:
+        return 12  # of an EDL job: more than any of its histories ask for
+    return sum(role["replicas"] for role in roles.values())
+
+
+def _only(history: History, kept: list[int]) -> History:
+    return replace(history, acts=tuple(history.acts[number] for number in kept))
+
+
+def _shrink(history: History) -> list[int]:
+    """Numbers of acts with which it still goes wrong; leaving out any one of them (if there were lives enough to try) it does
+    not."""
+    kept, lives, size = list(range(len(history.acts))), 0, max(1, len(history.acts) // 2)
+    while size:
+        at = 0
+        while at < len(kept) and lives < SHRINKING_LIVES:
+            without = kept[:at] + kept[at + size:]
+            lives += 1
+            if _live(_only(history, without)).wrong:
+                kept = without
+            else:
+                at += size
+        size //= 2
+    return kept
+
+
+ROW = Row(10, "eventually stable: as it should be after any history, and then no writes",
+          lambda: [str(seed) for seed in range(HISTORIES)],
+          {"histories": lambda: [str(seed) for seed in range(100_000, 100_005)]}, play)

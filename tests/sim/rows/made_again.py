@@ -1,0 +1,145 @@
+"""Row 17. The job is deleted and created again under its name, at every step of a life, among pods with our labels that are
+others'. The new job lives as if there had been no other: its objects are made and deleted as often, no stranger is touched.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from localcluster.agents.fake import Play, play_of
+from localcluster.storage import Event
+from tests.sim.ledger import CHILDREN, called
+from tests.sim.oracles import Outcome, Whole, judge, live, whole
+from tests.sim.points import Fault, Kind, Step
+from tests.sim.row import Row, Verdict, spread
+from tests.sim.scenarios import NAME, SCENARIOS, Scenario
+from tests.sim.world import SimWorld
+from tjworker.api import labels
+
+WITHIN_SECONDS = 120.0
+"""Of the second creation: the pods of the first job have their grace to go, and hold the names meanwhile."""
+Json = dict[str, Any]
+KINDS: Sequence[Kind] = ("write", "redis")
+STRANGER = "another-keeps-it"
+
+
+class Again(Fault):
+    """At this step the user deletes the job and creates it again. Counts what is made and deleted of the new one's."""
+
+    def __init__(self, scenario: Scenario, kind: Kind, number: int, way: str) -> None:
+        self._scenario = scenario
+        self._at = (kind, number)
+        self._way = way
+        self._uid = ""
+        self.made: Counter[str] = Counter()
+        self.deleted: Counter[str] = Counter()
+        self.touched: list[str] = []
+        self._attempts: Counter[tuple[str | None, str]] = Counter()
+        self.at_seconds: float | None = None
+
+    def before(self, world: SimWorld, step: Step) -> None:
+        if not world.strangers & {STRANGER}:
+            self._begin(world)
+        if step.kind == "write" and any(step.what.endswith(f"/{name}") for name in world.strangers):
+            self.touched.append(f"{step.actor} asked for {step.what}")
+        if self._way == "before" and (step.kind, step.number) == self._at:
+            self._strike(world)
+
+    def after(self, world: SimWorld, step: Step) -> None:
+        if self._way == "after" and (step.kind, step.number) == self._at:
+            self._strike(world)
+
+    def _begin(self, world: SimWorld) -> None:
+        world.strangers.add(STRANGER)
+        world.ledger.strangers.add(STRANGER)
+        world.cluster.agent.script = self._script
+        store = world.cluster.apiserver.store
+        self._next = store.on_event
+        store.on_event = self._see
+        self._stranger(world)
+
+    def _stranger(self, world: SimWorld) -> None:
+        """With every label of a pod of this very job, kept by something else: a node, as a static pod is."""
+        job, node = world.the_job(), world.cluster.client.get("/api/v1/nodes/node-0")
+        marks = {labels.GROUP_NAME: "elasticdeeplearning.ai", labels.JOB_NAME: NAME, labels.REPLICA_NAME: "trainer",
+                 labels.REPLICA_TYPE: "trainer", labels.REPLICA_INDEX: "0", labels.RESTART_ATTEMPT: "0",
+                 labels.JOB_UID: job["metadata"]["uid"] if job else "none"}
+        owner = {"apiVersion": "v1", "kind": "Node", "name": "node-0", "uid": node["metadata"]["uid"], "controller": True}
+        world.cluster.client.create("/api/v1/namespaces/default/pods", {
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": STRANGER, "labels": marks, "ownerReferences": [owner]},
+            "spec": {"containers": [{"name": "a", "image": "b"}], "tolerations": [{"operator": "Exists"}]}})
+
+    def _script(self, pod: Json, attempt: int) -> Play:
+        """What a pod does the first time hangs on how often this job has run it, not one before it of the same name."""
+        meta = pod["metadata"]
+        run = (meta.get("labels") or {}).get(labels.JOB_UID), meta.get("generateName") or meta["name"]
+        self._attempts[run] += 1
+        return play_of(pod, self._attempts[run])
+
+    def _strike(self, world: SimWorld) -> None:
+        world.trace.note(world.clock(), "FAULT", "the job is deleted and created again")
+        if world.the_job() is not None:
+            world.cluster.client.delete(f"{self._scenario.path}/{NAME}")
+        made = world.cluster.client.create(self._scenario.path, self._scenario.manifest)
+        self._uid = made["metadata"]["uid"]
+        self.at_seconds = world.clock() - world.began_at
+        world.acts[:] = [partial(act, world) for act in self._scenario.acts]
+
+    def _see(self, event: Event) -> None:
+        if event.bucket in CHILDREN:
+            obj = event.item.obj
+            counts = {"ADDED": self.made, "DELETED": self.deleted}.get(event.type)
+            if counts is not None and self._uid and (obj["metadata"].get("labels") or {}).get(labels.JOB_UID) == self._uid:
+                counts[f"{event.bucket}/{called(obj)}"] += 1
+        self._next(event)
+
+
+def points(undisturbed: Whole) -> Sequence[str]:
+    return [f"{kind}-{number}-{way}" for kind in KINDS for number in range(undisturbed.steps[kind])
+            for way in ("before", "after")]
+
+
+def play(run: str) -> Verdict:
+    name, _, point = run.partition("/")
+    kind, number, way = point.split("-")
+    scenario, undisturbed = SCENARIOS[name], whole(name)
+    again = Again(scenario, kind, int(number), way)  # type: ignore[arg-type]
+    longest = max(undisturbed.first.seconds, undisturbed.second.seconds)
+    struck = replace(scenario, over=lambda world: again.at_seconds is not None and scenario.over(world))
+    outcome = live(struck, again, more_seconds=longest + WITHIN_SECONDS)
+    if again.at_seconds is None:
+        return Verdict((f"there was no {point}",), trace=outcome.trace)
+    new = replace(outcome, creates=again.made, deletes=again.deleted, seconds=outcome.seconds - again.at_seconds,
+                  state=_without_the_stranger(outcome.state))
+    alone = Whole(_of_the_job(undisturbed.first), _of_the_job(undisturbed.second))
+    wrong = [*again.touched, *judge(new, alone, WITHIN_SECONDS)]
+    if f"pods/{STRANGER}.metadata.name" not in outcome.state:
+        wrong.append("the pod that another keeps is gone")
+    if any(path.startswith(f"pods/{STRANGER}.metadata.deletionTimestamp") for path in outcome.state):
+        wrong.append("the pod that another keeps is being deleted")
+    return Verdict(tuple(wrong), len(outcome.surplus), outcome.trace)
+
+
+def _of_the_job(run: Outcome) -> Outcome:
+    return replace(run, creates={name: count for name, count in run.creates.items() if name != "pods/bystander"})
+
+
+def _without_the_stranger(state: Any) -> dict[str, Any]:
+    return {path: value for path, value in state.items() if not path.startswith(f"pods/{STRANGER}")}
+
+
+def _runs() -> Sequence[str]:
+    return [f"{name}/{point}" for name in SCENARIOS for point in points(whole(name))]
+
+
+def _sample(name: str) -> Sequence[str]:
+    return [f"{name}/{point}" for point in spread(2)(points(whole(name)))]
+
+
+ROW = Row(17, "deleted and created again under one name at every step, among strangers with our labels", _runs,
+          {name: lambda name=name: _sample(name) for name in SCENARIOS}, play)  # type: ignore[misc]
