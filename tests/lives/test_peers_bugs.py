@@ -38,7 +38,7 @@ SHOWN: Mapping[str, str] = {
         "a job deleted and created again under its name is another job",
     "a task delivered twice (celery#5935, #3270)": "tests.lives.test_lives.test_doubled_tasks_do_nothing_twice",
     "a status lost on a conflict (mpi-operator#607, trainer#3009, #668)":
-        "tests.lives.test_faults.test_any_write_may_fail_once",
+        "tests.sim.rows.api_refusals.play",
     "a child that cannot be created is not told (trainer#2351)": f"{HERE}.test_a_job_over_its_quota_tries_one_create_a_pass",
     "limits that miscount (trainer#2045, volcano#2560, #1718)": f"{UNIT}.test_lifecycle_page.test_limits",
     "scaling down restarts those that stay (trainer#1509)":

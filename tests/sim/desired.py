@@ -11,7 +11,7 @@ from tests.sim.world import SimWorld
 from tjworker.api import dialects, labels
 from tjworker.api.indices import parse_indices
 from tjworker.api.model import Role, TrainingJob
-from tjworker.api.status import END_PHASES
+from tjworker.api.status import END_PHASES, RoleAttempts
 
 Json = dict[str, Any]
 
@@ -40,7 +40,8 @@ def amiss(world: SimWorld) -> list[str]:
         return found + [f"suspended, and {name} is there" for name in sorted(pods)]
     for role in job.roles:
         found += _of_a_role(job, role, [p for p in pods.values() if _labels(p).get(labels.REPLICA_NAME) == role.name])
-    if job.status.phase != "Running" and not found:
+    waits = any(_winds_down(role, job.status.attempts.roles.get(role.name)) for role in job.roles)
+    if job.status.phase != "Running" and not found and not waits:
         found.append(f"every pod is as it should be, and the phase is {job.status.phase}: {job.status.message}")
     return found + list(_services(world, job))
 
@@ -60,6 +61,8 @@ def _of_a_role(job: TrainingJob, role: Role, pods: list[Json]) -> Iterator[str]:
     alive = [pod for pod in pods if _phase(pod) in ("Pending", "Running")]
     running = [pod for pod in alive if _phase(pod) == "Running" and "deletionTimestamp" not in pod["metadata"]]
     seats = Counter(int(_labels(pod).get(labels.REPLICA_INDEX, -1)) for pod in running)
+    if _winds_down(role, attempts) and set(seats) <= wanted and len(alive) == len(running) == len(set(seats)):
+        return
     if len(alive) != len(wanted) or seats != Counter(wanted):
         said = {pod["metadata"]["name"]: (_labels(pod).get(labels.REPLICA_INDEX), _phase(pod)) for pod in pods}
         yield f"{role.name}: running are to be {sorted(wanted)}, there are {said}"
@@ -69,6 +72,11 @@ def _of_a_role(job: TrainingJob, role: Role, pods: list[Json]) -> Iterator[str]:
         if _labels(pod).get(labels.RESTART_ATTEMPT) != str(attempt):
             name, got = pod["metadata"]["name"], _labels(pod).get(labels.RESTART_ATTEMPT)
             yield f"{name} is of attempt {got}, wanted is {attempt}"
+
+
+def _winds_down(role: Role, attempts: RoleAttempts | None) -> bool:
+    """A batch Job without `completions` makes no pod any more once one of its pods has succeeded (Kubernetes' rule)."""
+    return role.workload == "Job" and attempts is not None and bool(attempts.completed)
 
 
 def _services(world: SimWorld, job: TrainingJob) -> Iterator[str]:

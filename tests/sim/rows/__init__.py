@@ -11,6 +11,7 @@ from tests.sim.rows import (
     fields,
     histories,
     hostile_jobs,
+    informers,
     lost_events,
     lost_tasks,
     made_again,
@@ -40,5 +41,6 @@ ROWS: Mapping[int, Row] = {row.number: row for row in (
     histories.ROW,
     api_refusals.ROW,
     made_again.ROW,
+    informers.ROW,
     hostile_jobs.ROW,
 )}

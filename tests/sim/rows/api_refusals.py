@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import orjson
+from celery.exceptions import SoftTimeLimitExceeded
 
+from tests.lives.test_faults import OVER_QUOTA
 from tests.sim.oracles import Outcome, Whole, judge, live, whole
 from tests.sim.points import Fault, Step
 from tests.sim.row import Row, Verdict, spread
@@ -36,15 +38,16 @@ def _refusal(code: int, reason: str, **headers: str) -> HttpResponse:
 
 ANSWERS: Mapping[str, HttpResponse] = {
     "409": _refusal(409, "Conflict"),
+    "403": OVER_QUOTA,
     "422": _refusal(422, "Invalid"),
     "429": _refusal(429, "TooManyRequests", **{"retry-after": "2"}),
     "500": _refusal(500, "InternalError"),
     "503": _refusal(503, "ServiceUnavailable"),
 }
-WAYS = (*ANSWERS, "time-out", "no-reply")
-"""`time-out`: the request never arrived; `no-reply`: it was carried out."""
-FOR_WRITES = ("409", "422")
-"""Nothing that only reads is in conflict, or invalid."""
+WAYS = (*ANSWERS, "time-out", "no-reply", "soft-limit")
+"""`time-out`: the request never arrived; `no-reply`: it was carried out; `soft-limit`: Celery's, in the middle of it."""
+FOR_WRITES = ("403", "409", "422", "soft-limit")
+"""Nothing that only reads is in conflict, invalid or over a quota. (`soft-limit` is that of a pass: not of beat.)"""
 IN_A_STORM = tuple(way for way in WAYS if way != "422")
 
 
@@ -66,6 +69,8 @@ class Refusing(Fault):
             world.trace.note(world.clock(), "FAULT", f"{step.what}: {self._now}")
         if self._now == "time-out":
             raise Transient("the request timed out")
+        if self._now == "soft-limit":
+            raise SoftTimeLimitExceeded
 
     def answers(self, world: SimWorld, step: Step) -> HttpResponse | None:
         return ANSWERS.get(self._now)

@@ -1,17 +1,17 @@
-"""The informer against a scripted API server in virtual time."""
+"""The informer against a scripted API server in virtual time. Its random sessions are row 14 of the simulation."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import orjson
 import pytest
 
+from tests.unit.watcher.bench import Bench, Seen
 from tests.unit.watcher.scripted import (
-    Clock,
     Script,
     Server,
     World,
@@ -22,143 +22,10 @@ from tests.unit.watcher.scripted import (
     line,
     pod,
     quiet,
-    random_session,
     refused,
     status,
 )
-from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse
-from watcher.inbox import Inbox
-from watcher.informer import Informer
-from watcher.projection import Projected
-
-SESSIONS = 1_000
-
-
-@dataclass
-class Seen:
-    """What came out of an informer, and the pods as its reader knows them."""
-
-    stream: list[tuple[str, int, bool]] = field(default_factory=list)
-    pods: dict[str, int] = field(default_factory=dict)
-    newest: dict[str, int] = field(default_factory=dict)
-    position: int = 0
-
-    def take(self, change: Projected) -> None:
-        name, rv, gone = change.change.name, change.change.rv, change.change.record is None
-        self.stream.append((name, rv, gone))
-        assert rv > self.newest.get(name, 0), f"{name} at {rv} is old news: {self.newest[name]} has been passed on"
-        self.newest[name] = rv
-        if gone:
-            assert name in self.pods, f"{name} is deleted twice"
-            del self.pods[name]
-        else:
-            self.pods[name] = rv
-
-
-class Bench:
-    """An informer on a scripted server. Nothing waits; the clock is moved instead."""
-
-    def __init__(self, world: World | None = None, *, seed: int = 1, page_size: int = 500) -> None:
-        self.clock = Clock()
-        self.server = Server(self.clock, world)
-        self.seed = seed
-        self.page_size = page_size
-        self.seen = Seen()
-        self.restart()
-
-    def restart(self) -> None:
-        """A new watcher process; what the store knows stays."""
-        self.inbox = Inbox()
-        self.informer = Informer("pods", KubeClient(self.server), self.inbox, now=self.clock.now, page_size=self.page_size,
-                                 rng=random.Random(self.seed))
-
-    def step(self) -> float:
-        wait_seconds = self.informer.step()
-        self.read()
-        return wait_seconds
-
-    def read(self) -> None:
-        while batches := self.inbox.take(0):
-            for batch in batches:
-                for change in batch.changes:
-                    self.seen.take(change)
-                self.seen.position = max(self.seen.position, batch.position)
-
-    def steps(self, count: int) -> None:
-        for _ in range(count):
-            self.clock.advance(self.step())
-
-    def run_for(self, seconds: float) -> None:
-        end = self.clock.now() + seconds
-        while self.clock.now() < end:
-            self.clock.advance(self.step())
-
-    @property
-    def truth(self) -> dict[str, int]:
-        return {name: int(obj["metadata"]["resourceVersion"]) for name, obj in self.server.world.pods.items()
-                if obj["metadata"].get("ownerReferences")}
-
-
-def mutation(rng: random.Random) -> Callable[[World], None]:
-    def mutate(world: World) -> None:
-        for _ in range(rng.randint(0, 4)):
-            name = f"p{rng.randint(0, 7)}"
-            if name in world.pods and rng.random() < 0.35:
-                world.remove(name)
-            else:
-                world.put(name, ours=rng.random() < 0.9, note=rng.choice(("", "läuft", "訓練中", "🚀")))
-        if rng.random() < 0.1:
-            world.compact()
-
-    return mutate
-
-
-def test_a_thousand_random_sessions_give_an_ordered_unique_complete_and_resumable_stream() -> None:
-    first = random.randrange(1 << 30)
-    done, number = 0, 0
-    while done < SESSIONS:
-        seed = first + number
-        number += 1
-        try:
-            done += one_life(seed)
-        except AssertionError as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
-
-
-def one_life(seed: int) -> int:
-    """A life of an informer. Gives the number of watch sessions in it."""
-    rng = random.Random(seed)
-    bench = Bench(seed=seed, page_size=rng.choice((1, 3, 500)))
-    mutate = mutation(rng)
-    mutate(bench.server.world)
-    for _ in range(20):
-        roll = rng.random()
-        if roll < 0.1:
-            bench.server.lists.append(rng.choice((
-                broken, answers(429, status(429, "TooManyRequests"), retry_after="1"), answers(503, b"unavailable"),
-                lambda server: None)))
-        elif roll < 0.15:
-            bench.server.lists.append(compacting_between_pages)
-        bench.server.watches.append(random_session(rng, mutate))
-        bench.steps(1)
-        if rng.random() < 0.1:
-            mutate(bench.server.world)
-    sessions = bench.server.count("watch")
-    # The storm is over: two quiet sessions, and the reader knows exactly what is.
-    bench.server.watches.clear()
-    bench.server.lists.clear()
-    bench.run_for(120)
-    assert bench.seen.pods == bench.truth
-    assert bench.seen.position == bench.server.world.rv or bench.seen.position >= max(
-        [rv for rv, _, _ in bench.server.world.events], default=0)
-    return sessions
-
-
-def compacting_between_pages(server: Server) -> HttpResponse | None:
-    server.world.put("p0")
-    server.world.compact()
-    return None
 
 
 def test_without_a_relist_each_single_event_is_passed_on_once() -> None:
