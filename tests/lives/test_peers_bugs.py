@@ -15,7 +15,6 @@ import orjson
 import pytest
 
 from tests.lives.lives import LIVES
-from tests.lives.test_crashes import DyingTransport, Life
 from tests.lives.test_faults import OVER_QUOTA
 from tests.lives.world import CRD, CountingTransport, World, job, play, role
 from tjworker.kube.port import HttpResponse
@@ -35,8 +34,8 @@ SHOWN: Mapping[str, str] = {
     "a child's TTL makes the job run again (trainer#2991, #3737)": "a finished job costs nothing, whatever its pods do",
     "a stale cache makes too many pods (kuberay#715, #704)": f"{HERE}.test_a_view_that_is_old_makes_no_pod_too_many",
     "deleted and created again under one name (trainer#1306, volcano#1241)":
-        "a job deleted and created again under its name is another job",
-    "a task delivered twice (celery#5935, #3270)": "tests.lives.test_lives.test_doubled_tasks_do_nothing_twice",
+        "tests.sim.rows.made_again.play",
+    "a task delivered twice (celery#5935, #3270)": "tests.sim.rows.lost_tasks.fault",
     "a status lost on a conflict (mpi-operator#607, trainer#3009, #668)":
         "tests.sim.rows.api_refusals.play",
     "a child that cannot be created is not told (trainer#2351)": f"{HERE}.test_a_job_over_its_quota_tries_one_create_a_pass",
@@ -65,7 +64,7 @@ SHOWN: Mapping[str, str] = {
     "thousands of events for one cause (kueue#13442)":
         f"{HERE}.test_a_pod_that_fails_again_and_again_is_one_event_with_a_count",
     "a scale-up and a crash together make copies (kueue#11558, #11553)":
-        f"{HERE}.test_a_worker_may_die_at_any_write_while_the_job_scales",
+        "tests.sim.rows.api_crashes.crash",
     "two paths each start a replacement (dlrover#1259, #1504)":
         "tests.sim.rows.purity.play",
     "a new CRD answers 429 (seen)":
@@ -212,37 +211,6 @@ def test_a_view_that_is_old_makes_no_pod_too_many(moment: int) -> None:
     assert world.transport.counts["POST pods"] <= 6 + world.transport.counts["GET pods"], "three pods, each made again once"
     assert world.status()["restartCounts"]["trainer"]["application"] == 3
     assert world.pods() == {}
-
-
-SCALING = job({"trainer": role(2, annotations=play(start_seconds=1, run_seconds=6), ports=(), minReplicas=1, maxReplicas=6)})
-
-
-class ScaledLife(Life):
-    """Scaled up from 2 to 4 two seconds into its life, and down to 3 a second later."""
-
-    def advance(self, seconds: float, step_seconds: float = 1.0) -> World:
-        self.second = getattr(self, "second", 0) + 1
-        replicas = {2: 4, 3: 3}.get(self.second)
-        if replicas is not None:
-            self.scale("digits", replicas)
-        return super().advance(seconds, step_seconds)
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before the write", "after it"])
-def test_a_worker_may_die_at_any_write_while_the_job_scales(after: bool) -> None:
-    whole = ScaledLife(-1, after=False)
-    want = whole.live(SCALING)
-    assert want["phase"] == "Succeed"
-    assert want["succeeded"] == {"trainer": 3}
-    for die_at in range(whole.dying.writes):
-        life = ScaledLife(die_at, after)
-        end = life.live(SCALING)
-        # trainer-3 may never be made, when its worker died and it was scaled away again before the next one came.
-        made = {n: c for n, c in end.pop("made").items() if n != "digits-trainer-3"}
-        wanted = {n: c for n, c in want["made"].items() if n != "digits-trainer-3"}
-        assert made == wanted, f"died at write {die_at} of {whole.dying.writes}"
-        assert end == {k: v for k, v in want.items() if k != "made"}, f"died at write {die_at}"
-        assert isinstance(life.dying, DyingTransport)
 
 
 # -- what cannot be had ----------------------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ class PrefixWorld(World):
             "conditions": conditions,
             "replicas": status.get("replicaStatuses"),
             "restarts": status.get("restartCounts"),
-            "attempts": status.get("attempts"),
+            "attempts": _attempts(status.get("attempts") or {}),
             "failures": [(f["pod"], f.get("exitCode"), f.get("reason")) for f in status.get("failures", ())],
             "scaled": [(s["role"], s["from"], s["to"]) for s in status.get("scaleRecords", ())],
             "pods": {p["metadata"]["name"]: (p["metadata"]["labels"]["restart-attempt"], p["status"]["phase"],
@@ -99,6 +99,12 @@ class PrefixWorld(World):
             "services": sorted(s["metadata"]["name"] for s in services),
             "made": {name: n for (where, name), n in sorted(self.cut.made.items()) if where == namespace},
         }
+
+
+def _attempts(found: Json) -> Json:
+    """Without what says nothing, and without who has run, which is only noted while the job is not Running."""
+    roles = {name: {k: v for k, v in role.items() if v and k != "ran"} for name, role in found.get("roles", {}).items()}
+    return {"job": found.get("job", 0), "roles": {name: role for name, role in roles.items() if role}}
 
 
 def _timeless(text: str) -> str:
