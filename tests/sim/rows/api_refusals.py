@@ -158,7 +158,7 @@ def _runs() -> Sequence[str]:
 
 def _sample(name: str) -> Sequence[str]:
     found = points(whole(name))
-    return [f"{name}/{point}" for point in (*spread(2)(found[:-STORMS]), found[-1])]
+    return [f"{name}/{point}" for point in (*spread(1)(found[:-STORMS]), found[-1])]
 
 
 ROW = Row(15, "the API server refuses a request, or one in five of all", _runs,

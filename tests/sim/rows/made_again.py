@@ -142,7 +142,7 @@ def _runs() -> Sequence[str]:
 
 
 def _sample(name: str) -> Sequence[str]:
-    return [f"{name}/{point}" for point in spread(2)(points(whole(name)))]
+    return [f"{name}/{point}" for point in spread(1)(points(whole(name)))]
 
 
 ROW = Row(17, "deleted and created again under one name at every step, among strangers with our labels", _runs,

@@ -17,4 +17,4 @@ def play(run: str) -> Verdict:
 
 ROW = Row(12, "any prefix of a plan, then another worker: all prefixes of a plan a run",
           lambda: [str(seed) for seed in range(PLANS)],
-          {"plans": lambda: [str(seed) for seed in range(100_000, 100_005)]}, play)
+          {"plans": lambda: [str(seed) for seed in range(100_000, 100_003)]}, play)
