@@ -254,6 +254,7 @@ def a_foreign_pod_is_not_touched(world: Driver) -> None:
     world.until("the job says so", lambda: world.condition("Running").get("reason") == "FailedCreate")
     assert world.uids() == {"digits-trainer-0": uid}
     assert 'Pod "digits-trainer-0" exists already and does not belong to this job' in world.condition("Running")["message"]
+    assert "waiting for a node" not in world.status()["message"], "it is not what is waited for"
     world.delete_pod("digits-trainer-0")
     world.until("it runs when the name is free", lambda: world.phase() == "Running", within_seconds=120)
     assert world.uids()["digits-trainer-0"] != uid
