@@ -102,15 +102,15 @@ def _set_crd(api: ApiServer, crd: Json) -> None:
 def _wait_for_status(api: ApiServer, *, keeps: bool) -> None:
     """Until a create with a status keeps it, or no longer does: the API server takes a changed kind up a moment later."""
     connection = api.connection()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + loads.DEADLINE_SECONDS
     for number in range(10_000):
         path = f"{JOBS}/probe-{time.monotonic_ns()}-{number}"
         name = path.rpartition("/")[2]
         status, _ = connection.send("POST", JOBS, {**loads.job(name, 1), "status": ENDED})
         if status == 201:
-            kept = bool(connection.get(path).get("status", {}).get("phase"))
+            answered, body = connection.send("GET", path)
             connection.send("DELETE", path)
-            if kept == keeps:
+            if answered == 200 and bool(body.get("status", {}).get("phase")) == keeps:
                 return
         if time.monotonic() > deadline:
             raise SystemExit("the API server does not take up the changed kind")
@@ -128,9 +128,14 @@ def _list_all(api: ApiServer) -> None:
     """A changed kind is read anew from etcd by the first who lists it, which takes the API server ms a job. In a cluster that
     has been there for a while that is long done."""
     connection, token = api.connection(), ""
-    while page := connection.get(f"{JOBS}?limit=500&continue={token}")["metadata"]:
-        if not (token := page.get("continue", "")):
+    deadline = time.monotonic() + loads.DEADLINE_SECONDS
+    while time.monotonic() < deadline:
+        status, page = connection.send("GET", f"{JOBS}?limit=500&continue={token}")
+        if status != 200:  # 429 while it reads
+            time.sleep(0.5)
+        elif not (token := page["metadata"].get("continue", "")):
             return
+    raise SystemExit(f"the API server does not list {JOBS}")
 
 
 def _one(api: ApiServer, processes: Processes, folder: Path, there: int) -> Found:
