@@ -21,9 +21,9 @@ LIVES: Mapping[str, Any] = {
         "ps": role(1, completePolicy="None"), "trainer": role(1, annotations=FLAKY, restartPolicy="ExitCode"),
     }),
     "a TrainingJob succeeds": training_job(
-        least=2, pservers=1, fault_tolerant=True, play={"trainer": {"start_seconds": 1, "run_seconds": 12}}),
+        least=1, pservers=1, play={"trainer": {"start_seconds": 1, "run_seconds": 9}}),
     "a trainer of a TrainingJob is replaced": training_job(least=2, fault_tolerant=True, play={
-        "trainer": {"failing_attempts": 1, "failing_exit_code": 137, "failing_run_seconds": 8, "run_seconds": 16}}),
+        "trainer": {"failing_attempts": 1, "failing_exit_code": 137, "failing_run_seconds": 6, "run_seconds": 11}}),
     "fails": job({"ps": role(1, completePolicy="None"), "trainer": role(1, annotations=play(run_seconds=6, exit_code=1))}),
 }
 
