@@ -52,6 +52,7 @@ class Election:
         self.duration_seconds = lease_duration_seconds
         self._seen: tuple[Any, ...] | None = None
         self._seen_at = 0.0
+        self._free_at = 0.0
         self._floor = 0
         self._leap = FIRST_LEAP
 
@@ -71,11 +72,17 @@ class Election:
         self._observe(lease, now)
         spec = lease.get("spec") or {}
         holder = self.holder(lease)
-        if holder not in ("", self.identity) and now < self._seen_at + self._duration_of(spec):
+        self._free_at = self._seen_at + self._duration_of(spec)
+        if holder not in ("", self.identity) and now < self._free_at:
             return None
         token = max(_token(lease) + 1, self._floor, _milliseconds(wall))
         transitions = int(spec.get("leaseTransitions") or 0) + (holder != self.identity)
         return Bid(self._lease(lease["metadata"], token, transitions=transitions, acquired=wall, renewed=wall), token)
+
+    def wait_seconds(self, now: float, most: float) -> float:
+        """How long a standby may wait before it looks again: not past the moment in which the Lease as it was seen runs out."""
+        left = self._free_at - now
+        return min(most, left) if left > 0 else most
 
     def renewal(self, lease: Json | None, now: float, wall: datetime, token: int) -> Bid | None:
         """The same leadership, renewed; None when it is somebody else's, or another term's of our own."""
@@ -141,7 +148,8 @@ class Elector:
             token = self.try_acquire()
             if token is not None:
                 return token
-            self._stopped.wait(RETRY_SECONDS * self._rng.uniform(0.8, 1.2))
+            most = RETRY_SECONDS * self._rng.uniform(0.8, 1.2)
+            self._stopped.wait(self._election.wait_seconds(self._now(), most))
         return None
 
     def try_acquire(self) -> int | None:

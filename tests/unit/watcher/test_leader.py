@@ -88,6 +88,15 @@ def test_the_fencing_token_only_grows(name: str) -> None:
     assert bid.lease["metadata"]["annotations"][TOKEN] == str(want)
 
 
+def test_a_standby_looks_again_when_the_lease_runs_out_and_not_at_its_next_turn() -> None:
+    standby = candidate()
+    assert standby.wait_seconds(0, 2) == 2, "nothing has been seen yet"
+    standby.bid(lease("other"), 100, WALL)
+    assert standby.wait_seconds(100, 2) == 2
+    assert standby.wait_seconds(114.5, 2) == 0.5
+    assert standby.wait_seconds(115, 2) == 2, "somebody was faster, or the API server is away"
+
+
 def test_a_renewal_keeps_token_transitions_and_the_time_of_acquisition() -> None:
     bid = candidate().renewal(lease("me", token=9), 5, WALL + timedelta(seconds=5), 9)
     assert bid is not None
