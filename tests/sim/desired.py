@@ -61,7 +61,7 @@ def _of_a_role(job: TrainingJob, role: Role, pods: list[Json]) -> Iterator[str]:
     alive = [pod for pod in pods if _phase(pod) in ("Pending", "Running")]
     running = [pod for pod in alive if _phase(pod) == "Running" and "deletionTimestamp" not in pod["metadata"]]
     seats = Counter(int(_labels(pod).get(labels.REPLICA_INDEX, -1)) for pod in running)
-    if _winds_down(role, attempts) and set(seats) <= wanted and len(alive) == len(running) == len(set(seats)):
+    if _winds_down(role, attempts) and len(alive) == len(running) == len(set(seats)):
         return
     if len(alive) != len(wanted) or seats != Counter(wanted):
         said = {pod["metadata"]["name"]: (_labels(pod).get(labels.REPLICA_INDEX), _phase(pod)) for pod in pods}
@@ -75,7 +75,8 @@ def _of_a_role(job: TrainingJob, role: Role, pods: list[Json]) -> Iterator[str]:
 
 
 def _winds_down(role: Role, attempts: RoleAttempts | None) -> bool:
-    """A batch Job without `completions` makes no pod any more once one of its pods has succeeded (Kubernetes' rule)."""
+    """A batch Job without `completions` makes no pod any more, and takes none away, once one of its pods has succeeded
+    (Kubernetes' rule)."""
     return role.workload == "Job" and attempts is not None and bool(attempts.completed)
 
 
