@@ -30,6 +30,7 @@ from tjworker.reconcile import report_create_failure
 from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.failures import describe, diagnose
 from tjworker.reconcile.plan import Delete, Plan
+from tjworker.reconcile.policies.held import Held, find_held
 
 
 def condition(status: JobStatus, type_: ConditionType) -> tuple[str, str, str]:
@@ -360,6 +361,31 @@ def test_a_container_that_could_not_be_created_is_named_with_its_node_and_for_ho
     status = status_of(decide(job, observe(pod, make_service(job, "trainer", 0)), settings=settings))
     words = "pod digits-trainer-0 on node node-7 cannot start container aitj-main: ErrImagePull no such image"
     assert f"{words} for 60 s" in condition(status, "Restarting")[2]
+
+
+# -- pods that do not go ---------------------------------------------------------------------------------------------------
+
+GRACE_OVER = NOW_TEXT
+WAS = f"was to be gone by {GRACE_OVER}"
+WHO = "a finalizer holds it (see its metadata.finalizers), or nobody on its node answers"
+HELD: dict[str, tuple[list[str], float, str, float | None]] = {
+    # Where each pod that is asked to go stands ('' nowhere), seconds since its grace was over.
+    "nobody is asked to go": ([], 0, "", None),
+    "its grace is just over": (["node-a"], 0, "", 10),
+    "the kubelet still has a second": (["node-a"], 9, "", 1),
+    "it should be gone": (["node-a"], 10, f"pod p0 on node node-a {WAS} and is still there: {WHO}", None),
+    "it never had a node": ([""], 10, f"pod p0 {WAS} and is still there: {WHO}", None),
+    "two should be": (["node-a", "node-b"], 60, f"pod p0 on node node-a {WAS} and is still there, and 1 more: {WHO}", None),
+}
+
+
+@pytest.mark.parametrize(("nodes", "seconds", "want", "want_next"), HELD.values(), ids=HELD.keys())
+def test_a_pod_that_does_not_go(nodes: list[str], seconds: float, want: str, want_next: float | None) -> None:
+    job = make_job().role("trainer", 1).build()
+    stays = make_pod(job, "trainer", 0).running().build()
+    pods = [make_pod(job, "trainer", 0).running().but(name=f"p{i}", node=node).deleting(GRACE_OVER).build()
+            for i, node in enumerate(nodes)]
+    assert find_held([stays, *reversed(pods)], NOW + seconds) == Held(want, want_next)
 
 
 # -- what cannot be done ---------------------------------------------------------------------------------------------------
