@@ -172,6 +172,12 @@ def test_a_success_that_was_written_down_is_never_run_again() -> None:
     assert world.job.status.phase == "Succeed"
 
 
+def test_who_comes_after_a_replica_that_is_done_is_still_made_again() -> None:
+    world = World(two().build()).settle().all("running").settle()
+    world.set("digits-trainer-0", "succeeded").settle().lose("digits-trainer-1")
+    assert created(world.step()) == ["digits-trainer-1"]
+
+
 def test_a_job_asks_to_be_looked_at_again_when_its_next_limit_comes() -> None:
     world = World(two().spec(timeLimit=60).build()).settle().all("running")
     world.step()
