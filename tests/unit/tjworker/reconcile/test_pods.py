@@ -53,7 +53,9 @@ def test_the_master_is_marked() -> None:
 
 
 def test_the_service_is_headless_and_selects_that_index() -> None:
-    spec = bodies(make_job().role("trainer", 2, ports=(7164, 7165)), "services")["digits-trainer-1"]["spec"]
+    made = bodies(make_job().role("trainer", 2, ports=(7164, 7165)), "services")["digits-trainer-1"]
+    assert (made["apiVersion"], made["kind"], made["metadata"]["namespace"]) == ("v1", "Service", "default")
+    spec = made["spec"]
     assert spec["clusterIP"] == "None"
     assert spec["publishNotReadyAddresses"] is True
     assert spec["selector"]["replica-index"] == "1"
