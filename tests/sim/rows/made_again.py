@@ -24,6 +24,9 @@ WITHIN_SECONDS = 120.0
 """Of the second creation: the pods of the first job have their grace to go, and hold the names meanwhile."""
 Json = dict[str, Any]
 KINDS: Sequence[Kind] = ("write", "redis")
+WAYS = ("before", "long-before", "after")
+"""`long-before`: the worker stands still past its lease; what it meant for the first job's objects meets the second's."""
+STANDS_STILL_SECONDS = 45.0
 STRANGER = "another-keeps-it"
 
 
@@ -46,8 +49,10 @@ class Again(Fault):
             self._begin(world)
         if step.kind == "write" and any(step.what.endswith(f"/{name}") for name in world.strangers):
             self.touched.append(f"{step.actor} asked for {step.what}")
-        if self._way == "before" and (step.kind, step.number) == self._at:
+        if self._way in ("before", "long-before") and (step.kind, step.number) == self._at:
             self._strike(world)
+            if self._way == "long-before" and step.actor.startswith("worker"):
+                world.others_go_on(step.actor, STANDS_STILL_SECONDS)
 
     def after(self, world: SimWorld, step: Step) -> None:
         if self._way == "after" and (step.kind, step.number) == self._at:
@@ -101,12 +106,12 @@ class Again(Fault):
 
 def points(undisturbed: Whole) -> Sequence[str]:
     return [f"{kind}-{number}-{way}" for kind in KINDS for number in range(undisturbed.steps[kind])
-            for way in ("before", "after")]
+            for way in WAYS if kind == "write" or way != "long-before"]
 
 
 def play(run: str) -> Verdict:
     name, _, point = run.partition("/")
-    kind, number, way = point.split("-")
+    kind, number, way = point.split("-", 2)
     scenario, undisturbed = SCENARIOS[name], whole(name)
     again = Again(scenario, kind, int(number), way)  # type: ignore[arg-type]
     longest = max(undisturbed.first.seconds, undisturbed.second.seconds)
