@@ -58,7 +58,7 @@ def measure(workers: int, jobs: int, request_seconds: float, folder: Path) -> Gr
         _until("Redis answers", lambda: _answers(store))
         for number in range(workers):
             processes.start("worker", [
-                sys.executable, "-m", "celery", "-A", "benchmarks.slow_api", "worker", "-n", f"growth{number}@%h",
+                sys.executable, "-m", "celery", "-A", "benchmarks.slow_app", "worker", "-n", f"growth{number}@%h",
                 "--concurrency", "1", "--pool", "prefork", "-E"], env={
                     "TJ_REDIS_URL": url, "TJ_KEY_PREFIX": PREFIX, "TJ_BENCH_REQUEST_SECONDS": str(request_seconds)})
         _until("the workers are ready", lambda: processes.log("worker").count(" ready.") == workers)

@@ -1,8 +1,5 @@
-"""The project's Celery app over an API server that is not there: each request takes `TJ_BENCH_REQUEST_SECONDS` and no CPU.
-
-`celery -A benchmarks.slow_api worker`. Tasks, store, reconcile, executor and client are the real ones; only the transport
-is replaced. Every write is accepted; nothing is remembered.
-"""
+"""An API server that is not there: each request takes `TJ_BENCH_REQUEST_SECONDS` and no CPU. Every write is accepted; nothing
+is remembered."""
 
 from __future__ import annotations
 
@@ -10,17 +7,11 @@ import itertools
 import os
 import time
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import orjson
 
-from tjworker import tasks
-from tjworker.app import app
-from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse, Stream
-
-__all__ = ["app"]
 
 REQUEST_SECONDS = float(os.environ.get("TJ_BENCH_REQUEST_SECONDS", "0.005"))
 
@@ -40,11 +31,3 @@ class SlowTransport:
         raise NotImplementedError("workers watch nothing")
 
     def close(self) -> None: ...
-
-
-@cache
-def _kube() -> KubeClient:
-    return KubeClient(SlowTransport())
-
-
-tasks._kube = _kube
