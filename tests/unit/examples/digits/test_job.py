@@ -105,7 +105,7 @@ def test_a_wrong_option_or_a_missing_variable_is_told_in_one_line() -> None:
 
 
 def test_a_trainer_that_falls_silent_loses_its_shard_and_one_that_waits_does_not() -> None:
-    play = Played("--epochs=5", "--target=0.9", "--lease-seconds=0.6")
+    play = Played("--epochs=5", "--target=0.9", "--lease-seconds=2")
     with play.job as job:
         play.until(play.said("epoch 1/5"))
         job.processes["trainer-1"].send_signal(signal.SIGSTOP)
