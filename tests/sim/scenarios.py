@@ -67,11 +67,15 @@ class Scenario:
 
 # -- what the user does ------------------------------------------------------------------------------------------------------
 
-def when_running(do: Callable[[SimWorld, Scenario], object], *, trainers: int = 2) -> Callable[[Scenario], Act]:
-    """As soon as the job runs with so many trainers."""
+def when_running(
+    do: Callable[[SimWorld, Scenario], object], *, trainers: int = 2, for_seconds: float = 0,
+) -> Callable[[Scenario], Act]:
+    """When the job runs, for so long already, with so many trainers."""
     def of(scenario: Scenario) -> Act:
         def act(world: SimWorld) -> bool:
             if world.phase() != "Running" or sum(name.startswith(f"{NAME}-trainer") for name in world.pods()) != trainers:
+                return False
+            if for_seconds and world.clock() < seconds_of(world.status()["startRunningTime"]) + for_seconds:
                 return False
             do(world, scenario)
             return True
@@ -203,7 +207,9 @@ ALSO: Mapping[str, Scenario] = {
     "ai-pod-loses-node": _ai(Wish(), when_running(lose_the_node), nodes=3, alone=True,
                              trainer={"restartPolicy": "OnNodeFail", "restartScope": "Pod"}),
     "edl-job-preempted": _edl(Wish(run_seconds=2000), when_running(_preempt)),
-    "edl-replicaset-loses-pod": _edl(Wish(run_seconds=400), when_running(delete_pod("pserver")), pservers=1,
+    # Not in the second in which the job came to run: times of Kubernetes have whole seconds, so that a server's pod that its
+    # ReplicaSet has replaced by the next look could be one of the first.
+    "edl-replicaset-loses-pod": _edl(Wish(run_seconds=400), when_running(delete_pod("pserver"), for_seconds=2), pservers=1,
                                      fault_tolerant=True),
     "edl-replicaset-loses-node": _edl(Wish(run_seconds=400), when_running(lose_the_node), pservers=1, fault_tolerant=True,
                                       nodes=3, alone=True),
