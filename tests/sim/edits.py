@@ -204,8 +204,9 @@ def differences(mine: Seen, want: Seen) -> list[str]:
     exist) says other things of itself when it has run before."""
     objects: tuple[str, ...] = ("spec", "pods", "services")
     never_runs = bool(want.stages) and want.stages[0].get("phase") in ("Pending", "Creating", "Suspended")
-    if want.stages and any(" Pending" in str(pod) for pod in want.stages[0].get("pods", ())):
-        objects = ("spec", "services")  # a ReplicaSet keeps the template it was made with: its pods go on where a new one waits
+    if any(" Pending" in str(pod) for seen in (mine, want) for stage in seen.stages[:1] for pod in stage.get("pods", ())):
+        # A ReplicaSet keeps the template it was made with: its pods go on where a new one waits, and wait where it goes on.
+        objects = ("spec", "services")
         never_runs = True
     return [
         f"stage {number}, {what}: edited {stage.get(what)}, fresh {wanted.get(what)}"
