@@ -135,24 +135,24 @@ class MemoryStore:
 
     @_whole
     def apply_nodes(self, token: int, nodes: Mapping[str, bytes | None]) -> None:
-        self._check_writer(token)
-        for name, record in nodes.items():
-            if record is None:
-                self._data.nodes.pop(name, None)
-            else:
-                self._data.nodes[name] = record
-        self._written()
+        self._put_each(token, self._data.nodes, nodes)
 
     @_whole
     def apply_loads(self, token: int, loads: Mapping[str, bytes | None], *, whole: bool = False) -> None:
+        self._put_each(token, self._data.loads, loads, whole=whole)
+
+    def _put_each(
+        self, token: int, table: dict[str, bytes], records: Mapping[str, bytes | None], *, whole: bool = False
+    ) -> None:
         self._check_writer(token)
         if whole:
-            self._data.loads.clear()
-        for node, record in loads.items():
+            table.clear()
+        for name, record in records.items():
             if record is None:
-                self._data.loads.pop(node, None)
+                table.pop(name, None)
             else:
-                self._data.loads[node] = record
+                table[name] = record
+        self._written()
 
     @_whole
     def cluster(self) -> ClusterView:

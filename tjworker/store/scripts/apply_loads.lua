@@ -7,11 +7,5 @@
 local refused = refuse_writer(ARGV[2], ARGV[3])
 if refused then return refused end
 if ARGV[4] == '1' then redis.call('DEL', K.load) end
-for i = 5, #ARGV, 3 do
-  if ARGV[i + 1] == 'put' then
-    redis.call('HSET', K.load, ARGV[i], ARGV[i + 2])
-  else
-    redis.call('HDEL', K.load, ARGV[i])
-  end
-end
+put_each(K.load, 5)
 return redis.call('HINCRBY', K.writer, 'seq', 1)

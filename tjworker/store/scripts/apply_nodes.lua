@@ -6,11 +6,5 @@
 -- Gives the new seq; errors FENCED, LOST.
 local refused = refuse_writer(ARGV[2], ARGV[3])
 if refused then return refused end
-for i = 4, #ARGV, 3 do
-  if ARGV[i + 1] == 'put' then
-    redis.call('HSET', K.nodes, ARGV[i], ARGV[i + 2])
-  else
-    redis.call('HDEL', K.nodes, ARGV[i])
-  end
-end
+put_each(K.nodes, 4)
 return redis.call('HINCRBY', K.writer, 'seq', 1)

@@ -26,6 +26,17 @@ local function enqueue(key, at)
   return redis.call('ZADD', K.dirty, 'NX', at, key) == 1 and not held(key)
 end
 
+-- Fields of a hash, as triples (name, 'put' or 'del', record) from ARGV[first] on.
+local function put_each(hash, first)
+  for i = first, #ARGV, 3 do
+    if ARGV[i + 1] == 'put' then
+      redis.call('HSET', hash, ARGV[i], ARGV[i + 2])
+    else
+      redis.call('HDEL', hash, ARGV[i])
+    end
+  end
+end
+
 -- Newest resourceVersion of a resource that the watch has shown for this job; 0 for none.
 local function seen(key, resource)
   local plural, namespace = string.match(key, '^([^/]*)/([^/]*)')
