@@ -23,7 +23,7 @@ from tjworker.api.timefmt import to_rfc3339
 from tjworker.autoscale import Decision, JobState, Move, Rules, decide
 from tjworker.base import Conflict, Invalid, JobKey, parse_key
 from tjworker.kube.port import KubeApi
-from tjworker.settings import OFF, Settings
+from tjworker.settings import OFF, Settings, turn_seconds
 from tjworker.store.port import Store
 
 log = structlog.get_logger(__name__)
@@ -47,11 +47,10 @@ class Autoscaler:
         """What it came to, in words: Flower shows them. Raises Transient when Redis or the API server is away."""
         if self._settings.autoscale_policy == OFF:
             return "switched off (TJ_AUTOSCALE_POLICY)"
-        # A little less than the period: two runs of one beat are never exactly a period apart.
-        period = 0.8 * self._settings.autoscale_seconds
-        if not self._store.once(NAME, period):
+        turn = turn_seconds(self._settings.autoscale_seconds)
+        if not self._store.once(NAME, turn):
             return "another run has this period"
-        ends = self._monotonic() + period
+        ends = self._monotonic() + turn
         cluster = self._store.cluster()
         if not cluster.synced:
             return "the projection is being filled"

@@ -16,6 +16,12 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 OFF = "off"
 
 
+def turn_seconds(period: float) -> float:
+    """For how long one run of a periodic task keeps other beats' runs out. A little less than the period: two runs of one beat
+    are never exactly a period apart."""
+    return 0.8 * period
+
+
 class Settings(BaseSettings):
     """`TJ_` and the upper-case name is the environment variable; `tj doctor` prints them all."""
 

@@ -18,7 +18,7 @@ from tjworker.executor import Executor
 from tjworker.kube.client import KubeClient
 from tjworker.kube.transport import KubeTransport, remove_temporary_files
 from tjworker.publisher import AUTOSCALE, COLLECT_ORPHANS, RECONCILE, RESYNC, Publisher
-from tjworker.settings import load_settings
+from tjworker.settings import load_settings, turn_seconds
 from tjworker.store.connect import open_store
 from tjworker.store.port import Store
 from tjworker.telemetry.events import EventRecorder
@@ -94,8 +94,7 @@ def reconcile(key: str) -> str:
 def resync() -> str:
     """Publish again what was lost; every now and then, every unfinished job."""
     settings = load_settings()
-    # A little less than the period: two runs of one beat are never exactly a period apart.
-    if not _store().once("resync", 0.8 * settings.resync_seconds):
+    if not _store().once("resync", turn_seconds(settings.resync_seconds)):
         return "another beat was first"
     everything = _store().once("full-resync", settings.full_resync_seconds)
     keys = _store().resync(lost_after_seconds=settings.resync_seconds, everything=everything)
@@ -106,7 +105,7 @@ def resync() -> str:
 def collect_orphans() -> str:
     """Delete what jobs that no longer exist have left behind."""
     settings = load_settings()
-    if not _store().once("collect-orphans", 0.8 * settings.collect_orphans_seconds):
+    if not _store().once("collect-orphans", turn_seconds(settings.collect_orphans_seconds)):
         return "another beat was first"
     return f"{Collector(_kube(), settings).collect()} deleted"
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tjworker.api.observed import ENDED_PHASES
 from tjworker.api.podload import NOTHING, WAITING, PodLoad, pod_load
 
 Json = Mapping[str, Any]
 Identity = tuple[str, str]
 """(namespace, name)"""
-_FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class LoadBook:
 def _node(pod: Json) -> str | None:
     """Where the pod counts; None when it does not."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
-    if status.get("phase") in _FINISHED:
+    if status.get("phase") in ENDED_PHASES:
         return None
     if node := spec.get("nodeName"):
         return str(node)

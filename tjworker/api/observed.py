@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 ContainerState = Literal["waiting", "running", "terminated"]
+ENDED_PHASES = frozenset({"Succeeded", "Failed"})
+"""Of a pod: it will never run again."""
 
 
 @dataclass(frozen=True, slots=True)

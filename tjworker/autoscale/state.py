@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from tjworker.api import labels
 from tjworker.api.indices import parse_indices
 from tjworker.api.model import Role, TrainingJob
-from tjworker.api.observed import PodRecord
-
-_ENDED = frozenset({"Succeeded", "Failed"})
+from tjworker.api.observed import ENDED_PHASES, PodRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class JobState:
 
     def of_role(self, role: Role) -> tuple[PodRecord, ...]:
         """Pods that have not ended, those that stay longest first."""
-        mine = (p for p in self.pods if p.labels.get(labels.REPLICA_NAME) == role.name and p.phase not in _ENDED)
+        mine = (p for p in self.pods if p.labels.get(labels.REPLICA_NAME) == role.name and p.phase not in ENDED_PHASES)
         return tuple(sorted(mine, key=_index))
 
     def finished_replicas(self, role: Role) -> int:

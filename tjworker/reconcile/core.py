@@ -8,12 +8,12 @@ limits of time, suspension, and only then what the pods should be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tjworker.api import labels
 from tjworker.api.model import InvalidJob, TrainingJob
-from tjworker.api.observed import Observed
+from tjworker.api.observed import Observed, PodRecord
 from tjworker.api.status import FAILED_CREATE, Ending, JobStatus, Phase, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile import ending, outcome, phase
@@ -128,7 +128,8 @@ def _live(
     new = phase.live_phase(job.status.phase, views, restarted=restarts.restarted, scaled=bool(scales))
     status = record_running(phase.with_scale_records(status, scales), views, new)
     status = outcome.numbers(job, status, views, live=True)
-    held = find_held(own_pods(job, observed), now)
+    own = own_pods(job, observed)
+    held = find_held(own, now)
     status = _live_conditions(job, status, views, new, restarts, at, held)
     if new == "Running" and not status.start_running_time:
         status = status.model_copy(update={"start_running_time": at})
@@ -140,7 +141,7 @@ def _live(
         for v in views.values()
         for r in v.replicas
     )
-    writes: list[Write] = [*_strays(job, views, observed)]
+    writes: list[Write] = [*_strays(job, views, own, observed)]
     for view in views.values():
         writes += WORKLOADS[view.role.workload].shape(job, view, observed, not old_attempt_lives)
     resting = find_resting(views, now)
@@ -160,13 +161,15 @@ def _live(
     return _sooner(_sooner(_sooner(plan, judge), resting.next_seconds), held.next_seconds)
 
 
-def _strays(job: TrainingJob, views: Mapping[str, RoleView], observed: Observed) -> list[Write]:
+def _strays(
+    job: TrainingJob, views: Mapping[str, RoleView], own: Iterable[PodRecord], observed: Observed
+) -> list[Write]:
     """Own pods and services of a role that the spec no longer has."""
     known = {r.name for v in views.values() for r in v.replicas}
     known |= {p.name for v in views.values() for p in (*v.surplus, *v.others)}
     pods: list[Write] = [
         delete_pod(p, "its role is not in the spec")
-        for p in own_pods(job, observed)
+        for p in own
         if p.name not in known and p.owner_uid == job.uid and to_delete(p)
     ]
     roles = set(views)

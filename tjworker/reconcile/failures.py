@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tjworker.api.naming import counted_names
-from tjworker.api.observed import ContainerRecord, PodRecord
+from tjworker.api.observed import ENDED_PHASES, ContainerRecord, PodRecord
 from tjworker.api.status import Cause, Failure
 
 Kind = Literal["exit", "disrupted", "node_lost", "gpu_fault"]
@@ -43,7 +43,7 @@ def counted(pod: PodRecord) -> tuple[ContainerRecord, ...]:
 
 def diagnose(pod: PodRecord, now: str) -> Diagnosis:
     """What ended this failed pod, or what will. `now` stands in where the pod itself has no time."""
-    if pod.lost and pod.phase not in ("Succeeded", "Failed"):
+    if pod.lost and pod.phase not in ENDED_PHASES:
         return _by_node(pod, "node_lost", "NodeLost", pod.lost, now)
     if pod.gpu_fault and pod.phase != "Failed":
         return _by_node(pod, "gpu_fault", "GPUFault", pod.gpu_fault, now)

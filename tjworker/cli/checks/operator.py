@@ -13,7 +13,7 @@ from tjworker.cli.checks.check import Check
 from tjworker.cli.rows import parse_time
 from tjworker.kube.port import KubeApi
 from tjworker.kube.rbac import NAMESPACE
-from tjworker.settings import Settings
+from tjworker.settings import Settings, turn_seconds
 from tjworker.store.keys import BY_NAME
 from tjworker.store.port import QueueStats, Store
 
@@ -86,7 +86,7 @@ def beat(settings: Settings, exists: Callable[[str], bool]) -> Check:
     """Beat leaves no address; what its resync takes for its period does. Neither key is there all the time, but one is."""
     once = BY_NAME["once"]
     if exists(once.of(settings.key_prefix, "resync")):
-        return Check(SUBJECT, "beat", "ok", f"a resync ran in the last {0.8 * settings.resync_seconds:.0f} s")
+        return Check(SUBJECT, "beat", "ok", f"a resync ran in the last {turn_seconds(settings.resync_seconds):.0f} s")
     if exists(once.of(settings.key_prefix, "full-resync")):
         return Check(SUBJECT, "beat", "ok", f"a resync ran in the last {settings.full_resync_seconds:.0f} s")
     return Check(SUBJECT, "beat", "warning", "no resync has run of late",

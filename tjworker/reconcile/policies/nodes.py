@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tjworker.api.model import TrainingJob
-from tjworker.api.observed import NodeRecord, Observed, PodRecord
+from tjworker.api.observed import ENDED_PHASES, NodeRecord, Observed, PodRecord
 from tjworker.api.status import JobStatus
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.reconcile.replicas import own_pods
@@ -104,7 +104,7 @@ def _trouble(name: str, node: NodeRecord | None, missing: Mapping[str, str]) -> 
 
 def _may_hang(pod: PodRecord) -> bool:
     """An ended pod needs its node no more, unless it is in deletion: the kubelet has to confirm that."""
-    return pod.phase not in ("Succeeded", "Failed") or bool(pod.deleted_at)
+    return pod.phase not in ENDED_PHASES or bool(pod.deleted_at)
 
 
 def _held(placed: Iterable[PodRecord]) -> Mapping[tuple[str, str], int]:

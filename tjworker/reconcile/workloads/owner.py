@@ -7,18 +7,18 @@ the owner's uid and resourceVersion, a number with the pod's. Safe to run twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tjworker.api.model import CleanPodPolicy, Role, TrainingJob
 from tjworker.api.naming import number_labels, owner_name, role_labels
-from tjworker.api.observed import Observed, PodRecord, WorkloadRecord
+from tjworker.api.observed import ENDED_PHASES, Observed, PodRecord, WorkloadRecord
 from tjworker.reconcile.plan import Create, Delete, Patch, Write
 from tjworker.reconcile.policies.creating import stuck_container
-from tjworker.reconcile.replicas import Replica, RoleView, own_pods, own_workloads
+from tjworker.reconcile.replicas import Replica, RoleView, own_workloads
 from tjworker.reconcile.seats import number_of
 from tjworker.reconcile.workloads.environment import role_environment, template_environment
-from tjworker.reconcile.workloads.pod import delete_pod, to_delete
+from tjworker.reconcile.workloads.pod import delete_pod, label_pod, to_delete
 from tjworker.reconcile.workloads.podbody import owner_reference, pod_template
 
 Json = dict[str, Any]
@@ -100,15 +100,13 @@ def _needs_number(replica: Replica) -> bool:
 def _number(job: TrainingJob, replica: Replica) -> Patch:
     pod = replica.pod
     assert pod is not None  # noqa: S101  `_needs_number` has looked
-    return Patch("pods", pod.name, {"metadata": {
-        "uid": pod.uid, "resourceVersion": str(pod.rv),
-        "labels": number_labels(job, replica.role, replica.index, replica.attempt),
-    }}, f"it has the number {replica.index}")
+    number = number_labels(job, replica.role, replica.index, replica.attempt)
+    return label_pod(pod, number, f"it has the number {replica.index}")
 
 
 def unjudged(view: RoleView) -> bool:
     """Some pod has ended before it had a number: it gets one in this pass, and the next one judges it by that."""
-    return any(r.pod is not None and not r.final and r.pod.phase in ("Succeeded", "Failed") and number_of(r.pod) is None
+    return any(r.pod is not None and not r.final and r.pod.phase in ENDED_PHASES and number_of(r.pod) is None
                for r in view.replicas)
 
 
@@ -116,36 +114,26 @@ def unjudged(view: RoleView) -> bool:
 
 def release(job: TrainingJob, observed: Observed, why: str) -> list[Write]:
     """ReplicaSets to 0, parallelism to 0: their controllers then take the pods that live."""
-    writes: list[Write] = []
-    for resource, owners in (("replicasets", observed.replicasets), ("jobs", observed.jobs)):
-        writes += [_scale(resource, w, 0, why) for w in owners if w.owner_uid == job.uid and w.desired and not w.deleted_at]
-    return writes
+    return [_scale(resource, w, 0, why) for resource, w in own_workloads(job, observed) if w.desired and not w.deleted_at]
 
 
 def unreleased(job: TrainingJob, observed: Observed) -> bool:
     """Some owner still wants pods, or its controller has not seen yet that it wants none: it might make one more."""
     return any(
         not w.deleted_at and (w.desired > 0 or 0 < w.observed_generation < w.generation)
-        for w in own_workloads(job, observed)
+        for _, w in own_workloads(job, observed)
     )
 
 
 def delete_owners(job: TrainingJob, observed: Observed, roles: set[str]) -> list[Write]:
     """ReplicaSets and batch Jobs of roles that the spec no longer has; their pods go with them."""
     known = {owner_name(job.name.name, role) for role in roles}
-    writes: list[Write] = []
-    for resource, owners in (("replicasets", observed.replicasets), ("jobs", observed.jobs)):
-        writes += [
-            Delete(resource, w.name, w.uid, why="its role is not in the spec")
-            for w in owners if w.owner_uid == job.uid and w.name not in known and not w.deleted_at
-        ]
-    return writes
-
-
-def seated_pods(job: TrainingJob, observed: Observed) -> Sequence[PodRecord]:
-    return [p for p in own_pods(job, observed) if p.owner_uid != job.uid]
+    return [
+        Delete(resource, w.name, w.uid, why="its role is not in the spec")
+        for resource, w in own_workloads(job, observed) if w.name not in known and not w.deleted_at
+    ]
 
 
 def goes_by_itself(job: TrainingJob, policy: CleanPodPolicy, pod: PodRecord) -> bool:
     """Its controller takes it once it is released."""
-    return policy != "None" and pod.owner_uid != job.uid and pod.phase not in ("Succeeded", "Failed") and not pod.lost
+    return policy != "None" and pod.owner_uid != job.uid and pod.phase not in ENDED_PHASES and not pod.lost

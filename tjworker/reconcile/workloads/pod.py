@@ -5,7 +5,7 @@ Fixed names are what makes a second create harmless (409), a UID what makes a se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tjworker.api import labels
 from tjworker.api.model import TrainingJob
@@ -49,6 +49,11 @@ def delete_pod(pod: PodRecord, why: str) -> Delete:
     return Delete("pods", pod.name, pod.uid, grace_seconds=0 if pod.lost else None, why=why)
 
 
+def label_pod(pod: PodRecord, changed: Mapping[str, str], why: str) -> Patch:
+    return Patch("pods", pod.name, {"metadata": {
+        "uid": pod.uid, "resourceVersion": str(pod.rv), "labels": dict(changed)}}, why)
+
+
 def _service_deletes(job: TrainingJob, view: RoleView, observed: Observed) -> Iterator[Delete]:
     wanted = {r.name: r for r in view.replicas}
     ports = tuple(port.number for port in counted_ports(view.role.template))
@@ -74,8 +79,7 @@ def _relabel(job: TrainingJob, view: RoleView) -> Iterator[Patch]:
         if wanted.items() <= pod.labels.items():
             continue
         lost = {name: value for name, value in wanted.items() if pod.labels.get(name) != value}
-        body = {"metadata": {"uid": pod.uid, "resourceVersion": str(pod.rv), "labels": lost}}
-        yield Patch("pods", replica.name, body, why=f"labels of ours are gone or changed: {', '.join(sorted(lost))}")
+        yield label_pod(pod, lost, f"labels of ours are gone or changed: {', '.join(sorted(lost))}")
 
 
 def _creates(job: TrainingJob, view: RoleView, observed: Observed) -> Iterator[Create]:
