@@ -96,8 +96,11 @@ class Follower:
         self._cluster, self._namespace, self._job, self._wanted = cluster, namespace, job, wanted
         self._tail, self._emit = tail, emit
         self._lock = threading.Lock()
+        self._readers_lock = threading.Lock()
+        """Of what stands below: pods are told of by the mirror's thread and, at the end, by the caller's."""
         self._known: set[tuple[str, str, int]] = set()
-        self._threads: list[threading.Thread] = []
+        self._readers: list[threading.Thread] = []
+        self._all_found = False
         self._streams: list[Any] = []
         self._stopped = False
         self._reader_gone = False
@@ -114,13 +117,15 @@ class Follower:
         if self._reader_gone:
             raise BrokenPipeError
         self._look_again(name)
+        with self._readers_lock:
+            self._all_found = True
         if stop.is_set():
             with self._lock:
                 self._stopped = True
                 for stream in self._streams:
                     stream.close()
-        for thread in self._threads:
-            thread.join(timeout=5)
+        for reader in self._readers:
+            reader.join(timeout=5)
         if self._reader_gone:
             raise BrokenPipeError
 
@@ -140,13 +145,16 @@ class Follower:
     def _on_pod(self, kind: str, pod: Json) -> None:
         if kind == "DELETED":
             return
-        for target in targets(pod, self._wanted):
-            key = (target.uid, target.container, target.run)
-            if target.started and key not in self._known:
-                self._known.add(key)
-                thread = threading.Thread(target=self._follow, args=(target,), name=f"log-{target.label}", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+        with self._readers_lock:
+            if self._all_found:
+                return
+            for target in targets(pod, self._wanted):
+                key = (target.uid, target.container, target.run)
+                if target.started and key not in self._known:
+                    self._known.add(key)
+                    reader = threading.Thread(target=self._follow, args=(target,), name=f"log-{target.label}", daemon=True)
+                    reader.start()
+                    self._readers.append(reader)
 
     def _follow(self, target: Target) -> None:
         for line in read_log(self._cluster.transport, self._namespace, target, self._tail, follow=True, on_open=self._opened):

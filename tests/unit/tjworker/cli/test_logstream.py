@@ -90,3 +90,52 @@ def test_following_ends_when_nobody_reads_any_more(monkeypatch: pytest.MonkeyPat
     finally:
         timer.cancel()
     assert not guard.is_set(), "it went on until the job's end"
+
+
+class ShortLog:
+    status = 200
+
+    def lines(self) -> Iterator[list[bytes]]:
+        yield [b"bye"]
+
+    def close(self) -> None:
+        pass
+
+
+def test_an_ended_jobs_logs_are_read_once_each_though_the_mirror_tells_of_its_pods_meanwhile(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job has ended: the last look finds its pods while the mirror's thread begins to read the first."""
+    pods = [pod("aitj-a", index=str(i), states={"aitj-a": {"terminated": {"exitCode": 0}}}) for i in range(3)]
+    for i, each in enumerate(pods):
+        each["metadata"]["uid"] = f"u{i}"
+    teller: list[threading.Thread] = []
+    begins = threading.Event()
+
+    class Reader(threading.Thread):
+        """The mirror's thread is held up between its making and its start."""
+
+        def start(self) -> None:
+            if threading.current_thread() is teller[0]:
+                begins.set()
+                threading.Event().wait(0.1)
+            super().start()
+
+    @contextmanager
+    def mirror(*_: Any, on_change: Any, **__: Any) -> Iterator[None]:
+        teller.append(threading.Thread(target=lambda: on_change("ADDED", pods[0]), daemon=True))
+        teller[0].start()
+        yield
+
+    def last_look(*_: Any, **__: Any) -> list[dict[str, Any]]:
+        assert begins.wait(5)
+        return pods
+
+    monkeypatch.setattr(logstream, "Mirror", mirror)
+    monkeypatch.setattr(logstream, "list_all", last_look)
+    monkeypatch.setattr(logstream, "threading", SimpleNamespace(Thread=Reader, Lock=threading.Lock, Event=threading.Event))
+    job: Any = SimpleNamespace(plural="aitrainingjobs", raw={"metadata": {"name": "digits", "uid": "u"}})
+    api = SimpleNamespace(get=lambda *_: {"metadata": {"uid": "u"}, "status": {"completionTime": "2026-01-01T00:00:00Z"}})
+    cluster: Any = SimpleNamespace(api=api, transport=SimpleNamespace(stream=lambda *_, **__: ShortLog()))
+    printed: list[str] = []
+    Follower(cluster, "default", job, Wanted(), None, lambda label, line: printed.append(f"{label} {line}")).run()
+    assert sorted(printed) == [f"trainer-{i} bye" for i in range(3)]
