@@ -8,16 +8,17 @@ decided on, and the next run looks at what is. The target in the status is all t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import orjson
 import structlog
 
-from tjworker.api import dialects, labels
+from tjworker.api import dialects
 from tjworker.api.model import TrainingJob
-from tjworker.api.observed import NodeRecord, PodRecord
+from tjworker.api.observed import NodeRecord
+from tjworker.api.ownership import own_pods
 from tjworker.api.podload import decode_load
-from tjworker.api.records_json import decode
+from tjworker.api.records_json import decode, decode_view
 from tjworker.api.status import MAX_SCALE_RECORDS, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.autoscale import Decision, JobState, Move, Rules, decide
@@ -28,6 +29,8 @@ from tjworker.store.port import Store
 
 log = structlog.get_logger(__name__)
 NAME = "autoscale"
+_LOOKED_AT = ("pods", "replicasets", "jobs")
+"""Pods, and what keeps them: without their keeper nothing says whose they are."""
 
 
 class Autoscaler:
@@ -66,8 +69,8 @@ class Autoscaler:
         unfinished = self._store.unfinished()
         self._known = {key: known for key, known in self._known.items() if key in unfinished}
         jobs = [job for key, (rv, record) in unfinished.items() if (job := self._job(key, rv, record)) is not None]
-        pods = self._store.children([job.key for job in jobs], "pods")
-        return [JobState(job, _pods(job, pods.get(job.key, {}))) for job in jobs]
+        children = self._store.children([job.key for job in jobs], _LOOKED_AT)
+        return [JobState(job, own_pods(job, decode_view(None, children.get(job.key, {}))[1])) for job in jobs]
 
     def _job(self, key: JobKey, rv: int, record: bytes) -> TrainingJob | None:
         """None for a job that the autoscaler has nothing to do with. Most jobs do not change from run to run."""
@@ -133,12 +136,3 @@ def _parsed(key: JobKey, record: bytes) -> TrainingJob | None:
     job = dialects.parse(plural, orjson.loads(record))
     return job if isinstance(job, TrainingJob) and any(role.autoscaled for role in job.roles) else None
 
-
-def _pods(job: TrainingJob, records: Mapping[str, bytes]) -> tuple[PodRecord, ...]:
-    """This job's, not those of one of the same name before it."""
-    pods = (decode("pods", data) for data in records.values())
-    return tuple(pod for pod in pods if isinstance(pod, PodRecord) and _owned(job, pod))
-
-
-def _owned(job: TrainingJob, pod: PodRecord) -> bool:
-    return job.uid in (pod.owner_uid, pod.labels.get(labels.JOB_UID, ""))

@@ -291,11 +291,15 @@ PROJECTION = {
     "unfinished jobs are read with their versions": Case(
         lambda d: [d.job(5), d.pod(6, B), d.job(7, C, finished=True), d.job(8, B, record=b"a b c"), d.store.unfinished()],
         [[A], [], [], [B], {A: (5, b'{"rv":5}'), B: (8, b"a b c")}]),
-    "children of several jobs, of one resource": Case(
+    "children of several jobs, of some resources": Case(
         lambda d: [d.job(5), d.pod(6, name="a-1"), d.pod(7, name="a-0", record=b"a b"), d.pod(8, C, "c-0"),
                    d.apply(replace(a_pod(9), resource="services")),
-                   {k: dict(v) for k, v in d.store.children([A, B, C], "pods").items()}],
-        [[A], [], [], [], [], {A: {"a-0": b"a b", "a-1": b'{"pod":6}'}, B: {}, C: {"c-0": b'{"pod":8}'}}]),
+                   d.apply(replace(a_pod(10), resource="jobs", name="a-jobs")),
+                   {k: {of: dict(records) for of, records in v.items()}
+                    for k, v in d.store.children([A, B, C], ("pods", "jobs")).items()}],
+        [[A], [], [], [], [], [], {
+            A: {"pods": {"a-0": b"a b", "a-1": b'{"pod":6}'}, "jobs": {"a-jobs": b'{"pod":10}'}},
+            B: {"pods": {}, "jobs": {}}, C: {"pods": {"c-0": b'{"pod":8}'}, "jobs": {}}}]),
 }
 
 SEEN = {

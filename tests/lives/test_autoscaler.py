@@ -142,6 +142,20 @@ def test_a_replica_that_the_scheduler_refuses_is_taken_back(world: ElasticWorld)
     world.stays("for a good while", lambda: wants(world, "first") == 1, for_seconds=9 * COOLDOWN_SECONDS)
 
 
+def test_a_strangers_pod_with_every_label_of_a_trainer_is_none(world: ElasticWorld) -> None:
+    """Of a ReplicaSet whose template somebody has copied, and it finds no node: with such a trainer no job would grow."""
+    world.apply(elastic("first", 2, 1, 10)).run()
+    marks = {**world.pods()["first-trainer-1"]["metadata"]["labels"], "app": "stranger"}
+    spec = foreign("", cpu="0", nodeSelector={"there": "is-none"})["spec"]
+    world.cluster.client.create("/apis/apps/v1/namespaces/default/replicasets", {
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "stranger"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "stranger"}},
+                 "template": {"metadata": {"labels": marks}, "spec": spec}}})
+    world.until("it fills the cluster all the same", lambda: len(trainers(world, "first")) == FULL)
+    world.stays("for a good while", lambda: wants(world, "first") == FULL, for_seconds=4 * COOLDOWN_SECONDS)
+    assert [name for name in world.pods() if name.startswith("stranger-")], "the stranger is left alone"
+
+
 def test_switched_off_it_moves_nothing_and_kubectl_scale_holds() -> None:
     world = ElasticWorld(autoscale_policy="off")
     world.apply(elastic("first", 2, 1, 8))

@@ -14,6 +14,7 @@ from dataclasses import replace
 from tjworker.api import labels
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed, PodRecord
+from tjworker.api.ownership import own_pods, own_services
 from tjworker.api.status import FAILED_CREATE, Ending, JobStatus, Phase, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile import ending, outcome, phase
@@ -31,7 +32,7 @@ from tjworker.reconcile.policies.limits import decide_limits
 from tjworker.reconcile.policies.nodes import find_node_troubles
 from tjworker.reconcile.policies.restart import Restarts, decide_restarts, join, one_of
 from tjworker.reconcile.refusals import INVALID_SPEC, refuse_spec
-from tjworker.reconcile.replicas import RoleView, own_pods, own_services, pod_attempt
+from tjworker.reconcile.replicas import RoleView, pod_attempt
 from tjworker.reconcile.suspend import suspend
 from tjworker.reconcile.views import look_again, view_roles
 from tjworker.reconcile.workloads import WORKLOADS

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from tjworker.api.model import CleanPodPolicy, InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
+from tjworker.api.ownership import own_pods, own_services, own_workloads
 from tjworker.api.status import Ending, JobStatus
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.reconcile import outcome
@@ -18,7 +19,7 @@ from tjworker.reconcile.conditions import clear_condition, see_generation, set_c
 from tjworker.reconcile.plan import Delete, Patch, Plan, Write
 from tjworker.reconcile.policies.clean import goes
 from tjworker.reconcile.policies.held import find_held, tell_held
-from tjworker.reconcile.replicas import RoleView, own_pods, own_services, own_workloads
+from tjworker.reconcile.replicas import RoleView
 from tjworker.reconcile.workloads.owner import goes_by_itself, release, unreleased
 from tjworker.reconcile.workloads.pod import delete_pod, to_delete
 

@@ -15,7 +15,7 @@ from tjworker.api import labels
 from tjworker.api.indices import parse_indices
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import pod_name
-from tjworker.api.observed import Observed, PodRecord, ServiceRecord, WorkloadRecord
+from tjworker.api.observed import PodRecord, WorkloadRecord
 from tjworker.api.status import JobStatus, RoleAttempts
 
 State = Literal[
@@ -83,28 +83,6 @@ def pod_attempt(pod: PodRecord) -> int:
 def pod_index(pod: PodRecord) -> int | None:
     text = pod.labels.get(labels.REPLICA_INDEX, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 5 else None
-
-
-def own_workloads(job: TrainingJob, observed: Observed) -> tuple[tuple[str, WorkloadRecord], ...]:
-    """ReplicaSets and batch Jobs controlled by this very job, each with its resource."""
-    found = (("replicasets", observed.replicasets), ("jobs", observed.jobs))
-    return tuple((resource, w) for resource, owners in found for w in owners if w.owner_uid == job.uid)
-
-
-def own_pods(job: TrainingJob, observed: Observed) -> tuple[PodRecord, ...]:
-    """Pods of this very job, by name: controlled by it, or by a ReplicaSet or batch Job that it controls. Not those of a
-    job of the same name before it, nor a stranger's with our labels (who copies a template copies them): a label alone
-    proves nothing, nor does an owner whose pods say that they are another job's."""
-    keepers = {w.uid for _, w in own_workloads(job, observed)}
-    mine = (p for p in observed.pods if p.owner_uid == job.uid
-            or (p.owner_uid in keepers and p.labels.get(labels.JOB_UID) == job.uid))
-    return tuple(sorted(mine, key=lambda p: p.name))
-
-
-def own_services(job: TrainingJob, observed: Observed) -> tuple[ServiceRecord, ...]:
-    """Likewise, those of which nobody has begun the deletion."""
-    mine = (s for s in observed.services if s.owner_uid == job.uid and not s.deleted_at)
-    return tuple(sorted(mine, key=lambda s: s.name))
 
 
 def view_named(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import Observed
+from tjworker.api.ownership import own_pods
 from tjworker.api.status import JobStatus
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.reconcile import ending, outcome, phase
@@ -14,7 +15,7 @@ from tjworker.reconcile.attempts import raise_for_suspend
 from tjworker.reconcile.conditions import clear_condition, set_condition
 from tjworker.reconcile.plan import Plan
 from tjworker.reconcile.policies.held import find_held, tell_held
-from tjworker.reconcile.replicas import RoleView, own_pods
+from tjworker.reconcile.replicas import RoleView
 from tjworker.reconcile.views import view_roles
 
 

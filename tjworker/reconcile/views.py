@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import Observed
+from tjworker.api.ownership import own_pods
 from tjworker.api.status import JobStatus
-from tjworker.reconcile.replicas import RoleView, own_pods, view_named
+from tjworker.reconcile.replicas import RoleView, view_named
 from tjworker.reconcile.seats import view_seated
 
 Views = Mapping[str, RoleView]

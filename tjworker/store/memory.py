@@ -164,9 +164,10 @@ class MemoryStore:
         return {key: (job.rv, job.record or b"") for key, job in sorted(self._data.jobs.items()) if not job.finished}
 
     @_whole
-    def children(self, keys: Sequence[JobKey], resource: str) -> Mapping[JobKey, Mapping[str, bytes]]:
-        return {key: {name: change.record or b"" for (of, name), change in sorted(self._data.children.get(key, {}).items())
-                      if of == resource} for key in keys}
+    def children(self, keys: Sequence[JobKey], resources: Sequence[str]) -> Mapping[JobKey, Mapping[str, Mapping[str, bytes]]]:
+        return {key: {resource: {name: change.record or b"" for (of, name), change in
+                                 sorted(self._data.children.get(key, {}).items()) if of == resource}
+                      for resource in resources} for key in keys}
 
     @_whole
     def mark_synced(self, token: int, cluster: str = "") -> None:

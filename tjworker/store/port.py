@@ -144,8 +144,8 @@ class Store(Protocol):
         on it names that version."""
         ...
 
-    def children(self, keys: Sequence[JobKey], resource: str) -> Mapping[JobKey, Mapping[str, bytes]]:
-        """Of each of these jobs its children of that resource, by name. Likewise in parts."""
+    def children(self, keys: Sequence[JobKey], resources: Sequence[str]) -> Mapping[JobKey, Mapping[str, Mapping[str, bytes]]]:
+        """Of each of these jobs its children of those resources: resource -> name -> record. Likewise in parts."""
         ...
 
     def mark_synced(self, token: int, cluster: str = "") -> None:

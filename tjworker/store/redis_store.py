@@ -93,14 +93,15 @@ class RedisStore:
                     found[key] = (int(rv), record)
         return found
 
-    def children(self, keys: Sequence[JobKey], resource: str) -> Mapping[JobKey, Mapping[str, bytes]]:
-        found: dict[JobKey, Mapping[str, bytes]] = {}
-        start = f"{resource}/".encode()
+    def children(self, keys: Sequence[JobKey], resources: Sequence[str]) -> Mapping[JobKey, Mapping[str, Mapping[str, bytes]]]:
+        found: dict[JobKey, Mapping[str, Mapping[str, bytes]]] = {}
+        starts = {resource: f"{resource}/".encode() for resource in resources}
         for part in _batches(list(keys), CHANGES_PER_CALL):
             hashes = self._read(lambda part=part: self._of_each(part, "hgetall"))  # type: ignore[misc]
             for key, fields in zip(part, hashes, strict=True):
-                found[key] = {name[len(start):].decode(): fields[name].partition(b" ")[2]
-                              for name in sorted(fields) if name.startswith(start)}
+                names = sorted(fields)
+                found[key] = {resource: {name[len(start):].decode(): fields[name].partition(b" ")[2]
+                                         for name in names if name.startswith(start)} for resource, start in starts.items()}
         return found
 
     def _of_each(self, keys: Sequence[JobKey], command: str, *arguments: str) -> list[Any]:

@@ -28,6 +28,8 @@ WAYS = ("before", "long-before", "after")
 """`long-before`: the worker stands still past its lease; what it meant for the first job's objects meets the second's."""
 STANDS_STILL_SECONDS = 45.0
 STRANGER = "another-keeps-it"
+_POD = f"pods/ReplicaSet {STRANGER}/*"
+"""As the oracles call it."""
 
 
 class Again(Fault):
@@ -68,16 +70,21 @@ class Again(Fault):
         self._stranger(world)
 
     def _stranger(self, world: SimWorld) -> None:
-        """With every label of a pod of this very job, kept by something else: a node, as a static pod is."""
-        job, node = world.the_job(), world.cluster.client.get("/api/v1/nodes/node-0")
-        marks = {labels.GROUP_NAME: "elasticdeeplearning.ai", labels.JOB_NAME: NAME, labels.REPLICA_NAME: "trainer",
-                 labels.REPLICA_TYPE: "trainer", labels.REPLICA_INDEX: "0", labels.RESTART_ATTEMPT: "0",
-                 labels.JOB_UID: job["metadata"]["uid"] if job else "none"}
-        owner = {"apiVersion": "v1", "kind": "Node", "name": "node-0", "uid": node["metadata"]["uid"], "controller": True}
-        world.cluster.client.create("/api/v1/namespaces/default/pods", {
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": STRANGER, "labels": marks, "ownerReferences": [owner]},
-            "spec": {"containers": [{"name": "a", "image": "b"}], "tolerations": [{"operator": "Exists"}]}})
+        """With every label of a pod of this very job, kept by another's ReplicaSet: somebody has copied a template."""
+        job, client = world.the_job(), world.cluster.client
+        marks = {labels.GROUP_NAME: self._scenario.manifest["apiVersion"].partition("/")[0], labels.JOB_NAME: NAME,
+                 labels.REPLICA_NAME: "trainer", labels.REPLICA_TYPE: "trainer", labels.REPLICA_INDEX: "0",
+                 labels.RESTART_ATTEMPT: "0", labels.JOB_UID: job["metadata"]["uid"] if job else "none", "app": STRANGER}
+        spec = {"containers": [{"name": "a", "image": "b"}], "tolerations": [{"operator": "Exists"}]}
+        keeper = client.create("/apis/apps/v1/namespaces/default/replicasets", {
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": STRANGER},
+            "spec": {"replicas": 1, "selector": {"matchLabels": {"app": STRANGER}},
+                     "template": {"metadata": {"labels": marks}, "spec": spec}}})
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": STRANGER, "uid": keeper["metadata"]["uid"],
+                 "controller": True}
+        client.create("/api/v1/namespaces/default/pods", {
+            "apiVersion": "v1", "kind": "Pod", "spec": spec,
+            "metadata": {"name": STRANGER, "labels": marks, "ownerReferences": [owner]}})
 
     def _script(self, pod: Json, attempt: int) -> Play:
         """What a pod does the first time hangs on how often this job has run it, not one before it of the same name."""
@@ -92,6 +99,8 @@ class Again(Fault):
             world.cluster.client.delete(f"{self._scenario.path}/{NAME}")
         made = world.cluster.client.create(self._scenario.path, self._scenario.manifest)
         self._uid = made["metadata"]["uid"]
+        world.cluster.client.patch(f"/api/v1/namespaces/default/pods/{STRANGER}",
+                                   {"metadata": {"labels": {labels.JOB_UID: self._uid}}})
         self.at_seconds = world.clock() - world.began_at
         world.acts[:] = [partial(act, world) for act in self._scenario.acts]
 
@@ -123,9 +132,9 @@ def play(run: str) -> Verdict:
                   state=_without_the_stranger(outcome.state))
     alone = Whole(_of_the_job(undisturbed.first), _of_the_job(undisturbed.second))
     wrong = [*again.touched, *judge(new, alone, WITHIN_SECONDS)]
-    if f"pods/{STRANGER}.metadata.name" not in outcome.state:
+    if outcome.state.get(f"{_POD}.metadata.name") != STRANGER:
         wrong.append("the pod that another keeps is gone")
-    if any(path.startswith(f"pods/{STRANGER}.metadata.deletionTimestamp") for path in outcome.state):
+    if f"{_POD}.metadata.deletionTimestamp" in outcome.state:
         wrong.append("the pod that another keeps is being deleted")
     return Verdict(tuple(wrong), len(outcome.surplus), outcome.trace)
 
@@ -135,7 +144,8 @@ def _of_the_job(run: Outcome) -> Outcome:
 
 
 def _without_the_stranger(state: Any) -> dict[str, Any]:
-    return {path: value for path, value in state.items() if not path.startswith(f"pods/{STRANGER}")}
+    theirs = (f"{_POD}.", f"{_POD}#", f"apps/replicasets/{STRANGER}.", f"apps/replicasets/{STRANGER}#")
+    return {path: value for path, value in state.items() if not path.startswith(theirs)}
 
 
 LIVES = tuple(name for name, scenario in SCENARIOS.items() if not scenario.alone)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import ENDED_PHASES, NodeRecord, Observed, PodRecord
+from tjworker.api.ownership import own_pods
 from tjworker.api.status import JobStatus
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
-from tjworker.reconcile.replicas import own_pods
 from tjworker.settings import Settings
 
 _SETTLED_SECONDS = 5.0

@@ -13,9 +13,10 @@ from typing import Any
 from tjworker.api.model import CleanPodPolicy, Role, TrainingJob
 from tjworker.api.naming import number_labels, owner_name, role_labels
 from tjworker.api.observed import ENDED_PHASES, Observed, PodRecord, WorkloadRecord
+from tjworker.api.ownership import own_workloads
 from tjworker.reconcile.plan import Create, Delete, Patch, Write
 from tjworker.reconcile.policies.creating import stuck_container
-from tjworker.reconcile.replicas import Replica, RoleView, own_workloads
+from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.seats import number_of
 from tjworker.reconcile.workloads.environment import role_environment, template_environment
 from tjworker.reconcile.workloads.pod import delete_pod, label_pod, to_delete

@@ -11,8 +11,9 @@ from tjworker.api import labels
 from tjworker.api.model import TrainingJob
 from tjworker.api.naming import counted_ports
 from tjworker.api.observed import Observed, PodRecord
+from tjworker.api.ownership import own_services
 from tjworker.reconcile.plan import Create, Delete, Patch, Write
-from tjworker.reconcile.replicas import Replica, RoleView, own_services
+from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.workloads.environment import role_environment
 from tjworker.reconcile.workloads.podbody import child_labels, pod_body, service_body
 
