@@ -74,6 +74,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 async def run(options: argparse.Namespace) -> int:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # Before the kubeconfig is there: whoever waits for that may send one at once.
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     options.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     advertised = options.advertised_host or _reachable(options.host)
     credentials = None
@@ -101,7 +105,7 @@ async def run(options: argparse.Namespace) -> int:
     kubeconfig = options.kubeconfig or options.data_dir / "kubeconfig"
     write_kubeconfig(kubeconfig, url_of(advertised, server.port, secure=credentials is not None), credentials)
     log.info("serving %s; KUBECONFIG=%s; %d node(s), agent %s", server.url, kubeconfig, options.nodes, options.agent)
-    await _until_signal(driver)
+    await _until(stop, driver)
     if isinstance(agent, ProcessAgent):
         agent.shutdown()
     await _close(server, informers, apiserver)
@@ -129,10 +133,7 @@ def _add_agent(options: argparse.Namespace, apiserver: ApiServer, client: InProc
     return agent
 
 
-async def _until_signal(driver: AsyncDriver) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+async def _until(stop: asyncio.Event, driver: AsyncDriver) -> None:
     running = asyncio.create_task(driver.run())
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait([running, stopped], return_when=asyncio.FIRST_COMPLETED)

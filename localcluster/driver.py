@@ -7,6 +7,7 @@ decides anything and can be stopped between any two rounds.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
@@ -152,8 +153,9 @@ class AsyncDriver(RealTimeRounds):
     def wake(self) -> None:
         if threading.get_ident() == self._thread_id:
             self._woken.set()
-        elif self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._woken.set)
+        elif self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody is left to wake
+                self._loop.call_soon_threadsafe(self._woken.set)
 
     async def run(self) -> None:
         """Until cancelled."""

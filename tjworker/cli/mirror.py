@@ -99,6 +99,9 @@ class Mirror:
                 self._resource, self._namespace, resource_version=version, timeout_seconds=_WATCH_SECONDS,
                 label_selector=self._selector,
             )
+            if self._stop.is_set():  # asked before there was a stream to close
+                self._stream.close()
+                return
             for batch in self._stream.lines():
                 for line in batch:
                     event = json.loads(line)

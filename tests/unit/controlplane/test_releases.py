@@ -68,6 +68,7 @@ def test_assets_that_are_no_folder_are_a_mistake(tmp_path: Path) -> None:
 
 
 def test_the_cache_is_in_the_project_and_ignored_by_git() -> None:
-    assert binaries.cache_root({}).relative_to(MODULES.parents[1]) == Path(".cache/control-plane")
+    # It may be a link to a larger disk.
+    assert binaries.cache_root({}) == (MODULES.parents[1] / ".cache").resolve() / "control-plane"
     assert ".cache/" in (MODULES.parents[1] / ".gitignore").read_text().split()
     assert os.access(MODULES, os.R_OK)

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from localcluster.driver import AsyncDriver, NotIdleError, ThreadDriver, Virtual
 from localcluster.informer import Informers
 from localcluster.machine import KeyedMachine, Timers
 from localcluster.wire import Json
+from tests.waiting import PATIENCE_SECONDS
 
 
 class Recording(KeyedMachine):
@@ -97,8 +99,8 @@ def test_a_machine_that_raises_does_not_stop_the_others_in_real_time() -> None:
     driver = ThreadDriver([], [Broken(), other])
     thread = threading.Thread(target=driver.run)
     thread.start()
-    assert done.wait(5.0)
-    thread.join(5.0)
+    assert done.wait(PATIENCE_SECONDS)
+    thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive()
 
 
@@ -113,13 +115,24 @@ def test_the_async_driver_wakes_for_another_thread() -> None:
             machine.enqueue("a")
             driver.wake()
         await asyncio.to_thread(from_outside)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not machine.ran:
                 await asyncio.sleep(0)
         running.cancel()
         return machine.ran
 
     assert [key for key, _ in asyncio.run(main())] == ["a"]
+
+
+def test_waking_a_driver_whose_loop_is_being_closed_breaks_nothing() -> None:
+    """A process ends, and its thread tells of it, while the cluster stops."""
+    def closed(_: object) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    driver = AsyncDriver([], [])
+    loop: Any = SimpleNamespace(is_closed=lambda: False, call_soon_threadsafe=closed)
+    driver._loop = loop
+    driver.wake()
 
 
 class ScriptedEvents:

@@ -18,6 +18,8 @@ from localcluster.http_client import Connection, HttpClient, from_kubeconfig
 from tests.unit.localcluster.agents.room import pod
 from tests.unit.localcluster.test_main import Start, connect, start, until
 from tests.unit.localcluster.world import PODS
+from tests.valkey import free_port
+from tests.waiting import PATIENCE_SECONDS
 
 __all__ = ["start"]  # the fixture
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -82,7 +84,7 @@ def test_anybody_may_ask_whether_it_is_ready(start: Start, tmp_path: Path) -> No
     address, cluster, _ = read(kubeconfig)
     trusted = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
     for path, want in (("/healthz", 200), ("/livez", 200), ("/readyz", 200), ("/version", 200), ("/api", 401), ("/", 401)):
-        connection = http.client.HTTPSConnection(address, context=trusted, timeout=10)
+        connection = http.client.HTTPSConnection(address, context=trusted, timeout=PATIENCE_SECONDS)
         connection.request("GET", path)
         assert connection.getresponse().status == want, path
         connection.close()
@@ -90,13 +92,13 @@ def test_anybody_may_ask_whether_it_is_ready(start: Start, tmp_path: Path) -> No
 
 def test_a_restart_keeps_the_token_and_the_authority(start: Start, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    one = start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", first, "--agent", "fake")
+    port = free_port()
+    one = start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", first, "--agent", "fake", "--port", port)
     connect(first)
     one.terminate()
-    one.wait(timeout=20)
-    port = read(first)[0].rpartition(":")[2]
+    assert one.wait(timeout=PATIENCE_SECONDS) == 0
     start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", second, "--agent", "fake", "--port", port)
-    until(second.exists)
+    until("the second has a kubeconfig", second.exists)
     assert read(second) == read(first)
     assert code(from_kubeconfig(first)) == 200, "a kubeconfig outlives a restart"
 
@@ -116,7 +118,7 @@ def test_the_advertised_host_is_what_the_kubeconfig_and_the_certificate_name(sta
           "--advertised-host", "localhost")
     client = connect(kubeconfig)
     assert read(kubeconfig)[0].startswith("localhost:")
-    until(lambda: client.get(NODES)["items"])
+    until("there is a node", lambda: client.get(NODES)["items"])
 
 
 def test_insecure_is_plain_http_that_web_pages_cannot_use(start: Start, tmp_path: Path) -> None:
@@ -127,7 +129,7 @@ def test_insecure_is_plain_http_that_web_pages_cannot_use(start: Start, tmp_path
     assert (cluster, user) == ({"server": f"http://{address}"}, {})
     assert client.get(NODES)
     for headers, want in (({}, 200), ({"Host": "evil.example"}, 403), ({"Origin": "http://evil.example"}, 403)):
-        connection = http.client.HTTPConnection(address, timeout=10)
+        connection = http.client.HTTPConnection(address, timeout=PATIENCE_SECONDS)
         connection.request("GET", NODES, headers=headers)
         assert connection.getresponse().status == want, headers
         connection.close()

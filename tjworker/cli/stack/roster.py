@@ -37,8 +37,9 @@ def take_lock(paths: StatePaths) -> IO[str]:
     while not try_lock(handle):
         handle.seek(0)
         owner = handle.read().strip() or "unknown"
-        dead = owner.isdigit() and processes.identify(int(owner)) is None
-        if not dead or time.monotonic() > deadline:  # a dead owner's lock is its warden's, for a moment
+        # A dead owner's lock is its warden's, for a moment; a new owner writes its name a moment after it has the lock.
+        passing = owner == "unknown" or (owner.isdigit() and processes.identify(int(owner)) is None)
+        if not passing or time.monotonic() > deadline:
             handle.close()
             raise UserError(
                 f"a stack already runs in {paths.root} (pid {owner}); use it (export KUBECONFIG={paths.kubeconfig}), "

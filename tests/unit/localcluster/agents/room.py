@@ -19,6 +19,7 @@ from localcluster.driver import Rounds
 from localcluster.informer import Informers
 from localcluster.wire import Json, Request, Response, Watch
 from tests.unit.localcluster.world import PODS
+from tests.waiting import PATIENCE_SECONDS
 
 
 class Room:
@@ -51,7 +52,7 @@ class Room:
         while self.rounds.round():
             pass
 
-    def until(self, condition: Callable[[], object], seconds: float = 20.0) -> None:
+    def until(self, condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
         deadline = time.monotonic() + seconds
         while True:
             self.woken.clear()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE_SECONDS, until
 from tjworker.cli import logstream
 from tjworker.cli.logstream import Follower, Wanted, targets
 
@@ -59,7 +60,7 @@ class EndlessLog:
 
     def lines(self) -> Iterator[list[bytes]]:
         yield [b"one", b"two"]
-        threading.Event().wait(5)
+        threading.Event().wait(PATIENCE_SECONDS)
 
     def close(self) -> None:
         pass
@@ -82,7 +83,7 @@ def test_following_ends_when_nobody_reads_any_more(monkeypatch: pytest.MonkeyPat
     api = SimpleNamespace(get=lambda *_: {"metadata": {"uid": "u"}, "status": {}})
     cluster: Any = SimpleNamespace(api=api, transport=SimpleNamespace(stream=lambda *_, **__: EndlessLog()))
     guard = threading.Event()
-    timer = threading.Timer(4, guard.set)
+    timer = threading.Timer(PATIENCE_SECONDS, guard.set)
     timer.start()
     try:
         with pytest.raises(BrokenPipeError):
@@ -127,7 +128,7 @@ def test_an_ended_jobs_logs_are_read_once_each_though_the_mirror_tells_of_its_po
         yield
 
     def last_look(*_: Any, **__: Any) -> list[dict[str, Any]]:
-        assert begins.wait(5)
+        assert begins.wait(PATIENCE_SECONDS)
         return pods
 
     monkeypatch.setattr(logstream, "Mirror", mirror)
@@ -139,3 +140,125 @@ def test_an_ended_jobs_logs_are_read_once_each_though_the_mirror_tells_of_its_po
     printed: list[str] = []
     Follower(cluster, "default", job, Wanted(), None, lambda label, line: printed.append(f"{label} {line}")).run()
     assert sorted(printed) == [f"trainer-{i} bye" for i in range(3)]
+
+
+ENDED = {"metadata": {"uid": "u"}, "status": {"completionTime": "2026-01-01T00:00:00Z"}}
+
+
+def follower(monkeypatch: pytest.MonkeyPatch, pods: list[dict[str, Any]], last_look: Callable[[], object],
+             stream: Callable[[], Any], emit: Callable[[str, str], None]) -> Follower:
+    """Of a job that has ended. The mirror tells of the pods at once."""
+    @contextmanager
+    def mirror(*_: Any, on_change: Any, **__: Any) -> Iterator[None]:
+        for each in pods:
+            on_change("ADDED", each)
+        yield
+
+    def listed(*_: Any, **__: Any) -> list[dict[str, Any]]:
+        last_look()
+        return pods
+
+    monkeypatch.setattr(logstream, "Mirror", mirror)
+    monkeypatch.setattr(logstream, "list_all", listed)
+    job: Any = SimpleNamespace(plural="aitrainingjobs", raw={"metadata": {"name": "digits", "uid": "u"}})
+    api = SimpleNamespace(get=lambda *_: ENDED)
+    cluster: Any = SimpleNamespace(api=api, transport=SimpleNamespace(stream=lambda *_, **__: stream()))
+    return Follower(cluster, "default", job, Wanted(), None, emit)
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+    looks: int = 0
+
+
+def test_a_log_is_printed_to_its_end_though_whoever_reads_it_takes_longer_than_a_log_may_be_still(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tj logs digits -f | less`: what the job said at its end is not lost because nobody has turned the page yet."""
+    clock = Clock()
+    prints = threading.Event()
+    printed: list[str] = []
+
+    def monotonic() -> float:
+        clock.looks += threading.current_thread() is threading.main_thread()
+        return clock.now
+
+    def waited_for_or_given_up() -> None:
+        before = clock.looks
+        with suppress(AssertionError):
+            until("it is looked at, or nobody looks any more", lambda: clock.looks > before + 2 or one._stopped, 5)
+
+    class Log(ShortLog):
+        def lines(self) -> Iterator[list[bytes]]:
+            yield [b"one"]
+            waited_for_or_given_up()
+            yield [b"two"]
+
+    def emit(_label: str, line: str) -> None:
+        prints.set()
+        if line == "one":
+            until("the end is waited for", lambda: clock.looks > 1)
+            clock.now += 2 * logstream.STILL_SECONDS
+            waited_for_or_given_up()
+        printed.append(line)
+
+    def last_look() -> None:
+        assert prints.wait(PATIENCE_SECONDS)
+
+    monkeypatch.setattr(logstream, "monotonic", monotonic)
+    over = pod("aitj-a", states={"aitj-a": {"terminated": {"exitCode": 0}}})
+    one = follower(monkeypatch, [over], last_look, Log, emit)
+    one.run()
+    assert printed == ["one", "two"]
+
+
+class OpenLog:
+    """Gives nothing more, until somebody closes it."""
+
+    status = 200
+
+    def __init__(self, *lines: bytes) -> None:
+        self.closed = threading.Event()
+        self._lines = lines
+
+    def lines(self) -> Iterator[list[bytes]]:
+        yield list(self._lines)
+        self.closed.wait(PATIENCE_SECONDS)
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def test_a_container_that_runs_on_after_the_job_holds_nobody_up_and_its_reader_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logstream, "STILL_SECONDS", 0.05)
+    printed: list[str] = []
+    log = OpenLog(b"still here")
+    runs = pod("aitj-a", states={"aitj-a": {"running": {}}})
+    runs["status"]["phase"] = "Running"
+    one = follower(monkeypatch, [runs], lambda: until("it is read", lambda: printed), lambda: log,
+                   lambda _label, line: printed.append(line))
+    one.run()
+    assert printed == ["still here"]
+    assert log.closed.is_set()
+    until("its reader has ended", lambda: not any(r.thread.is_alive() for r in one._readers.values()))
+
+
+def test_a_log_that_is_being_opened_while_the_following_is_stopped_is_closed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo stops following when its stack is stopped."""
+    log, opening = OpenLog(), threading.Event()
+
+    def opens() -> OpenLog:
+        opening.set()
+        until("the following was stopped", lambda: one._stopped)
+        return log
+
+    runs = pod("aitj-a", states={"aitj-a": {"running": {}}})
+    one = follower(monkeypatch, [runs], lambda: None, opens, lambda *_: None)
+    stop = threading.Event()
+    run = threading.Thread(target=one.run, args=(stop,))
+    stop.set()
+    run.start()
+    assert opening.wait(PATIENCE_SECONDS)
+    until("it is closed", log.closed.is_set, 30)
+    run.join(PATIENCE_SECONDS)
+    assert not run.is_alive()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +11,9 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from tests.inprocess import InProcessTransport
+from tests.waiting import PATIENCE_SECONDS, until
 from tjworker.base import Transient
+from tjworker.cli import mirror as mirror_module
 from tjworker.cli.mirror import Mirror
 from tjworker.kube.client import KubeClient
 
@@ -55,28 +56,24 @@ class World:
         return {o["metadata"]["name"] for o in mirror.objects()}
 
 
-def until(condition: Callable[[], bool], within_seconds: float = 15) -> None:
-    deadline = time.monotonic() + within_seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 @pytest.fixture
-def world() -> Iterator[World]:
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setattr(mirror_module, "_RETRY_SECONDS", 0.05)
     one = World()
     yield one
+    # A mirror that is left does not wait for its thread, which may be in the middle of a request.
+    until("every mirror has ended", lambda: not [t for t in threading.enumerate() if t.name.startswith("mirror-")])
     one.cluster.close()
 
 
 def test_it_shows_what_is_there_and_what_comes_and_goes_each_told_once(world: World) -> None:
     world.create("first")
     with Mirror(world.api(), "pods", on_change=world.tell) as mirror:
-        until(lambda: world.names(mirror) == {"first"})
+        until("the first is shown", lambda: world.names(mirror) == {"first"})
         world.create("second")
-        until(lambda: world.names(mirror) == {"first", "second"})
+        until("both are shown", lambda: world.names(mirror) == {"first", "second"})
         world.delete("first")
-        until(lambda: world.names(mirror) == {"second"})
+        until("only the second is shown", lambda: world.names(mirror) == {"second"})
     # A pod is marked before it is gone, as a real API server has it.
     assert world.told == [("ADDED", "first"), ("ADDED", "second"), ("MODIFIED", "first"), ("DELETED", "first")]
 
@@ -85,7 +82,7 @@ def test_a_selector_leaves_out_the_others(world: World) -> None:
     world.create("ours", job="a")
     world.create("theirs", job="b")
     with Mirror(world.api(), "pods", "default", label_selector="job=a") as mirror:
-        assert mirror.synced.wait(15)
+        assert mirror.synced.wait(PATIENCE_SECONDS)
         assert world.names(mirror) == {"ours"}
 
 
@@ -93,7 +90,7 @@ def test_what_changed_while_the_server_was_away_is_told_when_it_is_back(world: W
     world.create("goes")
     world.create("stays")
     with Mirror(world.api(), "pods", on_change=world.tell) as mirror:
-        until(lambda: len(world.told) == 2)
+        until("both are told of", lambda: len(world.told) == 2)
         world.broken.set()
         stream = mirror._stream
         assert stream is not None
@@ -102,7 +99,7 @@ def test_what_changed_while_the_server_was_away_is_told_when_it_is_back(world: W
         world.create("comes")
         world.told.clear()
         world.broken.clear()
-        until(lambda: world.names(mirror) == {"stays", "comes"})
+        until("the difference is shown", lambda: world.names(mirror) == {"stays", "comes"})
     told = [change for change in sorted(world.told) if change != ("MODIFIED", "goes")]  # when it went on from where it was
     assert told == [("ADDED", "comes"), ("DELETED", "goes")], "and nothing is told of what stayed"
 
@@ -110,18 +107,18 @@ def test_what_changed_while_the_server_was_away_is_told_when_it_is_back(world: W
 def test_a_server_that_is_away_is_told_of_once_and_that_it_is_back(world: World) -> None:
     outages: list[str] = []
     with Mirror(world.api(), "pods", on_outage=outages.append) as mirror:
-        assert mirror.synced.wait(15)
+        assert mirror.synced.wait(PATIENCE_SECONDS)
         assert outages == [], "nothing is told of a server that answers"
         world.broken.set()
         stream = mirror._stream
         assert stream is not None
         stream.close()
-        until(lambda: len(outages) == 1)
+        until("the outage is told of", lambda: len(outages) == 1)
         world.tries = 0
-        until(lambda: world.tries > 2)
+        until("it is tried again", lambda: world.tries > 2)
         world.broken.clear()
         world.create("first")
-        until(lambda: world.names(mirror) == {"first"})
+        until("it is shown", lambda: world.names(mirror) == {"first"})
     assert ["connection refused" in outages[0], *outages[1:]] == [True, ""]
 
 
@@ -130,5 +127,20 @@ def test_a_kind_that_is_not_installed_is_no_outage(world: World) -> None:
     api = world.api()
     with Mirror(api, "aitrainingjobs", on_outage=outages.append):
         world.tries = 0
-        until(lambda: world.tries > 2)
+        until("it is tried again", lambda: world.tries > 2)
     assert outages == []
+
+
+def test_a_watch_that_is_being_opened_when_the_mirror_is_left_is_closed(world: World) -> None:
+    api = world.api()
+    watch = api.watch
+
+    def opens(*args: Any, **options: Any) -> Any:
+        stream = watch(*args, **options)
+        mirror.__exit__()  # between the opening and the moment in which the mirror knows its stream
+        return stream
+
+    api.watch = opens  # type: ignore[method-assign]
+    mirror = Mirror(api, "pods")
+    with mirror:
+        until("its thread has ended", lambda: not mirror._thread.is_alive(), 30)

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.unit.tjworker.cli.stack.test_supervisor import until
+from tjworker.cli.errors import UserError
 from tjworker.cli.stack import logfile, probes, processes, roster
 from tjworker.cli.stack.paths import StatePaths
 from tjworker.cli.stack.processes import identify
@@ -45,6 +48,22 @@ def test_a_probe_of_a_log_does_not_believe_what_an_earlier_process_wrote(tmp_pat
     assert not probe(), "matched once: a restarted process must say it again"
     log.write_text("worker1@host ready.\n")
     assert probe(), "a log that was emptied is read from its start"
+
+
+def test_an_owner_that_has_the_folder_and_has_not_written_its_name_yet_is_waited_for(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two `tj up` at the same moment: a message that says `kill unknown` helps nobody."""
+    paths = StatePaths(tmp_path)
+    with paths.lock.open("a+") as owner:
+        assert roster.try_lock(owner)
+
+        def a_moment_later(_seconds: float) -> None:
+            owner.write(f"{os.getppid()}\n")
+            owner.flush()
+
+        monkeypatch.setattr("tjworker.cli.stack.roster.time.sleep", a_moment_later)
+        with pytest.raises(UserError, match=rf"a stack already runs in .* \(pid {os.getppid()}\)"):
+            roster.take_lock(paths)
 
 
 def test_a_roster_that_cannot_be_read_names_nobody(tmp_path: Path) -> None:
