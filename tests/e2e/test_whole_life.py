@@ -96,6 +96,12 @@ def test_a_job_runs_is_seen_scales_and_succeeds(stack: LocalStack, tmp_path: Pat
     assert "maxReplicas" in refused.stderr
     assert stack.tj("get", "nothing").returncode == 1
 
+    suspended = stack.tj("suspend", "whole")
+    assert suspended.stdout == "whole: suspended; `tj resume whole` lets it go on\n", suspended.stderr
+    until("it waits", lambda: stack.status("whole").get("phase") == "Suspended", context=lambda: explain(stack, "whole"))
+    assert stack.tj("resume", "whole").stdout == "whole: resumed\n"
+    until("they run again", lambda: len(stack.running_uids("whole")) == 3, context=lambda: explain(stack, "whole"))
+
     finish.touch()
     stack.kubectl("wait", "--for=condition=Succeeded", "aitj/whole", "--timeout=40s")
     status = stack.status("whole")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 PAGE_SIZE = 500
+_AN_END_IS_FINAL = "an end is final; delete the job and apply it again to run it anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def check_replica(job: FoundJob, role: str | None, index: int | None) -> None:
     asked = [r for r in model.roles if role in (None, r.name)]
     if index is not None and all(index >= max(r.replicas, r.max_replicas or 0) for r in asked):
         counts = ", ".join(f"{r.name} {r.replicas}" for r in asked)
-        raise UserError(f"{name} has no replica {index}; it has so many: {counts}, and they count from 0")
+        raise UserError(f"{name} has no replica {index}; it has {counts}, counted from 0")
 
 
 def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
@@ -121,7 +122,7 @@ def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
 
     model, name, dialect = parsed(job), job.raw["metadata"]["name"], DIALECTS[job.plural]
     if model.status.ended:
-        raise UserError(f"{name} has ended ({model.status.phase}): an end is final, nothing is scaled any more")
+        raise UserError(f"{name} has ended ({model.status.phase}): {_AN_END_IS_FINAL}")
     wanted, names = role or model.scale_role, [r.name for r in model.roles]
     if wanted is None:
         raise UserError(f"{name} has no role that scales by default; name one with --role, it has: {', '.join(names)}")
@@ -133,6 +134,20 @@ def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
     if dialect.role_patch is None:
         raise UserError(f"role {wanted} of {name} is not scaled: of a {dialect.kind} only {model.scale_role} is")
     return Scaling(wanted, before, dialect.role_patch(wanted, replicas), "")
+
+
+def suspending(job: FoundJob, suspend: bool) -> Json | None:
+    """The merge patch that suspends the job or lets it go on; None when it is so already. Raises UserError where it cannot."""
+    from tjworker.api.dialects import DIALECTS
+
+    model, name, dialect = parsed(job), job.raw["metadata"]["name"], DIALECTS[job.plural]
+    if "suspend" not in dialect.spec_model.model_fields:
+        raise UserError(f"{name} cannot be suspended: a {dialect.kind} has no spec.suspend; delete it and apply it again later")
+    if model.status.ended:
+        raise UserError(f"{name} has ended ({model.status.phase}): {_AN_END_IS_FINAL}")
+    if model.status.ending is not None:
+        raise UserError(f"{name} is about to end ({model.status.ending.phase}): {_AN_END_IS_FINAL}")
+    return None if model.suspend == suspend else {"spec": {"suspend": suspend}}
 
 
 def pods_selector(name: str) -> str:

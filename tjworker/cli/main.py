@@ -21,6 +21,8 @@ COMMANDS: Mapping[str, str] = {
     "get": "tjworker.cli.get",
     "logs": "tjworker.cli.logs",
     "scale": "tjworker.cli.scale",
+    "suspend": "tjworker.cli.suspend",
+    "resume": "tjworker.cli.resume",
     "doctor": "tjworker.cli.doctor",
 }
 """Command -> module, which has a click command named `command`. In the order in which `tj --help` shows them."""
@@ -49,14 +51,9 @@ def tj() -> None:
     \b
     tj demo               a real training run on this machine, from start to end
     tj up                 the whole product on this machine, until Ctrl-C
-    tj get                which jobs there are
+    tj get [JOB]          which jobs there are; one job, its pods and why it waits or failed
     tj doctor             what is wrong, and what to do about it
     """
-
-
-def main() -> None:
-    """The console script."""
-    sys.exit(run(sys.argv[1:]))
 
 
 def run(argv: list[str]) -> int:

@@ -13,6 +13,22 @@ from tjworker.cli.stack.paths import DEFAULT_STATE_DIR
 _PORT = click.IntRange(1, 65535)
 
 
+class _Quantity(click.ParamType[str]):
+    """Refused here: the local cluster would only say it after three starts."""
+
+    name = "quantity"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from tjworker.api.quantity import milli
+
+        try:
+            if value and milli(value) <= 0:
+                raise ValueError(f"{value!r} is not above 0")
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
 def stack_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds them, as `state_dir`, `api_port`, `flower_port`, `redis_port`, `nodes`, `node_cpu`, `control_plane`, `plain`."""
     options = (
@@ -22,7 +38,7 @@ def stack_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--flower-port", type=_PORT, help="Port of Flower [default: 5555, or a free one]."),
         click.option("--redis-port", type=_PORT, help="Port of Redis [default: a free one]; not used with TJ_REDIS_URL."),
         click.option("--nodes", type=click.IntRange(1, 100), default=2, show_default=True, help="Nodes of the local cluster."),
-        click.option("--node-cpu", default="", metavar="QUANTITY",
+        click.option("--node-cpu", type=_Quantity(), default="", metavar="QUANTITY",
                      help="CPUs that each node says it has [default: the machine's]."),
         click.option("--control-plane", type=click.Choice(["local", "real"]), default="local", show_default=True,
                      help="real: API server, controllers and scheduler of Kubernetes itself (needs `make control-plane`)."),

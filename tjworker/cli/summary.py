@@ -46,7 +46,7 @@ def happened(job: Mapping[str, Any], phases: Iterable[tuple[float, str]], *, kil
 def next_steps() -> list[str]:
     return [
         "What to try next", "",
-        "  make up                                    the same stack, until Ctrl-C; it prints the two lines that kubectl needs",
+        "  make up                                    the same stack, until Ctrl-C; prints two lines that kubectl and tj need",
         "  kubectl apply -f examples/digits/job.yaml  train again; then, while it runs:",
         "  tj logs digits -f                          every replica's log, replacements included",
         "  kubectl get aitj digits -o yaml            status.scaleRecords: what the autoscaler did, and why",

@@ -42,17 +42,16 @@ def announce(stack: Stack, reporter: Reporter) -> None:
     """Where everything is."""
     from tjworker.cli.stack.services import kubectl_path
 
-    paths = stack.plan.paths
-    kubectl = kubectl_path()
+    paths, tools = stack.plan.paths, kubectl_path().parent
     reporter.line()
     reporter.line(f"  Flower (tasks)   {stack.flower_url}")
-    reporter.line(f"  kubeconfig       {paths.kubeconfig}")
-    reporter.line(f"  kubectl          {kubectl}")
     reporter.line(f"  logs             {paths.logs}")
     reporter.line()
     reporter.line("  In another terminal:")
     reporter.line(f"    export KUBECONFIG={shell_quoted(paths.kubeconfig)}")
-    reporter.line(f"    {shell_quoted(kubectl)} apply -f {shell_quoted(stack.plan.root / 'examples' / 'digits' / 'job.yaml')}")
+    reporter.line(f"    export PATH={shell_quoted(tools)}:$PATH        # tj, and kubectl if you have none")
+    reporter.line(f"    kubectl apply -f {shell_quoted(stack.plan.root / 'examples' / 'digits' / 'job.yaml')}")
+    reporter.line("    tj get")
     reporter.line("  Ctrl-C stops everything.")
     reporter.line()
 

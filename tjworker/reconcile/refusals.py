@@ -13,6 +13,10 @@ from tjworker.reconcile.views import view_roles
 
 INVALID_SPEC = "InvalidSpec"
 """Reason of the condition Failed: True before the start, False while a job that runs waits for its spec to be mended."""
+MEND = "; the job has ended: mend its manifest, delete the job and apply it again"
+"""What to do about a child that no later try can make. After the API server's words, however long these are."""
+MAX_MESSAGE = 1024
+"""Characters: the limit of an event's note."""
 
 
 def refuse_spec(job: InvalidJob, at: str) -> Plan:
@@ -31,7 +35,8 @@ def refuse_spec(job: InvalidJob, at: str) -> Plan:
     if status == job.status:
         return Plan()
     status = status.model_copy(update={"last_reconcile_time": at})
-    return Plan(status, events=(Event("Warning", INVALID_SPEC, message[:1024]),), decisions=(f"refuse the spec: {message}",))
+    events = (Event("Warning", INVALID_SPEC, message[:MAX_MESSAGE]),)
+    return Plan(status, events=events, decisions=(f"refuse the spec: {message}",))
 
 
 def refuse_child(job: TrainingJob, observed: Observed, now: float, message: str) -> Plan:
@@ -40,7 +45,8 @@ def refuse_child(job: TrainingJob, observed: Observed, now: float, message: str)
     status = outcome.accept(job, at)
     if status.ended or status.ending is not None:
         return Plan()
-    end = Ending(phase="Failed", reason=INVALID_SPEC, message=message[:1024], time=at)
+    told = f"{message[:MAX_MESSAGE - len(MEND)]}{MEND}"
+    end = Ending(phase="Failed", reason=INVALID_SPEC, message=told, time=at)
     return ending.carry_out(job, status, end, view_roles(job, observed, status), observed, now, whole_view=False)
 
 
@@ -54,5 +60,5 @@ def report_create_failure(job: TrainingJob, now: float, message: str) -> Plan:
     if status == job.status:
         return Plan()
     begins = old is None or old.reason != FAILED_CREATE
-    events = (Event("Warning", FAILED_CREATE, message[:1024]),) if begins else ()
+    events = (Event("Warning", FAILED_CREATE, message[:MAX_MESSAGE]),) if begins else ()
     return Plan(status.model_copy(update={"last_reconcile_time": to_rfc3339(now)}).summarised(), events=events)

@@ -15,8 +15,9 @@ from tests.builders import JobBuilder, make_job, make_training_job
 from tests.inprocess import InProcessTransport
 from tjworker.api import crd
 from tjworker.api.dialects import DIALECTS
+from tjworker.api.status import Ending
 from tjworker.cli.errors import UserError
-from tjworker.cli.jobs import FoundJob, Scaling, check_replica, find_job, list_jobs, scaling
+from tjworker.cli.jobs import FoundJob, Scaling, check_replica, find_job, list_jobs, scaling, suspending
 from tjworker.kube.client import KubeClient
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -90,7 +91,7 @@ CASES: dict[str, Case] = {
         "digits has no role that scales by default; name one with --role, it has: worker"),
     "a job that has ended": Case(
         make_training_job().status(phase="Succeed"), None,
-        "digits has ended (Succeed): an end is final, nothing is scaled any more"),
+        "digits has ended (Succeed): an end is final; delete the job and apply it again to run it anew"),
     "a spec that cannot be used": Case(
         make_training_job(least=2, most=6), None, "the spec of digits cannot be used: spec.trainer.max-instance: 6: above"),
 }
@@ -107,6 +108,34 @@ def test_what_scaling_writes(case: Case) -> None:
     assert str(refused.value).startswith(case.want)
 
 
+SUSPENDS: dict[str, tuple[JobBuilder, bool, dict[str, Any] | str | None]] = {
+    "a job that runs": (make_job().role("trainer"), True, {"spec": {"suspend": True}}),
+    "one that waits already": (make_job().role("trainer").spec(suspend=True), True, None),
+    "one that waits goes on": (make_job().role("trainer").spec(suspend=True), False, {"spec": {"suspend": False}}),
+    "one that runs goes on": (make_job().role("trainer"), False, None),
+    "a job that has ended": (
+        make_job().role("trainer").status(phase="Succeed"), False,
+        "digits has ended (Succeed): an end is final; delete the job and apply it again to run it anew"),
+    "a job whose end is decided": (
+        make_job().role("trainer").status(phase="Terminating", ending=Ending(phase="Failed", reason="r", time="t")), True,
+        "digits is about to end (Failed): an end is final; delete the job and apply it again to run it anew"),
+    "a kind that cannot wait": (
+        make_training_job(), True,
+        "digits cannot be suspended: a TrainingJob has no spec.suspend; delete it and apply it again later"),
+}
+
+
+@pytest.mark.parametrize(("job", "suspend", "want"), SUSPENDS.values(), ids=SUSPENDS.keys())
+def test_what_suspending_writes(job: JobBuilder, suspend: bool, want: dict[str, Any] | str | None) -> None:
+    found = FoundJob(job.plural, job.object())
+    if not isinstance(want, str):
+        assert suspending(found, suspend) == want
+        return
+    with pytest.raises(UserError) as refused:
+        suspending(found, suspend)
+    assert str(refused.value) == want
+
+
 REPLICAS: dict[str, tuple[JobBuilder, str | None, int | None, str]] = {
     "a role that it has": (make_job().role("b").role("a"), "b", None, ""),
     "one that it has not": (make_job().role("b").role("a"), "c", None, "digits has no role c; it has: a, b"),
@@ -115,11 +144,11 @@ REPLICAS: dict[str, tuple[JobBuilder, str | None, int | None, str]] = {
     "its last replica": (make_job().role("trainer", 3), "trainer", 2, ""),
     "one more": (
         make_job().role("trainer", 3), "trainer", 3,
-        "digits has no replica 3; it has so many: trainer 3, and they count from 0"),
+        "digits has no replica 3; it has trainer 3, counted from 0"),
     "of any role": (make_job().role("ps", 1).role("trainer", 3), None, 2, ""),
     "of none of its roles": (
         make_job().role("ps", 1).role("trainer", 3), None, 99,
-        "digits has no replica 99; it has so many: ps 1, trainer 3, and they count from 0"),
+        "digits has no replica 99; it has ps 1, trainer 3, counted from 0"),
     "one that a scale-up would make": (make_job().role("trainer", 2, minReplicas=1, maxReplicas=8), "trainer", 7, ""),
     "of a job that cannot be used: it may have pods": (make_training_job(least=2, most=6), "nobody", 99, ""),
 }

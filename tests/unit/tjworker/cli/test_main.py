@@ -83,6 +83,9 @@ CASES: dict[str, Case] = {
         ("mine                                   local stack", "redis://127.0.0.1:1/0                  local stack"),
         files={".tj/kubeconfig": KUBECONFIG,
                ".tj/env": "TJ_KEY_PREFIX='mine'\nTJ_REDIS_URL='redis://:geheim@127.0.0.1:1/0'\n"}),
+    "CPUs of a node that are no quantity are refused before anything starts": Case(
+        ("up", "--plain", "--node-cpu", "lots"), 2, ("--node-cpu", "'lots' is no quantity such as 500m, 2 or 1.5Gi")),
+    "nor can a node have none": Case(("up", "--plain", "--node-cpu", "0"), 2, ("--node-cpu", "'0' is not above 0")),
     "a state folder that cannot be made is named": Case(
         ("up", "--plain", "--state-dir", "file/state"), 1, ("cannot use the state folder", "--state-dir"), files={"file": ""}),
 }
@@ -103,6 +106,12 @@ def test_what_a_user_does(case: Case, tmp_path: Path) -> None:
         assert part in done.stdout
     if case.want_code and case.args[0] != "doctor":  # what is wrong is doctor's result
         assert done.stdout == "", "stdout is for results"
+
+
+def test_a_stop_while_python_still_reads_our_packages_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")  # Ctrl-C in the middle of the first import
+    done = tj("up", cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no /dev/full")

@@ -52,6 +52,15 @@ def test_a_child_that_the_api_server_calls_invalid_ends_the_job_with_its_words()
     status = status_of(plan)
     assert (status.phase, status.ending.reason if status.ending else "") == ("Terminating", "InvalidSpec")
     assert "Required value" in (status.ending.message if status.ending else "")
+    assert status.ending is not None
+    assert status.ending.message.endswith("mend its manifest, delete the job and apply it again")
+
+
+def test_what_to_do_is_said_after_however_many_words_of_the_api_server() -> None:
+    ending = status_of(refuse_child(make_job().role("trainer", 2).build(), Observed(), NOW, "x" * 5000)).ending
+    assert ending is not None
+    assert len(ending.message) == 1024
+    assert ending.message.endswith("apply it again")
 
 
 def test_a_refused_child_of_a_job_that_keeps_its_pods_takes_nothing_away() -> None:
