@@ -8,6 +8,7 @@ store holds is frozen by agreement: readers copy before they change. A watch tha
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -176,18 +177,20 @@ class Informers:
         self.client = client
         self.wake: Callable[[], None] = wake
         self._all: dict[tuple[Any, ...], Informer] = {}
-        self._dirty = True
-
-    def _woken(self) -> None:
-        self._dirty = True
-        self.wake()
+        self._woken: deque[Informer] = deque()
+        """Those with news. A watch may add to it from its own thread, hence a deque: appending and taking are atomic."""
+        self._failing: set[Informer] = set()
 
     def get(self, path: str, **query: str) -> Informer:
         key = (path, *sorted(query.items()))
         if key not in self._all:
-            self._all[key] = Informer(self.client, path, self._woken, **query)
-            self._dirty = True
+            self._all[key] = informer = Informer(self.client, path, lambda: self._has_news(informer), **query)
+            self._woken.append(informer)
         return self._all[key]
+
+    def _has_news(self, informer: Informer) -> None:
+        self._woken.append(informer)
+        self.wake()
 
     def peek(self, path: str) -> Informer | None:
         """The informer if somebody has asked for it."""
@@ -195,7 +198,9 @@ class Informers:
 
     def remove(self, path: str) -> None:
         for key in [k for k in self._all if k[0] == path]:
-            self._all.pop(key).close()
+            informer = self._all.pop(key)
+            self._failing.discard(informer)
+            informer.close()
 
     @property
     def synced(self) -> bool:
@@ -203,19 +208,25 @@ class Informers:
 
     @property
     def failing(self) -> bool:
-        return any(informer.failures for informer in self._all.values())
+        return bool(self._failing)
 
     def pump(self) -> bool:
         """Whether anything was taken in. Costs nothing when nothing has come."""
-        if not self._dirty:
+        if not self._woken:
             return False
-        self._dirty = False
+        woken = set()
+        while self._woken:
+            woken.add(self._woken.popleft())
         progress = False
-        for informer in list(self._all.values()):
+        # Always in the same order, whoever was told first: owners before what they own, as they were asked for.
+        for informer in [each for each in self._all.values() if each in woken]:
             while informer.pump():
                 progress = True
-        if self.failing:
-            self._dirty = True
+            if informer.failures:
+                self._failing.add(informer)
+                self._woken.append(informer)
+            else:
+                self._failing.discard(informer)
         return progress
 
     def close(self) -> None:

@@ -6,13 +6,16 @@ Pure; a schema is compiled once. The store is changed by the server, never here.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
+
+import orjson
 
 from localcluster.apiserver import jsonpath
 from localcluster.apiserver.errors import Causes
 from localcluster.apiserver.meta import dns_label, subdomain
 from localcluster.apiserver.registry import Custom
-from localcluster.patch import crd_shape
+from localcluster.patch import Shape, crd_shape
 from localcluster.resources import BUILTIN, Resource
 from localcluster.schema import compiled
 from localcluster.wire import Json
@@ -55,7 +58,7 @@ def served(definition: Json) -> list[tuple[Resource, Custom]]:
                     definition["metadata"]["name"],
                     compiled(raw) if raw else None,
                     raw,
-                    crd_shape(raw),
+                    _shape(orjson.dumps(raw)),
                     tuple(version.get("additionalPrinterColumns", ())),
                     sub.get("scale"),
                     "status" in sub,
@@ -67,6 +70,12 @@ def served(definition: Json) -> list[tuple[Resource, Custom]]:
             )
         )
     return rows
+
+
+@lru_cache(maxsize=32)
+def _shape(schema: bytes) -> Shape:
+    """Made once for each schema, as `localcluster.schema.compiled` is."""
+    return crd_shape(orjson.loads(schema))
 
 
 def default(definition: Json) -> None:

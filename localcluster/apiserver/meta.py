@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from localcluster.apiserver.errors import Causes
 from localcluster.resources import Resource
@@ -110,6 +111,7 @@ def label_value(text: str) -> list[str]:
     return wrong if _VALUE_FORM.fullmatch(text) else [*wrong, _VALUE]
 
 
+@lru_cache(maxsize=1024)
 def timestamp(unix_seconds: float) -> str:
     return datetime.fromtimestamp(int(unix_seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

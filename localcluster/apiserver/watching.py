@@ -43,6 +43,9 @@ class Watchers:
         self._clock = clock
         self._rng = rng
         self._open: dict[str, list[Watcher]] = {}
+        self._next_due: float | None = None
+        self._due_known = True
+        """Whether `_next_due` is right; looked for anew when asked, after watches have come or gone."""
 
     def open(self, resource: Resource, namespace: str, request: Request, since: int = 0) -> Watch:
         """Raises StatusError for what can be said before the stream begins; a version that is too old is told in the
@@ -81,6 +84,7 @@ class Watchers:
             for event in missed:
                 self._send(watcher, event)
         self._open.setdefault(resource.bucket, []).append(watcher)
+        self._due_known = False
         watcher.watch.on_close = lambda: self._forget(watcher)
         return watcher.watch
 
@@ -149,6 +153,9 @@ class Watchers:
 
     def tick(self) -> None:
         now = self._clock()
+        if (due := self.next_due()) is None or now < due:
+            return
+        self._due_known = False
         for watcher in [watcher for watchers in self._open.values() for watcher in watchers]:
             if now >= watcher.deadline:
                 watcher.watch.close()
@@ -157,12 +164,15 @@ class Watchers:
                 self._bookmark(watcher)
 
     def next_due(self) -> float | None:
-        due = [
-            min(w.deadline, w.next_bookmark) if w.bookmarks else w.deadline
-            for watchers in self._open.values()
-            for w in watchers
-        ]
-        return min(due, default=None)
+        if not self._due_known:
+            due = [
+                min(w.deadline, w.next_bookmark) if w.bookmarks else w.deadline
+                for watchers in self._open.values()
+                for w in watchers
+            ]
+            self._next_due = min(due, default=None)
+            self._due_known = True
+        return self._next_due
 
     def end_all(self, bucket: str | None = None) -> None:
         """Close the watches of one bucket (its definition changed or went), or all."""
@@ -173,6 +183,7 @@ class Watchers:
     def _forget(self, watcher: Watcher) -> None:
         watchers = self._open.get(watcher.resource.bucket, [])
         if watcher in watchers:
+            self._due_known = False
             # A new list: the close may come out of a `wake` while `dispatch` walks over the old one.
             self._open[watcher.resource.bucket] = [other for other in watchers if other is not watcher]
 

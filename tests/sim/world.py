@@ -17,7 +17,7 @@ import random
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 from unittest import mock
 
@@ -65,6 +65,12 @@ def _without_rules(schema: Any) -> Any:
 
 
 WITHOUT_RULES = [_without_rules(crd) for crd in CRDS]
+
+
+@cache
+def _settings(**settings: Any) -> Settings:
+    """Read once: it looks through the environment, and nobody can change it."""
+    return Settings(write_concurrency=1, **settings)
 
 
 class SimTransport(InProcessTransport):
@@ -261,7 +267,7 @@ class SimWorld(World):
         self.rng = random.Random(seed)
         self.fault = fault or Fault()
         self.trace = Trace()
-        self.settings = Settings(write_concurrency=1, **settings)
+        self.settings = _settings(**settings)
         # No two seeds have a moment in common, so that every time of a history differs between them.
         self.clock = VirtualClock(1_767_225_600.0 + self.rng.randrange(10**7) + self.rng.random())
         self.began_at = self.clock()

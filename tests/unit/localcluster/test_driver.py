@@ -183,7 +183,7 @@ def informed(client: ScriptedClient, pumps: int = 3) -> tuple[dict[str, str], li
         f"{'-' if new is None else '+' if old is None else '~'}{(new or old or {})['metadata']['name']}"))
     for _ in range(pumps):
         informers.pump()
-        informers._dirty = True
+        informers._woken.append(informer)
     return {k: v["metadata"]["resourceVersion"] for k, v in informer.store.items()}, told
 
 
