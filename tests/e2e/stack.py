@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests import waiting
+from tests.waiting import PATIENCE_SECONDS
 from tjworker.cli import podprocess
 from tjworker.cli.stack import processes, roster
 from tjworker.cli.stack.paths import StatePaths
@@ -22,13 +23,14 @@ ROOT = Path(__file__).resolve().parents[2]
 Json = dict[str, Any]
 
 
-def until(what: str, condition: Callable[[], bool], within_seconds: float = 40, *, context: Callable[[], str] = str) -> None:
-    """Wait for a condition with a deadline. `context` tells more when it is not met."""
-    deadline = time.monotonic() + within_seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {within_seconds:.0f} s: {what}\n{context()}")
-        time.sleep(0.1)
+START_SECONDS = 300.0
+CALL_SECONDS = 240.0
+"""Of kubectl and tj: longer than any wait of their own."""
+
+
+def until(what: str, condition: Callable[[], object], *, context: Callable[[], str] = str) -> None:
+    """As all tests wait, with a pause that a look by kubectl (a tenth of a second of CPU) does not eat up."""
+    waiting.until(what, condition, context=context, look_seconds=0.15)
 
 
 class LocalStack:
@@ -48,8 +50,8 @@ class LocalStack:
                 cwd=ROOT,
                 stdout=output, stderr=subprocess.STDOUT, start_new_session=True, env=self.environment(),
             )
-        until("the stack is up", lambda: "Ctrl-C stops everything" in self.output or self.process.poll() is not None, 120,
-              context=lambda: self.output)
+        waiting.until("the stack is up", lambda: "Ctrl-C stops everything" in self.output or self.process.poll() is not None,
+                      START_SECONDS, context=lambda: self.output)
         assert self.process.poll() is None, self.output
 
     @property
@@ -66,8 +68,8 @@ class LocalStack:
         # Sooner than a user needs it: the tests kill what holds keys.
         return {**kept, "TJ_RESYNC_SECONDS": "3", "TJ_LOCK_TTL_SECONDS": "5", **self._settings}
 
-    def wait_stopped(self, within_seconds: float = 30) -> int:
-        return self.process.wait(timeout=within_seconds)
+    def wait_stopped(self) -> int:
+        return self.process.wait(timeout=PATIENCE_SECONDS)
 
     def left(self) -> list[ProcessId]:
         """Every live process of this stack, pods included."""
@@ -78,7 +80,7 @@ class LocalStack:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(timeout=20)
+                self._process.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -101,14 +103,14 @@ class LocalStack:
     # -- its cluster ---------------------------------------------------------------------------------------------------
     def kubectl(self, *args: str, stdin: str | None = None, check: bool = True) -> str:
         done = subprocess.run([str(kubectl_path()), "--kubeconfig", str(self.paths.kubeconfig), *args], input=stdin, text=True,
-                              capture_output=True, check=False, timeout=90)
+                              capture_output=True, check=False, timeout=CALL_SECONDS)
         assert done.returncode == 0 or not check, f"kubectl {' '.join(args)}: {done.stderr}"
         return done.stdout if done.returncode == 0 else done.stderr
 
     def tj(self, *args: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "tjworker.cli", *args], text=True, capture_output=True, check=False, timeout=90, cwd=ROOT,
-            env={**os.environ, "KUBECONFIG": str(self.paths.kubeconfig)},
+            [sys.executable, "-m", "tjworker.cli", *args], text=True, capture_output=True, check=False, timeout=CALL_SECONDS,
+            cwd=ROOT, env={**os.environ, "KUBECONFIG": str(self.paths.kubeconfig)},
         )
 
     def get(self, kind: str, name: str) -> Json | None:

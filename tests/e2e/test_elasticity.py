@@ -92,12 +92,12 @@ class Film:
         free = CPUS - sum(_cpus(p) for p in run)
         self.looks.append((time.monotonic() - self.began, len(self.first), len(self.second), free))
 
-    def until(self, what: str, condition: Callable[[], bool], within_seconds: float) -> None:
+    def until(self, what: str, condition: Callable[[], bool]) -> None:
         def met() -> bool:
             self.look()
             return condition()
 
-        until(what, met, within_seconds, context=lambda: f"{self.looks[-5:]}\n{self.stack.output[-2000:]}")
+        until(what, met, context=lambda: f"{self.looks[-5:]}\n{self.stack.output[-2000:]}")
 
     def mark(self, words: str) -> None:
         self.marks.append((time.monotonic() - self.began, words))
@@ -123,32 +123,32 @@ def test_two_jobs_share_the_cpus_give_way_to_others_and_grow_back(stack: LocalSt
     film = Film(stack)
     film.mark("first applied")
     stack.kubectl("apply", "-f", "-", stdin=digits("first"))
-    film.until("the first fills the cluster", lambda: len(film.first) == FULL, 90)
+    film.until("the first fills the cluster", lambda: len(film.first) == FULL)
     alone = film.first
 
     film.mark("second applied")
     stack.kubectl("apply", "-f", "-", stdin=digits("second"))
-    film.until("the second has its share", lambda: (len(film.first), len(film.second)) == (FULL - 2, 2), 90)
+    film.until("the second has its share", lambda: (len(film.first), len(film.second)) == (FULL - 2, 2))
     assert film.first.items() <= alone.items(), "who stays is not restarted"
     before = epoch(stack, "first"), epoch(stack, "second")
 
     film.mark("3 others, higher priority")
     for number in range(3):
         stack.kubectl("apply", "-f", "-", stdin=web(number))
-    film.until("the others have their room", lambda: film.others == 3, 40)
-    film.until("at the trainers' cost", lambda: (len(film.first), len(film.second)) == (FULL - 5, 2), 20)
+    film.until("the others have their room", lambda: film.others == 3)
+    film.until("at the trainers' cost", lambda: (len(film.first), len(film.second)) == (FULL - 5, 2))
     film.until("and both jobs still train",
-               lambda: epoch(stack, "first") > before[0] and epoch(stack, "second") > before[1], 90)
+               lambda: epoch(stack, "first") > before[0] and epoch(stack, "second") > before[1])
 
     film.mark("others gone")
     stack.kubectl("delete", "pods", "-l", "app=web", "--wait=false")
-    film.until("everything grows back", lambda: len(film.first) + len(film.second) == FULL and film.others == 0, 90)
+    film.until("everything grows back", lambda: len(film.first) + len(film.second) == FULL and film.others == 0)
     assert {n: film.first[n] for n in ("first-trainer-0", "first-trainer-1")}.items() <= alone.items(), "never restarted"
     for job in ("first", "second"):
         status = stack.status(job)
         assert all(set(counts.values()) == {0} for counts in status.get("restartCounts", {}).values()), status["restartCounts"]
         assert {record["reason"].split(":")[0] for record in status["scaleRecords"]} == {"autoscaler"}
-    film.until("for the picture", lambda: film.looks[-1][0] > film.looks[0][0] + 1, 5)
+    film.until("for the picture", lambda: film.looks[-1][0] > film.looks[0][0] + 1)
     if path := os.environ.get("TJ_PLOT"):
         film.draw(ROOT / path)
     stack.kubectl("delete", "aitj", "first", "second")

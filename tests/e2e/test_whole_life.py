@@ -82,6 +82,8 @@ def test_a_job_runs_is_seen_scales_and_succeeds(stack: LocalStack, tmp_path: Pat
     assert "Running" in shown.stdout
     assert "whole-trainer-1" in shown.stdout
 
+    # A container runs from its first instruction on, some time before its program says anything.
+    until("it says hello", lambda: stack.tj("logs", "whole", "--index", "1").stdout)
     logs = stack.tj("logs", "whole", "--index", "1")
     assert logs.stdout.splitlines() == ["trainer-1 | hello from trainer 1"], logs.stderr
 
@@ -103,7 +105,7 @@ def test_a_job_runs_is_seen_scales_and_succeeds(stack: LocalStack, tmp_path: Pat
     until("they run again", lambda: len(stack.running_uids("whole")) == 3, context=lambda: explain(stack, "whole"))
 
     finish.touch()
-    stack.kubectl("wait", "--for=condition=Succeeded", "aitj/whole", "--timeout=40s")
+    stack.kubectl("wait", "--for=condition=Succeeded", "aitj/whole", "--timeout=120s")
     status = stack.status("whole")
     assert status["phase"] == "Succeed"
     assert status["scaleRecords"][0]["from"] == 2
@@ -116,17 +118,24 @@ def test_a_job_runs_is_seen_scales_and_succeeds(stack: LocalStack, tmp_path: Pat
 
 
 def test_doctor_finds_the_stack_in_order_and_its_settings_by_its_kubeconfig(stack: LocalStack) -> None:
-    # Beat's first resync is due some seconds after its start.
-    until("a resync has run", lambda: '"a resync ran' in stack.tj("doctor", "-o", "json").stdout)
-    done = stack.tj("doctor", "-o", "json")
-    told = json.loads(done.stdout)
-    assert [check for check in told["checks"] if check["state"] != "ok"] == []
-    assert (done.returncode, told["ok"]) == (0, True)
+    told: dict[str, Any] = {}
+
+    def in_order() -> bool:
+        """Beat's first resync is due some seconds after its start, and a busy worker may not answer within a second."""
+        done = stack.tj("doctor", "-o", "json")
+        told.update(json.loads(done.stdout), code=done.returncode, output=done.stdout)
+        return not wrong() and any(check["detail"].startswith("2 answer") for check in told["checks"])
+
+    def wrong() -> list[dict[str, Any]]:
+        return [check for check in told["checks"] if check["state"] != "ok"]
+
+    until("everything is in order", in_order, context=lambda: json.dumps(wrong(), indent=1))
+    assert (told["code"], told["ok"]) == (0, True)
     found = {check["name"]: check["detail"] for check in told["checks"]}
     assert found["workers"].startswith("2 answer: worker1@")
     sources = {setting["variable"]: setting["source"] for setting in told["settings"]}
     assert sources["TJ_REDIS_URL"] == sources["TJ_RESYNC_SECONDS"] == "local stack"
-    assert "redis://:" not in done.stdout, "no password"
+    assert "redis://:" not in told["output"], "no password"
 
 
 def test_others_on_the_machine_get_into_nothing(stack: LocalStack) -> None:
@@ -200,4 +209,4 @@ def test_kill_9_of_tj_up_leaves_nothing_pods_included(stack: LocalStack, tmp_pat
     assert stack.pod_process("orphans", "trainer", 0) is not None
     stack.process.kill()
     stack.process.wait()
-    until("nothing is left", lambda: stack.left() == [], 20)
+    until("nothing is left", lambda: stack.left() == [])

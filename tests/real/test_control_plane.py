@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +15,7 @@ import pytest
 from controlplane import ControlPlane, ControlPlaneError
 from tests.paths import ROOT
 from tests.real.operator import kubectl
-
-WITHIN_SECONDS = 60.0
-
-
-def until(what: str, condition: Callable[[], object], within_seconds: float = WITHIN_SECONDS) -> None:
-    deadline = time.monotonic() + within_seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {within_seconds:.0f} s: {what}"
-        time.sleep(0.05)
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 class Foreground:
@@ -87,9 +78,9 @@ def test_a_user_without_a_token_is_a_mistake(plane: ControlPlane) -> None:
 def test_nothing_is_left_of_it(foreground: Foreground, end: signal.Signals) -> None:
     until("all four run", lambda: len(foreground.programs()) == 4)
     os.kill(foreground.process.pid, end)
-    code = foreground.process.wait(30)
+    code = foreground.process.wait(PATIENCE_SECONDS)
     assert code == (-signal.SIGKILL if end == signal.SIGKILL else 0)
-    until("nothing is left", lambda: not foreground.programs(), 5)
+    until("nothing is left", lambda: not foreground.programs())
 
 
 def test_what_dies_is_started_again_and_what_was_stored_stays(foreground: Foreground) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.paths import ROOT
 
-WITHIN_SECONDS = 420
+WITHIN_SECONDS = 900
 
 
 @pytest.mark.skipif(

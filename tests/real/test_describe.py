@@ -47,7 +47,7 @@ def test_a_job_that_lost_a_node(world: RealWorld) -> None:
     begun = datetime.now(UTC).isoformat()
     world.fail_node(node)
     try:
-        world.until("its pod is another one, and runs", within_seconds=150, condition=lambda: (
+        world.until("its pod is another one, and runs", within_seconds=300, condition=lambda: (
             world.uids().get("digits-trainer-0", before["digits-trainer-0"]) != before["digits-trainer-0"]
             and world.phase() == "Running"))
         world.until("told of", has(world, "Restarting"))
@@ -73,7 +73,7 @@ def test_a_job_that_lost_a_node(world: RealWorld) -> None:
 def test_a_job_that_hit_its_limit(world: RealWorld) -> None:
     crashing = play(run_seconds=1, exit_code=7)
     world.apply(job({"trainer": role(1, annotations=crashing, restartPolicy="OnFailure", restartLimit=2)}))
-    world.until("it fails", lambda: world.phase() == "Failed", within_seconds=120)
+    world.until("it fails", lambda: world.phase() == "Failed")
     world.until("told of", has(world, "Failed"))
     text = described(world, "digits")
     assert re.search(r"(?m)^\s+Message:.*exited with code 7.*restartLimit", text)

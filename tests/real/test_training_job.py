@@ -16,6 +16,7 @@ import pytest
 
 from tests.e2e.stack import Json, LocalStack, until
 from tests.paths import ROOT
+from tests.waiting import PATIENCE_SECONDS
 from tjworker.cli.stack import pods, processes
 from tjworker.cli.stack.services import kubectl_path
 
@@ -63,8 +64,14 @@ def process_of(stack: LocalStack, pod: Json) -> processes.ProcessId:
 
 def test_the_digits_training_loses_a_trainer_grows_and_comes_to_its_accuracy(stack: LocalStack, tmp_path: Path) -> None:
     stack.kubectl("apply", "-f", str(ROOT / "examples/digits/training-job.yaml"))
-    until("it runs", lambda: {"0", "1"} <= trainers(stack).keys(), 60, context=lambda: explain(stack))
+    until("it runs", lambda: {"0", "1"} <= trainers(stack).keys(), context=lambda: explain(stack))
 
+    def master_runs() -> bool:
+        """Else kubectl has nothing to follow, and ends."""
+        text = stack.kubectl("get", "pods", "-l", f"paddle-job-master={NAME}", "-o", "jsonpath={.items[*].status.phase}")
+        return text == "Running"
+
+    until("the master runs", master_runs, context=lambda: explain(stack))
     told = tmp_path / "told"
     with told.open("wb") as output:
         master = subprocess.Popen(
@@ -73,7 +80,7 @@ def test_the_digits_training_loses_a_trainer_grows_and_comes_to_its_accuracy(sta
             stdout=output, stderr=subprocess.STDOUT,
         )
     try:
-        until("it trains", lambda: "epoch 1/20" in told.read_text(), 60, context=told.read_text)
+        until("it trains", lambda: "epoch 1/20" in told.read_text(), context=told.read_text)
         before = trainers(stack)
         processes.send(process_of(stack, before["0"]), signal.SIGKILL)
 
@@ -81,15 +88,15 @@ def test_the_digits_training_loses_a_trainer_grows_and_comes_to_its_accuracy(sta
             now = trainers(stack)
             return "0" in now and now["0"]["metadata"]["uid"] != before["0"]["metadata"]["uid"]
 
-        until("another has the number of the trainer that was killed", replaced, 60, context=lambda: explain(stack))
-        until("the autoscaler has made two trainers six", lambda: sorted(trainers(stack)) == list("012345"), 90,
+        until("another has the number of the trainer that was killed", replaced, context=lambda: explain(stack))
+        until("the autoscaler has made two trainers six", lambda: sorted(trainers(stack)) == list("012345"),
               context=lambda: explain(stack))
         now = {n: p["metadata"]["uid"] for n, p in trainers(stack).items()}
         stay = {n: p["metadata"]["uid"] for n, p in before.items() if n != "0"}
         assert stay.items() <= now.items(), "nobody else is restarted"
-        until("it succeeds", lambda: (stack.get("tj", NAME) or {}).get("status", {}).get("phase") == "Succeed", 180,
+        until("it succeeds", lambda: (stack.get("tj", NAME) or {}).get("status", {}).get("phase") == "Succeed",
               context=lambda: explain(stack) + told.read_text())
-        master.wait(timeout=20)
+        master.wait(timeout=PATIENCE_SECONDS)
     finally:
         master.kill()
         master.wait()

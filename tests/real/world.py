@@ -17,6 +17,7 @@ from kubernetes.client import Configuration
 from localcluster.agents.node import FAIL_ANNOTATION
 from tests.lives.driver import Json
 from tests.real.operator import Operator
+from tests.waiting import PATIENCE_SECONDS
 from tjworker.kube import rbac
 from tjworker.kube.transport import KubeTransport
 
@@ -25,7 +26,7 @@ _PLURALS = {"AITrainingJob": "aitrainingjobs", "TrainingJob": "trainingjobs"}
 _OWNERS = {"replicasets": "apps/v1", "jobs": "batch/v1"}
 _LOOK_SECONDS = 0.2
 _QUIET_SECONDS = 2.0
-_QUIET_WITHIN_SECONDS = 30.0
+_QUIET_WITHIN_SECONDS = 120.0
 _numbers = itertools.count(1)
 
 
@@ -82,7 +83,7 @@ class RealWorld:
         return self._send("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"annotations": {FAIL_ANNOTATION: None}}})
 
     # -- time ----------------------------------------------------------------------------------------------------------
-    def until(self, what: str, condition: Callable[[], bool], *, within_seconds: float = 60) -> None:
+    def until(self, what: str, condition: Callable[[], bool], *, within_seconds: float = PATIENCE_SECONDS) -> None:
         deadline = time.monotonic() + within_seconds
         while not condition():
             if time.monotonic() > deadline:
@@ -161,7 +162,7 @@ class RealWorld:
     def _send(self, method: str, path: str, body: Any = None) -> Json:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         answer = self._transport.request(method, path, body=None if body is None else json.dumps(body).encode(),
-                                         content_type=kind, timeout_seconds=20)
+                                         content_type=kind, timeout_seconds=60)
         parsed: Json = json.loads(answer.body)
         assert answer.status < 300, f"{method} {path}: {answer.status} {parsed.get('message')}"
         return parsed

@@ -16,6 +16,7 @@ import pytest
 
 from localcluster.apiserver import ApiServer
 from localcluster.http import Server, serve
+from tests.waiting import PATIENCE_SECONDS
 
 
 @dataclass(slots=True)
@@ -31,7 +32,7 @@ class Running:
         async def there() -> Any:
             return work()
 
-        return asyncio.run_coroutine_threadsafe(there(), self.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(there(), self.loop).result(PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     apiserver = ApiServer(time.time, random.Random(7))
-    server: Server = asyncio.run_coroutine_threadsafe(serve(apiserver), loop).result(10)
+    server: Server = asyncio.run_coroutine_threadsafe(serve(apiserver), loop).result(PATIENCE_SECONDS)
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(
         json.dumps(
@@ -55,7 +56,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
         )
     )
     yield Running(apiserver, server.url, kubeconfig, loop)
-    asyncio.run_coroutine_threadsafe(server.close(), loop).result(10)
+    asyncio.run_coroutine_threadsafe(server.close(), loop).result(PATIENCE_SECONDS)
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
+    thread.join(PATIENCE_SECONDS)
     loop.close()

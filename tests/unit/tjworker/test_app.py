@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE_SECONDS
 from tjworker.app import make_app
 from tjworker.publisher import RESYNC
 from tjworker.settings import Settings, load_settings, settings_or_exit
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], env={**os.environ, **environment}, cwd=ROOT, capture_output=True,
-                          text=True, check=False, timeout=60)
+                          text=True, check=False, timeout=PATIENCE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE_SECONDS, until
 from watcher.inbox import Batch, Inbox
 
-FOR_EVER = 60.0
-DEADLINE_SECONDS = 5.0
+FOR_EVER = 3600.0
 
 
-def taken(inbox: Inbox, end: Callable[[], None], *, gather_seconds: float) -> list[str]:
-    """The sources of what one `take` gives, `end` being called over and over until it does."""
+def taken(inbox: Inbox, *while_it_gathers: Callable[[], None]) -> list[str]:
+    """The sources of what a `take` gives that gathers for ever: each call is made once it does."""
     got: list[Batch] = []
-    thread = threading.Thread(target=lambda: got.extend(inbox.take(0, gather_seconds=gather_seconds)))
+    thread = threading.Thread(target=lambda: got.extend(inbox.take(0, gather_seconds=FOR_EVER)))
     thread.start()
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while thread.is_alive() and time.monotonic() < deadline:
-        end()
-        thread.join(0.005)
+    waiters: Any = inbox._gathered
+    until("it gathers", lambda: waiters._waiters)
+    for call in while_it_gathers:
+        call()
+    thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive(), "take did not return"
     return [batch.source for batch in got]
 
@@ -30,16 +31,21 @@ def taken(inbox: Inbox, end: Callable[[], None], *, gather_seconds: float) -> li
 def test_what_comes_while_it_gathers_is_taken_together() -> None:
     inbox = Inbox()
     inbox.put(Batch("first"))
-    got = taken(inbox, lambda: inbox.put(Batch("later")), gather_seconds=0.05)
-    assert got[0] == "first"
-    assert set(got[1:]) == {"later"}
+    assert taken(inbox, lambda: inbox.put(Batch("second")), lambda: inbox.put(Batch("third")), inbox.wake) == [
+        "first", "second", "third"]
+
+
+def test_gathering_ends_by_itself() -> None:
+    inbox = Inbox()
+    inbox.put(Batch("first"))
+    assert [batch.source for batch in inbox.take(0, gather_seconds=0.01)] == ["first"]
 
 
 @pytest.mark.parametrize("how", ["wake", "close"])
 def test_gathering_ends_at_once_when_it_is_woken_or_closed(how: str) -> None:
     inbox = Inbox()
     inbox.put(Batch("first"))
-    assert taken(inbox, getattr(inbox, how), gather_seconds=FOR_EVER) in (["first"], [])
+    assert taken(inbox, getattr(inbox, how)) == {"wake": ["first"], "close": []}[how]
 
 
 def test_nothing_is_gathered_while_there_is_nothing() -> None:

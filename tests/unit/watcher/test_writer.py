@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.watcher.test_projection import JOB, KEY, NODE, changed, meta
+from tests.waiting import PATIENCE_SECONDS
 from tjworker.base import Fenced, JobKey, Transient
 from tjworker.store.memory import MemoryStore
 from tjworker.store.port import Change
@@ -357,9 +358,9 @@ def test_a_full_inbox_holds_the_informer_back_and_lets_it_go_on_in_order() -> No
     thread = threading.Thread(target=informer)
     thread.start()
     while len(taken) < 6:
-        taken += [batch.position for batch in inbox.take(5, limit=1)]
+        taken += [batch.position for batch in inbox.take(PATIENCE_SECONDS, limit=1)]
         assert len(inbox) <= 2
-    thread.join(5)
+    thread.join(PATIENCE_SECONDS)
     assert taken == [1, 2, 3, 4, 5, 6]
 
 
@@ -377,5 +378,5 @@ def test_a_closed_inbox_frees_a_waiting_informer() -> None:
     thread = threading.Thread(target=informer)
     thread.start()
     inbox.close()
-    assert freed.wait(5)
-    thread.join(5)
+    assert freed.wait(PATIENCE_SECONDS)
+    thread.join(PATIENCE_SECONDS)

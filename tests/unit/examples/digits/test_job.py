@@ -10,7 +10,7 @@ from pathlib import Path
 
 from examples.digits.local import LocalJob
 
-DEADLINE_SECONDS = 40.0
+DEADLINE_SECONDS = 240.0
 
 
 class Played:

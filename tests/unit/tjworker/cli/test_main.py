@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 import pytest
 
+from tests.waiting import PATIENCE_SECONDS
 from tjworker.cli import main
 from tjworker.cli.main import COMMANDS, LazyGroup
 
@@ -29,8 +29,8 @@ users: [{name: u, user: {}}]
 def tj(*args: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("TJ_", "KUBE"))}
     return subprocess.run(
-        [sys.executable, "-m", "tjworker.cli", *args], cwd=cwd, text=True, capture_output=True, check=False, timeout=60,
-        env={**clean, "HOME": str(cwd), "PYTHONPATH": str(ROOT), **(env or {})},
+        [sys.executable, "-m", "tjworker.cli", *args], cwd=cwd, text=True, capture_output=True, check=False,
+        timeout=PATIENCE_SECONDS, env={**clean, "HOME": str(cwd), "PYTHONPATH": str(ROOT), **(env or {})},
     )
 
 
@@ -119,7 +119,7 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "tjworker.cli", "--help"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True,
-            check=False, timeout=60)
+            check=False, timeout=PATIENCE_SECONDS)
     assert (done.returncode, done.stderr) == (1, "tj: the output cannot be written: No space left on device\n")
 
 
@@ -134,12 +134,8 @@ def test_every_row_of_commands_is_a_click_command_with_help() -> None:
         assert command.short_help
 
 
-def test_help_imports_no_client_so_that_it_is_fast(tmp_path: Path) -> None:
-    began = time.monotonic()
-    done = tj("--help", cwd=tmp_path)
-    assert done.returncode == 0
-    # The bound that people notice is 0.3 s; a shared machine gets more, the list of modules is what holds.
-    assert time.monotonic() - began < 3
+def test_help_imports_no_client_so_that_it_is_fast() -> None:
+    """How fast depends on the machine; the list of modules does not."""
     code = ("import sys; from tjworker.cli.main import run; run(['--help']); "
             "print([m for m in ('kubernetes', 'celery', 'redis', 'rich', 'pydantic', 'yaml') if m in sys.modules])")
     shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True, check=True)

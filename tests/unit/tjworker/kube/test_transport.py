@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.waiting import PATIENCE_SECONDS, until
 from tjworker.base import Terminal, Transient
 from tjworker.kube.transport import KubeTransport, load_configuration
 
@@ -60,8 +61,15 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.answer: Answer = lambda handler: handler.plain(200, b"{}")
         self.seen: list[tuple[str, str, bytes, dict[str, str], int]] = []
+        self.closed = 0
+        """Connections, so far."""
         self.let_go = threading.Event()
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        self.closed += 1
 
 
 @pytest.fixture
@@ -126,10 +134,8 @@ def test_a_connection_that_the_server_has_closed_is_opened_again(server: Server,
     server.answer = last
     for _ in range(3):
         assert transport.request("GET", "/version").status == 200
-        # Until the server's side is closed; the client has not looked yet.
-        deadline = time.monotonic() + 5
-        while len(server.seen) and threading.active_count() > 2 and time.monotonic() < deadline:
-            time.sleep(0.005)
+        # The client has not looked yet.
+        until("the server has closed it", lambda: server.closed == len(server.seen))
     assert len({seen[4] for seen in server.seen}) == 3
 
 
@@ -182,7 +188,7 @@ def test_a_server_that_is_not_there_is_transient(monkeypatch: pytest.MonkeyPatch
 
 
 def _hang(server: Server) -> None:
-    server.let_go.wait(10)
+    server.let_go.wait(2 * PATIENCE_SECONDS)
 
 
 def test_a_silent_server_is_transient_after_the_time_out(server: Server, transport: KubeTransport) -> None:
@@ -190,7 +196,7 @@ def test_a_silent_server_is_transient_after_the_time_out(server: Server, transpo
     started = time.monotonic()
     with pytest.raises(Transient):
         transport.request("GET", "/version", timeout_seconds=0.2)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < PATIENCE_SECONDS
 
 
 def test_a_body_that_ends_too_early_is_transient(server: Server, transport: KubeTransport) -> None:
@@ -206,7 +212,7 @@ def test_a_body_that_ends_too_early_is_transient(server: Server, transport: Kube
         transport.request("GET", "/api/v1/pods")
 
 
-def watch(transport: KubeTransport, read_timeout_seconds: float = 5) -> Any:
+def watch(transport: KubeTransport, read_timeout_seconds: float = PATIENCE_SECONDS) -> Any:
     return transport.stream("/api/v1/pods", query={"watch": "1"}, read_timeout_seconds=read_timeout_seconds)
 
 
@@ -230,7 +236,7 @@ def test_a_line_leaves_before_the_next_one_has_come(server: Server, transport: K
     def answer(handler: Handler) -> None:
         handler.start_chunks()
         handler.chunk(b'{"first":1}\n')
-        server.let_go.wait(10)
+        _hang(server)
         handler.end_chunks()
 
     server.answer = answer
@@ -262,7 +268,7 @@ def test_a_line_that_was_cut_off_is_dropped_and_the_break_is_told(server: Server
 def test_a_half_open_watch_is_transient_after_the_read_time_out(server: Server, transport: KubeTransport) -> None:
     def answer(handler: Handler) -> None:
         handler.start_chunks()
-        server.let_go.wait(10)
+        _hang(server)
 
     server.answer = answer
     with pytest.raises(Transient):
@@ -273,10 +279,10 @@ def test_closing_from_another_thread_ends_a_blocked_read_at_once(server: Server,
     def answer(handler: Handler) -> None:
         handler.start_chunks()
         handler.chunk(b'{"first":1}\n')
-        server.let_go.wait(20)
+        _hang(server)
 
     server.answer = answer
-    stream = watch(transport, 20)
+    stream = watch(transport, 2 * PATIENCE_SECONDS)
     first, ended = threading.Event(), threading.Event()
 
     def read() -> None:
@@ -286,10 +292,10 @@ def test_closing_from_another_thread_ends_a_blocked_read_at_once(server: Server,
 
     thread = threading.Thread(target=read)
     thread.start()
-    assert first.wait(5)
+    assert first.wait(PATIENCE_SECONDS)
     stream.close()
-    assert ended.wait(5)
-    thread.join(5)
+    assert ended.wait(PATIENCE_SECONDS)
+    thread.join(PATIENCE_SECONDS)
 
 
 def test_a_watch_that_is_refused_gives_its_status_and_body(server: Server, transport: KubeTransport) -> None:

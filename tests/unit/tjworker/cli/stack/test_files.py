@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.tjworker.cli.stack.test_supervisor import until
+from tests.waiting import until
 from tjworker.cli.errors import UserError
 from tjworker.cli.stack import logfile, probes, processes, roster
 from tjworker.cli.stack.paths import StatePaths

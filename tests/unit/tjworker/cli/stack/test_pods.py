@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.tjworker.cli.stack.test_supervisor import until
+from tests.waiting import PATIENCE_SECONDS, until
 from tjworker.cli import podprocess
 from tjworker.cli.stack import pods, processes, roster
 from tjworker.cli.stack.paths import StatePaths
@@ -75,5 +75,5 @@ def test_a_sweep_ends_pods_only_when_it_may(tmp_path: Path, start: Start) -> Non
     until("it is found", lambda: len(roster.leftovers(paths)) == 1)
     assert roster.sweep(paths, "some-run", and_pods=False) == 0
     assert pod.poll() is None
-    assert roster.sweep(paths, "some-run", grace_seconds=2) == 1
-    assert pod.wait(timeout=5) != 0
+    assert roster.sweep(paths, "some-run", grace_seconds=60) == 1
+    assert pod.wait(timeout=PATIENCE_SECONDS) != 0

@@ -11,8 +11,9 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tests.unit.tjworker.cli.stack.test_supervisor import until
-from tjworker.cli.stack import ports, probes, redis_server
+from tests.valkey import free_port
+from tests.waiting import until
+from tjworker.cli.stack import probes, redis_server
 
 
 @pytest.mark.parametrize("name", ["valkey-server", "redis-server"])
@@ -30,8 +31,7 @@ def test_without_one_on_the_path_the_wheels_is_used(tmp_path: Path) -> None:
 def test_it_keeps_what_was_written_over_kill_9_and_restart_in_a_folder_with_blanks(tmp_path: Path) -> None:
     data = tmp_path / 'my "data" folder'
     data.mkdir()
-    with ports.Claims() as claims:
-        port, _ = claims.choose("Redis", "", None, 0)
+    port = free_port()
     config = tmp_path / "redis.conf"
     redis_server.write_config(config, redis_server.config_text(port=port, data_dir=data, password="geheim"))
     assert stat.S_IMODE(config.stat().st_mode) == 0o600, "it holds the password"

@@ -29,9 +29,10 @@ FAMILY = (
 )
 
 
-def service(name: str, code: str, paths: StatePaths, after: tuple[str, ...] = (), stop_stage: int = 0) -> Service:
+def service(name: str, code: str, paths: StatePaths, after: tuple[str, ...] = (), stop_stage: int = 0,
+            stop_seconds: float = 1.0) -> Service:
     return Service(name, (sys.executable, "-S", "-c", code), env=dict(os.environ), after=after,
-                   ready=probes.log_says(paths.log(name), "up"), stop_stage=stop_stage, stop_seconds=1.0)
+                   ready=probes.log_says(paths.log(name), "up"), stop_stage=stop_stage, stop_seconds=stop_seconds)
 
 
 def services(scenario: str, paths: StatePaths) -> list[Service]:
@@ -39,6 +40,8 @@ def services(scenario: str, paths: StatePaths) -> list[Service]:
     task = Service("task", (sys.executable, "-S", "-c", "print('done')"), env=dict(os.environ), after=("base",), one_shot=True)
     if scenario == "stubborn":
         return [base, service("stubborn", STUBBORN, paths)]
+    if scenario == "slow":
+        return [base, service("slow", STUBBORN, paths, stop_seconds=3600.0)]
     if scenario == "family":
         return [base, service("family", FAMILY, paths)]
     if scenario == "broken":
