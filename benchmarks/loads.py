@@ -45,6 +45,7 @@ class PhaseWatch:
         self._connection = api.connection()
         self._version = connection.get(f"{JOBS}?limit=1")["metadata"]["resourceVersion"]
         self._seen: dict[tuple[str, str], float] = {}
+        self._statuses: dict[str, list[Json]] = {}
         self._news = threading.Condition()
         threading.Thread(target=self._run, name="phases", daemon=True).start()
 
@@ -53,9 +54,12 @@ class PhaseWatch:
             for event in self._connection.watch(JOBS, self._version):
                 now = time.monotonic()
                 obj = event["object"]
-                phase = (obj.get("status") or {}).get("phase", "")
+                name, status = obj["metadata"]["name"], obj.get("status") or {}
                 with self._news:
-                    self._seen.setdefault((obj["metadata"]["name"], phase), now)
+                    self._seen.setdefault((name, status.get("phase", "")), now)
+                    told = self._statuses.setdefault(name, [])
+                    if status and [status] != told[-1:]:
+                        told.append(status)
                     self._news.notify_all()
 
     def wait(self, names: Sequence[str], phase: str) -> float:
@@ -68,6 +72,11 @@ class PhaseWatch:
                     raise SystemExit(f"{len(late)} of {len(names)} jobs are not {phase} after {DEADLINE_SECONDS:.0f} s, "
                                      f"for example {late[0]}")
             return max(self._seen[name, phase] for name in names)
+
+    def statuses(self, name: str) -> list[Json]:
+        """Each status that was written to this job, in order."""
+        with self._news:
+            return list(self._statuses.get(name, ()))
 
     def close(self) -> None:
         self._connection.close()
@@ -118,33 +127,25 @@ def run_jobs(api: ApiServer, count: int, replicas: int, *, until: str, run_secon
         watch.close()
 
 
-def bare_creates(api: ApiServer, count: int, replicas: int, pod: Json, service: Json) -> float:
+def bare_creates(api: ApiServer, count: int, recorded_name: bytes, pods: Sequence[bytes], services: Sequence[bytes]) -> float:
     """Seconds for the creates of so many jobs without any operator: their pods and services, as the operator makes them."""
     bodies = []
     for name in names(count):
-        for index in range(replicas):
-            named = {"name": f"{name}-trainer-{index}"}
-            for path, body in ((PODS, pod), (SERVICES, service)):
-                bodies.append((path, orjson.dumps({**body, "metadata": {**body["metadata"], **named}})))
+        for pair in zip(pods, services, strict=True):
+            for path, body in zip((PODS, SERVICES), pair, strict=True):
+                bodies.append((path, body.replace(recorded_name, name.encode())))
     start = in_parallel(api, [partial(Connection.post, path=path, body=body) for path, body in bodies])
     return time.monotonic() - start
 
 
-def made_by_operator(api: ApiServer, watch: PhaseWatch) -> tuple[Json, Json]:
-    """A pod and a service as the operator creates them, to be created again by the bare client."""
-    name = names(1)[0]
-    submit(api, [job(name, 1)])
-    watch.wait([name], "Running")
-    found = []
-    for path in (PODS, SERVICES):
-        body = api.connection().get(f"{path}/{name}-trainer-0")
-        kept = {key: body["metadata"][key] for key in ("labels", "annotations", "ownerReferences") if key in body["metadata"]}
-        spec = dict(body["spec"])
-        if path == SERVICES:
-            spec = {key: spec[key] for key in ("clusterIP", "ports", "selector", "publishNotReadyAddresses") if key in spec}
-        found.append({"apiVersion": "v1", "kind": body.get("kind", "Pod" if path == PODS else "Service"), "metadata": kept,
-                      "spec": spec})
-    return found[0], found[1]
+def kept(body: Json, path: str) -> Json:
+    """What of a pod or service the operator gave, without what the API server added: to be created again."""
+    given = ("name", "labels", "annotations", "ownerReferences")
+    metadata = {key: body["metadata"][key] for key in given if key in body["metadata"]}
+    spec = dict(body["spec"])
+    if path == SERVICES:
+        spec = {key: spec[key] for key in ("clusterIP", "ports", "selector", "publishNotReadyAddresses") if key in spec}
+    return {"apiVersion": "v1", "kind": "Pod" if path == PODS else "Service", "metadata": metadata, "spec": spec}
 
 
 def one_at_a_time(api: ApiServer, count: int) -> list[float]:

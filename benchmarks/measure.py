@@ -7,16 +7,16 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import loads
 from benchmarks.apiserver import ApiServer
 from benchmarks.audit import Requests
+from benchmarks.ceiling import Recorded, record, same_writes
 from benchmarks.operator import Operator
 from benchmarks.processes import Processes, own_cpu_seconds
-from benchmarks.wire import Json
 
 Say = Callable[[str], None]
 OPERATOR_USERS = frozenset({"watcher", "worker"})
@@ -47,6 +47,8 @@ class Measured:
     seconds: list[float] = field(default_factory=list)
     bare_seconds: list[float] = field(default_factory=list)
     bare_cpu_seconds: list[float] = field(default_factory=list)
+    ceiling_seconds: list[float] = field(default_factory=list)
+    ceiling_cpu_seconds: list[float] = field(default_factory=list)
     requests: list[Requests] = field(default_factory=list)
     cpu_seconds: list[dict[str, float]] = field(default_factory=list)
     tasks: list[int] = field(default_factory=list)
@@ -64,7 +66,21 @@ class Measured:
     def cpu_share(self) -> float:
         """What the share would be if nothing but the CPU of this machine were the limit: CPU of the bare client's run by that
         of the operator's, API server included. Other work on the machine hardly moves it."""
-        return statistics.median(self.bare_cpu_seconds) / statistics.median(sum(cpu.values()) for cpu in self.cpu_seconds)
+        return statistics.median(self.bare_cpu_seconds) / self._cpu
+
+    @property
+    def ceiling_share(self) -> float:
+        """What the share would be of an operator that costs nothing: of the same writes, made by a client alone."""
+        return statistics.median(self.bare_seconds) / statistics.median(self.ceiling_seconds)
+
+    @property
+    def ceiling_cpu_share(self) -> float:
+        """`cpu_share` of an operator that costs nothing."""
+        return statistics.median(self.bare_cpu_seconds) / statistics.median(self.ceiling_cpu_seconds)
+
+    @property
+    def _cpu(self) -> float:
+        return statistics.median(sum(cpu.values()) for cpu in self.cpu_seconds)
 
 
 @dataclass(slots=True)
@@ -97,11 +113,13 @@ def _measure(sizes: Sizes, folder: Path, crds: Path, processes: Processes, say: 
         Measured(Load(f"{sizes.jobs // 4:,} x 4 to Running", max(1, sizes.jobs // 4), 4)),
         Measured(Load(f"{sizes.jobs * 3 // 10:,} x 4, whole life", max(1, sizes.jobs * 3 // 10), 4, "Succeed", 1.0)),
     ]
-    bodies = _bodies(api, operator, processes)
+    lives = _lives(result.loads, api, operator, processes)
     for number in range(sizes.rounds):
         say(f"round {number + 1} of {sizes.rounds}")
         result.load_average.append(os.getloadavg()[0])
-        before = [_bare(one, api, processes, bodies) for one in result.loads]
+        before = [_bare(one, api, processes, life) for one, life in zip(result.loads, lives, strict=True)]
+        for one, life in zip(result.loads, lives, strict=True):
+            _ceiling(one, api, processes, life)
         _start(api, operator, processes)
         for one in result.loads:
             _one(one, api, operator, processes)
@@ -110,10 +128,11 @@ def _measure(sizes: Sizes, folder: Path, crds: Path, processes: Processes, say: 
             _latencies(result, sizes, api, operator)
         result.rss_mib = processes.rss_mib()
         _stop(operator, processes)
-        for one, first in zip(result.loads, before, strict=True):
-            one.bare_seconds.append((first + _bare(one, api, processes, bodies)) / 2)
+        for one, first, life in zip(result.loads, before, lives, strict=True):
+            one.bare_seconds.append((first + _bare(one, api, processes, life)) / 2)
             say(f"  {one.load.name}: share {one.bare_seconds[-1] / one.seconds[-1]:.2f} of "
-                f"{one.load.jobs / one.bare_seconds[-1]:.0f} jobs/s")
+                f"{one.load.jobs / one.bare_seconds[-1]:.0f} jobs/s; the same writes alone: "
+                f"{one.bare_seconds[-1] / one.ceiling_seconds[-1]:.2f}")
     return result
 
 
@@ -131,26 +150,41 @@ def _stop(operator: Operator, processes: Processes) -> None:
     processes.stop("player")
 
 
-def _bodies(api: ApiServer, operator: Operator, processes: Processes) -> tuple[Json, Json]:
+def _lives(measured: Sequence[Measured], api: ApiServer, operator: Operator, processes: Processes) -> list[Recorded]:
+    """One life of each load, as the operator leads it."""
     _start(api, operator, processes)
     watch = loads.PhaseWatch(api)
     try:
-        return loads.made_by_operator(api, watch)
+        return [record(api, watch, one.load.replicas, until=one.load.until, run_seconds=one.load.run_seconds)
+                for one in measured]
     finally:
         watch.close()
         _clean(api, operator)
         _stop(operator, processes)
 
 
-def _bare(one: Measured, api: ApiServer, processes: Processes, bodies: tuple[Json, Json]) -> float:
-    """A third of the load is enough to know its rate."""
+def _bare(one: Measured, api: ApiServer, processes: Processes, life: Recorded) -> float:
     load = one.load
+    seconds, cpu = _third(load, api, processes,
+                          lambda jobs: loads.bare_creates(api, jobs, life.name, life.pods, life.services))
+    one.bare_cpu_seconds.append(cpu)
+    return seconds
+
+
+def _ceiling(one: Measured, api: ApiServer, processes: Processes, life: Recorded) -> None:
+    seconds, cpu = _third(one.load, api, processes, lambda jobs: same_writes(api, jobs, life))
+    one.ceiling_seconds.append(seconds)
+    one.ceiling_cpu_seconds.append(cpu)
+
+
+def _third(load: Load, api: ApiServer, processes: Processes, run: Callable[[int], float]) -> tuple[float, float]:
+    """(seconds, CPU seconds) of the whole load: a third of it is enough to know its rate."""
     jobs = max(1, load.jobs // 3)
     cpu = _all_cpu(processes)
-    seconds = loads.bare_creates(api, jobs, load.replicas, *bodies)
-    one.bare_cpu_seconds.append((_all_cpu(processes) - cpu) * load.jobs / jobs)
+    seconds = run(jobs)
+    used = _all_cpu(processes) - cpu
     loads.clean(api)
-    return seconds * load.jobs / jobs
+    return seconds * load.jobs / jobs, used * load.jobs / jobs
 
 
 def _all_cpu(processes: Processes) -> float:

@@ -23,12 +23,13 @@ def render(result: Result) -> Iterator[str]:
            f"{' + '.join(str(size) for size in result.sizes.workers)}; {result.sizes.rounds} rounds, medians; load average "
            f"before each: {load}")
     yield ""
-    yield ("| load | jobs/s | bare client, jobs/s | share | share by CPU | requests a job | floor + 3 | tasks a job | "
-           "operator CPU, ms a job |")
-    yield "|---|---|---|---|---|---|---|---|---|"
+    yield ("| load | jobs/s | bare client, jobs/s | share | ceiling | share by CPU | ceiling by CPU | "
+           "requests a job | floor + 3 | tasks a job | operator CPU, ms a job |")
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
     for one in result.loads:
         bare = one.load.jobs / statistics.median(one.bare_seconds)
-        yield (f"| {one.load.name} | {one.rate:.1f} | {bare:.0f} | **{one.share:.2f}** | {one.cpu_share:.2f} | "
+        yield (f"| {one.load.name} | {one.rate:.1f} | {bare:.0f} | **{one.share:.2f}** | {one.ceiling_share:.2f} | "
+               f"{one.cpu_share:.2f} | {one.ceiling_cpu_share:.2f} | "
                f"{_total(one):.2f} | {_most(one)} | "
                f"{statistics.mean(one.tasks) / one.load.jobs:.2f} | "
                f"{sum(_cpu_ms(one, name) for name in _OPERATOR):.1f} |")

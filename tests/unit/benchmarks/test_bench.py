@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from benchmarks import loads, player, table
+from benchmarks import ceiling, loads, player, table
 from benchmarks.audit import AuditLog
 from benchmarks.measure import Load, Measured, Result, Sizes
 from tjworker.api.dialects import parse
@@ -45,19 +45,41 @@ def measured(until: str = "Running", replicas: int = 1) -> Measured:
     requests = [Counter({("worker", "create", "pods"): 10, ("worker", "update", "aitrainingjobs/status"): n}) for n in (20, 22)]
     cpu = {"watcher": 0.01, "worker": 0.02, "worker children": 0.03, "redis": 0.04, "kube-apiserver": 0.3, "client": 0.1}
     return Measured(Load("ten", 10, replicas, until), seconds=[2.0, 4.0], bare_seconds=[1.0, 3.0],
-                    bare_cpu_seconds=[0.25, 0.25], requests=requests, cpu_seconds=[cpu, cpu], tasks=[20, 30])
+                    bare_cpu_seconds=[0.25, 0.25], ceiling_seconds=[1.0, 4.0], ceiling_cpu_seconds=[0.3, 0.5],
+                    requests=requests, cpu_seconds=[cpu, cpu], tasks=[20, 30])
 
 
 def test_a_share_is_that_of_its_own_round_and_the_median_of_all() -> None:
     one = measured()
     assert [one.rate, one.share, one.cpu_share] == pytest.approx([10 / 3, 0.625, 0.5])
+    assert [one.ceiling_share, one.ceiling_cpu_share] == pytest.approx([0.8, 0.625])
+
+
+def status(phase: str, message: str = "") -> dict[str, str]:
+    return {"phase": phase, "message": message}
+
+
+MILESTONES = {
+    "until Running: the first and the first Running one": (
+        [status("Pending"), status("Creating"), status("Running", "1/2"), status("Running", "2/2")], "Running",
+        [status("Pending"), status("Running", "1/2")]),
+    "a whole life: its end too": (
+        [status("Pending"), status("Running"), status("Terminating"), status("Succeed")], "Succeed",
+        [status("Pending"), status("Running"), status("Succeed")]),
+}
+
+
+@pytest.mark.parametrize("sentence", MILESTONES)
+def test_the_same_writes_have_as_many_statuses_as_a_busy_system_writes(sentence: str) -> None:
+    statuses, until, want = MILESTONES[sentence]
+    assert ceiling.milestones(statuses, until) == want
 
 
 def test_the_table_tells_each_figure_by_job() -> None:
     result = Result(Sizes(10, 2, 0), 0.0, loads=[measured()], pod_to_status=[0.01, 0.02, 0.4], creation_to_running=[0.03],
                     rss_mib={"worker": [80.4, 81.6]})
     rows = [[cell.strip() for cell in text.strip("|").split("|")] for text in table.render(result)]
-    assert ["ten", "3.3", "5", "**0.62**", "0.50", "3.10", "8", "2.50", "10.0"] in rows
+    assert ["ten", "3.3", "5", "**0.62**", "0.80", "0.50", "0.62", "3.10", "8", "2.50", "10.0"] in rows
     assert ["ten", "1.0", "2.0", "3.0", "4.0", "30.0", "0.0", "0.0", "10.0"] in rows
     assert ["update aitrainingjobs/status", "2.10"] in rows
     assert ["pod change -> status change", "20", "400"] in rows
