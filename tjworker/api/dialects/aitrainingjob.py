@@ -75,7 +75,7 @@ class SchedulingPolicy(_Model):
 
     min_available: int | None = Field(
         None, ge=1, le=MAX_PODS,
-        description="gang scheduling: no pod starts before this many can. At most the sum of all replicas; "
+        description="gang scheduling, which is to come: checked and not acted on yet. At most the sum of all replicas; "
                     "default: all of them")
 
 
@@ -187,9 +187,11 @@ class AITrainingJobSpec(_Model):
 
     framework_type: str | None = Field(
         None, max_length=63,
-        description="framework whose launcher the environment is for: tensorflow, pytorch, paddle, jax, xgboost or mpi. "
-                    "Default: only the variables TRAININGJOB_* and those of the roles")
-    fault_tolerant: bool = Field(False, description="the training program itself copes with pods that come and go")
+        description="name of the training framework, such as pytorch; a note for people and tools. The operator does not act "
+                    "on it yet: every job has the variables TRAININGJOB_* and those of the roles")
+    fault_tolerant: bool = Field(
+        False, description="the training program itself copes with pods that come and go; a note, restartPolicy and "
+                           "restartScope decide")
     priority: str | None = Field(
         None, max_length=63, pattern=LABEL_VALUE,
         description="label `priority` of the pods, and their priorityClassName when the cluster has such a PriorityClass")

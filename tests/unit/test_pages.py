@@ -1,0 +1,122 @@
+"""The documents say what is so: links lead somewhere, commands and variables are those that there are, a manifest on a page is
+one that the API server takes.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import orjson
+import pytest
+import yaml
+
+from localcluster.apiserver import ApiServer
+from localcluster.wire import Request, Response
+from tests.paths import ROOT
+from tjworker.api import crd
+from tjworker.api.dialects import DIALECTS, parse
+from tjworker.api.model import RestartPolicy, TrainingJob
+from tjworker.cli.main import COMMANDS
+from tjworker.reconcile.workloads.environment import role_environment
+from tjworker.reconcile.workloads.podbody import pod_body
+
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+README, JOBS = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/jobs.md"))
+
+
+@cache
+def headings(page: Path) -> frozenset[str]:
+    """The anchors that a forge makes of a page's headings."""
+    lines = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return frozenset(re.sub(r"[^\w\- ]", "", line.strip().lower()).replace(" ", "-") for line in lines)
+
+
+def links(page: Path) -> list[str]:
+    """Those to files of ours, without what stands in code."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not link.startswith(("https:", "http:"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in links(page):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), f"{link}: there is no such file"
+        assert not anchor or anchor in headings(target), f"{link}: there is no such heading"
+
+
+def test_pages_are_reached_from_the_readme() -> None:
+    seen, todo = set[Path](), [ROOT / "README.md"]
+    while todo:
+        page = todo.pop()
+        seen.add(page)
+        ahead = {(page.parent / link.partition("#")[0]).resolve() for link in links(page) if not link.startswith("#")}
+        ahead |= {found for folder in ahead if folder.is_dir() for found in folder.glob("*.md")}
+        todo += [found for found in ahead if found.suffix == ".md" and found not in seen]
+    assert {str(page.relative_to(ROOT)) for page in PAGES if page not in seen} == set()
+
+
+def test_the_readme_has_every_command() -> None:
+    table = "\n".join(line for line in README.splitlines() if line.startswith("| `tj "))
+    assert re.findall(r"`tj (\w+)", table) == list(COMMANDS)
+
+
+def test_commands_and_targets_that_are_named_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    examples = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("examples/*.yaml"))
+    assert set(re.findall(r"`make ([a-z-]+)", pages)) <= targets
+    assert set(re.findall(r"`tj ([a-z]+)", pages)) <= set(COMMANDS)
+    assert set(re.findall(r"(?:^#  |: |or: ) ?tj ([a-z]+)", examples, re.MULTILINE)) <= set(COMMANDS)
+
+
+def blocks() -> list[Any]:
+    return [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", JOBS, re.DOTALL)]
+
+
+def hello() -> TrainingJob:
+    job = parse("aitrainingjobs", {**blocks()[0], "metadata": {"name": "hello", "namespace": "default", "uid": "u"}})
+    assert isinstance(job, TrainingJob)
+    return job
+
+
+def test_the_manifest_is_one_that_the_api_server_takes() -> None:
+    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    jobs = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs"
+    for path, body in ((crds, crd.build(DIALECTS["aitrainingjobs"])), (jobs, blocks()[0])):
+        made = server.handle(Request(
+            "POST", path, {"fieldValidation": "Strict"}, orjson.dumps(body), {"content-type": "application/json"}))
+        assert isinstance(made, Response)
+        assert made.status == 201, made.body
+
+
+def told(index: int) -> dict[str, str]:
+    """What the operator writes into the environment of that trainer."""
+    job = hello()
+    body = pod_body(job, job.role("trainer"), index, 0, role_environment(job))
+    return {e["name"]: e["value"] for e in body["spec"]["containers"][0]["env"]}
+
+
+def test_the_variables_are_those_of_a_pod() -> None:
+    rows = re.findall(r"^\| (`[A-Z_`, ]+`) \| (`.*) \|$", JOBS, re.MULTILINE)
+    named = {name: value for names, values in rows for name, value in zip(
+        re.findall(r"`(\w+)`", names), re.findall(r"`([^`]+)`", values), strict=True)}
+    assert named == told(1)
+
+
+def test_the_variables_of_a_framework_are_made_of_ours() -> None:
+    ours = told(1)
+    used = {name for row in blocks()[1]["env"] for name in re.findall(r"\$\((\w+)\)", row["value"])}
+    assert used
+    assert used <= set(ours)
+    assert blocks()[1]["env"][0]["value"] == ours["TRAINER_INSTANCES"].split(",")[0], "the first trainer is the master"
+
+
+def test_policies_that_are_named_exist() -> None:
+    assert set(re.findall(r"`restartPolicy: (\w+)`", JOBS)) <= set(get_args(RestartPolicy))
