@@ -50,3 +50,12 @@ def test_clean_works_without_an_environment(project: Path) -> None:
     done = clean(project)
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in project.iterdir()) == ["Makefile"]
+
+
+@pytest.mark.xdist_group("kept")
+def test_tests_of_one_group_run_on_one_worker(request: pytest.FixtureRequest) -> None:
+    """They share what is slow to make: a whole stack. Pytest and pytest-xdist agree on groups by the names of tests; with
+    versions that do not know each other every worker makes its own, and nobody says so."""
+    if not getattr(request.config.option, "loadgroup", False):
+        pytest.skip("groups count with `-n 2 --dist loadgroup`, as `make test` runs")
+    assert request.node.nodeid.endswith("@kept")
