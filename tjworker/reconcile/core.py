@@ -108,12 +108,13 @@ def _failure_end(job: TrainingJob, restarts: Restarts, views: Mapping[str, RoleV
     verdict = job_verdict(job, views)
     if verdict.verdict != "failed":
         return None
-    message = verdict.message
+    reason, message = verdict.reason, verdict.message
     if restarts.final is not None:
+        reason = restarts.final_reason or reason
         message = f"{describe(restarts.final)}; {restarts.why_final}"
     elif job.status.failures:
         message = describe(job.status.failures[0])
-    return Ending(phase="Failed", reason=verdict.reason, message=message[:1024], time=at)
+    return Ending(phase="Failed", reason=reason, message=message[:1024], time=at)
 
 
 def _live(

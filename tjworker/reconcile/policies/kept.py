@@ -25,7 +25,7 @@ from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.failures import Diagnosis, counted, describe, diagnose
 from tjworker.reconcile.plan import LogTail
-from tjworker.reconcile.policies.restart import Restarts, one_of, was_there, with_failures
+from tjworker.reconcile.policies.restart import RESTART_LIMIT_REACHED, Restarts, one_of, was_there, with_failures
 from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.seats import number_of
 
@@ -171,7 +171,7 @@ def _server_end(seated: Iterable[RoleView], now: str, default_limit: int) -> End
                 worst = max(counted(pod), key=lambda c: c.restarts)
                 message = (f"pod {pod.name} on node {pod.node}: container {worst.name} has been restarted {worst.restarts} "
                            f"times; the limit of role {view.role.name} is {limit}")
-                return Ending(phase="Failed", reason="RestartLimitReached", message=message[:1024], time=now)
+                return Ending(phase="Failed", reason=RESTART_LIMIT_REACHED, message=message[:1024], time=now)
     return None
 
 

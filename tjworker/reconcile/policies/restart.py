@@ -18,6 +18,10 @@ from tjworker.reconcile.plan import LogTail
 from tjworker.reconcile.policies.ends import job_verdict
 from tjworker.reconcile.replicas import Replica, RoleView
 
+RESTART_LIMIT_REACHED = "RestartLimitReached"
+"""Reason of an end: a role may not be restarted once more, whoever restarts it."""
+BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
+"""Nor the job; a batch Job of Kubernetes says so with this word."""
 Rule = Callable[[Diagnosis, frozenset[int]], bool]
 
 
@@ -71,12 +75,20 @@ class Restarts:
     final: Failure | None = None
     """The first of them that no restart follows."""
     why_final: str = ""
+    final_reason: str = ""
+    """Of the end that it brings, where a limit is what stands in the way of the restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
     replica: Replica
     diagnosis: Diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    why: str
+    reason: str = ""
 
 
 def decide_restarts(job: TrainingJob, status: JobStatus, views: Mapping[str, RoleView], now: str) -> Restarts:
@@ -126,7 +138,7 @@ def join(first: Restarts, then: Restarts) -> Restarts:
     return Restarts(
         then.status, first.decisions + then.decisions, first.log_tails + then.log_tails, first.last or then.last,
         first.restarted or then.restarted, first.why or then.why, first.final or then.final,
-        first.why_final or then.why_final,
+        first.why_final or then.why_final, first.final_reason or then.final_reason,
     )
 
 
@@ -167,12 +179,12 @@ def _was_surplus(job: TrainingJob, replica: Replica) -> bool:
 
 def _decide(job: TrainingJob, views: Mapping[str, RoleView], failed: Sequence[_Failed], draft: Draft) -> Restarts:
     """First what cannot be restarted; and only if the job outlives that, the restarts."""
-    final: list[tuple[_Failed, str]] = []
+    final: list[tuple[_Failed, _Refusal]] = []
     retried: list[_Failed] = []
     for one in failed:
-        why = _refusal(job, views, one, draft)
-        if why:
-            final.append((one, why))
+        refusal = _refusal(job, views, one, draft)
+        if refusal is not None:
+            final.append((one, refusal))
         else:
             retried.append(one)
     restarted: list[tuple[_Failed, str]] = []
@@ -182,9 +194,9 @@ def _decide(job: TrainingJob, views: Mapping[str, RoleView], failed: Sequence[_F
             role = views[one.replica.role].role
             if role.name in reached:
                 continue
-            why = _refusal(job, views, one, draft)
-            if why:
-                final.append((one, why))
+            refusal = _refusal(job, views, one, draft)
+            if refusal is not None:
+                final.append((one, refusal))
                 continue
             draft.count(role.name, one.diagnosis.cause)
             restarted.append((one, f"restart, scope {role.restart_scope}"))
@@ -194,10 +206,10 @@ def _decide(job: TrainingJob, views: Mapping[str, RoleView], failed: Sequence[_F
                 now_reached = {role.name} if role.restart_scope == "Replica" else set(views)
                 draft.raise_roles(sorted(now_reached), whole_job=role.restart_scope == "All")
                 reached |= now_reached
-        final = [(f, why) for f, why in final if f.replica.role not in reached]
+        final = [(f, refusal) for f, refusal in final if f.replica.role not in reached]
     for one, _ in final:
         draft.fail(one.replica)
-    kept = [f"{describe(f.diagnosis.failure)}; it stays failed: {why}" for f, why in final]
+    kept = [f"{describe(f.diagnosis.failure)}; it stays failed: {refusal.why}" for f, refusal in final]
     replaced = [f"{describe(f.diagnosis.failure)}; {what}" for f, what in restarted]
     return Restarts(
         draft.status(),
@@ -205,7 +217,8 @@ def _decide(job: TrainingJob, views: Mapping[str, RoleView], failed: Sequence[_F
         why=one_of(replaced),
         restarted=bool(restarted),
         final=final[0][0].diagnosis.failure if final else None,
-        why_final=final[0][1] if final else "",
+        why_final=final[0][1].why if final else "",
+        final_reason=final[0][1].reason if final else "",
     )
 
 
@@ -221,21 +234,21 @@ def _ends_the_job(job: TrainingJob, views: Mapping[str, RoleView], final: Sequen
     return job_verdict(job, then).verdict == "failed"
 
 
-def _refusal(job: TrainingJob, views: Mapping[str, RoleView], one: _Failed, draft: Draft) -> str:
-    """Why this failure is not followed by a restart, '' when it is."""
+def _refusal(job: TrainingJob, views: Mapping[str, RoleView], one: _Failed, draft: Draft) -> _Refusal | None:
+    """Why this failure is not followed by a restart; None when it is."""
     role, diagnosis = views[one.replica.role].role, one.diagnosis
     if not RESTARTS[role.restart_policy](diagnosis, job.retryable_exit_codes):
         if diagnosis.kind == "exit" and role.restart_policy in ("ExitCode", "OnNodeFailWithExitCode"):
             codes = ", ".join(str(c) for c in sorted(diagnosis.exit_codes)) or "none"
-            return f"restartPolicy {role.restart_policy}: exit code {codes} is not retryable"
-        return f"restartPolicy is {role.restart_policy}"
+            return _Refusal(f"restartPolicy {role.restart_policy}: exit code {codes} is not retryable")
+        return _Refusal(f"restartPolicy is {role.restart_policy}")
     if diagnosis.cause != "application":
-        return ""
+        return None
     if role.restart_limit is not None and draft.application_restarts(role.name) >= role.restart_limit:
-        return f"restartLimit {role.restart_limit} of role {role.name} is used up"
+        return _Refusal(f"restartLimit {role.restart_limit} of role {role.name} is used up", RESTART_LIMIT_REACHED)
     if job.backoff_limit is not None and draft.application_restarts() >= job.backoff_limit:
-        return f"backoffLimit {job.backoff_limit} of the job is used up"
-    return ""
+        return _Refusal(f"backoffLimit {job.backoff_limit} of the job is used up", BACKOFF_LIMIT_EXCEEDED)
+    return None
 
 
 def with_failures(status: JobStatus, new: Sequence[Failure]) -> JobStatus:

@@ -101,7 +101,7 @@ def test_only_what_the_table_says_uses_up_a_limit() -> None:
 
 @pytest.mark.parametrize("row", table("restartLimit"), ids=lambda row: " ".join(row.values()))
 def test_limits(row: Row) -> None:
-    what, then = [v for k, v in row.items() if k not in ("restartLimit", "backoffLimit")]
+    what, then, reason = [v for k, v in row.items() if k not in ("restartLimit", "backoffLimit")]
     builder = make_job().role(
         "trainer", 2, restart="OnFailure", scope="Pod", limit=int(row["restartLimit"]) if row["restartLimit"] else None)
     if row["backoffLimit"]:
@@ -120,6 +120,7 @@ def test_limits(row: Row) -> None:
         world.settle().all("running").settle()
     status = world.job.status
     assert status.phase == then
+    assert (status.ending.reason if status.ending else "") == reason
     if then == "Failed":
         assert status.ending is not None
         assert "is used up" in status.ending.message
@@ -192,6 +193,10 @@ def two() -> JobBuilder:
 WAYS: dict[str, tuple[JobBuilder, str, float]] = {
     "every replica has succeeded": (two(), "succeeded", 0),
     "a replica has failed for good": (two(), "failed", 0),
+    "one has failed, and its `restartLimit` is used up": (
+        make_job().role("trainer", 2, restart="OnFailure", limit=0), "failed", 0),
+    "one has failed, and the job's `backoffLimit` is used up": (
+        make_job().role("trainer", 2, restart="OnFailure").run_policy(backoffLimit=0), "failed", 0),
     "`timeLimit`": (two().spec(timeLimit=60), "running", 61),
     "`runPolicy.activeDeadlineSeconds`": (two().run_policy(activeDeadlineSeconds=60), "running", 61),
     **{f"annotation `{a}`": (two().annotate({a: "so it is"}), "running", 0) for a in ("Preempted", "Failed", "NodeFail")},
