@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.lives.lives import LIVES
-from tests.lives.world import World, job, play, role
+from tests.lives.world import World, job, play, role, training_job
 from tjworker.base import JobKey
 
 
@@ -101,6 +101,20 @@ def test_a_watcher_that_dies_and_comes_back_misses_nothing() -> None:
     world.start_watcher()
     world.run().advance(2)
     assert world.phase() == "Succeed"
+
+
+def test_an_operator_that_is_away_from_a_trainers_failure_to_the_end_counts_it_all_the_same() -> None:
+    def life(*, away: bool) -> tuple[str, dict[str, Any], list[int]]:
+        flaky = {"failing_attempts": 1, "failing_exit_code": 137, "failing_run_seconds": 5, "run_seconds": 40}
+        world = World(seed=1).apply(training_job(least=2, fault_tolerant=True, play={"trainer": flaky})).run().advance(3)
+        if away:
+            world.cluster.advance(90)
+        world.run().advance(90)
+        status = world.status()
+        return status["phase"], status["restartCounts"], [f["exitCode"] for f in status["failures"]]
+
+    assert life(away=True) == life(away=False)
+    assert life(away=True)[2] == [137]
 
 
 def test_lost_tasks_come_back_by_resync() -> None:

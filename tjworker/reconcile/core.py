@@ -31,6 +31,7 @@ from tjworker.reconcile.policies.kept import decide_kept
 from tjworker.reconcile.policies.limits import decide_limits
 from tjworker.reconcile.policies.nodes import find_node_troubles
 from tjworker.reconcile.policies.restart import Restarts, decide_restarts, join, one_of
+from tjworker.reconcile.policies.unseen import count_unseen
 from tjworker.reconcile.refusals import INVALID_SPEC, refuse_spec
 from tjworker.reconcile.replicas import RoleView, pod_attempt
 from tjworker.reconcile.suspend import suspend
@@ -70,7 +71,9 @@ def _decide(job: TrainingJob, status: JobStatus, observed: Observed, now: float,
         if verdict.verdict == "complete":
             end = Ending(phase="Succeed", reason=verdict.reason, message=verdict.message, time=at)
     if end is not None:
-        return ending.carry_out(job, status, end, views, observed, now)
+        unseen = count_unseen(status, views, at)
+        plan = ending.carry_out(job, unseen.status, end, views, observed, now)
+        return replace(plan, log_tails=unseen.log_tails, decisions=(*unseen.decisions, *plan.decisions))
 
     if job.suspend or status.suspend_time:
         status, views, still = suspend(job, status, views, observed, now)
