@@ -101,7 +101,10 @@ setup:
 	fi; \
 	rm -f .venv/.stamp; \
 	export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_INPUT=1; \
-	$(PY) -m pip install --quiet --require-hashes -r requirements/dev.txt; \
+	$(PY) -m pip install --quiet --require-hashes -r requirements/dev.txt || { \
+	  echo "set-up: pip could not install requirements/dev.txt (above: why). It needs a package index, this once: mend the network, or name" >&2; \
+	  echo "a mirror (PIP_INDEX_URL=https://...), and run the same command again" >&2; exit 1; \
+	}; \
 	$(PY) -m pip install --quiet --no-deps --no-build-isolation -e .; \
 	printf '%s' "$$key" > .venv/.stamp; \
 	echo "set-up: .venv is ready"

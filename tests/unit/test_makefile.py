@@ -1,4 +1,4 @@
-"""`make clean`: takes everything away, but not from under a stack that runs."""
+"""`make clean` takes everything away, but not from under a stack that runs; a set-up that fails says what to do."""
 
 from __future__ import annotations
 
@@ -59,3 +59,28 @@ def test_tests_of_one_group_run_on_one_worker(request: pytest.FixtureRequest) ->
     if not getattr(request.config.option, "loadgroup", False):
         pytest.skip("groups count with `-n 2 --dist loadgroup`, as `make test` runs")
     assert request.node.nodeid.endswith("@kept")
+
+
+PYTHON_WITHOUT_NETWORK = """#!/bin/sh
+case "$*" in
+  "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+  *"pip install"*) echo "ERROR: no way to the index" >&2; exit 1 ;;
+esac
+"""
+
+
+def test_a_set_up_without_a_network_says_what_it_needs_and_is_not_taken_for_done(tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml", "requirements/runtime.txt", "requirements/dev.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    python = tmp_path / "python-without-network"
+    python.write_text(PYTHON_WITHOUT_NETWORK)
+    python.chmod(0o755)
+    command = ["make", "demo", f"PYTHON={python}"]
+    for _ in range(2):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode != 0
+        assert "ERROR: no way to the index" in done.stderr
+        assert "PIP_INDEX_URL" in done.stderr
+        assert "run the same command again" in done.stderr
+        assert not (tmp_path / ".venv" / ".stamp").exists()

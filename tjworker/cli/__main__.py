@@ -1,6 +1,7 @@
 """The console script `tj`, and `python -m tjworker.cli` where it is not on the PATH.
 
-Imports nothing before it can answer Ctrl-C: a stop while Python still reads our packages ends as quietly as a later one.
+Imports nothing before it can answer Ctrl-C: a stop while Python still reads our packages ends as quietly as a later one, and so
+does a second Ctrl-C while Python puts things away.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 
 def main() -> None:
     try:
+        import signal
         import sys
 
         from tjworker.cli.main import run
 
         code = run(sys.argv[1:])
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is exit handlers: libraries take their files away
     except KeyboardInterrupt:
         from tjworker.cli.errors import EXIT_INTERRUPTED
 

@@ -43,7 +43,8 @@ def command(job: str, follow: bool, role: str | None, index: int | None, tail: i
         chosen = [t for pod in pods for t in targets(pod, wanted)]
         if not chosen:
             phase = (found.raw.get("status") or {}).get("phase") or "not accepted yet"
-            raise UserError(f"{job} ({phase}) has no such pods now; cleanPodPolicy decides which stay after its end")
+            raise UserError(f"{job} ({phase}) has no such pods now; cleanPodPolicy decides which stay after its end. "
+                            "`kubectl describe` has its failures, and the last lines of their logs")
         emit = _printer()
         for target in chosen:
             for line in read_log(cluster.transport, where, target, tail):

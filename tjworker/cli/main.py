@@ -5,6 +5,7 @@ Results go to stdout, messages to stderr. Exit codes are those of `errors`. A tr
 
 from __future__ import annotations
 
+import difflib
 import errno
 import importlib
 import os
@@ -36,7 +37,9 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            close = difflib.get_close_matches(cmd_name, COMMANDS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(COMMANDS)}"
+            ctx.fail(f"No such command {cmd_name!r}; {hint}")
         command = importlib.import_module(COMMANDS[cmd_name]).command
         assert isinstance(command, click.Command)  # noqa: S101  for the type checker; a test holds it
         return command

@@ -237,10 +237,14 @@ class Supervisor:
         for running in members:
             running.signal(signal.SIGTERM)
         began = time.monotonic()
+        killed: set[str] = set()
         while not self._at_once():
-            waiting = [r for r in members if r.process is not None and r.process.poll() is None]
+            waiting = [
+                r for r in members if r.process is not None and r.service.name not in killed and r.process.poll() is None
+            ]
             late = [r for r in waiting if time.monotonic() - began >= r.service.stop_seconds]
             for running in late:
+                killed.add(running.service.name)
                 self._say(f"{running.service.name} does not stop within {running.service.stop_seconds:g} s: killed")
                 running.kill_group()
             if not waiting or len(late) == len(waiting):

@@ -46,7 +46,8 @@ class Case:
 
 CASES: dict[str, Case] = {
     "help is a result and names every command": Case(("--help",), 0, want_stdout=tuple(COMMANDS)),
-    "a command that does not exist is wrong usage": Case(("frobnicate",), 2, ("No such command 'frobnicate'",)),
+    "a command that does not exist is wrong usage": Case(("frobnicate",), 2, ("No such command 'frobnicate'; there are: up,",)),
+    "one that is misspelt is guessed": Case(("gte",), 2, ("No such command 'gte'; did you mean 'get'?",)),
     "an option that does not exist is wrong usage": Case(("get", "--no"), 2, ("No such option", "--no")),
     "a number that is none is wrong usage": Case(("scale", "digits", "--replicas", "many"), 2, ("--replicas", "many")),
     "without any cluster the message says how to get one": Case(("get",), 1, ("no Kubernetes cluster is configured", "tj up")),
@@ -112,6 +113,16 @@ def test_a_stop_while_python_still_reads_our_packages_is_no_traceback(tmp_path: 
     (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")  # Ctrl-C in the middle of the first import
     done = tj("up", cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_a_second_ctrl_c_while_python_puts_things_away_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import atexit, os, signal\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n")
+    done = tj("get", cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})
+    assert done.returncode == 1
+    assert "no Kubernetes cluster is configured" in done.stderr
+    assert "KeyboardInterrupt" not in done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no /dev/full")
