@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import get_args
 
 from tjworker.api.model import CleanPodPolicy, InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.api.ownership import own_pods, own_services, own_workloads
-from tjworker.api.status import Ending, JobStatus
+from tjworker.api.status import POD_NOT_GONE, Ending, JobStatus, Phase
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.reconcile import outcome
-from tjworker.reconcile.conditions import clear_condition, see_generation, set_condition
+from tjworker.reconcile.conditions import clear_condition, get_condition, see_generation, set_condition
 from tjworker.reconcile.plan import Delete, Patch, Plan, Write
 from tjworker.reconcile.policies.clean import goes
 from tjworker.reconcile.policies.held import find_held, tell_held
@@ -35,6 +36,7 @@ def carry_out(
     status = status.model_copy(update={"ending": end})
     for type_ in ("Running", "Restarting", "Scaling", "Suspended"):
         status = clear_condition(status, type_, end.reason, end.message, now=at, generation=job.generation)
+    status = _waits_no_more(job, status, end, at)
     status = outcome.numbers(job, status, views, live=False)
     held = find_held(own_pods(job, observed), now)
     status = tell_held(job, status, held, end.reason, end.message, at)
@@ -57,6 +59,16 @@ def carry_out(
     if job.ttl_seconds_after_finished is None:
         return plan
     return replace(plan, requeue_after_seconds=float(job.ttl_seconds_after_finished))
+
+
+def _waits_no_more(job: TrainingJob, status: JobStatus, end: Ending, at: str) -> JobStatus:
+    """A job that had not come to run, or not again, no longer waits for what its condition Running names. Where that told more
+    than the phase does (no node has room, an image is not there), it stays to be read: it may be why the job ends."""
+    old = get_condition(status, "Running")
+    if old is None or old.reason in (end.reason, POD_NOT_GONE):
+        return status
+    message = end.message if old.reason in get_args(Phase) else f"{end.message}; before that {old.reason}: {old.message}"
+    return set_condition(status, "Running", False, end.reason, message, now=at, generation=job.generation)
 
 
 def clean_up(job: TrainingJob, observed: Observed, policy: CleanPodPolicy, why: str) -> list[Write]:
