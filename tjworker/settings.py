@@ -116,6 +116,7 @@ class Settings(BaseSettings):
         return _names(self.namespaces)
 
 
+@cache
 def _names(text: str) -> tuple[str, ...]:
     return tuple(sorted({n.strip() for n in text.split(",") if n.strip()}))
 
