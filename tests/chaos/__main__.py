@@ -29,7 +29,7 @@ from tests.chaos.lives import STANDS, Wave
 from tests.chaos.soak import soak
 from tests.chaos.system import NotInTimeError, System
 from tests.chaos.watching import PodLog
-from tests.real.world import open_transport
+from tests.real.api import open_transport
 
 STAND_SECONDS = 120.0
 END_SECONDS = 120.0

@@ -6,7 +6,6 @@ jobs run from before to after, and not one of their pods may be another one then
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from typing import Any
 
 from tests.chaos.watching import PodLog
 from tests.lives.world import job, play, role, training_job
+from tests.real.api import RefusedError, send
 from tjworker.api.status import END_PHASES
 from tjworker.base import JobKey, JobName
 from tjworker.kube.transport import KubeTransport
@@ -40,8 +40,14 @@ LIVES: Mapping[str, Json] = {
         "failing_attempts": 1, "failing_exit_code": 3, "failing_run_seconds": 4}}),
     "edl-scales": training_job(least=2, most=3, fault_tolerant=True, play={"trainer": {"run_seconds": 25}}),
 }
-MADE_BY_OTHERS = {"edl-fails": "-trainer"}
-"""Not counted: the batch Job makes a second trainer when the operator, who would end it, cannot be reached for ten seconds."""
+MADE_BY_OTHERS = {"edl-fails": ("-trainer", 2)}
+"""Life -> (whose pods, at most how many in all). The batch Job makes a second trainer ten seconds after the first has failed,
+if the operator, who would end it, cannot be reached for so long. The second does not fail, so there is never a third."""
+CHANCE = {
+    "scales": ("Scaling",), "edl-scales": ("Scaling",),  # a job that is scaled before it has run has never been Scaling
+    "edl-replaces": ("Restarting",),  # the batch Job's pod may run by the next look: then it has never been Restarting
+}
+"""Life -> conditions that tell, when they are over, of the way and not of the end."""
 STANDS: Mapping[str, Json] = {
     **{f"stands-{n}": job({"ps": role(1), "trainer": role(2)}) for n in range(3)},
     "stands-edl": training_job(least=2, pservers=1, fault_tolerant=True),
@@ -106,10 +112,12 @@ class Wave:
             try:
                 do()
                 return True
-            except Exception as error:  # noqa: BLE001  the API server is away, or slow, or has done it already
-                if "409" in str(error):
+            except RefusedError as error:
+                if error.status == 409:  # done already, and the answer was lost
                     return True
-                threading.Event().wait(0.5)
+            except Exception:  # noqa: BLE001, S110  the API server is away, or slow
+                pass
+            threading.Event().wait(0.5)
         return False
 
     def apply(self, manifest: Json, name: str) -> None:
@@ -160,13 +168,7 @@ class Wave:
         return list(self.send("GET", path)["items"])
 
     def send(self, method: str, path: str, body: Any = None) -> Json:
-        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        answer = self._transport.request(method, path, body=None if body is None else json.dumps(body).encode(),
-                                         content_type=kind, timeout_seconds=10)
-        parsed: Json = json.loads(answer.body)
-        if answer.status >= 300:
-            raise RuntimeError(f"{method} {path}: {answer.status} {parsed.get('message')}")
-        return parsed
+        return send(self._transport, method, path, body, timeout_seconds=10)
 
 
 def _end(name: str, life: str, status: Json, pods: list[Json], services: list[Json], made: Mapping[str, int]) -> Json:
@@ -187,19 +189,24 @@ def _end(name: str, life: str, status: Json, pods: list[Json], services: list[Js
     return {
         "phase": status.get("phase"), "restarts": status.get("restartCounts"),
         "attempts": {"job": attempts.get("job"), "roles": {role: told for role, told in roles.items() if any(told.values())}},
-        # Those that hold. One that is over tells of the way here: a job scaled before it ran has never been Scaling.
-        "conditions": sorted((c["type"], c["reason"]) for c in status.get("conditions", ()) if c["status"] == "True"),
+        "conditions": sorted((c["type"], c["status"], c["reason"]) for c in status.get("conditions", ())
+                             if c["status"] == "True" or c["type"] not in CHANCE.get(life, ())),
         "replicas": {r: (s.get("succeeded"), s.get("failed")) for r, s in (status.get("replicaStatuses") or {}).items()},
         "failures": len(status.get("failures", ())),
-        "made": {what: count for what, count in counted.items() if what != MADE_BY_OTHERS.get(life)},
+        "made": {what: _made(life, what, count) for what, count in counted.items()},
         "left": sorted((seat(p["metadata"]["name"]), p["status"].get("phase")) for p in pods
                        if mine(p["metadata"]["name"])),
         "services": sorted(s["metadata"]["name"].removeprefix(name) for s in services if mine(s["metadata"]["name"])),
     }
 
 
+def _made(life: str, what: str, count: int) -> int | str:
+    others, most = MADE_BY_OTHERS.get(life, ("", 0))
+    return f"1 to {most}" if what == others and 1 <= count <= most else count
+
+
 def _attempts(life: str, told: Json) -> Json:
-    """Without `ran`, the memory of a pass for the next ones."""
+    """Without `ran`: it is kept only while the job is not Running, and a life that ends while it is restarted may keep it."""
     kept = {what: value for what, value in told.items() if what != "ran"}
     if life.startswith("edl-"):
         # Trainers are numbered as they come to run, so which number the one has that fails is chance.

@@ -5,14 +5,12 @@ server a proxy. A supervisor starts again what has ended, as Kubernetes does; wh
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,9 +20,9 @@ import redis
 from controlplane import ControlPlane
 from controlplane.process import Process
 from tests.chaos.proxy import Proxy
-from tests.paths import ROOT
-from tests.real.operator import NODES, kubectl
-from tests.real.world import open_transport
+from tests.real.api import open_transport
+from tests.real.install import CELERY, SETTINGS, WATCHER, agent, environment, install, nodes_ready, worker, worker_ready
+from tests.real.operator import NODES
 from tests.valkey import Valkey
 from tjworker.app import make_app
 from tjworker.kube import rbac
@@ -33,12 +31,7 @@ from tjworker.settings import Settings
 from tjworker.store.connect import client, open_store
 
 WATCHERS, WORKERS, BEATS = ("watcher1", "watcher2"), ("worker1", "worker2"), ("beat1", "beat2", "beat3")
-LOCK_TTL_SECONDS = 10
-SETTINGS = {
-    # The lease of the watchers is the shipped one; resync and locks are shorter, so that a run waits less for them.
-    "TJ_RESYNC_SECONDS": "5", "TJ_LOCK_TTL_SECONDS": str(LOCK_TTL_SECONDS), "TJ_LEADER_NAMESPACE": rbac.NAMESPACE,
-    "PYTHONUNBUFFERED": "1",
-}
+LOCK_TTL_SECONDS = int(SETTINGS["TJ_LOCK_TTL_SECONDS"])
 RESTART_SECONDS = 1.0
 """A supervisor's wait before it starts a process again."""
 
@@ -60,30 +53,25 @@ class System:
     # -- life ----------------------------------------------------------------------------------------------------------
     def start(self) -> None:
         admin = self.plane.kubeconfig
-        kubectl(admin, "apply", "-f", str(ROOT / "k8s/crds"))
-        kubectl(admin, "create", "namespace", rbac.NAMESPACE)
-        kubectl(admin, "apply", "-f", str(ROOT / "k8s/base/rbac.yaml"))
+        install(self.plane)
         self.proxy.start()
         self.redis.start()
         self._transport = open_transport(admin)
         self.settings = Settings(redis_url=self.redis.url)
         self.store = open_store(self.redis.url, self.settings.key_prefix)
         self.publisher = Publisher(make_app(self.settings))
-        watcher, worker = (self.proxy.kubeconfig(self.plane.kubeconfig_for(rbac.user(p))) for p in ("watcher", "worker"))
-        celery = [sys.executable, "-m", "celery", "-A", "tjworker.app"]
-        self._add("agent", [sys.executable, "-m", "localcluster.agents", "--kubeconfig", str(admin), "--agent", "fake",
-                            "--nodes", str(NODES)])
+        watchers, workers = (self.proxy.kubeconfig(self.plane.kubeconfig_for(rbac.user(p))) for p in ("watcher", "worker"))
+        self._add("agent", agent(admin, NODES))
         for name in WATCHERS:
-            self._add(name, [sys.executable, "-m", "watcher"], watcher)
+            self._add(name, WATCHER, watchers)
         for name in WORKERS:
-            self._add(name, [*celery, "worker", "-n", f"{name}@%h", "--concurrency", "2"], worker)
+            self._add(name, worker(name, 2), workers)
         for name in BEATS:
-            self._add(name, [*celery, "beat"], self.folder / "no-kubeconfig")
+            self._add(name, (*CELERY, "beat"), self.folder / "no-kubeconfig")
         self._supervisor = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
         self._supervisor.start()
-        self.until("nodes are Ready", lambda: len(re.findall(
-            r"\bReady\b", kubectl(admin, "get", "nodes", "--no-headers"))) == NODES, 90)
-        self.until("workers are ready", lambda: all("ready" in self.processes[n].log.read_text() for n in WORKERS), 90)
+        self.until("nodes are Ready", lambda: nodes_ready(admin) == NODES, 90)
+        self.until("workers are ready", lambda: all(worker_ready(self.processes[name]) for name in WORKERS), 90)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -94,9 +82,9 @@ class System:
         self.proxy.stop()
         self._transport.close()
 
-    def _add(self, name: str, command: list[str], kubeconfig: Path | None = None) -> None:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TJ_", "KUBE", "PYTEST_"))}
-        env = {**kept, **SETTINGS, "TJ_REDIS_URL": self.redis.url, **({"KUBECONFIG": str(kubeconfig)} if kubeconfig else {})}
+    def _add(self, name: str, command: Sequence[str], kubeconfig: Path | None = None) -> None:
+        # The lease of the watchers is the shipped one.
+        env = environment(self.redis.url, kubeconfig, {})
         self.processes[name] = Process(name, command, self.folder / f"{name}.log", env)
 
     def _supervise(self) -> None:

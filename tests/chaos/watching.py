@@ -10,7 +10,7 @@ from pathlib import Path
 
 import orjson
 
-from tests.real.world import open_transport
+from tests.real.api import open_transport
 from tjworker.base import OperatorError
 from tjworker.kube.client import KubeClient
 

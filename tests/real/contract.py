@@ -12,23 +12,22 @@ from controlplane import ControlPlane
 from controlplane.process import Process
 from controlplane.releases import release
 from tests.paths import ROOT
-from tests.real.operator import kubectl
+from tests.real.install import agent, kubectl
 
 NODES = 2
 
 
 def main(arguments: list[str]) -> int:
     with ControlPlane(kubernetes=release(os.environ.get("TJ_REAL_KUBERNETES", ""))) as plane:
-        agent = Process("agent", [sys.executable, "-m", "localcluster.agents", "--kubeconfig", str(plane.kubeconfig),
-                                  "--agent", "fake", "--nodes", str(NODES)], plane.folder / "agent.log")
-        agent.start()
+        nodes = Process("agent", agent(plane.kubeconfig, NODES), plane.folder / "agent.log")
+        nodes.start()
         kubectl(plane.kubeconfig, "apply", "-f", str(ROOT / "k8s/crds"))  # as a cluster has them that people apply to
         try:
             env = {**os.environ, "TJ_REAL_KUBECONFIG": str(plane.kubeconfig)}
             command = [sys.executable, "-m", "pytest", *(arguments or ["-q", "tests/contract"])]
             return subprocess.run(command, env=env, check=False).returncode
         finally:
-            agent.stop(0)
+            nodes.stop(0)
 
 
 if __name__ == "__main__":

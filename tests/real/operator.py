@@ -3,10 +3,6 @@ RBAC that k8s/ gives it. And the nodes: a fake node agent. What they say goes to
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,34 +10,22 @@ from pathlib import Path
 
 from controlplane import ControlPlane
 from controlplane.process import Process
-from tests.paths import ROOT
+from tests.real.install import CELERY, WATCHER, agent, environment, install, nodes_ready, worker, worker_ready
 from tests.valkey import Valkey
-from tjworker.cli.stack.services import kubectl_path
 from tjworker.kube import rbac
 from tjworker.settings import OFF
 
 NODES, NODE_CPUS = 3, 8
+WORKERS = ("worker1", "worker2")
 START_SECONDS = 300.0
-SETTINGS = {
-    # Sooner than in production: tests wait for them.
-    "TJ_RESYNC_SECONDS": "5", "TJ_LEASE_DURATION_SECONDS": "6", "TJ_LEASE_RENEW_SECONDS": "2", "TJ_LOCK_TTL_SECONDS": "10",
-    "TJ_AUTOSCALE_COOLDOWN_SECONDS": "10", "TJ_LEADER_NAMESPACE": rbac.NAMESPACE, "PYTHONUNBUFFERED": "1",
-}
-_CELERY = (sys.executable, "-m", "celery", "-A", "tjworker.app")
-
-
-def kubectl(kubeconfig: Path, *arguments: str, stdin: str | None = None) -> str:
-    """Its output. A failure is an AssertionError with what it said."""
-    done = subprocess.run([str(kubectl_path()), "--kubeconfig", str(kubeconfig), *arguments], input=stdin, text=True,
-                          capture_output=True, check=False, timeout=240)
-    assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
-    return done.stdout
+SETTINGS = {"TJ_LEASE_DURATION_SECONDS": "6", "TJ_LEASE_RENEW_SECONDS": "2", "TJ_AUTOSCALE_COOLDOWN_SECONDS": "10"}
+"""Sooner than in production: tests wait for them."""
 
 
 class Operator:
     """`start`, use, `stop`. `plane` runs already."""
 
-    watcher_command = (sys.executable, "-m", "watcher")
+    watcher_command = WATCHER
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self.plane = plane
@@ -50,18 +34,13 @@ class Operator:
         self.processes: dict[str, Process] = {}
 
     def start(self) -> None:
-        admin = self.plane.kubeconfig
-        kubectl(admin, "apply", "-f", str(ROOT / "k8s/crds"))
-        kubectl(admin, "create", "namespace", rbac.NAMESPACE)
-        kubectl(admin, "apply", "-f", str(ROOT / "k8s/base/rbac.yaml"))
+        install(self.plane)
         self._redis.start()
-        watcher, worker = (self.plane.kubeconfig_for(rbac.user(process)) for process in rbac.PROCESSES)
-        self.start_process("agent", [sys.executable, "-m", "localcluster.agents", "--kubeconfig", str(admin), "--agent", "fake",
-                              "--nodes", str(NODES), "--node-cpu", str(NODE_CPUS)])
-        self.start_process("watcher", self.watcher_command, watcher)
-        for number in (1, 2):
-            command = [*_CELERY, "worker", "-n", f"worker{number}@%h", "--concurrency", "1"]
-            self.start_process(f"worker{number}", command, worker)
+        watchers, workers = (self.plane.kubeconfig_for(rbac.user(process)) for process in rbac.PROCESSES)
+        self.start_process("agent", agent(self.plane.kubeconfig, NODES, "--node-cpu", str(NODE_CPUS)))
+        self.start_process("watcher", self.watcher_command, watchers)
+        for name in WORKERS:
+            self.start_process(name, worker(name, 1), workers)
         self._start_beat("beat", OFF)  # lives that scale by hand would not be their own; see `autoscaling`
         deadline = time.monotonic() + START_SECONDS
         while not self._ready():
@@ -94,20 +73,15 @@ class Operator:
         return "\n".join(f"--- {p.name}\n{p.last_words()}" for p in self.processes.values())
 
     def _ready(self) -> bool:
-        nodes = kubectl(self.plane.kubeconfig, "get", "nodes", "--no-headers")
-        ready = len(re.findall(r"\bReady\b", nodes)) == NODES
-        return ready and all(re.search(rf"worker{n}@\S+ ready", self.processes[f"worker{n}"].log.read_text()) for n in (1, 2))
+        return nodes_ready(self.plane.kubeconfig) == NODES and all(worker_ready(self.processes[name]) for name in WORKERS)
 
     def _start_beat(self, name: str, autoscale_policy: str) -> Process:
         # Beat needs no Kubernetes: one that is not there is proof.
-        return self.start_process(name, [*_CELERY, "beat", "-s", str(self.folder / name)], self.folder / "no-kubeconfig",
+        return self.start_process(name, [*CELERY, "beat", "-s", str(self.folder / name)], self.folder / "no-kubeconfig",
                            TJ_AUTOSCALE_POLICY=autoscale_policy)
 
     def start_process(self, name: str, command: Sequence[str], kubeconfig: Path | None = None, **settings: str) -> Process:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TJ_", "KUBE", "PYTEST_"))}
-        env = {**kept, **SETTINGS, **settings, "TJ_REDIS_URL": self._redis.url}
-        if kubeconfig:
-            env["KUBECONFIG"] = str(kubeconfig)
+        env = environment(self._redis.url, kubeconfig, {**SETTINGS, **settings})
         process = Process(name, command, self.folder / f"{name}.log", env)
         self.processes[name] = process
         process.start()

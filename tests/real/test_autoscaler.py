@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 
 from tests.lives.elastic import WEB, foreign, two_jobs_and_a_burst_of_others_share_it
-from tests.real.operator import NODE_CPUS, NODES, Operator, kubectl
+from tests.real.install import kubectl
+from tests.real.operator import NODE_CPUS, NODES, Operator
 from tests.real.world import RealWorld
 
 PRIORITY = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": WEB}, "value": 1000,

@@ -14,7 +14,7 @@ import pytest
 
 from controlplane import ControlPlane, ControlPlaneError
 from tests.paths import ROOT
-from tests.real.operator import kubectl
+from tests.real.install import kubectl
 from tests.waiting import PATIENCE_SECONDS, until
 
 

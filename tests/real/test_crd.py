@@ -9,7 +9,8 @@ import yaml
 
 from controlplane import ControlPlane
 from tests.paths import ROOT
-from tests.real.operator import Operator, kubectl
+from tests.real.install import kubectl
+from tests.real.operator import Operator
 from tjworker.kube import rbac
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.lives.world import job, play, role
-from tests.real.operator import kubectl
+from tests.real.install import kubectl
 from tests.real.world import RealWorld
 from tjworker.settings import Settings
 

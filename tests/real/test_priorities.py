@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.lives.world import job, play, role
-from tests.real.operator import kubectl
+from tests.real.install import kubectl
 from tests.real.world import RealWorld
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from controlplane.process import Process
 from tests.lives.world import job, play, role
-from tests.real.operator import Operator, kubectl
+from tests.real.install import kubectl
+from tests.real.operator import Operator
 from tests.real.world import RealWorld
 from tests.waiting import PATIENCE_SECONDS
 from tjworker.kube import rbac

@@ -8,18 +8,14 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-from kubernetes import config
-from kubernetes.client import Configuration
 
 from localcluster.agents.node import FAIL_ANNOTATION
 from tests.lives.driver import Json
+from tests.real.api import open_transport, send
 from tests.real.operator import Operator
 from tests.waiting import PATIENCE_SECONDS
 from tjworker.kube import rbac
-from tjworker.kube.transport import KubeTransport
 
 _KINDS = {"AITrainingJob": "elasticdeeplearning.ai/v1", "TrainingJob": "paddlepaddle.org/v1"}
 _PLURALS = {"AITrainingJob": "aitrainingjobs", "TrainingJob": "trainingjobs"}
@@ -28,13 +24,6 @@ _LOOK_SECONDS = 0.2
 _QUIET_SECONDS = 2.0
 _QUIET_WITHIN_SECONDS = 120.0
 _numbers = itertools.count(1)
-
-
-def open_transport(kubeconfig: Path) -> KubeTransport:
-    configuration = Configuration()
-    config.load_kube_config(  # type: ignore[no-untyped-call]
-        config_file=str(kubeconfig), client_configuration=configuration)
-    return KubeTransport(configuration)
 
 
 class RealWorld:
@@ -160,12 +149,7 @@ class RealWorld:
         return list(self._send("GET", path)["items"])
 
     def _send(self, method: str, path: str, body: Any = None) -> Json:
-        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        answer = self._transport.request(method, path, body=None if body is None else json.dumps(body).encode(),
-                                         content_type=kind, timeout_seconds=60)
-        parsed: Json = json.loads(answer.body)
-        assert answer.status < 300, f"{method} {path}: {answer.status} {parsed.get('message')}"
-        return parsed
+        return send(self._transport, method, path, body)
 
     def _picture(self) -> str:
         pods = {n: (p["status"].get("phase"), p["metadata"].get("deletionTimestamp")) for n, p in self.pods().items()}
