@@ -16,6 +16,16 @@ import pytest
 import redis
 
 from tests.valkey import Valkey
+from tjworker.settings import Settings
+
+
+def pytest_configure() -> None:
+    """The tester's own operator and cluster are none of the tests' business: settings in their shell would change what is
+    tested, and a kubeconfig could lead to a cluster that is in use."""
+    theirs = {f"TJ_{name.upper()}" for name in Settings.model_fields}
+    for name in list(os.environ):
+        if name in theirs or name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+            del os.environ[name]
 
 
 @pytest.hookimpl(optionalhook=True)
