@@ -76,7 +76,7 @@ class Story:
         self._began = time.monotonic()
         with Mirror(self._cluster.api, JOBS, NAMESPACE, on_change=self._on_job):
             self._apply()
-            self._until("the job exists", lambda: bool(self.told.job), 10)
+            self._until("the job exists", lambda: bool(self.told.job), 60)
             follower = threading.Thread(target=self._follow_master, name="master-log", daemon=True)
             follower.start()
             try:
@@ -88,11 +88,11 @@ class Story:
                 follower.join(timeout=10)
 
     def _train(self) -> None:
-        self._until(f"{START_REPLICAS} trainers run", lambda: self._active() >= START_REPLICAS, 60)
+        self._until(f"{START_REPLICAS} trainers run", lambda: self._active() >= START_REPLICAS, 180)
         self._watch_it_grow()
-        self._until(f"{KILL_AT:.0%} of the training", lambda: self._progress >= KILL_AT, 120)
+        self._until(f"{KILL_AT:.0%} of the training", lambda: self._progress >= KILL_AT, 300)
         self._kill_one()
-        self._until("the job's end", lambda: self._phase() in END_PHASES, 180)
+        self._until("the job's end", lambda: self._phase() in END_PHASES, 600)
 
     def tidy(self) -> None:
         """Take the job that is over away: the state folder is that of `tj up` too, and applying the manifest to a job that
@@ -112,7 +112,7 @@ class Story:
         if job is not None:
             self._cluster.api.delete(JOBS, NAMESPACE, JOB, uid=job["metadata"]["uid"], propagation="Foreground")
             gone = lambda: self._cluster.api.get(JOBS, NAMESPACE, JOB) is None  # noqa: E731
-            self._until(f"the job {JOB} is gone", gone, 30, may_end=True)
+            self._until(f"the job {JOB} is gone", gone, 120, may_end=True)
 
     def _apply(self) -> None:
         self._heading(f"kubectl apply -f {self._manifest.relative_to(self._stack.plan.root)}")
@@ -139,7 +139,7 @@ class Story:
                 return False
             return bool((now.get("status") or {}).get("phase") == "Running")
 
-        self._until(f"{pod_name} is replaced", replaced, 60)
+        self._until(f"{pod_name} is replaced", replaced, 180)
         self.told.replaced_after_seconds = time.monotonic() - began
         self._reporter.say(f"{pod_name} runs again, as a new pod, after {self.told.replaced_after_seconds:.1f} s")
 
@@ -148,7 +148,7 @@ class Story:
         before, began = self._trainers(), time.monotonic()
         self._heading(f"(no command: edlPolicy Auto, so the autoscaler lets {JOB} grow where there is room)")
         self._until(f"the autoscaler has let the job grow to {MOST_REPLICAS} trainers",
-                    lambda: self._active() == MOST_REPLICAS and self._phase() == "Running", 90)
+                    lambda: self._active() == MOST_REPLICAS and self._phase() == "Running", 300)
         self.told.grown_after_seconds = time.monotonic() - began
         after = self._trainers()
         self.told.restarted_by_growth = sorted(name for name, uid in before.items() if after.get(name) != uid)

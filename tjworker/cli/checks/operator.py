@@ -19,6 +19,7 @@ from tjworker.store.port import QueueStats, Store
 
 SUBJECT = "operator"
 OLD_SECONDS = 60.0
+PINGS = 3
 """A key that has waited for longer than two resyncs is waiting for a worker that is not there."""
 START_WATCHER = "start `python -m watcher` and read its log; with `tj up` that is watcher.log"
 Ping = Callable[[], Sequence[Mapping[str, Any]]]
@@ -74,7 +75,9 @@ def work_queue(stats: QueueStats) -> Check:
 
 
 def workers(ping: Ping) -> Check:
-    names = sorted(name for reply in ping() for name in reply)
+    """A worker that is busy, or on a machine that is, may not answer the first time."""
+    asked = (sorted(name for reply in ping() for name in reply) for _ in range(PINGS))
+    names = next((found for found in asked if found), [])
     if not names:
         return Check(SUBJECT, "workers", "failed", "none answers",
                      "start `celery -A tjworker.app worker` with the same TJ_REDIS_URL and TJ_KEY_PREFIX")

@@ -82,6 +82,8 @@ def test_whether_the_queue_moves(name: str) -> None:
 
 def test_workers_are_counted_and_named() -> None:
     assert operator.workers(list).state == "failed"
+    late = iter([[], [{"w0@vm": {"ok": "pong"}}]])
+    assert operator.workers(lambda: next(late)).state == "ok", "a busy one answers the second time"
     found = operator.workers(lambda: [{f"w{n}@vm": {"ok": "pong"}} for n in range(7)])
     assert (found.state, found.detail) == ("ok", "7 answer: w0@vm, w1@vm, w2@vm, w3@vm, w4@vm and 2 more")
 
