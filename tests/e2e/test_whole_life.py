@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from tests.e2e.stack import LocalStack, until
+from tests.paths import ROOT
 from tjworker.cli.stack import processes
 
 pytestmark = [
@@ -115,6 +116,12 @@ def test_a_job_runs_is_seen_scales_and_succeeds(stack: LocalStack, tmp_path: Pat
     too_late = stack.tj("scale", "whole", "--replicas", "2")
     assert too_late.returncode == 1
     assert "an end is final" in too_late.stderr
+
+
+def test_jobs_of_both_kinds_are_told_of_as_they_go(stack: LocalStack) -> None:
+    stack.kubectl("apply", "-f", str(ROOT / "examples" / "training-job-local.yaml"))
+    until("its end is told", lambda: "job local: Succeed" in stack.output, context=lambda: explain(stack, "local"))
+    assert "job local: Running, 1/1 active" in stack.output
 
 
 def test_doctor_finds_the_stack_in_order_and_its_settings_by_its_kubeconfig(stack: LocalStack) -> None:

@@ -5,7 +5,7 @@ Jobs and pods come from mirrors (list and watch), the queue from Redis once a se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from tjworker.base import OperatorError
 from tjworker.cli import rows
 from tjworker.cli.cluster import Cluster, open_cluster
 from tjworker.cli.console import Reporter
-from tjworker.cli.jobs import pod_order
+from tjworker.cli.jobs import plurals
 from tjworker.cli.mirror import Mirror
 from tjworker.cli.stack.local import Stack
 
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 _REFRESH_PER_SECOND = 2
-_MAX_PODS = 30
-_PHASE_STYLES = {
-    "Running": "green", "Succeed": "bold green", "Succeeded": "green", "Failed": "bold red", "Timeout": "bold red",
-    "Preempted": "red", "NodeFail": "red", "Restarting": "yellow", "Scaling": "yellow", "Terminating": "yellow",
-}
 
 
 @contextmanager
@@ -36,11 +31,11 @@ def looking_on(stack: Stack, reporter: Reporter) -> Iterator[Cluster]:
         cluster = opened.enter_context(open_cluster(stack.plan.paths.kubeconfig))
         tell_jobs, tell_pods = _changes(reporter, _job_state), _changes(reporter, _pod_state)
         mirrors = {resource: opened.enter_context(Mirror(cluster.api, resource, on_change=tell if reporter.plain else None))
-                   for resource, tell in (("aitrainingjobs", tell_jobs), ("pods", tell_pods))}
+                   for resource, tell in (*((kind, tell_jobs) for kind in plurals()), ("pods", tell_pods))}
         if not reporter.plain:
             from rich.live import Live
 
-            view = _View(stack, mirrors["aitrainingjobs"], mirrors["pods"])
+            view = _View(stack, [mirrors[kind] for kind in plurals()], mirrors["pods"])
             opened.enter_context(Live(get_renderable=view.render, console=reporter.rich, refresh_per_second=_REFRESH_PER_SECOND,
                                       transient=True, vertical_overflow="ellipsis"))
         yield cluster
@@ -76,7 +71,7 @@ def _pod_state(pod: Json) -> str:
 class _View:
     """What the table shows now. Rendered by rich's own thread."""
 
-    def __init__(self, stack: Stack, jobs: Mirror, pods: Mirror) -> None:
+    def __init__(self, stack: Stack, jobs: Sequence[Mirror], pods: Mirror) -> None:
         from tjworker.store.connect import open_store
 
         self._stack, self._jobs, self._pods = stack, jobs, pods
@@ -109,34 +104,19 @@ class _View:
         except OperatorError as error:
             return f"queue: {error.message}"
         return (f"queue: {stats.queued} queued, {stats.running} running, {stats.delayed} delayed, {stats.failing} failing; "
-                f"{stats.unfinished} unfinished job{'' if stats.unfinished == 1 else 's'}   Flower {self._stack.flower_url}")
+                f"{stats.unfinished} unfinished job{'' if stats.unfinished == 1 else 's'}")
 
     def _job_table(self) -> RenderableType:
-        now = rows.utc_now()
-        jobs = sorted(self._jobs.objects(), key=lambda j: (j["metadata"]["namespace"], j["metadata"]["name"]))
+        from tjworker.cli.overview import job_table
+
+        jobs = [job for mirror in self._jobs for job in mirror.objects()]
         if not jobs:
             from rich.text import Text
 
             return Text("no jobs yet: kubectl apply -f examples/digits/job.yaml", style="dim")
-        return _table(("JOB", *rows.JOB_HEADER[1:], "MESSAGE"), [(*rows.job_row(j, now), rows.job_message(j)) for j in jobs], 1)
+        return job_table(jobs, rows.utc_now())
 
     def _pod_table(self) -> RenderableType:
-        now = rows.utc_now()
-        pods = sorted(self._pods.objects(), key=pod_order)
-        shown = [rows.pod_row(p, now) for p in pods[:_MAX_PODS]]
-        if len(pods) > _MAX_PODS:
-            shown.append((f"... and {len(pods) - _MAX_PODS} more", "", "", "", "", ""))
-        return _table(rows.POD_HEADER, shown, 1)
+        from tjworker.cli.overview import pod_table
 
-
-def _table(header: tuple[str, ...], body: list[tuple[str, ...]], phase_column: int) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
-    for name in header:
-        table.add_column(name, no_wrap=True, overflow="ellipsis")
-    for row in body:
-        styles = (_PHASE_STYLES.get(cell, "") if i == phase_column else "" for i, cell in enumerate(row))
-        table.add_row(*(Text(cell, style=style) for cell, style in zip(row, styles, strict=True)))
-    return table
+        return pod_table(self._pods.objects(), rows.utc_now())

@@ -49,7 +49,7 @@ def announce(stack: Stack, reporter: Reporter) -> None:
     reporter.line()
     reporter.line("  In another terminal:")
     reporter.line(f"    export KUBECONFIG={shell_quoted(paths.kubeconfig)}")
-    reporter.line(f"    export PATH={shell_quoted(tools)}:$PATH        # tj, and kubectl if you have none")
+    reporter.line(f"    export PATH={shell_quoted(tools)}:$PATH   # tj, kubectl")
     reporter.line(f"    kubectl apply -f {shell_quoted(stack.plan.root / 'examples' / 'digits' / 'job.yaml')}")
     reporter.line("    tj get")
     reporter.line("  Ctrl-C stops everything.")
