@@ -48,6 +48,8 @@ class Timers:
         self._wanted.pop(key, None)
 
     def due(self, now: float) -> list[str]:
+        if not self._heap or self._heap[0][0] > now:
+            return []
         keys = []
         while self._heap and self._heap[0][0] <= now:
             when, key = heapq.heappop(self._heap)
@@ -86,6 +88,8 @@ class KeyedMachine:
     def step(self, now: float) -> bool:
         for key in self._timers.due(now):
             self._ready[key] = None
+        if not self._ready:
+            return False
         done = 0
         while self._ready and done < KEYS_A_STEP:
             key = next(iter(self._ready))

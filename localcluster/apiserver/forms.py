@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import orjson
@@ -40,7 +41,12 @@ PLAIN = Form()
 def wanted_form(request: Request, *, listing: bool = False) -> Form:
     """From the Accept header. What we cannot produce (CBOR) falls through to the next; protobuf alone is answered as JSON.
     Raises 406 when nothing in it can be had."""
-    offers = [offer.strip() for offer in request.headers.get("accept", "").split(",") if offer.strip()]
+    return _form(request.headers.get("accept", ""), request.query.get("includeObject", "Metadata"), listing=listing)
+
+
+@lru_cache(maxsize=256)
+def _form(accept: str, include: str, *, listing: bool) -> Form:
+    offers = [offer.strip() for offer in accept.split(",") if offer.strip()]
     readable = False
     for offer in offers:
         options = dict(part.strip().partition("=")[::2] for part in offer.split(";")[1:])
@@ -53,7 +59,6 @@ def wanted_form(request: Request, *, listing: bool = False) -> Form:
             continue
         readable = readable or "as" in options
         if options.get("as") == "Table" and options.get("v") == "v1":
-            include = request.query.get("includeObject", "Metadata")
             if include not in ("", "Metadata", "Object", "None"):
                 raise bad_request(
                     f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": must be '

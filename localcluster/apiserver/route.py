@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from urllib.parse import unquote
 
 from localcluster.wire import Request
@@ -34,6 +35,7 @@ def as_query(request: Request) -> Request:
     return replace(request, path=path, query=query)
 
 
+@lru_cache(maxsize=4096)
 def parse(path: str) -> Target | None:
     """The resource that a path names, None when it names none (discovery, health, ...)."""
     parts = [unquote(part) for part in path.strip("/").split("/")]

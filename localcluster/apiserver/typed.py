@@ -9,12 +9,13 @@ from __future__ import annotations
 import gzip
 import re
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from localcluster.schema.normal import NormalParts
 from localcluster.wire import Json
 
 _PREFIX = "#/components/schemas/"
@@ -142,8 +143,17 @@ def decode(api_version: str, kind: str, body: Json) -> list[str]:
     reference = kind_schemas().get((api_version, kind))
     if reference is None:
         return []
+    return _normal_parts(reference).through(body, partial(_decoded, node_of(reference)))
+
+
+@cache
+def _normal_parts(reference: str) -> NormalParts:
+    return NormalParts()
+
+
+def _decoded(node: Node, body: Json) -> list[str]:
     unknown: list[str] = []
-    _object(node_of(reference), body, "", "", unknown)
+    _object(node, body, "", "", unknown)
     return unknown
 
 

@@ -19,6 +19,7 @@ from localcluster.schema.defaults import apply_defaults, drop_nulls
 from localcluster.schema.embedded import validate_embedded
 from localcluster.schema.listtype import validate_lists
 from localcluster.schema.node import Node, build
+from localcluster.schema.normal import NormalParts
 from localcluster.schema.prune import prune_embedded_metadata, prune_metadata, prune_value
 from localcluster.schema.structure import check_schema, prune_defaults
 from localcluster.schema.values import ValueValidator
@@ -47,6 +48,7 @@ class StructuralSchema:
         self._node = prune_defaults(build(schema))
         self._rules = build_rules(self._node, resource_root=True)
         self._checked: dict[tuple[str, bool], tuple[FieldCause, ...]] = {}
+        self._pruned, self._defaulted = NormalParts(), NormalParts()
 
     @property
     def node(self) -> Node:
@@ -63,6 +65,9 @@ class StructuralSchema:
     def prune(self, obj: Json) -> list[str]:
         """Takes unknown fields and meaningless nulls out of `obj`. Returns what field validation says of it:
         `unknown field "spec.foo"`, metadata first, else sorted."""
+        return self._pruned.through(obj, self._prune)
+
+    def _prune(self, obj: Json) -> list[str]:
         unknown = prune_metadata(obj.get("metadata"), "metadata")
         unknown += prune_value(obj, self._node, resource_root=True)
         drop_nulls(obj, self._node)
@@ -70,6 +75,9 @@ class StructuralSchema:
         return [f'unknown field "{path}"' for path in unknown]
 
     def default(self, obj: Json) -> None:
+        self._defaulted.through(obj, self._default)
+
+    def _default(self, obj: Json) -> None:
         drop_nulls(obj, self._node)
         apply_defaults(obj, self._node)
 
@@ -84,8 +92,9 @@ class StructuralSchema:
         causes = self._values(obj, old, subresource)
         if subresource != "status":
             causes += validate_embedded(obj, self._node)
-        if old is None or not validate_lists(old, self._node):
-            causes += validate_lists(obj, self._node)
+        repeated = validate_lists(obj, self._node)
+        if repeated and (old is None or not validate_lists(old, self._node)):
+            causes += repeated
         if self._rules is not None:
             if any(cause.reason in BLOCKING for cause in (*prior, *causes)):
                 causes.append(rules_not_checked())

@@ -31,8 +31,9 @@ class _Result:
         self.matches = matches
 
     def merge(self, other: _Result) -> None:
-        for text, cause in other.errors.items():
-            self.errors.setdefault(text, cause)
+        if other.errors:
+            for text, cause in other.errors.items():
+                self.errors.setdefault(text, cause)
         self.matches += other.matches
 
 
@@ -106,7 +107,10 @@ class ValueValidator:
         if node.types or node.format:
             self._type(result, value, kind, node, path)
             result.matches += 1
-        result.merge(self._junctors(value, node, path, old))
+        if node.any_of or node.one_of or node.all_of or node.not_ is not None:
+            result.merge(self._junctors(value, node, path, old))
+        else:
+            result.matches += 1  # as the junctors of nothing
         result.matches += 1
         if kind == "string":
             self._string(result, value, node, path)
