@@ -27,12 +27,13 @@ from localcluster.wire import Request, Response
 
 class LocalCluster:
     """`nodes`: how many nodes named node-0 ..., or their configs. `endpoints=False` saves the EndpointSlices,
-    `track_fields=False` the managedFields."""
+    `track_fields=False` the managedFields, `component_events=False` the Events of controllers and scheduler."""
 
     def __init__(self, *, clock: VirtualClock | None = None, seed: int = 0, nodes: int | Sequence[NodeConfig] = 1,  # noqa: PLR0913
                  agent: str = "fake", script: Script | None = None, endpoints: bool = False, agent_events: bool = False,
                  data_dir: Path | None = None, lease_renew_seconds: float = RENEW_SECONDS,
-                 scheduler_names: Sequence[str] = SCHEDULER_NAMES, track_fields: bool = True) -> None:
+                 scheduler_names: Sequence[str] = SCHEDULER_NAMES, track_fields: bool = True,
+                 component_events: bool = True) -> None:
         if agent != "fake":
             raise ValueError(
                 f'agent={agent!r}: in process and in virtual time only "fake" can run; use `python -m localcluster`'
@@ -44,11 +45,11 @@ class LocalCluster:
         components = InProcessClient(self.apiserver.handle)
         self.informers = Informers(components)
         configs = [NodeConfig(name=f"node-{n}") for n in range(nodes)] if isinstance(nodes, int) else list(nodes)
-        self.scheduler = Scheduler(components, self.informers, self.clock, scheduler_names)
+        self.scheduler = Scheduler(components, self.informers, self.clock, scheduler_names, events=component_events)
         self.agent = FakeAgent(components, self.informers, self.clock, configs, script=script, events=agent_events,
                                renew_seconds=lease_renew_seconds)
-        machines: list[Machine] = [*controllers(components, self.informers, self.clock, endpoints=endpoints),
-                                   self.scheduler, self.agent]
+        made = controllers(components, self.informers, self.clock, endpoints=endpoints, events=component_events)
+        machines: list[Machine] = [*made, self.scheduler, self.agent]
         self.driver = VirtualDriver([self.informers], machines, self.clock, self.apiserver)
         self.apiserver.log_source = self._log
         self.run_until_idle()

@@ -22,9 +22,9 @@ REFILL_SECONDS = 300.0
 
 
 class Recorder:
-    """Writes to the core/v1 Events of the object's namespace."""
+    """Writes to the core/v1 Events of the object's namespace; without a client nowhere."""
 
-    def __init__(self, client: Client, clock: Callable[[], float], component: str, host: str = "") -> None:
+    def __init__(self, client: Client | None, clock: Callable[[], float], component: str, host: str = "") -> None:
         self._client = client
         self._clock = clock
         self._component = component
@@ -40,6 +40,8 @@ class Recorder:
         self._record(obj, "Warning", reason, message, more)
 
     def _record(self, obj: Json, kind: str, reason: str, message: str, more: dict[str, Any]) -> None:
+        if self._client is None:
+            return
         meta = obj["metadata"]
         namespace = meta.get("namespace") or "default"
         field_path = more.get("field_path", "")

@@ -48,6 +48,8 @@ class Selection:
 
 
 def selection(resource: Resource, namespace: str, request: Request) -> Selection:
+    if "fieldSelector" not in request.query and "labelSelector" not in request.query:
+        return Selection(namespace, "", None, None)
     tests = selectors.parse_fields(request.query.get("fieldSelector", ""), resource)
     name = next((value for path, equal, value in tests if path == "metadata.name" and equal), "")
     rest = [test for test in tests if not (test[0] == "metadata.name" and test[1])]

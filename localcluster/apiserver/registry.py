@@ -5,6 +5,7 @@ Lookups only; `crds.py` decides what a definition serves. Never touches the stor
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,7 @@ class Registry:
     _custom: dict[tuple[str, str, str], Custom] = field(default_factory=dict)
     generation: int = 0
     """Moves with each change; what is derived from the table (discovery, OpenAPI) is cached under it."""
+    _groups: tuple[int, dict[str, list[str]]] = (-1, {})
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         return self._rows.get((group, version, plural))
@@ -55,13 +57,17 @@ class Registry:
         return any(row.group == group and row.version == version for row in self._rows.values())
 
     def groups(self) -> dict[str, list[str]]:
-        """group -> its versions, the preferred one first."""
+        """group -> its versions, the preferred one first. Not to be changed."""
+        if self._groups[0] == self.generation:
+            return self._groups[1]
         found: dict[str, list[str]] = {}
         for row in self._rows.values():
             versions = found.setdefault(row.group, [])
             if row.version not in versions:
                 versions.append(row.version)
-        return {group: sorted(versions, key=version_rank, reverse=True) for group, versions in found.items()}
+        groups = {group: sorted(versions, key=version_rank, reverse=True) for group, versions in found.items()}
+        self._groups = (self.generation, groups)
+        return groups
 
     def replace_definition(self, definition: str, rows: list[tuple[Resource, Custom]]) -> None:
         """Serve these rows for a definition instead of what it served before; an empty list stops it."""
@@ -77,8 +83,6 @@ class Registry:
 
 def version_rank(version: str) -> tuple[int, int, int]:
     """Kubernetes' order of versions: v2 > v1 > v1beta2 > v1alpha1."""
-    import re
-
     found = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
     if found is None:
         return (-1, 0, 0)

@@ -39,11 +39,11 @@ class Scheduler:
     name = "scheduler"
 
     def __init__(self, client: Client, informers: Informers, clock: Callable[[], float],
-                 scheduler_names: Sequence[str] = SCHEDULER_NAMES) -> None:
+                 scheduler_names: Sequence[str] = SCHEDULER_NAMES, *, events: bool = True) -> None:
         self._client = client
         self._informers = informers
         self._names = frozenset(scheduler_names)
-        self._recorders = {name: Recorder(client, clock, name) for name in scheduler_names}
+        self._recorders = {name: Recorder(client if events else None, clock, name) for name in scheduler_names}
         self._nodes: dict[str, NodeInfo] = {}
         self._bound: dict[str, str] = {}
         self._queue: list[tuple[int, float, str]] = []

@@ -6,8 +6,7 @@ a `Step` with a number, the same in each run of one scenario up to the first dis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tjworker.base import JobKey
 from tjworker.kube.port import HttpResponse
@@ -22,8 +21,7 @@ Kind = Literal["write", "read", "redis", "event", "task"]
 to a worker."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     kind: Kind
     number: int
     """Of its kind, from 0."""

@@ -17,9 +17,9 @@ import random
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, cast
-from unittest import mock
 
 import orjson
 
@@ -49,11 +49,13 @@ from tjworker.worker import Worker
 from watcher.informer import Informer
 
 Json = dict[str, Any]
+BUCKETS = {name: f"{row.group}/{row.plural}" if row.group else row.plural for name, row in RESOURCES.items()}
+"""Resource -> where the API server's store keeps its objects."""
 TAKE_OVER_SECONDS = 15.0
 """A standby leads this long after the watcher has died (TJ_LEASE_DURATION_SECONDS)."""
 LOOK_SECONDS = 10.0
 """The longest jump: a watcher that has nothing to do still writes its progress every now and then."""
-NODE_RENEW_SECONDS = 25.0
+NODE_RENEW_SECONDS = 35.0
 """Kubelets renew every 10 s; the cluster gives a node up after 40. Rarer renewals make a life cheaper and change nothing."""
 
 
@@ -71,6 +73,17 @@ WITHOUT_RULES = [_without_rules(crd) for crd in CRDS]
 def _settings(**settings: Any) -> Settings:
     """Read once: it looks through the environment, and nobody can change it."""
     return Settings(write_concurrency=1, **settings)
+
+
+@contextmanager
+def _ports(**ports: object) -> Iterator[None]:
+    """The tasks with these in the place of their own: `mock.patch.multiple`, at a tenth of its cost."""
+    before = {name: getattr(tasks, name) for name in ports}
+    vars(tasks).update(ports)
+    try:
+        yield
+    finally:
+        vars(tasks).update(before)
 
 
 class SimTransport(InProcessTransport):
@@ -272,7 +285,7 @@ class SimWorld(World):
         self.clock = VirtualClock(1_767_225_600.0 + self.rng.randrange(10**7) + self.rng.random())
         self.began_at = self.clock()
         self.cluster = LocalCluster(clock=self.clock, seed=seed, nodes=nodes, lease_renew_seconds=NODE_RENEW_SECONDS,
-                                    track_fields=False)
+                                    track_fields=False, component_events=False)
         # Every watch of the simulation is opened anew at each look, and must find its history.
         self.cluster.apiserver._next_compaction = float("inf")
         for crd in WITHOUT_RULES:
@@ -299,6 +312,7 @@ class SimWorld(World):
         self._token = 0
         self._watcher_due: float | None = None
         self.workers = [self.make_worker(f"worker-{number + 1}") for number in range(workers)]
+        self._beat_store, self._beat_api = SimStore(self, "beat"), KubeClient(SimTransport(self, "beat"))
         self.autoscaler = self.make_autoscaler()
         self.start_watcher()
         self.acts: list[Callable[[], bool]] = []
@@ -341,8 +355,7 @@ class SimWorld(World):
 
     def newest(self, resource: str) -> int:
         """resourceVersion of the newest change of that resource."""
-        row = RESOURCES[resource]
-        history = self.cluster.apiserver.store._history[f"{row.group}/{row.plural}" if row.group else row.plural]
+        history = self.cluster.apiserver.store._history[BUCKETS[resource]]
         return history[-1].revision if history else 0
 
     # -- time -----------------------------------------------------------------------------------------------------------
@@ -464,14 +477,11 @@ class SimWorld(World):
 
     def beat(self, name: str) -> None:
         """Run one periodic task now: the real one, with this world's ports."""
-        api = KubeClient(SimTransport(self, "beat"))
         self._busy.add("beat")
         try:
-            with mock.patch.multiple(
-                tasks, _store=lambda: SimStore(self, "beat"), _publisher=lambda: SimQueue(self, "beat"), _kube=lambda: api,
-                _autoscaler=lambda: self.autoscaler, load_settings=lambda: self.settings,
-                Collector=partial(Collector, clock=self.clock),
-            ):
+            with _ports(_store=lambda: self._beat_store, _publisher=lambda: SimQueue(self, "beat"),
+                        _kube=lambda: self._beat_api, _autoscaler=lambda: self.autoscaler,
+                        load_settings=lambda: self.settings, Collector=partial(Collector, clock=self.clock)):
                 result = app.tasks[name].run()
         except Died:
             self._died("beat")
