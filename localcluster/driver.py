@@ -101,8 +101,9 @@ class VirtualDriver(Rounds):
         while (due := self.next_due()) is not None and due <= target:
             self.clock.now_seconds = max(due, self.clock())
             self.run_until_idle()
-        self.clock.now_seconds = target
-        self.run_until_idle()
+        if self.clock() < target:
+            self.clock.now_seconds = target
+            self.run_until_idle()
 
 
 class RealTimeRounds(Rounds):

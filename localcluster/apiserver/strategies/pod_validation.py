@@ -160,11 +160,15 @@ _LABELS = (
 )
 
 
+_VARIABLE_NAME = re.compile(r"[ -<>-~]+")
+"""Printable ASCII without the equals sign."""
+
+
 def _validate_variable(variable: Json, path: str, causes: Causes) -> None:
     name = variable.get("name", "")
     if not name:
         causes.required(f"{path}.name")
-    elif not all(32 <= ord(sign) <= 126 and sign != "=" for sign in name):
+    elif not _VARIABLE_NAME.fullmatch(name):
         causes.invalid(
             f"{path}.name",
             name,

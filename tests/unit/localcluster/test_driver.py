@@ -218,3 +218,40 @@ def test_410_at_the_opening_of_the_watch_relists_too() -> None:
 def test_an_object_made_again_under_its_name_is_a_deletion_and_an_addition() -> None:
     client = ScriptedClient([[thing("a", 1, "u1")]], [[{"type": "MODIFIED", "object": thing("a", 101, "u2")}]])
     assert informed(client) == ({"a": "101"}, ["+a", "-a", "+a"])
+
+
+class Failing(ScriptedClient):
+    """Cannot be watched for so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__([[thing("a", 1)], [thing("b", 1)]], [])
+        self.times = times
+
+    def watch(self, path: str, resource_version: str, **query: str) -> ScriptedEvents:
+        self.asked.append(path)
+        if path == "/away" and self.times > 0:
+            self.times -= 1
+            raise ApiError(503, "ServiceUnavailable", "away")
+        return ScriptedEvents([])
+
+
+def test_an_informer_that_fails_is_asked_at_each_pump_until_it_works_and_the_others_are_not() -> None:
+    client = Failing(2)
+    informers = Informers(client)
+    for path in ("/away", "/things"):
+        informers.get(path)
+    failing = []
+    for _ in range(5):
+        informers.pump()
+        failing.append(informers.failing)
+    assert failing == [True, True, False, False, False]
+    assert client.asked == ["/away", "/things", "/away", "/away"]
+
+
+def test_an_informer_that_is_taken_away_while_it_fails_is_not_waited_for() -> None:
+    informers = Informers(Failing(9))
+    informers.get("/away")
+    informers.pump()
+    informers.remove("/away")
+    assert not informers.failing
+    assert not informers.pump()
