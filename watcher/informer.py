@@ -33,7 +33,8 @@ from watcher.tracker import Tracker
 
 log = structlog.get_logger(__name__)
 
-MISSING_POLL_SECONDS = 10.0
+MISSING_POLL_SECONDS = 60.0
+"""The longest wait for a kind that is not installed. Waits double up to it, so a CRD that comes soon is found soon."""
 FORBIDDEN_POLL_SECONDS = 30.0
 SHORT_WATCH_SECONDS = 1.0
 STUCK_SESSIONS = 3

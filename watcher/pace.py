@@ -42,7 +42,7 @@ class Pace:
 
     def backoff(self, *, longest_seconds: float | None = None) -> float:
         """Seconds to wait after one more failure: half to all of 1, 2, 4 ... s, so that watchers do not come in step."""
-        limit = min(longest_seconds or self._longest_seconds, self._longest_seconds)
+        limit = longest_seconds or self._longest_seconds
         full = min(limit, self._first_seconds * float(1 << min(self._failures, 16)))
         self._failures += 1
         return max(self._first_seconds, full * self._rng.uniform(0.5, 1.0))

@@ -179,16 +179,24 @@ def test_the_wait_that_the_server_names_is_kept_for_lists_and_watches() -> None:
     assert bench.server.count("list") == 2
 
 
-def test_a_kind_that_is_not_installed_counts_as_listed_and_is_found_when_it_comes() -> None:
+NOT_INSTALLED_SECONDS = {"for a moment": (5, 6, 9), "for a minute": (60, 7, 33), "for an hour": (3600, 130, 61)}
+
+
+@pytest.mark.parametrize(("missing_seconds", "most_lists", "found_seconds"), NOT_INSTALLED_SECONDS.values(),
+                         ids=NOT_INSTALLED_SECONDS.keys())
+def test_a_kind_that_is_not_installed_counts_as_listed_and_is_found_when_it_comes(
+        missing_seconds: int, most_lists: int, found_seconds: int) -> None:
+    """The longer it has not been there, the more rarely it is asked for."""
     bench = Bench()
     bench.server.dead = answers(404, b"404 page not found\n")
     bench.informer.step()
     assert [batch.listed for batch in bench.inbox.take(0)] == [True]
     assert bench.informer.vitals.state == "missing"
-    bench.run_for(60)
+    bench.run_for(missing_seconds)
+    assert bench.server.count("list") <= most_lists
     bench.server.dead = None
     bench.server.world.put("a")
-    bench.run_for(11)
+    bench.run_for(found_seconds)
     assert bench.seen.pods == bench.truth
 
 
