@@ -124,6 +124,33 @@ class Election:
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
 
 
+class Tenure:
+    """One leadership, renewal by renewal. Waits for nothing itself."""
+
+    def __init__(self, renew: Callable[[], bool], now: Callable[[], float], *, renew_seconds: float,
+                 deadline_seconds: float) -> None:
+        """`renew` gives False when the Lease is another's, and raises OperatorError when nobody can tell."""
+        self._renew = renew
+        self._now = now
+        self._renew_seconds = renew_seconds
+        self._deadline_seconds = deadline_seconds
+        self._renewed_at = now()
+        self.wait_seconds = renew_seconds
+        """Until the next `renew`."""
+
+    def renew(self) -> str:
+        """Why the leadership is over; '' while it lasts."""
+        try:
+            if not self._renew():
+                return "another watcher has taken the lease"
+        except OperatorError as error:
+            self.wait_seconds = min(RETRY_SECONDS, self._renew_seconds)
+            late = self._now() - self._renewed_at > self._deadline_seconds
+            return f"the lease could not be renewed in time: {error.message}" if late else ""
+        self._renewed_at, self.wait_seconds = self._now(), self._renew_seconds
+        return ""
+
+
 class Elector:
     """Acquire, keep and give back the Lease. `stopped` ends every wait."""
 
@@ -135,8 +162,6 @@ class Elector:
         self._where = (election.namespace, election.name)
         self._stopped = stopped
         self._renew_seconds = renew_seconds
-        # Stop a good while before the others may take over: two thirds, as client-go's defaults.
-        self._deadline_seconds = election.duration_seconds * 2 / 3
         self._now = now
         self._wall = wall
         self._rng = rng or random.Random()
@@ -148,9 +173,12 @@ class Elector:
             token = self.try_acquire()
             if token is not None:
                 return token
-            most = RETRY_SECONDS * self._rng.uniform(0.8, 1.2)
-            self._stopped.wait(self._election.wait_seconds(self._now(), most))
+            self._stopped.wait(self.wait_seconds())
         return None
+
+    def wait_seconds(self) -> float:
+        """Of a standby, until it looks again."""
+        return self._election.wait_seconds(self._now(), RETRY_SECONDS * self._rng.uniform(0.8, 1.2))
 
     def try_acquire(self) -> int | None:
         try:
@@ -173,21 +201,20 @@ class Elector:
 
     def keep(self, token: int, over: threading.Event) -> str:
         """Renew until the leadership is lost, `over` is set or the process stops. Says why it ended."""
-        renewed_at = self._now()
-        wait_seconds = self._renew_seconds
+        tenure = self.tenure(token)
         while True:
-            if over.wait(wait_seconds):
+            if over.wait(tenure.wait_seconds):
                 return "over"
             if self._stopped.is_set():
                 return "stopped"
-            try:
-                if not self._renew(token):
-                    return "another watcher has taken the lease"
-                renewed_at, wait_seconds = self._now(), self._renew_seconds
-            except OperatorError as error:
-                wait_seconds = min(RETRY_SECONDS, self._renew_seconds)
-                if self._now() - renewed_at > self._deadline_seconds:
-                    return f"the lease could not be renewed in time: {error.message}"
+            if why := tenure.renew():
+                return why
+
+    def tenure(self, token: int) -> Tenure:
+        """A leadership that has just been won."""
+        # Stop a good while before the others may take over: two thirds, as client-go's defaults.
+        return Tenure(lambda: self._renew(token), self._now, renew_seconds=self._renew_seconds,
+                      deadline_seconds=self._election.duration_seconds * 2 / 3)
 
     def _renew(self, token: int) -> bool:
         lease = self._api.get("leases", *self._where)

@@ -97,7 +97,7 @@ class SimTransport(InProcessTransport):
     def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes | None = None,
                 content_type: str = "application/json", timeout_seconds: float | None = None) -> HttpResponse:
         world = self.world
-        if self.actor == "watcher" or "/events" in path:
+        if self.actor.startswith("watcher") or "/events" in path:
             return super().request(method, path, query=query, body=body, content_type=content_type)
         what = f"{method} {path.rpartition('/default/')[2]}"
         if method == "POST" and body is not None:
@@ -229,23 +229,24 @@ class SimQueue:
 class _Stopped(threading.Event):
     """What a writer waits on while Redis is away: everybody else goes on meanwhile."""
 
-    def __init__(self, world: SimWorld) -> None:
+    def __init__(self, world: SimWorld, actor: str) -> None:
         super().__init__()
         self._world = world
+        self._actor = actor
 
     def wait(self, timeout: float | None = None) -> bool:
-        self._world.others_go_on("watcher", timeout or 0.0)
+        self._world.others_go_on(self._actor, timeout or 0.0)
         return False
 
 
 class SimWatcher(InProcessWatcher):
     """Steps only informers whose resource has news."""
 
-    def __init__(self, world: SimWorld, token: int) -> None:
+    def __init__(self, world: SimWorld, token: int, actor: str = "watcher") -> None:
         self._world = world
-        super().__init__(world.cluster.apiserver.handle, cast(Store, SimStore(world, "watcher")),
-                         SimQueue(world, "watcher").publish, now=world.clock, token=token, seed=world.seed,
-                         transport=SimTransport(world, "watcher"), stopped=_Stopped(world))
+        super().__init__(world.cluster.apiserver.handle, cast(Store, SimStore(world, actor)),
+                         SimQueue(world, actor).publish, now=world.clock, token=token, seed=world.seed,
+                         transport=SimTransport(world, actor), stopped=_Stopped(world, actor))
         self._shown: dict[Informer, int] = {}
 
     def pump(self) -> None:

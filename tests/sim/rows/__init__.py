@@ -8,6 +8,7 @@ from tests.sim.row import Row
 from tests.sim.rows import (
     api_crashes,
     api_refusals,
+    comings,
     fields,
     histories,
     hostile_jobs,
@@ -40,6 +41,7 @@ ROWS: Mapping[int, Row] = {row.number: row for row in (
     fields.ROW,
     histories.ROW,
     api_refusals.ROW,
+    comings.ROW,
     made_again.ROW,
     informers.ROW,
     hostile_jobs.ROW,
