@@ -191,7 +191,6 @@ def leaders_come_and_go(chaos: Chaos) -> str:
         chaos.system.until("one watcher leads and the other stands by", lambda: _has_standby(chaos.system), 60)
         leader, pid = chaos.system.leader()
         if number % 2:
-            chaos.system.may_end(leader)  # who wakes up and no longer leads, leaves
             chaos.system.pause(leader)
         else:
             chaos.system.kill(leader)

@@ -112,14 +112,10 @@ class System:
     # -- what may happen to it -----------------------------------------------------------------------------------------
     def kill(self, name: str) -> None:
         """-9, with all its children, as a container that is killed."""
-        self.may_end(name)
-        self.killed[name.rstrip("0123456789")] += 1
-        self._signal(name, signal.SIGKILL)
-
-    def may_end(self, name: str) -> None:
-        """Its end is none that it has come to by itself."""
         with self._mutex:
             self._expected.add((name, self.processes[name].pid))
+        self.killed[name.rstrip("0123456789")] += 1
+        self._signal(name, signal.SIGKILL)
 
     def kill_child(self, name: str, pick: Callable[[list[int]], int]) -> bool:
         """-9 to one of the processes that a worker's tasks run in, alone."""
