@@ -23,7 +23,7 @@ def command(job: str | None, output: str, namespace: str | None, all_namespaces:
 
     \b
     tj get                    the jobs of the namespace
-    tj get digits             one job and its pods
+    tj get digits             one job, why it is in its phase, its pods and newest failures
     tj get digits -o yaml     everything about it
     """
     from tjworker.cli.cluster import user_cluster
@@ -77,6 +77,8 @@ def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
     pods = sorted(list_all(cluster.api, "pods", namespace, label_selector=pods_selector(name)), key=pod_order)
     if pods:
         click.echo("\n" + "\n".join(rows.align([rows.POD_HEADER, *(rows.pod_row(p, now) for p in pods)])))
+    if failures := rows.failure_lines(found.raw, now):
+        click.echo("\nNEWEST FAILURES\n" + "\n".join(failures))
     return 0
 
 

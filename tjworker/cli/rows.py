@@ -15,6 +15,9 @@ JOB_HEADER = ("NAME", "PHASE", "ACTIVE", "RESTARTS", "AGE")
 JOB_HEADER_WIDE = (*JOB_HEADER, "KIND", "MESSAGE")
 POD_HEADER = ("POD", "PHASE", "READY", "ATTEMPT", "NODE", "AGE")
 
+SHOWN_FAILURES = 3
+SHOWN_LOG_LINES = 5
+
 
 def parse_time(text: str | None) -> datetime | None:
     """RFC 3339 as Kubernetes writes it; None for what is missing or is none."""
@@ -54,6 +57,23 @@ def job_message(raw: Mapping[str, Any]) -> str:
     true = [c for c in conditions if c.get("status") == "True"]
     last = max(true or conditions, key=lambda c: str(c.get("lastTransitionTime", "")), default=None)
     return str(last.get("message", "")) if last else ""
+
+
+def failure_lines(raw: Mapping[str, Any], now: datetime) -> list[str]:
+    """The newest failures of a job: which pod, where, when, how it ended and the last words of its log. Empty without any."""
+    lines: list[str] = []
+    for failure in ((raw.get("status") or {}).get("failures") or [])[:SHOWN_FAILURES]:
+        where = f" on {failure['node']}" if failure.get("node") else ""
+        code = f"exit code {failure['exitCode']}" if failure.get("exitCode") is not None else ""
+        how = ", ".join(part for part in (code, str(failure.get("reason") or ""), str(failure.get("message") or "")) if part)
+        lines.append(f"{failure.get('pod')}{where}, {age(failure.get('time'), now)} ago: {_printable(how) or 'failed'}")
+        lines += [f"    | {_printable(line)}" for line in str(failure.get("logTail") or "").splitlines()[-SHOWN_LOG_LINES:]]
+    return lines
+
+
+def _printable(text: str) -> str:
+    """A program's words may hold what a terminal obeys."""
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def job_row(raw: Mapping[str, Any], now: datetime, *, wide: bool = False) -> tuple[str, ...]:

@@ -67,6 +67,31 @@ def test_jobs(case: JobCase) -> None:
     assert rows.job_row(job, NOW, wide=True) == (*case.want_row, "AITrainingJob", case.want_message)
 
 
+FAILED = {"pod": "digits-trainer-0", "node": "node-1", "exitCode": 3, "reason": "Error", "time": "2026-01-02T03:03:35Z",
+          "logTail": "one\ntwo\n"}
+FAILURES: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
+    "none": ([], []),
+    "a program that failed, with its last words": (
+        [FAILED], ["digits-trainer-0 on node-1, 30s ago: exit code 3, Error", "    | one", "    | two"]),
+    "a pod that was evicted has no exit code": (
+        [{"pod": "a", "reason": "Evicted", "message": "low on memory", "time": "2026-01-02T03:03:35Z"}],
+        ["a, 30s ago: Evicted, low on memory"]),
+    "a long log ends with its end": (
+        [{**FAILED, "logTail": "\n".join(map(str, range(50)))}],
+        ["digits-trainer-0 on node-1, 30s ago: exit code 3, Error", *(f"    | {i}" for i in range(45, 50))]),
+    "what a terminal would obey is not printed": (
+        [{**FAILED, "reason": "\x1b[2J", "logTail": "\x1b]0;x\x07"}],
+        ["digits-trainer-0 on node-1, 30s ago: exit code 3,  [2J", "    |  ]0;x "]),
+    "of many the newest": ([{**FAILED, "pod": str(i), "logTail": ""} for i in range(9)],
+                           [f"{i} on node-1, 30s ago: exit code 3, Error" for i in range(3)]),
+}
+
+
+@pytest.mark.parametrize(("failures", "want"), FAILURES.values(), ids=list(FAILURES))
+def test_failures(failures: list[dict[str, Any]], want: list[str]) -> None:
+    assert rows.failure_lines({"status": {"failures": failures}}, NOW) == want
+
+
 @dataclass(frozen=True)
 class PodCase:
     want: str
