@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 
 from examples.digits import data, model
 from examples.digits.optimizer import BadGradient, Store
@@ -69,6 +70,17 @@ def test_the_test_set_is_a_fifth_of_each_digit_and_its_rows_are_nowhere_else() -
         assert (test.digits == digit).sum() == pytest.approx(total / 5, abs=1)
     seen = {row.tobytes() for row in train.pixels}
     assert sum(row.tobytes() in seen for row in test.pixels) == 0
+
+
+@pytest.mark.parametrize("found", [True, False], ids=["its file is where it was", "it keeps it elsewhere"])
+def test_the_digits_are_those_that_scikit_learn_loads(found: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = load_digits()
+    if not found:
+        monkeypatch.setattr(data.importlib.util, "find_spec", lambda _: None)  # type: ignore[attr-defined]
+    pixels, digits = data._rows()
+    assert (pixels == raw.data).all()
+    assert (digits == raw.target).all()
+    assert (pixels.dtype.name, digits.dtype.name) == ("uint8", "uint8")
 
 
 def test_each_row_is_in_one_shard_of_an_epoch_and_another_master_deals_the_same() -> None:
