@@ -37,7 +37,7 @@ def run(kubernetes: Release, data_dir: Path, kubeconfig: Path, *, port: int = 0,
         kubeconfig.unlink(missing_ok=True)  # its appearance tells that the cluster serves
         plane.start()
         # From here on signals are taken one by one: none may fall between a program's end and its new start.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {*_SIGNALS, signal.SIGALRM})
         for name, _, file in users:
             write_private(file, plane.kubeconfig_for(name).read_text())
         write_private(kubeconfig, plane.kubeconfig.read_text())
@@ -54,7 +54,9 @@ def run(kubernetes: Release, data_dir: Path, kubeconfig: Path, *, port: int = 0,
 
 def _watch_over(plane: ControlPlane) -> int:
     deaths: dict[str, list[float]] = defaultdict(list)
-    while signal.sigtimedwait(_SIGNALS, _LOOK_SECONDS) is None:
+    # Not sigtimedwait: after Ctrl-Z and fg, CPython's returns a signal that nobody has sent. SIGALRM stays blocked.
+    signal.setitimer(signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
+    while signal.sigwait({*_SIGNALS, signal.SIGALRM}) == signal.SIGALRM:
         for name, how in plane.ended().items():
             now = time.monotonic()
             deaths[name] = [at for at in deaths[name] if now - at < _DEATHS_WITHIN_SECONDS] + [now]

@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -33,13 +34,14 @@ log = structlog.get_logger("watcher")
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _SIGNALS = {signal.SIGTERM, signal.SIGINT}
 LEAVE_SECONDS = 10.0
+LOOK_SECONDS = 5.0
 
 
 def main() -> int:
     settings = settings_or_exit()
     configure_logging(settings)
     # Signals are taken one by one below: a handler could find the main thread inside a lock that it needs.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {*_SIGNALS, signal.SIGALRM})
     try:
         watcher = _watcher(settings)
     except Terminal as error:
@@ -56,9 +58,7 @@ def main() -> int:
         health.start()
     running = threading.Thread(target=watcher.run, name="watcher", daemon=True)
     running.start()
-    while running.is_alive():
-        if signal.sigtimedwait(_SIGNALS, 5.0) is not None:
-            break
+    until_told(running.is_alive)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     log.info("leaving")
     watcher.stop()
@@ -66,6 +66,17 @@ def main() -> int:
     if health is not None:
         health.stop()
     return 0
+
+
+def until_told(alive: Callable[[], bool], look_seconds: float = LOOK_SECONDS) -> None:
+    """Returns at SIGTERM or SIGINT, or when it finds that it is no longer `alive`. These two and SIGALRM must be blocked, and
+    SIGALRM must stay so."""
+    # Not sigtimedwait: in a process that was stopped (SIGSTOP, Ctrl-Z) for longer than its time-out, CPython's returns a signal
+    # that nobody has sent.
+    signal.setitimer(signal.ITIMER_REAL, look_seconds, look_seconds)
+    while alive() and signal.sigwait({*_SIGNALS, signal.SIGALRM}) == signal.SIGALRM:
+        pass
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _watcher(settings: Settings) -> Watcher:
