@@ -22,6 +22,9 @@ from tjworker.store.connect import open_store
 from tjworker.store.port import QueueStats, Store
 
 START_SECONDS = 60.0
+LIST_SECONDS = 900.0
+LEADS, SYNCED = "leading as", "synced: every list"
+"""What the watcher's log says."""
 PREFIX = "bench"
 NAMES = ("watcher", "worker", "redis")
 """Process names; `worker children` are the processes that the tasks run in."""
@@ -37,6 +40,7 @@ class Operator:
         self._workers = workers
         self._url = ""
         self._store: Store
+        self._watcher_mark = 0
 
     def start(self) -> None:
         # A new port each time: kombu keeps connections by URL, and those to the last Redis are dead.
@@ -51,15 +55,29 @@ class Operator:
             str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(data),
             "--appendonly", "yes", "--appendfsync", "everysec"])
         self._until("Redis answers", self._redis_answers)
-        marks = {name: len(self._processes.log(name)) for name in ("watcher", "worker")}
-        self._processes.start("watcher", [sys.executable, "-m", "watcher"], env=self._environment("watcher"))
+        mark = len(self._processes.log("worker"))
+        self.start_watcher()
         for number, size in enumerate(self._workers):
             self._processes.start("worker", [
                 sys.executable, "-m", "celery", "-A", "tjworker.app", "worker", "-n", f"bench{number}@%h", "--concurrency",
                 str(size), "--pool", "prefork", "-E"], env=self._environment("worker"))
-        self._until("the watcher is synced", lambda: "synced: every list" in self._processes.log("watcher")[marks["watcher"]:])
+        self.until_watcher_says(SYNCED)
         self._until("the workers are ready", lambda: len(re.findall(
-            r"bench\d@\S+ ready", self._processes.log("worker")[marks["worker"]:])) == len(self._workers))
+            r"bench\d@\S+ ready", self._processes.log("worker")[mark:])) == len(self._workers))
+
+    def stop_watcher(self) -> None:
+        """In order, as in an update: it gives its lease back."""
+        self._processes.stop("watcher")
+
+    def start_watcher(self) -> None:
+        self._watcher_mark = len(self._processes.log("watcher"))
+        self._processes.start("watcher", [sys.executable, "-m", "watcher"], env=self._environment("watcher"))
+
+    def until_watcher_says(self, words: str) -> float:
+        """Of the last one that was started. Gives the time, as `time.monotonic`."""
+        self._until(f"the watcher says {words!r}", lambda: words in self._processes.log("watcher")[self._watcher_mark:],
+                    within_seconds=LIST_SECONDS)
+        return time.monotonic()
 
     def stop(self) -> None:
         self._processes.stop(*NAMES)
@@ -91,10 +109,10 @@ class Operator:
             return False
         return True
 
-    def _until(self, what: str, true: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + START_SECONDS
+    def _until(self, what: str, true: Callable[[], bool], *, within_seconds: float = START_SECONDS) -> None:
+        deadline = time.monotonic() + within_seconds
         while not true():
             if time.monotonic() > deadline:
-                raise SystemExit(f"waited {START_SECONDS:.0f} s: {what}?\n{self._processes.log('watcher')[-1500:]}\n"
+                raise SystemExit(f"waited {within_seconds:.0f} s: {what}?\n{self._processes.log('watcher')[-1500:]}\n"
                                  f"{self._processes.log('worker')[-1500:]}")
             time.sleep(0.05)

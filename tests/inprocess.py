@@ -19,8 +19,9 @@ from tjworker.kube.lines import LineSplitter
 from tjworker.kube.port import HttpResponse, Stream
 from tjworker.kube.resources import WATCHED
 from tjworker.store.port import Store
+from watcher.forerunner import Forerunner, forerunners
 from watcher.history import ClusterId
-from watcher.inbox import Inbox
+from watcher.inbox import Closed, Inbox
 from watcher.informer import Informer
 from watcher.writer import Writer
 
@@ -123,19 +124,44 @@ class InProcessWatcher:
                              now=now, wall_clock=now, stopped=stopped or threading.Event())
         self._inbox = inbox
         self._led = False
+        self.forerunners: list[Forerunner] = []
+        self.lists = True
+        """False: the informers have not come to their lists yet."""
 
     def pump(self) -> None:
         """One list or watch of everything, then the writer until nothing is left. Waits that an informer would take after a
         failure are skipped: the next call is its next try."""
-        if not self._led:
-            self.writer.lead()
-            self._led = True
-        for informer in self.informers:
+        self._lead()
+        self._run_ahead()
+        for informer in self.informers if self.lists else ():
             informer.step()
+        self._drain()
+
+    def _lead(self) -> None:
+        if not self._led:
+            start = self.writer.lead()
+            self._led = True
+            self.forerunners = forerunners(self.informers, start)
+
+    def _run_ahead(self) -> None:
+        """What comes after the last watcher, before the lists."""
+        for one in list(self.forerunners):
+            try:
+                if one.stopped:
+                    raise Closed
+                one.step()
+            except Closed:
+                self.forerunners.remove(one)
+        if self.forerunners:
+            self._drain()
+
+    def _drain(self) -> None:
         self.writer.step(0)
         while len(self._inbox):
             self.writer.step(0)
 
     def _relist(self, epoch: int) -> None:
+        for one in self.forerunners:
+            one.stop()
         for informer in self.informers:
             informer.relist(epoch)

@@ -1,8 +1,8 @@
 """/healthz and /readyz of the watcher. The judgement is pure; the server is the standard library's.
 
-Ready says synced: everything there is has been projected. Alive says that each informer's thread moves and its watch has
-given a sign within the limit. A watcher that waits (for the leadership, for an API server or a Redis that is away) is
-alive: a restart would cure nothing.
+Ready says synced: everything there is has been projected, or what the last watcher had projected is kept up to date. Alive
+says that each informer's thread moves and its watch has given a sign within the limit. A watcher that waits (for the
+leadership, for an API server or a Redis that is away) is alive: a restart would cure nothing.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Report:
     store_away: bool = False
     writer_age_seconds: float = 0.0
     informers: Mapping[str, Pulse] | None = None
+    resumed: bool = False
+    """What the last watcher had projected is kept up to date, while the lists come."""
 
     def problems(self) -> list[str]:
         """Why it is not alive; empty when it is."""
@@ -63,13 +65,13 @@ class Report:
                      "problem": pulse.problem}
             for source, pulse in sorted((self.informers or {}).items())
         }
-        return {"leading": self.leading, "synced": self.synced, "redis_away": self.store_away, "problems": self.problems(),
-                "informers": informers}
+        return {"leading": self.leading, "synced": self.synced, "resumed": self.resumed, "redis_away": self.store_away,
+                "problems": self.problems(), "informers": informers}
 
     @property
     def ready(self) -> bool:
         """A standby is ready: it could lead at any time."""
-        return not self.leading or self.synced
+        return not self.leading or self.synced or self.resumed
 
 
 class HealthServer:

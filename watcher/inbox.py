@@ -36,6 +36,8 @@ class Batch:
     """Of which cluster the list is (`watcher.history`); '' when that is not known."""
     rewound: bool = False
     """The list shows an object older than it was known before: history went back."""
+    ahead: bool = False
+    """Of a watch that runs ahead of its source's list (`watcher.forerunner`)."""
     loads: Mapping[str, PodLoad] = field(default_factory=dict)
     """Node -> what the pods of this source ask for there, where that has changed (`watcher.loads`)."""
 

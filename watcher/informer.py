@@ -52,6 +52,8 @@ class Vitals:
     synced: bool = False
     state: str = "starting"
     """starting, listing, watching, missing, forbidden, waiting"""
+    watched: bool = False
+    """A watch has been opened."""
     last_sign_at: float = 0.0
     """When the server last gave a sign: an answer, an event, a bookmark."""
     last_step_at: float = 0.0
@@ -63,6 +65,9 @@ class Vitals:
 
 class Informer:
     """One resource, in one namespace or in all. Not thread-safe but for `stop` and `relist`."""
+
+    ahead = False
+    """Runs ahead of another informer's list (`watcher.forerunner`)."""
 
     def __init__(self, resource: str, api: KubeApi, inbox: Inbox, *, now: Callable[[], float], namespace: str = "",
                  page_size: int = 500, watch_timeout_seconds: float = 60, rng: random.Random | None = None) -> None:
@@ -81,6 +86,8 @@ class Informer:
         """Shared by all informers of a term, so that an API server that is away is told of once."""
         self.cluster: ClusterId | None = None
         """Likewise shared; None: lists do not say of which cluster they are."""
+        self.forerunner: Informer | None = None
+        """Follows the watch until this one has listed."""
         self._cluster_id = ""
         self._loads = LoadBook() if resource == "pods" else None
         self._tracker = Tracker(self._project, self._loads)
@@ -97,6 +104,10 @@ class Informer:
     def stop(self) -> None:
         self._stopped.set()
         self._break_off()
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped.is_set()
 
     def relist(self, epoch: int) -> None:
         """Give everything again, marked with this epoch (a number that grows): the projection was lost."""
@@ -170,12 +181,17 @@ class Informer:
         gone = self._tracker.end_list(rv)
         existing = None if self._swept else frozenset((c.key, c.name) for c in self._tracker.known())
         self._needs_list, self._swept, self._stuck = False, True, 0
-        self.vitals.synced = True
         self._said_absent = ""
         self._pace.works()
         self._inbox.put(Batch(self.source, gone, rv, listed=True, existing=existing, list_version=rv,
                               cluster=self._cluster_id, rewound=self._tracker.rewound, epoch=self._epoch,
                               loads=self._new_loads()))
+        self._is_synced()
+
+    def _is_synced(self) -> None:
+        self.vitals.synced = True
+        if self.forerunner is not None:
+            self.forerunner.stop()
 
     def _new_loads(self) -> Mapping[str, PodLoad]:
         return self._loads.touched() if self._loads is not None else {}
@@ -219,7 +235,7 @@ class Informer:
             # Asked between the opening and the line above, when there was no stream to close yet.
             stream.close()
             return 0.0
-        self.vitals.state, self.vitals.problem = "watching", ""
+        self.vitals.state, self.vitals.problem, self.vitals.watched = "watching", "", True
         self.outage.works(self.source)
         self._sign()
         productive = False
@@ -261,7 +277,8 @@ class Informer:
                 self._event(line, changes)
         finally:
             self.vitals.events += len(changes)
-            self._inbox.put(Batch(self.source, changes, self._tracker.position, epoch=self._epoch, loads=self._new_loads()))
+            self._inbox.put(Batch(self.source, changes, self._tracker.position, epoch=self._epoch, loads=self._new_loads(),
+                                  ahead=self.ahead))
 
     def _event(self, line: bytes, changes: list[Projected]) -> None:
         try:
@@ -313,8 +330,8 @@ class Informer:
             (log.info if row.optional else log.warning)(why, resource=self.source)
         self.vitals.state = state
         if not self.vitals.synced and (state == "missing" or row.optional):
-            self.vitals.synced = True
             self._inbox.put(Batch(self.source, listed=True, epoch=self._epoch))
+            self._is_synced()
         self._needs_list = self._needs_list or state == "missing"
         self._pace.lists_freely()
         return self._pace.backoff(longest_seconds=poll_seconds)

@@ -1,7 +1,8 @@
 """One term of leadership: an informer for each resource (and namespace), one inbox, one writer, each on its own thread.
 
-Begins with nothing but a fencing token and lists everything; ends without a trace. Two terms at once (a leader that does
-not know yet that it is none) do no harm: the store refuses the older token.
+Begins with a fencing token and what Redis says, and ends without a trace. The writer leads first; then everything is listed,
+and where the last term's projection is whole a forerunner of each informer goes on from there meanwhile. Two terms at once (a
+leader that does not know yet that it is none) do no harm: the store refuses the older token.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from tjworker.kube.port import KubeApi
 from tjworker.kube.resources import WATCHED
 from tjworker.settings import Settings
 from tjworker.store.port import Store
+from watcher.forerunner import Forerunner, forerunners
 from watcher.health import Pulse, Report
 from watcher.history import ClusterId
 from watcher.inbox import Inbox
 from watcher.informer import Informer
 from watcher.outage import Outage
+from watcher.resume import Start
 from watcher.writer import Writer
 
 log = structlog.get_logger(__name__)
@@ -49,23 +52,39 @@ class Term:
         for informer in self.informers:
             informer.outage, informer.cluster = outage, cluster
         self.writer = Writer(store, publish, self._inbox, token=token, sources=[i.source for i in self.informers],
-                             relist=self._relist, now=now, stopped=self._stopped)
-        self._threads = [threading.Thread(target=self._guard, args=(self.writer.run,), name="writer", daemon=True)]
-        self._threads += [threading.Thread(target=self._guard, args=(i.run,), name=f"informer {i.source}", daemon=True)
-                          for i in self.informers]
+                             relist=self._relist, now=now, stopped=self._stopped, begin=self._begin)
+        self.forerunners: list[Forerunner] = []
+        self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
+        self._run("writer", self.writer.run)
+
+    def _begin(self, start: Start) -> None:
+        """On the writer's thread, once it leads: no list and no watch is older than that."""
+        self.forerunners = forerunners(self.informers, start)
+        if self._stopped.is_set():
+            for forerunner in self.forerunners:
+                forerunner.stop()
+        if self.forerunners:
+            log.info("going on where the last watcher stopped; the lists follow", watches=len(self.forerunners))
+        for forerunner in self.forerunners:
+            self._run(f"forerunner {forerunner.source}", forerunner.run)
+        for informer in self.informers:
+            self._run(f"informer {informer.source}", informer.run)
+
+    def _run(self, name: str, target: Callable[[], None]) -> None:
+        thread = threading.Thread(target=self._guard, args=(target,), name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def stop(self) -> None:
         """End every thread. A request under way may outlive this for its time-out; it can do nothing any more."""
         self._stopped.set()
-        for informer in self.informers:
+        for informer in (*self.forerunners, *self.informers):
             informer.stop()
         self._inbox.close()
         deadline = time.monotonic() + JOIN_SECONDS
-        for thread in self._threads:
+        for thread in list(self._threads):
             if thread.is_alive():
                 thread.join(max(0.0, deadline - time.monotonic()))
 
@@ -76,10 +95,18 @@ class Term:
                                    now - informer.vitals.last_step_at, informer.vitals.problem)
             for informer in self.informers
         }
-        return Report(leading=True, synced=self.writer.synced, store_away=self.writer.store_away,
+        return Report(leading=True, synced=self.writer.synced, resumed=self._goes_on(), store_away=self.writer.store_away,
                       writer_age_seconds=now - self.writer.last_step_at, informers=pulses)
 
+    def _goes_on(self) -> bool:
+        """The last term's projection is kept up to date: of each resource either the forerunner or the list has come."""
+        return bool(self.forerunners) and all(
+            informer.vitals.synced or (ahead is not None and ahead.vitals.watched and not ahead.stopped)
+            for informer in self.informers for ahead in (informer.forerunner,))
+
     def _relist(self, epoch: int) -> None:
+        for forerunner in self.forerunners:
+            forerunner.stop()
         for informer in self.informers:
             informer.relist(epoch)
 

@@ -93,12 +93,22 @@ class Tracker:
             if self._loads is not None:
                 self._loads.remove(identity)
             known = self._known.get(identity)
-            if known is not None and rv >= known.rv:
+            if known is None:
+                out.extend(self._never_seen(obj, rv))
+            elif rv >= known.rv:
                 del self._known[identity]
                 out.append(Projected(deletion(known.change, rv)))
         else:
             self._put(identity, obj, meta, out)
         return out
+
+    def _never_seen(self, obj: Json, rv: int) -> list[Projected]:
+        """What a deletion means of which nothing was known before: an earlier watcher may have passed the object on."""
+        try:
+            last = self._project(obj)
+        except Unprojectable:
+            return []
+        return [Projected(deletion(last.change, rv))] if last is not None else []
 
     def forget(self) -> None:
         """Everything is news again (the projection was lost)."""

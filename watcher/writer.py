@@ -28,6 +28,7 @@ from tjworker.store.port import Change, Lost, Store
 from watcher.inbox import Batch, Inbox
 from watcher.loads import ClusterLoads
 from watcher.projection import Projected, node_signal
+from watcher.resume import Start, start_from, this_form
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -58,13 +59,15 @@ class Writer:
 
     def __init__(self, store: Store, publish: Callable[[Sequence[JobKey]], object], inbox: Inbox, *,  # noqa: PLR0913  two clocks
                  token: int, sources: Iterable[str], relist: Callable[[int], None], now: Callable[[], float],
-                 stopped: threading.Event, wall_clock: Callable[[], float] = time.time) -> None:
+                 stopped: threading.Event, wall_clock: Callable[[], float] = time.time,
+                 begin: Callable[[Start], None] = lambda start: None) -> None:
         self._store = store
         self._publish_tasks = publish
         self._inbox = inbox
         self._token = token
         self._sources = frozenset(sources)
         self._relist = relist
+        self._begin = begin
         self._now = now
         self._wall_clock = wall_clock
         self._stopped = stopped
@@ -94,16 +97,18 @@ class Writer:
     def run(self) -> None:
         """Until stopped. Raises Fenced."""
         try:
-            self.lead()
+            self._begin(self.lead())
             while not self._stopped.is_set():
                 self.step()
         except Stopped:
             return
 
-    def lead(self) -> None:
+    def lead(self) -> Start:
+        """Become the writer. Gives where informers may begin; no earlier writer moves that on any more."""
         self._until_it_works(lambda: self._store.lead(self._token))
         history = self._until_it_works(self._store.history)
         self._cluster, self._shown = history.cluster, dict(history.progress)
+        return start_from(history, self._sources, this_form())
 
     def step(self, timeout_seconds: float = DUE_SECONDS) -> None:
         """Write what has come (waiting for it at most so long), then queue the keys whose time has come."""
@@ -146,19 +151,22 @@ class Writer:
                     changes.append(projected.change)
             self._loads.update(batch.source, batch.loads)
             self._note(batch)
+        sweeping = [batch for batch in batches if batch.existing is not None]
         if changes:
-            progress, self._progress = self._progress, {}
+            # Before the sweep there may be more in Redis than there is: progress would say that it is all known.
+            progress = self._take_progress() if not sweeping else {}
             self._queued(self._until_it_works(lambda: self._store.apply(self._token, changes, progress=progress)))
         self._remember_expiry()
         if nodes:
             self._until_it_works(lambda: self._store.apply_nodes(self._token, nodes))
-        for batch in batches:
-            if batch.existing is not None:
-                self._sweep(batch)
+        for batch in sweeping:
+            self._sweep(batch)
+        if sweeping:
+            self._apply_progress()
         if not self.synced and self._listed >= self._sources:
             loads = {node: encode_load(load) for node, load in self._loads.everything().items()}
             self._until_it_works(lambda: self._store.apply_loads(self._token, loads, whole=True))
-            self._until_it_works(lambda: self._store.mark_synced(self._token, self._cluster))
+            self._until_it_works(lambda: self._store.mark_synced(self._token, self._cluster, this_form()))
             self.synced = True
             log.info("synced: every list is in the projection", finished_jobs=len(self._finished),
                      placed_pods=len(self._pod_nodes), nodes=len(self._nodes))
@@ -173,11 +181,13 @@ class Writer:
         if batch.rewound or 0 < batch.list_version < shown:
             raise BeganAnew(f"the list of {batch.source}, at {batch.list_version}, is older than the one before, at {shown}")
         self._cluster = self._cluster or batch.cluster
-        self._shown[batch.source] = max(shown, batch.position)
+        if not batch.ahead:  # its list is under way, and may have been begun before
+            self._shown[batch.source] = max(shown, batch.position)
 
     def _note(self, batch: Batch) -> None:
-        if batch.position:
-            self._progress[batch.source] = batch.position
+        if batch.position and batch.epoch == self._epoch:
+            # Not of an earlier epoch: what it stands on was lost with Redis.
+            self._progress[batch.source] = max(batch.position, self._progress.get(batch.source, 0))
         if batch.listed and batch.epoch == self._epoch:
             self._listed.add(batch.source)
 
@@ -271,8 +281,15 @@ class Writer:
     def _write_progress(self, now: float) -> None:
         if now >= self._progress_at:
             self._progress_at = now + PROGRESS_SECONDS
-            progress, self._progress = self._progress, {}
-            self._queued(self._until_it_works(lambda: self._store.apply(self._token, (), progress=progress)))
+            self._apply_progress()
+
+    def _apply_progress(self) -> None:
+        progress = self._take_progress()
+        self._queued(self._until_it_works(lambda: self._store.apply(self._token, (), progress=progress)))
+
+    def _take_progress(self) -> dict[str, int]:
+        progress, self._progress = self._progress, {}
+        return progress
 
     def _write_loads(self, now: float) -> None:
         """What the pods of each node ask for, where it has changed. Not before everything has been seen: half a list would

@@ -250,14 +250,11 @@ class SimWatcher(InProcessWatcher):
         self._shown: dict[Informer, int] = {}
 
     def pump(self) -> None:
-        if not self._led:
-            self.writer.lead()
-            self._led = True
+        self._lead()
+        self._run_ahead()
         for informer in self.informers:
             self._step(informer)
-        self.writer.step(0)
-        while len(self._inbox):
-            self.writer.step(0)
+        self._drain()
 
     def _step(self, informer: Informer) -> None:
         world = self._world

@@ -57,6 +57,7 @@ class _Data:
     seq: int = 0
     synced: bool = False
     cluster: str = ""
+    form: str = ""
     jobs: dict[JobKey, Change] = field(default_factory=dict)
     children: dict[JobKey, dict[tuple[str, str], Change]] = field(default_factory=dict)
     progress: dict[str, int] = field(default_factory=dict)
@@ -170,15 +171,15 @@ class MemoryStore:
                       for resource in resources} for key in keys}
 
     @_whole
-    def mark_synced(self, token: int, cluster: str = "") -> None:
+    def mark_synced(self, token: int, cluster: str = "", form: str = "") -> None:
         self._check_writer(token)
-        self._data.synced = True
+        self._data.synced, self._data.form = True, form
         self._data.cluster = cluster or self._data.cluster
         self._written()
 
     @_whole
     def history(self) -> History:
-        return History(self._data.cluster, dict(self._data.progress))
+        return History(self._data.cluster, dict(self._data.progress), synced=self._data.synced, form=self._data.form)
 
     @_whole
     def forget_history(self, token: int) -> None:

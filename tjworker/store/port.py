@@ -104,6 +104,10 @@ class History:
     """The cluster's identity as the last synced writer knew it; '' when it did not."""
     progress: Mapping[str, int] = field(default_factory=dict)
     """watch (`pods`, `pods/<namespace>`) -> resourceVersion up to which it has shown everything."""
+    synced: bool = False
+    """The projection is whole as far as `progress` goes: it was whole once, and both are written in one step since."""
+    form: str = ""
+    """What the last synced writer called the form of its records; '' when it did not."""
 
 
 class Store(Protocol):
@@ -148,8 +152,8 @@ class Store(Protocol):
         """Of each of these jobs its children of those resources: resource -> name -> record. Likewise in parts."""
         ...
 
-    def mark_synced(self, token: int, cluster: str = "") -> None:
-        """Every list of this cluster has been projected: views may be decided on. Raises as `apply`."""
+    def mark_synced(self, token: int, cluster: str = "", form: str = "") -> None:
+        """Every list of this cluster has been projected, in this form: views may be decided on. Raises as `apply`."""
         ...
 
     def history(self) -> History: ...

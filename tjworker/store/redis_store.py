@@ -111,18 +111,19 @@ class RedisStore:
             getattr(pipe, command)(self._key("job", key), *arguments)
         return pipe.execute()
 
-    def mark_synced(self, token: int, cluster: str = "") -> None:
-        self._write("mark_synced", token, [cluster])
+    def mark_synced(self, token: int, cluster: str = "", form: str = "") -> None:
+        self._write("mark_synced", token, [cluster, form])
 
     def history(self) -> History:
         def read() -> list[Any]:
             pipe = self._client.pipeline(transaction=True)
-            pipe.hget(self._key("writer"), "cluster")
+            pipe.hmget(self._key("writer"), ["cluster", "synced", "form"])
             pipe.hgetall(self._key("progress"))
             return pipe.execute()
 
-        cluster, progress = self._read(read)
-        return History((cluster or b"").decode(), {watch.decode(): int(rv) for watch, rv in progress.items()})
+        (cluster, synced, form), progress = self._read(read)
+        return History((cluster or b"").decode(), {watch.decode(): int(rv) for watch, rv in progress.items()},
+                       synced=synced is not None, form=(form or b"").decode())
 
     def forget_history(self, token: int) -> None:
         self._write("forget_history", token, ["begin"])

@@ -1,10 +1,11 @@
 -- Every list has been projected: views may be decided on.
 --
 -- ARGV  1 prefix   2 writer's token   3 seq that the writer remembers   4 the cluster's identity, '' when it is not known
+--       5 the form of the records
 -- Keys  writer
 -- Gives the new seq; errors FENCED, LOST.
 local refused = refuse_writer(ARGV[2], ARGV[3])
 if refused then return refused end
-redis.call('HSET', K.writer, 'synced', 1)
+redis.call('HSET', K.writer, 'synced', 1, 'form', ARGV[5])
 if ARGV[4] ~= '' then redis.call('HSET', K.writer, 'cluster', ARGV[4]) end
 return redis.call('HINCRBY', K.writer, 'seq', 1)

@@ -1,0 +1,182 @@
+"""Watchers that die anywhere and resume, on a local cluster that goes on: what Redis holds is always what a list would give.
+
+A run is a random history: jobs, pods and services come, change, finish and go; watchers die at any command to Redis (before it
+or with its answer lost) and are followed by others; Redis is rolled back or emptied, with and without a watcher looking; the
+API server forgets its history. Informers come to their lists only where forerunners have given up, so that what is compared at
+the end is the forerunners' work. Truth is what a fresh watcher makes of the same cluster on an empty store.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from tests.inprocess import InProcessWatcher
+from tests.unit.watcher.test_in_process import JOB
+from tests.unit.watcher.test_in_process import Bench as Local
+from tjworker.base import OperatorError, Transient
+from tjworker.store.memory import MemoryStore
+from tjworker.store.port import Store
+
+RUNS = 40
+STEPS = 60
+JOBS = ("a", "b", "c")
+SLOTS = 3
+
+
+class Died(BaseException):
+    """The watcher is killed: nothing of it goes on."""
+
+
+class Mortal:
+    """A store whose user dies at its nth command from now, before it or after."""
+
+    def __init__(self, store: MemoryStore, commands: int, *, after: bool) -> None:
+        self._store = store
+        self._left = commands
+        self._after = after
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        call = getattr(self._store, name)
+
+        def mortal(*args: Any, **more: Any) -> Any:
+            self._left -= 1
+            if self._left < 0 and not self._after:
+                raise Died
+            answer = call(*args, **more)
+            if self._left < 0:
+                raise Died
+            return answer
+
+        return mortal
+
+
+class History:
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.bench = Local(page_size=self.rng.choice((1, 3, 500)))
+        self.cluster, self.kube, self.store = self.bench.cluster, self.bench.kube, self.bench.store
+        self.token = 1
+        self.watcher: InProcessWatcher | None = None
+        self.snapshots: list[Any] = []
+        self.resumed = self.listed = 0
+        self.bench.settle()
+
+    # -- the cluster -------------------------------------------------------------------------------------------------
+
+    def change(self) -> None:
+        name = self.rng.choice(JOBS)
+        job = self.kube.get("aitrainingjobs", "default", name)
+        if job is None:
+            self.kube.create("aitrainingjobs", "default", {**JOB, "metadata": {"name": name}})
+            return
+        child = f"{name}-{self.rng.randrange(SLOTS)}"
+        what = self.rng.choice(("child", "child", "child", "phase", "phase", "delete", "time"))
+        if what == "phase":
+            if (job.get("status") or {}).get("phase") == "Succeed":
+                return  # what has ended stays so
+            phase = self.rng.choice(("Running", "Restarting", "Succeed"))
+            self.kube.update_status("aitrainingjobs", "default", name, {**job, "status": {"phase": phase}})
+        elif what == "delete":
+            self.kube.delete("aitrainingjobs", "default", name, uid=job["metadata"]["uid"])
+        elif what == "time":
+            self.cluster.advance(self.rng.choice((1, 40)))
+        else:
+            self._change_child(self.rng.choice(("pods", "services")), child, job)
+
+    def _change_child(self, resource: str, name: str, job: Any) -> None:
+        there = self.kube.get(resource, "default", name)
+        if there is not None:
+            self.kube.delete(resource, "default", name, uid=there["metadata"]["uid"], grace_seconds=0)
+        elif resource == "pods":
+            self.kube.create("pods", "default", self.bench.pod(name, job))
+        else:
+            owners = self.bench.pod(name, job)["metadata"]["ownerReferences"]
+            self.kube.create("services", "default", {"apiVersion": "v1", "kind": "Service", "metadata": {
+                "name": name, "ownerReferences": owners}, "spec": {"clusterIP": "None", "ports": [{"port": 1}]}})
+
+    # -- watchers and Redis --------------------------------------------------------------------------------------------
+
+    def start(self, store: Any) -> None:
+        self.token += 1
+        self.watcher = InProcessWatcher(self.cluster.apiserver.handle, cast(Store, store), lambda keys: None,
+                                        now=self.cluster.clock, token=self.token, page_size=self.bench.page_size)
+        self.watcher.lists = False
+
+    def watch(self) -> None:
+        if self.watcher is None:
+            mortal = self.rng.random() < 0.8
+            self.start(Mortal(self.store, self.rng.randrange(12), after=self.rng.random() < 0.5) if mortal else self.store)
+        assert self.watcher is not None
+        try:
+            self.watcher.pump()
+            # Whoever cannot go on from where the last one stopped lists, and at times it has come to its lists by itself.
+            if not self.goes_on or self.rng.random() < 0.1:
+                self.watcher.lists = True
+                self.listed += 1
+                self.watcher.pump()
+            else:
+                self.resumed += 1
+        except Died:
+            self.watcher = None
+
+    @property
+    def goes_on(self) -> bool:
+        assert self.watcher is not None
+        followed = {one.source for one in self.watcher.forerunners if not one.stopped}
+        return bool(followed) and all(
+            informer.source in followed or informer.vitals.synced or informer.resource in ("nodes", "trainingjobs", "podgroups")
+            for informer in self.watcher.informers)
+
+    def disturb(self) -> None:
+        what = self.rng.choice(("die", "die", "snapshot", "snapshot", "roll back", "empty", "compact"))
+        if what == "die":
+            self.watcher = None
+        elif what == "snapshot":
+            self.snapshots.append(self.store.snapshot())
+        elif what == "roll back" and self.snapshots:
+            self.store.restore(self.rng.choice(self.snapshots))
+        elif what == "empty" and self.rng.random() < 0.3:
+            self.store.flush()
+        elif what == "compact" and self.rng.random() < 0.3:
+            self.cluster.advance(1000)
+
+    def play(self) -> None:
+        for _ in range(STEPS):
+            roll = self.rng.random()
+            if roll < 0.5:
+                self.change()
+                self.cluster.run_until_idle()
+            elif roll < 0.9:
+                self.watch()
+            else:
+                self.disturb()
+        self.cluster.run_until_idle()
+        for _ in range(8):
+            if self.watcher is None:
+                self.start(self.store)
+            self.watch()
+            self.cluster.advance(3)
+
+    def truth(self) -> MemoryStore:
+        fresh = MemoryStore(clock=self.cluster.clock)
+        watcher = InProcessWatcher(self.cluster.apiserver.handle, fresh, lambda keys: None, now=self.cluster.clock)
+        for _ in range(3):
+            watcher.pump()
+        return fresh
+
+
+def held(store: MemoryStore) -> dict[str, Any]:
+    return {key: (view.job, {resource: dict(names) for resource, names in view.children.items() if names})
+            for key in store.known_keys() for view in (store.view(key),)}
+
+
+@pytest.mark.parametrize("run", range(RUNS))
+def test_whatever_dies_and_whenever_redis_ends_up_with_what_there_is(run: int) -> None:
+    seed = random.randrange(1 << 30) if run else 1
+    history = History(seed)
+    history.play()
+    assert held(history.store) == held(history.truth()), f"seed {seed}"

@@ -1,0 +1,71 @@
+"""Whether a watcher may go on where the last one stopped, and from where. PURE, but for the fingerprint of this code.
+
+Redis outlives the watcher, and with the projection it keeps how far each watch had got (`progress`, written in one step with
+what it speaks of). So a new watcher need not be blind while it lists: it follows each watch from there (`watcher.forerunner`).
+Only from what is whole (a writer had it synced), of a cluster that has a name, and made by this very code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from tjworker.kube.resources import RESOURCES
+from tjworker.store.port import History
+
+_MAKERS = ("watcher", "tjworker.api", "tjworker.kube", "tjworker.store")
+"""Packages that say what stands in the projection and how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """`positions`: source -> resourceVersion from which its watch may go on; none for those that only a list can begin."""
+
+    cluster: str = ""
+    """The one that the projection is of; elsewhere the positions mean nothing."""
+    positions: Mapping[str, int] = field(default_factory=dict)
+
+
+FROM_NOTHING = Start()
+
+
+def start_from(history: History, sources: Collection[str], form: str) -> Start:
+    """Where a watcher of this form begins after what this history says."""
+    if not (history.synced and history.cluster and form and history.form == form):
+        return FROM_NOTHING
+    # A source without progress is of a kind that was not installed. Those outside of namespaces (nodes) are few and change with
+    # every heartbeat; the store keeps no order of theirs, so that only one of two may write them.
+    return Start(history.cluster, {source: history.progress[source] for source in sources
+                                   if RESOURCES[source.partition("/")[0]].namespaced and history.progress.get(source)})
+
+
+@cache
+def this_form() -> str:
+    """A fingerprint of the code that writes the projection, so that nobody has to remember to raise a number: another version
+    lists. '' where the sources cannot be read; then nothing is trusted."""
+    return fingerprint([files(package) for package in _MAKERS])
+
+
+def fingerprint(folders: Iterable[Traversable]) -> str:
+    """Of the sources in them: '' when one of them has none, as where only compiled code is installed."""
+    digest = sha256()
+    for folder in folders:
+        sources = sorted(_sources(folder, folder.name))
+        if not sources:
+            return ""
+        for name, text in sources:
+            digest.update(f"{name}\0{len(text)}\0".encode() + text)
+    return digest.hexdigest()[:16]
+
+
+def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
+    for entry in folder.iterdir():
+        name = f"{path}/{entry.name}"
+        if entry.is_dir():
+            yield from _sources(entry, name)
+        elif name.endswith((".py", ".lua")):
+            yield name, entry.read_bytes()
