@@ -126,15 +126,16 @@ class InProcessWatcher:
         self._led = False
         self.forerunners: list[Forerunner] = []
         self.lists = True
-        """False: the informers have not come to their lists yet."""
+        """False: informers whose forerunners go on have not come to their lists yet."""
 
     def pump(self) -> None:
         """One list or watch of everything, then the writer until nothing is left. Waits that an informer would take after a
         failure are skipped: the next call is its next try."""
         self._lead()
         self._run_ahead()
-        for informer in self.informers if self.lists else ():
-            informer.step()
+        for informer in self.informers:
+            if self.lists or informer.forerunner is None or informer.forerunner.stopped:
+                informer.step()
         self._drain()
 
     def _lead(self) -> None:

@@ -52,8 +52,6 @@ class Vitals:
     synced: bool = False
     state: str = "starting"
     """starting, listing, watching, missing, forbidden, waiting"""
-    watched: bool = False
-    """A watch has been opened."""
     last_sign_at: float = 0.0
     """When the server last gave a sign: an answer, an event, a bookmark."""
     last_step_at: float = 0.0
@@ -97,12 +95,15 @@ class Informer:
         self._stuck = 0
         self._said_absent = ""
         self._stream: Stream | None = None
+        self.settled = threading.Event()
+        """A watch has been opened, or it was stopped before."""
         self._stopped = threading.Event()
 
     # -- from other threads ------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
         self._stopped.set()
+        self.settled.set()
         self._break_off()
 
     @property
@@ -189,6 +190,7 @@ class Informer:
         self._is_synced()
 
     def _is_synced(self) -> None:
+        """Its list is in; its watch begins there."""
         self.vitals.synced = True
         if self.forerunner is not None:
             self.forerunner.stop()
@@ -235,7 +237,8 @@ class Informer:
             # Asked between the opening and the line above, when there was no stream to close yet.
             stream.close()
             return 0.0
-        self.vitals.state, self.vitals.problem, self.vitals.watched = "watching", "", True
+        self.vitals.state, self.vitals.problem = "watching", ""
+        self.settled.set()
         self.outage.works(self.source)
         self._sign()
         productive = False

@@ -29,6 +29,9 @@ from watcher.writer import Writer
 
 log = structlog.get_logger(__name__)
 JOIN_SECONDS = 5.0
+LISTS_AFTER_SECONDS = 1.0
+LISTS_WAIT_SECONDS = 10.0
+"""So long after the watches of all forerunners have been opened the lists begin; so long after their start at the latest."""
 
 
 class Term:
@@ -69,6 +72,15 @@ class Term:
             log.info("going on where the last watcher stopped; the lists follow", watches=len(self.forerunners))
         for forerunner in self.forerunners:
             self._run(f"forerunner {forerunner.source}", forerunner.run)
+        self._run("lists", self._list)
+
+    def _list(self) -> None:
+        """The lists are a load on the API server and on ourselves, and nobody waits for them once the watches go on."""
+        latest = self._now() + LISTS_WAIT_SECONDS
+        for forerunner in self.forerunners:
+            forerunner.settled.wait(max(0.0, latest - self._now()))
+        if self._goes_on():
+            self._stopped.wait(LISTS_AFTER_SECONDS)
         for informer in self.informers:
             self._run(f"informer {informer.source}", informer.run)
 
@@ -99,10 +111,10 @@ class Term:
                       writer_age_seconds=now - self.writer.last_step_at, informers=pulses)
 
     def _goes_on(self) -> bool:
-        """The last term's projection is kept up to date: of each resource either the forerunner or the list has come."""
+        """What the last term has projected is kept up to date: each of its watches goes on, or has been listed since."""
         return bool(self.forerunners) and all(
-            informer.vitals.synced or (ahead is not None and ahead.vitals.watched and not ahead.stopped)
-            for informer in self.informers for ahead in (informer.forerunner,))
+            (one.settled.is_set() and not one.stopped) or of.vitals.synced
+            for of in self.informers for one in (of.forerunner,) if one is not None)
 
     def _relist(self, epoch: int) -> None:
         for forerunner in self.forerunners:

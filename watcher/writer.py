@@ -275,7 +275,7 @@ class Writer:
         stale = [Change(key, resource, name, batch.position, None, is_job=is_job) for key, name in held
                  if (not namespace or key.split("/")[1] == namespace) and (key, name) not in existing]
         if stale:
-            log.info("swept what went away unseen", resource=batch.source, count=len(stale))
+            log.info("what the list does not show is swept, but for what is newer", resource=batch.source, count=len(stale))
             self._queued(self._until_it_works(lambda: self._store.apply(self._token, stale)))
 
     def _write_progress(self, now: float) -> None:

@@ -428,6 +428,16 @@ HISTORY = {
         lambda d: [d.store.mark_synced(1, "red"), d.progress(pods=9, services__default=7), (h := d.store.history()).cluster,
                    dict(h.progress)],
         [None, [], "red", {"pods": 9, "services/default": 7}]),
+    "says whether it is whole, and in which form": Case(
+        lambda d: [d.store.history().synced, d.store.lead(1), d.store.history().synced, d.store.mark_synced(1, "red", "f1"),
+                   (h := d.store.history()).synced, h.form, d.store.mark_synced(1, "red"), d.store.history().form],
+        [False, None, False, None, True, "f1", None, ""], lead=False),
+    "one that began anew is not whole": Case(
+        lambda d: [d.store.mark_synced(1, "red", "f1"), d.store.forget_history(1), d.store.history().synced],
+        [None, None, False]),
+    "nor is one that was lost, though somebody leads": Case(
+        lambda d: [d.store.mark_synced(1, "red", "f1"), d.flush(), d.store.lead(1), (h := d.store.history()).synced, h.form],
+        [None, None, None, False, ""]),
     "a writer that does not know the cluster leaves what is known": Case(
         lambda d: [d.store.mark_synced(1, "red"), d.store.mark_synced(1), d.store.history().cluster], [None, None, "red"]),
     "one that began anew knows nothing and is not synced": Case(

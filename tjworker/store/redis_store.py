@@ -139,14 +139,9 @@ class RedisStore:
         return sorted(_keys(self._read(lambda: list(self._client.sscan_iter(self._key("known"), count=KEYS_PER_CALL)))))
 
     def known_children(self, resource: str) -> Iterable[tuple[JobKey, str]]:
-        start = f"{resource}/".encode()
-        for part in _batches(list(self.known_keys()), 200):
-            for key, fields in zip(part, self._read(lambda part=part: self._fields(part)), strict=True):  # type: ignore[misc]
-                for name in sorted(f for f in fields if f.startswith(start)):
-                    yield key, name[len(start):].decode()
-
-    def _fields(self, keys: Sequence[JobKey]) -> list[list[bytes]]:
-        return self._of_each(keys, "hkeys")
+        for part in _batches(list(self.known_keys()), KEYS_PER_CALL):
+            pairs = iter(self._read(lambda part=part: self._run("children", f"{resource}/", *part)))  # type: ignore[misc]
+            yield from sorted((JobKey(key.decode()), name.decode()) for key, name in zip(pairs, pairs, strict=True))
 
     def known_nodes(self) -> Iterable[str]:
         names: list[Any] = self._read(lambda: self._client.hkeys(self._key("nodes")))

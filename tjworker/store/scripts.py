@@ -11,7 +11,7 @@ from importlib.resources import files
 from tjworker.store.keys import FACT_TTL_SECONDS, KEYS
 
 NAMES = (
-    "lead", "apply", "apply_nodes", "apply_loads", "mark_synced", "forget_history",
+    "lead", "apply", "apply_nodes", "apply_loads", "mark_synced", "forget_history", "children",
     "add", "add_after", "take_due", "acquire", "renew", "raise_floor", "finish",
     "resync", "stats",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 import pytest
@@ -26,6 +26,8 @@ def leading(*, synced: bool = True, state: str = "watching", age: float = 1, awa
 CASES: dict[str, Case] = {
     "A leader that watches and has everything is alive and ready.": Case(leading(), True, True),
     "A leader that still lists is alive and not ready.": Case(leading(synced=False, state="listing"), True, False),
+    "A leader that goes on where the last one stopped is ready while it lists.": Case(
+        replace(leading(synced=False, state="listing"), resumed=True), True, True),
     "A watch without any sign for minutes is dead.": Case(leading(age=200), False, True),
     "A kind that is not installed is no reason to be restarted.": Case(leading(state="missing", age=900), True, True),
     "An API server that is away is no reason to be restarted.": Case(leading(state="waiting", age=900), True, True),

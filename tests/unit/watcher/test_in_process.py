@@ -26,8 +26,8 @@ JOB: dict[str, Any] = {
 
 
 class Bench:
-    def __init__(self, *, page_size: int = 500, crd: bool = True) -> None:
-        self.cluster = LocalCluster(nodes=2)
+    def __init__(self, *, page_size: int = 500, crd: bool = True, seed: int = 1) -> None:
+        self.cluster = LocalCluster(nodes=2, seed=seed)
         self.kube = KubeClient(InProcessTransport(self.cluster.apiserver.handle))
         if crd:
             self.install()

@@ -380,3 +380,73 @@ def test_a_closed_inbox_frees_a_waiting_informer() -> None:
     inbox.close()
     assert freed.wait(PATIENCE_SECONDS)
     thread.join(PATIENCE_SECONDS)
+
+
+# -- what the next writer may trust --------------------------------------------------------------------------------------
+
+def whole(position: int = 50) -> Bench:
+    """A first term that is synced up to there, of cluster red."""
+    bench = Bench()
+    for source in SOURCES:
+        bench.inbox.put(Batch(source, position=position, listed=True, list_version=position, cluster="red"))
+    bench.writer.step(0)
+    return bench
+
+
+def test_a_second_writer_is_told_where_to_begin_and_the_first_one_may_not_move_that_any_more() -> None:
+    first = whole()
+    first.put("pods", pod(60), position=60)
+    start = Bench(first.store, token=2).writer.lead()
+    assert (start.cluster, start.positions) == ("red", {"aitrainingjobs": 50, "pods": 60})
+    with pytest.raises(Fenced):
+        first.put("pods", pod(70), position=70)
+    assert first.store.history().progress["pods"] == 60
+
+
+def test_a_list_that_a_forerunner_has_outrun_is_not_taken_for_an_older_history() -> None:
+    second = Bench(whole().store, token=2)
+    second.put("aitrainingjobs", job(55))
+    second.inbox.put(Batch("pods", (pod(60),), 60, ahead=True))
+    second.writer.step(0)
+    second.inbox.put(Batch("pods", (pod(51, name="p1"),), 56, True, frozenset({(JobKey(KEY), "p1")}), list_version=56))
+    second.writer.step(0)
+    assert second.relists == []
+    assert sorted(second.view().children["pods"]) == ["p0", "p1"], "p0 is newer than the list"
+    assert second.store.history().progress["pods"] == 60
+
+
+def test_progress_from_before_a_loss_is_not_written_after_it() -> None:
+    """Redis came back older: what an informer had shown is not all in it. Whoever goes on from there would miss some."""
+    bench = whole()
+    before = bench.store.snapshot()
+    bench.put("aitrainingjobs", job(60), position=60)
+    bench.store.restore(before)
+    bench.put("pods", pod(70), position=70)
+    assert bench.relists == [1]
+    bench.put("pods", pod(71), position=71)
+    bench.put("aitrainingjobs", job(72), position=72)
+    assert bench.store.history().progress == dict.fromkeys(SOURCES, 50)
+    bench.put("pods", position=80, listed=True, epoch=1)
+    bench.writer._now = lambda: 10.0
+    bench.writer.step(0)
+    assert bench.store.history().progress["pods"] == 80
+
+
+class _Died(Exception):
+    """The process ends here."""
+
+
+def test_a_writer_that_dies_in_its_sweep_has_not_said_that_it_is_done() -> None:
+    first = whole()
+    first.put("aitrainingjobs", job(55), position=55)
+    first.put("pods", pod(56), position=56)
+    second = Bench(first.store, token=2)
+
+    def dies(resource: str) -> Any:
+        raise _Died
+
+    second.store.known_children = dies  # type: ignore[method-assign]
+    with pytest.raises(_Died):
+        second.put("pods", pod(57, name="p1"), position=100, listed=True, existing=frozenset({(JobKey(KEY), "p1")}))
+    assert "p0" in second.view().children["pods"]
+    assert second.store.history().progress["pods"] == 56

@@ -1,0 +1,88 @@
+"""From where a watcher may go on, and when it may not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tjworker.store.port import History
+from watcher.resume import FROM_NOTHING, Start, fingerprint, start_from, this_form
+
+SOURCES = ("aitrainingjobs", "trainingjobs", "pods", "nodes")
+PROGRESS = {"aitrainingjobs": 50, "pods": 52, "nodes": 51}
+WHOLE = History("red", PROGRESS, synced=True, form="f1")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    history: History
+    want: Start = FROM_NOTHING
+    sources: tuple[str, ...] = SOURCES
+    form: str = "f1"
+
+
+CASES = {
+    "A whole projection, of a known cluster and made by the same code, goes on; a kind that was not there is listed.":
+        Case(WHOLE, Start("red", {"aitrainingjobs": 50, "pods": 52})),
+    "An empty Redis says nothing.": Case(History()),
+    "A projection that never was whole, or was lost, is not trusted.": Case(History("red", PROGRESS, form="f1")),
+    "A projection of another version of the code is not trusted.": Case(WHOLE, form="f2"),
+    "A projection of a version that did not say is not trusted.": Case(History("red", PROGRESS, synced=True)),
+    "Code that cannot say its form trusts nothing, not even another that cannot.":
+        Case(History("red", PROGRESS, synced=True), form=""),
+    "A cluster without a name may be any: its versions are not trusted.": Case(History("", PROGRESS, synced=True, form="f1")),
+    "Watches of namespaces go on each for itself, and a namespace that is new is listed.": Case(
+        History("red", {"pods/a": 7, "pods/b": 8}, synced=True, form="f1"), Start("red", {"pods/a": 7}),
+        sources=("pods/a", "pods/c")),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_start(name: str) -> None:
+    case = CASES[name]
+    assert start_from(case.history, case.sources, case.form) == case.want
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What is other than in the tree that it is compared with."""
+    same: bool = False
+
+
+TREE = {"a.py": "1", "scripts/b.lua": "2", "notes.md": "3"}
+FORMS = {
+    "The same code has the same form.": Form(same=True),
+    "What is no code does not count.": Form({"notes.md": "4", "more.md": "5"}, same=True),
+    "One letter of Python makes another.": Form({"a.py": "1 "}),
+    "One letter of Lua makes another.": Form({"scripts/b.lua": "2 "}),
+    "A new file makes another.": Form({"c.py": ""}),
+}
+
+
+def tree(folder: Path, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_form(name: str, tmp_path: Path) -> None:
+    case = FORMS[name]
+    before = fingerprint([tree(tmp_path / "one" / "code", TREE)])
+    after = fingerprint([tree(tmp_path / "two" / "code", {**TREE, **case.files})])
+    assert (before == after) is case.same
+
+
+def test_code_without_sources_has_no_form(tmp_path: Path) -> None:
+    whole, compiled = tree(tmp_path / "one", TREE), tree(tmp_path / "two", {"a.pyc": "x"})
+    assert fingerprint([whole]) != ""
+    assert fingerprint([whole, compiled]) == ""
+
+
+def test_this_code_has_a_form() -> None:
+    assert len(this_form()) == 16
