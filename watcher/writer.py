@@ -97,11 +97,18 @@ class Writer:
     def run(self) -> None:
         """Until stopped. Raises Fenced."""
         try:
-            self._begin(self.lead())
+            self._begin(self.take_over())
             while not self._stopped.is_set():
                 self.step()
         except Stopped:
             return
+
+    def take_over(self) -> Start:
+        """`lead`, and give tasks to the keys that the last watcher queued and did not come to publish: their events are in the
+        projection, so that neither watch nor list will queue them again."""
+        start = self.lead()
+        self._queued(self._until_it_works(lambda: self._store.resync(lost_after_seconds=0, everything=False)))
+        return start
 
     def lead(self) -> Start:
         """Become the writer. Gives where informers may begin; no earlier writer moves that on any more."""

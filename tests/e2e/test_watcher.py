@@ -291,3 +291,51 @@ def test_a_projection_that_was_led_by_a_clock_far_ahead_is_led_again(api: Api, s
     store.lead(int(time.time() * 1000) + 90_000)
     running = start(store)
     until("leads in spite of it", lambda: running.synced)
+
+
+def test_a_new_job_does_not_wait_for_the_lists_of_a_watcher_that_was_restarted(
+        api: Api, start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
+    store, new = MemoryStore(), JobKey("aitrainingjobs/default/new")
+    first = start(store, "a")
+    job = api.job()
+    pod = api.pod(job, "p0")
+    until("the first has everything", lambda: first.synced and first.pods() == ["p0"])
+    first.stop()
+    api.kube.create("aitrainingjobs", "default", {**JOB, "metadata": {"name": "new"}})
+    held, lists, real = threading.Event(), threading.Semaphore(0), KubeClient.list_page
+
+    def slow(kube: KubeClient, resource: str, *args: Any, **more: Any) -> Any:
+        lists.release()
+        assert held.wait(PATIENCE_SECONDS)
+        return real(kube, resource, *args, **more)
+
+    monkeypatch.setattr(KubeClient, "list_page", slow)
+    try:
+        second = start(store, "b")
+        until("the job that was made while no watcher ran", lambda: new in second.published)
+        api.kube.delete("pods", "default", "p0", uid=pod["metadata"]["uid"], grace_seconds=0)
+        until("what happens to the others is seen too", lambda: second.pods() == [])
+        assert lists.acquire(timeout=PATIENCE_SECONDS), "the lists are under way"
+        report = second.watcher.report()
+        assert (report.ready, report.resumed, report.synced) == (True, True, False)
+    finally:
+        held.set()
+    until("the lists are in", lambda: second.synced)
+    term = second.watcher.term
+    assert term is not None
+    assert [one.source for one in term.forerunners if not one.stopped] == []
+    api.pod(job, "p1")
+    until("the informers watch", lambda: second.pods() == ["p1"])
+
+
+def test_a_term_that_ends_while_it_begins_leaves_no_thread_behind(api: Api, start: Callable[..., Running]) -> None:
+    store = MemoryStore()
+    first = start(store, "a")
+    until("synced", lambda: first.synced)
+    first.stop()
+    for _ in range(5):
+        second = start(store, "b")
+        until("it leads", lambda: second.watcher.term is not None)  # noqa: B023  called at once
+        second.stop()
+    names = ("writer", "lists", "informer ", "forerunner ")
+    until("every thread has ended", lambda: [t.name for t in threading.enumerate() if t.name.startswith(names)] == [])

@@ -403,6 +403,21 @@ def test_a_second_writer_is_told_where_to_begin_and_the_first_one_may_not_move_t
     assert first.store.history().progress["pods"] == 60
 
 
+def test_a_key_that_the_last_watcher_queued_and_did_not_publish_is_published_by_the_next() -> None:
+    first = whole()
+
+    def dies(keys: Sequence[JobKey]) -> None:
+        raise _Died
+
+    first.publish = dies
+    with pytest.raises(_Died):
+        first.put("aitrainingjobs", job(55), position=55)
+    second = Bench(first.store, token=2)
+    second.writer.take_over()
+    second.writer.step(0)
+    assert second.published == [KEY]
+
+
 def test_a_list_that_a_forerunner_has_outrun_is_not_taken_for_an_older_history() -> None:
     second = Bench(whole().store, token=2)
     second.put("aitrainingjobs", job(55))
