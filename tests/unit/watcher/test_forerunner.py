@@ -260,3 +260,26 @@ def test_an_api_server_that_is_away_at_first_is_waited_for_and_nothing_is_lost()
     watcher.pump()
     assert bench.pod_names() == ["digits-trainer-0"]
     assert bench.listed() & FOLLOWED == set()
+
+
+def test_nothing_of_another_cluster_is_written_before_the_lists_tell_it() -> None:
+    bench = Bench()
+    another_cluster(bench)
+    watcher = bench.successor()
+    watcher._lead()
+    watcher._run_ahead()
+    assert bench.following() == set()
+    assert bench.store.view(NEW).job is None
+
+
+def test_a_forerunner_says_nothing_of_loads_since_it_does_not_know_every_pod() -> None:
+    bench = Bench()
+    bench.kube.create("pods", "default", bench.pod("digits-trainer-2", bench.job))
+    bench.cluster.run_until_idle()
+    watcher = bench.successor()
+    watcher._lead()
+    pods = next(one for one in watcher.forerunners if one.resource == "pods")
+    pods.step()
+    batches = watcher._inbox.take(0)
+    assert [change.change.name for batch in batches for change in batch.changes][:1] == ["digits-trainer-2"]
+    assert [dict(batch.loads) for batch in batches if batch.loads] == []
