@@ -158,7 +158,7 @@ class InProcessWatcher:
 
     def _drain(self) -> None:
         self.writer.step(0)
-        while len(self._inbox):
+        while len(self._inbox) or self.writer.sweeping:
             self.writer.step(0)
 
     def _relist(self, epoch: int) -> None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -42,6 +43,9 @@ LOADS_SECONDS = 1.0
 """The autoscaler looks every few seconds, and every pod of a big job changes its node's load."""
 GATHER_SECONDS = 0.01
 BUSY_SECONDS = 0.02
+SWEEP_KEYS = 1_000
+"""Read at a time; 1,000 finished jobs take Redis about 2 ms."""
+_SWEPT = object()
 FIRST_WAIT_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 5.0
 
@@ -83,6 +87,9 @@ class Writer:
         self._loads = ClusterLoads()
         self._loads_at = 0.0
         self._progress: dict[str, int] = {}
+        self._sweeps: deque[tuple[Batch, Iterator[None]]] = deque()
+        self._unswept: dict[str, int] = {}
+        """Source -> its progress, until its sweep is over."""
         self._cluster = ""
         self._shown: dict[str, int] = {}
         """How far each watch has got in this history, what an earlier writer left included."""
@@ -120,12 +127,15 @@ class Writer:
     def step(self, timeout_seconds: float = DUE_SECONDS) -> None:
         """Write what has come (waiting for it at most so long), then queue the keys whose time has come."""
         self.last_step_at = self._now()
+        if self.sweeping:
+            timeout_seconds = 0
         batches = self._inbox.take(timeout_seconds, gather_seconds=self._gather_seconds() if timeout_seconds else 0.0)
         if batches:
             self._wrote_at = self._now()
         try:
             if batches:
                 self._write(batches)
+            self._sweep_on()
             now = self._now()
             if now >= self._due_at:
                 self._due_at = now + DUE_SECONDS
@@ -157,19 +167,20 @@ class Writer:
                 elif self._matters(projected):
                     changes.append(projected.change)
             self._loads.update(batch.source, batch.loads)
+            if batch.existing is not None and batch.epoch == self._epoch:
+                self._sweeps.append((batch, self._sweep(batch)))
+                self._unswept[batch.source] = 0
             self._note(batch)
-        sweeping = [batch for batch in batches if batch.existing is not None]
         if changes:
-            # Before the sweep there may be more in Redis than there is: progress would say that it is all known.
-            progress = self._take_progress() if not sweeping else {}
+            progress = self._take_progress()
             self._queued(self._until_it_works(lambda: self._store.apply(self._token, changes, progress=progress)))
         self._remember_expiry()
         if nodes:
             self._until_it_works(lambda: self._store.apply_nodes(self._token, nodes))
-        for batch in sweeping:
-            self._sweep(batch)
-        if sweeping:
-            self._apply_progress()
+        self._complete()
+
+    def _complete(self) -> None:
+        """Say so once everything has been listed and swept; from then on nodes wake jobs."""
         if not self.synced and self._listed >= self._sources:
             loads = {node: encode_load(load) for node, load in self._loads.everything().items()}
             self._until_it_works(lambda: self._store.apply_loads(self._token, loads, whole=True))
@@ -194,8 +205,10 @@ class Writer:
     def _note(self, batch: Batch) -> None:
         if batch.position and batch.epoch == self._epoch:
             # Not of an earlier epoch: what it stands on was lost with Redis.
-            self._progress[batch.source] = max(batch.position, self._progress.get(batch.source, 0))
-        if batch.listed and batch.epoch == self._epoch:
+            # Before its sweep there may be more in Redis than there is: progress would say that it is all known.
+            table = self._unswept if batch.source in self._unswept else self._progress
+            table[batch.source] = max(batch.position, table.get(batch.source, 0))
+        if batch.listed and batch.epoch == self._epoch and batch.source not in self._unswept:
             self._listed.add(batch.source)
 
     def _wake_jobs(self) -> None:
@@ -262,8 +275,24 @@ class Writer:
         if known is None or node_signal(known) != node_signal(timeless):
             self._touched.add(name)
 
-    def _sweep(self, batch: Batch) -> None:
-        """What Redis holds of this resource and the list did not show went away while nobody watched."""
+    def _sweep_on(self) -> None:
+        """One short read of the sweep that is under way, or its end: what is new need not wait for all of it."""
+        if not self.sweeping:
+            return
+        batch, sweep = self._sweeps[0]
+        if next(sweep, _SWEPT) is _SWEPT:
+            self._sweeps.popleft()
+            self._progress[batch.source] = max(self._unswept.pop(batch.source), self._progress.get(batch.source, 0))
+            self._listed.add(batch.source)
+            self._apply_progress()
+            self._complete()
+
+    @property
+    def sweeping(self) -> bool:
+        return bool(self._sweeps)
+
+    def _sweep(self, batch: Batch) -> Iterator[None]:
+        """What Redis holds of this resource and the list did not show went away while nobody watched. Pauses between reads."""
         existing = batch.existing or frozenset()
         resource, _, namespace = batch.source.partition("/")
         if resource == "nodes":
@@ -273,12 +302,13 @@ class Writer:
                 self._until_it_works(lambda: self._store.apply_nodes(self._token, gone))
                 self._touched.update(gone)
             return
-        if RESOURCES[resource].is_job:
-            keys = self._until_it_works(lambda: list(self._store.known_keys()))
-            held = [(key, key.rsplit("/", 1)[1]) for key in keys if key.startswith(f"{resource}/")]
-        else:
-            held = self._until_it_works(lambda: list(self._store.known_children(resource)))
         is_job = RESOURCES[resource].is_job
+        keys = self._until_it_works(lambda: list(self._store.known_keys()))
+        held = [(key, key.rsplit("/", 1)[1]) for key in keys if is_job and key.startswith(f"{resource}/")]
+        for start in range(0, 0 if is_job else len(keys), SWEEP_KEYS):
+            yield
+            part = keys[start:start + SWEEP_KEYS]
+            held += self._until_it_works(partial(self._store.known_children, part, resource))
         stale = [Change(key, resource, name, batch.position, None, is_job=is_job) for key, name in held
                  if (not namespace or key.split("/")[1] == namespace) and (key, name) not in existing]
         if stale:
@@ -340,6 +370,8 @@ class Writer:
         self._touched.clear()
         self._loads.clear()
         self._progress.clear()
+        self._sweeps.clear()
+        self._unswept.clear()
         self._relist(self._epoch)
 
     def _until_it_works(self, call: Callable[[], T]) -> T:

@@ -262,9 +262,9 @@ PROJECTION = {
     "keys with a job or with children are known": Case(
         lambda d: [d.job(5, A), d.pod(6, B), d.job(7, C, finished=True), list(d.store.known_keys())], [[A], [], [], [A, B, C]]),
     "children are known by resource": Case(
-        lambda d: [d.job(5), d.pod(6), d.pod(7, C, "c-0"), list(d.store.known_children("pods")),
-                   list(d.store.known_children("services"))],
-        [[A], [], [], [(A, "a-0"), (C, "c-0")], []]),
+        lambda d: [d.job(5), d.pod(6), d.pod(7, C, "c-0"), list(d.store.known_children([A, B, C], "pods")),
+                   list(d.store.known_children([A, B, C], "services")), list(d.store.known_children([A], "pods"))],
+        [[A], [], [], [(A, "a-0"), (C, "c-0")], [], [(A, "a-0")]]),
     "nodes come and go and queue nothing": Case(
         lambda d: [d.store.apply_nodes(1, {"n1": b"1", "n2": b"2"}), d.store.apply_nodes(1, {"n1": None}),
                    dict(d.store.nodes(["n1", "n2"])),

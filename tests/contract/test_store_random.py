@@ -178,7 +178,7 @@ class Both(RuleBasedStateMachine):
         def everything(store: Store, _: int) -> Any:
             stats = store.stats()
             return (
-                [store.view(key) for key in KEYS], list(store.known_keys()), list(store.known_children("pods")),
+                [store.view(key) for key in KEYS], list(store.known_keys()), list(store.known_children(KEYS, "pods")),
                 (stats.queued, stats.delayed, stats.running, stats.unfinished, stats.failing),
             )
 

@@ -198,8 +198,8 @@ class MemoryStore:
         return sorted(self._data.jobs.keys() | self._data.children.keys())
 
     @_whole
-    def known_children(self, resource: str) -> Iterable[tuple[JobKey, str]]:
-        return sorted((key, name) for key, group in self._data.children.items() for of, name in group if of == resource)
+    def known_children(self, keys: Sequence[JobKey], resource: str) -> Sequence[tuple[JobKey, str]]:
+        return sorted((key, name) for key in keys for of, name in self._data.children.get(key, {}) if of == resource)
 
     @_whole
     def known_nodes(self) -> Iterable[str]:

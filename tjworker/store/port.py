@@ -169,8 +169,8 @@ class Store(Protocol):
         """Every job or child group that the projection holds (for the relist's sweep)."""
         ...
 
-    def known_children(self, resource: str) -> Iterable[tuple[JobKey, str]]:
-        """(job key, name) of every child of that resource, for the relist's sweep."""
+    def known_children(self, keys: Sequence[JobKey], resource: str) -> Sequence[tuple[JobKey, str]]:
+        """(job key, name) of every child of that resource under these keys, for the relist's sweep."""
         ...
 
     def known_nodes(self) -> Iterable[str]: ...

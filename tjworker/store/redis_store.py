@@ -138,10 +138,12 @@ class RedisStore:
     def known_keys(self) -> Iterable[JobKey]:
         return sorted(_keys(self._read(lambda: list(self._client.sscan_iter(self._key("known"), count=KEYS_PER_CALL)))))
 
-    def known_children(self, resource: str) -> Iterable[tuple[JobKey, str]]:
-        for part in _batches(list(self.known_keys()), KEYS_PER_CALL):
+    def known_children(self, keys: Sequence[JobKey], resource: str) -> Sequence[tuple[JobKey, str]]:
+        found: list[tuple[JobKey, str]] = []
+        for part in _batches(keys, KEYS_PER_CALL):
             pairs = iter(self._read(lambda part=part: self._run("children", f"{resource}/", *part)))  # type: ignore[misc]
-            yield from sorted((JobKey(key.decode()), name.decode()) for key, name in zip(pairs, pairs, strict=True))
+            found += ((JobKey(key.decode()), name.decode()) for key, name in zip(pairs, pairs, strict=True))
+        return sorted(found)
 
     def known_nodes(self) -> Iterable[str]:
         names: list[Any] = self._read(lambda: self._client.hkeys(self._key("nodes")))

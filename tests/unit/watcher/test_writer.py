@@ -44,7 +44,12 @@ class Bench:
     def put(self, source: str, *changes: Projected, position: int = 0, listed: bool = False,
             existing: frozenset[tuple[JobKey, str]] | None = None, epoch: int = 0) -> None:
         self.inbox.put(Batch(source, changes, position, listed, existing, epoch))
+        self.step()
+
+    def step(self) -> None:
         self.writer.step(0)
+        while self.writer.sweeping:
+            self.writer.step(0)
 
     def view(self) -> Any:
         return self.store.view(JobKey(KEY))
@@ -278,10 +283,10 @@ def test_history(name: str) -> None:
         first.writer.step(0)
     settle(first)
     first.writer._now = lambda: 10.0
-    first.writer.step(0)
+    first.step()
     second = Bench(first.store, token=2)
     second.inbox.put(Batch("pods", (pod(4),), list_version=case.version, cluster=case.cluster, rewound=case.rewound))
-    second.writer.step(0)
+    second.step()
     assert second.relists == ([1] if case.want else [])
     assert second.view().synced is not case.want
     assert list(second.view().children.get("pods", {})) == ([] if case.want else ["p0"])
@@ -301,7 +306,7 @@ def test_an_empty_redis_is_noticed_without_any_change_in_the_cluster() -> None:
     bench.put("pods", position=5)
     bench.store.flush()
     bench.writer._now = lambda: 10.0
-    bench.writer.step(0)
+    bench.step()
     assert bench.relists == [1]
 
 
@@ -389,7 +394,7 @@ def whole(position: int = 50) -> Bench:
     bench = Bench()
     for source in SOURCES:
         bench.inbox.put(Batch(source, position=position, listed=True, list_version=position, cluster="red"))
-    bench.writer.step(0)
+    bench.step()
     return bench
 
 
@@ -414,7 +419,7 @@ def test_a_key_that_the_last_watcher_queued_and_did_not_publish_is_published_by_
         first.put("aitrainingjobs", job(55), position=55)
     second = Bench(first.store, token=2)
     second.writer.take_over()
-    second.writer.step(0)
+    second.step()
     assert second.published == [KEY]
 
 
@@ -422,9 +427,9 @@ def test_a_list_that_a_forerunner_has_outrun_is_not_taken_for_an_older_history()
     second = Bench(whole().store, token=2)
     second.put("aitrainingjobs", job(55))
     second.inbox.put(Batch("pods", (pod(60),), 60, ahead=True))
-    second.writer.step(0)
+    second.step()
     second.inbox.put(Batch("pods", (pod(51, name="p1"),), 56, True, frozenset({(JobKey(KEY), "p1")}), list_version=56))
-    second.writer.step(0)
+    second.step()
     assert second.relists == []
     assert sorted(second.view().children["pods"]) == ["p0", "p1"], "p0 is newer than the list"
     assert second.store.history().progress["pods"] == 60
@@ -443,8 +448,34 @@ def test_progress_from_before_a_loss_is_not_written_after_it() -> None:
     assert bench.store.history().progress == dict.fromkeys(SOURCES, 50)
     bench.put("pods", position=80, listed=True, epoch=1)
     bench.writer._now = lambda: 10.0
-    bench.writer.step(0)
+    bench.step()
     assert bench.store.history().progress["pods"] == 80
+
+
+def test_news_does_not_wait_for_a_sweep_and_progress_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep reads every job that ever was and is kept."""
+    first = whole()
+    first.put("aitrainingjobs", *(job_named(f"j{number}", 51 + number) for number in range(5)), position=60)
+    monkeypatch.setattr("watcher.writer.SWEEP_KEYS", 1)
+    second = Bench(first.store, token=2)
+    settle(first)
+    second.inbox.put(Batch("pods", (), 70, True, frozenset(), list_version=70))
+    second.writer.step(0)
+    second.inbox.put(Batch("aitrainingjobs", (job(71),), 71))
+    second.inbox.put(Batch("pods", (pod(72),), 72))
+    second.writer.step(0)
+    assert second.writer.sweeping
+    assert (second.published, list(second.view().children["pods"])) == ([KEY], ["p0"])
+    assert second.store.history().progress["pods"] == 50
+    second.step()
+    assert second.store.history().progress["pods"] == 72
+    assert list(second.view().children["pods"]) == ["p0"], "it is newer than the list"
+
+
+def job_named(name: str, rv: int) -> Projected:
+    projected = project("aitrainingjobs", {**JOB, "metadata": {**JOB["metadata"], "name": name, "resourceVersion": str(rv)}})
+    assert projected is not None
+    return projected
 
 
 class _Died(Exception):
@@ -457,7 +488,7 @@ def test_a_writer_that_dies_in_its_sweep_has_not_said_that_it_is_done() -> None:
     first.put("pods", pod(56), position=56)
     second = Bench(first.store, token=2)
 
-    def dies(resource: str) -> Any:
+    def dies(keys: Sequence[JobKey], resource: str) -> Any:
         raise _Died
 
     second.store.known_children = dies  # type: ignore[method-assign]
