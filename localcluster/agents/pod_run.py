@@ -99,12 +99,14 @@ class PodRun:
         """Takes the spec in; containers found on disk are kept."""
         found = {c.name: c for c in self.containers}
         spec = pod["spec"]
-        self.containers = []
+        bound: list[ContainerRun] = []
         for init, part in ((True, spec.get("initContainers") or ()), (False, spec["containers"])):
             for each in part:
                 run = found.pop(each["name"], None) or ContainerRun(each, self.folder / "containers" / each["name"])
                 run.spec, run.init, run.sidecar = each, init, init and is_sidecar(each)
-                self.containers.append(run)
+                bound.append(run)
+        # At once: whoever serves a log looks for its container meanwhile, on another thread.
+        self.containers = bound
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -496,6 +496,24 @@ def test_following_a_log_gives_each_line_once_and_ends_with_the_container(room: 
     assert b"".join(got) == b"one\ntwo\nthree\n"
 
 
+def test_a_log_that_is_followed_while_its_pod_is_looked_at_has_not_ended(room: Room) -> None:
+    """Agents of their own serve logs on other threads."""
+    room.run(pod("p", shell("sleep 4722")))
+    room.until(room.phase_is("p", "Running"))
+    [run] = room.agent.runs["default/p"].values()
+    seen: list[tuple[bool, bool]] = []
+
+    class Meanwhile(list[Json]):
+        def __iter__(self) -> Iterator[Json]:
+            for each in super().__iter__():
+                seen.append((run.container_ended("main"), run.log_folder("main", previous=False) is not None))
+                yield each
+
+    told = room.client.get(f"{PODS}/p")
+    run.bind({**told, "spec": {**told["spec"], "containers": Meanwhile(told["spec"]["containers"])}})
+    assert seen == [(False, True)]
+
+
 def test_logs_are_bounded(tmp_path: Path) -> None:
     room = Room(tmp_path, log_bytes=20_000)
     room.run(pod("p", shell("for i in $(seq 0 9999); do echo a line of some length $i; done")))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE_SECONDS
 from tjworker.api.model import InvalidJob
 from tjworker.api.status import JobStatus
 from tjworker.base import Conflict, JobName, OperatorError, Terminal, Transient
@@ -33,7 +34,7 @@ class Cluster:
 
     def create(self, resource: str, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:
         if self.gate:
-            self.gate.wait(10)
+            self.gate.wait(PATIENCE_SECONDS)
         if self.fails:
             raise self.fails
         where = (namespace, str(body["metadata"]["name"]))
@@ -151,5 +152,5 @@ def test_a_server_that_hangs_holds_nobody_up_and_the_queue_is_bounded(monkeypatc
     assert recorder.dropped >= 14
     assert not recorder.flush(0.01)
     cluster.gate.set()
-    assert recorder.flush(5)
+    assert recorder.flush(PATIENCE_SECONDS)
     assert len(cluster.events) == 20 - recorder.dropped
