@@ -91,6 +91,8 @@ class KubeTransport:
         self._user_agent = user_agent
         self._lock = threading.Lock()
         self._loaded_at = monotonic()
+        self._loads = 0
+        """How often the configuration has been read anew."""
         self._connect(configuration or load_configuration())
 
     def _connect(self, configuration: Configuration) -> None:
@@ -109,8 +111,9 @@ class KubeTransport:
                 content_type: str = "application/json", timeout_seconds: float | None = None) -> HttpResponse:
         headers = {"content-type": content_type} if body is not None else {}
         send = self._send_by_proxy if isinstance(self._pool, urllib3.ProxyManager) else self._send
+        loads = self._loads
         answer = send(method, path, query, body, headers, timeout_seconds)
-        if answer.status == 401 and self._reload():
+        if answer.status == 401 and self._reload(loads):
             answer = send(method, path, query, body, headers, timeout_seconds)
         return answer
 
@@ -152,13 +155,14 @@ class KubeTransport:
 
     def stream(self, path: str, *, query: Mapping[str, str], read_timeout_seconds: float) -> Stream:
         timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT_SECONDS, read=read_timeout_seconds)
+        loads = self._loads
         try:
             answer = self._pool.urlopen("GET", self._url(path, query), headers=self._headers({}), retries=False, redirect=False,
                                         timeout=timeout, preload_content=False)
         except _FAILURES as error:
             raise Transient(_plain(error)) from error
         if answer.status == 401:
-            self._reload()
+            self._reload(loads)
         return HttpStream(answer)
 
     def close(self) -> None:
@@ -169,22 +173,27 @@ class KubeTransport:
 
     def _headers(self, more: Mapping[str, str]) -> dict[str, str]:
         if monotonic() >= self._credentials_until:
-            self._credentials = self._read_credentials()
-            self._credentials_until = monotonic() + _CREDENTIALS_SECONDS
+            self._renew_credentials()
         return {"user-agent": self._user_agent, "accept": "application/json", **self._credentials, **more}
 
-    def _read_credentials(self) -> dict[str, str]:
+    def _renew_credentials(self) -> None:
         headers = {}
-        with self._lock:  # the refresh hook of the kubernetes package changes its own state
+        # The refresh hook of the kubernetes package changes its own state; and what was read from a configuration must not
+        # be kept once another one has been read.
+        with self._lock:
             settings: Mapping[str, Any] = self._configuration.auth_settings()
             for auth in settings.values():
                 if auth.get("in") == "header" and auth.get("value"):
                     headers[str(auth["key"])] = str(auth["value"])
-        return headers
+            self._credentials = headers
+            self._credentials_until = monotonic() + _CREDENTIALS_SECONDS
 
-    def _reload(self) -> bool:
-        """Read the configuration anew; False when that was just done or the configuration was given."""
+    def _reload(self, loads: int) -> bool:
+        """Read the configuration anew, unless another thread has since this was read so often; False when that was done a
+        moment ago and did not help, or the configuration was given."""
         with self._lock:
+            if self._loads != loads:
+                return True
             if self._given or monotonic() - self._loaded_at < _RELOAD_SECONDS:
                 return False
             self._loaded_at = monotonic()
@@ -192,6 +201,7 @@ class KubeTransport:
                 self._connect(load_configuration())
             except Terminal:
                 return False
+            self._loads += 1
             return True
 
 

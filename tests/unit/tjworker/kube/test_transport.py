@@ -314,6 +314,30 @@ def test_a_token_that_was_rotated_in_the_file_is_read_after_a_401(
     assert len(server.seen) == 2
 
 
+def test_requests_that_meet_a_rotated_token_at_the_same_moment_all_go_on_with_the_new_one(
+        server: Server, transport: KubeTransport, kubeconfig: Path) -> None:
+    """A pass writes several pods at a time. One of its threads reads the file; none of them fails."""
+    both = threading.Barrier(2)
+
+    def answer(handler: Handler) -> None:
+        if handler.headers["authorization"] == "Bearer second":
+            handler.plain(200, b"{}")
+            return
+        both.wait(PATIENCE_SECONDS)
+        handler.plain(401, b"{}")
+
+    server.answer = answer
+    write_kubeconfig(kubeconfig, server.url, "second")
+    transport._loaded_at -= 60
+    got: list[int] = []
+    threads = [threading.Thread(target=lambda: got.append(transport.request("GET", "/version").status)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+    assert got == [200, 200]
+
+
 def test_a_token_that_is_refused_is_asked_about_twice_and_no_more(server: Server, transport: KubeTransport) -> None:
     server.answer = lambda handler: handler.plain(401, b"{}")
     assert transport.request("GET", "/version").status == 401
