@@ -91,7 +91,7 @@ def send(request: pytest.FixtureRequest) -> Send:
             code, answer = door("PATCH", f"{DEFINITIONS}/{definition['metadata']['name']}", definition,
                                 content_type="application/merge-patch+json")
         assert code in (200, 201), answer
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while any(door("GET", jobs)[0] != 200 for jobs in KINDS.values()):
         assert time.monotonic() < deadline, "a new kind is not served"
         time.sleep(0.05)

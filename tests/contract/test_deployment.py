@@ -38,7 +38,7 @@ NOT_IN_THE_LOCAL_CLUSTER = {"Deployment", "StatefulSet", "NetworkPolicy", "PodDi
 
 def kubectl(*arguments: str, kubeconfig: Path | str = os.devnull, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run([KUBECTL, "--kubeconfig", str(kubeconfig), *arguments], input=stdin, capture_output=True, text=True,
-                          check=False, timeout=60)
+                          check=False, timeout=3000)
 
 
 @pytest.fixture(scope="module", params=INSTALLATIONS)
@@ -266,7 +266,7 @@ def test_the_operators_namespace_enforces_it() -> None:
 # -- Secrets -----------------------------------------------------------------------------------------------------------
 def secrets(**environment: str) -> list[Json]:
     done = subprocess.run(["sh", str(K8S / "secrets.sh")], env={"PATH": os.environ["PATH"], **environment}, capture_output=True,
-                          text=True, check=True, timeout=30)
+                          text=True, check=True, timeout=300)
     return list(yaml.safe_load_all(done.stdout))
 
 

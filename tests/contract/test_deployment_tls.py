@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.valkey import Valkey
+from tests.waiting import PATIENCE_SECONDS
 from tjworker.app import make_app
 from tjworker.settings import Settings
 from tjworker.store.connect import open_store
@@ -36,7 +37,7 @@ def proxy(folder: Path, name: str, upstream_port: int) -> Iterator[Tls]:
     key, certificate = folder / f"{name}.key", folder / f"{name}.pem"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate),
                     "-days", "2", "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"],
-                   check=True, capture_output=True, timeout=30)
+                   check=True, capture_output=True, timeout=PATIENCE_SECONDS)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     listener = socket.create_server(("127.0.0.1", 0))
@@ -55,11 +56,12 @@ def proxy(folder: Path, name: str, upstream_port: int) -> Iterator[Tls]:
         except OSError:  # the client did not like us
             plain.close()
             return
-        with secure, socket.create_connection(("127.0.0.1", upstream_port)) as upstream:
+        # Redis may have gone while a client was still shaking hands.
+        with secure, contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", upstream_port)) as upstream:
             back = threading.Thread(target=pump, args=(upstream, secure), daemon=True)
             back.start()
             pump(secure, upstream)
-            back.join(5)
+            back.join(PATIENCE_SECONDS)
 
     def accept() -> None:
         with contextlib.suppress(OSError):
@@ -85,7 +87,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Tls]]:
 
 def broker(url: str) -> None:
     with make_app(Settings(redis_url=url)).connection_for_write() as connection:
-        connection.ensure_connection(max_retries=1, interval_start=0, timeout=5)
+        connection.ensure_connection(max_retries=1, interval_start=0, timeout=PATIENCE_SECONDS)
         connection.default_channel.client.ping()
 
 

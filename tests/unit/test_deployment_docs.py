@@ -41,7 +41,7 @@ def test_objects_that_are_named_exist() -> None:
         for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
             made.add(document.get("metadata", {}).get("name"))
             made |= {g["name"] for g in document.get("configMapGenerator", ())}
-    secrets = subprocess.run(["sh", "k8s/secrets.sh"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=30).stdout
+    secrets = subprocess.run(["sh", "k8s/secrets.sh"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=300).stdout
     made |= {document["metadata"]["name"] for document in yaml.safe_load_all(secrets)}
     named = set(re.findall(r"(?<![:\w-])tj-[a-z-]+\b", PAGE))
     assert named - {"tj-system", "tj-redis-"} <= made

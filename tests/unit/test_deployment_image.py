@@ -142,7 +142,7 @@ def test_what_is_started_is_installed(name: str) -> None:
         argv = [str(here / "celery"), *words[:3], "--help"]
     else:
         argv = [str(here / program), words[0] if words[0].startswith("-") else "--help"]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
 
 

@@ -25,7 +25,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def clean(project: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["make", "clean"], cwd=project, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(["make", "clean"], cwd=project, capture_output=True, text=True, check=False, timeout=300)
 
 
 def test_clean_is_refused_while_a_stack_runs_and_touches_nothing(project: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_set_up_without_a_network_says_what_it_needs_and_is_not_taken_for_done
     python.chmod(0o755)
     command = ["make", "demo", f"PYTHON={python}"]
     for _ in range(2):
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode != 0
         assert "ERROR: no way to the index" in done.stderr
         assert "PIP_INDEX_URL" in done.stderr

@@ -26,8 +26,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+@contextlib.contextmanager
+def starting(folder: Path) -> Iterator[Start]:
+    """Gives a function that starts a module as a process; ends them all, and what they have left of pods below the folder."""
     begun: list[subprocess.Popen[bytes]] = []
 
     def run(module: str, *arguments: object) -> subprocess.Popen[bytes]:
@@ -35,15 +36,23 @@ def start(tmp_path: Path) -> Iterator[Start]:
         begun.append(process)
         return process
 
-    yield run
-    for process in begun:
-        if process.poll() is None:
-            process.terminate()
-        process.communicate(timeout=PATIENCE_SECONDS)
-    # A test that failed between kill -9 and the next start leaves pods running, as it should; not on the tester's machine.
-    for pid in processes("", tmp_path):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    try:
+        yield run
+    finally:
+        for process in begun:
+            if process.poll() is None:
+                process.terminate()
+            process.communicate(timeout=PATIENCE_SECONDS)
+        # A test that failed between kill -9 and the next start leaves pods running, as it should; not on the tester's machine.
+        for pid in processes("", folder):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    with starting(tmp_path) as run:
+        yield run
 
 
 def until(what: str, condition: Callable[[], object]) -> None:

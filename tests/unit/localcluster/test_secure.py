@@ -7,6 +7,7 @@ import http.client
 import ssl
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,24 @@ import yaml
 from localcluster.client import ApiError
 from localcluster.http_client import Connection, HttpClient, from_kubeconfig
 from tests.unit.localcluster.agents.room import pod
-from tests.unit.localcluster.test_main import Start, connect, start, until
+from tests.unit.localcluster.test_main import Start, connect, start, starting, until
 from tests.unit.localcluster.world import PODS
 from tests.valkey import free_port
 from tests.waiting import PATIENCE_SECONDS
 
 __all__ = ["start"]  # the fixture
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+pytestmark = [pytest.mark.xdist_group("secure"), pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 NODES = "/api/v1/nodes"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of a cluster for the tests that only look at it; its data lies beside it."""
+    folder = tmp_path_factory.mktemp("served")
+    with starting(folder) as run:
+        run("localcluster", "--data-dir", folder / "data", "--kubeconfig", folder / "kubeconfig", "--agent", "fake")
+        connect(folder / "kubeconfig")
+        yield folder / "kubeconfig"
 
 
 def read(kubeconfig: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -45,11 +56,8 @@ def code(connection: Connection) -> int:
     return 200
 
 
-def test_only_the_kubeconfig_opens_the_cluster(start: Start, tmp_path: Path) -> None:
-    kubeconfig = tmp_path / "kubeconfig"
-    start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", kubeconfig, "--agent", "fake")
-    connect(kubeconfig)
-    address, cluster, user = read(kubeconfig)
+def test_only_the_kubeconfig_opens_the_cluster(served: Path) -> None:
+    address, cluster, user = read(served)
     trusted = base64.b64decode(cluster["certificate-authority-data"]).decode()
     server = f"https://{address}"
     assert cluster["server"] == server
@@ -62,11 +70,9 @@ def test_only_the_kubeconfig_opens_the_cluster(start: Start, tmp_path: Path) -> 
     assert code(Connection(f"https://localhost:{port}", user["token"], ca_data=trusted)) == 200
 
 
-def test_a_pod_cannot_be_made_without_the_token(start: Start, tmp_path: Path) -> None:
-    kubeconfig = tmp_path / "kubeconfig"
-    start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", kubeconfig, "--agent", "fake")
-    client = connect(kubeconfig)
-    _, cluster, _ = read(kubeconfig)
+def test_a_pod_cannot_be_made_without_the_token(served: Path) -> None:
+    client = connect(served)
+    _, cluster, _ = read(served)
     trusted = base64.b64decode(cluster["certificate-authority-data"]).decode()
     stranger = HttpClient(Connection(cluster["server"], ca_data=trusted))
     for call in (lambda: stranger.create(PODS, pod("p", {})), lambda: stranger.watch(PODS, "0"),
@@ -77,11 +83,8 @@ def test_a_pod_cannot_be_made_without_the_token(start: Start, tmp_path: Path) ->
     assert client.get(PODS)["items"] == []
 
 
-def test_anybody_may_ask_whether_it_is_ready(start: Start, tmp_path: Path) -> None:
-    kubeconfig = tmp_path / "kubeconfig"
-    start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", kubeconfig, "--agent", "fake")
-    connect(kubeconfig)
-    address, cluster, _ = read(kubeconfig)
+def test_anybody_may_ask_whether_it_is_ready(served: Path) -> None:
+    address, cluster, _ = read(served)
     trusted = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
     for path, want in (("/healthz", 200), ("/livez", 200), ("/readyz", 200), ("/version", 200), ("/api", 401), ("/", 401)):
         connection = http.client.HTTPSConnection(address, context=trusted, timeout=PATIENCE_SECONDS)
@@ -103,11 +106,9 @@ def test_a_restart_keeps_the_token_and_the_authority(start: Start, tmp_path: Pat
     assert code(from_kubeconfig(first)) == 200, "a kubeconfig outlives a restart"
 
 
-def test_files_that_open_the_cluster_are_their_owners_alone(start: Start, tmp_path: Path) -> None:
-    kubeconfig, data = tmp_path / "kubeconfig", tmp_path / "data"
-    start("localcluster", "--data-dir", data, "--kubeconfig", kubeconfig, "--agent", "fake")
-    connect(kubeconfig)
-    assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
+def test_files_that_open_the_cluster_are_their_owners_alone(served: Path) -> None:
+    data = served.with_name("data")
+    assert stat.S_IMODE(served.stat().st_mode) == 0o600
     assert stat.S_IMODE(data.stat().st_mode) == 0o700
     assert stat.S_IMODE((data / "pki").stat().st_mode) == 0o700
 
