@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -48,7 +49,9 @@ class StructuralSchema:
         self._node = prune_defaults(build(schema))
         self._rules = build_rules(self._node, resource_root=True)
         self._checked: dict[tuple[str, bool], tuple[FieldCause, ...]] = {}
-        self._pruned, self._defaulted = NormalParts(), NormalParts()
+        self._root = replace(self._node, embedded=True)
+        """As pruning sees it: every object of the resource has metadata, whatever the schema says."""
+        self._pruned, self._defaulted, self._unrepeated = NormalParts(), NormalParts(), NormalParts()
 
     @property
     def node(self) -> Node:
@@ -69,7 +72,7 @@ class StructuralSchema:
 
     def _prune(self, obj: Json) -> list[str]:
         unknown = prune_metadata(obj.get("metadata"), "metadata")
-        unknown += prune_value(obj, self._node, resource_root=True)
+        unknown += prune_value(obj, self._root)
         drop_nulls(obj, self._node)
         unknown += sorted(prune_embedded_metadata(obj, self._node, ""))
         return [f'unknown field "{path}"' for path in unknown]
@@ -92,7 +95,7 @@ class StructuralSchema:
         causes = self._values(obj, old, subresource)
         if subresource != "status":
             causes += validate_embedded(obj, self._node)
-        repeated = validate_lists(obj, self._node)
+        repeated = self._unrepeated.through({**obj}, lambda shown: validate_lists(shown, self._node))
         if repeated and (old is None or not validate_lists(old, self._node)):
             causes += repeated
         if self._rules is not None:

@@ -6,7 +6,6 @@ nothing.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from localcluster.schema.node import Node
@@ -81,10 +80,10 @@ class _Pruner:
                 self._skip(item, node.items, f"{path}[{index}]")
 
 
-def prune_value(value: Any, node: Node, *, resource_root: bool) -> list[str]:
+def prune_value(value: Any, node: Node) -> list[str]:
     """The paths taken out, sorted."""
     pruner = _Pruner()
-    pruner.prune(value, replace(node, embedded=True) if resource_root and not node.embedded else node, "")
+    pruner.prune(value, node, "")
     return sorted(pruner.unknown)
 
 

@@ -52,7 +52,7 @@ def prune_defaults(node: Node) -> Node:
     default = node.default
     if isinstance(default, dict | list):
         default = copy.deepcopy(default)
-        prune_value(default, node, resource_root=False)
+        prune_value(default, node)
         prune_embedded_metadata(default, node, "")
     additional = node.additional
     return replace(
@@ -237,7 +237,7 @@ def _defaults(node: Node, path: str) -> Iterator[c.FieldCause]:
 
 def _default(node: Node, path: str) -> Iterator[c.FieldCause]:
     pruned = copy.deepcopy(node.default)
-    prune_value(pruned, node, resource_root=node.embedded)
+    prune_value(pruned, node)
     if not same(pruned, node.default):
         yield c.invalid(path, node.default, "must not have unknown fields")
     errors = validate_embedded(node.default, node, path) or ValueValidator(path).validate(node.default, node)

@@ -70,12 +70,16 @@ class Queue:
 
 
 class World:
+    crds: Sequence[Json] = CRDS
+    cluster_options: Mapping[str, Any] = {}
+    """What a kind of world can do without at its cluster."""
+
     def __init__(self, *, nodes: int = 2, seed: int | None = None, **settings: Any) -> None:
         self.seed = random.SystemRandom().randrange(2**32) if seed is None else seed
         self.clock = VirtualClock()
-        self.cluster = LocalCluster(clock=self.clock, seed=self.seed, nodes=nodes)
+        self.cluster = LocalCluster(clock=self.clock, seed=self.seed, nodes=nodes, **self.cluster_options)
         self.settings = Settings(write_concurrency=1, **settings)
-        for crd in CRDS:
+        for crd in self.crds:
             self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
         self._applied: dict[str, str] = {}
         self.store = MemoryStore(clock=self.clock)

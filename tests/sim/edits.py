@@ -19,6 +19,7 @@ from tests.builders import JobBuilder, make_job
 from tests.builders.training_job import make_training_job
 from tests.lives.world import World
 from tests.sim.schemawalk import UNSET, Field, Json, fields, put
+from tests.sim.world import LEAN
 from tjworker.api.status import END_PHASES
 
 SECONDS_A_STAGE = 12
@@ -61,12 +62,16 @@ class Seen:
     stages: tuple[Json, ...] = ()
 
 
+class LeanWorld(World):
+    cluster_options = LEAN
+
+
 class Watched:
     """One world with one job."""
 
     def __init__(self, plural: str, manifest: Json) -> None:
         self.plural = plural
-        self.world = World(seed=1)
+        self.world = LeanWorld(seed=1)
         self.jobs = f"/apis/{manifest['apiVersion']}/namespaces/default/{plural}"
         self.world.cluster.client.create(self.jobs, manifest)
         self.settle()

@@ -14,6 +14,7 @@ from tests.lives.test_crashes import Died
 from tests.lives.world import CountingTransport, World
 from tests.sim.inputs import Input, Json
 from tests.sim.purity import plain_plan
+from tests.sim.world import LEAN, WITHOUT_RULES
 from tjworker.kube.port import HttpResponse
 
 LOCK_TTL_SECONDS = 3
@@ -52,6 +53,9 @@ def _name(body: bytes) -> str:
 
 
 class PrefixWorld(World):
+    crds = WITHOUT_RULES
+    cluster_options = LEAN
+
     def __init__(self, given: Input) -> None:
         super().__init__(seed=given.seed, lock_ttl_seconds=LOCK_TTL_SECONDS, resync_seconds=LOCK_TTL_SECONDS)
         plan = plain_plan(given)

@@ -67,6 +67,8 @@ def _without_rules(schema: Any) -> Any:
 
 
 WITHOUT_RULES = [_without_rules(crd) for crd in CRDS]
+LEAN: Mapping[str, Any] = {"track_fields": False, "component_events": False, "lease_renew_seconds": NODE_RENEW_SECONDS}
+"""Nobody looks at managedFields here, nor at the Events of Kubernetes' own controllers."""
 
 
 @cache
@@ -272,6 +274,9 @@ class SimWatcher(InProcessWatcher):
 
 
 class SimWorld(World):
+    crds = WITHOUT_RULES
+    cluster_options = LEAN
+
     def __init__(self, *, seed: int, fault: Fault | None = None, nodes: int = 2, workers: int = 2, autoscaled: bool = False,
                  **settings: Any) -> None:
         self.seed = seed
@@ -282,11 +287,10 @@ class SimWorld(World):
         # No two seeds have a moment in common, so that every time of a history differs between them.
         self.clock = VirtualClock(1_767_225_600.0 + self.rng.randrange(10**7) + self.rng.random())
         self.began_at = self.clock()
-        self.cluster = LocalCluster(clock=self.clock, seed=seed, nodes=nodes, lease_renew_seconds=NODE_RENEW_SECONDS,
-                                    track_fields=False, component_events=False)
+        self.cluster = LocalCluster(clock=self.clock, seed=seed, nodes=nodes, **self.cluster_options)
         # Every watch of the simulation is opened anew at each look, and must find its history.
         self.cluster.apiserver._next_compaction = float("inf")
-        for crd in WITHOUT_RULES:
+        for crd in self.crds:
             self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
         self._applied = {}
         self.ledger = Ledger(self.cluster.apiserver.store)
