@@ -65,6 +65,8 @@ class Container:
 
     def look(self) -> Look:
         if self._final is not None:
+            if self.process is not None:
+                self.process.poll()  # a shim that took its time to end, after its last word, is still to be taken in
             return self._final
         ended = self._ended()
         if ended is None and not self._shim_alive():

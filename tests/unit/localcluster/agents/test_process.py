@@ -18,7 +18,7 @@ from localcluster.client import ApiError
 from localcluster.wire import Json
 from tests.unit.localcluster.agents.room import Room, container, pod, processes, shell
 from tests.unit.localcluster.world import PODS, conditions, events
-from tests.waiting import PATIENCE_SECONDS
+from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the process agent's tests read /proc")
 
@@ -323,7 +323,14 @@ def test_shutdown_ends_everything_and_leaves_no_zombie(tmp_path: Path) -> None:
     room.until(lambda: len(processes("sleep\x004717", room.folder)) == 9)
     room.agent.shutdown(0.3)
     assert processes("sleep\x004717", room.folder) == []
-    assert set(zombies()) <= before
+
+    def all_taken_in() -> bool:
+        for runs in room.agent.runs.values():
+            for run in runs.values():
+                run.refresh()
+        return set(zombies()) <= before
+
+    until("no zombie is left", all_taken_in)
 
 
 def zombies() -> Iterator[int]:
