@@ -9,6 +9,7 @@ import redis
 from celery.contrib.testing.worker import start_worker
 
 from tests.valkey import Valkey
+from tests.waiting import PATIENCE_SECONDS
 from tjworker.app import make_app
 from tjworker.settings import Settings
 
@@ -23,16 +24,17 @@ def test_a_worker_that_is_busy_has_fetched_nothing_else(own_valkey: Valkey) -> N
     def long(number: int) -> None:
         ran.append(number)
         began.set()
-        may_end.wait(30)
+        may_end.wait(2 * PATIENCE_SECONDS)
 
     with ExitStack() as stack:
         server = stack.enter_context(redis.Redis.from_url(own_valkey.url))
-        stack.enter_context(start_worker(app, pool="threads", concurrency=1, perform_ping_check=False, shutdown_timeout=30))
+        stack.enter_context(start_worker(
+            app, pool="threads", concurrency=1, perform_ping_check=False, shutdown_timeout=PATIENCE_SECONDS))
         stack.callback(may_end.set)
         for number in range(3):
             long.delay(number)
-        assert began.wait(30)
+        assert began.wait(PATIENCE_SECONDS)
         # Two questions and their answers: the loop has gone round, and would have fetched what it wants.
         for _ in range(2):
-            assert app.control.ping(timeout=10, limit=1)
+            assert app.control.ping(timeout=PATIENCE_SECONDS, limit=1)
         assert (ran, server.llen("prefetch")) == ([0], 2)
