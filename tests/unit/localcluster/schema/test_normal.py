@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 class Step:
-    """Takes `bad` out of the spec and tells of it; notes whether it was shown the spec."""
+    """Takes `bad` out of the spec and tells of it, tells of `wrong` and leaves it; notes whether it was shown the spec."""
 
     def __init__(self) -> None:
         self.shown: list[Any] = []
@@ -23,6 +23,8 @@ class Step:
         self.shown.append(dict(obj["spec"]) if isinstance(obj.get("spec"), dict) else obj.get("spec"))
         if isinstance(obj.get("spec"), dict) and obj["spec"].pop("bad", None) is not None:
             return ["bad"]
+        if isinstance(obj.get("spec"), dict) and "wrong" in obj["spec"]:
+            return ["wrong"]
         if obj.get("status") == "strange":
             raise ValueError
         return []
@@ -45,6 +47,7 @@ CASES: dict[str, Case] = {
     "a number of another type is another": Case({"spec": {"a": 1}}, {"spec": {"a": 1.0}}, {"a": 1.0}),
     "true is not 1": Case({"spec": {"a": 1}}, {"spec": {"a": True}}, {"a": True}),
     "what was told of is told of again": Case({"spec": {"bad": 1}}, {"spec": {"bad": 1}}, {"bad": 1}, {"spec": {}}),
+    "what was told of and left is told of again": Case({"spec": {"wrong": 1}}, {"spec": {"wrong": 1}}, {"wrong": 1}),
     "what is no object is shown": Case({"spec": [1]}, {"spec": [1]}, [1]),
     "what no JSON holds is shown": Case({"spec": {"a": b"1"}}, {"spec": {"a": b"1"}}, {"a": b"1"}),
     "what is very large is not kept": Case({"spec": {"a": "x" * LARGEST_BYTES}}, {"spec": {"a": "x" * LARGEST_BYTES}},
@@ -99,3 +102,11 @@ def test_a_schema_prunes_and_defaults_the_second_object_as_the_first() -> None:
         assert schema.prune(unknown) == ['unknown field "spec.x"']
         schema.default(unknown)
         assert unknown == {"spec": {"a": 1, "b": 7}}
+
+
+def test_a_schema_refuses_a_list_with_an_item_twice_each_time() -> None:
+    schema = StructuralSchema({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "names": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}}}}})
+    for _ in range(2):
+        assert [cause.field for cause in schema.validate({"spec": {"names": ["a", "a"]}})] == ["spec.names[1]"]
+        assert schema.validate({"spec": {"names": ["a", "b"]}}) == []
