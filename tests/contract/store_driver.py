@@ -101,6 +101,12 @@ class Drive:
     def flush(self) -> Any:
         self.world.flush()
 
+    def save(self) -> Any:
+        self.world.save()
+
+    def go_back(self) -> Any:
+        self.world.go_back()
+
 
 def raised(call: Callable[[], Any]) -> str:
     """The name of what it raises, '' when it raises nothing."""

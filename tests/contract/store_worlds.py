@@ -23,6 +23,11 @@ class World(Protocol):
 
     def advance(self, seconds: float) -> None: ...
     def flush(self) -> None: ...
+    def save(self) -> None: ...
+    def go_back(self) -> None:
+        """To what was saved last, and nothing else."""
+        ...
+
     def another(self) -> Store:
         """A second process: another store on the same data."""
         ...
@@ -35,12 +40,19 @@ class MemoryWorld:
         self.now_seconds = 1_000_000.0
         self._memory = MemoryStore(lambda: self.now_seconds)
         self.store: Store = self._memory
+        self._saved = self._memory.snapshot()
 
     def advance(self, seconds: float) -> None:
         self.now_seconds += seconds
 
     def flush(self) -> None:
         self._memory.flush()
+
+    def save(self) -> None:
+        self._saved = self._memory.snapshot()
+
+    def go_back(self) -> None:
+        self._memory.restore(self._saved)
 
     def another(self) -> Store:
         return self._memory
@@ -53,6 +65,7 @@ class RedisWorld:
         self.redis = real_redis
         self.client: redis.Redis = real_redis.client()
         self.store: Store = open_store(real_redis.url, real_redis.prefix)
+        self._saved: dict[bytes, tuple[int, Any]] = {}
 
     def advance(self, seconds: float) -> None:
         for name in ("dirty", "running", "delayed"):
@@ -68,6 +81,14 @@ class RedisWorld:
     def flush(self) -> None:
         for stored in self.redis.all_keys():
             self.client.delete(stored)
+
+    def save(self) -> None:
+        self._saved = {stored: (max(0, self.client.pttl(stored)), self.client.dump(stored)) for stored in self.redis.all_keys()}
+
+    def go_back(self) -> None:
+        self.flush()
+        for stored, (left, dump) in self._saved.items():
+            self.client.restore(stored, left, dump)
 
     def another(self) -> Store:
         return open_store(self.redis.url, self.redis.prefix)

@@ -477,6 +477,10 @@ FLUSH = {
     "the writer is told that the projection has vanished": Case(
         lambda d: [d.job(5), d.flush(), raised(lambda: d.job(6)), raised(lambda: d.progress(pods=9))],
         [[A], None, "Lost", "Lost"]),
+    "a backup from before the loss is seen to be older, however many writes it has": Case(
+        lambda d: [d.job(5), d.job(6), d.job(7), d.save(), d.flush(), d.store.lead(1), d.job(7), d.go_back(),
+                   raised(lambda: d.job(8))],
+        [[A], [], [], None, None, None, [A], None, "Lost"]),
     "a view is empty and not synced": Case(
         lambda d: [d.job(5), d.flush(), d.view().job, d.view().synced], [[A], None, None, False]),
     "a queued key is not acquired": Case(lambda d: [d.job(5), d.flush(), d.take()], [[A], None, False]),

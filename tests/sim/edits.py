@@ -204,13 +204,13 @@ def edited(name: str, old: int | None, new: int) -> Seen:
     return live(field.plural, first, field.path, field.values[new])
 
 
-def differences(mine: Seen, want: Seen) -> list[str]:
-    """Between an edited job and a fresh one of that spec. One that does not run (it is suspended, or its scheduler does not
-    exist) says other things of itself when it has run before."""
+def differences(mine: Seen, want: Seen, before: Seen | None = None) -> list[str]:
+    """Between an edited job and a fresh one of that spec; `before`: a fresh one of the spec that was edited. One that does not
+    run (it is suspended, or its scheduler does not exist) says other things of itself when it has run before."""
     objects: tuple[str, ...] = ("spec", "pods", "services")
     never_runs = bool(want.stages) and want.stages[0].get("phase") in ("Pending", "Creating", "Suspended")
-    if any(" Pending" in str(pod) for seen in (mine, want) for stage in seen.stages[:1] for pod in stage.get("pods", ())):
-        # A ReplicaSet keeps the template it was made with: its pods go on where a new one waits, and wait where it goes on.
+    if any(" Pending" in str(pod) for seen in (before or want, want) for stage in seen.stages for pod in stage.get("pods", ())):
+        # An owner keeps the template it was made with: its pods go on where a new one waits, and wait where it goes on.
         objects = ("spec", "services")
         never_runs = True
     return [

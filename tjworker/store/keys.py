@@ -43,9 +43,9 @@ class Key:
 KEYS: tuple[Key, ...] = (
     # -- projection
     Key("writer", "{prefix}:writer", "hash", "none", "watcher (lead, apply, mark_synced, forget_history)", "watcher, workers",
-        "`token` of the leading watcher, `seq` = number of its writes, `synced` = 1 once every list has been "
-        "projected, `cluster` = UID of the namespace kube-system of the cluster that it is of, `form` = "
-        "fingerprint of the code that had it synced. "
+        "`token` of the leading watcher, `seq` = a number that grows with each of its writes, `synced` = 1 "
+        "once every list has been projected, `cluster` = UID of the namespace kube-system of the cluster that it is of, "
+        "`form` = fingerprint of the code that had it synced. "
         "Absent: the projection has vanished. A `seq` below what the writer remembers: Redis came back with an "
         "older state."),
     Key("job", "{prefix}:job:{key}", "hash", "none", "watcher", "workers, tj",

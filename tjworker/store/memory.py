@@ -95,6 +95,8 @@ class MemoryStore:
         self._mutex = threading.RLock()
         self._data = _Data()
         self._remembers = 0
+        self._newest_seq = 0
+        """Of all times. In Redis the clock has moved on by the next lead; a test's clock may stand still."""
 
     @_whole
     def flush(self) -> None:
@@ -119,7 +121,7 @@ class MemoryStore:
         if self._data.token is not None and self._data.token > token:
             raise Fenced(f"writer {token} by writer {self._data.token}: a newer holder has taken over")
         self._data.token = token
-        self._remembers = self._data.seq
+        self._newest_seq = self._data.seq = self._remembers = self._newest_seq + 1
 
     @_whole
     def apply(self, token: int, changes: Sequence[Change], *, progress: Mapping[str, int] | None = None) -> list[JobKey]:
@@ -353,6 +355,7 @@ class MemoryStore:
     def _written(self) -> None:
         self._data.seq += 1
         self._remembers = self._data.seq
+        self._newest_seq = max(self._newest_seq, self._data.seq)
 
     def _holder(self, key: JobKey) -> int | None:
         lock = self._data.locks.get(key)

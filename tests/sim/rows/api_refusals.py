@@ -1,12 +1,14 @@
 """Row 15. The API server refuses: each request of a life once, in each way; and one in five of all of them at random.
 
 The job comes to the same end with a bounded number of requests. One refusal alone is an end of its own: 422 for a child means
-that no retry can ever help, so the job fails, says so in the server's words, and leaves nothing behind.
+that no retry can ever help, so the job fails, says so in the server's words, and leaves nothing behind. A status that is called
+invalid is tried again after minutes: what it alone would have told (that a restart was over) is told by no later one.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -29,6 +31,8 @@ STORM_CHANCE = 0.2
 REQUESTS_MORE = 12
 """Than an undisturbed life makes, after one refusal: the pass again, and what it proves first."""
 WORDS = "made up by the simulation"
+OVER = re.compile(r"conditions\[\d+\]\.(message: .*, undisturbed 'over'|reason: 'Completed', undisturbed 'Restarted')$")
+"""The condition of a restart that was over, told by the status that was called invalid and by none after it."""
 
 
 def _refusal(code: int, reason: str, **headers: str) -> HttpResponse:
@@ -123,7 +127,7 @@ def play(run: str) -> Verdict:
     if invalid and refusing.struck.startswith("POST"):
         wrong = list(_failed_for_good(outcome, goes="ttlSecondsAfterFinished" in str(scenario.manifest)))
     else:
-        wrong = judge(outcome, undisturbed, within)
+        wrong = [one for one in judge(outcome, undisturbed, within) if not (invalid and OVER.search(one))]
     usual = undisturbed.steps["write"] + undisturbed.steps.get("read", 0)
     most = 3 * usual + 40 if storm else usual + REQUESTS_MORE
     if refusing.requests > most:

@@ -29,7 +29,8 @@ def play(run: str) -> Verdict:
     mine = edited(name, None if old == "base" else int(old), int(new))
     want = fresh(name, int(new))
     told = f"{name} = {all_fields()[name].values[int(new)]!r:.80}: edited {_said(mine.refused)}, fresh {_said(want.refused)}"
-    wrong = differences(mine, want) if not mine.refused and not want.refused else []
+    before = None if old == "base" else fresh(name, int(old))
+    wrong = differences(mine, want, before) if not mine.refused and not want.refused else []
     # Rules that compare with what was refuse an edit to what a new job may be ("cannot change", docs/lifecycle.md).
     by_rule = mine.refused.startswith(AS_APPLIED) or "cannot" in mine.refused
     # An owner that is there keeps its template, so an API server that would refuse the new one is not asked.

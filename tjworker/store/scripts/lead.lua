@@ -3,11 +3,15 @@
 -- ARGV  1 prefix
 --       2 token of the new writer; one that has led before may lead again
 -- Keys  writer
--- Gives the number of writes so far; error FENCED when a newer writer has been here.
+-- Gives the `seq` that its writes count from; error FENCED when a newer writer has been here.
+--
+-- It is beyond that of every earlier state, so that also a backup from before a loss is seen to be older: on an empty Redis the
+-- count would begin anew, and that of the backup be higher.
 local token = redis.call('HGET', K.writer, 'token')
 if token and tonumber(token) > tonumber(ARGV[2]) then
   return redis.error_reply('FENCED writer ' .. ARGV[2] .. ' by writer ' .. token)
 end
-redis.call('HSET', K.writer, 'token', ARGV[2])
-redis.call('HSETNX', K.writer, 'seq', 0)
-return tonumber(redis.call('HGET', K.writer, 'seq'))
+local time = redis.call('TIME')
+local seq = math.max(tonumber(redis.call('HGET', K.writer, 'seq') or 0) + 1, time[1] * 1000000 + time[2])
+redis.call('HSET', K.writer, 'token', ARGV[2], 'seq', whole(seq))
+return seq
