@@ -16,10 +16,11 @@ _BEFORE_RUNNING = frozenset({"", "Pending", "Creating", "Suspended"})
 
 def all_run(views: Mapping[str, RoleView]) -> bool:
     """Every desired replica runs or has ended, and no surplus one is left."""
-    return all(
-        not view.surplus and all(r.state in ("running", "succeeded", "failed") for r in view.replicas)
-        for view in views.values()
-    )
+    return _desired_run(views) and not any(view.surplus for view in views.values())
+
+
+def _desired_run(views: Mapping[str, RoleView]) -> bool:
+    return all(r.state in ("running", "succeeded", "failed") for view in views.values() for r in view.replicas)
 
 
 def live_phase(was: Phase, views: Mapping[str, RoleView], *, restarted: bool, scaled: bool) -> Phase:
@@ -30,7 +31,8 @@ def live_phase(was: Phase, views: Mapping[str, RoleView], *, restarted: bool, sc
     if restarted or was == "Restarting":
         return "Restarting"
     if was not in _BEFORE_RUNNING:
-        return "Scaling" if scaled or was == "Scaling" else "Restarting"
+        # Nothing is restarted for a pod too many: one that comes late goes as those of a scaling down do.
+        return "Scaling" if scaled or was == "Scaling" or _desired_run(views) else "Restarting"
     unassigned = any(v.count("missing", "blocked", "pending", "outdated", "terminating") for v in views.values())
     return "Pending" if unassigned else "Creating"
 

@@ -34,6 +34,8 @@ STEPS = {
     "the replacement runs": Step("Restarting", ["R", "R"], "Running"),
     "a scaled job waits for its new pod": Step("Scaling", ["R", "W"], "Scaling"),
     "the new pod runs": Step("Scaling", ["R", "R"], "Running"),
+    "a pod too many has come late beside those that run": Step("Running", ["R", "R", "R"], "Scaling"),
+    "a pod too many and one too few": Step("Running", ["R", "M", "R"], "Restarting"),
 }
 
 
