@@ -11,7 +11,7 @@ from tests.sim.world import SimWorld
 from tjworker.api import dialects, labels
 from tjworker.api.indices import parse_indices
 from tjworker.api.model import Role, TrainingJob
-from tjworker.api.status import END_PHASES, RoleAttempts
+from tjworker.api.status import END_PHASES
 
 Json = dict[str, Any]
 
@@ -38,10 +38,12 @@ def amiss(world: SimWorld) -> list[str]:
     if job.suspend:
         found += [] if job.status.phase == "Suspended" else [f"suspended, and its phase is {job.status.phase}"]
         return found + [f"suspended, and {name} is there" for name in sorted(pods)]
+    seen = {name: int((batch.get("status") or {}).get("succeeded") or 0) for name, batch in world.objects("batch/jobs").items()}
+    winding = {role.name for role in job.roles if role.workload == "Job" and seen.get(f"{job.name.name}-{role.name}")}
     for role in job.roles:
-        found += _of_a_role(job, role, [p for p in pods.values() if _labels(p).get(labels.REPLICA_NAME) == role.name])
-    waits = any(_winds_down(role, job.status.attempts.roles.get(role.name)) for role in job.roles)
-    if job.status.phase != "Running" and not found and not waits:
+        of_role = [p for p in pods.values() if _labels(p).get(labels.REPLICA_NAME) == role.name]
+        found += _of_a_role(job, role, role.name in winding, of_role)
+    if job.status.phase != "Running" and not found and not winding:
         found.append(f"every pod is as it should be, and the phase is {job.status.phase}: {job.status.message}")
     return found + list(_services(world, job))
 
@@ -52,7 +54,9 @@ def _after_its_end(job: TrainingJob, pods: dict[str, Json]) -> Iterator[str]:
                     if job.clean_pod_policy == "All" or _phase(pod) in ("Pending", "Running"))
 
 
-def _of_a_role(job: TrainingJob, role: Role, pods: list[Json]) -> Iterator[str]:
+def _of_a_role(job: TrainingJob, role: Role, winds_down: bool, pods: list[Json]) -> Iterator[str]:
+    """`winds_down`: a batch Job without `completions` makes no pod any more, and takes none away, once one of its pods has
+    succeeded (Kubernetes' rule)."""
     attempts = job.status.attempts.roles.get(role.name)
     final: set[int] = set()
     if attempts is not None:
@@ -61,7 +65,7 @@ def _of_a_role(job: TrainingJob, role: Role, pods: list[Json]) -> Iterator[str]:
     alive = [pod for pod in pods if _phase(pod) in ("Pending", "Running")]
     running = [pod for pod in alive if _phase(pod) == "Running" and "deletionTimestamp" not in pod["metadata"]]
     seats = Counter(int(_labels(pod).get(labels.REPLICA_INDEX, -1)) for pod in running)
-    if _winds_down(role, attempts) and len(alive) == len(running) == len(set(seats)):
+    if winds_down and len(alive) == len(running) == len(set(seats)):
         return
     if len(alive) != len(wanted) or seats != Counter(wanted):
         said = {pod["metadata"]["name"]: (_labels(pod).get(labels.REPLICA_INDEX), _phase(pod)) for pod in pods}
@@ -72,12 +76,6 @@ def _of_a_role(job: TrainingJob, role: Role, pods: list[Json]) -> Iterator[str]:
         if _labels(pod).get(labels.RESTART_ATTEMPT) != str(attempt):
             name, got = pod["metadata"]["name"], _labels(pod).get(labels.RESTART_ATTEMPT)
             yield f"{name} is of attempt {got}, wanted is {attempt}"
-
-
-def _winds_down(role: Role, attempts: RoleAttempts | None) -> bool:
-    """A batch Job without `completions` makes no pod any more, and takes none away, once one of its pods has succeeded
-    (Kubernetes' rule)."""
-    return role.workload == "Job" and attempts is not None and bool(attempts.completed)
 
 
 def _services(world: SimWorld, job: TrainingJob) -> Iterator[str]:

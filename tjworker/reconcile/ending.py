@@ -21,7 +21,7 @@ from tjworker.reconcile.plan import Delete, Patch, Plan, Write
 from tjworker.reconcile.policies.clean import goes
 from tjworker.reconcile.policies.held import find_held, tell_held
 from tjworker.reconcile.replicas import RoleView
-from tjworker.reconcile.workloads.owner import goes_by_itself, release, unreleased
+from tjworker.reconcile.workloads.owner import goes_by_itself, left_running, release, unreleased
 from tjworker.reconcile.workloads.pod import delete_pod, to_delete
 
 
@@ -73,11 +73,11 @@ def _waits_no_more(job: TrainingJob, status: JobStatus, end: Ending, at: str) ->
 
 def clean_up(job: TrainingJob, observed: Observed, policy: CleanPodPolicy, why: str) -> list[Write]:
     """Deletes of what goes and is not on its way yet. A service goes with its pod. What a ReplicaSet or batch Job keeps is
-    released: its controller takes the pods that live, the others are deleted as any."""
-    pods = own_pods(job, observed)
+    released: its controller takes the pods that live, if it ever takes one; the others are deleted as any."""
+    pods, left = own_pods(job, observed), left_running(job, observed)
     kept = {p.name for p in pods if not goes(policy, p)}
     writes: list[Write] = [
-        delete_pod(p, why) for p in pods if p.name not in kept and to_delete(p) and not goes_by_itself(job, policy, p)
+        delete_pod(p, why) for p in pods if p.name not in kept and to_delete(p) and not goes_by_itself(job, policy, p, left)
     ]
     if policy == "None":
         return writes

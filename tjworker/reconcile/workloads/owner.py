@@ -7,7 +7,7 @@ the owner's uid and resourceVersion, a number with the pod's. Safe to run twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from tjworker.api.model import CleanPodPolicy, Role, TrainingJob
@@ -135,6 +135,13 @@ def delete_owners(job: TrainingJob, observed: Observed, roles: set[str]) -> list
     ]
 
 
-def goes_by_itself(job: TrainingJob, policy: CleanPodPolicy, pod: PodRecord) -> bool:
-    """Its controller takes it once it is released."""
-    return policy != "None" and pod.owner_uid != job.uid and pod.phase not in ENDED_PHASES and not pod.lost
+def left_running(job: TrainingJob, observed: Observed) -> set[str]:
+    """UIDs of batch Jobs that have seen a success: their controller takes no pod away then, whatever parallelism says (without
+    `completions`, Kubernetes' rule), and makes none for those that go."""
+    return {w.uid for resource, w in own_workloads(job, observed) if resource == "jobs" and w.succeeded}
+
+
+def goes_by_itself(job: TrainingJob, policy: CleanPodPolicy, pod: PodRecord, left: Collection[str]) -> bool:
+    """Its controller takes it once it is released. `left`: as `left_running` has it."""
+    kept = pod.owner_uid != job.uid and pod.owner_uid not in left
+    return policy != "None" and kept and pod.phase not in ENDED_PHASES and not pod.lost

@@ -363,11 +363,16 @@ class End:
     want_released: bool
     want_deleted: list[str]
     autoclean: bool = True
+    succeeded: int = 0
+    """As the batch Job counts."""
 
 
 ENDS: dict[str, End] = {
     "All: the controllers take the pods that live, we those that have ended": End("All", True, ["t1"]),
     "Running: those that have ended stay": End("Running", True, []),
+    "All, where the batch Job has seen a success: its controller takes nobody any more": End(
+        "All", True, ["t0", "t1"], succeeded=1),
+    "Running, where it has": End("Running", True, ["t0"], succeeded=1),
     "None: nothing is touched": End("None", False, []),
     "without autoclean nothing is touched": End("All", False, [], autoclean=False),
 }
@@ -378,7 +383,7 @@ def test_what_an_end_gives_back(case: End) -> None:
     job = replace(plain(2, pservers=1), annotations={"Failed": "enough"}, clean_pod_policy=case.policy)  # type: ignore[arg-type]
     pods = [kept_pod("p0", 0, role="pserver"), kept_pod("t0", 0), kept_pod("t1", 1, state="succeeded")]
     settings = Settings(autoclean=case.autoclean)
-    plan = decide(job, observed_of(job, pods), settings=settings)
+    plan = decide(job, observed_of(job, pods, succeeded=case.succeeded), settings=settings)
     zero = {"digits-pserver": 0} if case.want_released else {}
     assert {n: b["spec"]["replicas"] for n, b in patches(plan, "replicasets").items()} == zero
     assert [b["spec"]["parallelism"] for b in patches(plan, "jobs").values()] == ([0] if case.want_released else [])
