@@ -15,7 +15,7 @@ import structlog
 
 from tjworker.base import Fenced, JobKey
 from tjworker.kube.port import KubeApi
-from tjworker.kube.resources import WATCHED
+from tjworker.kube.resources import RESOURCES, WATCHED
 from tjworker.settings import Settings
 from tjworker.store.port import Store
 from watcher.forerunner import Forerunner, forerunners
@@ -79,7 +79,7 @@ class Term:
         latest = self._now() + LISTS_WAIT_SECONDS
         for forerunner in self.forerunners:
             forerunner.settled.wait(max(0.0, latest - self._now()))
-        if self._goes_on():
+        if self.forerunners:
             self._stopped.wait(LISTS_AFTER_SECONDS)
         for informer in self.informers:
             self._run(f"informer {informer.source}", informer.run)
@@ -112,13 +112,18 @@ class Term:
 
     def _goes_on(self) -> bool:
         """What the last term has projected is kept up to date: each of its watches goes on, or has been listed since."""
-        return bool(self.forerunners) and all(
-            (one.settled.is_set() and not one.stopped) or of.vitals.synced
-            for of in self.informers for one in (of.forerunner,) if one is not None)
+        def goes_on(informer: Informer) -> bool:
+            ahead = informer.forerunner
+            if ahead is None:  # nodes; or it was not watched in the last term, and what there is of it is not known yet
+                return informer.vitals.synced or not RESOURCES[informer.resource].namespaced
+            return informer.vitals.synced or (ahead.settled.is_set() and not ahead.stopped)
+
+        return bool(self.forerunners) and all(goes_on(informer) for informer in self.informers)
 
     def _relist(self, epoch: int) -> None:
         for forerunner in self.forerunners:
             forerunner.stop()
+        self.forerunners = []  # what they followed is lost
         for informer in self.informers:
             informer.relist(epoch)
 

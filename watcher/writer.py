@@ -90,6 +90,8 @@ class Writer:
         self._sweeps: deque[tuple[Batch, Iterator[None]]] = deque()
         self._unswept: dict[str, int] = {}
         """Source -> its progress, until its sweep is over."""
+        self._ahead: dict[str, dict[tuple[JobKey, str], int]] = {}
+        """Source -> object -> the newest version that its forerunner has shown, until the informer has come as far."""
         self._cluster = ""
         self._shown: dict[str, int] = {}
         """How far each watch has got in this history, what an earlier writer left included."""
@@ -161,7 +163,11 @@ class Writer:
         nodes: dict[str, bytes | None] = {}
         self._recall_nodes(batches)
         for batch in batches:
+            if batch.ahead and self._is_late(batch):
+                continue
             for projected in batch.changes:
+                if self._is_outrun(batch, projected.change):
+                    continue
                 if projected.change.resource == "nodes":
                     self._node(projected, nodes)
                 elif self._matters(projected):
@@ -171,6 +177,7 @@ class Writer:
                 self._sweeps.append((batch, self._sweep(batch)))
                 self._unswept[batch.source] = 0
             self._note(batch)
+            self._catch_up(batch)
         if changes:
             progress = self._take_progress()
             self._queued(self._until_it_works(lambda: self._store.apply(self._token, changes, progress=progress)))
@@ -201,6 +208,26 @@ class Writer:
         self._cluster = self._cluster or batch.cluster
         if not batch.ahead:  # its list is under way, and may have been begun before
             self._shown[batch.source] = max(shown, batch.position)
+
+    def _is_late(self, batch: Batch) -> bool:
+        """What a forerunner gives after the list, or of an earlier epoch. The list and the watch that begins there tell all of
+        it, and what is gone by then nobody would take away again."""
+        return batch.epoch != self._epoch or batch.source in self._listed or batch.source in self._unswept
+
+    def _is_outrun(self, batch: Batch, change: Change) -> bool:
+        """A page of the list, or the watch that repeats what came after it, shows an older state than the forerunner has shown:
+        no news to the store, and wrong in the books."""
+        which = (change.key, change.name)
+        if batch.ahead:
+            shown = self._ahead.setdefault(batch.source, {})
+            shown[which] = max(change.rv, shown.get(which, 0))
+            return False
+        return change.rv < self._ahead.get(batch.source, {}).get(which, 0)
+
+    def _catch_up(self, batch: Batch) -> None:
+        shown = self._ahead.get(batch.source)
+        if shown is not None and not batch.ahead and batch.position >= max(shown.values(), default=0):
+            del self._ahead[batch.source]
 
     def _note(self, batch: Batch) -> None:
         if batch.position and batch.epoch == self._epoch:
@@ -372,6 +399,7 @@ class Writer:
         self._progress.clear()
         self._sweeps.clear()
         self._unswept.clear()
+        self._ahead.clear()
         self._relist(self._epoch)
 
     def _until_it_works(self, call: Callable[[], T]) -> T:

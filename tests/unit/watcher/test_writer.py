@@ -435,6 +435,47 @@ def test_a_list_that_a_forerunner_has_outrun_is_not_taken_for_an_older_history()
     assert second.store.history().progress["pods"] == 60
 
 
+def test_a_page_of_the_list_that_a_forerunner_has_outrun_changes_no_books() -> None:
+    """The job had finished; it was deleted and made again while the list was under way. A pod of the new one comes and goes."""
+    second = Bench(whole().store, token=2)
+    again = job(1020, uid="uid-2")
+    second.inbox.put(Batch("aitrainingjobs", (gone(job(), 1010), again), 1020, ahead=True))
+    second.step()
+    second.inbox.put(Batch("aitrainingjobs", (job(990, phase="Succeed"),), 0, list_version=1000))
+    new = pod(1030, uid="uid-2")
+    second.inbox.put(Batch("pods", (new,), 1030, ahead=True))
+    second.step()
+    assert list(second.view().children["pods"]) == ["p0"]
+    second.inbox.put(Batch("pods", (gone(new, 1040),), 1040, ahead=True))
+    second.step()
+    assert second.view().children.get("pods", {}) == {}
+    second.put("aitrainingjobs", position=1000, listed=True, existing=frozenset({(JobKey(KEY), "digits")}))
+    assert second.view().job is not None, "it is newer than the list"
+    assert second.writer._ahead["aitrainingjobs"], "the watch from the list on repeats it"
+    second.put("aitrainingjobs", again, position=1020)
+    assert "aitrainingjobs" not in second.writer._ahead
+
+
+@pytest.mark.parametrize("sweeps", [True, False])
+def test_what_a_forerunner_gives_after_the_list_is_not_taken(sweeps: bool) -> None:
+    """It was in the middle of what had happened meanwhile: that the pod is gone again stands where it never reads on to."""
+    second = Bench(whole().store, token=2)
+    second.put("pods", position=1100, listed=True, existing=frozenset() if sweeps else None)
+    second.inbox.put(Batch("pods", (pod(1010, name="late"),), 1010, ahead=True))
+    second.step()
+    assert "late" not in second.view().children.get("pods", {})
+
+
+def test_what_a_forerunner_gives_after_redis_was_lost_is_not_taken() -> None:
+    second = Bench(whole().store, token=2)
+    second.store.flush()
+    second.put("aitrainingjobs", job(60))
+    assert second.relists == [1]
+    second.inbox.put(Batch("pods", (pod(1010, name="late"),), 1010, ahead=True))
+    second.step()
+    assert "late" not in second.view().children.get("pods", {})
+
+
 def test_progress_from_before_a_loss_is_not_written_after_it() -> None:
     """Redis came back older: what an informer had shown is not all in it. Whoever goes on from there would miss some."""
     bench = whole()
