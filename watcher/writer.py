@@ -121,7 +121,7 @@ class Writer:
 
     def lead(self) -> Start:
         """Become the writer. Gives where informers may begin; no earlier writer moves that on any more."""
-        self._until_it_works(lambda: self._store.lead(self._token))
+        self._until_it_works(lambda: self._store.lead(self._token, this_form() or "unknown"))
         history = self._until_it_works(self._store.history)
         self._cluster, self._shown = history.cluster, dict(history.progress)
         return start_from(history, self._sources, this_form())

@@ -417,6 +417,10 @@ WRITERS = {
         lambda d: [drain(d, d.job(5)), (new := other(d)).lead(2), new.apply(2, [a_job(5)]),
                    new.apply(2, [a_job(6)]), d.view().synced],
         [None, None, [], [A], True]),
+    "a writer of another form takes the form away, and one of the same does not": Case(
+        lambda d: [d.store.mark_synced(1, "red", "f1"), d.store.lead(1, "f1"), d.store.history().form, d.store.lead(1),
+                   d.store.history().form, d.store.lead(1, "f2"), d.store.history().form],
+        [None, None, "f1", None, "f1", None, ""]),
     "a writer may lead again": Case(lambda d: [d.store.lead(1), d.job(5)], [None, [A]]),
     "a view is not synced before every list has been projected": Case(
         lambda d: [d.store.lead(1), d.job(5), d.view().synced, d.store.mark_synced(1), d.view().synced],

@@ -31,8 +31,10 @@ def live_phase(was: Phase, views: Mapping[str, RoleView], *, restarted: bool, sc
     if restarted or was == "Restarting":
         return "Restarting"
     if was not in _BEFORE_RUNNING:
-        # Nothing is restarted for a pod too many: one that comes late goes as those of a scaling down do.
-        return "Scaling" if scaled or was == "Scaling" or _desired_run(views) else "Restarting"
+        # Nothing is restarted for a pod too many that we made late: it goes as those of a scaling down do. (One too many of a
+        # controller's is on its way to replace another.)
+        late = _desired_run(views) and all(v.role.workload == "Pod" for v in views.values() if v.surplus)
+        return "Scaling" if scaled or was == "Scaling" or late else "Restarting"
     unassigned = any(v.count("missing", "blocked", "pending", "outdated", "terminating") for v in views.values())
     return "Pending" if unassigned else "Creating"
 

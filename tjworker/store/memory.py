@@ -117,9 +117,11 @@ class MemoryStore:
 
     # -- projection ----------------------------------------------------------------------------------------------------
     @_whole
-    def lead(self, token: int) -> None:
+    def lead(self, token: int, form: str = "") -> None:
         if self._data.token is not None and self._data.token > token:
             raise Fenced(f"writer {token} by writer {self._data.token}: a newer holder has taken over")
+        if form and self._data.form != form:
+            self._data.form = ""
         self._data.token = token
         self._newest_seq = self._data.seq = self._remembers = self._newest_seq + 1
 

@@ -112,8 +112,9 @@ class History:
 
 class Store(Protocol):
     # -- projection: the watcher writes (fenced by its leadership), workers read ------------------------------------
-    def lead(self, token: int) -> None:
-        """Become the writer of the projection; a writer may lead again, as it does after Lost. Raises Fenced when a newer
+    def lead(self, token: int, form: str = "") -> None:
+        """Become the writer of the projection; a writer may lead again, as it does after Lost. `form`: of the records that it
+        writes; where it is another than that of `mark_synced`, the projection has none from now on. Raises Fenced when a newer
         writer has been here."""
         ...
 

@@ -42,8 +42,8 @@ class RedisStore:
         self._seq_lock = threading.Lock()
 
     # -- projection ----------------------------------------------------------------------------------------------------
-    def lead(self, token: int) -> None:
-        seq = self._run("lead", token)
+    def lead(self, token: int, form: str = "") -> None:
+        seq = self._run("lead", token, form)
         with self._seq_lock:
             self._seq = int(seq)
 
@@ -130,9 +130,10 @@ class RedisStore:
         stems = tuple(self._key(name).encode() for name in VERSIONED)
         with mapped(self._where):
             # Keys that come while it scans are of the new history already, or lapse by themselves.
-            every = self._client.scan_iter(match=f"{self._prefix}:*", count=KEYS_PER_CALL)
-            for part in _batches([key for key in every if key.startswith(stems)], KEYS_PER_CALL):
-                self._client.unlink(*part)
+            every = list(self._client.scan_iter(match=f"{self._prefix}:*", count=KEYS_PER_CALL))
+        for part in _batches([key for key in every if key.startswith(stems)], KEYS_PER_CALL):
+            # By the script, so that a writer who was paused here takes nothing from the one who has led since.
+            self._write("forget_history", token, ["part", *part])
         self._write("forget_history", token, ["end"])
 
     def known_keys(self) -> Iterable[JobKey]:

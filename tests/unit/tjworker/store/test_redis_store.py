@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from typing import Any
 
 import orjson
 import pytest
@@ -198,6 +199,25 @@ def test_a_key_never_has_two_holders_whatever_the_threads_do(redis_url: str, rea
         thread.join(60)
     assert not errors
     assert set(most.values()) == {1}
+
+
+def test_a_writer_that_was_paused_while_it_forgot_takes_nothing_from_the_next_one(
+        real_redis: RealRedis, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = (open_store(real_redis.url, real_redis.prefix) for _ in range(2))
+    one.lead(1)
+    one.apply(1, [a_job(5)])
+    scan = one._client.scan_iter
+
+    def paused(**how: Any) -> list[bytes]:
+        found = list(scan(**how))
+        two.lead(2)
+        two.apply(2, [a_job(7)])
+        return found
+
+    monkeypatch.setattr(one._client, "scan_iter", paused)
+    with pytest.raises(Fenced):
+        one.forget_history(1)
+    assert two.view(A).job is not None
 
 
 def test_two_operators_with_two_prefixes_share_nothing(real_redis: RealRedis) -> None:
