@@ -189,7 +189,7 @@ def _end(name: str, life: str, status: Json, pods: list[Json], services: list[Js
     return {
         "phase": status.get("phase"), "restarts": status.get("restartCounts"),
         "attempts": {"job": attempts.get("job"), "roles": {role: told for role, told in roles.items() if any(told.values())}},
-        "conditions": sorted((c["type"], c["status"], c["reason"]) for c in status.get("conditions", ())
+        "conditions": sorted((c["type"], c["status"], _how_it_was_over(c)) for c in status.get("conditions", ())
                              if c["status"] == "True" or c["type"] not in CHANCE.get(life, ())),
         "replicas": {r: (s.get("succeeded"), s.get("failed")) for r, s in (status.get("replicaStatuses") or {}).items()},
         "failures": len(status.get("failures", ())),
@@ -198,6 +198,12 @@ def _end(name: str, life: str, status: Json, pods: list[Json], services: list[Js
                        if mine(p["metadata"]["name"])),
         "services": sorted(s["metadata"]["name"].removeprefix(name) for s in services if mine(s["metadata"]["name"])),
     }
+
+
+def _how_it_was_over(condition: Json) -> str:
+    """A restart is over when all pods run again, or with the job: which of the two is chance where nobody looked in between."""
+    over = condition["type"] == "Restarting" and condition["status"] == "False"
+    return "over" if over and condition["reason"] in ("Restarted", "Completed") else condition["reason"]
 
 
 def _made(life: str, what: str, count: int) -> int | str:
