@@ -15,7 +15,7 @@ import structlog
 
 from tjworker.base import Fenced, JobKey
 from tjworker.kube.port import KubeApi
-from tjworker.kube.resources import RESOURCES, WATCHED
+from tjworker.kube.resources import WATCHED
 from tjworker.settings import Settings
 from tjworker.store.port import Store
 from watcher.forerunner import Forerunner, forerunners
@@ -114,11 +114,12 @@ class Term:
         """What the last term has projected is kept up to date: each of its watches goes on, or has been listed since."""
         def goes_on(informer: Informer) -> bool:
             ahead = informer.forerunner
-            if ahead is None:  # nodes; or it was not watched in the last term, and what there is of it is not known yet
-                return informer.vitals.synced or not RESOURCES[informer.resource].namespaced
+            if ahead is None:  # nodes, and kinds that were not installed; or a namespace of which nothing is known yet
+                return informer.vitals.synced or informer.resource not in followed
             return informer.vitals.synced or (ahead.settled.is_set() and not ahead.stopped)
 
-        return bool(self.forerunners) and all(goes_on(informer) for informer in self.informers)
+        followed = {one.resource for one in self.forerunners}
+        return bool(followed) and all(goes_on(informer) for informer in self.informers)
 
     def _relist(self, epoch: int) -> None:
         for forerunner in self.forerunners:
