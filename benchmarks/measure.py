@@ -66,7 +66,7 @@ class Measured:
     def cpu_share(self) -> float:
         """What the share would be if nothing but the CPU of this machine were the limit: CPU of the bare client's run by that
         of the operator's, API server included. Other work on the machine hardly moves it."""
-        return statistics.median(self.bare_cpu_seconds) / self._cpu
+        return statistics.median(self.bare_cpu_seconds) / statistics.median(sum(cpu.values()) for cpu in self.cpu_seconds)
 
     @property
     def ceiling_share(self) -> float:
@@ -77,10 +77,6 @@ class Measured:
     def ceiling_cpu_share(self) -> float:
         """`cpu_share` of an operator that costs nothing."""
         return statistics.median(self.bare_cpu_seconds) / statistics.median(self.ceiling_cpu_seconds)
-
-    @property
-    def _cpu(self) -> float:
-        return statistics.median(sum(cpu.values()) for cpu in self.cpu_seconds)
 
 
 @dataclass(slots=True)

@@ -163,8 +163,10 @@ class Writer:
         nodes: dict[str, bytes | None] = {}
         self._recall_nodes(batches)
         for batch in batches:
-            if batch.ahead and self._is_late(batch):
-                continue
+            if batch.ahead:
+                if self._is_late(batch):
+                    continue
+                self._run_ahead(batch)
             for projected in batch.changes:
                 if self._is_outrun(batch, projected.change):
                     continue
@@ -214,19 +216,20 @@ class Writer:
         it, and what is gone by then nobody would take away again."""
         return batch.epoch != self._epoch or batch.source in self._listed or batch.source in self._unswept
 
+    def _run_ahead(self, batch: Batch) -> None:
+        shown = self._ahead.setdefault(batch.source, {})
+        for change in (projected.change for projected in batch.changes):
+            which = (change.key, change.name)
+            shown[which] = max(change.rv, shown.get(which, 0))
+
     def _is_outrun(self, batch: Batch, change: Change) -> bool:
         """A page of the list, or the watch that repeats what came after it, shows an older state than the forerunner has shown:
         no news to the store, and wrong in the books."""
-        which = (change.key, change.name)
-        if batch.ahead:
-            shown = self._ahead.setdefault(batch.source, {})
-            shown[which] = max(change.rv, shown.get(which, 0))
-            return False
-        return change.rv < self._ahead.get(batch.source, {}).get(which, 0)
+        return not batch.ahead and change.rv < self._ahead.get(batch.source, {}).get((change.key, change.name), 0)
 
     def _catch_up(self, batch: Batch) -> None:
         shown = self._ahead.get(batch.source)
-        if shown is not None and not batch.ahead and batch.position >= max(shown.values(), default=0):
+        if shown is not None and not batch.ahead and all(rv <= batch.position for rv in shown.values()):
             del self._ahead[batch.source]
 
     def _note(self, batch: Batch) -> None:

@@ -11,6 +11,7 @@ from tests.sim.world import SimWorld
 from tjworker.api import dialects, labels
 from tjworker.api.indices import parse_indices
 from tjworker.api.model import Role, TrainingJob
+from tjworker.api.naming import owner_name
 from tjworker.api.status import END_PHASES
 
 Json = dict[str, Any]
@@ -39,7 +40,7 @@ def amiss(world: SimWorld) -> list[str]:
         found += [] if job.status.phase == "Suspended" else [f"suspended, and its phase is {job.status.phase}"]
         return found + [f"suspended, and {name} is there" for name in sorted(pods)]
     seen = {name: int((batch.get("status") or {}).get("succeeded") or 0) for name, batch in world.objects("batch/jobs").items()}
-    winding = {role.name for role in job.roles if role.workload == "Job" and seen.get(f"{job.name.name}-{role.name}")}
+    winding = {role.name for role in job.roles if role.workload == "Job" and seen.get(owner_name(job.name.name, role.name))}
     for role in job.roles:
         of_role = [p for p in pods.values() if _labels(p).get(labels.REPLICA_NAME) == role.name]
         found += _of_a_role(job, role, role.name in winding, of_role)

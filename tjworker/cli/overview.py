@@ -11,6 +11,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from tjworker.api.observed import ENDED_PHASES
 from tjworker.api.status import END_PHASES
 from tjworker.cli import rows
 from tjworker.cli.jobs import pod_order
@@ -36,7 +37,7 @@ def job_table(jobs: Iterable[Json], now: datetime) -> Table:
 
 def pod_table(pods: Iterable[Json], now: datetime) -> Table:
     """At most MAX_PODS; those that have not ended first, by role and index."""
-    found = sorted(pods, key=lambda p: ((p.get("status") or {}).get("phase") in ("Succeeded", "Failed"), pod_order(p)))
+    found = sorted(pods, key=lambda p: ((p.get("status") or {}).get("phase") in ENDED_PHASES, pod_order(p)))
     return _table(rows.POD_HEADER, [rows.pod_row(p, now) for p in found[:MAX_PODS]], len(found))
 
 
