@@ -2,7 +2,7 @@
 
     make chaos                       # all of it, about 40 minutes; SHARE=0.1 for a tenth of the numbers
     make chaos CHAOS_ARGS="--only 'redis wiped' --only 'processes killed' --seed 7"
-    make chaos CHAOS_ARGS="--soak-seconds 7200"    # random kills and wipes for so long: does anything grow?
+    make chaos CHAOS_ARGS="--soak-seconds 7200"    # random kills and wipes for so long: the same ends, and nothing grows
 
 For each way: a wave of jobs of every life, of both kinds, begins meanwhile, and four stand before, during and after. Held then:
 each job ends within two minutes of the mending; its end, counts, conditions, pods left and pods ever made are those of that
@@ -17,7 +17,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import Any
 
 from controlplane import ControlPlane
 from tests.chaos.disturbances import DISTURBANCES, Chaos
-from tests.chaos.lives import STANDS, Wave
+from tests.chaos.lives import EVERY_SECONDS, STANDS, Wave
 from tests.chaos.soak import soak
 from tests.chaos.system import WORKERS, NotInTimeError, System
 from tests.chaos.watching import PodLog
@@ -33,6 +33,8 @@ from tests.real.api import open_transport
 
 STAND_SECONDS = 120.0
 END_SECONDS = 120.0
+SOAK_EVERY_SECONDS = 5.0
+"""A job begins so often in a soak: it asks what grows with time, not what a crowd does."""
 Ends = Mapping[str, Any]
 
 
@@ -77,7 +79,7 @@ def main() -> int:
         stack.callback(log.stop)
         run = Run(system, log, given.share, given.seed)
         if given.soak_seconds:
-            return soak(system, run.wave("soak"), random.Random(given.seed), given.soak_seconds)
+            return run.soak(given.soak_seconds)
         return run.table([name for name in DISTURBANCES if not given.only or name in given.only])
 
 
@@ -89,18 +91,21 @@ class Run:
         self._seed = seed
         self._want: dict[str, Ends] = {}
 
-    def wave(self, name: str) -> Wave:
-        return Wave(open_transport(self._system.plane.kubeconfig), self._log, f"chaos-{name}")
+    def wave(self, name: str, every_seconds: float = EVERY_SECONDS) -> Wave:
+        return Wave(open_transport(self._system.plane.kubeconfig), self._log, f"chaos-{name}", every_seconds)
+
+    def soak(self, seconds: float) -> int:
+        if not self._undisturbed():
+            return 2
+        return soak(self._system, self.wave("soak", SOAK_EVERY_SECONDS), random.Random(self._seed), seconds, self._divergent)
 
     def table(self, names: list[str]) -> int:
         began = time.monotonic()
-        first, second = (self._row("nothing", f"undisturbed-{n}") for n in (1, 2))
-        if not (first.good and second.good):
-            print("undisturbed, and yet:", first, first.trouble, *first.divergent, second, second.trouble, *second.divergent,
-                  sep="\n")
+        rows = self._undisturbed()
+        if not rows:
             return 2
         print("\n| what | jobs | other ends | pods changed | all ended after | processes that ended by themselves | | |",
-              "|---|---|---|---|---|---|---|---|", first, second, sep="\n", flush=True)
+              "|---|---|---|---|---|---|---|---|", *rows, sep="\n", flush=True)
         bad = []
         for number, name in enumerate(n for n in names if n != "nothing"):
             row = self._row(name, f"{number}")
@@ -114,13 +119,21 @@ class Run:
         print(f"\n{time.monotonic() - began:.0f} s, seed {self._seed}, {len(bad)} bad; the pod log had {self._log.gaps} gaps")
         return 1 if bad else 0
 
+    def _undisturbed(self) -> list[Row]:
+        """The two rows in which nothing is done; none, and what was wrong is printed, when those do not agree already."""
+        rows = [self._row("nothing", f"undisturbed-{n}") for n in (1, 2)]
+        if all(row.good for row in rows):
+            return rows
+        print("undisturbed, and yet:", *(line for row in rows for line in (row, row.trouble, *row.divergent)), sep="\n")
+        return []
+
     def _row(self, name: str, label: str) -> Row:
         row, wave = Row(name), self.wave(label)
         alone = len(self._system.ended_alone)
         try:
             self._play(row, wave)
         except NotInTimeError as error:
-            row.trouble += f"{error}; unfinished: {wave.unfinished()}"
+            row.trouble += f"{error}; unfinished: {wave.unfinished_words()}"
         except Exception as error:  # noqa: BLE001  one way's trouble is told with the others
             row.trouble += f"{type(error).__name__}: {error}"
         finally:
@@ -147,13 +160,19 @@ class Run:
             wave.fed()
         self._system.until("every job has ended", wave.ended, END_SECONDS)
         row.recovery_seconds, row.jobs = time.monotonic() - mended, len(wave.begun)
+        row.divergent = self._divergent(wave, wave.begun)
+        row.changed_pods += [pod for pod, uids in wave.standing_uids().items() if uids != stood.get(pod)]
+
+    def _divergent(self, wave: Wave, jobs: Iterable[str]) -> list[str]:
+        """Of these jobs, which have ended: those whose end is not that of the first of their life, and in what."""
         self._system.until("the pod log is up to date", lambda: self._log.caught_up_with(wave.version()), 60)
-        for job, end in wave.ends().items():
+        ends, found = wave.ends(jobs), []
+        for job, end in ends.items():
             want = self._want.setdefault(wave.begun[job], end)
             if end != want:
-                row.divergent.append(f"{job}: " + "; ".join(
+                found.append(f"{job}: " + "; ".join(
                     f"{what} {end[what]}, undisturbed {want[what]}" for what in want if end[what] != want[what]))
-        row.changed_pods += [pod for pod, uids in wave.standing_uids().items() if uids != stood.get(pod)]
+        return found
 
 
 if __name__ == "__main__":

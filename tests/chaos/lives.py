@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -40,9 +40,11 @@ LIVES: Mapping[str, Json] = {
         "failing_attempts": 1, "failing_exit_code": 3, "failing_run_seconds": 4}}),
     "edl-scales": training_job(least=2, most=3, fault_tolerant=True, play={"trainer": {"run_seconds": 25}}),
 }
-MADE_BY_OTHERS = {"edl-fails": ("-trainer", 2)}
-"""Life -> (whose pods, at most how many in all). The batch Job makes a second trainer ten seconds after the first has failed,
-if the operator, who would end it, cannot be reached for so long. The second does not fail, so there is never a third."""
+MADE_BY_OTHERS = {"edl-fails": {"-trainer": (1, 2), "-pserver": (0, 1)}}
+"""Life -> whose pods -> at least and at most how many in all. The batch Job makes a second trainer ten seconds after the first
+has failed, if the operator, who would end it, cannot be reached for so long. The second does not fail, so there is never a
+third. And the trainer fails after four seconds, with the ReplicaSet of the servers not yet made, or not yet seen by its
+controller, if the API server was away in between."""
 CHANCE = {
     "scales": ("Scaling",), "edl-scales": ("Scaling",),  # a job that is scaled before it has run has never been Scaling
     "edl-replaces": ("Restarting",),  # the batch Job's pod may run by the next look: then it has never been Restarting
@@ -58,8 +60,9 @@ EVERY_SECONDS = 1.5
 
 
 class Wave:
-    def __init__(self, transport: KubeTransport, log: PodLog, namespace: str) -> None:
+    def __init__(self, transport: KubeTransport, log: PodLog, namespace: str, every_seconds: float = EVERY_SECONDS) -> None:
         self.namespace = namespace
+        self._every_seconds = every_seconds
         self._transport = transport
         self._log = log
         self._core = f"/api/v1/namespaces/{namespace}"
@@ -104,16 +107,16 @@ class Wave:
                     scale = f"{self._path(LIVES[life])}/{name}/scale"
                     self._insist(lambda scale=scale: self.send("PATCH", scale, {"spec": {"replicas": 3}}))
                 number += 1
-            self._stopping.wait(EVERY_SECONDS)
+            self._stopping.wait(self._every_seconds)
 
-    def _insist(self, do: Any) -> bool:
+    def _insist(self, do: Any, done_already: int = 409) -> bool:
         """A user whose kubectl fails tries again."""
         for _ in range(240):
             try:
                 do()
                 return True
             except RefusedError as error:
-                if error.status == 409:  # done already, and the answer was lost
+                if error.status == done_already:  # and the answer was lost
                     return True
             except Exception:  # noqa: BLE001, S110  the API server is away, or slow
                 pass
@@ -124,7 +127,8 @@ class Wave:
         self.send("POST", self._path(manifest), {**manifest, "metadata": {**manifest["metadata"], "name": name}})
 
     def delete(self, name: str) -> None:
-        self.send("DELETE", f"{self._path(LIVES[self.begun[name]])}/{name}", {"propagationPolicy": "Background"})
+        path = f"{self._path(LIVES[self.begun[name]])}/{name}"
+        self._insist(lambda: self.send("DELETE", path, {"propagationPolicy": "Background"}), done_already=404)
 
     # -- what there is -------------------------------------------------------------------------------------------------
     def statuses(self) -> dict[str, Json]:
@@ -136,19 +140,23 @@ class Wave:
         return all(phases.get(name) in END_PHASES for name in self.begun)
 
     def unfinished(self) -> dict[str, str]:
-        with suppress(Exception):
-            phases = self._phases()
-            return {name: phases.get(name, "gone") for name in self.begun if phases.get(name) not in END_PHASES}
-        return {}
+        phases = self._phases()
+        return {name: phases.get(name, "gone") for name in self.begun if phases.get(name) not in END_PHASES}
+
+    def unfinished_words(self) -> str:
+        try:
+            return str(self.unfinished())
+        except Exception as error:  # noqa: BLE001  the cluster is still away: that is told, too
+            return f"not known: {error}"
 
     def version(self) -> int:
         return int(self.send("GET", f"{self._core}/pods")["metadata"]["resourceVersion"])
 
-    def ends(self) -> dict[str, Json]:
-        """Of each job that has begun: how it ended, what was made for it and what is left. No times, UIDs, nodes or words."""
+    def ends(self, jobs: Iterable[str]) -> dict[str, Json]:
+        """Of each of these jobs: how it ended, what was made for it and what is left. No times, UIDs, nodes or words."""
         pods, services = self._items(f"{self._core}/pods"), self._items(f"{self._core}/services")
         made, statuses = self._log.made(self.namespace), self.statuses()
-        return {name: _end(name, life, statuses[name], pods, services, made) for name, life in self.begun.items()}
+        return {name: _end(name, self.begun[name], statuses[name], pods, services, made) for name in jobs}
 
     def standing_uids(self) -> dict[str, set[str]]:
         return {name: uids for name, uids in self._log.uids(self.namespace).items() if name.startswith("stands-")}
@@ -193,7 +201,7 @@ def _end(name: str, life: str, status: Json, pods: list[Json], services: list[Js
                              if c["status"] == "True" or c["type"] not in CHANCE.get(life, ())),
         "replicas": {r: (s.get("succeeded"), s.get("failed")) for r, s in (status.get("replicaStatuses") or {}).items()},
         "failures": len(status.get("failures", ())),
-        "made": {what: _made(life, what, count) for what, count in counted.items()},
+        "made": _made(life, counted),
         "left": sorted((seat(p["metadata"]["name"]), p["status"].get("phase")) for p in pods
                        if mine(p["metadata"]["name"])),
         "services": sorted(s["metadata"]["name"].removeprefix(name) for s in services if mine(s["metadata"]["name"])),
@@ -206,9 +214,10 @@ def _how_it_was_over(condition: Json) -> str:
     return "over" if over and condition["reason"] in ("Restarted", "Completed") else condition["reason"]
 
 
-def _made(life: str, what: str, count: int) -> int | str:
-    others, most = MADE_BY_OTHERS.get(life, ("", 0))
-    return f"1 to {most}" if what == others and 1 <= count <= most else count
+def _made(life: str, counted: Counter[str]) -> Json:
+    bounds = MADE_BY_OTHERS.get(life, {})
+    chance = {what: f"{least} to {most}" for what, (least, most) in bounds.items() if least <= counted[what] <= most}
+    return {**counted, **chance}
 
 
 def _attempts(life: str, told: Json) -> Json:

@@ -1,6 +1,8 @@
-"""Hours of random kills, wipes and restarts under a stream of jobs: memory, open files and Redis keys must stay flat.
+"""Hours of random kills, wipes and restarts under a stream of jobs: each ends as it does undisturbed, and memory, open files
+and Redis keys stay flat.
 
-Ended jobs are deleted as they go, so that what is there at the end is as much as at the beginning. Compared are the medians of
+Jobs that have ended are held against the undisturbed and deleted, so that what is there at the end is as much as at the
+beginning. Compared are the medians of
 the first and the last third, of processes that nobody has killed in between (the workers' children are killed by nobody) and of
 Redis.
 """
@@ -10,62 +12,87 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from tests.chaos.lives import Wave
-from tests.chaos.system import BEATS, WATCHERS, WORKERS, System
+from tests.chaos.system import BEATS, WATCHERS, WORKERS, NotInTimeError, System
 
 LOOK_SECONDS = 10.0
 TROUBLE_SECONDS = (20.0, 60.0)
 GROWTH = 1.15
 """The last third may have so many times what the first had, or SLACK more."""
 SLACK = {"MiB": 15.0, "files": 10.0, "keys": 60.0}
+TROUBLES = ("kill", "kill", "kill a child", "wipe redis", "restart redis", "restart the api server")
+WORD_SECONDS = 600.0
 SPARED = (WATCHERS[0], WORKERS[0], BEATS[0])
 """These live through it, so that what they hold can be compared."""
+Divergent = Callable[[Wave, Iterable[str]], list[str]]
+"""The ends of these jobs of the wave, which have ended: in what they are not those of the undisturbed."""
 
 
-def soak(system: System, wave: Wave, rng: random.Random, seconds: float) -> int:
+def soak(system: System, wave: Wave, rng: random.Random, seconds: float, divergent: Divergent) -> int:
     wave.begin()
     system.until("jobs stand", wave.stand, 120)
     stood = wave.standing_uids()
     wave.feed()
     samples: dict[tuple[str, str], list[float]] = defaultdict(list)
-    end, next_trouble, troubles = time.monotonic() + seconds, time.monotonic() + 30, 0
-    while time.monotonic() < end:
+    bad: list[str] = []
+    judged, troubles, began = 0, Counter[str](), time.monotonic()
+    next_trouble, next_word = began + 30, began + WORD_SECONDS
+    while (now := time.monotonic()) < began + seconds:
         time.sleep(LOOK_SECONDS)
         _look(system, samples)
-        _clear_ended(wave)
-        if time.monotonic() > next_trouble:
-            _trouble(system, rng)
-            troubles += 1
-            next_trouble = time.monotonic() + rng.uniform(*TROUBLE_SECONDS)
+        with suppress(Exception):  # the API server is away: the next look has them
+            judged += _judge_and_clear(wave, divergent, bad)
+        if now > next_trouble:
+            troubles[_trouble(system, rng)] += 1
+            next_trouble = now + rng.uniform(*TROUBLE_SECONDS)
+        if now > next_word:
+            print(f"{now - began:.0f} s: {judged} jobs have ended, {len(bad)} otherwise; {_told(troubles)}", *bad,
+                  sep="\n  ", flush=True)
+            next_word += WORD_SECONDS
     wave.fed()
-    system.until("every job has ended", wave.ended, 180)
-    print(f"\n{seconds:.0f} s, {troubles} troubles", "", "| of | what | first third | last third | |", "|---|---|---|---|---|",
-          sep="\n")
+    try:
+        system.until("every job has ended", wave.ended, 180)
+        bad += divergent(wave, wave.begun)
+        judged += len(wave.begun)
+    except NotInTimeError as error:
+        bad.append(f"{error}; unfinished: {wave.unfinished_words()}")
+    print(f"\n{seconds:.0f} s, {judged} jobs, {len(bad)} of them ended otherwise; {_told(troubles)}", *bad, sep="\n  ")
+    print("", "| of | what | first third | last third | |", "|---|---|---|---|---|", sep="\n")
     grew = [row for row in sorted(samples) if not _flat(row, samples[row])]
     changed = [pod for pod, uids in wave.standing_uids().items() if uids != stood.get(pod)]
     print(f"\n{len(grew)} grew; pods of standing jobs that changed: {changed or 'none'}")
     for words in system.ended_alone:
         print(f"\n{words}")
-    return 1 if grew or changed else 0
+    return 1 if grew or changed or bad else 0
 
 
-def _trouble(system: System, rng: random.Random) -> None:
+def _told(troubles: Counter[str]) -> str:
+    return ", ".join(f"{count} x {what}" for what, count in sorted(troubles.items())) or "no trouble yet"
+
+
+def _trouble(system: System, rng: random.Random) -> str:
     victims = [name for name in (*WATCHERS, *WORKERS, *BEATS) if name not in SPARED]
-    what = rng.choice(["kill", "kill", "child", "wipe", "restart"])
+    what = rng.choice(TROUBLES)
     if what == "kill":
         system.kill(rng.choice(victims))
-    elif what == "child":
+    elif what == "kill a child":
         system.kill_child(WORKERS[1], rng.choice)
-    elif what == "wipe":
+    elif what == "wipe redis":
         system.redis_command("FLUSHALL")
-    else:
+    elif what == "restart redis":
         system.redis.kill()
         time.sleep(rng.uniform(0.2, 3))
         system.redis.start()
+    else:
+        system.kill_api_server()
+        time.sleep(rng.uniform(1, 4))
+        system.start_api_server()
+    return what
 
 
 def _look(system: System, samples: dict[tuple[str, str], list[float]]) -> None:
@@ -87,13 +114,15 @@ def _rss_mib(pid: int) -> float:
     return 0.0
 
 
-def _clear_ended(wave: Wave) -> None:
-    """All but the newest: those may not have begun yet."""
+def _judge_and_clear(wave: Wave, divergent: Divergent, bad: list[str]) -> int:
+    """How many had ended. Their ends are looked at before they are deleted; the newest may not have begun yet."""
     unfinished = wave.unfinished()
-    for name in [name for name in list(wave.begun)[:-3] if name not in unfinished]:
-        with suppress(Exception):
-            wave.delete(name)
-            del wave.begun[name]
+    ended = [name for name in list(wave.begun)[:-3] if name not in unfinished]
+    bad += divergent(wave, ended)
+    for name in ended:
+        wave.delete(name)
+        del wave.begun[name]
+    return len(ended)
 
 
 def _flat(row: tuple[str, str], values: list[float]) -> bool:

@@ -6,7 +6,7 @@ too many alive, nobody else's object touched, and at the end passes that write n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -109,7 +109,7 @@ def live(scenario: Scenario, fault: Fault | None = None, *, seed: int = 1, more_
     touched = () if stands and stands["metadata"]["uid"] == theirs and "deletionTimestamp" not in stands["metadata"] else (
         "a pod that is not the job's was deleted",)
     return Outcome(
-        over=over, seconds=seconds, state=dict(_state(world)),
+        over=over, seconds=seconds, state=dict(_state(world, scenario.chance)),
         creates=dict(world.ledger.creates), deletes=dict(world.ledger.deletes),
         surplus=tuple(world.ledger.surplus), touched=touched, restless=restless, steps=steps, passes=passes, trace=world.trace)
 
@@ -133,11 +133,19 @@ def _restless(world: SimWorld) -> tuple[str, ...]:
     return tuple(sorted(world.requests_made))
 
 
-def _state(world: SimWorld) -> Iterator[tuple[str, Any]]:
+def _state(world: SimWorld, chance: Collection[str]) -> Iterator[tuple[str, Any]]:
     for bucket in (*sorted(JOBS), *CHILDREN):
         for name, obj in sorted(world.objects(bucket).items()):
             if name not in ("kubernetes", "bystander"):
-                yield from (seen for seen in _paths(f"{bucket}/{called(obj)}", obj) if not _says_nothing(*seen))
+                seen = _without(obj, chance) if bucket in JOBS and chance else obj
+                yield from (at for at in _paths(f"{bucket}/{called(obj)}", seen) if not _says_nothing(*at))
+
+
+def _without(job: Json, chance: Collection[str]) -> Json:
+    """The job without conditions of these types that are over."""
+    status = job.get("status") or {}
+    told = [c for c in status.get("conditions", ()) if c["status"] == "True" or c["type"] not in chance]
+    return {**job, "status": {**status, "conditions": told}}
 
 
 def _says_nothing(path: str, value: Any) -> bool:

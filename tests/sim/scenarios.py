@@ -59,6 +59,8 @@ class Scenario:
     """What becomes of a second job beside it hangs on where its pods happen to be."""
     autoscaled: bool = False
     """The autoscaler runs too. It looks every few seconds, so a life with it costs twice as much."""
+    chance: frozenset[str] = frozenset()
+    """Conditions that tell, once they are over, of the way and not of the end."""
 
     @property
     def path(self) -> str:
@@ -178,9 +180,10 @@ MAKES: Mapping[str, Make] = {
 """Dialect and workload. A TrainingJob keeps its trainers by a batch Job, its parameter servers by a ReplicaSet."""
 
 def _ai(wish: Wish = Wish(), *acts: Callable[[Scenario], Act], over: Over = _ended, trainer: Json | None = None,
-        nodes: int = 2, alone: bool = False, autoscaled: bool = False, **spec: Any) -> Scenario:
+        nodes: int = 2, alone: bool = False, autoscaled: bool = False, chance: frozenset[str] = frozenset(),
+        **spec: Any) -> Scenario:
     return Life(wish, acts, over).of("", aitrainingjob(wish, trainer=trainer or {}, **spec), nodes=nodes, alone=alone,
-                                     autoscaled=autoscaled, within_seconds=900)
+                                     autoscaled=autoscaled, chance=chance, within_seconds=900)
 
 
 def _edl(wish: Wish = Wish(), *acts: Callable[[Scenario], Act], nodes: int = 2, alone: bool = False, **spec: Any) -> Scenario:
@@ -201,8 +204,9 @@ ALSO: Mapping[str, Scenario] = {
     "ai-pod-suspended": _ai(Wish(), when_running(patch({"spec": {"suspend": True}})),
                             when_suspended(patch({"spec": {"suspend": False}}), for_seconds=20)),
     "ai-pod-preempted": _ai(Wish(run_seconds=2000), when_running(_preempt)),
+    # Whom the autoscaler lets grow before anybody has seen it run has never been Scaling.
     "ai-pod-autoscaled": _ai(Wish(run_seconds=300), trainer={"minReplicas": 1, "maxReplicas": 4, "edlPolicy": "Auto"},
-                             autoscaled=True),
+                             autoscaled=True, chance=frozenset({"Scaling"})),
     "ai-pod-loses-pod": _ai(Wish(), when_running(delete_pod("trainer"))),
     "ai-pod-loses-node": _ai(Wish(), when_running(lose_the_node), nodes=3, alone=True,
                              trainer={"restartPolicy": "OnNodeFail", "restartScope": "Pod"}),
