@@ -6,8 +6,9 @@
 
 For each way: a wave of jobs of every life, of both kinds, begins meanwhile, and four stand before, during and after. Held then:
 each job ends within two minutes of the mending; its end, counts, conditions, pods left and pods ever made are those of that
-life undisturbed (played twice, which must agree); no pod of a standing job is another one than before. Exits 1 when one of
-these does not hold, or when a watcher or a beat has ended by itself; workers that have are told.
+life undisturbed (played twice, which must agree); no pod of a standing job is another one than before; Redis holds what the API
+server has, record for record. Exits 1 when one of these does not hold, or when a watcher or a beat has ended by itself;
+workers that have are told.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from tests.real.api import open_transport
 
 STAND_SECONDS = 120.0
 END_SECONDS = 120.0
+AGREE_SECONDS = 30.0
 SOAK_EVERY_SECONDS = 5.0
 """A job begins so often in a soak: it asks what grows with time, not what a crowd does."""
 Ends = Mapping[str, Any]
@@ -161,7 +163,16 @@ class Run:
         self._system.until("every job has ended", wave.ended, END_SECONDS)
         row.recovery_seconds, row.jobs = time.monotonic() - mended, len(wave.begun)
         row.divergent = self._divergent(wave, wave.begun)
+        self._compare_projection(row)
         row.changed_pods += [pod for pod, uids in wave.standing_uids().items() if uids != stood.get(pod)]
+
+    def _compare_projection(self, row: Row) -> None:
+        try:
+            self._system.until("Redis holds what the API server has", lambda: not self._system.projection_differs(),
+                               AGREE_SECONDS)
+        except NotInTimeError as error:
+            found = self._system.projection_differs()
+            row.trouble += f"{error}: {len(found)} differ: {'; '.join(found[:5])}"
 
     def _divergent(self, wave: Wave, jobs: Iterable[str]) -> list[str]:
         """Of these jobs, which have ended: those whose end is not that of the first of their life, and in what."""

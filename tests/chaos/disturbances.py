@@ -4,18 +4,25 @@ number is asked for (`share`), and returns its notes: what was counted and measu
 
 from __future__ import annotations
 
+import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from tests.chaos.proxy import Faults
+from tests.chaos.proxy import Faults, Listed
+from tests.chaos.spoiled import Fate
 from tests.chaos.system import BEATS, LOCK_TTL_SECONDS, WATCHERS, WORKERS, NotInTimeError, System
 from tjworker.base import JobKey
 from tjworker.kube import rbac
 
 CONSUMERS_BACK_SECONDS = 30.0
 TAKE_OVER_SECONDS = 20.0
+HALF_OPEN_SECONDS = 90.0
+DEAD_SECONDS = 75.0
+BETWEEN_LISTS_SECONDS = 30.0
+ON_THE_WAY_SECONDS = 1.0
+"""Of two requests that leave a process so far apart the first may be this much later at the proxy than the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +189,59 @@ def answers_are_lost(chaos: Chaos) -> str:
     return f"3 of 10 writes were done and the answer lost, for {chaos.times(60)} s: {chaos.system.proxy.cut - before} in all"
 
 
+def watches_broken(chaos: Chaos) -> str:
+    """It is mended when the last half-open watch has been given up: that it is one, nobody but the watcher itself can find out,
+    within 90 s each time."""
+    proxy, seconds = chaos.system.proxy, chaos.times(120)
+    proxy.fates.clear()
+    proxy.silences.clear()
+    proxy.faults = Faults(fates=tuple(Fate))
+    proxy.break_watches()
+    time.sleep(seconds)
+    proxy.faults = Faults()
+    try:
+        chaos.system.until("half-open watches are given up", lambda: not proxy.silent_now, HALF_OPEN_SECONDS)
+    except NotInTimeError as error:
+        raise NotInTimeError(f"{error}; held on: {', '.join(sorted(proxy.silent_now.values()))}") from None
+    dealt = ", ".join(f"{count} {fate}" for fate, count in sorted(proxy.fates.items()))
+    note = f"{proxy.fates.total()} watches opened in {seconds} s: {dealt}; those half-open were given up after " \
+           f"{max(proxy.silences, default=0):.0f} s at most"
+    if not proxy.silences or max(proxy.silences) > HALF_OPEN_SECONDS:
+        raise NotInTimeError(note)
+    return note
+
+
+def api_server_lost(chaos: Chaos) -> str:
+    """Every connection of the operator breaks but those for its Lease (Kubernetes, too, serves those when it serves nothing
+    else), so that the leader stays; and Redis is emptied, so that there is everything to list. Without a lease nobody would
+    lead, and without need nobody would list: a kube-apiserver that is killed gets none."""
+    system, began = chaos.system, time.monotonic()
+    system.proxy.faults = Faults(dead=True)
+    system.proxy.break_watches()
+    system.redis_command("FLUSHALL")
+    time.sleep(DEAD_SECONDS)
+    lists = [one for one in system.proxy.lists if one.at > began and one.process in WATCHERS]
+    system.proxy.faults = Faults()
+    gap = closest_lists(lists)
+    note = f"for {DEAD_SECONDS:.0f} s no connection but for the lease, and an empty Redis: {len(lists)} lists of " \
+           f"{len({one.resource for one in lists})} resources, of one of them {gap:.0f} s apart at least"
+    # Each kind is listed at once and again after 30 s: were it none, or one, nothing would have been looked at.
+    if not BETWEEN_LISTS_SECONDS - ON_THE_WAY_SECONDS < gap < DEAD_SECONDS:
+        raise NotInTimeError(note)
+    return note
+
+
+def closest_lists(lists: Iterable[Listed]) -> float:
+    """Seconds between two of one resource by one process, where they are fewest; infinite when there are no two."""
+    last: dict[tuple[str, str], float] = {}
+    closest = math.inf
+    for one in sorted(lists, key=lambda one: one.at):
+        which = (one.process, one.resource)
+        closest = min(closest, one.at - last.get(which, -math.inf))
+        last[which] = one.at
+    return closest
+
+
 def leaders_come_and_go(chaos: Chaos) -> str:
     """The leading watcher is killed, or sleeps past its lease and wakes up; beats die besides. Each time there is a standby:
     one that has only just begun to look at the lease must wait for the whole of it."""
@@ -229,5 +289,7 @@ DISTURBANCES: Mapping[str, Callable[[Chaos], str]] = {
     "api server slow": api_server_slow,
     "api server refuses (429)": api_server_refuses,
     "answers lost": answers_are_lost,
+    "watches broken": watches_broken,
+    "api server lost": api_server_lost,
     "leaders come and go": leaders_come_and_go,
 }

@@ -19,6 +19,7 @@ import redis
 
 from controlplane import ControlPlane
 from controlplane.process import Process
+from tests.chaos.projection import differences
 from tests.chaos.proxy import Proxy
 from tests.real.api import open_transport
 from tests.real.install import CELERY, SETTINGS, WATCHER, agent, environment, install, nodes_ready, worker, worker_ready
@@ -26,6 +27,7 @@ from tests.real.operator import NODES
 from tests.valkey import Valkey
 from tjworker.app import make_app
 from tjworker.kube import rbac
+from tjworker.kube.client import KubeClient
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings
 from tjworker.store.connect import client, open_store
@@ -60,12 +62,12 @@ class System:
         self.settings = Settings(redis_url=self.redis.url)
         self.store = open_store(self.redis.url, self.settings.key_prefix)
         self.publisher = Publisher(make_app(self.settings))
-        watchers, workers = (self.proxy.kubeconfig(self.plane.kubeconfig_for(rbac.user(p))) for p in ("watcher", "worker"))
+        watcher_user, worker_user = (self.plane.kubeconfig_for(rbac.user(process)) for process in ("watcher", "worker"))
         self._add("agent", agent(admin, NODES))
         for name in WATCHERS:
-            self._add(name, WATCHER, watchers)
+            self._add(name, WATCHER, self.proxy.kubeconfig(watcher_user, name))
         for name in WORKERS:
-            self._add(name, worker(name, 2), workers)
+            self._add(name, worker(name, 2), self.proxy.kubeconfig(worker_user, name))
         for name in BEATS:
             self._add(name, (*CELERY, "beat"), self.folder / "no-kubeconfig")
         self._supervisor = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
@@ -206,6 +208,10 @@ class System:
     def said(self, name: str, words: str) -> bool:
         """Since it was started last."""
         return words.encode() in self.processes[name].log.read_bytes()[self._log_began[name]:]
+
+    def projection_differs(self) -> list[str]:
+        """In what Redis is not what the API server has, now."""
+        return differences(KubeClient(self._transport), self.store)
 
     def leader(self) -> tuple[str, int]:
         """(name, pid) of the watcher that the Lease names. Raises LookupError when that is none of those that run."""
