@@ -42,7 +42,8 @@ class Faults:
     cut_share: float = 0.0
     """So many requests of 1 are carried out and their answers thrown away with the connection."""
     fates: tuple[Fate, ...] = ()
-    """Each watch that is opened has one of these, drawn for it; it keeps it when the faults are over."""
+    """Each watch that is opened has one of these, dealt as from a pack of cards: none comes again before each has come. It
+    keeps it when the faults are over."""
     dead: bool = False
     """Every request meets a broken connection, but for those for Leases."""
 
@@ -70,6 +71,7 @@ class Proxy:
         """Half-open watches that are still held: what of which process."""
         self._server = server
         self._rng = random.Random(seed)
+        self._pack: list[Fate] = []
         self._watches: dict[int, web.Request] = {}
         self._over: Callable[[], object] = lambda: None
         self._started = threading.Event()
@@ -138,7 +140,7 @@ class Proxy:
         if is_watch:
             self._watches[id(request)] = request  # they have no hash
         try:
-            return await self._ask(request, faults, roll, self._rng.choice(faults.fates) if is_watch and faults.fates else None)
+            return await self._ask(request, faults, roll, self._dealt(faults.fates) if is_watch and faults.fates else None)
         except (aiohttp.ClientError, OSError):
             return self._broken_off(request)  # whichever side has gone, the other one sees its connection break
         finally:
@@ -147,6 +149,10 @@ class Proxy:
     def _count(self, request: web.Request, path: str) -> None:
         if path in _COLLECTIONS and "continue" not in request.query and request.query.get("limit") != "1":
             self.lists.append(Listed(time.monotonic(), request.match_info["process"], _COLLECTIONS[path]))
+
+    def _dealt(self, fates: tuple[Fate, ...]) -> Fate:
+        self._pack = [fate for fate in self._pack if fate in fates] or self._rng.sample(fates, len(fates))
+        return self._pack.pop()
 
     async def _ask(self, request: web.Request, faults: Faults, roll: float, fate: Fate | None) -> web.StreamResponse:
         if fate is Fate.GONE:

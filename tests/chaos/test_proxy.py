@@ -113,6 +113,16 @@ def test_a_watch(name: str, proxy: Proxy, client: KubeClient) -> None:
     assert proxy.fates == dict.fromkeys(case.fates, 3)
 
 
+def test_no_fate_comes_again_before_each_has_come(proxy: Proxy, client: KubeClient) -> None:
+    fates = tuple(fate for fate in Fate if fate is not Fate.SILENT)
+    proxy.faults = Faults(fates=fates)
+    for times in (1, 2):
+        proxy.fates.clear()
+        for _ in range(times * len(fates)):
+            seen(client)
+        assert proxy.fates == dict.fromkeys(fates, times)
+
+
 def test_a_half_open_watch_stays_so_when_the_faults_are_over_until_it_is_given_up(proxy: Proxy, client: KubeClient) -> None:
     proxy.silences.clear()
     proxy.faults = Faults(fates=(Fate.SILENT,))
