@@ -18,14 +18,14 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from controlplane import ControlPlane
-from tests.chaos.disturbances import DISTURBANCES, Chaos
+from tests.chaos.disturbances import DISTURBANCES, LEFT_OUT, Chaos
 from tests.chaos.lives import EVERY_SECONDS, STANDS, Wave
 from tests.chaos.soak import soak
 from tests.chaos.system import WORKERS, NotInTimeError, System
@@ -93,8 +93,8 @@ class Run:
         self._seed = seed
         self._want: dict[str, Ends] = {}
 
-    def wave(self, name: str, every_seconds: float = EVERY_SECONDS) -> Wave:
-        return Wave(open_transport(self._system.plane.kubeconfig), self._log, f"chaos-{name}", every_seconds)
+    def wave(self, name: str, every_seconds: float = EVERY_SECONDS, without: Collection[str] = ()) -> Wave:
+        return Wave(open_transport(self._system.plane.kubeconfig), self._log, f"chaos-{name}", every_seconds, without=without)
 
     def soak(self, seconds: float) -> int:
         if not self._undisturbed():
@@ -130,7 +130,7 @@ class Run:
         return []
 
     def _row(self, name: str, label: str) -> Row:
-        row, wave = Row(name), self.wave(label)
+        row, wave = Row(name), self.wave(label, without=LEFT_OUT.get(name, ()))
         alone = len(self._system.ended_alone)
         try:
             self._play(row, wave)

@@ -293,3 +293,9 @@ DISTURBANCES: Mapping[str, Callable[[Chaos], str]] = {
     "api server lost": api_server_lost,
     "leaders come and go": leaders_come_and_go,
 }
+LEFT_OUT: Mapping[str, tuple[str, ...]] = {
+    # A batch Job makes no pod any more once a trainer has succeeded. Whoever learns only a minute later that a job was scaled,
+    # while its trainers went on and are done by then, comes too late; that is right, and no other end of an operator.
+    "watches broken": ("edl-scales",),
+}
+"""Way -> lives that are not played in it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -62,8 +62,11 @@ EVERY_SECONDS = 1.5
 
 
 class Wave:
-    def __init__(self, transport: KubeTransport, log: PodLog, namespace: str, every_seconds: float = EVERY_SECONDS) -> None:
+    def __init__(self, transport: KubeTransport, log: PodLog, namespace: str, every_seconds: float = EVERY_SECONDS, *,
+                 without: Collection[str] = ()) -> None:
+        """`without` these lives."""
         self.namespace = namespace
+        self._lives = [life for life in LIVES if life not in without]
         self._every_seconds = every_seconds
         self._transport = transport
         self._log = log
@@ -92,15 +95,15 @@ class Wave:
         self._feeder.start()
 
     def fed(self) -> None:
-        """At least one of each life has begun by then."""
+        """At least one of each of its lives has begun by then."""
         self._stopping.set()
         if self._feeder.is_alive():
             self._feeder.join(180)
 
     def _feed(self) -> None:
         number = 0
-        while not self._stopping.is_set() or number < len(LIVES):
-            life = list(LIVES)[number % len(LIVES)]
+        while not self._stopping.is_set() or number < len(self._lives):
+            life = self._lives[number % len(self._lives)]
             name = f"{life}-{number}"
             if self._insist(lambda name=name, life=life: self.apply(LIVES[life], name)):
                 self.begun[name] = life
