@@ -26,6 +26,7 @@ from watcher.informer import Informer
 from watcher.writer import Writer
 
 Handle = Callable[[Request], Response | Watch]
+NO_LOCK: AbstractContextManager[object] = nullcontext()
 
 
 class InProcessTransport:
@@ -39,7 +40,7 @@ class InProcessTransport:
         self._handle = handle
         self._user = user
         self._waits = waits
-        self._lock = lock or nullcontext()
+        self._lock = lock or NO_LOCK
         self._fault = fault or (lambda method, path, after: None)
         self.requests: list[tuple[str, str]] = []
         """(method, path) of every request so far; a watch is WATCH."""
@@ -66,7 +67,8 @@ class InProcessTransport:
 
 
 class InProcessStream:
-    def __init__(self, answer: Response | Watch, lock: AbstractContextManager[object], wait_seconds: float | None) -> None:
+    def __init__(self, answer: Response | Watch, lock: AbstractContextManager[object] = NO_LOCK,
+                 wait_seconds: float | None = None) -> None:
         self.status = answer.status if isinstance(answer, Response) else 200
         self.headers: Mapping[str, str] = dict(answer.headers) if isinstance(answer, Response) else {}
         self._answer = answer
@@ -121,7 +123,7 @@ class InProcessWatcher:
             informer.cluster = cluster
         self.writer = Writer(store, publish, inbox, token=token, sources=[i.source for i in self.informers],
                              relist=self._relist,
-                             now=now, wall_clock=now, stopped=stopped or threading.Event())
+                             now=now, wall_clock=now, stopped=stopped or threading.Event(), rng=random.Random(seed))
         self._inbox = inbox
         self._led = False
         self.forerunners: list[Forerunner] = []

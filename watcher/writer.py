@@ -64,7 +64,7 @@ class Writer:
     def __init__(self, store: Store, publish: Callable[[Sequence[JobKey]], object], inbox: Inbox, *,  # noqa: PLR0913  two clocks
                  token: int, sources: Iterable[str], relist: Callable[[int], None], now: Callable[[], float],
                  stopped: threading.Event, wall_clock: Callable[[], float] = time.time,
-                 begin: Callable[[Start], None] = lambda start: None) -> None:
+                 begin: Callable[[Start], None] = lambda start: None, rng: random.Random | None = None) -> None:
         self._store = store
         self._publish_tasks = publish
         self._inbox = inbox
@@ -75,6 +75,7 @@ class Writer:
         self._now = now
         self._wall_clock = wall_clock
         self._stopped = stopped
+        self._rng = rng or random.Random()
         self._epoch = 0
         self._listed: set[str] = set()
         self.synced = False
@@ -416,7 +417,7 @@ class Writer:
                     since = self._now()
                     self.store_away = True
                     log.warning("Redis cannot be used, waiting; nothing is lost", error=error.message)
-                if self._stopped.wait(wait_seconds * random.uniform(0.5, 1.0)):
+                if self._stopped.wait(wait_seconds * self._rng.uniform(0.5, 1.0)):
                     raise Stopped from error
                 wait_seconds = min(LONGEST_WAIT_SECONDS, wait_seconds * 2)
                 self.last_step_at = self._now()
