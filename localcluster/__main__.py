@@ -96,7 +96,7 @@ async def run(options: argparse.Namespace) -> int:
         print(f"--port {options.port}: {options.host}:{options.port} cannot be opened ({error.strerror}); "  # noqa: T201
               "give another --port, or 0 for a free one", file=sys.stderr)
         return 2
-    client = InProcessClient(apiserver.handle)
+    client = InProcessClient(apiserver.handle, shares=True)
     informers = Informers(client)
     driver = AsyncDriver([informers], [])
     driver.machines += controllers(client, informers, time.time)

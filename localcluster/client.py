@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from localcluster.wire import Json, Request, Response, Watch
+from localcluster.wire import Encoded, Json, Request, Response, Watch
 
 
 class ApiError(Exception):
@@ -62,8 +62,9 @@ def error_of(status: int, body: bytes) -> ApiError:
 
 
 class _InProcessEvents:
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, *, shares: bool) -> None:
         self._watch = watch
+        self._shares = shares
 
     @property
     def closed(self) -> bool:
@@ -83,7 +84,9 @@ class _InProcessEvents:
         self._watch.wake = value
 
     def poll(self) -> list[Json]:
-        return [orjson.loads(line) for line in self._watch.poll()]
+        if not self._shares:
+            return [orjson.loads(line) for line in self._watch.poll()]
+        return [line.obj if isinstance(line, Encoded) else orjson.loads(line) for line in self._watch.take()]
 
     def close(self) -> None:
         self._watch.wake = None
@@ -114,11 +117,15 @@ class RequestClient:
 
 
 class InProcessClient(RequestClient):
-    """Calls a server's `handle` directly. Single-threaded, as the server is."""
+    """Calls a server's `handle` directly. Single-threaded, as the server is. What it answers is the caller's own, unless it
+    `shares`: then answers and events are what the server has stored, which costs no decoding and may not be changed. For
+    controllers and agents, whose caches are frozen anyway."""
 
-    def __init__(self, handle: Callable[[Request], Response | Watch], user: str = "system:kube-controller-manager") -> None:
+    def __init__(self, handle: Callable[[Request], Response | Watch], user: str = "system:kube-controller-manager", *,
+                 shares: bool = False) -> None:
         self._handle = handle
         self._user = user
+        self._shares = shares
 
     def _call(self, method: str, path: str, query: dict[str, str], body: Any = None,
               content_type: str = "application/json") -> Json:
@@ -131,7 +138,8 @@ class InProcessClient(RequestClient):
             raise ApiError(400, "BadRequest", f"{method} {path} opened a watch; use watch()")
         if answer.status >= 400:
             raise error_of(answer.status, answer.body)
-        told: Json = orjson.loads(answer.body)
+        content = answer.content
+        told: Json = content.obj if self._shares and isinstance(content, Encoded) else orjson.loads(answer.body)
         return told
 
     def watch(self, path: str, resource_version: str, **query: str) -> EventSource:
@@ -140,4 +148,4 @@ class InProcessClient(RequestClient):
                                       headers={"accept": "application/json", "user-agent": self._user}))
         if isinstance(answer, Response):
             raise error_of(answer.status, answer.body)
-        return _InProcessEvents(answer)
+        return _InProcessEvents(answer, shares=self._shares)

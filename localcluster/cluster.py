@@ -42,7 +42,7 @@ class LocalCluster:
         self.seed = seed
         self.apiserver = ApiServer(clock=self.clock, rng=random.Random(seed), data_dir=data_dir, track_fields=track_fields)
         self.client = InProcessClient(self.apiserver.handle, user="kubernetes-admin")
-        components = InProcessClient(self.apiserver.handle)
+        components = InProcessClient(self.apiserver.handle, shares=True)
         self.informers = Informers(components)
         configs = [NodeConfig(name=f"node-{n}") for n in range(nodes)] if isinstance(nodes, int) else list(nodes)
         self.scheduler = Scheduler(components, self.informers, self.clock, scheduler_names, events=component_events)

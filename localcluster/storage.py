@@ -1,7 +1,8 @@
 """The MVCC store: one revision counter over all objects, a history for watches and for lists of the past, and a log on disk.
 
-Stored objects are frozen by convention: whoever changes one builds a new dict. Serialised bytes are cached on the item, so
-that a thousand watchers and a list cost one serialisation. Nothing here knows what a kind means.
+Stored objects are frozen by convention: whoever changes one builds a new dict, for controllers in the same process read them
+as they are. Serialised bytes are cached on the item, so that a thousand watchers and a list cost one serialisation. Nothing
+here knows what a kind means.
 
 On disk: `snapshot-<n>.jsonl` (every object at one revision) and `wal-<n>.jsonl` (each write since). A write is in the log
 before it is answered; a torn last line is a write that nobody was told of, and is dropped. Opening is safe to repeat.
@@ -20,7 +21,7 @@ from typing import Literal
 
 import orjson
 
-from localcluster.wire import Json
+from localcluster.wire import Encoded, Json
 
 Key = tuple[str, str]
 """(namespace, name); the namespace is empty for cluster-scoped objects."""
@@ -31,21 +32,16 @@ HISTORY_EVENTS = 20_000
 """Of one bucket; up to twice as many are kept between two compactions."""
 
 
-class Item:
+class Item(Encoded):
     """One version of one object. `obj` is never changed after it was stored."""
 
-    __slots__ = ("_data", "obj", "revision")
+    __slots__ = ("revision",)
 
-    def __init__(self, obj: Json, revision: int, data: bytes | None = None) -> None:
-        self.obj = obj
+    obj: Json
+
+    def __init__(self, obj: Json, revision: int) -> None:
+        super().__init__(obj)
         self.revision = revision
-        self._data = data
-
-    @property
-    def data(self) -> bytes:
-        if self._data is None:
-            self._data = orjson.dumps(self.obj)
-        return self._data
 
 
 @dataclass(slots=True)
@@ -59,8 +55,8 @@ class Event:
     item: Item
     previous: Item | None
     at: float
-    lines: dict[str, bytes] = field(default_factory=dict)
-    """Serialised watch lines, shared by all watchers that want the same form."""
+    lines: dict[str, Encoded] = field(default_factory=dict)
+    """Watch lines, shared by all watchers that want the same form."""
 
 
 class Compacted(Exception):

@@ -11,7 +11,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 Json = dict[str, Any]
+
+
+class Encoded:
+    """A value beside its JSON, which is made when somebody asks for it and then kept. The value is everybody's: nobody
+    changes it, whoever wants another one copies it first."""
+
+    __slots__ = ("_data", "obj")
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+        self._data: bytes | None = None
+
+    @property
+    def data(self) -> bytes:
+        if self._data is None:
+            self._data = self._encode()
+        return self._data
+
+    def _encode(self) -> bytes:
+        return orjson.dumps(self.obj)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +51,13 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Response:
     status: int
-    body: bytes
+    content: bytes | Encoded
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def body(self) -> bytes:
+        return self.content if isinstance(self.content, bytes) else self.content.data + b"\n"
 
 
 class Watch:
@@ -44,9 +70,9 @@ class Watch:
         self.wake: Callable[[], None] | None = None
         """Called (from the API server's thread) whenever there is something new or the watch closes."""
         self.on_close: Callable[[], None] | None = None
-        self._lines: deque[bytes] = deque()
+        self._lines: deque[bytes | Encoded] = deque()
 
-    def push(self, line: bytes) -> None:
+    def push(self, line: bytes | Encoded) -> None:
         if not self.closed:
             self._lines.append(line)
             if self.wake:
@@ -54,6 +80,10 @@ class Watch:
 
     def poll(self) -> list[bytes]:
         """The lines that have come since the last call, oldest first."""
+        return [line if isinstance(line, bytes) else line.data for line in self.take()]
+
+    def take(self) -> list[bytes | Encoded]:
+        """The same as they were pushed: an event is Encoded, and everybody's that watches. What was raw is bytes."""
         lines = list(self._lines)
         self._lines.clear()
         return lines

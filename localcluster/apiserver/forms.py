@@ -19,7 +19,7 @@ from localcluster.apiserver.registry import Registry
 from localcluster.apiserver.tables import table
 from localcluster.resources import Resource
 from localcluster.storage import Item
-from localcluster.wire import Json, Request, Response, Watch
+from localcluster.wire import Encoded, Json, Request, Response, Watch
 
 _META = "meta.k8s.io/v1"
 _MEDIA = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
@@ -83,11 +83,11 @@ def yaml_if_asked(request: Request, response: Response | Watch) -> Response | Wa
     if not wants or isinstance(response, Watch) or response.content_type != "application/json":
         return response
     text = yaml.safe_dump(orjson.loads(response.body), allow_unicode=True)
-    return replace(response, body=text.encode(), content_type="application/yaml")
+    return replace(response, content=text.encode(), content_type="application/yaml")
 
 
 class Presenter:
-    """Turns stored items into bytes for one resource row and form."""
+    """Shows stored items as one resource row and form have them."""
 
     def __init__(self, registry: Registry, clock: Callable[[], float]) -> None:
         self._registry = registry
@@ -101,17 +101,17 @@ class Presenter:
             return events.from_core(obj)
         return {**obj, "kind": resource.kind, "apiVersion": resource.api_version}
 
-    def whole(self, resource: Resource, item: Item) -> bytes:
+    def whole(self, resource: Resource, item: Item) -> Encoded:
         if item.obj.get("apiVersion") == resource.api_version:
-            return item.data
-        return orjson.dumps(self.obj(resource, item.obj))
+            return item
+        return Encoded(self.obj(resource, item.obj))
 
-    def one(self, resource: Resource, item: Item, form: Form) -> bytes:
+    def one(self, resource: Resource, item: Item, form: Form) -> Encoded:
         if form.kind == "plain":
             return self.whole(resource, item)
         if form.kind == "partial":
-            return orjson.dumps(partial(item.obj))
-        return orjson.dumps(self.table(resource, [item.obj], form, item.obj["metadata"].get("resourceVersion", "")))
+            return Encoded(partial(item.obj))
+        return Encoded(self.table(resource, [item.obj], form, item.obj["metadata"].get("resourceVersion", "")))
 
     def table(
         self, resource: Resource, objs: list[Json], form: Form, version: str, *, headers: bool = True, **meta: object
@@ -160,7 +160,7 @@ class Presenter:
         head = orjson.dumps({"kind": resource.list_name, "apiVersion": resource.api_version, "metadata": meta})
         # Items of built-in lists carry neither kind nor apiVersion on a real server; clients that rely on them break there.
         start = b'{"kind":"%b","apiVersion":"%b",' % (resource.kind.encode(), resource.api_version.encode())
-        rows = [self.whole(resource, item) for item in items]
+        rows = [self.whole(resource, item).data for item in items]
         if not resource.custom:
             rows = [b"{" + row[len(start) :] if row.startswith(start) else row for row in rows]
         return head[:-1] + b',"items":[' + b",".join(rows) + b"]}\n"

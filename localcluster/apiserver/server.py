@@ -305,7 +305,7 @@ class ApiServer:
             }
             body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
             return Response(200, orjson.dumps(body) + b"\n", headers=headers)
-        return Response(200, self._presenter.one(resource, item, wanted_form(request)) + b"\n", headers=headers)
+        return Response(200, self._presenter.one(resource, item, wanted_form(request)), headers=headers)
 
     def _delete_many(self, resource: Resource, target: Target, request: Request) -> Response:
         options = delete_options(request, self._body(request) if request.body else {})
@@ -332,9 +332,7 @@ class ApiServer:
         custom = self.registry.custom(resource)
         if custom is not None and custom.deprecation:
             options.warnings.insert(0, custom.deprecation)
-        return Response(
-            code, self._presenter.one(resource, item, wanted_form(request)) + b"\n", headers=_warnings(options.warnings)
-        )
+        return Response(code, self._presenter.one(resource, item, wanted_form(request)), headers=_warnings(options.warnings))
 
     @staticmethod
     def _body(request: Request, resource: Resource | None = None) -> Json:

@@ -9,15 +9,13 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import orjson
-
 from localcluster.apiserver.errors import StatusError, gone, resource_version_too_large
 from localcluster.apiserver.forms import Form, Presenter, wanted_form
 from localcluster.apiserver.options import number
 from localcluster.apiserver.reading import Selection, parse_version, selection
 from localcluster.resources import Resource
 from localcluster.storage import Compacted, Event, EventType, Item, Store
-from localcluster.wire import Json, Request, Watch
+from localcluster.wire import Encoded, Json, Request, Watch
 
 BOOKMARK_EVERY_SECONDS = 60.0
 _SHORTEST_SECONDS = 1800.0
@@ -78,7 +76,7 @@ class Watchers:
                 missed = self._store.since(resource.bucket, version or self._store.revision)
             except Compacted as compacted:
                 status = gone(f"too old resource version: {version} ({compacted.oldest})").status()
-                watcher.watch.push(_line("ERROR", orjson.dumps(status)))
+                watcher.watch.push(_Line("ERROR", Encoded(status)))
                 watcher.watch.close()
                 return watcher.watch
             for event in missed:
@@ -91,7 +89,7 @@ class Watchers:
     def _send_initial(self, watcher: Watcher, *, marked: bool) -> None:
         for key, item in self._store.items(watcher.resource.bucket, watcher.chosen.namespace):
             if watcher.chosen.covers(key) and watcher.chosen.matches(item.obj):
-                watcher.watch.push(_line("ADDED", self._object(watcher, item)))
+                watcher.watch.push(_Line("ADDED", self._object(watcher, item)))
         if marked and watcher.bookmarks:
             self._bookmark(watcher, {"k8s.io/initial-events-end": "true"})
 
@@ -107,12 +105,12 @@ class Watchers:
             return
         kind, item = shown
         if watcher.form.kind == "table":
-            watcher.watch.push(_line(kind, self._object(watcher, item)))
+            watcher.watch.push(_Line(kind, self._object(watcher, item)))
             return
         key = f"{kind} {watcher.resource.api_version} {watcher.form.key}"
         line = event.lines.get(key)
         if line is None:
-            line = event.lines[key] = _line(kind, self._presenter.one(watcher.resource, item, watcher.form))
+            line = event.lines[key] = _Line(kind, self._presenter.one(watcher.resource, item, watcher.form))
         watcher.watch.push(line)
 
     @staticmethod
@@ -131,14 +129,14 @@ class Watchers:
         last["metadata"] = last["metadata"] | {"resourceVersion": str(event.revision)}
         return "DELETED", Item(last, event.revision)
 
-    def _object(self, watcher: Watcher, item: Item) -> bytes:
+    def _object(self, watcher: Watcher, item: Item) -> Encoded:
         if watcher.form.kind != "table":
             return self._presenter.one(watcher.resource, item, watcher.form)
         body = self._presenter.table(
             watcher.resource, [item.obj], watcher.form, item.obj["metadata"]["resourceVersion"], headers=watcher.headers_due
         )
         watcher.headers_due = False
-        return orjson.dumps(body)
+        return Encoded(body)
 
     def _bookmark(self, watcher: Watcher, annotations: Json | None = None) -> None:
         meta: Json = {"resourceVersion": str(self._store.revision)}
@@ -149,7 +147,7 @@ class Watchers:
             obj |= {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
         elif watcher.form.kind == "table":
             obj = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "columnDefinitions": None, "rows": []}
-        watcher.watch.push(_line("BOOKMARK", orjson.dumps(obj)))
+        watcher.watch.push(_Line("BOOKMARK", Encoded(obj)))
 
     def tick(self) -> None:
         now = self._clock()
@@ -217,5 +215,14 @@ def _check_match(initial: str | None, match: str) -> None:
     )
 
 
-def _line(kind: str, obj: bytes) -> bytes:
-    return b'{"type":"%b","object":%b}\n' % (kind.encode(), obj.rstrip(b"\n"))
+class _Line(Encoded):
+    """One event; the bytes of its object are those that lists and other watches show."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self, kind: str, told: Encoded) -> None:
+        super().__init__({"type": kind, "object": told.obj})
+        self._told = told
+
+    def _encode(self) -> bytes:
+        return b'{"type":"%b","object":%b}\n' % (self.obj["type"].encode(), self._told.data)

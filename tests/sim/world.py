@@ -26,6 +26,7 @@ import orjson
 from beat_schedule import beat_schedule
 from localcluster.cluster import LocalCluster
 from localcluster.driver import VirtualClock
+from localcluster.wire import Encoded, Request, Watch
 from tests.inprocess import InProcessStream, InProcessTransport, InProcessWatcher
 from tests.lives.world import CRDS, World
 from tests.sim.ledger import Ledger
@@ -122,7 +123,8 @@ class SimTransport(InProcessTransport):
             gone = {"type": "ERROR", "object": {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired",
                                                 "message": "too old resource version"}}
             return _Said(orjson.dumps(gone))
-        return cast(Stream, _Watched(self.world, super().stream(path, query=query, read_timeout_seconds=read_timeout_seconds)))
+        answer = self._handle(Request("GET", path, dict(query), user=self._user))
+        return cast(Stream, _Watched(self.world, answer) if isinstance(answer, Watch) else InProcessStream(answer))
 
 
 class _Said:
@@ -146,20 +148,20 @@ class _Said:
 class _Watched:
     """A watch whose events pass the fault one by one."""
 
-    def __init__(self, world: SimWorld, stream: Stream) -> None:
+    status = 200
+
+    def __init__(self, world: SimWorld, watch: Watch) -> None:
+        self.headers: Mapping[str, str] = {}
         self.world = world
-        self.stream = cast(InProcessStream, stream)
-        self.status = stream.status
-        self.headers = stream.headers
+        self.watch = watch
 
     def lines(self) -> Iterator[list[bytes]]:
-        for lines in self.stream.lines():
-            arrived = [line for line in lines if self._arrives(line)]
+        while lines := cast(list[Encoded], self.watch.take()):
+            arrived = [line.data[:-1] for line in lines if self._arrives(line.obj)]
             if arrived:
                 yield arrived
 
-    def _arrives(self, line: bytes) -> bool:
-        event = orjson.loads(line)
+    def _arrives(self, event: Json) -> bool:
         meta = event["object"].get("metadata", {})
         if event["type"] in ("BOOKMARK", "ERROR") or event["object"].get("kind") == "Node":
             return True
@@ -168,10 +170,10 @@ class _Watched:
         return self.world.fault.arrives(self.world, step)
 
     def body(self) -> bytes:
-        return self.stream.body()
+        return b""
 
     def close(self) -> None:
-        self.stream.close()
+        self.watch.close()
 
 
 class SimStore:
