@@ -62,17 +62,13 @@ class Rounds:
         for informers in self.informers:
             if informers.pump():
                 busy.append("informers")
-        now = self.clock()
-        for machine in self.machines:
-            if self._step(machine, now):
-                busy.append(machine.name)
-        return busy
+        return busy + self._step_all(self.clock())
 
-    def _step(self, machine: Machine, now: float) -> bool:
-        return machine.step(now)
+    def _step_all(self, now: float) -> list[str]:
+        return [machine.name for machine in self.machines if machine.step(now)]
 
     def next_due(self) -> float | None:
-        dues = [due for due in (m.next_due() for m in self.machines) if due is not None]
+        dues = [due for machine in self.machines if (due := machine.next_due()) is not None]
         if self.ticker is not None and (due := self.ticker.next_due()) is not None:
             dues.append(due)
         if any(informers.failing for informers in self.informers):
@@ -114,6 +110,9 @@ class RealTimeRounds(Rounds):
                  ticker: Ticker | None = None) -> None:
         super().__init__(informers, machines, clock, ticker)
         self._resting: dict[int, float] = {}
+
+    def _step_all(self, now: float) -> list[str]:
+        return [machine.name for machine in self.machines if self._step(machine, now)]
 
     def _step(self, machine: Machine, now: float) -> bool:
         if now < self._resting.get(id(machine), 0.0):

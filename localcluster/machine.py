@@ -22,6 +22,7 @@ KEYS_A_STEP = 64
 RETRIES_AT_ONCE = 3
 BACKOFF_FIRST_SECONDS = 0.05
 BACKOFF_MAX_SECONDS = 60.0
+_NEVER = float("inf")
 
 
 class Machine(Protocol):
@@ -37,25 +38,27 @@ class Timers:
     def __init__(self) -> None:
         self._heap: list[tuple[float, str]] = []
         self._wanted: dict[str, float] = {}
+        self.none_before = _NEVER
+        """Nothing is due earlier: machines at rest ask for nothing more, thousands of times a second."""
 
     def at(self, key: str, when: float) -> None:
         have = self._wanted.get(key)
         if have is None or when < have:
             self._wanted[key] = when
             heapq.heappush(self._heap, (when, key))
+            self.none_before = self._heap[0][0]
 
     def drop(self, key: str) -> None:
         self._wanted.pop(key, None)
 
     def due(self, now: float) -> list[str]:
-        if not self._heap or self._heap[0][0] > now:
-            return []
         keys = []
         while self._heap and self._heap[0][0] <= now:
             when, key = heapq.heappop(self._heap)
             if self._wanted.get(key) == when:
                 del self._wanted[key]
                 keys.append(key)
+        self.none_before = self._heap[0][0] if self._heap else _NEVER
         return keys
 
     def next_due(self) -> float | None:
@@ -86,8 +89,9 @@ class KeyedMachine:
         raise NotImplementedError
 
     def step(self, now: float) -> bool:
-        for key in self._timers.due(now):
-            self._ready[key] = None
+        if now >= self._timers.none_before:
+            for key in self._timers.due(now):
+                self._ready[key] = None
         if not self._ready:
             return False
         done = 0
@@ -100,7 +104,9 @@ class KeyedMachine:
         return done > 0
 
     def next_due(self) -> float | None:
-        return 0.0 if self._ready else self._timers.next_due()
+        if self._ready:
+            return 0.0
+        return None if self._timers.none_before == _NEVER else self._timers.next_due()
 
     def _run(self, key: str, now: float) -> None:
         try:

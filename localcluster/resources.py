@@ -6,7 +6,7 @@ Data only: nothing here reads or writes an object.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 READ_WRITE: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -35,14 +35,14 @@ class Resource:
     custom: bool = False
     strict: bool = True
     """Updates without a resourceVersion are refused (custom resources); built-ins overwrite."""
+    bucket: str = field(init=False, compare=False, repr=False)
+    """Where the store keeps its objects."""
+    api_version: str = field(init=False, compare=False, repr=False)
 
-    @property
-    def bucket(self) -> str:
-        return self.storage or (f"{self.group}/{self.plural}" if self.group else self.plural)
-
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
+    def __post_init__(self) -> None:
+        group = f"{self.group}/" if self.group else ""
+        object.__setattr__(self, "bucket", self.storage or group + self.plural)
+        object.__setattr__(self, "api_version", group + self.version)
 
     @property
     def group_resource(self) -> str:

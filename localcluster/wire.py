@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -36,24 +36,25 @@ class Encoded:
         return orjson.dumps(self.obj)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+class Request(NamedTuple):
     method: str
     path: str
     """Without the query, for example /api/v1/namespaces/default/pods."""
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = _NONE
     body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = _NONE
     """Lower-case names."""
     user: str = "kubernetes-admin"
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     status: int
     content: bytes | Encoded
     content_type: str = "application/json"
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = _NONE
 
     @property
     def body(self) -> bytes:

@@ -102,13 +102,9 @@ def _group(group: str, versions: list[str]) -> Json:
     return {"name": group, "versions": rows, "preferredVersion": rows[0]}
 
 
-def _rows(registry: Registry, group: str, version: str) -> list[Resource]:
-    return sorted((row for row in registry.rows() if (row.group, row.version) == (group, version)), key=lambda row: row.plural)
-
-
 def _resource_list(registry: Registry, group: str, version: str) -> Json:
     listed: list[Json] = []
-    for row in _rows(registry, group, version):
+    for row in registry.rows_of(group, version):
         entry: Json = {
             "name": row.plural,
             "singularName": row.singular_name,
@@ -148,7 +144,7 @@ def _group_discovery(registry: Registry, group: str, versions: list[str]) -> Jso
     listed = [
         {
             "version": version,
-            "resources": [_resource_discovery(row) for row in _rows(registry, group, version)],
+            "resources": [_resource_discovery(row) for row in registry.rows_of(group, version)],
             "freshness": "Current",
         }
         for version in versions

@@ -6,7 +6,7 @@ Pure besides the cached bytes of the items. The bytes of a whole object in its s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -83,7 +83,7 @@ def yaml_if_asked(request: Request, response: Response | Watch) -> Response | Wa
     if not wants or isinstance(response, Watch) or response.content_type != "application/json":
         return response
     text = yaml.safe_dump(orjson.loads(response.body), allow_unicode=True)
-    return replace(response, content=text.encode(), content_type="application/yaml")
+    return response._replace(content=text.encode(), content_type="application/yaml")
 
 
 class Presenter:

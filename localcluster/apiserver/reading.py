@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import orjson
 
@@ -25,8 +25,7 @@ _TOO_OLD = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """What a list or a watch shows."""
 
     namespace: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote
 
@@ -23,8 +23,10 @@ class Target:
 
 def as_query(request: Request) -> Request:
     """The old way to watch, /api/v1/watch/..., as the query says it today."""
-    prefix, watch, rest = request.path.partition("/watch/")
-    if not watch or prefix.count("/") != (2 if prefix.startswith("/api/") else 3):
+    if "/watch/" not in request.path:
+        return request
+    prefix, _, rest = request.path.partition("/watch/")
+    if prefix.count("/") != (2 if prefix.startswith("/api/") else 3):
         return request
     query = {**request.query, "watch": "true"}
     target = parse(f"{prefix}/{rest}")
@@ -32,7 +34,7 @@ def as_query(request: Request) -> Request:
     if target is not None and target.name:
         path = path.rpartition("/")[0]
         query["fieldSelector"] = f"metadata.name={target.name}"
-    return replace(request, path=path, query=query)
+    return request._replace(path=path, query=query)
 
 
 @lru_cache(maxsize=4096)

@@ -10,7 +10,6 @@ import logging
 import random
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +111,7 @@ class ApiServer:
         except StatusError as error:
             response = error.response()
             if self._options is not None and self._options.warnings:
-                response = replace(response, headers={**response.headers, **_warnings(self._options.warnings)})
+                response = response._replace(headers={**response.headers, **_warnings(self._options.warnings)})
             return yaml_if_asked(request, response)
         except RecursionError:
             return bad_request("the object is nested too deeply").response()
@@ -275,7 +274,7 @@ class ApiServer:
         custom = self.registry.custom(resource)
         if custom is None or not custom.deprecation:
             return response
-        return replace(response, headers={**response.headers, **_warnings([custom.deprecation])})
+        return response._replace(headers={**response.headers, **_warnings([custom.deprecation])})
 
     @staticmethod
     def _writable_scope(resource: Resource, target: Target) -> None:

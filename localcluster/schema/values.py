@@ -77,14 +77,21 @@ class ValueValidator:
 
     def __init__(self, base: str = "") -> None:
         self._base = base
+        self._counting = 0
+        """How many alternatives stand around what is looked at: which of them is told of hangs on how much of each was met."""
 
     def validate(self, value: Any, node: Node, old: Correlated | None = None) -> list[c.FieldCause]:
         """`old` correlates the value with what it was; then errors in unchanged parts are let through."""
         return list(self._ratcheted(value, node, "", old).errors.values())
 
     def _ratcheted(self, value: Any, node: Node, path: str, old: Correlated | None) -> _Result:
+        if old is None:
+            return self._node(value, node, path, old)
+        # Most writes change little; that two values are not equal is seen at once.
+        if not self._counting and old.new == old.old and old.unchanged:
+            return _Result()
         result = self._node(value, node, path, old)
-        if result.errors and old is not None and old.unchanged:
+        if result.errors and old.unchanged:
             result.errors = {}
         return result
 
@@ -108,7 +115,9 @@ class ValueValidator:
             self._type(result, value, kind, node, path)
             result.matches += 1
         if node.any_of or node.one_of or node.all_of or node.not_ is not None:
+            self._counting += 1
             result.merge(self._junctors(value, node, path, old))
+            self._counting -= 1
         else:
             result.matches += 1  # as the junctors of nothing
         result.matches += 1

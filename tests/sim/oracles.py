@@ -108,9 +108,10 @@ def live(scenario: Scenario, fault: Fault | None = None, *, seed: int = 1, more_
     stands = world.objects("pods").get("bystander")
     touched = () if stands and stands["metadata"]["uid"] == theirs and "deletionTimestamp" not in stands["metadata"] else (
         "a pod that is not the job's was deleted",)
+    state = dict(_state(world, scenario.chance))
+    world.forget()
     return Outcome(
-        over=over, seconds=seconds, state=dict(_state(world, scenario.chance)),
-        creates=dict(world.ledger.creates), deletes=dict(world.ledger.deletes),
+        over=over, seconds=seconds, state=state, creates=dict(world.ledger.creates), deletes=dict(world.ledger.deletes),
         surplus=tuple(world.ledger.surplus), touched=touched, restless=restless, steps=steps, passes=passes, trace=world.trace)
 
 

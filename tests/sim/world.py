@@ -68,6 +68,8 @@ def _without_rules(schema: Any) -> Any:
 
 
 WITHOUT_RULES = [_without_rules(crd) for crd in CRDS]
+_DEFINE = [Request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=orjson.dumps(crd))
+           for crd in WITHOUT_RULES]
 LEAN: Mapping[str, Any] = {"track_fields": False, "component_events": False, "lease_renew_seconds": NODE_RENEW_SECONDS}
 """Nobody looks at managedFields here, nor at the Events of Kubernetes' own controllers."""
 
@@ -276,7 +278,6 @@ class SimWatcher(InProcessWatcher):
 
 
 class SimWorld(World):
-    crds = WITHOUT_RULES
     cluster_options = LEAN
 
     def __init__(self, *, seed: int, fault: Fault | None = None, nodes: int = 2, workers: int = 2, autoscaled: bool = False,
@@ -292,8 +293,8 @@ class SimWorld(World):
         self.cluster = LocalCluster(clock=self.clock, seed=seed, nodes=nodes, **self.cluster_options)
         # Every watch of the simulation is opened anew at each look, and must find its history.
         self.cluster.apiserver._next_compaction = float("inf")
-        for crd in self.crds:
-            self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+        for define in _DEFINE:
+            self.cluster.apiserver.handle(define)
         self._applied = {}
         self.ledger = Ledger(self.cluster.apiserver.store)
         self.memory = self.make_store()
@@ -509,6 +510,11 @@ class SimWorld(World):
         self.trace.note(self.clock(), actor, "DIED")
 
     # -- what there is, read from the store of the API server: no request, no step ----------------------------------------
+
+    def forget(self) -> None:
+        """It is looked at no more: what it has stored goes at once, and not when the collector comes upon it."""
+        self.cluster.apiserver.store._history.clear()
+        self.cluster.apiserver.store._objects.clear()
 
     def objects(self, bucket: str) -> dict[str, Json]:
         return {name: item.obj for (_, name), item in self.cluster.apiserver.store.items(bucket, "default")}

@@ -10,11 +10,18 @@ from localcluster.apiserver import meta
 from localcluster.apiserver.errors import Causes, bad_request
 from localcluster.apiserver.strategies import pod_validation
 from localcluster.apiserver.strategies.pod_defaults import add_tolerations, admit_pod, default_pod_spec, quality_class
+from localcluster.schema.normal import NormalParts
 from localcluster.wire import Json
 
-
 # -- pods ------------------------------------------------------------------------------------------------------------------
+_DEFAULTED = NormalParts()
+
+
 def default_pod(pod: Json) -> None:
+    _DEFAULTED.through(pod, _default_pod)
+
+
+def _default_pod(pod: Json) -> None:
     default_pod_spec(pod.setdefault("spec", {}))
     status = pod.get("status") or {}
     if status.get("podIP") and not status.get("podIPs"):
