@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import re
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from localcluster.wire import Json
 _PREFIX = "#/components/schemas/"
 _SCALARS = {"string": "string", "boolean": "bool", "number": "float64"}
 _INTEGERS = {"int32": "int32", "int64": "int64"}
+_INT32 = 2**31
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 _TIMES = {"io.k8s.apimachinery.pkg.apis.meta.v1.Time", "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"}
@@ -157,7 +158,7 @@ def _decoded(node: Node, body: Json) -> list[str]:
     return unknown
 
 
-def _object(node: Node, value: Json, path: str, go_path: str, unknown: list[str]) -> None:
+def _object(node: Node, value: Json, path: str, go_path: str, unknown: list[str]) -> None:  # noqa: C901, PLR0912  one branch a type
     fields = node.fields
     for name in list(value):
         child = fields.get(name)
@@ -183,6 +184,8 @@ def _object(node: Node, value: Json, path: str, go_path: str, unknown: list[str]
             value[name] = _value(child, item, path + name, go_path + name, node, unknown)
             if not value[name] and name not in node.required:
                 del value[name]
+        elif (kind == "bool" and item is True) or (kind == "int" and item.__class__ is int and -_INT32 <= item < _INT32):
+            continue
         else:
             value[name] = _value(child, item, path + name, go_path + name, node, unknown)
             if item is False and name in _FALSE_IS_ABSENT:
@@ -206,6 +209,8 @@ def _value(node: Node, value: Any, path: str, go_path: str, owner: Node, unknown
         if not isinstance(value, dict):
             raise _wrong(value, owner, go_path, node)
         assert node.child is not None  # noqa: S101
+        if node.child.kind == "string" and all(item.__class__ is str for item in value.values()):
+            return value
         for key in [key for key, item in value.items() if item is None]:
             value[key] = "" if node.child.kind in ("string", "bytes") else value[key]
         return {
@@ -230,7 +235,7 @@ def _value(node: Node, value: Any, path: str, go_path: str, owner: Node, unknown
             return int(value)
         if not isinstance(value, int) or isinstance(value, bool):
             raise _wrong(value, owner, go_path, node)
-        if node.name == "int32" and not -(2**31) <= value < 2**31:
+        if node.name == "int32" and not -_INT32 <= value < _INT32:
             raise _wrong(value, owner, go_path, node)
     elif kind == "float64":
         if not isinstance(value, int | float) or isinstance(value, bool):
@@ -245,6 +250,7 @@ def _value(node: Node, value: Any, path: str, go_path: str, owner: Node, unknown
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
+@lru_cache(maxsize=4096)
 def _time(value: str, *, exact: bool) -> str:
     """A time in its canonical form, which is UTC. `exact`: with microseconds, neither more nor fewer digits."""
     found = _TIME.fullmatch(value)

@@ -33,6 +33,10 @@ class Watcher:
     next_bookmark: float
     headers_due: bool = True
 
+    @property
+    def due(self) -> float:
+        return min(self.deadline, self.next_bookmark) if self.bookmarks else self.deadline
+
 
 class Watchers:
     def __init__(self, store: Store, presenter: Presenter, clock: Callable[[], float], rng: random.Random) -> None:
@@ -43,7 +47,7 @@ class Watchers:
         self._open: dict[str, list[Watcher]] = {}
         self._next_due: float | None = None
         self._due_known = True
-        """Whether `_next_due` is right; looked for anew when asked, after watches have come or gone."""
+        """Whether `_next_due` is right; looked for anew when asked, after the watch that was due first has gone."""
 
     def open(self, resource: Resource, namespace: str, request: Request, since: int = 0) -> Watch:
         """Raises StatusError for what can be said before the stream begins; a version that is too old is told in the
@@ -82,7 +86,8 @@ class Watchers:
             for event in missed:
                 self._send(watcher, event)
         self._open.setdefault(resource.bucket, []).append(watcher)
-        self._due_known = False
+        if self._next_due is None or watcher.due < self._next_due:
+            self._next_due = watcher.due
         watcher.watch.on_close = lambda: self._forget(watcher)
         return watcher.watch
 
@@ -163,12 +168,7 @@ class Watchers:
 
     def next_due(self) -> float | None:
         if not self._due_known:
-            due = [
-                min(w.deadline, w.next_bookmark) if w.bookmarks else w.deadline
-                for watchers in self._open.values()
-                for w in watchers
-            ]
-            self._next_due = min(due, default=None)
+            self._next_due = min((w.due for watchers in self._open.values() for w in watchers), default=None)
             self._due_known = True
         return self._next_due
 
@@ -181,7 +181,7 @@ class Watchers:
     def _forget(self, watcher: Watcher) -> None:
         watchers = self._open.get(watcher.resource.bucket, [])
         if watcher in watchers:
-            self._due_known = False
+            self._due_known = self._due_known and watcher.due != self._next_due
             # A new list: the close may come out of a `wake` while `dispatch` walks over the old one.
             self._open[watcher.resource.bucket] = [other for other in watchers if other is not watcher]
 

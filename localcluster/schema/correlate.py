@@ -73,6 +73,7 @@ class Correlated:
         self.old = old
         self.node = node
         self._children: dict[str | int, Correlated] = {}
+        self._unchanged: bool | None = None
 
     def key(self, field: str) -> Correlated | None:
         if field in self._children:
@@ -102,15 +103,24 @@ class Correlated:
             return None
         return self._children.setdefault(index, Correlated(self.new[index], self._old_items[key], self.node.items))
 
-    @cached_property
+    @property
     def unchanged(self) -> bool:
-        new, old = self.new, self.old
-        if new is None or old is None:
-            return new is None and old is None
-        if isinstance(new, list) and isinstance(old, list):
-            if self.node.list_type != "map":
-                return same(new, old)
-            return len(new) == len(old) and all((c := self.index(i)) is not None and c.unchanged for i in range(len(new)))
-        if isinstance(new, dict) and isinstance(old, dict):
-            return len(new) == len(old) and all((c := self.key(k)) is not None and c.unchanged for k in new)
-        return same(new, old)
+        if self._unchanged is None:
+            self._unchanged = unchanged(self.new, self.old, self.node)
+        return self._unchanged
+
+
+def unchanged(new: Any, old: Any, node: Node | None) -> bool:
+    """Whether every part has its like in the old one, as `Correlated` finds it. What the schema does not know has none."""
+    if node is None:
+        return False
+    if new is None or old is None:
+        return new is None and old is None
+    if isinstance(new, dict) and isinstance(old, dict):
+        return len(new) == len(old) and all(k in old and unchanged(v, old[k], node.child(k)) for k, v in new.items())
+    if isinstance(new, list) and isinstance(old, list) and node.list_type == "map":
+        if len(new) != len(old):
+            return False
+        like = old_items(node, old)
+        return all((key := map_key(i, node)) in like and unchanged(i, like[key], node.items) for i in new)
+    return same(new, old)

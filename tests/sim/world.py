@@ -265,9 +265,9 @@ class SimWatcher(InProcessWatcher):
     def _step(self, informer: Informer) -> None:
         world = self._world
         newest = world.newest(informer.resource)
-        if world.blind.get(informer.resource, 0.0) > world.clock():
-            return
         if self._shown.get(informer) == newest and informer.resource not in world.expired and not informer._list_again:
+            return
+        if world.blind.get(informer.resource, 0.0) > world.clock():
             return
         self._shown.pop(informer, None)
         for _ in range(3):
