@@ -32,7 +32,7 @@ class Upstream(BaseHTTPRequestHandler):
             body = b"\n".join(EVENTS) + b"\n"
         else:
             body = json.dumps({"metadata": {"resourceVersion": "6"}, "items": []}).encode()
-        self.send_response(200)
+        self.send_response(200 if self.path.startswith(("/api/", "/apis/")) else 404)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

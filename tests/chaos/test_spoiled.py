@@ -84,6 +84,11 @@ def test_a_watch_in_which_nothing_happens_has_its_fate_all_the_same(fate: Fate) 
     assert [piece[:len(ERROR)] for piece in got if piece] == ([ERROR] if fate is Fate.ERROR else [])
 
 
+@pytest.mark.parametrize("fate", [Fate.CUT, Fate.SILENT])
+def test_a_line_that_has_come_whole_does_not_come_again_in_part(fate: Fate) -> None:
+    assert [LINES[0], b""] in [pieces(fate, random.Random(n), LINES[:1]) for n in range(20)]
+
+
 def test_a_line_of_single_bytes_is_cut_before_its_end() -> None:
     assert {cut_at(b"{}\n", random.Random(n)) for n in range(50)} == {0, 1, 2}
 
