@@ -19,6 +19,7 @@ All annotations start with `fake.localcluster/`:
 | terminate-exit-code | with which code (default 143, and 137 when the grace period was over) |
 | reason | the terminated container's reason, for example OOMKilled |
 | log | what `kubectl logs` shows |
+| exit | put on a pod that runs: it ends now, with this code; a container that is then restarted runs on |
 
 `<container>.fake.localcluster/...` holds for pods whose first container has that name, and goes before the others: where the
 annotations of several kinds of pods can only be set together.
@@ -33,7 +34,7 @@ one that started when its status says so, and has forgotten the count of attempt
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from localcluster.agents.node import RENEW_SECONDS, NodeAgent, NodeConfig
 from localcluster.agents.status import container_status, is_sidecar, phase, pod_status, terminated, waiting
@@ -114,6 +115,8 @@ class _Run:
     ended: Json | None = None
     not_ready: bool = False
     """Set by tests."""
+    told_to_exit: str | None = None
+    """The annotation `exit`, once it was obeyed."""
 
 
 class FakeAgent(NodeAgent):
@@ -212,6 +215,9 @@ class FakeAgent(NodeAgent):
                     self.enqueue_at(f"pod:{key}", begins)
                 return
             self._start(pod, run, now)
+        told = (pod["metadata"].get("annotations") or {}).get(f"{PREFIX}exit")
+        if told is not None and told != run.told_to_exit:
+            run.told_to_exit, run.ends_at, run.play = told, now, replace(run.play, exit_code=_code(pod, told))
         if now >= run.ends_at:
             self._end(key, pod, run, now)
             return
@@ -294,6 +300,13 @@ class FakeAgent(NodeAgent):
         ]
         new_phase = phase(spec, containers, inits, final=final)
         self.write_pod_status(pod, pod_status(pod, new_phase, containers, inits, now, host_ip=host_ip, pod_ip=run.pod_ip))
+
+
+def _code(pod: Json, told: str) -> int:
+    try:
+        return int(told)
+    except ValueError as error:
+        raise ValueError(f"annotation {PREFIX}exit={told!r} of pod {pod['metadata']['name']} is no exit code") from error
 
 
 def _pause(run: _Run) -> Json:

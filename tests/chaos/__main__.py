@@ -8,7 +8,8 @@ For each way: a wave of jobs of every life, of both kinds, begins meanwhile, and
 each job ends within two minutes of the mending; its end, counts, conditions, pods left and pods ever made are those of that
 life undisturbed (played twice, which must agree); no pod of a standing job is another one than before; Redis holds what the API
 server has, record for record. Exits 1 when one of these does not hold, or when a watcher or a beat has ended by itself;
-workers that have are told.
+workers that have are told. `random histories` is a row of its own kind (`histories.py`): any edits and failures, then
+calm.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 
 from controlplane import ControlPlane
 from tests.chaos.disturbances import DISTURBANCES, LEFT_OUT, Chaos
+from tests.chaos.histories import Histories
 from tests.chaos.lives import EVERY_SECONDS, STANDS, Wave
 from tests.chaos.soak import soak
 from tests.chaos.system import WORKERS, NotInTimeError, System
@@ -35,6 +37,7 @@ from tests.real.api import open_transport
 STAND_SECONDS = 120.0
 END_SECONDS = 120.0
 AGREE_SECONDS = 30.0
+HISTORIES, FULL_HISTORIES = "random histories", 200
 SOAK_EVERY_SECONDS = 5.0
 """A job begins so often in a soak: it asks what grows with time, not what a crowd does."""
 Ends = Mapping[str, Any]
@@ -66,7 +69,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--share", type=float, default=1.0, help="of the full numbers of kills, restarts, seconds")
     options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    options.add_argument("--only", action="append", choices=list(DISTURBANCES), help="this one; may be said again")
+    options.add_argument("--only", action="append", choices=[*DISTURBANCES, HISTORIES], help="this one; may be said again")
     options.add_argument("--soak-seconds", type=float, default=0, help="instead of the table: random trouble for so long")
     given = options.parse_args()
     print(f"seed {given.seed}, share {given.share}", flush=True)
@@ -82,7 +85,7 @@ def main() -> int:
         run = Run(system, log, given.share, given.seed)
         if given.soak_seconds:
             return run.soak(given.soak_seconds)
-        return run.table([name for name in DISTURBANCES if not given.only or name in given.only])
+        return run.table([name for name in (*DISTURBANCES, HISTORIES) if not given.only or name in given.only])
 
 
 class Run:
@@ -103,14 +106,14 @@ class Run:
 
     def table(self, names: list[str]) -> int:
         began = time.monotonic()
-        rows = self._undisturbed()
-        if not rows:
+        rows = self._undisturbed() if names != [HISTORIES] else []
+        if not rows and names != [HISTORIES]:
             return 2
         print("\n| what | jobs | other ends | pods changed | all ended after | processes that ended by themselves | | |",
               "|---|---|---|---|---|---|---|---|", *rows, sep="\n", flush=True)
         bad = []
         for number, name in enumerate(n for n in names if n != "nothing"):
-            row = self._row(name, f"{number}")
+            row = self._histories() if name == HISTORIES else self._row(name, f"{number}")
             print(row, flush=True)
             if not row.good:
                 bad.append(row)
@@ -145,6 +148,17 @@ class Run:
         row.ended_alone = len(ended)
         # A Celery worker ends when a child of it is killed while it starts. Nothing makes a watcher or a beat end.
         row.trouble += "".join(f"{words.partition(':')[0]}. " for words in ended if not words.startswith(WORKERS))
+        return row
+
+    def _histories(self) -> Row:
+        """Row 10 with real processes. The jobs are not of the lives above, and what they come to is not held against others."""
+        row, began = Row(HISTORIES, max(1, round(FULL_HISTORIES * self._share))), time.monotonic()
+        try:
+            histories = Histories(self._system, random.Random(f"{self._seed} {HISTORIES}"), row.jobs)
+            row.divergent, row.recovery_seconds, row.note = histories.play()
+        except Exception as error:  # noqa: BLE001  as of the other rows
+            row.trouble = f"{type(error).__name__}: {error}"
+        row.note += f"; {time.monotonic() - began:.0f} s"
         return row
 
     def _play(self, row: Row, wave: Wave) -> None:

@@ -19,13 +19,13 @@ from pathlib import Path
 
 from tests.chaos.lives import Wave
 from tests.chaos.system import BEATS, WATCHERS, WORKERS, NotInTimeError, System
+from tests.chaos.troubles import told, trouble
 
 LOOK_SECONDS = 10.0
 TROUBLE_SECONDS = (20.0, 60.0)
 GROWTH = 1.15
 """The last third may have so many times what the first had, or SLACK more."""
 SLACK = {"MiB": 15.0, "files": 10.0, "keys": 60.0}
-TROUBLES = ("kill", "kill", "kill a child", "wipe redis", "restart redis", "restart the api server")
 WORD_SECONDS = 600.0
 SPARED = (WATCHERS[0], WORKERS[0], BEATS[0])
 """These live through it, so that what they hold can be compared."""
@@ -48,10 +48,10 @@ def soak(system: System, wave: Wave, rng: random.Random, seconds: float, diverge
         with suppress(Exception):  # the API server is away: the next look has them
             judged += _judge_and_clear(wave, divergent, bad)
         if now > next_trouble:
-            troubles[_trouble(system, rng)] += 1
+            troubles[trouble(system, rng, SPARED)] += 1
             next_trouble = now + rng.uniform(*TROUBLE_SECONDS)
         if now > next_word:
-            print(f"{now - began:.0f} s: {judged} jobs have ended, {len(bad)} otherwise; {_told(troubles)}", *bad,
+            print(f"{now - began:.0f} s: {judged} jobs have ended, {len(bad)} otherwise; {told(troubles)}", *bad,
                   sep="\n  ", flush=True)
             next_word += WORD_SECONDS
     wave.fed()
@@ -61,7 +61,7 @@ def soak(system: System, wave: Wave, rng: random.Random, seconds: float, diverge
         judged += len(wave.begun)
     except NotInTimeError as error:
         bad.append(f"{error}; unfinished: {wave.unfinished_words()}")
-    print(f"\n{seconds:.0f} s, {judged} jobs, {len(bad)} of them ended otherwise; {_told(troubles)}", *bad, sep="\n  ")
+    print(f"\n{seconds:.0f} s, {judged} jobs, {len(bad)} of them ended otherwise; {told(troubles)}", *bad, sep="\n  ")
     print("", "| of | what | first third | last third | |", "|---|---|---|---|---|", sep="\n")
     grew = [row for row in sorted(samples) if not _flat(row, samples[row])]
     changed = [pod for pod, uids in wave.standing_uids().items() if uids != stood.get(pod)]
@@ -69,30 +69,6 @@ def soak(system: System, wave: Wave, rng: random.Random, seconds: float, diverge
     for words in system.ended_alone:
         print(f"\n{words}")
     return 1 if grew or changed or bad else 0
-
-
-def _told(troubles: Counter[str]) -> str:
-    return ", ".join(f"{count} x {what}" for what, count in sorted(troubles.items())) or "no trouble yet"
-
-
-def _trouble(system: System, rng: random.Random) -> str:
-    victims = [name for name in (*WATCHERS, *WORKERS, *BEATS) if name not in SPARED]
-    what = rng.choice(TROUBLES)
-    if what == "kill":
-        system.kill(rng.choice(victims))
-    elif what == "kill a child":
-        system.kill_child(WORKERS[1], rng.choice)
-    elif what == "wipe redis":
-        system.redis_command("FLUSHALL")
-    elif what == "restart redis":
-        system.redis.kill()
-        time.sleep(rng.uniform(0.2, 3))
-        system.redis.start()
-    else:
-        system.kill_api_server()
-        time.sleep(rng.uniform(1, 4))
-        system.start_api_server()
-    return what
 
 
 def _look(system: System, samples: dict[tuple[str, str], list[float]]) -> None:

@@ -34,6 +34,8 @@ from tjworker.store.connect import client, open_store
 
 WATCHERS, WORKERS, BEATS = ("watcher1", "watcher2"), ("worker1", "worker2"), ("beat1", "beat2", "beat3")
 LOCK_TTL_SECONDS = int(SETTINGS["TJ_LOCK_TTL_SECONDS"])
+NODE_PODS = 1_000
+"""Nobody waits for room: it is not what is tried here."""
 RESTART_SECONDS = 1.0
 """A supervisor's wait before it starts a process again."""
 
@@ -63,7 +65,7 @@ class System:
         self.store = open_store(self.redis.url, self.settings.key_prefix)
         self.publisher = Publisher(make_app(self.settings))
         watcher_user, worker_user = (self.plane.kubeconfig_for(rbac.user(process)) for process in ("watcher", "worker"))
-        self._add("agent", agent(admin, NODES))
+        self._add("agent", agent(admin, NODES, "--node-pods", str(NODE_PODS)))
         for name in WATCHERS:
             self._add(name, WATCHER, self.proxy.kubeconfig(watcher_user, name))
         for name in WORKERS:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from tests.sim.world import SimWorld
+from tests.sim.place import Seen
 from tjworker.api import dialects, labels
 from tjworker.api.indices import parse_indices
 from tjworker.api.model import Role, TrainingJob
@@ -17,7 +17,7 @@ from tjworker.api.status import END_PHASES
 Json = dict[str, Any]
 
 
-def amiss(world: SimWorld) -> list[str]:
+def amiss(world: Seen) -> list[str]:
     """What is not as it should be (yet)."""
     raw = world.the_job()
     if raw is None:
@@ -79,7 +79,7 @@ def _of_a_role(job: TrainingJob, role: Role, winds_down: bool, pods: list[Json])
             yield f"{name} is of attempt {got}, wanted is {attempt}"
 
 
-def _services(world: SimWorld, job: TrainingJob) -> Iterator[str]:
+def _services(world: Seen, job: TrainingJob) -> Iterator[str]:
     """Every pod that runs can be found by its name, where its role has ports; none is left over."""
     services = {name: s for name, s in world.objects("services").items() if _labels(s).get(labels.JOB_UID) == job.uid}
     for role in job.roles:

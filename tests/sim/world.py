@@ -24,6 +24,7 @@ from typing import Any, cast
 import orjson
 
 from beat_schedule import beat_schedule
+from localcluster.client import Client
 from localcluster.cluster import LocalCluster
 from localcluster.driver import VirtualClock
 from localcluster.wire import Encoded, Request, Watch
@@ -278,6 +279,7 @@ class SimWatcher(InProcessWatcher):
 
 
 class SimWorld(World):
+    namespace = "default"
     cluster_options = LEAN
 
     def __init__(self, *, seed: int, fault: Fault | None = None, nodes: int = 2, workers: int = 2, autoscaled: bool = False,
@@ -508,6 +510,15 @@ class SimWorld(World):
     def _died(self, actor: str) -> None:
         self._deaths += 1
         self.trace.note(self.clock(), actor, "DIED")
+
+    # -- as users have it ----------------------------------------------------------------------------------------------------
+
+    @property
+    def client(self) -> Client:
+        return self.cluster.client
+
+    def exit_pod(self, name: str, code: int) -> None:
+        self.cluster.agent.exit("default", name, code)
 
     # -- what there is, read from the store of the API server: no request, no step ----------------------------------------
 

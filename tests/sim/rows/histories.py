@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tests.sim.busy import NODES, Busy
 from tests.sim.desired import amiss
-from tests.sim.histories import BUSY_SECONDS, NODES, Busy, History, make_history
+from tests.sim.histories import BUSY_SECONDS, History, make_history
 from tests.sim.oracles import BYSTANDER
 from tests.sim.points import Fault
 from tests.sim.row import Row, Verdict

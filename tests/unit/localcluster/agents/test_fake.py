@@ -127,6 +127,21 @@ def test_a_running_pod_can_be_ended_and_made_unready() -> None:
     assert phases(cluster) == ["Failed"]
 
 
+def test_a_running_pod_ends_when_an_annotation_says_so_and_a_restarted_container_runs_on() -> None:
+    cluster = LocalCluster()
+    for name, restart in (("a", "Never"), ("b", "OnFailure")):
+        cluster.client.create(PODS, pod(name, restart=restart))
+    cluster.run_until_idle()
+    for name in ("a", "b"):
+        cluster.client.patch(f"{PODS}/{name}", {"metadata": {"annotations": fake(exit=137)}})
+    cluster.run_until_idle()
+    ended = cluster.client.get(f"{PODS}/a")["status"]
+    assert (ended["phase"], state(ended)["terminated"]["exitCode"]) == ("Failed", 137)
+    cluster.advance(20)
+    restarted = cluster.client.get(f"{PODS}/b")["status"]
+    assert (restarted["phase"], restarted["containerStatuses"][0]["restartCount"]) == ("Running", 1)
+
+
 @dataclass(frozen=True)
 class Deletion:
     annotations: dict[str, str]
