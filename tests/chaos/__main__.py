@@ -119,7 +119,7 @@ class Run:
                 bad.append(row)
         for row in bad:
             print(f"\n{row.name}: {row.trouble}", *row.divergent, *row.changed_pods, sep="\n  ")
-        for words in self._system.ended_alone:
+        for words in (*self._system.ended_alone, *self._system.plane_ended):
             print(f"\n{words}")
         print(f"\n{time.monotonic() - began:.0f} s, seed {self._seed}, {len(bad)} bad; the pod log had {self._log.gaps} gaps")
         return 1 if bad else 0

@@ -66,7 +66,7 @@ def soak(system: System, wave: Wave, rng: random.Random, seconds: float, diverge
     grew = [row for row in sorted(samples) if not _flat(row, samples[row])]
     changed = [pod for pod, uids in wave.standing_uids().items() if uids != stood.get(pod)]
     print(f"\n{len(grew)} grew; pods of standing jobs that changed: {changed or 'none'}")
-    for words in system.ended_alone:
+    for words in (*system.ended_alone, *system.plane_ended):
         print(f"\n{words}")
     return 1 if grew or changed or bad else 0
 

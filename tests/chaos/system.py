@@ -34,6 +34,9 @@ from tjworker.store.connect import client, open_store
 
 WATCHERS, WORKERS, BEATS = ("watcher1", "watcher2"), ("worker1", "worker2"), ("beat1", "beat2", "beat3")
 LOCK_TTL_SECONDS = int(SETTINGS["TJ_LOCK_TTL_SECONDS"])
+PLANE_SUPERVISED = ("kube-controller-manager", "kube-scheduler")
+"""A kubelet would start them again. A scheduler ends itself when an API server that died had taken a binding and not answered:
+it finds the pod on another node than the one that it chose next ("Scheduler cache is corrupted")."""
 NODE_PODS = 1_000
 """Nobody waits for room: it is not what is tried here."""
 RESTART_SECONDS = 1.0
@@ -49,6 +52,7 @@ class System:
         self.processes: dict[str, Process] = {}
         self.killed: Counter[str] = Counter()
         self.ended_alone: list[str] = []
+        self.plane_ended: list[str] = []
         self._expected: set[tuple[str, int]] = set()
         self._log_began: dict[str, int] = {}
         self._stopping = threading.Event()
@@ -96,6 +100,11 @@ class System:
         for name in self.processes:
             self._launch(name)
         while not self._stopping.wait(0.1):
+            for name in PLANE_SUPERVISED:
+                process = self.plane.processes[name]
+                if how := process.ended():
+                    self.plane_ended.append(f"{name} ended by itself: {how}: {process.last_words()[-600:]}")
+                    process.start()
             for name, process in self.processes.items():
                 how = process.ended()
                 if not how:

@@ -19,6 +19,7 @@ from tests.sim.quiet import quiet
 from tests.sim.row import Row, Verdict
 from tests.sim.rows import ROWS
 
+WORD_SECONDS = 60.0
 TOLD = 5
 """Failing runs of one row that are told in full words; the others by their seed."""
 
@@ -68,9 +69,13 @@ def play_all(rows: Sequence[int], share: float, processes: int) -> int:
     with quiet():
         tasks = [(number, run) for number in rows for run in share_of(ROWS[number].runs(), share)]
     done: dict[int, list[Done]] = defaultdict(list)
+    next_word = time.monotonic() + WORD_SECONDS
     with Pool(processes) as pool:
-        for one in pool.imap_unordered(_play, tasks, chunksize=8):
+        for count, one in enumerate(pool.imap_unordered(_play, tasks, chunksize=8), start=1):
             done[one.row].append(one)
+            if time.monotonic() > next_word:
+                sys.stderr.write(f"row {one.row}: {count:,} of {len(tasks):,} runs\n")
+                next_word += WORD_SECONDS
             if one.wrong:
                 why = f"    {one.wrong[0]}" if sum(bool(d.wrong) for d in done[one.row]) <= TOLD else ""
                 sys.stdout.write(f"make sim SEED={ROWS[one.row].seed(one.run)}{why}\n")

@@ -30,12 +30,21 @@ BACKOFF_LIMIT = 2**31 - 1
 
 def shape(job: TrainingJob, view: RoleView, observed: Observed, may_create: bool) -> Sequence[Write]:
     return [*shape_owner(
-        job, view, observed, resource="jobs", api_version="batch/v1", spec=_spec, restart_policy="Never")]
+        job, view, observed, resource="jobs", api_version="batch/v1", spec=_spec, restart_policy="Never", count=_count(view))]
+
+
+def _count(view: RoleView) -> int:
+    """Without those that have succeeded under an earlier Job of this name, which somebody has deleted. Those that have under
+    this one stay in its number: it makes no pod for them. Its status may tell of one later than the pod does."""
+    done, here = sum(r.final for r in view.replicas), 0
+    if view.owner is not None:
+        mine = sum(p.phase == "Succeeded" and p.owner_uid == view.owner.uid for p in view.others)
+        here = max(view.owner.succeeded, mine)
+    return view.role.replicas - max(0, done - here)
 
 
 def _spec(job: TrainingJob, view: RoleView, template: Json) -> Json:
-    # A Job that somebody has deleted is made again for those trainers that have not succeeded yet.
-    count = sum(not r.final for r in view.replicas)
+    count = _count(view)
     return {
         "parallelism": count,
         **({"completions": count} if view.role.edl_policy == "Never" else {}),

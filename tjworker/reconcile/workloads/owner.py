@@ -31,7 +31,9 @@ COUNT_FIELDS: Mapping[str, str] = {"replicasets": "replicas", "jobs": "paralleli
 
 def shape_owner(
     job: TrainingJob, view: RoleView, observed: Observed, *, resource: str, api_version: str, spec: Spec, restart_policy: str,
+    count: int,
 ) -> Iterator[Write]:
+    """`count`: of the pods that the owner is to keep."""
     role, owner = view.role, view.owner
     if owner is None:
         if not _name_taken(job, role, observed, resource):
@@ -39,8 +41,8 @@ def shape_owner(
         return
     if owner.deleted_at:
         return  # somebody deletes it; when it is gone it is made again
-    if owner.desired != role.replicas and not owner.condition:
-        yield _scale(resource, owner, role.replicas, f"role {role.name} is to have {role.replicas} pods")
+    if owner.desired != count and not owner.condition:
+        yield _scale(resource, owner, count, f"role {role.name} is to have {count} pods")
     for replica in view.replicas:
         if replica.state == "outdated" and replica.pod is not None and to_delete(replica.pod):
             yield delete_pod(replica.pod, f"attempt {replica.attempt} replaces it")

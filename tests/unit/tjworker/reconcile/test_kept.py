@@ -297,6 +297,39 @@ def test_scaling_patches_the_number_with_its_proof_and_touches_no_pod() -> None:
     assert status_of(plan).phase == "Scaling"
 
 
+@dataclass(frozen=True)
+class AfterSuccess:
+    replicas: int
+    completed: str
+    """Of these trainers the status says that they have succeeded."""
+    desired: int
+    """What the batch Job keeps."""
+    want: int | None
+    """What it is told to keep; None: nothing."""
+    succeeded: int = 0
+    """What its status tells."""
+    pods: tuple[PodRecord, ...] = (kept_pod("t0", 0),)
+
+
+AFTER_SUCCESS: dict[str, AfterSuccess] = {
+    "it saw the success: it keeps its number": AfterSuccess(2, "1", 2, None, succeeded=1),
+    "its status does not tell yet, and the pod is there": AfterSuccess(
+        2, "1", 2, None, pods=(kept_pod("t0", 0), kept_pod("t1", 1, state="succeeded"))),
+    "somebody deleted it, and it was made again for the other one": AfterSuccess(2, "1", 1, None),
+    "made again, and then scaled up": AfterSuccess(3, "1", 1, 2),
+    "made again, and another one has succeeded under it": AfterSuccess(3, "1-2", 2, None, succeeded=1),
+}
+
+
+@pytest.mark.parametrize("case", AFTER_SUCCESS.values(), ids=AFTER_SUCCESS.keys())
+def test_the_number_of_a_batch_job_after_a_success(case: AfterSuccess) -> None:
+    status = JobStatus(phase="Running", attempts=Attempts(roles={"trainer": RoleAttempts(completed=case.completed)}))
+    job = tolerant(case.replicas, status)
+    plan = decide(job, observed_of(job, case.pods, desired=case.desired, succeeded=case.succeeded))
+    told = patches(plan, "jobs").get("digits-trainer")
+    assert (told and told["spec"]["parallelism"]) == case.want
+
+
 def test_a_pod_that_runs_gets_the_number_of_its_seat_with_its_proof() -> None:
     job = tolerant(2)
     plan = decide(job, observed_of(job, [kept_pod("a", 1), kept_pod("b")]))
