@@ -15,11 +15,13 @@ def drop_nulls(value: Any, node: Node | None) -> None:
     """Takes out fields that are null, may not be null and have no default."""
     if isinstance(value, dict):
         for key in list(value):
-            child = node.child(key) if node else None
-            if value[key] is None and child is not None and not child.nullable and child.default is None:
-                del value[key]
-            else:
-                drop_nulls(value[key], child)
+            inner = value[key]
+            if inner is None:
+                child = node.child(key) if node else None
+                if child is not None and not child.nullable and child.default is None:
+                    del value[key]
+            elif isinstance(inner, dict | list):
+                drop_nulls(inner, node.child(key) if node else None)
     elif isinstance(value, list):
         for item in value:
             drop_nulls(item, node.items if node else None)
@@ -36,11 +38,11 @@ def apply_defaults(value: Any, node: Node | None) -> None:
         for key, prop in node.properties.items():
             if prop.default is not None and (key not in value or _null_for_default(value[key], prop)):
                 value[key] = clone(prop.default)
-        for key in value:
-            child = node.child(key)
-            if key not in node.properties and _null_for_default(value[key], child) and child is not None:
+        for key, inner in value.items():
+            if inner is None and key not in node.properties and (child := node.child(key)) is not None and not child.nullable:
                 value[key] = clone(child.default)
-            apply_defaults(value[key], child)
+            if isinstance(value[key], dict | list):
+                apply_defaults(value[key], node.child(key))
     elif isinstance(value, list) and node.items is not None:
         for index, item in enumerate(value):
             if _null_for_default(item, node.items):

@@ -38,6 +38,8 @@ def validate_lists(value: Any, node: Node | None, path: str = "") -> list[FieldC
         return causes
     if isinstance(value, dict):
         for key, child in value.items():
+            if not isinstance(child, dict | list):
+                continue
             if node.additional_node is not None:
                 causes += validate_lists(child, node.additional_node, f"{path}[{key}]")
             if key in node.properties:

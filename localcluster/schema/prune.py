@@ -53,14 +53,12 @@ class _Pruner:
         for key in list(value):
             if node is not None and node.embedded and key in META:
                 continue
-            child_path = f"{path}.{key}" if path else key
-            if node is not None and key in node.properties:
-                self.prune(value[key], node.properties[key], child_path)
-            elif node is not None and node.additional is not None:
-                self.prune(value[key], node.additional_node, child_path)
+            if node is not None and (key in node.properties or node.additional is not None):
+                if isinstance(value[key], dict | list):
+                    self.prune(value[key], node.child(key), f"{path}.{key}" if path else key)
             else:
                 if key not in META or path or node is None:
-                    self.unknown.append(child_path)
+                    self.unknown.append(f"{path}.{key}" if path else key)
                 del value[key]
 
     def _skip(self, value: Any, node: Node | None, path: str) -> None:
@@ -113,11 +111,12 @@ def prune_embedded_metadata(value: Any, node: Node | None, path: str) -> list[st
     if node is None:
         return unknown
     if isinstance(value, dict):
-        for key in list(value):
-            child_path = f"{path}.{key}" if path else key
-            if node.embedded and key == "metadata":
-                unknown += prune_metadata(value[key], child_path)
-            unknown += prune_embedded_metadata(value[key], node.child(key), child_path)
+        for key, inner in value.items():
+            if isinstance(inner, dict | list):
+                child_path = f"{path}.{key}" if path else key
+                if node.embedded and key == "metadata":
+                    unknown += prune_metadata(inner, child_path)
+                unknown += prune_embedded_metadata(inner, node.child(key), child_path)
     elif isinstance(value, list):
         for index, item in enumerate(value):
             unknown += prune_embedded_metadata(item, node.items, f"{path}[{index}]")

@@ -139,7 +139,9 @@ def _state(world: SimWorld, chance: Collection[str]) -> Iterator[tuple[str, Any]
         for name, obj in sorted(world.objects(bucket).items()):
             if name not in ("kubernetes", "bystander"):
                 seen = _without(obj, chance) if bucket in JOBS and chance else obj
-                yield from (at for at in _paths(f"{bucket}/{called(obj)}", seen) if not _says_nothing(*at))
+                found: list[tuple[str, Any]] = []
+                _paths(f"{bucket}/{called(obj)}", seen, found)
+                yield from (at for at in found if not _says_nothing(*at))
 
 
 def _without(job: Json, chance: Collection[str]) -> Json:
@@ -155,19 +157,19 @@ def _says_nothing(path: str, value: Any) -> bool:
     return ".status.attempts." in path and (not value or path.endswith(".ran"))
 
 
-def _paths(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _paths(path: str, value: Any, found: list[tuple[str, Any]]) -> None:
     if isinstance(value, dict):
         for key, inner in value.items():
             if key in _LENGTHS:
-                yield f"{path}.{key}", inner > 0
+                found.append((f"{path}.{key}", inner > 0))
             elif key not in _NEVER:
-                yield from _paths(f"{path}.{key}", inner)
+                _paths(f"{path}.{key}", inner, found)
     elif isinstance(value, list):
-        yield f"{path}#", len(value)
+        found.append((f"{path}#", len(value)))
         for index, inner in enumerate(value):
-            yield from _paths(f"{path}[{index}]", inner)
+            _paths(f"{path}[{index}]", inner, found)
     else:
-        yield path, _plain(value) if isinstance(value, str) else value
+        found.append((path, _plain(value) if isinstance(value, str) else value))
 
 
 def _plain(text: str) -> str:

@@ -41,7 +41,7 @@ def default_pod_spec(spec: Json) -> None:  # noqa: C901, PLR0912  one branch a f
                 item["fieldRef"].setdefault("apiVersion", "v1")
 
 
-def _default_container(container: Json, host_network: bool) -> None:  # noqa: C901  one branch a field
+def _default_container(container: Json, host_network: bool) -> None:  # noqa: C901, PLR0912  one branch a field
     resources = container.setdefault("resources", {})
     limits = resources.get("limits")
     if limits:
@@ -57,12 +57,11 @@ def _default_container(container: Json, host_network: bool) -> None:  # noqa: C9
         if host_network and "containerPort" in port:
             port.setdefault("hostPort", port["containerPort"])
     for variable in container.get("env", ()):
-        reference = (variable.get("valueFrom") or {}).get("fieldRef")
-        if reference is not None:
-            reference.setdefault("apiVersion", "v1")
-        quantity = (variable.get("valueFrom") or {}).get("resourceFieldRef")
-        if quantity is not None:
-            quantity.setdefault("divisor", "0")
+        if source := variable.get("valueFrom"):
+            if (reference := source.get("fieldRef")) is not None:
+                reference.setdefault("apiVersion", "v1")
+            if (quantity := source.get("resourceFieldRef")) is not None:
+                quantity.setdefault("divisor", "0")
     for name in _PROBES:
         if name in container:
             _default_probe(container[name])
