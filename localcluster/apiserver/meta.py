@@ -106,6 +106,12 @@ def qualified_name(text: str) -> list[str]:
     return wrong
 
 
+@lru_cache(maxsize=4096)
+def _is_qualified(key: str) -> bool:
+    """Of an annotation; the same few come in every write."""
+    return not qualified_name(key.lower())
+
+
 def label_value(text: str) -> list[str]:
     wrong = ["must be no more than 63 bytes"] if len(text) > 63 else []
     return wrong if _VALUE_FORM.fullmatch(text) else [*wrong, _VALUE]
@@ -164,6 +170,8 @@ def validate_meta(resource: Resource, meta: Json, causes: Causes) -> None:  # no
         validate_labels(labels, "metadata.labels", causes)
     if annotations := meta.get("annotations"):
         for key in annotations:
+            if _is_qualified(key):
+                continue
             for why in qualified_name(key.lower()):
                 causes.invalid("metadata.annotations", key, why)
         if sum(len(key) + len(value) for key, value in annotations.items()) > _ANNOTATIONS_LIMIT_BYTES:

@@ -50,7 +50,7 @@ class Registry:
         return self._rows.get((group, version, plural))
 
     def custom(self, resource: Resource) -> Custom | None:
-        return self._custom.get((resource.group, resource.version, resource.plural))
+        return self._custom.get((resource.group, resource.version, resource.plural)) if resource.custom else None
 
     def rows(self) -> list[Resource]:
         return list(self._rows.values())

@@ -281,7 +281,7 @@ class Writer:
             raise not_found(resource, name)
         new = self.patched(resource, self._decoder.seen(resource, old.obj), body, content_type, name)
         kind = "strategic" if content_type == _PATCHES[2] else "patch"
-        obj = self._decoder.decoded(resource, fresh(new), options, kind)
+        obj = self._decoder.decoded(resource, new, options, kind)
         metadata = metadata_of(obj)
         if metadata.get("name") != name:
             raise bad_request(

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-PARTS: Final = ("spec",)
+PART: Final = "spec"
 """Worth keeping; metadata and status seldom come twice."""
 MOST_PARTS: Final = 1024
 LARGEST_BYTES: Final = 65_536
@@ -27,21 +27,22 @@ class NormalParts:
         self._seen: OrderedDict[bytes, None] = OrderedDict()
 
     def through(self, obj: dict[str, Any], step: Callable[[dict[str, Any]], T]) -> T:
-        """`step(obj)`, which changes it in place and tells what was wrong. An empty object stands for each part that is known
-        meanwhile; the step must neither say anything of one nor take it out."""
-        parts = {name: data for name in PARTS if (data := _bytes(obj.get(name))) is not None}
-        known = {name: obj[name] for name, data in parts.items() if data in self._seen}
-        for name in known:
-            self._seen.move_to_end(parts[name])
-            obj[name] = {}
-        try:
-            told = step(obj)
-        finally:
-            obj.update(known)
-        if not told:
-            for name, data in parts.items():
-                if name not in known and _bytes(obj.get(name)) == data:
-                    self._keep(data)
+        """`step(obj)`, which changes it in place and tells what was wrong. An empty object stands for a part that is known
+        meanwhile; the step must neither say anything of it nor take it out."""
+        part = obj.get(PART)
+        data = _bytes(part)
+        if data is None:
+            return step(obj)
+        if data in self._seen:
+            self._seen.move_to_end(data)
+            obj[PART] = {}
+            try:
+                return step(obj)
+            finally:
+                obj[PART] = part
+        told = step(obj)
+        if not told and _bytes(obj.get(PART)) == data:
+            self._keep(data)
         return told
 
     def _keep(self, data: bytes) -> None:
