@@ -6,13 +6,14 @@ import base64
 import hashlib
 import platform
 import re
+from functools import lru_cache
 
 import orjson
 
 from localcluster.apiserver.errors import no_such_resource
 from localcluster.apiserver.registry import Registry
 from localcluster.resources import BUILTIN, Resource
-from localcluster.wire import Json, Request, Response
+from localcluster.wire import Encoded, Json, Request, Response
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _STATUS_VERBS = ("get", "patch", "update")
@@ -81,11 +82,11 @@ def answer(registry: Registry, path: str, request: Request) -> Response | None: 
         listed = [_group(group, versions) for group, versions in groups.items() if group]
         return _json({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
     if parts[0] == "api" and len(parts) == 2 and parts[1] == "v1":
-        return _json(_resource_list(registry, "", "v1"))
+        return Response(200, _resource_list("", "v1", registry.rows_of("", "v1")))
     if parts[0] == "apis" and len(parts) == 2 and parts[1] in groups:
         return _json({"kind": "APIGroup", "apiVersion": "v1", **_group(parts[1], groups[parts[1]])})
     if parts[0] == "apis" and len(parts) == 3 and registry.served(parts[1], parts[2]):
-        return _json(_resource_list(registry, parts[1], parts[2]))
+        return Response(200, _resource_list(parts[1], parts[2], registry.rows_of(parts[1], parts[2])))
     if (parts[0] == "api" and len(parts) == 2) or (
         parts[0] == "apis" and len(parts) == 3 and any(row.group == parts[1] for row in BUILTIN)
     ):
@@ -94,7 +95,7 @@ def answer(registry: Registry, path: str, request: Request) -> Response | None: 
 
 
 def _json(body: Json) -> Response:
-    return Response(200, orjson.dumps(body) + b"\n")
+    return Response(200, Encoded(body))
 
 
 def _group(group: str, versions: list[str]) -> Json:
@@ -102,9 +103,11 @@ def _group(group: str, versions: list[str]) -> Json:
     return {"name": group, "versions": rows, "preferredVersion": rows[0]}
 
 
-def _resource_list(registry: Registry, group: str, version: str) -> Json:
+@lru_cache(maxsize=256)
+def _resource_list(group: str, version: str, rows: tuple[Resource, ...]) -> Encoded:
+    """Made once for a version as it is served: all clusters of a process have most of them in common."""
     listed: list[Json] = []
-    for row in registry.rows_of(group, version):
+    for row in rows:
         entry: Json = {
             "name": row.plural,
             "singularName": row.singular_name,
@@ -132,12 +135,9 @@ def _resource_list(registry: Registry, group: str, version: str) -> Json:
                 if group_of:
                     named["group"], named["version"] = group_of, version_of
             listed.append(named)
-    return {
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": f"{group}/{version}".lstrip("/"),
-        "resources": listed,
-    }
+    served = f"{group}/{version}".lstrip("/")
+    told = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": served, "resources": listed}
+    return Encoded(told)
 
 
 def _group_discovery(registry: Registry, group: str, versions: list[str]) -> Json:

@@ -6,7 +6,6 @@ Lookups only; `crds.py` decides what a definition serves. Never touches the stor
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +43,7 @@ class Registry:
     generation: int = 0
     """Moves with each change; what is derived from the table (discovery, OpenAPI) is cached under it."""
     _groups: tuple[int, dict[str, list[str]]] = (-1, {})
-    _of_version: tuple[int, dict[tuple[str, str], list[Resource]]] = (-1, {})
+    _of_version: tuple[int, dict[tuple[str, str], tuple[Resource, ...]]] = (-1, {})
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         return self._rows.get((group, version, plural))
@@ -55,13 +54,13 @@ class Registry:
     def rows(self) -> list[Resource]:
         return list(self._rows.values())
 
-    def rows_of(self, group: str, version: str) -> Sequence[Resource]:
+    def rows_of(self, group: str, version: str) -> tuple[Resource, ...]:
         """By plural; empty for a version that is not served."""
         if self._of_version[0] != self.generation:
             found: dict[tuple[str, str], list[Resource]] = {}
             for row in sorted(self._rows.values(), key=lambda row: row.plural):
                 found.setdefault((row.group, row.version), []).append(row)
-            self._of_version = (self.generation, found)
+            self._of_version = (self.generation, {name: tuple(rows) for name, rows in found.items()})
         return self._of_version[1].get((group, version), ())
 
     def served(self, group: str, version: str) -> bool:

@@ -121,9 +121,10 @@ class ApiServer:
 
     def tick(self) -> None:
         """What time has made due: bookmarks, the end of watches, compaction."""
-        self._watchers.tick()
-        if self.clock() >= self._next_compaction:
-            self._next_compaction = self.clock() + _COMPACT_EVERY_SECONDS
+        now = self.clock()
+        self._watchers.tick(now)
+        if now >= self._next_compaction:
+            self._next_compaction = now + _COMPACT_EVERY_SECONDS
             self.store.compact(_HISTORY_SECONDS)
             self._expire_events()
 

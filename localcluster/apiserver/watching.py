@@ -154,8 +154,7 @@ class Watchers:
             obj = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "columnDefinitions": None, "rows": []}
         watcher.watch.push(_Line("BOOKMARK", Encoded(obj)))
 
-    def tick(self) -> None:
-        now = self._clock()
+    def tick(self, now: float) -> None:
         if (due := self.next_due()) is None or now < due:
             return
         self._due_known = False
