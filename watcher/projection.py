@@ -243,6 +243,7 @@ def workload_record(obj: Json, meta: Json, owner_uid: str) -> WorkloadRecord:
         active=status.get("active", status.get("replicas", status.get("running", 0))) or 0,
         succeeded=status.get("succeeded") or 0, failed=status.get("failed") or 0, generation=meta.get("generation") or 0,
         observed_generation=status.get("observedGeneration") or 0, condition=end.get("type") or status.get("phase") or "",
+        completed_at=status.get("completionTime") or "",
         reason=said.get("reason") or "", message=(said.get("message") or "")[:MESSAGE_CHARS],
         deleted_at=meta.get("deletionTimestamp") or "",
     )

@@ -117,6 +117,43 @@ def test_an_operator_that_is_away_from_a_trainers_failure_to_the_end_counts_it_a
     assert life(away=True)[2] == [137]
 
 
+@pytest.mark.parametrize("seen_seconds", [0, 3], ids=["none of the pods has been seen", "the pods have been seen to run"])
+def test_an_end_waits_for_the_watch_of_pods_that_is_behind_that_of_batch_jobs(seen_seconds: float) -> None:
+    """A half-open connection: a minute without pods, while the batch Job is shown to be Complete."""
+    flaky = {"failing_attempts": 1, "failing_exit_code": 137, "failing_run_seconds": 5, "run_seconds": 20}
+    world = World(seed=1).run()
+    informers = world.watcher.informers
+    blind = [informer for informer in informers if informer.resource != "pods"]
+    if not seen_seconds:
+        world.watcher.informers = blind
+    world.apply(training_job(least=2, fault_tolerant=True, play={"trainer": flaky})).run().advance(seen_seconds)
+    world.watcher.informers = blind
+    world.run().advance(60)
+    assert next(iter(world.owners("jobs").values()))["status"]["succeeded"] == 2
+    assert world.phase() != "Succeed"
+    world.watcher.informers = informers
+    world.run().advance(10)
+    status = world.status()
+    assert status["phase"] == "Succeed"
+    assert status["restartCounts"]["trainer"]["application"] == 1
+    assert [failure["exitCode"] for failure in status["failures"]] == [137]
+
+
+def test_a_success_that_somebody_has_deleted_is_not_waited_for_longer_than_a_watch_may_be_behind() -> None:
+    world = World(seed=1).apply(training_job(least=2, fault_tolerant=True, play={"trainer": {"run_seconds": 20}})).run()
+    world.advance(15)
+    informers = world.watcher.informers
+    world.watcher.informers = [informer for informer in informers if informer.resource != "pods"]
+    world.advance(15)
+    for pod in world.pods():
+        world.delete_pod(pod)
+    world.watcher.informers = informers
+    world.run().advance(30)
+    assert world.phase() != "Succeed"
+    world.advance(90)
+    assert world.phase() == "Succeed"
+
+
 def test_lost_tasks_come_back_by_resync() -> None:
     world = World().apply(job({"trainer": role(1)}))
     world.watch()

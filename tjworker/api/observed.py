@@ -101,6 +101,8 @@ class WorkloadRecord:
     observed_generation: int = 0
     condition: str = ""
     """Type of the true terminal condition of a Job (Complete, Failed), '' while there is none."""
+    completed_at: str = ""
+    """When a Job became Complete; '' while it is not."""
     reason: str = ""
     """Of that condition; of a ReplicaSet, `FailedCreate` while the API server refuses its pods."""
     message: str = ""

@@ -31,7 +31,7 @@ from tjworker.reconcile.policies.kept import decide_kept
 from tjworker.reconcile.policies.limits import decide_limits
 from tjworker.reconcile.policies.nodes import find_node_troubles
 from tjworker.reconcile.policies.restart import Restarts, decide_restarts, join, one_of
-from tjworker.reconcile.policies.unseen import count_unseen
+from tjworker.reconcile.policies.unseen import LOOK_SECONDS, count_unseen, pods_are_late
 from tjworker.reconcile.refusals import INVALID_SPEC, refuse_spec
 from tjworker.reconcile.replicas import RoleView, pod_attempt
 from tjworker.reconcile.suspend import suspend
@@ -69,6 +69,8 @@ def _decide(job: TrainingJob, status: JobStatus, observed: Observed, now: float,
     if end is None:
         verdict = job_verdict(job, views)
         if verdict.verdict == "complete":
+            if pods_are_late(job, views, observed, now):
+                return Plan(requeue_after_seconds=LOOK_SECONDS)
             end = Ending(phase="Succeed", reason=verdict.reason, message=verdict.message, time=at)
     if end is not None:
         unseen = count_unseen(status, views, at)

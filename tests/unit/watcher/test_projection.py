@@ -235,6 +235,12 @@ WORKLOADS: dict[str, tuple[str, dict[str, Any], WorkloadRecord]] = {
             {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "m"}]}},
         WorkloadRecord("w", "u1", 42, "job-uid", desired=5, ready=3, active=4, succeeded=1, failed=2, condition="Failed",
                        reason="BackoffLimitExceeded", message="m")),
+    "A batch Job says since when it is Complete.": (
+        "jobs", {"spec": {"parallelism": 2}, "status": {
+            "succeeded": 2, "completionTime": "2026-01-02T00:00:00Z", "conditions": [
+            {"type": "Complete", "status": "True", "reason": "CompletionsReached"}]}},
+        WorkloadRecord("w", "u1", 42, "job-uid", desired=2, succeeded=2, condition="Complete", reason="CompletionsReached",
+                       completed_at="2026-01-02T00:00:00Z")),
     "A pod group wants its members.": (
         "podgroups", {"spec": {"minMember": 4}, "status": {"phase": "Running"}},
         WorkloadRecord("w", "u1", 42, "job-uid", desired=4, condition="Running")),

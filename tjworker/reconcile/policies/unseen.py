@@ -4,21 +4,46 @@ An operator that was away meanwhile, or a trainer that fails in the moment in wh
 done either way, and restartCounts must not hang on when somebody looked. What is counted stands on pods that are still there.
 The Job's own `status.failed` is not asked: it also counts pods that somebody deleted, and says of none why it died.
 
+Pods and batch Jobs come by different watches, and one may be a minute behind the other (a connection that is half-open). A Job
+is Complete after its pods have ended, so a view in which they have not is older than the Job: the end waits for the pods.
+
 Counts once: only the pass that decides the end asks, and an end is decided once.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from tjworker.api.observed import PodRecord
+from tjworker.api.model import TrainingJob
+from tjworker.api.observed import ENDED_PHASES, Observed, PodRecord
+from tjworker.api.ownership import own_pods
 from tjworker.api.status import JobStatus
+from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.failures import describe, diagnose
 from tjworker.reconcile.plan import LogTail
 from tjworker.reconcile.policies.restart import Restarts, with_failures
 from tjworker.reconcile.replicas import Replica, RoleView, attempt_of, stopped
 from tjworker.reconcile.seats import number_of
+
+LATE_SECONDS = 90.0
+"""So far behind a watch may be, before it is noticed to be silent. A success that somebody has deleted never shows."""
+LOOK_SECONDS = 5.0
+
+
+def pods_are_late(job: TrainingJob, views: Mapping[str, RoleView], observed: Observed, now: float) -> bool:
+    """A batch Job is Complete that shows fewer of its pods' ends than it tells of, and the rest may still come."""
+    owners = {view.owner.uid: view.owner for view in views.values()
+              if view.role.workload == "Job" and view.owner is not None and view.owner.condition == "Complete"}
+    late = {uid: owner for uid, owner in owners.items()
+            if owner.completed_at and now < (from_rfc3339(owner.completed_at) or 0.0) + LATE_SECONDS}
+    if not late:
+        return False
+    pods = [pod for pod in own_pods(job, observed) if pod.owner_uid in late]
+    succeeded = Counter(pod.owner_uid for pod in pods if pod.phase == "Succeeded")
+    return any(pod.phase not in ENDED_PHASES and not pod.deleted_at for pod in pods) or any(
+        succeeded[uid] < owner.succeeded for uid, owner in late.items())
 
 
 def count_unseen(status: JobStatus, views: Mapping[str, RoleView], now: str) -> Restarts:

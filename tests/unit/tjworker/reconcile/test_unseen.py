@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.unit.tjworker.reconcile.kept import kept_pod, observed_of, plain, tolerant
-from tests.unit.tjworker.reconcile.passes import after, decide, status_of
+from tests.unit.tjworker.reconcile.passes import NOW, after, decide, status_of
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import PodRecord
 from tjworker.api.status import Attempts, JobStatus, RoleAttempts
+from tjworker.api.timefmt import to_rfc3339
+from tjworker.reconcile.plan import Plan
+from tjworker.reconcile.policies.unseen import LOOK_SECONDS
 
 FIRST, SECOND = kept_pod("t0", 0, state="succeeded"), kept_pod("t1", 1, state="succeeded")
 
@@ -79,3 +82,34 @@ def test_while_the_batch_job_is_not_complete_it_is_judged_as_any() -> None:
     assert status.ending is None
     assert status.restart_counts["trainer"].application == 1
     assert not any("nobody had looked at it" in said for said in plan.decisions)
+
+
+@dataclass(frozen=True)
+class Late:
+    pods: Sequence[PodRecord]
+    want_end: bool
+    succeeded: int = 2
+    ago_seconds: float = 10
+
+
+LATE: dict[str, Late] = {
+    "All that the batch Job counts has been seen.": Late([FIRST, SECOND], True),
+    "A pod of it runs still, as far as has been seen.": Late([FIRST, kept_pod("t1", 1)], False, succeeded=1),
+    "None of its pods has been seen.": Late([], False),
+    "One of its two successes has been seen, and a failure.": Late([FIRST, kept_pod("t1", 1, state="failed")], False),
+    "One that goes is not waited for.": Late([FIRST, SECOND, kept_pod("t2", state="deleting")], True),
+    "A pod of another owner is not waited for.": Late([FIRST, SECOND, kept_pod("t2", owner_uid="uid-of-another")], True),
+    "What has not come a minute and a half later is gone.": Late([FIRST], True, ago_seconds=91),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_a_complete_batch_job_whose_pods_are_behind_it_ends_nothing_yet(name: str) -> None:
+    case = LATE[name]
+    job = tolerant(2, status=JobStatus(phase="Running", start_time="2026-01-01T00:00:00Z"))
+    plan = decide(job, observed_of(job, case.pods, condition="Complete", succeeded=case.succeeded,
+                                   completed_at=to_rfc3339(NOW - case.ago_seconds)))
+    if case.want_end:
+        assert status_of(plan).ending is not None
+    else:
+        assert plan == Plan(requeue_after_seconds=LOOK_SECONDS)
