@@ -38,8 +38,10 @@ TROUBLE_EVERY_SECONDS = (8.0, 25.0)
 NODE_AWAY_SECONDS = 75.0
 """Kubernetes' own grace is 40 to 50."""
 CALM_SECONDS = 600.0
-STILL_SECONDS = 15.0
-STILL_WITHIN_SECONDS = 180.0
+STILL_SECONDS = 65.0
+"""So late may come what is late: a watcher's lease, a list that waits its 30 s, a resync."""
+STILL_WITHIN_SECONDS = 300.0
+SETTLE_SECONDS = 10.0
 QUIET_PASSES = 50
 PASSES_WITHIN_SECONDS = 600.0
 FIRST_ACT_SECONDS = 5.0
@@ -181,22 +183,25 @@ class Histories:
     def _calm(self) -> Iterator[str]:
         self._fail(self._nodes[0], None)
         began = time.monotonic()
-        left = self._until_as_they_should_be(self._all, CALM_SECONDS)
-        self._calm_seconds = time.monotonic() - began
+        while True:
+            left = self._until_as_they_should_be(self._all, began + CALM_SECONDS)
+            self._calm_seconds = time.monotonic() - began
+            before = self._until_still()
+            if left or not any(_amiss(played) for played in self._all):
+                break
         for played, what in left:
             yield f"{played.place.namespace}: {CALM_SECONDS:.0f} s of calm, and {'; '.join(what[:3])}"
-        before = self._until_still()
         self._quiet_passes()
-        time.sleep(STILL_SECONDS)
+        time.sleep(SETTLE_SECONDS)
         after = self._versions()
         yield from (f"{what}: changed by passes that had nothing to do: {before.get(what)}, then {after.get(what)}"
                     for what in sorted(before.keys() | after.keys()) if before.get(what) != after.get(what))
-        for played, what in self._until_as_they_should_be([p for p in self._all if p not in [one for one, _ in left]], 5):
+        held = [played for played in self._all if played not in [one for one, _ in left]]
+        for played, what in self._until_as_they_should_be(held, time.monotonic()):
             yield f"{played.place.namespace}: no longer as it should be: {'; '.join(what[:3])}"
 
-    def _until_as_they_should_be(self, left: Sequence[Played], within_seconds: float) -> list[tuple[Played, list[str]]]:
+    def _until_as_they_should_be(self, left: Sequence[Played], deadline: float) -> list[tuple[Played, list[str]]]:
         """Those that are not, and what is amiss."""
-        deadline = time.monotonic() + within_seconds
         while True:
             found = [(played, _amiss(played)) for played in left]
             left = [played for played, what in found if what]
