@@ -71,7 +71,8 @@ class Busy(Fault):
 
     def answers(self, world: SimWorld, step: Step) -> HttpResponse | None:
         if self._lasts(world, "requests refused") and self._rng.random() < 0.4:
-            return ANSWERS[self._rng.choice(("409", "429", "500", "503"))]
+            drawn = self._rng.choice(("409", "429", "500", "503"))
+            return ANSWERS["503" if drawn == "409" and step.kind == "read" else drawn]  # nobody refuses a read for a conflict
         return None
 
     def deliver(self, world: SimWorld, step: Step) -> tuple[float, ...]:
