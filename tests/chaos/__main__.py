@@ -58,6 +58,9 @@ class Row:
     def good(self) -> bool:
         return not (self.divergent or self.changed_pods or self.trouble)
 
+    def why(self) -> str:
+        return "\n  ".join([f"{self.name}: {self.trouble}", *self.divergent, *self.changed_pods])
+
     def __str__(self) -> str:
         verdict = "good" if self.good else "**BAD**"
         cells = (self.name, self.jobs, len(self.divergent), len(self.changed_pods), f"{self.recovery_seconds:.0f} s",
@@ -117,8 +120,9 @@ class Run:
             print(row, flush=True)
             if not row.good:
                 bad.append(row)
+                print(row.why(), file=sys.stderr, flush=True)  # at once: the table may be an hour's
         for row in bad:
-            print(f"\n{row.name}: {row.trouble}", *row.divergent, *row.changed_pods, sep="\n  ")
+            print(f"\n{row.why()}")
         for words in (*self._system.ended_alone, *self._system.plane_ended):
             print(f"\n{words}")
         print(f"\n{time.monotonic() - began:.0f} s, seed {self._seed}, {len(bad)} bad; the pod log had {self._log.gaps} gaps")
