@@ -39,7 +39,8 @@ LIVES: Mapping[str, Json] = {
     "edl-succeeds": training_job(least=2, pservers=1, fault_tolerant=True, play={"trainer": {"run_seconds": 20}}),
     "edl-fails": training_job(least=1, pservers=1, play={"trainer": {
         "failing_attempts": 1, "failing_exit_code": 3, "failing_run_seconds": 4}}),
-    "edl-scales": training_job(least=2, most=3, fault_tolerant=True, play={"trainer": {"run_seconds": 25}}),
+    # The controller of batch Jobs, too, may look again only half a minute after the API server has come back.
+    "edl-scales": training_job(least=2, most=3, fault_tolerant=True, play={"trainer": {"run_seconds": 45}}),
 }
 MADE_BY_OTHERS = {"edl-fails": {"-trainer": (1, 2), "-pserver": (0, 1)}}
 """Life -> whose pods -> at least and at most how many in all. The batch Job makes a second trainer ten seconds after the first
