@@ -49,6 +49,8 @@ third. And the trainer fails after four seconds, with the ReplicaSet of the serv
 controller, if the API server was away in between."""
 CHANCE = {
     "scales": ("Scaling",), "edl-scales": ("Scaling",),  # a job that is scaled before it has run has never been Scaling
+    # Who is killed between seeing a trainer's end and judging it has said Restarting: a pod without number gets it first.
+    "edl-fails": ("Restarting",),
     "edl-replaces": ("Restarting",),  # the batch Job's pod may run by the next look: then it has never been Restarting
 }
 """Life -> conditions that tell, when they are over, of the way and not of the end."""

@@ -6,7 +6,9 @@ kubelet will ever confirm it. And what was made after its job's end: a create th
 and another worker carried the job to its end. No view shows it any more; cleanPodPolicy says what would have gone.
 
 A pod of a ReplicaSet or batch Job is judged by its keeper: while that is there, it is its controller's. When the job is gone
-the keeper is the orphan, and its pods follow it; only a pod whose keeper is gone too, and that nobody has collected, is one.
+the keeper is the orphan, and its pods follow it; a pod is one when its keeper is gone and nobody has collected it, whether its
+job is there or not. Kubernetes' collector overlooks such pods for good when their keeper is deleted and made again under its
+name (as the operator does) while it has no watch: it takes the new one for the old one's next version.
 
 Never an orphan: what another controller owns, what has no controller (somebody let go of it on purpose, with
 `--cascade=orphan`), what is not labelled as ours, and whatever is younger than a minute. Labels alone prove nothing: who
@@ -44,6 +46,7 @@ class KeeperName:
 
 
 _KEEPERS: Mapping[tuple[str, str], str] = {("apps", "ReplicaSet"): "replicasets", ("batch", "Job"): "jobs"}
+_KIND = {resource: kind for (_, kind), resource in _KEEPERS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,9 @@ def find_orphans(
                 found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, grace_seconds=0, why=why)))
         elif keeper == "gone" and c.owner in owners and owners[c.owner] != c.owner_uid:
             why = f"its job {c.owner.key} with UID {c.owner_uid} does not exist"
+            found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
+        elif c.keeper is not None and keeper == "gone" and c.owner in owners:
+            why = f"its {_KIND[c.keeper.resource]} {c.keeper.name} with UID {c.keeper.uid} does not exist"
             found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
         elif c.owner in owners and _outlived(c, (ended or {}).get(c.owner, "None")):
             why = f"its job {c.owner.key} has ended, and cleanPodPolicy {(ended or {})[c.owner]} would have taken it"

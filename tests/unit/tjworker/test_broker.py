@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 
 import pytest
 from kombu.transport import redis as kombu_redis
@@ -45,3 +46,22 @@ def test_many_commands_share_one_client(own_valkey: Valkey, monkeypatch: pytest.
         channel._after_fork()  # what a lost connection does, too
         assert channel._size("tj") == 3
         assert made.count(False) == 2
+
+
+def test_a_channel_whose_redis_is_gone_leaves_no_connection_open(own_valkey: Valkey) -> None:
+    """kombu asks Redis to delete the channel's own queues first, and the error lets the rest of its `close` be."""
+    app = make_app(Settings(redis_url=own_valkey.url))
+    connection = app.connection_for_read()
+    channel = connection.channel()
+    channel.exchange_declare("news", type="fanout")
+    channel.queue_declare("mine", auto_delete=True)
+    channel.queue_bind("mine", exchange="news")
+    channel.basic_consume("mine", True, print, "mine")
+    assert channel._size("mine") == 0  # which takes a connection of its pool
+    pool = channel._pool
+    held = [*pool._available_connections, *pool._in_use_connections]
+    assert any(one._sock is not None for one in held)
+    own_valkey.kill()
+    with suppress(*connection.connection_errors):
+        channel.close()
+    assert [one for one in held if one._sock is not None] == []

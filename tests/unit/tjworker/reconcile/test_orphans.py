@@ -32,6 +32,7 @@ OWN = "uid-of-the-old-one"
 LATE = replace(LEFT, phase="Running")
 ENDED = f"its job {JOB.key} has ended, and cleanPodPolicy"
 GONE = f"its job {JOB.key} with UID uid-of-the-old-one does not exist"
+KEEPERLESS = "its Job digits-trainer with UID uid-of-the-keeper does not exist"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,13 @@ CASES = {
     "it is in deletion and never had a node": Case(replace(GOING, node="")),
     "nodes may not be read": Case(GOING, nodes=None),
     "its keeper and its job are gone": Case(KEPT, Delete("pods", "digits-trainer-0", "uid-1", why=GONE), keeper="gone"),
-    "its keeper is gone, its job exists": Case(KEPT, owner="uid-of-the-old-one", keeper="gone"),
+    "its keeper is gone, its job exists": Case(
+        KEPT, Delete("pods", "digits-trainer-0", "uid-1", why=KEEPERLESS), owner="uid-of-the-old-one", keeper="gone"),
+    "its keeper is gone, and it goes already": Case(
+        replace(KEPT, deleted_at=ago(5), node="node-a"), owner="uid-of-the-old-one", keeper="gone"),
+    "its keeper is gone, and it is a second too young": Case(
+        replace(KEPT, created_at=ago(MIN_AGE_SECONDS - 1)), owner="uid-of-the-old-one", keeper="gone"),
+    "its keeper is gone, whether its job exists is not known": Case(KEPT, known=False, keeper="gone"),
     "its keeper is there, which is collected before it": Case(KEPT, keeper="ours"),
     "its keeper is somebody else's": Case(KEPT, keeper="foreign"),
     "nobody has asked what its keeper is": Case(KEPT),
