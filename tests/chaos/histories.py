@@ -47,8 +47,8 @@ PASSES_WITHIN_SECONDS = 600.0
 FIRST_ACT_SECONDS = 5.0
 ACTORS = 8
 BEGIN_TRIES = 240
-_JOBS = {row.plural: f"/apis/{row.group}/v1" for row in RESOURCES.values() if row.is_job}
-_ROOTS = {"pods": "/api/v1", "services": "/api/v1", "replicasets": "/apis/apps/v1", "jobs": "/apis/batch/v1"}
+_JOBS = tuple(row.plural for row in RESOURCES.values() if row.is_job)
+_CHILDREN = ("pods", "services", "replicasets", "jobs")
 
 
 @contextmanager
@@ -68,8 +68,8 @@ class RealPlace:
         self.namespace = namespace
 
     def the_job(self) -> Json | None:
-        for plural, root in _JOBS.items():
-            if found := self._named(root, plural).get(NAME):
+        for plural in _JOBS:
+            if found := self.objects(plural).get(NAME):
                 return found
         return None
 
@@ -77,18 +77,14 @@ class RealPlace:
         return self.objects("pods")
 
     def objects(self, bucket: str) -> dict[str, Json]:
-        plural = bucket.rpartition("/")[2]
-        return self._named(_ROOTS[plural], plural)
+        found = self.client.get(RESOURCES[bucket.rpartition("/")[2]].path(self.namespace))
+        # The items of a list have neither kind nor apiVersion.
+        head = {"kind": found["kind"].removesuffix("List"), "apiVersion": found["apiVersion"]}
+        return {item["metadata"]["name"]: {**head, **item} for item in found["items"]}
 
     def exit_pod(self, name: str, code: int) -> None:
         self.client.patch(f"/api/v1/namespaces/{self.namespace}/pods/{name}",
                           {"metadata": {"annotations": {f"{PREFIX}exit": str(code)}}})
-
-    def _named(self, root: str, plural: str) -> dict[str, Json]:
-        found = self.client.get(f"{root}/namespaces/{self.namespace}/{plural}")
-        # The items of a list have neither kind nor apiVersion.
-        head = {"kind": found["kind"].removesuffix("List"), "apiVersion": found["apiVersion"]}
-        return {item["metadata"]["name"]: {**head, **item} for item in found["items"]}
 
 
 @dataclass(slots=True)
@@ -224,8 +220,8 @@ class Histories:
         """Of every object of every history: its UID and resourceVersion."""
         return {
             f"{meta['namespace']}/{plural}/{meta['name']}": (meta["uid"], meta["resourceVersion"])
-            for plural, root in {**_JOBS, **_ROOTS}.items()
-            for meta in (item["metadata"] for item in self._client.get(f"{root}/{plural}")["items"])
+            for plural in (*_JOBS, *_CHILDREN)
+            for meta in (item["metadata"] for item in self._client.get(RESOURCES[plural].path())["items"])
             if meta["namespace"].startswith(self._prefix)
         }
 
