@@ -150,7 +150,7 @@ class World:
         self.run()
 
     def _revision(self) -> int:
-        return int(self.get("pods")["metadata"]["resourceVersion"])
+        return self.cluster.apiserver.store.revision
 
     # -- the user's hands ----------------------------------------------------------------------------------------------
 

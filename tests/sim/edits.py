@@ -100,8 +100,9 @@ class Watched:
         yield self.look()
 
     def _exit(self, pods: list[str], code: int) -> None:
+        seen = self.world.pods()
         for pod in pods:
-            if self.world.pods().get(pod, {}).get("status", {}).get("phase") == "Running":
+            if seen.get(pod, {}).get("status", {}).get("phase") == "Running":
                 self.world.cluster.agent.exit("default", pod, code)
 
     def job(self) -> Json | None:
