@@ -119,6 +119,10 @@ FAILURES = {
         lambda d: [d.job(5), d.take(), d.fail() > 0, d.pod(6), d.take()], [[A], True, True, [A], True]),
     "a failed pass with news is queued at once": Case(
         lambda d: [d.add(), d.take(), d.add(), d.finish(failed=True), d.take()], [[A], True, [], True, True]),
+    "a failed key that also has a nearer time comes back then, and its next wait is longer": Case(
+        lambda d: [len(fail_in_a_row(d, 5)), d.add(), d.take(), d.finish(failed=True, after_seconds=3), d.wait(3.1), d.due(),
+                   d.take(), d.fail() > 50],
+        [5, [A], True, False, None, [A], True, True]),
     "failures are told with the wait": Case(
         lambda d: [d.add(), d.take(), d.store.finish(d.holds[A], failed=True).failures], [[A], True, 1]),
 }
@@ -377,6 +381,9 @@ ECHOES = {
     "an echo of the pass before, come while the key is held again, is no news": Case(
         lambda d: [d.job(5), d.take(), d.finish(("pods", 6), again=True), d.take(), d.pod(6), d.finish()],
         [[A], True, True, True, [], False]),
+    "own writes of a holder that was fenced at its end are news": Case(
+        lambda d: [d.job(5), d.take(), d.wait(31), d.finish(("pods", 6)), d.pod(6), d.take()],
+        [[A], True, None, False, [A], True]),
     "own writes of a holder that died are news": Case(
         lambda d: [d.job(5), d.take(), d.wait(31), d.pod(6), d.take()], [[A], True, None, [A], True]),
     "the echo of one job's write is none for another job": Case(

@@ -261,6 +261,24 @@ def test_a_list_says_when_it_shows_an_object_older_than_it_was() -> None:
     assert rewound == [True]
 
 
+def test_what_goes_while_a_list_is_begun_again_is_gone_though_its_first_page_has_shown_it() -> None:
+    bench = Bench(page_size=1)
+    for name in ("a", "b", "c"):
+        bench.server.world.put(name)
+    bench.steps(1)
+
+    def gone_between_pages(server: Server) -> None:
+        server.world.remove("a")
+        server.world.compact()
+
+    bench.server.watches.append(error_event(410, "Expired"))
+    bench.server.lists = [lambda server: None, gone_between_pages]
+    bench.run_for(120)
+    assert bench.server.lists == [], "the second list came to its second page"
+    assert bench.seen.pods == bench.truth
+    assert sorted(bench.truth) == ["b", "c"]
+
+
 def test_a_pod_that_changes_hands_is_deleted_for_the_job_that_had_it() -> None:
     bench = Bench()
     bench.server.world.put("a")

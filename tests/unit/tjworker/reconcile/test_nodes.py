@@ -76,6 +76,18 @@ def test_which_nodes_are_lost(case: Sick) -> None:
     assert status_of(plan).restart_counts["trainer"].node == 1
 
 
+LIMITED = {
+    "a limit of time that is farther off than the grace": (1000, 10.0),
+    "a limit of time that is nearer than the grace": (905, 5.0),
+}
+
+
+@pytest.mark.parametrize(("limit_seconds", "want_seconds"), LIMITED.values(), ids=LIMITED.keys())
+def test_of_the_end_of_a_grace_and_a_limit_the_nearer_is_waited_for(limit_seconds: int, want_seconds: float) -> None:
+    job = replace(two(), active_deadline_seconds=limit_seconds)
+    assert decide(job, world(job, make_node("node-b").not_ready(ago(20)))).requeue_after_seconds == want_seconds
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_pod_on_a_lost_node_is_replaced_where_the_policy_says_so_and_fails_otherwise(policy: str) -> None:
     job = two(policy)

@@ -112,6 +112,43 @@ def test_a_failure_for_good_and_one_that_is_worth_a_restart(case: AtOnce) -> Non
         case.want_phase, case.want_restarts, {"1": 1} if case.want_restarts else {})
 
 
+@dataclass
+class Whose:
+    """A ps and a trainer, replaced pod by pod. They fail in this order, one after the other."""
+
+    fail: tuple[str, ...]
+    want_reason: str = ""
+    """Of the end; '' for a job that runs on."""
+    trainer_limit: int | None = None
+    backoff_limit: int | None = None
+
+
+WHOSE = {
+    "restartLimit does not count the restarts of another role": Whose(("ps", "ps", "trainer"), trainer_limit=1),
+    "restartLimit counts those of its own": Whose(("trainer", "ps", "trainer"), "RestartLimitReached", trainer_limit=1),
+    "backoffLimit counts those of all roles": Whose(("ps", "trainer", "ps"), "BackoffLimitExceeded", backoff_limit=2),
+    "backoffLimit counts them also for a role that fails for the first time": Whose(
+        ("ps", "trainer"), "BackoffLimitExceeded", backoff_limit=1),
+    "the role's own limit is named where both are used up": Whose(
+        ("trainer", "trainer"), "RestartLimitReached", trainer_limit=1, backoff_limit=1),
+}
+
+
+@pytest.mark.parametrize("case", WHOSE.values(), ids=WHOSE.keys())
+def test_whose_restarts_a_limit_counts(case: Whose) -> None:
+    builder = make_job().role("ps", 1, restart="OnFailure", scope="Pod")
+    builder = builder.role("trainer", 1, restart="OnFailure", scope="Pod", limit=case.trainer_limit)
+    if case.backoff_limit is not None:
+        builder = builder.run_policy(backoffLimit=case.backoff_limit)
+    world = World(builder.build()).settle().all("running").settle()
+    for role in case.fail:
+        assert world.job.status.phase == "Running", "no limit may be used up before the last of them"
+        world.set(f"digits-{role}-0", "failed", exit_code=1).settle().all("running").settle()
+    ending = world.job.status.ending
+    assert (world.job.status.phase, ending.reason if ending else "") == (
+        "Failed" if case.want_reason else "Running", case.want_reason)
+
+
 def test_ten_pods_that_fail_at_once_are_one_restart_of_the_job() -> None:
     job = make_job().role("trainer", 10, restart="OnFailure", scope="All").build()
     world = World(job).settle().all("running").settle().all("failed").settle()

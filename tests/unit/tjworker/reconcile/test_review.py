@@ -137,6 +137,15 @@ def test_an_index_that_has_succeeded_is_not_run_again_after_scaling_down_and_up(
     assert world.job.status.replica_statuses["trainer"].succeeded == 1
 
 
+def test_nor_when_another_has_succeeded_in_between() -> None:
+    world = World(make_job().role("trainer", 3).build()).settle().all("running").settle()
+    world.set("digits-trainer-2", "succeeded").settle()
+    scaled(world, 2).settle().set("digits-trainer-0", "succeeded").settle()
+    made = list(world.created)
+    scaled(world, 3).settle()
+    assert (world.created, world.job.status.attempts.roles["trainer"].completed) == (made, "0,2")
+
+
 @pytest.mark.parametrize("policy", ["All", "Any"])
 def test_scaling_the_trainers_to_none_is_no_success(policy: str) -> None:
     def job(trainers: int) -> JobBuilder:
@@ -212,6 +221,18 @@ def test_a_job_suspended_while_it_restarts_comes_back_and_keeps_its_counts() -> 
     world.job = base.status(world.job.status).build()
     world.settle().all("running").settle()
     assert (world.job.status.phase, world.job.status.restarts) == ("Running", 1)
+
+
+def test_a_replica_that_has_failed_for_good_stays_so_through_a_suspension() -> None:
+    base = make_job().role("trainer", 2, restart="Never", fail="All")
+    world = World(base.build()).settle().all("running").settle().set("digits-trainer-1", "failed", exit_code=1).settle()
+    assert world.job.status.attempts.roles["trainer"].failed == "1"
+    for builder in (base.suspended(), base):
+        world.job = builder.status(world.job.status).build()
+        world.settle()
+    assert (sorted(world.pods), world.job.status.attempts.roles["trainer"].failed) == (["digits-trainer-0"], "1")
+    world.set("digits-trainer-0", "failed", exit_code=1).settle()
+    assert world.job.status.phase == "Failed", "each of the two has failed, one of them before"
 
 
 def test_suspending_a_job_that_terminates_changes_nothing() -> None:
