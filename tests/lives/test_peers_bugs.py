@@ -72,13 +72,8 @@ SHOWN: Mapping[str, str] = {
     "an EDL job that is scaled up gets no trainers and is Scaling for ever (seen)":
         "a TrainingJob that is scaled up gets its trainers and is Running again",
     "one deleted trainer pod ends the whole EDL job (seen)": "a deleted trainer is replaced, numbered, and ends nothing",
-    "a quiet EDL job is written every second (seen)": "a quiet TrainingJob is written no more",
     "a quiet job is written all the time (seen)": f"{UNIT}.test_phases.test_a_job_as_it_should_be_is_written_no_times",
     "a quiet EDL job is written all the time, with lists of all pods (seen)": "a quiet TrainingJob is written no more",
-    "trainers are planned and none is made, Scaling for ever (seen)":
-        "a TrainingJob that is scaled up gets its trainers and is Running again",
-    "one deleted trainer counts as a failure and ends the whole Job (seen)":
-        "a deleted trainer is replaced, numbered, and ends nothing",
     "a CRD that refuses its operator's status (seen)": "tests.contract.test_crd.test_a_whole_status_is_kept_as_written",
 }
 
