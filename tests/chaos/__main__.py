@@ -5,11 +5,11 @@
     make chaos CHAOS_ARGS="--soak-seconds 7200"    # random kills and wipes for so long: the same ends, and nothing grows
 
 For each way: a wave of jobs of every life, of both kinds, begins meanwhile, and four stand before, during and after. Held then:
-each job ends within two minutes of the mending; its end, counts, conditions, pods left and pods ever made are those of that
-life undisturbed (played twice, which must agree); no pod of a standing job is another one than before; Redis holds what the API
-server has, record for record. Exits 1 when one of these does not hold, or when a watcher or a beat has ended by itself;
-workers that have are told. `random histories` is a row of its own kind (`histories.py`): any edits and failures, then
-calm.
+each job ends within two minutes of the mending, which is when Kubernetes' own controllers make pods again (`probe.py`); its
+end, counts, conditions, pods left and pods ever made are those of that life undisturbed (played twice, which must agree); no
+pod of a standing job is another one than before; Redis holds what the API server has, record for record. Exits 1 when one of
+these does not hold, or when a watcher or a beat has ended by itself; workers that have are told. `random histories` is a row
+of its own kind (`histories.py`): any edits and failures, then calm.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ from controlplane import ControlPlane
 from tests.chaos.disturbances import DISTURBANCES, LEFT_OUT, Chaos
 from tests.chaos.histories import Histories
 from tests.chaos.lives import EVERY_SECONDS, STANDS, Wave
+from tests.chaos.probe import Probe
 from tests.chaos.soak import soak
 from tests.chaos.system import WORKERS, NotInTimeError, System
 from tests.chaos.watching import PodLog
 from tests.real.api import open_transport
 
 STAND_SECONDS = 120.0
+BACK_SECONDS, WORTH_TELLING_SECONDS = 180.0, 5.0
 END_SECONDS = 120.0
 AGREE_SECONDS = 30.0
 HISTORIES, FULL_HISTORIES = "random histories", 200
@@ -177,8 +179,12 @@ class Run:
         except NotInTimeError as error:
             row.trouble = f"{error}. "
         finally:
-            mended = time.monotonic()
             wave.fed()
+        probe = Probe(wave.send, wave.namespace)
+        away = self._system.until("Kubernetes' own controllers make pods", probe.answered, BACK_SECONDS)
+        if away >= WORTH_TELLING_SECONDS:
+            row.note += f"; Kubernetes' own controllers were back after {away:.0f} s"
+        mended = time.monotonic()
         self._system.until("every job has ended", wave.ended, END_SECONDS)
         row.recovery_seconds, row.jobs = time.monotonic() - mended, len(wave.begun)
         row.divergent = self._divergent(wave, wave.begun)
