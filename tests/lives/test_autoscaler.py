@@ -173,6 +173,23 @@ def test_only_one_run_a_period(world: ElasticWorld) -> None:
     assert second == "another run has this period"
 
 
+def test_a_run_that_is_slower_than_its_period_leaves_the_rest_to_the_next_one(
+    world: ElasticWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then another run decides anew; what this one has planned is old."""
+    for name in ("first", "second", "third"):
+        world.apply(elastic(name, 1, 1, 10)).run()
+    patch = world.api.merge_patch
+
+    def slow(*arguments: Any, **more: Any) -> Any:
+        world.cluster.advance(TICK_SECONDS * 0.6)
+        return patch(*arguments, **more)
+
+    monkeypatch.setattr(world.api, "merge_patch", slow)
+    assert world.autoscaler.run().endswith("2 jobs moved, 1 left to the next run")
+    assert ["targets" in world.status(name) for name in ("first", "second", "third")] == [True, True, False]
+
+
 def test_a_job_that_somebody_else_wrote_meanwhile_is_left_to_the_next_run(world: ElasticWorld) -> None:
     world.apply(elastic("first", 1, 1, 10)).run()
     world.patch_job("first", {"metadata": {"annotations": {"by": "me"}}})  # the watch has not shown it yet

@@ -116,6 +116,27 @@ def test_an_orphan_that_changes_under_its_eyes_keeps_it_from_no_other(monkeypatc
     assert (field.going("left-1"), field.going("left-2")) == (False, True)
 
 
+def test_pods_whose_keeper_was_made_again_under_its_name_are_orphans_whoever_has_the_name_now() -> None:
+    """Kubernetes' own collector takes the new one for the old one's next version, and forgets them."""
+    field = Field()
+    for kind, of_job in (("ReplicaSet", field.uid), ("Job", "")):
+        name = f"keeper-{kind.lower()}"
+        field.make(kind, name, owner=owned_by(of_job) if of_job else None, uid_label=of_job or "a-stranger")
+        keeper = {"apiVersion": _KINDS[kind][0], "kind": kind, "name": name, "uid": "of-before", "controller": True}
+        field.make("Pod", f"left-by-{kind.lower()}", owner=keeper, uid_label=field.uid)
+    assert field.collect() == 2
+    assert (field.there("Pod", "left-by-replicaset"), field.there("Pod", "left-by-job")) == (False, False)
+    assert (field.there("ReplicaSet", "keeper-replicaset"), field.there("Job", "keeper-job")) == (True, True)
+
+
+def test_orphans_are_found_on_every_page_of_a_list() -> None:
+    field = Field()
+    for number in range(5):
+        field.pod(f"left-{number}", owner=owned_by("another-uid"))
+    field.collector._settings = field.world.settings.model_copy(update={"list_page_size": 2})
+    assert field.collect() == 5
+
+
 def test_the_objects_of_living_jobs_are_never_touched() -> None:
     field = Field()
     assert field.collect(after_seconds=10_000) == 0

@@ -294,6 +294,20 @@ def test_of_several_refusals_the_first_is_told() -> None:
     assert "Forbidden" in done.refused.message
 
 
+def test_what_was_written_beside_a_refused_create_is_accounted_for() -> None:
+    """Else its event would be taken for news, and the next pass would trust a view that does not show it."""
+    room = Room(width=3)
+    room.apply(room.pod("b"))
+    room.api.instead = {"POST services": refusal(403, "Forbidden")}
+    body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
+    room.lease.versions.clear()
+    done = room.apply(Create("services", "s", body), room.pod("a"), Patch("pods", "b", {"metadata": {"labels": {"x": "1"}}}))
+    assert done.refused is not None
+    assert (done.creates, done.patches) == (1, 1)
+    assert room.lease.versions == [
+        ("pods", int(room.world.get("pods", name)["metadata"]["resourceVersion"])) for name in ("a", "b")]
+
+
 def test_a_delete_that_fails_ends_the_pass() -> None:
     room = Room()
     room.apply(room.pod("a"))

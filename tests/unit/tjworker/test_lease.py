@@ -30,11 +30,13 @@ class Room:
         self.clock = Clock()
         self.store = MemoryStore(clock=self.clock)
         self.renewals = 0
+        self.answers_after_seconds = 0.0
         renew = self.store.renew
 
         def counted(hold: object, ttl_seconds: float) -> None:
             self.renewals += 1
             renew(hold, ttl_seconds)  # type: ignore[arg-type]
+            self.clock.now += self.answers_after_seconds
 
         self.store.renew = counted  # type: ignore[method-assign]
         self.store.lead(1)
@@ -84,6 +86,15 @@ def test_a_holder_that_slept_past_its_lease_is_told_before_its_next_write() -> N
     assert not room.held(), "another worker has it now"
     with pytest.raises(Fenced):
         room.lease.ensure()
+
+
+def test_a_renewal_counts_from_when_it_was_asked_for_because_its_answer_may_be_late() -> None:
+    """The store began to count before the answer came: after slow ones the key would be another's, unknown to its holder."""
+    room = Room()
+    room.answers_after_seconds = 12
+    room.works(10, every_seconds=10)
+    room.lease.ensure()
+    assert room.renewals == 2
 
 
 def test_what_a_long_pass_has_written_raises_the_floor_while_it_still_works() -> None:

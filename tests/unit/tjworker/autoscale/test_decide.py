@@ -189,6 +189,19 @@ def test_several_roles_of_a_job_move_each_by_itself() -> None:
     assert {m.role: m.to for m in decision.moves} == {"reader": 2, "trainer": 4}
 
 
+def test_the_cool_down_of_one_role_keeps_no_other_of_the_job_back() -> None:
+    def record(role: str, from_: int, to: int, minute: str) -> ScaleRecord:
+        return ScaleRecord(role=role, from_=from_, to=to, time=f"2026-01-01T{minute}Z", reason="autoscaler: room")
+
+    newest_first = (record("reader", 2, 1, "00:59:55"), record("trainer", 4, 2, "00:50:00"))
+    template = {"spec": {"containers": [{"name": "aitj-main", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}}
+    job = an_elastic(2, scale_records=newest_first).role("reader", 1, least=1, most=2, edl="Auto", template=template).build()
+    pods = [make_pod(job, "trainer", i) for i in range(2)] + [make_pod(job, "reader")]
+    state = JobState(job, tuple(pod.on("a").running().build() for pod in pods))
+    decision = decide([state], EIGHT_CPUS, {"a": used(3)}, NOW, Rules(max_load_desired=1.0))
+    assert {m.role: m.to for m in decision.moves} == {"trainer": 7}, "the reader has just given way"
+
+
 def test_a_quantity_that_does_not_parse_is_told_with_its_job_and_role() -> None:
     state = running(an_elastic(resources={"requests": {"cpu": "two"}}))
     told = decide([state], {"a": make_node().build()}, {}, NOW, Rules()).problems
