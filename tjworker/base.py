@@ -69,7 +69,7 @@ class Invalid(OperatorError):
 
 
 class Terminal(OperatorError):
-    """A bug or a missing permission (401, 403, 405, ...): event, log, slow lane."""
+    """A bug (405, ...), or a missing permission (401, 403). Waiting for it in one call is of no use."""
 
 
 class Fenced(OperatorError):

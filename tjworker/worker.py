@@ -36,6 +36,9 @@ STALE_LONGEST_SECONDS = 15.0
 OLD_REMEMBERED = 1_000
 """Keys of which a process counts such passes; then it forgets them all, and begins anew."""
 SLOW_LANE_SECONDS = 300.0
+NO_PERMISSION = (401, 403)
+"""An API server that has just started knows neither roles nor tokens for some seconds and refuses everybody; and a right that
+is missing is granted from outside. So both are tried again as what is away is: soon, and less soon each time."""
 
 
 class Publisher(Protocol):
@@ -97,7 +100,7 @@ class Worker:
             self._finish_old(lease)
             log.debug("the view was old", key=lease.key, error=error.message)
             return f"the view was old: {error.message}"
-        if isinstance(error, Transient):
+        if isinstance(error, Transient) or error.status in NO_PERMISSION:
             return self._failed(lease, error)
         log.error("cannot work on a job", key=lease.key, error=error.message, status=error.status, reason=error.reason)
         self._finish(lease, after_seconds=SLOW_LANE_SECONDS)

@@ -1,8 +1,8 @@
 """Row 10 with real processes: many random histories at once (`tests/sim/histories.py`), each in a namespace of its own, while
 the operator's processes, its Redis and the API server die and come back. Then all is calm, and held is:
 
-- each job comes to be as it should be (`tests/sim/desired.py`), within ten minutes: a job that crashes again and again rests
-  for up to five;
+- each job comes to be as it should be (`tests/sim/desired.py`) within the time that the simulation gives it: Kubernetes makes
+  no pod of a batch Job for ten minutes once seven of its pods have died, all at once or one by one;
 - then nothing changes any more, and after fifty more passes of every job each object has the resourceVersion that it had.
 
 Of the acts of a history all are played that users and pods do. Those of the operator's troubles come as `troubles.py` has them,
@@ -29,6 +29,7 @@ from tests.chaos.troubles import told, trouble
 from tests.sim.desired import amiss
 from tests.sim.histories import ACTS, Act, History, make_history
 from tests.sim.place import Json
+from tests.sim.rows.histories import QUIET_PASSES, QUIET_SECONDS
 from tests.sim.scenarios import NAME
 from tjworker.base import JobKey, JobName
 from tjworker.kube.resources import RESOURCES
@@ -37,12 +38,10 @@ BEGIN_EVERY_SECONDS = 0.5
 TROUBLE_EVERY_SECONDS = (8.0, 25.0)
 NODE_AWAY_SECONDS = 75.0
 """Kubernetes' own grace is 40 to 50."""
-CALM_SECONDS = 600.0
 STILL_SECONDS = 65.0
 """So late may come what is late: a watcher's lease, a list that waits its 30 s, a resync."""
 STILL_WITHIN_SECONDS = 300.0
 SETTLE_SECONDS = 10.0
-QUIET_PASSES = 50
 PASSES_WITHIN_SECONDS = 600.0
 FIRST_ACT_SECONDS = 5.0
 ACTORS = 8
@@ -180,13 +179,13 @@ class Histories:
         self._fail(self._nodes[0], None)
         began = time.monotonic()
         while True:
-            left = self._until_as_they_should_be(self._all, began + CALM_SECONDS)
+            left = self._until_as_they_should_be(self._all, began + QUIET_SECONDS)
             self._calm_seconds = time.monotonic() - began
             before = self._until_still()
             if left or not any(_amiss(played) for played in self._all):
                 break
         for played, what in left:
-            yield f"{played.place.namespace}: {CALM_SECONDS:.0f} s of calm, and {'; '.join(what[:3])}"
+            yield f"{played.place.namespace}: {QUIET_SECONDS:.0f} s of calm, and {'; '.join(what[:3])}"
         self._quiet_passes()
         time.sleep(SETTLE_SECONDS)
         after = self._versions()

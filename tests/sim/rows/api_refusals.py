@@ -35,21 +35,23 @@ OVER = re.compile(r"conditions\[\d+\]\.(message: .*, undisturbed 'over'|reason: 
 """The condition of a restart that was over, told by the status that was called invalid and by none after it."""
 
 
-def _refusal(code: int, reason: str, **headers: str) -> HttpResponse:
-    said = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": WORDS}
-    return HttpResponse(code, orjson.dumps(said), headers)
+def _refusal(code: int, reason: str, *, said: str = WORDS, **headers: str) -> HttpResponse:
+    status = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": said}
+    return HttpResponse(code, orjson.dumps(status), headers)
 
 
 ANSWERS: Mapping[str, HttpResponse] = {
     "409": _refusal(409, "Conflict"),
     "403": OVER_QUOTA,
+    "forbidden": _refusal(403, "Forbidden", said='it is forbidden: User "worker" cannot do that: no RBAC policy matched'),
     "422": _refusal(422, "Invalid"),
     "429": _refusal(429, "TooManyRequests", **{"retry-after": "2"}),
     "500": _refusal(500, "InternalError"),
     "503": _refusal(503, "ServiceUnavailable"),
 }
 WAYS = (*ANSWERS, "time-out", "no-reply", "soft-limit")
-"""`time-out`: the request never arrived; `no-reply`: it was carried out; `soft-limit`: Celery's, in the middle of it."""
+"""`forbidden`: as an API server says that has just started and knows no roles yet. `time-out`: the request never arrived;
+`no-reply`: it was carried out; `soft-limit`: Celery's, in the middle of it."""
 FOR_WRITES = ("403", "409", "422", "soft-limit")
 """Nothing that only reads is in conflict, invalid or over a quota. (`soft-limit` is that of a pass: not of beat.)"""
 IN_A_STORM = tuple(way for way in WAYS if way != "422")
