@@ -14,7 +14,7 @@ import structlog
 
 from tjworker.api import dialects, labels
 from tjworker.api.model import CleanPodPolicy, TrainingJob
-from tjworker.base import Conflict, JobName, OperatorError, Terminal, Transient, Uid
+from tjworker.base import Conflict, JobName, OperatorError, Terminal, Uid
 from tjworker.kube.errors import NOT_INSTALLED
 from tjworker.kube.port import KubeApi
 from tjworker.kube.resources import JOB_PLURALS
@@ -51,10 +51,13 @@ class Collector:
 
     def _candidates(self, resource: str) -> Iterator[Candidate]:
         for namespace in self._settings.namespace_list or ("",):
-            for obj in self._list(resource, namespace, labels.JOB_UID):
-                found = candidate(resource, obj, JOB_PLURALS)
-                if found is not None:
-                    yield found
+            try:
+                for obj in self._list(resource, namespace, labels.JOB_UID):
+                    found = candidate(resource, obj, JOB_PLURALS)
+                    if found is not None:
+                        yield found
+            except Conflict:
+                continue  # the list expired between its pages (410): what it has not shown is for the next run
 
     def _owners(self, candidates: list[Candidate]) -> tuple[dict[JobName, Uid | None], dict[JobName, CleanPodPolicy]]:
         """Of each job that a candidate names, the UID it has now, and of those that have ended the cleanPodPolicy: one GET a
@@ -82,12 +85,14 @@ class Collector:
         return known
 
     def _nodes(self) -> frozenset[str] | None:
+        """None where they may not be read, or not all have been: a node that a list has not come to is not gone."""
         try:
             return frozenset(n["metadata"]["name"] for n in self._list("nodes", "", ""))
-        except Terminal:
+        except (Terminal, Conflict):
             return None
 
     def _list(self, resource: str, namespace: str, selector: str) -> Iterator[dict[str, Any]]:
+        """Page by page. Raises Conflict when the list expires between them."""
         token = ""
         while True:
             try:
@@ -97,9 +102,7 @@ class Collector:
             except OperatorError as error:
                 if error.reason == NOT_INSTALLED:
                     return
-                if isinstance(error, Transient | Terminal):
-                    raise
-                return  # the list changed under its pages (410): the next run reads it whole
+                raise
             yield from page.items
             token = page.next_token
             if not token:

@@ -139,8 +139,10 @@ class Executor:
             lease.ensure()
             if outcome.refused or outcome.invalid:
                 batch = [w for w in batch if not isinstance(w, Create)]
-            for result in self._run(outcome.job, batch):
-                self._account(outcome, result, lease)
+            # All of them before one is raised: those beside it have been written.
+            failed = [error for result in self._run(outcome.job, batch) if (error := self._account(outcome, result, lease))]
+            if failed:
+                raise failed[0]
 
     def _run(self, job: Job, batch: Sequence[Write]) -> Iterable[_Result]:
         def one(write: Write) -> _Result:
@@ -179,7 +181,8 @@ class Executor:
             message = f'{kind} "{write.name}" exists already and does not belong to this job: delete it, or rename the job'
             raise Transient(message, status=409, reason="AlreadyExists") from conflict
 
-    def _account(self, outcome: Outcome, result: _Result, lease: Lease) -> None:
+    def _account(self, outcome: Outcome, result: _Result, lease: Lease) -> OperatorError | None:
+        """The error that ends the pass; a refused create does not."""
         write, error = result.write, result.error
         if error is None:
             left_nothing = isinstance(write, Delete) and _gone_at_once(result.answer)
@@ -187,11 +190,12 @@ class Executor:
                 (lease.gone if left_nothing else lease.versions).append((write.resource, version))
             _COUNTERS[type(write)](outcome)
         elif not isinstance(write, Create):
-            raise error
+            return error
         elif isinstance(error, Invalid):
             outcome.invalid = outcome.invalid or error
         else:
             outcome.refused = outcome.refused or error
+        return None
 
 
 def _created(outcome: Outcome) -> None:

@@ -138,11 +138,12 @@ class Worker:
         outcome = self._executor.apply(job, plan, lease)
         self._log(lease, plan)
         if outcome.invalid is not None or outcome.refused is not None:
-            return self._refused(lease, outcome, observed)
+            return self._refused(lease, outcome, observed, plan.requeue_after_seconds)
         self._finish(lease, again=plan.requeue_after_seconds == 0, after_seconds=plan.requeue_after_seconds or None)
         return outcome.summary()
 
-    def _refused(self, lease: Lease, outcome: Outcome, observed: Observed) -> str:
+    def _refused(self, lease: Lease, outcome: Outcome, observed: Observed, next_seconds: float | None) -> str:
+        """`next_seconds`: when the pass wants to be followed by another, as of its plan."""
         job = outcome.job
         if isinstance(job, InvalidJob):  # it creates nothing
             raise Terminal(f"a create was refused for the invalid job {job.name.key}")
@@ -158,13 +159,15 @@ class Worker:
         if not plan.empty:
             self._executor.apply(job, plan, lease)
             log.warning("a child cannot be made", key=lease.key, uid=job.uid, error=error.message)
-        return self._failed(lease, error)
+        return self._failed(lease, error, next_seconds)
 
-    def _failed(self, lease: Lease, error: OperatorError) -> str:
+    def _failed(self, lease: Lease, error: OperatorError, next_seconds: float | None = None) -> str:
+        """Again after a growing wait; sooner where a timer of the job is over before that (`next_seconds`): the grace of a node,
+        a limit of time. One that is due at once waits all the same: a refused pass is no reason to be in a hurry."""
         if error.retry_after_seconds is not None:
             self._finish(lease, after_seconds=error.retry_after_seconds)
             return f"{error.message}; next try in {error.retry_after_seconds:.0f} s, as the server asked"
-        wait = self._finish(lease, failed=True)
+        wait = self._finish(lease, failed=True, after_seconds=next_seconds or None)
         log.warning("a pass failed", key=lease.key, error=error.message, next_try_seconds=wait)
         return f"{error.message}; next try in {wait or 0:.0f} s"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -56,6 +58,53 @@ def test_permanent_failure_keeps_requests_bounded() -> None:
     assert full.counts["refused"] <= 14
     assert "exceeded quota" in world.condition("Running")["message"]
     assert full.counts["PUT aitrainingjobs/status"] <= 2
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A job of which only so many pods as `room` may be made, for ever: each of its passes ends with a refused create. After an
+    hour of that, `then`; and so long after that it must be `done`."""
+
+    begin: Callable[[World], object]
+    done: Callable[[World], bool]
+    within_seconds: float
+    room: int = 3
+    then: Callable[[World], object] = lambda world: None
+
+
+def over(world: World) -> bool:
+    return world.phase() in ("Failed", "Timeout")
+
+
+def elastic(replicas: int, **spec: Any) -> dict[str, Any]:
+    return job({"trainer": role(replicas, ports=(), restartPolicy="OnNodeFail", restartScope="Pod")}, **spec)
+
+
+TIMED = {
+    "activeDeadlineSeconds": Timed(lambda w: w.apply(elastic(1, runPolicy={"activeDeadlineSeconds": 3700})), over, 110, room=0),
+    "timeLimit": Timed(lambda w: w.apply(elastic(3, timeLimit=3700)).run().advance(10).scale("digits", 4), over, 110),
+    "the grace of a node that dies": Timed(
+        lambda w: w.apply(elastic(4)), lambda w: "NodeLost" in [f["reason"] for f in w.status().get("failures", ())], 80,
+        then=lambda w: w.fail_node(w.pods()["digits-trainer-0"]["spec"]["nodeName"])),
+}
+
+
+@pytest.mark.parametrize("case", TIMED.values(), ids=TIMED.keys())
+def test_what_a_job_waits_for_is_not_put_off_by_a_create_that_is_refused_again_and_again(case: Timed) -> None:
+    world = World(nodes=3, seed=1)
+
+    class Full(CountingTransport):
+        def request(self, method: str, path: str, **more: Any) -> HttpResponse:
+            if method == "POST" and path.endswith("/pods") and len(world.pods()) >= case.room:
+                return OVER_QUOTA
+            return super().request(method, path, **more)
+
+    world.api._transport = Full(world.cluster)
+    case.begin(world)
+    world.run().advance(3600, step_seconds=10)
+    assert not case.done(world)
+    case.then(world)
+    world.until("it is done", lambda: case.done(world), within_seconds=case.within_seconds)
 
 
 def test_a_crash_loop_without_a_limit_slows_down() -> None:

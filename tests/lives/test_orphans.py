@@ -8,7 +8,9 @@ import pytest
 
 from tests.lives.world import World, job, role
 from tests.paths import ROOT
+from tjworker.base import Conflict
 from tjworker.collector import Collector
+from tjworker.kube.errors import EXPIRED
 
 
 class Field:
@@ -135,6 +137,25 @@ def test_orphans_are_found_on_every_page_of_a_list() -> None:
         field.pod(f"left-{number}", owner=owned_by("another-uid"))
     field.collector._settings = field.world.settings.model_copy(update={"list_page_size": 2})
     assert field.collect() == 5
+
+
+def test_a_node_that_a_list_did_not_come_to_is_not_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list of nodes expires between its pages: a pod in deletion on one of the others must not be forced out."""
+    field = Field()
+    field.pod("slow", owner=owned_by(field.uid), node="node-1")
+    field.world.cluster.client.patch("/api/v1/namespaces/default/pods/slow", {"metadata": {"finalizers": ["example.com/hold"]}})
+    field.world.delete_pod("slow", grace_seconds=5)
+    field.collector._settings = field.world.settings.model_copy(update={"list_page_size": 1})
+    list_page = field.collector._kube.list_page
+
+    def expires(resource: str, namespace: str, **more: Any) -> Any:
+        if resource == "nodes" and more.get("token"):
+            raise Conflict("The provided continue parameter is too old", status=410, reason=EXPIRED)
+        return list_page(resource, namespace, **more)
+
+    monkeypatch.setattr(field.collector._kube, "list_page", expires)
+    assert field.collect(after_seconds=120) == 0
+    assert field.world.pods()["slow"]["metadata"]["deletionGracePeriodSeconds"] == 5
 
 
 def test_the_objects_of_living_jobs_are_never_touched() -> None:

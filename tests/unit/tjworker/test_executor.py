@@ -317,6 +317,15 @@ def test_a_delete_that_fails_ends_the_pass() -> None:
     assert room.names() == ["a"]
 
 
+def test_what_was_written_beside_a_delete_that_fails_is_accounted_for() -> None:
+    room = Room(width=2)
+    room.api.instead = {"DELETE pods/b": refusal(503, "ServiceUnavailable")}
+    room.lease.versions.clear()
+    with pytest.raises(Transient):
+        room.apply(Delete("pods", "b", "uid-of-b"), room.pod("a"))
+    assert room.lease.versions == [("pods", int(room.world.get("pods", "a")["metadata"]["resourceVersion"]))]
+
+
 def test_a_status_that_fails_keeps_every_other_write_back() -> None:
     room = Room()
     room.api.instead["PUT"] = refusal(500, "InternalError")
