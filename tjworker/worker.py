@@ -162,8 +162,8 @@ class Worker:
         return self._failed(lease, error, next_seconds)
 
     def _failed(self, lease: Lease, error: OperatorError, next_seconds: float | None = None) -> str:
-        """Again after a growing wait; sooner where a timer of the job is over before that (`next_seconds`): the grace of a node,
-        a limit of time. One that is due at once waits all the same: a refused pass is no reason to be in a hurry."""
+        """Again after a growing wait; sooner where a timer of the job is over before that (`next_seconds`): the grace of a
+        node, a limit of time. One that is due at once waits all the same: a refused pass is no reason to be in a hurry."""
         if error.retry_after_seconds is not None:
             self._finish(lease, after_seconds=error.retry_after_seconds)
             return f"{error.message}; next try in {error.retry_after_seconds:.0f} s, as the server asked"
