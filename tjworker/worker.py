@@ -6,6 +6,7 @@ without our knowing loses at the first write. Safe to run twice, at the same tim
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -167,9 +168,10 @@ class Worker:
         if error.retry_after_seconds is not None:
             self._finish(lease, after_seconds=error.retry_after_seconds)
             return f"{error.message}; next try in {error.retry_after_seconds:.0f} s, as the server asked"
-        wait = self._finish(lease, failed=True, after_seconds=next_seconds or None)
+        backoff = self._finish(lease, failed=True, after_seconds=next_seconds or None)
+        wait = min(backoff or 0, next_seconds or math.inf)
         log.warning("a pass failed", key=lease.key, error=error.message, next_try_seconds=wait)
-        return f"{error.message}; next try in {wait or 0:.0f} s"
+        return f"{error.message}; next try in {wait:.0f} s"
 
     def _finish_old(self, lease: Lease) -> None:
         """The view was old: again soon, and less soon each time. News queues the key at once all the same."""

@@ -36,7 +36,7 @@ from tests.sim.trace import IDLE, Trace
 from tjworker import tasks
 from tjworker.app import app
 from tjworker.autoscaler import Autoscaler
-from tjworker.base import JobKey, Transient
+from tjworker.base import JobKey, Terminal, Transient
 from tjworker.collector import Collector
 from tjworker.executor import Executor
 from tjworker.kube.client import KubeClient
@@ -469,7 +469,7 @@ class SimWorld(World):
             self._died(owner)
             self.workers[number] = self.make_worker(owner)
             result = "died"
-        except Transient as error:
+        except (Transient, Terminal) as error:  # Celery's beat sends the next one all the same
             result = f"the task failed: {error.message}"
         finally:
             self._busy.discard(owner)
@@ -494,7 +494,7 @@ class SimWorld(World):
             self._died("beat")
             self.autoscaler = self.make_autoscaler()
             result = "died"
-        except Transient as error:
+        except (Transient, Terminal) as error:  # Celery's beat sends the next one all the same
             result = f"the task failed: {error.message}"
         finally:
             self._busy.discard("beat")

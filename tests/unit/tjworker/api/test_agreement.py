@@ -73,7 +73,8 @@ def _any_training_job(rng: random.Random) -> dict[str, Any]:
 
     role: dict[str, Any] = {
         "entrypoint": some("", "train", "sh -c 'a'", "a 'b", "\\", 'x "\\""'), "workspace": "/w", "envs": {"A": some("1", "")},
-        "resources": {"limits": {"cpu": some(1, "1", "500m", "1x", "", "-1", "1e3", ".5", 0.5) if rng.random() < 0.3 else 2}},
+        "resources": {"limits": {
+            "cpu": some(1, "1", "500m", "1x", "", "-1", "1e3", ".5", 0.5, 2**63) if rng.random() < 0.3 else 2}},
         "tolerations": [{"operator": "Exists"}], "pre_stop_cmd": ["a"], "liveness_probe": {"exec": {"command": ["a"]}},
     }
     job = make_training_job(

@@ -26,7 +26,7 @@ FrameworkType = Literal["local", "nccl2", "multi"]
 
 def _quantity(value: Any) -> int | str:
     """As the schema's `x-kubernetes-int-or-string`: 1, "500m", "1Gi"; a fraction is written as text."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:  # the API server reads more as a fraction
         return value
     if isinstance(value, str) and rules.is_quantity(value):
         return value
