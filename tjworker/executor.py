@@ -139,10 +139,11 @@ class Executor:
             lease.ensure()
             if outcome.refused or outcome.invalid:
                 batch = [w for w in batch if not isinstance(w, Create)]
-            # All of them before one is raised: those beside it have been written.
-            failed = [error for result in self._run(outcome.job, batch) if (error := self._account(outcome, result, lease))]
-            if failed:
-                raise failed[0]
+            failed: OperatorError | None = None
+            for result in self._run(outcome.job, batch):
+                failed = self._account(outcome, result, lease) or failed
+            if failed:  # and not before: those beside it have been written
+                raise failed
 
     def _run(self, job: Job, batch: Sequence[Write]) -> Iterable[_Result]:
         def one(write: Write) -> _Result:

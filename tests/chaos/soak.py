@@ -72,7 +72,12 @@ def soak(system: System, wave: Wave, rng: random.Random, seconds: float, diverge
 
 
 def _look(system: System, samples: dict[tuple[str, str], list[float]]) -> None:
+    leads = None
+    with suppress(Exception):
+        leads, _ = system.leader()
     for name in SPARED:
+        if name in WATCHERS and name != leads:
+            continue  # a standby watches nothing: it grows when it comes to lead
         main = system.processes[name].pid
         for who, pids in ((name, [main]), (f"{name} children", system.children(name))):
             with suppress(OSError):

@@ -31,8 +31,9 @@ STORM_CHANCE = 0.2
 REQUESTS_MORE = 12
 """Than an undisturbed life makes, after one refusal: the pass again, and what it proves first."""
 WORDS = "made up by the simulation"
-OVER = re.compile(r"conditions\[\d+\]\.(message: .*, undisturbed 'over'|reason: 'Completed', undisturbed 'Restarted')$")
-"""The condition of a restart that was over, told by the status that was called invalid and by none after it."""
+OVER = re.compile(r"conditions\[\d+\]\.(message: .*, undisturbed 'over'|reason: '\w+', undisturbed 'Restarted')$")
+"""The condition of a restart that was over, told by the status that was called invalid and by none after it: it is over with
+the end, for the end's reason."""
 
 
 def _refusal(code: int, reason: str, *, said: str = WORDS, **headers: str) -> HttpResponse:
@@ -70,6 +71,8 @@ class Refusing(Fault):
             return
         self.requests += step.actor != "beat"
         self._now = self.way(step)
+        if self._now == "soft-limit" and step.actor == "beat":
+            self._now = ""
         if self._now:
             self.struck = step.what
             world.trace.note(world.clock(), "FAULT", f"{step.what}: {self._now}")
@@ -122,12 +125,13 @@ def play(run: str) -> Verdict:
     scenario, undisturbed = SCENARIOS[name], whole(name)
     refusing = fault(point)
     invalid, storm = point.endswith("-422"), point.startswith("storm")
-    if invalid:
+    goes = "ttlSecondsAfterFinished" in str(scenario.manifest)
+    if invalid and not goes:  # one that goes after its end is over when it is gone
         scenario = replace(scenario, over=lambda world: scenario_over(name, world) or _ended(world))
     within = 600.0 if storm else SLOW_LANE_SECONDS + 60 if invalid else 60.0
     outcome = live(scenario, refusing, more_seconds=within)
     if invalid and refusing.struck.startswith("POST"):
-        wrong = list(_failed_for_good(outcome, goes="ttlSecondsAfterFinished" in str(scenario.manifest)))
+        wrong = list(_failed_for_good(outcome, goes=goes))
     else:
         wrong = [one for one in judge(outcome, undisturbed, within) if not (invalid and OVER.search(one))]
     usual = undisturbed.steps["write"] + undisturbed.steps.get("read", 0)
