@@ -244,6 +244,20 @@ def silent(server: Server, start: int):  # type: ignore[no-untyped-def]
     yield from ()
 
 
+def test_each_time_that_everything_is_given_again_the_sweep_is_told_what_exists() -> None:
+    """Redis may have come back with an older state: what has gone since is in it again."""
+    bench = Bench()
+    bench.server.world.put("a")
+    bench.server.world.put("b")
+    bench.steps(1)
+    bench.server.world.remove("b")
+    bench.steps(1)
+    bench.informer.relist(1)
+    bench.informer.step()
+    told = [(batch.epoch, batch.existing) for batch in bench.inbox.take(0) if batch.listed]
+    assert [(epoch, sorted(name for _, name in existing or ())) for epoch, existing in told] == [(1, ["a"])]
+
+
 def test_a_list_says_when_it_shows_an_object_older_than_it_was() -> None:
     bench = Bench()
     bench.server.world.put("p0", note="lost")

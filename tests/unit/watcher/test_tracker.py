@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pytest
 
 from tests.unit.watcher.scripted import pod
+from watcher.loads import LoadBook
 from watcher.projection import Projected, project
 from watcher.tracker import Tracker
 
@@ -89,6 +91,22 @@ def test_what_is_passed_on(case: Case) -> None:
         step(tracker)
     told = [_told(one) for step in case.then for one in step(tracker) or []]
     assert (told, tracker.position) == (case.want, case.want_position)
+
+
+def test_what_a_list_does_not_show_any_more_asks_for_nothing_of_its_node() -> None:
+    """Whosever it was: other people's pods are known to the book of loads alone."""
+    loads = LoadBook()
+    tracker = Tracker(partial(project, "pods"), loads)
+
+    def placed(name: str, *, ours: bool) -> dict[str, Any]:
+        return {**pod(name, 3, ours=ours), "spec": {"nodeName": f"node-of-{name}", "containers": []}}
+
+    both = [placed("ours", ours=True), placed("theirs", ours=False)]
+    for shown, want in ((both, {"node-of-ours": 1, "node-of-theirs": 1}), ([], {"node-of-ours": 0, "node-of-theirs": 0})):
+        tracker.begin_list()
+        tracker.page(shown)
+        tracker.end_list(10)
+        assert {node: load.pods for node, load in loads.touched().items()} == want
 
 
 def test_after_forgetting_everything_is_news_again() -> None:

@@ -114,6 +114,18 @@ def test_a_death_in_a_job_that_is_not_fault_tolerant(death: Death) -> None:
         assert causes(status) == death.want_plain
 
 
+@pytest.mark.parametrize(("made_seconds_later", "want"), [(-60, {}), (60, {"user": 1})], ids=["before it ran", "since"])
+def test_a_pod_without_a_number_replaces_one_only_if_it_was_made_since_the_job_ran(
+    made_seconds_later: float, want: dict[str, int]
+) -> None:
+    """The pass that was to number it has been cut off; or its controller was faster than our look."""
+    job = running(tolerant(2), kept_pod("t0", 0), kept_pod("t1"))
+    assert job.status.phase == "Running"
+    unnumbered = replace(kept_pod("t1"), created_at=to_rfc3339(NOW + made_seconds_later))
+    plan = decide(job, observed_of(job, [kept_pod("t0", 0), unnumbered]), now=NOW + 90)
+    assert causes(plan.status or job.status) == want
+
+
 def _told(counts: dict[str, int] | None, *, ends: bool) -> str:
     if counts is None or ends:
         return "Failed"

@@ -3,7 +3,7 @@ docs/lifecycle.md, which test_lifecycle_page plays."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -231,6 +231,17 @@ def test_a_failure_says_pod_node_container_code_and_asks_for_the_log() -> None:
     failure = status_of(plan).failures[0]
     assert (failure.pod, failure.node, failure.container, failure.exit_code) == ("digits-trainer-0", "node-7", "aitj-main", 3)
     assert [(t.pod, t.container) for t in plan.log_tails] == [("digits-trainer-0", "aitj-main")]
+
+
+def test_of_two_containers_that_failed_the_one_that_ended_first_is_why() -> None:
+    """What ends last is most often what was waiting for the first."""
+    job = make_job().role("trainer", 1, restart="OnFailure", scope="Pod", containers=("aitj-a", "aitj-b")).build()
+    pod = make_pod(job, "trainer", 0).failed(exit_code=1)
+    ends = {"aitj-a": (1, "2026-01-01T00:10:05Z"), "aitj-b": (137, "2026-01-01T00:10:00Z")}
+    both = pod.but(containers=tuple(
+        replace(c, exit_code=ends[c.name][0], finished_at=ends[c.name][1]) for c in pod.build().containers))
+    failure = status_of(decide(job, everything(job, both))).failures[0]
+    assert (failure.container, failure.exit_code, failure.time) == ("aitj-b", 137, "2026-01-01T00:10:00Z")
 
 
 def test_only_the_newest_ten_failures_are_kept() -> None:

@@ -26,6 +26,7 @@ from tests.unit.tjworker.reconcile.passes import (
 )
 from tjworker.api.model import InvalidJob
 from tjworker.api.status import Condition, ConditionType, Failure, JobStatus
+from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile import report_create_failure
 from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.failures import describe, diagnose
@@ -404,8 +405,9 @@ HELD: dict[str, tuple[list[str], float, str, float | None]] = {
 def test_a_pod_that_does_not_go(nodes: list[str], seconds: float, want: str, want_next: float | None) -> None:
     job = make_job().role("trainer", 1).build()
     stays = make_pod(job, "trainer", 0).running().build()
-    pods = [make_pod(job, "trainer", 0).running().but(name=f"p{i}", node=node).deleting(GRACE_OVER).build()
-            for i, node in enumerate(nodes)]
+    asked_at = to_rfc3339(NOW - 30)  # its grace is 30 s; what counts is when that is over
+    pods = [make_pod(job, "trainer", 0).running().but(name=f"p{i}", node=node, deletion_asked_at=asked_at)
+            .deleting(GRACE_OVER).build() for i, node in enumerate(nodes)]
     assert find_held([stays, *reversed(pods)], NOW + seconds) == Held(want, want_next)
 
 
