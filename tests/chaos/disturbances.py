@@ -306,5 +306,7 @@ LEFT_OUT: Mapping[str, tuple[str, ...]] = {
     # A batch Job makes no pod any more once a trainer has succeeded. Whoever learns only a minute later that a job was scaled,
     # while its trainers went on and are done by then, comes too late; that is right, and no other end of an operator.
     "watches broken": ("edl-scales",),
+    # So is Kubernetes' own controller of batch Jobs: after four deaths of an API server it looks again only after 70 to 95 s.
+    "api server dies": ("edl-scales", "edl-replaces"),
 }
 """Way -> lives that are not played in it."""
