@@ -32,7 +32,6 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc,unused-ignore]
             kept = self._client_kept = self._create_client()  # type: ignore[no-untyped-call]
         return kept
 
-
     def close(self) -> None:
         """kombu begins with asking Redis to delete the queues that are this worker's own, and lets its connections be when
         Redis does not answer: each loss of Redis would cost two descriptors for good."""

@@ -21,6 +21,7 @@ from tjworker.api.observed import NodeRecord, Observed
 from tjworker.api.records_json import decode, decode_view
 from tjworker.base import Conflict, Fenced, Invalid, JobKey, OperatorError, Terminal, Transient, parse_key
 from tjworker.executor import Executor, Outcome
+from tjworker.kube.errors import NO_PERMISSION
 from tjworker.kube.port import KubeApi
 from tjworker.lease import Lease
 from tjworker.priorities import PriorityClasses
@@ -37,9 +38,6 @@ STALE_LONGEST_SECONDS = 15.0
 OLD_REMEMBERED = 1_000
 """Keys of which a process counts such passes; then it forgets them all, and begins anew."""
 SLOW_LANE_SECONDS = 300.0
-NO_PERMISSION = (401, 403)
-"""An API server that has just started knows neither roles nor tokens for some seconds and refuses everybody; and a right that
-is missing is granted from outside. So both are tried again as what is away is: soon, and less soon each time."""
 
 
 class Publisher(Protocol):
@@ -101,7 +99,7 @@ class Worker:
             self._finish_old(lease)
             log.debug("the view was old", key=lease.key, error=error.message)
             return f"the view was old: {error.message}"
-        if isinstance(error, Transient) or error.status in NO_PERMISSION:
+        if isinstance(error, Transient) or error.status in NO_PERMISSION:  # a missing right is granted from outside
             return self._failed(lease, error)
         log.error("cannot work on a job", key=lease.key, error=error.message, status=error.status, reason=error.reason)
         self._finish(lease, after_seconds=SLOW_LANE_SECONDS)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 
 from tjworker.base import OperatorError
-from tjworker.kube.errors import NAMESPACE_GONE
+from tjworker.kube.errors import NAMESPACE_GONE, NO_PERMISSION
 from tjworker.kube.port import KubeApi
 
 FRESH_SECONDS = 10.0
@@ -38,7 +38,7 @@ class ClusterId:
         try:
             found = self._api.get("namespaces", "", "kube-system")
         except OperatorError as error:
-            if error.status in (401, 403) or error.reason == NAMESPACE_GONE:
+            if error.status in NO_PERMISSION or error.reason == NAMESPACE_GONE:
                 return ""
             raise
         return str(found["metadata"]["uid"]) if found else ""

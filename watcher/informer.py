@@ -20,7 +20,7 @@ import structlog
 
 from tjworker.api.podload import PodLoad
 from tjworker.base import Conflict, OperatorError, Terminal, Transient
-from tjworker.kube.errors import EXPIRED, NOT_INSTALLED, from_status
+from tjworker.kube.errors import EXPIRED, NO_PERMISSION, NOT_INSTALLED, from_status
 from tjworker.kube.port import KubeApi, Stream
 from tjworker.kube.resources import RESOURCES
 from watcher.history import ClusterId
@@ -311,7 +311,7 @@ class Informer:
         if error.reason == NOT_INSTALLED:
             why = f"{self.resource} is not installed in the cluster; waiting for its CRD"
             return self._absent("missing", why, MISSING_POLL_SECONDS)
-        if isinstance(error, Terminal) and error.status in (401, 403):
+        if isinstance(error, Terminal) and error.status in NO_PERMISSION:
             return self._absent("forbidden", error.message, FORBIDDEN_POLL_SECONDS)
         if not self._needs_list:
             self._stuck += 1

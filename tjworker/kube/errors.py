@@ -29,6 +29,9 @@ QUOTA_EXCEEDED = "QuotaExceeded"
 NAMESPACE_TERMINATING = "NamespaceTerminating"
 NAMESPACE_GONE = "NamespaceGone"
 ADMISSION_DENIED = "AdmissionDenied"
+NO_PERMISSION = (401, 403)
+"""The statuses of a right that is missing. An API server that has just started knows neither roles nor tokens for some seconds
+and refuses everybody, too."""
 
 _RBAC = re.compile(r'\bUser "[^"]*" cannot ')
 _WEBHOOK = re.compile(r"^admission webhook .* denied the request|ValidatingAdmissionPolicy .* denied request")

@@ -18,7 +18,7 @@ from tjworker.api.dialects.base import Dialect
 from tjworker.base import OperatorError
 from tjworker.cli.checks.check import Check, State
 from tjworker.cli.checks.redis import CLOCK_SECONDS
-from tjworker.kube.errors import to_error
+from tjworker.kube.errors import NO_PERMISSION, to_error
 from tjworker.kube.port import Transport
 from tjworker.kube.resources import RESOURCES, Resource
 
@@ -76,7 +76,7 @@ def definition(transport: Transport, dialect: Dialect) -> Check:
         return Check(SUBJECT, name, "failed", error.message, "try again")
     if answer.status == 404:
         return Check(SUBJECT, name, _missing(dialect), "is not installed", APPLY_CRDS)
-    if answer.status in (401, 403):
+    if answer.status in NO_PERMISSION:
         return _served(transport, dialect, name)
     if answer.status != 200:
         return Check(SUBJECT, name, "failed", to_error(answer, f"get {name}").message, "look at the API server's log")
