@@ -20,12 +20,26 @@ CRDS = Path(__file__).resolve().parent.parent / "k8s" / "crds" / "aitrainingjobs
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="The operator beside a bare client.")
-    parser.add_argument("--jobs", type=_positive, default=1000, metavar="N",
-                        help="jobs of one pod; the other loads are N/4 of four pods, and 3N/10 for whole lives (default 1000)")
-    parser.add_argument("--rounds", type=_positive, default=3, metavar="N", help="how often; medians are shown (default 3)")
-    parser.add_argument("--samples", type=int, default=50, metavar="N", help="latencies to take, 0 for none (default 50)")
-    parser.add_argument("--workers", type=_sizes, default=(1, 1), metavar="SIZES",
-                        help="sizes of the worker processes, for example 1,1 (default) or 2")
+    parser.add_argument(
+        "--jobs",
+        type=_positive,
+        default=1000,
+        metavar="N",
+        help="jobs of one pod; the other loads are N/4 of four pods, and 3N/10 for whole lives (default 1000)",
+    )
+    parser.add_argument(
+        "--rounds", type=_positive, default=3, metavar="N", help="how often; medians are shown (default 3)"
+    )
+    parser.add_argument(
+        "--samples", type=int, default=50, metavar="N", help="latencies to take, 0 for none (default 50)"
+    )
+    parser.add_argument(
+        "--workers",
+        type=_sizes,
+        default=(1, 1),
+        metavar="SIZES",
+        help="sizes of the worker processes, for example 1,1 (default) or 2",
+    )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave logs and the audit log in this folder")
     parser.add_argument("--crds", type=Path, default=CRDS, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

@@ -42,23 +42,66 @@ class ApiServer:
         programs = locate(release())
         absent = [name for name in ("etcd", "kube-apiserver") if name not in programs]
         if absent:
-            raise SystemExit(f"{' and '.join(absent)} is not there: run `make control-plane` once, or set "
-                             "KUBEBUILDER_ASSETS to a folder that has it")
+            raise SystemExit(
+                f"{' and '.join(absent)} is not there: run `make control-plane` once, or set "
+                "KUBEBUILDER_ASSETS to a folder that has it"
+            )
         self._write_files()
         etcd = f"http://127.0.0.1:{_free_port()}"
         here = self._folder
-        self._processes.start("etcd", [
-            str(programs["etcd"]), "--data-dir", str(here / "etcd"), "--unsafe-no-fsync", "--listen-client-urls", etcd,
-            "--advertise-client-urls", etcd, "--listen-peer-urls", f"http://127.0.0.1:{_free_port()}", "--log-level", "warn"])
-        self._processes.start("kube-apiserver", [
-            str(programs["kube-apiserver"]), "--etcd-servers", etcd, "--secure-port", str(self.server.port),
-            "--bind-address", "127.0.0.1", "--cert-dir", str(here / "certs"), "--token-auth-file", str(here / "tokens.csv"),
-            "--authorization-mode", "RBAC", "--disable-admission-plugins", "ServiceAccount",
-            "--service-account-key-file", str(here / "sa.key"), "--service-account-signing-key-file", str(here / "sa.key"),
-            "--service-account-issuer", "https://kubernetes.default", "--service-cluster-ip-range", "10.0.0.0/16",
-            "--audit-policy-file", str(here / "audit.yaml"), "--audit-log-path", str(here / "audit.log")])
+        self._processes.start(
+            "etcd",
+            [
+                str(programs["etcd"]),
+                "--data-dir",
+                str(here / "etcd"),
+                "--unsafe-no-fsync",
+                "--listen-client-urls",
+                etcd,
+                "--advertise-client-urls",
+                etcd,
+                "--listen-peer-urls",
+                f"http://127.0.0.1:{_free_port()}",
+                "--log-level",
+                "warn",
+            ],
+        )
+        self._processes.start(
+            "kube-apiserver",
+            [
+                str(programs["kube-apiserver"]),
+                "--etcd-servers",
+                etcd,
+                "--secure-port",
+                str(self.server.port),
+                "--bind-address",
+                "127.0.0.1",
+                "--cert-dir",
+                str(here / "certs"),
+                "--token-auth-file",
+                str(here / "tokens.csv"),
+                "--authorization-mode",
+                "RBAC",
+                "--disable-admission-plugins",
+                "ServiceAccount",
+                "--service-account-key-file",
+                str(here / "sa.key"),
+                "--service-account-signing-key-file",
+                str(here / "sa.key"),
+                "--service-account-issuer",
+                "https://kubernetes.default",
+                "--service-cluster-ip-range",
+                "10.0.0.0/16",
+                "--audit-policy-file",
+                str(here / "audit.yaml"),
+                "--audit-log-path",
+                str(here / "audit.log"),
+            ],
+        )
         self._until("the API server is ready", self._ready)
-        self._until("the namespace is there", lambda: self.connection().send("GET", "/api/v1/namespaces/default")[0] == 200)
+        self._until(
+            "the namespace is there", lambda: self.connection().send("GET", "/api/v1/namespaces/default")[0] == 200
+        )
         self._prepare()
 
     def connection(self, user: str = "client") -> Connection:
@@ -76,19 +119,24 @@ class ApiServer:
         deadline = time.monotonic() + START_SECONDS
         while not true():
             if time.monotonic() > deadline:
-                raise SystemExit(f"waited {START_SECONDS:.0f} s: {what}? {self._processes.log('kube-apiserver')[-1500:]}")
+                raise SystemExit(
+                    f"waited {START_SECONDS:.0f} s: {what}? {self._processes.log('kube-apiserver')[-1500:]}"
+                )
             time.sleep(0.1)
 
     def _write_files(self) -> None:
-        subprocess.run(["openssl", "genrsa", "-out", str(self._folder / "sa.key"), "2048"], check=True, capture_output=True)
+        subprocess.run(
+            ["openssl", "genrsa", "-out", str(self._folder / "sa.key"), "2048"], check=True, capture_output=True
+        )
         (self._folder / "audit.yaml").write_text(POLICY)
         (self._folder / "tokens.csv").write_text("".join(f"{u},{u},{u},system:masters\n" for u in USERS))
         for user in USERS:
             self.kubeconfig(user).write_text(
-                f'apiVersion: v1\nkind: Config\ncurrent-context: bench\n'
+                f"apiVersion: v1\nkind: Config\ncurrent-context: bench\n"
                 f'clusters: [{{name: bench, cluster: {{server: "{self.server.url}", insecure-skip-tls-verify: true}}}}]\n'
-                f'users: [{{name: bench, user: {{token: {user}}}}}]\n'
-                f'contexts: [{{name: bench, context: {{cluster: bench, user: bench}}}}]\n')
+                f"users: [{{name: bench, user: {{token: {user}}}}}]\n"
+                f"contexts: [{{name: bench, context: {{cluster: bench, user: bench}}}}]\n"
+            )
 
     def _prepare(self) -> None:
         client = self.connection()
@@ -102,8 +150,13 @@ class ApiServer:
 
 def _node_status() -> Json:
     room = {"cpu": "100000", "memory": "1000000Gi", "pods": "1000000"}
-    ready = {"type": "Ready", "status": "True", "reason": "Bench", "lastTransitionTime": "2026-01-01T00:00:00Z",
-             "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "Bench",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+    }
     return {"capacity": room, "allocatable": room, "conditions": [ready]}
 
 

@@ -43,8 +43,14 @@ class AuditLog:
                 found[event["user"]["username"], event["verb"], resource] += 1
         return found
 
-    def quiet_since(self, position: int, counts: Callable[[str, str, str], bool], *, quiet_seconds: float = 0.7,
-                    deadline_seconds: float = 20) -> Requests:
+    def quiet_since(
+        self,
+        position: int,
+        counts: Callable[[str, str, str], bool],
+        *,
+        quiet_seconds: float = 0.7,
+        deadline_seconds: float = 20,
+    ) -> Requests:
         """The requests since `position`, once those that `counts` picks have stopped coming."""
         deadline = time.monotonic() + deadline_seconds
         before, changed = self.since(position), time.monotonic()

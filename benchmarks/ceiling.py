@@ -54,10 +54,14 @@ def record(api: ApiServer, watch: PhaseWatch, replicas: int, *, until: str, run_
     for one in events:
         one["metadata"] = {key: one["metadata"][key] for key in ("name", "namespace")}
     return Recorded(
-        name=name.encode(), job=orjson.dumps(body),
+        name=name.encode(),
+        job=orjson.dumps(body),
         statuses=tuple(orjson.dumps(status) for status in milestones(watch.statuses(name), until)),
-        pods=children[PODS], services=children[SERVICES], events=tuple(orjson.dumps(one) for one in events),
-        ends=run_seconds is not None)
+        pods=children[PODS],
+        services=children[SERVICES],
+        events=tuple(orjson.dumps(one) for one in events),
+        ends=run_seconds is not None,
+    )
 
 
 def milestones(statuses: Sequence[Json], until: str) -> list[Json]:
@@ -85,9 +89,15 @@ def _live(connection: Connection, recorded: Recorded, name: str) -> None:
     # The first status stands before there is a pod; Running is told of pods that run, the end of pods that have ended.
     for step, status in enumerate(recorded.statuses):
         for number, pod in enumerate(pods if step else ()):
-            _play(connection, pod, running(pod, f"10.1.{number}.1") if step == 1 else ended(pod, "2026-01-01T00:00:00Z"))
-        body = {"apiVersion": made["apiVersion"], "kind": made["kind"], "status": of(status),
-                "metadata": {"name": name, "namespace": "default", "uid": uid, "resourceVersion": version}}
+            _play(
+                connection, pod, running(pod, f"10.1.{number}.1") if step == 1 else ended(pod, "2026-01-01T00:00:00Z")
+            )
+        body = {
+            "apiVersion": made["apiVersion"],
+            "kind": made["kind"],
+            "status": of(status),
+            "metadata": {"name": name, "namespace": "default", "uid": uid, "resourceVersion": version},
+        }
         version = _sent(connection, "PUT", f"{JOBS}/{name}/status", body)["metadata"]["resourceVersion"]
         if step == 0:
             for path, bodies in ((PODS, pods), (SERVICES, services)):

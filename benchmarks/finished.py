@@ -38,10 +38,21 @@ IDLE_SECONDS = 10.0
 SAMPLES = 30
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ENDED: Json = {
-    "phase": "Succeed", "message": "all roles are complete (trainer 1/1)", "startTime": "2026-01-01T00:00:00Z",
-    "completionTime": "2026-01-01T01:00:00Z", "observedGeneration": 1,
-    "conditions": [{"type": "Succeeded", "status": "True", "reason": "Succeed", "message": "all roles are complete",
-                    "lastTransitionTime": "2026-01-01T01:00:00Z", "observedGeneration": 1}],
+    "phase": "Succeed",
+    "message": "all roles are complete (trainer 1/1)",
+    "startTime": "2026-01-01T00:00:00Z",
+    "completionTime": "2026-01-01T01:00:00Z",
+    "observedGeneration": 1,
+    "conditions": [
+        {
+            "type": "Succeeded",
+            "status": "True",
+            "reason": "Succeed",
+            "message": "all roles are complete",
+            "lastTransitionTime": "2026-01-01T01:00:00Z",
+            "observedGeneration": 1,
+        }
+    ],
 }
 
 
@@ -154,7 +165,9 @@ def _list_all(api: ApiServer) -> None:
 
 
 def _one(api: ApiServer, processes: Processes, folder: Path, there: int) -> Found:
-    processes.start("player", [sys.executable, "-m", "benchmarks.player", api.server.host, str(api.server.port), "player"])
+    processes.start(
+        "player", [sys.executable, "-m", "benchmarks.player", api.server.host, str(api.server.port), "player"]
+    )
     operator = Operator(folder, processes, api, workers=(1, 1))
     watch, name = loads.PhaseWatch(api), loads.names(1)[0]
     api.connection().post(JOBS, loads.job(name, 1))
@@ -173,7 +186,9 @@ def _one(api: ApiServer, processes: Processes, folder: Path, there: int) -> Foun
     again = _restart(api, operator)
     operator.stop()
     processes.stop("player")
-    return Found(there, started, first, rest, burnt / IDLE_SECONDS * 1000, sum(rss["watcher"]), sum(rss["redis"]), again)
+    return Found(
+        there, started, first, rest, burnt / IDLE_SECONDS * 1000, sum(rss["watcher"]), sum(rss["redis"]), again
+    )
 
 
 def _restart(api: ApiServer, operator: Operator) -> Restart:
@@ -192,22 +207,30 @@ def _restart(api: ApiServer, operator: Operator) -> Restart:
 
 
 def render(found: Sequence[Found]) -> Iterator[str]:
-    yield ("| finished jobs | all processes ready after, s | a waiting job runs after, s | later ones, p50, ms | p99, ms | "
-           "idle CPU, ms a second | watcher, MiB | Redis, MiB |")
+    yield (
+        "| finished jobs | all processes ready after, s | a waiting job runs after, s | later ones, p50, ms | p99, ms | "
+        "idle CPU, ms a second | watcher, MiB | Redis, MiB |"
+    )
     yield "|---|---|---|---|---|---|---|---|"
     for one in found:
-        yield (f"| {one.finished:,} | {one.start_seconds:.1f} | {one.first_seconds:.2f} | "
-               f"{statistics.median(one.one_at_a_time) * 1000:.0f} | {percentile_ms(one.one_at_a_time, 99):.0f} | "
-               f"{one.idle_cpu_ms_a_second:.1f} | {one.watcher_mib:.0f} | {one.redis_mib:.0f} |")
+        yield (
+            f"| {one.finished:,} | {one.start_seconds:.1f} | {one.first_seconds:.2f} | "
+            f"{statistics.median(one.one_at_a_time) * 1000:.0f} | {percentile_ms(one.one_at_a_time, 99):.0f} | "
+            f"{one.idle_cpu_ms_a_second:.1f} | {one.watcher_mib:.0f} | {one.redis_mib:.0f} |"
+        )
     yield ""
-    yield ("| finished jobs | restarted watcher leads after, s | a waiting job runs after, s | later ones, p50, ms | p99, ms | "
-           "every list is in after, s |")
+    yield (
+        "| finished jobs | restarted watcher leads after, s | a waiting job runs after, s | later ones, p50, ms | p99, ms | "
+        "every list is in after, s |"
+    )
     yield "|---|---|---|---|---|---|"
     for one in found:
         again = one.again
-        yield (f"| {one.finished:,} | {again.leads_seconds:.1f} | {again.first_seconds:.2f} | "
-               f"{statistics.median(again.one_at_a_time) * 1000:.0f} | {percentile_ms(again.one_at_a_time, 99):.0f} | "
-               f"{again.lists_seconds:.1f} |")
+        yield (
+            f"| {one.finished:,} | {again.leads_seconds:.1f} | {again.first_seconds:.2f} | "
+            f"{statistics.median(again.one_at_a_time) * 1000:.0f} | {percentile_ms(again.one_at_a_time, 99):.0f} | "
+            f"{again.lists_seconds:.1f} |"
+        )
 
 
 def main(arguments: list[str] | None = None) -> int:

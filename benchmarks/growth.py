@@ -57,10 +57,25 @@ def measure(workers: int, jobs: int, request_seconds: float, folder: Path) -> Gr
         store = open_store(url, PREFIX)
         _until("Redis answers", lambda: _answers(store))
         for number in range(workers):
-            processes.start("worker", [
-                sys.executable, "-m", "celery", "-A", "benchmarks.slow_app", "worker", "-n", f"growth{number}@%h",
-                "--concurrency", "1", "--pool", "prefork", "-E"], env={
-                    "TJ_REDIS_URL": url, "TJ_KEY_PREFIX": PREFIX, "TJ_BENCH_REQUEST_SECONDS": str(request_seconds)})
+            processes.start(
+                "worker",
+                [
+                    sys.executable,
+                    "-m",
+                    "celery",
+                    "-A",
+                    "benchmarks.slow_app",
+                    "worker",
+                    "-n",
+                    f"growth{number}@%h",
+                    "--concurrency",
+                    "1",
+                    "--pool",
+                    "prefork",
+                    "-E",
+                ],
+                env={"TJ_REDIS_URL": url, "TJ_KEY_PREFIX": PREFIX, "TJ_BENCH_REQUEST_SECONDS": str(request_seconds)},
+            )
         _until("the workers are ready", lambda: processes.log("worker").count(" ready.") == workers)
         store.lead(1)
         store.mark_synced(1)
@@ -89,8 +104,12 @@ def _queued(store: Store, name: str, jobs: int) -> Sequence[JobKey]:
     changes = []
     for number in range(jobs):
         raw = job(f"{name}-{number}", 1)
-        raw["metadata"] |= {"uid": f"{name}-{number}", "resourceVersion": "1", "generation": 1,
-                            "creationTimestamp": "2026-01-01T00:00:00Z"}
+        raw["metadata"] |= {
+            "uid": f"{name}-{number}",
+            "resourceVersion": "1",
+            "generation": 1,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        }
         changes.append(project_job("aitrainingjobs", raw).change)
     return store.apply(1, changes)
 
@@ -117,21 +136,27 @@ def render(found: Sequence[Grown], cores: int) -> Iterator[str]:
     one = found[0].rate / found[0].workers
     for row in found:
         most = min(one * row.workers, cores * row.passes / row.cpu_seconds)
-        yield (f"| {row.workers} | {row.rate:.0f} | {row.rate / (one * row.workers):.2f} | "
-               f"{row.cpu_seconds / row.passes * 1000:.1f} | {row.cpu_seconds / row.seconds:.1f} | {row.rate / most:.2f} |")
+        yield (
+            f"| {row.workers} | {row.rate:.0f} | {row.rate / (one * row.workers):.2f} | "
+            f"{row.cpu_seconds / row.passes * 1000:.1f} | {row.cpu_seconds / row.seconds:.1f} | {row.rate / most:.2f} |"
+        )
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description="Passes a second by workers.")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4, 8], metavar="N", help="(default 1 2 4 8)")
     parser.add_argument("--jobs", type=int, default=500, metavar="N", help="passes a worker (default 500)")
-    parser.add_argument("--request-seconds", type=float, default=0.005, metavar="S", help="of one request (default 0.005)")
+    parser.add_argument(
+        "--request-seconds", type=float, default=0.005, metavar="S", help="of one request (default 0.005)"
+    )
     options = parser.parse_args(arguments)
     found = []
     for workers in options.workers:
         with tempfile.TemporaryDirectory(prefix="tj-bench-") as folder:
             found.append(measure(workers, options.jobs * workers, options.request_seconds, Path(folder)))
-        print(f"{workers} workers: {found[-1].rate:.0f} passes/s, load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
+        print(
+            f"{workers} workers: {found[-1].rate:.0f} passes/s, load average {os.getloadavg()[0]:.1f}", file=sys.stderr
+        )
     print("\n".join(render(found, len(os.sched_getaffinity(0)))))
     return 0
 

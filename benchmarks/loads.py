@@ -28,13 +28,20 @@ def job(name: str, replicas: int, *, run_seconds: float | None = None, hands_off
     notes = {RUN_SECONDS: str(run_seconds)} if run_seconds is not None else {}
     if hands_off:
         notes[HANDS_OFF] = "yes"
-    container = {"name": "aitj-train", "image": "example.org/train:1", "command": ["train"],
-                 "ports": [{"name": "aitj-port", "containerPort": 2222}],
-                 "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    container = {
+        "name": "aitj-train",
+        "image": "example.org/train:1",
+        "command": ["train"],
+        "ports": [{"name": "aitj-port", "containerPort": 2222}],
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+    }
     template = {"metadata": {"annotations": notes}, "spec": {"nodeName": NODE, "containers": [container]}}
-    return {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {"cleanPodPolicy": "All", "replicaSpecs": {"trainer": {"replicas": replicas, "template": template}}}}
+    return {
+        "apiVersion": "elasticdeeplearning.ai/v1",
+        "kind": "AITrainingJob",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"cleanPodPolicy": "All", "replicaSpecs": {"trainer": {"replicas": replicas, "template": template}}},
+    }
 
 
 class PhaseWatch:
@@ -69,8 +76,10 @@ class PhaseWatch:
             while not all((name, phase) in self._seen for name in names):
                 if not self._news.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
                     late = [name for name in names if (name, phase) not in self._seen]
-                    raise SystemExit(f"{len(late)} of {len(names)} jobs are not {phase} after {DEADLINE_SECONDS:.0f} s, "
-                                     f"for example {late[0]}")
+                    raise SystemExit(
+                        f"{len(late)} of {len(names)} jobs are not {phase} after {DEADLINE_SECONDS:.0f} s, "
+                        f"for example {late[0]}"
+                    )
             return max(self._seen[name, phase] for name in names)
 
     def statuses(self, name: str) -> list[Json]:
@@ -127,7 +136,9 @@ def run_jobs(api: ApiServer, count: int, replicas: int, *, until: str, run_secon
         watch.close()
 
 
-def bare_creates(api: ApiServer, count: int, recorded_name: bytes, pods: Sequence[bytes], services: Sequence[bytes]) -> float:
+def bare_creates(
+    api: ApiServer, count: int, recorded_name: bytes, pods: Sequence[bytes], services: Sequence[bytes]
+) -> float:
     """Seconds for the creates of so many jobs without any operator: their pods and services, as the operator makes them."""
     bodies = []
     for name in names(count):

@@ -66,7 +66,9 @@ class Measured:
     def cpu_share(self) -> float:
         """What the share would be if nothing but the CPU of this machine were the limit: CPU of the bare client's run by that
         of the operator's, API server included. Other work on the machine hardly moves it."""
-        return statistics.median(self.bare_cpu_seconds) / statistics.median(sum(cpu.values()) for cpu in self.cpu_seconds)
+        return statistics.median(self.bare_cpu_seconds) / statistics.median(
+            sum(cpu.values()) for cpu in self.cpu_seconds
+        )
 
     @property
     def ceiling_share(self) -> float:
@@ -126,9 +128,11 @@ def _measure(sizes: Sizes, folder: Path, crds: Path, processes: Processes, say: 
         _stop(operator, processes)
         for one, first, life in zip(result.loads, before, lives, strict=True):
             one.bare_seconds.append((first + _bare(one, api, processes, life)) / 2)
-            say(f"  {one.load.name}: share {one.bare_seconds[-1] / one.seconds[-1]:.2f} of "
+            say(
+                f"  {one.load.name}: share {one.bare_seconds[-1] / one.seconds[-1]:.2f} of "
                 f"{one.load.jobs / one.bare_seconds[-1]:.0f} jobs/s; the same writes alone: "
-                f"{one.bare_seconds[-1] / one.ceiling_seconds[-1]:.2f}")
+                f"{one.bare_seconds[-1] / one.ceiling_seconds[-1]:.2f}"
+            )
     return result
 
 
@@ -151,8 +155,10 @@ def _lives(measured: Sequence[Measured], api: ApiServer, operator: Operator, pro
     _start(api, operator, processes)
     watch = loads.PhaseWatch(api)
     try:
-        return [record(api, watch, one.load.replicas, until=one.load.until, run_seconds=one.load.run_seconds)
-                for one in measured]
+        return [
+            record(api, watch, one.load.replicas, until=one.load.until, run_seconds=one.load.run_seconds)
+            for one in measured
+        ]
     finally:
         watch.close()
         _clean(api, operator)
@@ -161,8 +167,9 @@ def _lives(measured: Sequence[Measured], api: ApiServer, operator: Operator, pro
 
 def _bare(one: Measured, api: ApiServer, processes: Processes, life: Recorded) -> float:
     load = one.load
-    seconds, cpu = _third(load, api, processes,
-                          lambda jobs: loads.bare_creates(api, jobs, life.name, life.pods, life.services))
+    seconds, cpu = _third(
+        load, api, processes, lambda jobs: loads.bare_creates(api, jobs, life.name, life.pods, life.services)
+    )
     one.bare_cpu_seconds.append(cpu)
     return seconds
 
@@ -193,12 +200,21 @@ def _one(one: Measured, api: ApiServer, operator: Operator, processes: Processes
     position, cpu, own = api.audit.position(), processes.cpu_seconds(), own_cpu_seconds()
     one.seconds.append(loads.run_jobs(api, load.jobs, load.replicas, until=load.until, run_seconds=load.run_seconds))
     after = processes.cpu_seconds()
-    one.cpu_seconds.append({**{name: after[name] - cpu.get(name, 0.0) for name in after}, "client": own_cpu_seconds() - own})
+    one.cpu_seconds.append(
+        {**{name: after[name] - cpu.get(name, 0.0) for name in after}, "client": own_cpu_seconds() - own}
+    )
     operator.until_idle()
     one.tasks.append(operator.tasks() - tasks)
     counted = api.audit.quiet_since(position, lambda user, verb, resource: user in OPERATOR_USERS and verb != "watch")
-    one.requests.append(Counter({key: n for key, n in counted.items() if key[0] in OPERATOR_USERS and key[1] != "watch"
-                                 and key[2] != "leases"}))
+    one.requests.append(
+        Counter(
+            {
+                key: n
+                for key, n in counted.items()
+                if key[0] in OPERATOR_USERS and key[1] != "watch" and key[2] != "leases"
+            }
+        )
+    )
     _clean(api, operator)
 
 

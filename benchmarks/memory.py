@@ -57,12 +57,16 @@ def measure(url: str, jobs: int, replicas: int) -> Memory:
         world.run()
         empty = _used(server)
         for number in range(jobs):
-            world.apply(job({"trainer": role(replicas, annotations=play(run_seconds=RUN_SECONDS))}, name=f"bench-{number}"))
+            world.apply(
+                job({"trainer": role(replicas, annotations=play(run_seconds=RUN_SECONDS))}, name=f"bench-{number}")
+            )
         _until(world, "Running", jobs)
         running = _used(server)
         world.advance(RUN_SECONDS, step_seconds=RUN_SECONDS / 4)
         _until(world, "Succeed", jobs)
-        return Memory(replicas, *((used - empty) / jobs for used in (running, _used(server), _used(server, lasting=True))))
+        return Memory(
+            replicas, *((used - empty) / jobs for used in (running, _used(server), _used(server, lasting=True)))
+        )
 
 
 def _until(world: World, phase: str, jobs: int) -> None:
@@ -100,9 +104,16 @@ def render(found: list[Memory]) -> Iterator[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description="What a job costs in Redis.")
-    parser.add_argument("--jobs", type=int, default=50, metavar="N",
-                        help="at most; fewer where they have more than four pods (default 50)")
-    parser.add_argument("--replicas", type=int, nargs="+", default=[1, 4, 64], metavar="N", help="pods a job (default 1 4 64)")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=50,
+        metavar="N",
+        help="at most; fewer where they have more than four pods (default 50)",
+    )
+    parser.add_argument(
+        "--replicas", type=int, nargs="+", default=[1, 4, 64], metavar="N", help="pods a job (default 1 4 64)"
+    )
     options = parser.parse_args(arguments)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     with tempfile.TemporaryDirectory(prefix="tj-bench-") as folder, Valkey(Path(folder)) as server:

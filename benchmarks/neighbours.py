@@ -38,7 +38,9 @@ def measure(pods: int, small: int, every_seconds: float, folder: Path) -> list[W
         api = ApiServer(folder, processes, CRDS)
         api.start()
         operator = Operator(folder, processes, api, workers=(1, 1))
-        processes.start("player", [sys.executable, "-m", "benchmarks.player", api.server.host, str(api.server.port), "player"])
+        processes.start(
+            "player", [sys.executable, "-m", "benchmarks.player", api.server.host, str(api.server.port), "player"]
+        )
         operator.start()
         loads.run_jobs(api, 20, 1, until="Running")  # the first task of a process imports and connects
         alone = Waited("nothing else", _small(api, small, every_seconds))
@@ -87,7 +89,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.neighbours", description="Small jobs beside a big one.")
     parser.add_argument("--pods", type=int, default=5000, metavar="N", help="of the big job (default 5000)")
     parser.add_argument("--small", type=int, default=100, metavar="N", help="jobs of one pod (default 100)")
-    parser.add_argument("--every-seconds", type=float, default=0.2, metavar="S", help="between two of them (default 0.2)")
+    parser.add_argument(
+        "--every-seconds", type=float, default=0.2, metavar="S", help="between two of them (default 0.2)"
+    )
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     print(f"load average before: {os.getloadavg()[0]:.1f}", file=sys.stderr)

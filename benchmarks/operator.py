@@ -51,19 +51,52 @@ class Operator:
         data.mkdir(exist_ok=True)
         for left in data.rglob("*.aof*"):
             left.unlink()
-        self._processes.start("redis", [
-            str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(data),
-            "--appendonly", "yes", "--appendfsync", "everysec"])
+        self._processes.start(
+            "redis",
+            [
+                str(get_binary_path()),
+                "--port",
+                str(port),
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--dir",
+                str(data),
+                "--appendonly",
+                "yes",
+                "--appendfsync",
+                "everysec",
+            ],
+        )
         self._until("Redis answers", self._redis_answers)
         mark = len(self._processes.log("worker"))
         self.start_watcher()
         for number, size in enumerate(self._workers):
-            self._processes.start("worker", [
-                sys.executable, "-m", "celery", "-A", "tjworker.app", "worker", "-n", f"bench{number}@%h", "--concurrency",
-                str(size), "--pool", "prefork", "-E"], env=self._environment("worker"))
+            self._processes.start(
+                "worker",
+                [
+                    sys.executable,
+                    "-m",
+                    "celery",
+                    "-A",
+                    "tjworker.app",
+                    "worker",
+                    "-n",
+                    f"bench{number}@%h",
+                    "--concurrency",
+                    str(size),
+                    "--pool",
+                    "prefork",
+                    "-E",
+                ],
+                env=self._environment("worker"),
+            )
         self.until_watcher_says(SYNCED)
-        self._until("the workers are ready", lambda: len(re.findall(
-            r"bench\d@\S+ ready", self._processes.log("worker")[mark:])) == len(self._workers))
+        self._until(
+            "the workers are ready",
+            lambda: len(re.findall(r"bench\d@\S+ ready", self._processes.log("worker")[mark:])) == len(self._workers),
+        )
 
     def stop_watcher(self) -> None:
         """In order, as in an update: it gives its lease back."""
@@ -75,8 +108,11 @@ class Operator:
 
     def until_watcher_says(self, words: str) -> float:
         """Of the last one that was started. Gives the time, as `time.monotonic`."""
-        self._until(f"the watcher says {words!r}", lambda: words in self._processes.log("watcher")[self._watcher_mark:],
-                    within_seconds=LIST_SECONDS)
+        self._until(
+            f"the watcher says {words!r}",
+            lambda: words in self._processes.log("watcher")[self._watcher_mark :],
+            within_seconds=LIST_SECONDS,
+        )
         return time.monotonic()
 
     def stop(self) -> None:
@@ -93,6 +129,7 @@ class Operator:
 
     def until_idle(self, *, jobs: int | None = None) -> None:
         """Until nothing is queued or runs (and, where given, so many jobs are unfinished)."""
+
         def idle() -> bool:
             now = self.stats()
             return now.queued == now.running == 0 and jobs in (None, now.unfinished)
@@ -113,6 +150,8 @@ class Operator:
         deadline = time.monotonic() + within_seconds
         while not true():
             if time.monotonic() > deadline:
-                raise SystemExit(f"waited {within_seconds:.0f} s: {what}?\n{self._processes.log('watcher')[-1500:]}\n"
-                                 f"{self._processes.log('worker')[-1500:]}")
+                raise SystemExit(
+                    f"waited {within_seconds:.0f} s: {what}?\n{self._processes.log('watcher')[-1500:]}\n"
+                    f"{self._processes.log('worker')[-1500:]}"
+                )
             time.sleep(0.05)

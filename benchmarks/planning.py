@@ -43,8 +43,12 @@ SIZES = (
 def cluster(size: Size, seed: int = 1) -> tuple[list[ElasticJob], ClusterResource]:
     rng = random.Random(seed)
     names = [f"node-{i}" for i in range(size.nodes)]
-    nodes = Nodes({n: CORES * 1000 - rng.randrange(0, 8000, 100) for n in names}, dict.fromkeys(names, MEMORY_MEGA),
-                  {n: rng.choice((0, 0, 8)) for n in names}, {"pods": dict.fromkeys(names, PODS)})
+    nodes = Nodes(
+        {n: CORES * 1000 - rng.randrange(0, 8000, 100) for n in names},
+        dict.fromkeys(names, MEMORY_MEGA),
+        {n: rng.choice((0, 0, 8)) for n in names},
+        {"pods": dict.fromkeys(names, PODS)},
+    )
     jobs = []
     for i in range(size.jobs):
         cpu = rng.choice((500, 1000, 2000, 4000)) if size.shapes == "few" else rng.randrange(100, 4000)
@@ -54,10 +58,15 @@ def cluster(size: Size, seed: int = 1) -> tuple[list[ElasticJob], ClusterResourc
         job = ElasticJob(f"job-{i}", least, most, least, cpu, memory, gpus, (("pods", 1),))
         jobs.append(job if size.start == "min" else replace(job, parallelism=job.max_instance))
     return jobs, ClusterResource(
-        size.nodes, cpu_total_milli=size.nodes * CORES * 1000, memory_total_mega=size.nodes * MEMORY_MEGA,
-        gpu_total=sum(nodes.gpu_free.values()), cpu_request_milli=sum(j.cpu_request_milli * j.parallelism for j in jobs),
+        size.nodes,
+        cpu_total_milli=size.nodes * CORES * 1000,
+        memory_total_mega=size.nodes * MEMORY_MEGA,
+        gpu_total=sum(nodes.gpu_free.values()),
+        cpu_request_milli=sum(j.cpu_request_milli * j.parallelism for j in jobs),
         memory_request_mega=sum(j.memory_request_mega * j.parallelism for j in jobs),
-        gpu_limit=sum(j.gpu_limit * j.parallelism for j in jobs), nodes=nodes)
+        gpu_limit=sum(j.gpu_limit * j.parallelism for j in jobs),
+        nodes=nodes,
+    )
 
 
 def cpu_seconds(plan: Planner, jobs: Sequence[ElasticJob], resource: ClusterResource) -> tuple[float, dict[str, int]]:
@@ -85,7 +94,15 @@ def main(sizes: Sequence[Size] = SIZES) -> int:
                 return 1
             slow = f"{seconds * 1000:,.0f} ms"
         moved = sum(abs(step) for step in diff.values())
-        row = (f"{size.jobs:,}", f"{size.nodes:,}", size.shapes, size.start, f"{moved:,}", f"{fast * 1000:,.0f} ms", slow)
+        row = (
+            f"{size.jobs:,}",
+            f"{size.nodes:,}",
+            size.shapes,
+            size.start,
+            f"{moved:,}",
+            f"{fast * 1000:,.0f} ms",
+            slow,
+        )
         print(f"| {' | '.join(row)} |", flush=True)
     return 0
 

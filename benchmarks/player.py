@@ -27,26 +27,55 @@ Work = tuple[str, Json]
 def running(pod: Json, address: str) -> Json:
     now = _now()
     containers = [
-        {"name": c["name"], "image": c["image"], "imageID": "", "ready": True, "started": True, "restartCount": 0,
-         "state": {"running": {"startedAt": now}}}
+        {
+            "name": c["name"],
+            "image": c["image"],
+            "imageID": "",
+            "ready": True,
+            "started": True,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": now}},
+        }
         for c in pod["spec"]["containers"]
     ]
-    true = [{"type": kind, "status": "True", "lastTransitionTime": now}
-            for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")]
-    return {"phase": "Running", "startTime": now, "podIP": address, "podIPs": [{"ip": address}], "hostIP": "127.0.0.1",
-            "conditions": true, "containerStatuses": containers}
+    true = [
+        {"type": kind, "status": "True", "lastTransitionTime": now}
+        for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+    ]
+    return {
+        "phase": "Running",
+        "startTime": now,
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "hostIP": "127.0.0.1",
+        "conditions": true,
+        "containerStatuses": containers,
+    }
 
 
 def ended(pod: Json, started_at: str) -> Json:
     now = _now()
     containers = [
-        {"name": c["name"], "image": c["image"], "imageID": "", "ready": False, "started": False, "restartCount": 0,
-         "state": {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": started_at, "finishedAt": now}}}
+        {
+            "name": c["name"],
+            "image": c["image"],
+            "imageID": "",
+            "ready": False,
+            "started": False,
+            "restartCount": 0,
+            "state": {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": started_at, "finishedAt": now}},
+        }
         for c in pod["spec"]["containers"]
     ]
-    conditions = [{"type": kind, "status": value, "lastTransitionTime": now, "reason": "PodCompleted"}
-                  for kind, value in (("PodScheduled", "True"), ("Initialized", "True"), ("ContainersReady", "False"),
-                                      ("Ready", "False"))]
+    conditions = [
+        {"type": kind, "status": value, "lastTransitionTime": now, "reason": "PodCompleted"}
+        for kind, value in (
+            ("PodScheduled", "True"),
+            ("Initialized", "True"),
+            ("ContainersReady", "False"),
+            ("Ready", "False"),
+        )
+    ]
     return {"phase": "Succeeded", "conditions": conditions, "containerStatuses": containers}
 
 

@@ -30,8 +30,13 @@ class Processes:
     def start(self, name: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
         with (self._folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(LAUNCH), str(os.getpid()), *argv], env={**os.environ, **(env or {})},
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+                [sys.executable, "-I", "-S", str(LAUNCH), str(os.getpid()), *argv],
+                env={**os.environ, **(env or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         self._started.append((name, process))
         return process
 

@@ -41,8 +41,15 @@ def main() -> int:
     from tests.valkey import Valkey
 
     with tempfile.TemporaryDirectory(prefix="tj-restart-") as folder, Valkey(Path(folder), append_only=True) as server:
-        env = dict(os.environ, TJ_REDIS_URL=server.url, TJ_RESYNC_SECONDS=str(RESYNC_SECONDS), TJ_LOCK_TTL_SECONDS="5",
-                   PYTHONPATH=str(ROOT), TJ_LOG_LEVEL="INFO", TJ_TEST_PASSES=str(Path(folder) / "passes"))
+        env = dict(
+            os.environ,
+            TJ_REDIS_URL=server.url,
+            TJ_RESYNC_SECONDS=str(RESYNC_SECONDS),
+            TJ_LOCK_TTL_SECONDS="5",
+            PYTHONPATH=str(ROOT),
+            TJ_LOG_LEVEL="INFO",
+            TJ_TEST_PASSES=str(Path(folder) / "passes"),
+        )
         os.environ.update(env)
         run = Run(server, Path(folder), env, given.concurrency)
         try:
@@ -67,8 +74,13 @@ class Run:
         self.stopping = threading.Event()
         celery = [str(Path(sys.executable).parent / "celery"), "-A", "tests.empty_pass"]
         self.processes = {
-            name: subprocess.Popen([*celery, *arguments], env=env, cwd=ROOT, stdout=(folder / f"{name}.log").open("wb"),
-                                   stderr=subprocess.STDOUT)
+            name: subprocess.Popen(
+                [*celery, *arguments],
+                env=env,
+                cwd=ROOT,
+                stdout=(folder / f"{name}.log").open("wb"),
+                stderr=subprocess.STDOUT,
+            )
             for name, arguments in {"worker": ["worker", "-c", concurrency], "beat": ["beat"]}.items()
         }
         self.thread: threading.Thread | None = None

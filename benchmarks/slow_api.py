@@ -20,8 +20,16 @@ class SlowTransport:
     def __init__(self) -> None:
         self._versions = itertools.count(1_000_000)
 
-    def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes | None = None,
-                content_type: str = "application/json", timeout_seconds: float | None = None) -> HttpResponse:
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> HttpResponse:
         time.sleep(REQUEST_SECONDS)
         answer: dict[str, Any] = orjson.loads(body) if body else {"metadata": {}}
         answer["metadata"]["resourceVersion"] = str(next(self._versions))

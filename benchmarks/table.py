@@ -19,20 +19,26 @@ _OPERATOR = ("watcher", "worker", "worker children", "redis")
 def render(result: Result) -> Iterator[str]:
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(result.started))
     load = ", ".join(f"{one:.1f}" for one in result.load_average)
-    yield (f"{when}; {_cpu()}, {os.cpu_count()} cores for everything; Python {platform.python_version()}; workers prefork "
-           f"{' + '.join(str(size) for size in result.sizes.workers)}; {result.sizes.rounds} rounds, medians; load average "
-           f"before each: {load}")
+    yield (
+        f"{when}; {_cpu()}, {os.cpu_count()} cores for everything; Python {platform.python_version()}; workers prefork "
+        f"{' + '.join(str(size) for size in result.sizes.workers)}; {result.sizes.rounds} rounds, medians; load average "
+        f"before each: {load}"
+    )
     yield ""
-    yield ("| load | jobs/s | bare client, jobs/s | share | ceiling | share by CPU | ceiling by CPU | "
-           "requests a job | floor + 3 | tasks a job | operator CPU, ms a job |")
+    yield (
+        "| load | jobs/s | bare client, jobs/s | share | ceiling | share by CPU | ceiling by CPU | "
+        "requests a job | floor + 3 | tasks a job | operator CPU, ms a job |"
+    )
     yield "|---|---|---|---|---|---|---|---|---|---|---|"
     for one in result.loads:
         bare = one.load.jobs / statistics.median(one.bare_seconds)
-        yield (f"| {one.load.name} | {one.rate:.1f} | {bare:.0f} | **{one.share:.2f}** | {one.ceiling_share:.2f} | "
-               f"{one.cpu_share:.2f} | {one.ceiling_cpu_share:.2f} | "
-               f"{_total(one):.2f} | {_most(one)} | "
-               f"{statistics.mean(one.tasks) / one.load.jobs:.2f} | "
-               f"{sum(_cpu_ms(one, name) for name in _OPERATOR):.1f} |")
+        yield (
+            f"| {one.load.name} | {one.rate:.1f} | {bare:.0f} | **{one.share:.2f}** | {one.ceiling_share:.2f} | "
+            f"{one.cpu_share:.2f} | {one.ceiling_cpu_share:.2f} | "
+            f"{_total(one):.2f} | {_most(one)} | "
+            f"{statistics.mean(one.tasks) / one.load.jobs:.2f} | "
+            f"{sum(_cpu_ms(one, name) for name in _OPERATOR):.1f} |"
+        )
     yield ""
     yield "| CPU, ms a job | " + " | ".join(_CPU_COLUMNS) + " |"
     yield "|---|" + "---|" * len(_CPU_COLUMNS)
@@ -49,14 +55,21 @@ def render(result: Result) -> Iterator[str]:
     if result.pod_to_status:
         yield "| latency, idle system | p50, ms | p99, ms |"
         yield "|---|---|---|"
-        for name, took in (("pod change -> status change", result.pod_to_status),
-                           ("creation -> Running, one job of one pod", result.creation_to_running)):
+        for name, took in (
+            ("pod change -> status change", result.pod_to_status),
+            ("creation -> Running, one job of one pod", result.creation_to_running),
+        ):
             yield f"| {name} | {percentile_ms(took, 50):.0f} | {percentile_ms(took, 99):.0f} |"
         yield ""
     yield "| memory | " + " | ".join(name for name in _CPU_COLUMNS if name in result.rss_mib) + " |"
     yield "|---|" + "---|" * sum(name in result.rss_mib for name in _CPU_COLUMNS)
-    yield "| RSS, MiB | " + " | ".join(" + ".join(f"{m:.0f}" for m in result.rss_mib[name])
-                                      for name in _CPU_COLUMNS if name in result.rss_mib) + " |"
+    yield (
+        "| RSS, MiB | "
+        + " | ".join(
+            " + ".join(f"{m:.0f}" for m in result.rss_mib[name]) for name in _CPU_COLUMNS if name in result.rss_mib
+        )
+        + " |"
+    )
 
 
 def _cpu_ms(one: Measured, name: str) -> float:

@@ -61,14 +61,16 @@ def renewals(store: Store, count: int) -> None:
 
 
 def jobs(store: Store, rv: int, count: int) -> None:
-    store.apply(1, [Change(key, "aitrainingjobs", key.rsplit("/", 1)[1], rv, RECORD, is_job=True) for key in KEYS[:count]])
+    store.apply(
+        1, [Change(key, "aitrainingjobs", key.rsplit("/", 1)[1], rv, RECORD, is_job=True) for key in KEYS[:count]]
+    )
 
 
 def pods(store: Store, rv: int) -> None:
     """1,000 changes: 4 pods of 250 jobs, in batches of 50 as a watch delivers them."""
     changes = [Change(key, "pods", f"p-{n}", rv + n, RECORD) for key in KEYS[:250] for n in range(4)]
     for start in range(0, 1000, 50):
-        store.apply(1, changes[start:start + 50], progress={"pods": rv})
+        store.apply(1, changes[start : start + 50], progress={"pods": rv})
 
 
 def measure(store: Store) -> dict[str, tuple[int, float]]:
@@ -83,7 +85,10 @@ def measure(store: Store) -> dict[str, tuple[int, float]]:
     rows["apply a pod again (no news)"] = (1000, seconds(lambda: pods(store, 20)))
     rows["view of a job with 4 pods"] = (250, seconds(lambda: views(store, 250)))
     rows["renew + raise_floor"] = (1000, seconds(lambda: renewals(store, 1000)))
-    rows["full resync of 10,000 unfinished jobs"] = (1, seconds(lambda: store.resync(lost_after_seconds=1e9, everything=True)))
+    rows["full resync of 10,000 unfinished jobs"] = (
+        1,
+        seconds(lambda: store.resync(lost_after_seconds=1e9, everything=True)),
+    )
     return rows
 
 

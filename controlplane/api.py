@@ -31,8 +31,9 @@ class Api:
         core = "/api/v1/namespaces"
         self._create(core, {"metadata": {"name": namespace}})
         self._create(f"{core}/{namespace}/serviceaccounts", {"metadata": {"name": name}})
-        status, answer = self._request("POST", f"{core}/{namespace}/serviceaccounts/{name}/token",
-                                       {"spec": {"expirationSeconds": _TOKEN_SECONDS}})
+        status, answer = self._request(
+            "POST", f"{core}/{namespace}/serviceaccounts/{name}/token", {"spec": {"expirationSeconds": _TOKEN_SECONDS}}
+        )
         if status != 201:
             raise ControlPlaneError(f"no token for service account {namespace}/{name}: {answer.get('message', answer)}")
         return str(answer["status"]["token"])
@@ -44,10 +45,15 @@ class Api:
 
     def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         connection = http.client.HTTPSConnection(
-            self._address.hostname or "", self._address.port, timeout=_TIMEOUT_SECONDS, context=self._tls)
+            self._address.hostname or "", self._address.port, timeout=_TIMEOUT_SECONDS, context=self._tls
+        )
         try:
-            connection.request(method, path, None if body is None else json.dumps(body),
-                               {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"})
+            connection.request(
+                method,
+                path,
+                None if body is None else json.dumps(body),
+                {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
+            )
             answer = connection.getresponse()
             text = answer.read()
             parsed = json.loads(text) if text.startswith(b"{") else {}

@@ -48,5 +48,7 @@ def missing(release: Release, environment: Mapping[str, str] = os.environ) -> li
 
 def not_there(release: Release, lacking: list[str]) -> str:
     """For a person."""
-    return (f"{', '.join(lacking)} of Kubernetes {release.version} not found: run `make control-plane`, which builds them "
-            f"once, or set {ASSETS} to a folder that has them")
+    return (
+        f"{', '.join(lacking)} of Kubernetes {release.version} not found: run `make control-plane`, which builds them "
+        f"once, or set {ASSETS} to a folder that has them"
+    )

@@ -62,8 +62,27 @@ def _build(go: Path, release: Release, program: Program, output: Path, say: Say)
     folder, began = release.folder(program), time.monotonic()
     # The whole list first: it fetches what is missing and tells how much there is to compile.
     packages = len(_go(go, folder, ["list", "-mod=readonly", "-deps", program.package], program, say))
-    _go(go, folder, ["build", "-mod=readonly", "-p", str(min(2, os.cpu_count() or 1)), "-v", "-trimpath", "-buildvcs=false",
-                     "-ldflags", release.linker_flags(program), "-o", str(output), program.package], program, say, packages)
+    _go(
+        go,
+        folder,
+        [
+            "build",
+            "-mod=readonly",
+            "-p",
+            str(min(2, os.cpu_count() or 1)),
+            "-v",
+            "-trimpath",
+            "-buildvcs=false",
+            "-ldflags",
+            release.linker_flags(program),
+            "-o",
+            str(output),
+            program.package,
+        ],
+        program,
+        say,
+        packages,
+    )
     say(f"  {program.name}: {output.stat().st_size / 1e6:.0f} MB in {time.monotonic() - began:.0f} s")
 
 
@@ -73,8 +92,16 @@ def _go(go: Path, folder: Path, arguments: list[str], program: Program, say: Say
     env = {**os.environ, "GOTOOLCHAIN": "local", "GOWORK": "off", "CGO_ENABLED": "0"}
     if go.parent.parent.name == "go" and go.is_relative_to(cache_root()):
         env["GOROOT"] = str(go.parent.parent)
-    with subprocess.Popen([str(go), *arguments], cwd=folder, env=env, stdin=subprocess.DEVNULL, text=True, errors="replace",
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+    with subprocess.Popen(
+        [str(go), *arguments],
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
         assert process.stdout is not None  # noqa: S101  it is a pipe
         lines: list[str] = []
         fetched, told = 0, time.monotonic()
@@ -86,13 +113,19 @@ def _go(go: Path, folder: Path, arguments: list[str], program: Program, say: Say
                     lines.append(line.rstrip())
                 if time.monotonic() - told >= PROGRESS_SECONDS:
                     told = time.monotonic()
-                    done = f"{len(lines)} of at most {packages} packages compiled" if packages else f"{fetched} modules fetched"
+                    done = (
+                        f"{len(lines)} of at most {packages} packages compiled"
+                        if packages
+                        else f"{fetched} modules fetched"
+                    )
                     say(f"  {program.name}: {done}")
         except BaseException:
             process.kill()
             raise
     if process.returncode != 0:
         end = "\n".join(lines[-15:])
-        raise BuildError(f"`go {arguments[0]}` of {program.name} failed ({folder}):\n{end}\n"
-                         "It needs the Go module proxy of `go env GOPROXY`; run it again once that can be reached")
+        raise BuildError(
+            f"`go {arguments[0]}` of {program.name} failed ({folder}):\n{end}\n"
+            "It needs the Go module proxy of `go env GOPROXY`; run it again once that can be reached"
+        )
     return lines

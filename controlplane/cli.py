@@ -28,29 +28,53 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m controlplane", description="The real Kubernetes control plane, without containers.")
+        prog="python -m controlplane", description="The real Kubernetes control plane, without containers."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     make = commands.add_parser("build", help="build the programs, once; prints their folder")
     make.set_defaults(work=_build)
     make.add_argument("--check", action="store_true", help="build nothing; fail when something is missing")
     run = commands.add_parser("run", help="run it in the foreground until SIGTERM or SIGINT")
     run.set_defaults(work=_run)
-    run.add_argument("--data-dir", type=Path, required=True, metavar="DIR", help="etcd's data, keys, logs; may be used again")
-    run.add_argument("--kubeconfig", type=Path, required=True, metavar="FILE",
-                     help="of the administrator; written once the API server is ready")
+    run.add_argument(
+        "--data-dir", type=Path, required=True, metavar="DIR", help="etcd's data, keys, logs; may be used again"
+    )
+    run.add_argument(
+        "--kubeconfig",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="of the administrator; written once the API server is ready",
+    )
     run.add_argument("--port", type=_port, default=0, metavar="P", help="of the API server (default: a free one)")
     run.add_argument("--audit-log", type=Path, metavar="FILE", help="one JSON line a request")
-    run.add_argument("--user", type=_user, action="append", default=[], metavar="NAME[,GROUP...]=FILE",
-                     help="a kubeconfig for that user, who may do what RBAC says; "
-                     "a service account is system:serviceaccount:NAMESPACE:NAME")
+    run.add_argument(
+        "--user",
+        type=_user,
+        action="append",
+        default=[],
+        metavar="NAME[,GROUP...]=FILE",
+        help="a kubeconfig for that user, who may do what RBAC says; "
+        "a service account is system:serviceaccount:NAMESPACE:NAME",
+    )
     around = commands.add_parser("exec", help="run a command with a control plane of its own around it; its exit code")
     around.set_defaults(work=_exec)
-    around.add_argument("--env", action="append", default=["KUBECONFIG"], metavar="NAME",
-                        help="one more variable that names the kubeconfig, beside KUBECONFIG")
+    around.add_argument(
+        "--env",
+        action="append",
+        default=["KUBECONFIG"],
+        metavar="NAME",
+        help="one more variable that names the kubeconfig, beside KUBECONFIG",
+    )
     around.add_argument("command", nargs="+", metavar="COMMAND", help="after --")
     for command in (make, run, around):
-        command.add_argument("--kubernetes", type=_release, default=release(), metavar="V",
-                             help=f"{' or '.join(SUPPORTED)} (default {DEFAULT})")
+        command.add_argument(
+            "--kubernetes",
+            type=_release,
+            default=release(),
+            metavar="V",
+            help=f"{' or '.join(SUPPORTED)} (default {DEFAULT})",
+        )
     return parser
 
 
@@ -72,8 +96,14 @@ def _build(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     from controlplane.run import run
 
-    return run(options.kubernetes, options.data_dir, options.kubeconfig, port=options.port, audit_log=options.audit_log,
-               users=options.user)
+    return run(
+        options.kubernetes,
+        options.data_dir,
+        options.kubeconfig,
+        port=options.port,
+        audit_log=options.audit_log,
+        users=options.user,
+    )
 
 
 def _exec(options: argparse.Namespace) -> int:

@@ -62,42 +62,103 @@ class Layout:
 def etcd(program: Path, at: Layout) -> list[str]:
     client, peer = f"http://127.0.0.1:{at.etcd_port}", f"http://127.0.0.1:{at.peer_port}"
     return [
-        str(program), "--data-dir", str(at.folder / "etcd"), "--log-level", "warn", "--unsafe-no-fsync",
-        "--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
-        "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}", "--quota-backend-bytes", str(4 << 30),
+        str(program),
+        "--data-dir",
+        str(at.folder / "etcd"),
+        "--log-level",
+        "warn",
+        "--unsafe-no-fsync",
+        "--listen-client-urls",
+        client,
+        "--advertise-client-urls",
+        client,
+        "--listen-peer-urls",
+        peer,
+        "--initial-advertise-peer-urls",
+        peer,
+        "--initial-cluster",
+        f"default={peer}",
+        "--quota-backend-bytes",
+        str(4 << 30),
     ]
 
 
 def kube_apiserver(program: Path, at: Layout) -> list[str]:
     return [
-        str(program), "--etcd-servers", f"http://127.0.0.1:{at.etcd_port}", "--bind-address", "127.0.0.1",
+        str(program),
+        "--etcd-servers",
+        f"http://127.0.0.1:{at.etcd_port}",
+        "--bind-address",
+        "127.0.0.1",
         # A machine without a default route has no other address to advertise, and a loopback one may not stand in Endpoints.
-        "--advertise-address", "127.0.0.1", "--endpoint-reconciler-type", "none",
-        "--secure-port", str(at.api_port), "--cert-dir", str(at.certificates), "--token-auth-file", str(at.tokens),
-        "--authorization-mode", "RBAC", "--service-cluster-ip-range", "10.96.0.0/16",
+        "--advertise-address",
+        "127.0.0.1",
+        "--endpoint-reconciler-type",
+        "none",
+        "--secure-port",
+        str(at.api_port),
+        "--cert-dir",
+        str(at.certificates),
+        "--token-auth-file",
+        str(at.tokens),
+        "--authorization-mode",
+        "RBAC",
+        "--service-cluster-ip-range",
+        "10.96.0.0/16",
         # Without it every pod would need a service account that somebody has made and a volume with its token.
-        "--disable-admission-plugins", "ServiceAccount",
-        "--service-account-key-file", str(at.signing_key), "--service-account-signing-key-file", str(at.signing_key),
-        "--service-account-issuer", "https://kubernetes.default.svc",
-        "--audit-policy-file", str(at.audit_policy), "--audit-log-path", str(at.audit_log), "--audit-log-maxsize", "4000",
+        "--disable-admission-plugins",
+        "ServiceAccount",
+        "--service-account-key-file",
+        str(at.signing_key),
+        "--service-account-signing-key-file",
+        str(at.signing_key),
+        "--service-account-issuer",
+        "https://kubernetes.default.svc",
+        "--audit-policy-file",
+        str(at.audit_policy),
+        "--audit-log-path",
+        str(at.audit_log),
+        "--audit-log-maxsize",
+        "4000",
         # Logs of pods come from node agents, which have no certificate that anybody signed.
-        "--kubelet-preferred-address-types", "InternalIP,Hostname",
+        "--kubelet-preferred-address-types",
+        "InternalIP,Hostname",
     ]
 
 
 def kube_controller_manager(program: Path, at: Layout) -> list[str]:
     return [
-        str(program), "--kubeconfig", str(at.kubeconfig("controller-manager")), "--secure-port", "0", "--leader-elect=false",
-        "--service-account-private-key-file", str(at.signing_key), "--allocate-node-cidrs=false",
-        "--kube-api-qps", CLIENT_QPS, "--kube-api-burst", CLIENT_BURST,
+        str(program),
+        "--kubeconfig",
+        str(at.kubeconfig("controller-manager")),
+        "--secure-port",
+        "0",
+        "--leader-elect=false",
+        "--service-account-private-key-file",
+        str(at.signing_key),
+        "--allocate-node-cidrs=false",
+        "--kube-api-qps",
+        CLIENT_QPS,
+        "--kube-api-burst",
+        CLIENT_BURST,
     ]
 
 
 def kube_scheduler(program: Path, at: Layout) -> list[str]:
     kubeconfig = str(at.kubeconfig("scheduler"))
     return [
-        str(program), "--kubeconfig", kubeconfig, "--authentication-kubeconfig", kubeconfig,
-        "--secure-port", "0", "--leader-elect=false", "--kube-api-qps", CLIENT_QPS, "--kube-api-burst", CLIENT_BURST,
+        str(program),
+        "--kubeconfig",
+        kubeconfig,
+        "--authentication-kubeconfig",
+        kubeconfig,
+        "--secure-port",
+        "0",
+        "--leader-elect=false",
+        "--kube-api-qps",
+        CLIENT_QPS,
+        "--kube-api-burst",
+        CLIENT_BURST,
     ]
 
 

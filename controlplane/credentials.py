@@ -30,7 +30,7 @@ def new_signing_key() -> str:
     secret = (secrets.randbelow(_P256_ORDER - 1) + 1).to_bytes(32, "big")
     parts = b"\x02\x01\x01" + b"\x04\x20" + secret + b"\xa0" + bytes([len(_P256_OID)]) + _P256_OID
     text = base64.b64encode(b"\x30" + bytes([len(parts)]) + parts).decode()
-    lines = [text[start:start + 64] for start in range(0, len(text), 64)]
+    lines = [text[start : start + 64] for start in range(0, len(text), 64)]
     return "\n".join(["-----BEGIN EC PRIVATE KEY-----", *lines, "-----END EC PRIVATE KEY-----", ""])
 
 
@@ -41,10 +41,30 @@ def token_file(tokens: Iterable[tuple[str, User]]) -> str:
 
 def kubeconfig(server: str, ca_pem: str, user: str, token: str) -> str:
     """JSON, which is YAML too."""
-    return json.dumps({
-        "apiVersion": "v1", "kind": "Config", "current-context": "control-plane",
-        "clusters": [{"name": "control-plane", "cluster": {
-            "server": server, "certificate-authority-data": base64.b64encode(ca_pem.encode()).decode()}}],
-        "users": [{"name": user, "user": {"token": token}}],
-        "contexts": [{"name": "control-plane", "context": {"cluster": "control-plane", "user": user, "namespace": "default"}}],
-    }, indent=1) + "\n"
+    return (
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "control-plane",
+                "clusters": [
+                    {
+                        "name": "control-plane",
+                        "cluster": {
+                            "server": server,
+                            "certificate-authority-data": base64.b64encode(ca_pem.encode()).decode(),
+                        },
+                    }
+                ],
+                "users": [{"name": user, "user": {"token": token}}],
+                "contexts": [
+                    {
+                        "name": "control-plane",
+                        "context": {"cluster": "control-plane", "user": user, "namespace": "default"},
+                    }
+                ],
+            },
+            indent=1,
+        )
+        + "\n"
+    )

@@ -38,8 +38,15 @@ _SERVICE_ACCOUNT = "system:serviceaccount:"
 class ControlPlane:
     """`folder` None: a temporary one. `users`: who needs a token beside the service accounts, which need not be named."""
 
-    def __init__(self, folder: Path | None = None, *, kubernetes: Release | None = None, port: int = 0,
-                 audit_log: Path | None = None, users: Iterable[User] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        kubernetes: Release | None = None,
+        port: int = 0,
+        audit_log: Path | None = None,
+        users: Iterable[User] = (),
+    ) -> None:
         self.release = kubernetes or release()
         self._temporary = folder is None
         if folder is None:
@@ -47,7 +54,9 @@ class ControlPlane:
         self.folder = folder.resolve() if folder else Path(tempfile.mkdtemp(prefix=_PREFIX))
         self._port = port
         self._audit_log = audit_log.resolve() if audit_log else self.folder / "audit.log"
-        self._tokens = {user.name: (secrets.token_urlsafe(24), user) for user in (ADMIN, CONTROLLER_MANAGER, SCHEDULER, *users)}
+        self._tokens = {
+            user.name: (secrets.token_urlsafe(24), user) for user in (ADMIN, CONTROLLER_MANAGER, SCHEDULER, *users)
+        }
         self._lock: IO[str] | None = None
         self._api: Api | None = None
         self.processes: dict[str, Process] = {}
@@ -67,8 +76,10 @@ class ControlPlane:
             for again in range(_TRIES):
                 api_port, etcd_port, peer_port = self._ports()
                 self.layout = Layout(self.folder, api_port, etcd_port, peer_port, self._audit_log)
-                self.processes = {name: Process(name, command, self.layout.log(name))
-                                  for name, command in commands.all_commands(programs, self.layout).items()}
+                self.processes = {
+                    name: Process(name, command, self.layout.log(name))
+                    for name, command in commands.all_commands(programs, self.layout).items()
+                }
                 if self._serve(last_try=again == _TRIES - 1):
                     break
             for name in ("kube-controller-manager", "kube-scheduler"):
@@ -89,7 +100,8 @@ class ControlPlane:
         except OSError:
             lock.close()
             raise ControlPlaneError(
-                f"a control plane already runs in {self.folder}: stop it, or choose another folder (--data-dir)") from None
+                f"a control plane already runs in {self.folder}: stop it, or choose another folder (--data-dir)"
+            ) from None
         self._lock = lock
 
     def stop(self, *, graceful: bool = True) -> None:
@@ -104,7 +116,9 @@ class ControlPlane:
     def __enter__(self) -> ControlPlane:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop(graceful=not self._temporary)
 
     # -- what it gives -------------------------------------------------------------------------------------------------
@@ -193,7 +207,8 @@ class ControlPlane:
         if not user.startswith(_SERVICE_ACCOUNT) or not name:
             raise ControlPlaneError(
                 f"user {user} has no token: name it when the control plane is made (users=..., --user), or use a "
-                f"service account ({_SERVICE_ACCOUNT}NAMESPACE:NAME)")
+                f"service account ({_SERVICE_ACCOUNT}NAMESPACE:NAME)"
+            )
         assert self._api is not None  # noqa: S101  it has been started
         return self._api.service_account_token(namespace, name)
 

@@ -27,8 +27,9 @@ class Process:
     def start(self) -> None:
         with self.log.open("ab") as log:
             # A session of its own: Ctrl-C in a terminal reaches us alone, and we stop them in order.
-            self._child = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                           env=self._env, start_new_session=True)
+            self._child = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._env, start_new_session=True
+            )
 
     @property
     def pid(self) -> int:

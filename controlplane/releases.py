@@ -60,7 +60,11 @@ class Release:
         if program.package.startswith("k8s.io/kubernetes/"):
             major, minor, _ = self.version.split(".")
             where = "k8s.io/component-base/version"
-            flags += [f"-X {where}.gitVersion=v{self.version}", f"-X {where}.gitMajor={major}", f"-X {where}.gitMinor={minor}"]
+            flags += [
+                f"-X {where}.gitVersion=v{self.version}",
+                f"-X {where}.gitMajor={major}",
+                f"-X {where}.gitMinor={minor}",
+            ]
         return " ".join(flags)
 
     @cached_property

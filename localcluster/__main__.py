@@ -45,24 +45,23 @@ log = logging.getLogger("localcluster")
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m localcluster", description="A Kubernetes API for one machine.")
     made.add_argument("--port", type=int, default=0, metavar="P", help="port of the API (default: a free one)")
+    made.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (default: loopback)")
     made.add_argument(
-        "--host",
-        default="127.0.0.1",
-        metavar="ADDRESS",
-        help="address to listen on (default: loopback)",
+        "--advertised-host", metavar="NAME", help="how the kubeconfig names this machine (default: --host)"
     )
-    made.add_argument("--advertised-host", metavar="NAME", help="how the kubeconfig names this machine (default: --host)")
-    made.add_argument("--data-dir", type=Path, default=Path(".localcluster"), metavar="DIR", help="objects, logs and volumes")
+    made.add_argument(
+        "--data-dir", type=Path, default=Path(".localcluster"), metavar="DIR", help="objects, logs and volumes"
+    )
     made.add_argument(
         "--kubeconfig", type=Path, metavar="FILE", help="written once the API is served (default: DIR/kubeconfig)"
     )
     made.add_argument(
-        "--insecure",
-        action="store_true",
-        help="plain HTTP, no token: whoever reaches the port can run commands as you",
+        "--insecure", action="store_true", help="plain HTTP, no token: whoever reaches the port can run commands as you"
     )
     made.add_argument("--memory-only", action="store_true", help="keep no objects on disk")
-    made.add_argument("--no-agent", action="store_true", help="no nodes: agents come from `python -m localcluster.agents`")
+    made.add_argument(
+        "--no-agent", action="store_true", help="no nodes: agents come from `python -m localcluster.agents`"
+    )
     add_node_options(made)
     return made
 
@@ -88,13 +87,19 @@ async def run(options: argparse.Namespace) -> int:
     )
     try:
         server = await serve(
-            apiserver, options.host, options.port, tls=credentials.server_context() if credentials else None,
+            apiserver,
+            options.host,
+            options.port,
+            tls=credentials.server_context() if credentials else None,
             access=Access(credentials.token if credentials else "", frozenset({advertised.lower()})),
         )
     except OSError as error:
         apiserver.close()
-        print(f"--port {options.port}: {options.host}:{options.port} cannot be opened ({error.strerror}); "  # noqa: T201
-              "give another --port, or 0 for a free one", file=sys.stderr)
+        print(
+            f"--port {options.port}: {options.host}:{options.port} cannot be opened ({error.strerror}); "  # noqa: T201
+            "give another --port, or 0 for a free one",
+            file=sys.stderr,
+        )
         return 2
     client = InProcessClient(apiserver.handle, shares=True)
     informers = Informers(client)
@@ -112,8 +117,13 @@ async def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _add_agent(options: argparse.Namespace, apiserver: ApiServer, client: InProcessClient, informers: Informers,
-               driver: AsyncDriver) -> ProcessAgent | FakeAgent | None:
+def _add_agent(
+    options: argparse.Namespace,
+    apiserver: ApiServer,
+    client: InProcessClient,
+    informers: Informers,
+    driver: AsyncDriver,
+) -> ProcessAgent | FakeAgent | None:
     if options.no_agent:
         return None
     if options.agent == "fake":
@@ -125,8 +135,16 @@ def _add_agent(options: argparse.Namespace, apiserver: ApiServer, client: InProc
         apiserver.log_source = fake_log
         driver.machines.append(fake)
         return fake
-    agent = ProcessAgent(client, informers, time.time, node_configs(options), data_dir=options.data_dir, wake=driver.wake,
-                         isolation=options.isolation, working_dir=options.workdir)
+    agent = ProcessAgent(
+        client,
+        informers,
+        time.time,
+        node_configs(options),
+        data_dir=options.data_dir,
+        wake=driver.wake,
+        isolation=options.isolation,
+        working_dir=options.workdir,
+    )
     streams = LogStreams(agent.log_folder, time.time, driver.wake)
     apiserver.log_source = streams.source
     driver.machines += [agent, streams]
@@ -168,7 +186,10 @@ def write_kubeconfig(path: Path, url: str, credentials: pki.Credentials | None) 
         "preferences": {},
         "clusters": [{"name": "localcluster", "cluster": cluster}],
         "contexts": [
-            {"name": "localcluster", "context": {"cluster": "localcluster", "user": "localcluster", "namespace": "default"}}
+            {
+                "name": "localcluster",
+                "context": {"cluster": "localcluster", "user": "localcluster", "namespace": "default"},
+            }
         ],
         "users": [{"name": "localcluster", "user": user}],
     }

@@ -43,7 +43,9 @@ class Access:
     def _foreign(self, headers: Mapping[str, str]) -> Response | None:
         host = _hostname(headers.get("host", ""))
         if host and host not in self.hosts and host != "localhost" and not _is_address(host):
-            return StatusError(403, "Forbidden", f"Host {host!r} is not a name of this machine; use its address").response()
+            return StatusError(
+                403, "Forbidden", f"Host {host!r} is not a name of this machine; use its address"
+            ).response()
         if headers.get("origin"):
             return StatusError(403, "Forbidden", "requests of web pages (Origin) are refused").response()
         return None

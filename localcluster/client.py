@@ -96,8 +96,9 @@ class _InProcessEvents:
 class RequestClient:
     """The verbs of a Client over one `_call`, which makes the request and raises ApiError."""
 
-    def _call(self, method: str, path: str, query: dict[str, str], body: Any = None,
-              content_type: str = "application/json") -> Json:
+    def _call(
+        self, method: str, path: str, query: dict[str, str], body: Any = None, content_type: str = "application/json"
+    ) -> Json:
         raise NotImplementedError
 
     def get(self, path: str, **query: str) -> Json:
@@ -121,18 +122,30 @@ class InProcessClient(RequestClient):
     `shares`: then answers and events are what the server has stored, which costs no decoding and may not be changed. For
     controllers and agents, whose caches are frozen anyway."""
 
-    def __init__(self, handle: Callable[[Request], Response | Watch], user: str = "system:kube-controller-manager", *,
-                 shares: bool = False) -> None:
+    def __init__(
+        self,
+        handle: Callable[[Request], Response | Watch],
+        user: str = "system:kube-controller-manager",
+        *,
+        shares: bool = False,
+    ) -> None:
         self._handle = handle
         self._user = user
         self._shares = shares
 
-    def _call(self, method: str, path: str, query: dict[str, str], body: Any = None,
-              content_type: str = "application/json") -> Json:
-        answer = self._handle(Request(
-            method=method, path=path, query=query, body=b"" if body is None else orjson.dumps(body),
-            headers={"content-type": content_type, "accept": "application/json", "user-agent": self._user}, user=self._user,
-        ))
+    def _call(
+        self, method: str, path: str, query: dict[str, str], body: Any = None, content_type: str = "application/json"
+    ) -> Json:
+        answer = self._handle(
+            Request(
+                method=method,
+                path=path,
+                query=query,
+                body=b"" if body is None else orjson.dumps(body),
+                headers={"content-type": content_type, "accept": "application/json", "user-agent": self._user},
+                user=self._user,
+            )
+        )
         if isinstance(answer, Watch):
             answer.close()
             raise ApiError(400, "BadRequest", f"{method} {path} opened a watch; use watch()")
@@ -144,8 +157,15 @@ class InProcessClient(RequestClient):
 
     def watch(self, path: str, resource_version: str, **query: str) -> EventSource:
         asked = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": resource_version, **query}
-        answer = self._handle(Request(method="GET", path=path, query=asked, user=self._user,
-                                      headers={"accept": "application/json", "user-agent": self._user}))
+        answer = self._handle(
+            Request(
+                method="GET",
+                path=path,
+                query=asked,
+                user=self._user,
+                headers={"accept": "application/json", "user-agent": self._user},
+            )
+        )
         if isinstance(answer, Response):
             raise error_of(answer.status, answer.body)
         return _InProcessEvents(answer, shares=self._shares)

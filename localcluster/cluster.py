@@ -29,25 +29,45 @@ class LocalCluster:
     """`nodes`: how many nodes named node-0 ..., or their configs. `endpoints=False` saves the EndpointSlices,
     `track_fields=False` the managedFields, `component_events=False` the Events of controllers and scheduler."""
 
-    def __init__(self, *, clock: VirtualClock | None = None, seed: int = 0, nodes: int | Sequence[NodeConfig] = 1,  # noqa: PLR0913
-                 agent: str = "fake", script: Script | None = None, endpoints: bool = False, agent_events: bool = False,
-                 data_dir: Path | None = None, lease_renew_seconds: float = RENEW_SECONDS,
-                 scheduler_names: Sequence[str] = SCHEDULER_NAMES, track_fields: bool = True,
-                 component_events: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        clock: VirtualClock | None = None,
+        seed: int = 0,
+        nodes: int | Sequence[NodeConfig] = 1,  # noqa: PLR0913
+        agent: str = "fake",
+        script: Script | None = None,
+        endpoints: bool = False,
+        agent_events: bool = False,
+        data_dir: Path | None = None,
+        lease_renew_seconds: float = RENEW_SECONDS,
+        scheduler_names: Sequence[str] = SCHEDULER_NAMES,
+        track_fields: bool = True,
+        component_events: bool = True,
+    ) -> None:
         if agent != "fake":
             raise ValueError(
                 f'agent={agent!r}: in process and in virtual time only "fake" can run; use `python -m localcluster`'
             )
         self.clock = clock if clock is not None else VirtualClock()
         self.seed = seed
-        self.apiserver = ApiServer(clock=self.clock, rng=random.Random(seed), data_dir=data_dir, track_fields=track_fields)
+        self.apiserver = ApiServer(
+            clock=self.clock, rng=random.Random(seed), data_dir=data_dir, track_fields=track_fields
+        )
         self.client = InProcessClient(self.apiserver.handle, user="kubernetes-admin")
         components = InProcessClient(self.apiserver.handle, shares=True)
         self.informers = Informers(components)
         configs = [NodeConfig(name=f"node-{n}") for n in range(nodes)] if isinstance(nodes, int) else list(nodes)
         self.scheduler = Scheduler(components, self.informers, self.clock, scheduler_names, events=component_events)
-        self.agent = FakeAgent(components, self.informers, self.clock, configs, script=script, events=agent_events,
-                               renew_seconds=lease_renew_seconds)
+        self.agent = FakeAgent(
+            components,
+            self.informers,
+            self.clock,
+            configs,
+            script=script,
+            events=agent_events,
+            renew_seconds=lease_renew_seconds,
+        )
         made = controllers(components, self.informers, self.clock, endpoints=endpoints, events=component_events)
         machines: list[Machine] = [*made, self.scheduler, self.agent]
         self.driver = VirtualDriver([self.informers], machines, self.clock, self.apiserver)
@@ -77,8 +97,9 @@ class LocalCluster:
 
     def request(self, method: str, path: str, body: bytes = b"", **query: str) -> Response:
         """One raw request, for what the client does not do."""
-        answer = self.apiserver.handle(Request(method=method, path=path, query=query, body=body,
-                                               headers={"content-type": "application/json"}))
+        answer = self.apiserver.handle(
+            Request(method=method, path=path, query=query, body=body, headers={"content-type": "application/json"})
+        )
         if not isinstance(answer, Response):
             answer.close()
             raise TypeError(f"{method} {path} opened a watch; use client.watch")

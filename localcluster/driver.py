@@ -49,8 +49,13 @@ class VirtualClock:
 class Rounds:
     """What the three drivers share."""
 
-    def __init__(self, informers: Sequence[Informers], machines: Sequence[Machine], clock: Callable[[], float],
-                 ticker: Ticker | None = None) -> None:
+    def __init__(
+        self,
+        informers: Sequence[Informers],
+        machines: Sequence[Machine],
+        clock: Callable[[], float],
+        ticker: Ticker | None = None,
+    ) -> None:
         self.informers = list(informers)
         self.machines = list(machines)
         self.clock = clock
@@ -106,8 +111,13 @@ class RealTimeRounds(Rounds):
     """A machine that raises is left out for a second and logged: one bug must not stop the whole cluster. (In virtual time it
     is raised, so that tests see it.)"""
 
-    def __init__(self, informers: Sequence[Informers], machines: Sequence[Machine], clock: Callable[[], float],
-                 ticker: Ticker | None = None) -> None:
+    def __init__(
+        self,
+        informers: Sequence[Informers],
+        machines: Sequence[Machine],
+        clock: Callable[[], float],
+        ticker: Ticker | None = None,
+    ) -> None:
         super().__init__(informers, machines, clock, ticker)
         self._resting: dict[int, float] = {}
 
@@ -141,8 +151,13 @@ class RealTimeRounds(Rounds):
 class AsyncDriver(RealTimeRounds):
     """Runs on the event loop that serves the API, which makes one thread of both. `wake` may be called from any thread."""
 
-    def __init__(self, informers: Sequence[Informers], machines: Sequence[Machine], clock: Callable[[], float] = time.time,
-                 ticker: Ticker | None = None) -> None:
+    def __init__(
+        self,
+        informers: Sequence[Informers],
+        machines: Sequence[Machine],
+        clock: Callable[[], float] = time.time,
+        ticker: Ticker | None = None,
+    ) -> None:
         super().__init__(informers, machines, clock, ticker)
         self._woken = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -180,8 +195,13 @@ class AsyncDriver(RealTimeRounds):
 class ThreadDriver(RealTimeRounds):
     """Runs in the calling thread until `stop`; for agents against a control plane of their own process."""
 
-    def __init__(self, informers: Sequence[Informers], machines: Sequence[Machine], clock: Callable[[], float] = time.time,
-                 ticker: Ticker | None = None) -> None:
+    def __init__(
+        self,
+        informers: Sequence[Informers],
+        machines: Sequence[Machine],
+        clock: Callable[[], float] = time.time,
+        ticker: Ticker | None = None,
+    ) -> None:
         super().__init__(informers, machines, clock, ticker)
         self._woken = threading.Event()
         self._stopped = False

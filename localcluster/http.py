@@ -50,14 +50,23 @@ def url_of(host: str, port: int, *, secure: bool) -> str:
     return f"{'https' if secure else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-async def serve(apiserver: ApiServer, host: str = "127.0.0.1", port: int = 0, after: Callable[[], None] | None = None, *,
-                tls: ssl.SSLContext | None = None, access: Access = Access()) -> Server:  # noqa: B008  frozen
+async def serve(
+    apiserver: ApiServer,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    after: Callable[[], None] | None = None,
+    *,
+    tls: ssl.SSLContext | None = None,
+    access: Access = Access(),
+) -> Server:  # noqa: B008  frozen
     """Open the port. Raises OSError when it is taken. `after` is called after each request (to wake controllers)."""
     app = _App(apiserver, after, access)
     application = web.Application(client_max_size=_MAX_BODY_BYTES)
     application.router.add_route("*", "/{path:.*}", app.answer)
     # No access log (it costs more than the answer); a watch that ends is no reason to wait at shutdown.
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5, keepalive_timeout=75, handler_cancellation=True)
+    runner = web.AppRunner(
+        application, access_log=None, shutdown_timeout=0.5, keepalive_timeout=75, handler_cancellation=True
+    )
     await runner.setup()
     site = web.TCPSite(runner, host, port, ssl_context=tls)
     try:
@@ -118,7 +127,11 @@ class _App:
         while True:
             self._apiserver.tick()
             due = self._apiserver.next_due()
-            nap = _LONGEST_NAP_SECONDS if due is None else min(_LONGEST_NAP_SECONDS, max(0.01, due - self._apiserver.clock()))
+            nap = (
+                _LONGEST_NAP_SECONDS
+                if due is None
+                else min(_LONGEST_NAP_SECONDS, max(0.01, due - self._apiserver.clock()))
+            )
             self._opened.clear()
             # Not wait_for: in Python 3.11 it swallows a cancellation that meets its wake-up, and close() then hangs.
             with contextlib.suppress(TimeoutError):

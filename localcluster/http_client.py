@@ -49,11 +49,14 @@ def from_kubeconfig(path: Path, context: str = "") -> Connection:
     cluster = _named(config, "clusters", "cluster", chosen["cluster"], path)
     user = _named(config, "users", "user", chosen["user"], path) if chosen.get("user") else {}
     return Connection(
-        server=cluster["server"].rstrip("/"), token=user.get("token") or _text(user.get("tokenFile"), path),
+        server=cluster["server"].rstrip("/"),
+        token=user.get("token") or _text(user.get("tokenFile"), path),
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
         ca_file=_file(cluster, "certificate-authority", path) if cluster.get("certificate-authority") else "",
         ca_data=base64.b64decode(cluster.get("certificate-authority-data") or "").decode(),
-        client_cert_file=_file(user, "client-certificate", path), client_key_file=_file(user, "client-key", path))
+        client_cert_file=_file(user, "client-certificate", path),
+        client_key_file=_file(user, "client-key", path),
+    )
 
 
 def _named(config: Json, part: str, field: str, name: str, path: Path) -> Json:
@@ -137,20 +140,34 @@ class HttpClient(RequestClient):
         }
         if connection.server.startswith("https:"):
             options.update(cert_reqs="CERT_NONE" if connection.insecure else "CERT_REQUIRED")
-            options.update({k: v for k, v in (("ca_certs", connection.ca_file), ("ca_cert_data", connection.ca_data),
-                                              ("cert_file", connection.client_cert_file),
-                                              ("key_file", connection.client_key_file)) if v})
+            options.update(
+                {
+                    k: v
+                    for k, v in (
+                        ("ca_certs", connection.ca_file),
+                        ("ca_cert_data", connection.ca_data),
+                        ("cert_file", connection.client_cert_file),
+                        ("key_file", connection.client_key_file),
+                    )
+                    if v
+                }
+            )
         self._pool = urllib3.PoolManager(**options)
 
     def close(self) -> None:
         self._pool.clear()
 
-    def _call(self, method: str, path: str, query: dict[str, str], body: Any = None,
-              content_type: str = "application/json") -> Json:
+    def _call(
+        self, method: str, path: str, query: dict[str, str], body: Any = None, content_type: str = "application/json"
+    ) -> Json:
         url = self._server + path + (f"?{urlencode(query)}" if query else "")
         try:
-            answer = self._pool.request(method, url, body=None if body is None else orjson.dumps(body),
-                                        headers={**self._headers, "Content-Type": content_type})
+            answer = self._pool.request(
+                method,
+                url,
+                body=None if body is None else orjson.dumps(body),
+                headers={**self._headers, "Content-Type": content_type},
+            )
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise ApiError(0, "Unreachable", f"{method} {self._server}{path}: {error}") from error
         if answer.status >= 400:
@@ -159,12 +176,22 @@ class HttpClient(RequestClient):
         return told
 
     def watch(self, path: str, resource_version: str, **query: str) -> EventSource:
-        asked = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": resource_version,
-                 "timeoutSeconds": str(WATCH_SECONDS), **query}
+        asked = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(WATCH_SECONDS),
+            **query,
+        }
         try:
             # The read time-out is above the server's own end of the watch, so that only a half-open connection meets it.
-            answer = self._pool.request("GET", f"{self._server}{path}?{urlencode(asked)}", headers=self._headers,
-                                        preload_content=False, timeout=urllib3.Timeout(connect=5.0, read=WATCH_SECONDS + 30.0))
+            answer = self._pool.request(
+                "GET",
+                f"{self._server}{path}?{urlencode(asked)}",
+                headers=self._headers,
+                preload_content=False,
+                timeout=urllib3.Timeout(connect=5.0, read=WATCH_SECONDS + 30.0),
+            )
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise ApiError(0, "Unreachable", f"watch {self._server}{path}: {error}") from error
         if answer.status >= 400:

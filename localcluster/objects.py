@@ -15,9 +15,22 @@ from typing import Any
 from localcluster.wire import Json
 
 _SUFFIXES: dict[str, Decimal] = {
-    "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1), "k": Decimal(10**3), "M": Decimal(10**6),
-    "G": Decimal(10**9), "T": Decimal(10**12), "P": Decimal(10**15), "E": Decimal(10**18), "Ki": Decimal(2**10),
-    "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40), "Pi": Decimal(2**50), "Ei": Decimal(2**60),
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    "": Decimal(1),
+    "k": Decimal(10**3),
+    "M": Decimal(10**6),
+    "G": Decimal(10**9),
+    "T": Decimal(10**12),
+    "P": Decimal(10**15),
+    "E": Decimal(10**18),
+    "Ki": Decimal(2**10),
+    "Mi": Decimal(2**20),
+    "Gi": Decimal(2**30),
+    "Ti": Decimal(2**40),
+    "Pi": Decimal(2**50),
+    "Ei": Decimal(2**60),
 }
 
 
@@ -25,7 +38,7 @@ _SUFFIXES: dict[str, Decimal] = {
 def _quantity(text: str) -> Decimal:
     number = text.rstrip("numkKMGTPEi") if not text[-1:].isdigit() else text
     try:
-        return Decimal(number) * _SUFFIXES[text[len(number):]]
+        return Decimal(number) * _SUFFIXES[text[len(number) :]]
     except (InvalidOperation, KeyError) as error:
         raise ValueError(f"{text!r} is not a Kubernetes quantity such as 500m, 2 or 1Gi") from error
 
@@ -70,8 +83,14 @@ def controller_of(obj: Json) -> Json | None:
 
 def controller_ref(owner: Json) -> Json:
     meta = owner["metadata"]
-    return {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"],
-            "controller": True, "blockOwnerDeletion": True}
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str] | None) -> bool:

@@ -55,7 +55,9 @@ def ensure(folder: Path, hosts: Iterable[str], now: datetime) -> Credentials:
     named = [*ALWAYS, *(host for host in hosts if host not in ALWAYS)]
     if not _serves(_load(folder / "serving", now), authority[0], named):
         _make_serving(folder / "serving", authority, named, now)
-    return Credentials(_pem(authority[0]), _cert(folder / "serving"), _key(folder / "serving"), _token(folder / "token"))
+    return Credentials(
+        _pem(authority[0]), _cert(folder / "serving"), _key(folder / "serving"), _token(folder / "token")
+    )
 
 
 _Pair = tuple["x509.Certificate", "EllipticCurvePrivateKey"]
@@ -82,7 +84,11 @@ def _load(stem: Path, now: datetime) -> _Pair | None:
         return None
     if not isinstance(key, EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
         return None
-    if not certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - timedelta(days=RENEW_BEFORE_DAYS):
+    if (
+        not certificate.not_valid_before_utc
+        <= now
+        < certificate.not_valid_after_utc - timedelta(days=RENEW_BEFORE_DAYS)
+    ):
         return None
     return certificate, key
 
@@ -109,9 +115,17 @@ def _make_authority(stem: Path, now: datetime) -> _Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     # Two authorities of one name would be confused by a client that knows the older one.
     subject = _subject(f"localcluster-ca-{secrets.token_hex(4)}")
-    usage = x509.KeyUsage(digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False,
-                          key_encipherment=False, data_encipherment=False, key_agreement=False, encipher_only=False,
-                          decipher_only=False)
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=True,
+        crl_sign=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
     certificate = (
         _builder(subject, subject, key, now, AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -143,13 +157,20 @@ def _make_serving(stem: Path, authority: _Pair, hosts: list[str], now: datetime)
     _write(stem, certificate, key)
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, now: datetime,
-             days: int) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, now: datetime, days: int
+) -> x509.CertificateBuilder:
     from cryptography import x509
 
-    return (x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
-            .serial_number(x509.random_serial_number()).not_valid_before(now - _BACKDATE)
-            .not_valid_after(now + timedelta(days=days)))
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BACKDATE)
+        .not_valid_after(now + timedelta(days=days))
+    )
 
 
 def _subject(name: str) -> x509.Name:

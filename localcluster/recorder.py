@@ -64,17 +64,39 @@ class Recorder:
         except ApiError:
             self._known.pop(key, None)
 
-    def _body(self, obj: Json, namespace: str, name: str, kind: str, reason: str, message: str, now: float,
-              more: dict[str, Any]) -> Json:
+    def _body(
+        self,
+        obj: Json,
+        namespace: str,
+        name: str,
+        kind: str,
+        reason: str,
+        message: str,
+        now: float,
+        more: dict[str, Any],
+    ) -> Json:
         meta = obj["metadata"]
-        involved: Json = {"kind": obj.get("kind", ""), "namespace": meta.get("namespace", ""), "name": meta["name"],
-                          "uid": meta.get("uid", ""), "apiVersion": obj.get("apiVersion", ""),
-                          "resourceVersion": meta.get("resourceVersion", "")}
+        involved: Json = {
+            "kind": obj.get("kind", ""),
+            "namespace": meta.get("namespace", ""),
+            "name": meta["name"],
+            "uid": meta.get("uid", ""),
+            "apiVersion": obj.get("apiVersion", ""),
+            "resourceVersion": meta.get("resourceVersion", ""),
+        }
         if more.get("field_path"):
             involved["fieldPath"] = more["field_path"]
-        body: Json = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": namespace},
-                      "involvedObject": {k: v for k, v in involved.items() if v}, "type": kind, "reason": reason,
-                      "message": message[:1024], "reportingComponent": self._component, "reportingInstance": self._host}
+        body: Json = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": {k: v for k, v in involved.items() if v},
+            "type": kind,
+            "reason": reason,
+            "message": message[:1024],
+            "reportingComponent": self._component,
+            "reportingInstance": self._host,
+        }
         if "action" in more:
             # The scheduler writes through events.k8s.io: no count, an action and a micro-second time instead.
             return {

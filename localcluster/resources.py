@@ -105,7 +105,9 @@ BUILTIN: Final[tuple[Resource, ...]] = (
         verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
     ),
     Resource("", "v1", "Node", "nodes", False, ("no",), subresources=("status",), fields=("spec.unschedulable",)),
-    Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", short_names=("pvc",), subresources=("status",)),
+    Resource(
+        "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", short_names=("pvc",), subresources=("status",)
+    ),
     Resource("", "v1", "PersistentVolume", "persistentvolumes", False, ("pv",), subresources=("status",)),
     Resource("", "v1", "Pod", "pods", True, ("po",), ("all",), ("binding", "eviction", "log", "status"), _POD_FIELDS),
     Resource("", "v1", "ResourceQuota", "resourcequotas", short_names=("quota",), subresources=("status",)),
@@ -122,7 +124,9 @@ BUILTIN: Final[tuple[Resource, ...]] = (
         ("api-extensions",),
         ("status",),
     ),
-    Resource("apps", "v1", "ReplicaSet", "replicasets", True, ("rs",), ("all",), ("scale", "status"), ("status.replicas",)),
+    Resource(
+        "apps", "v1", "ReplicaSet", "replicasets", True, ("rs",), ("all",), ("scale", "status"), ("status.replicas",)
+    ),
     Resource("batch", "v1", "Job", "jobs", True, (), ("all",), ("status",), ("status.successful",)),
     Resource(_AUTHZ, "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False, verbs=REVIEW),
     Resource(_AUTHZ, "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", False, verbs=REVIEW),

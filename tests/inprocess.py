@@ -34,9 +34,15 @@ class InProcessTransport:
     `lock` guards it); without, it ends as soon as it has given what there is. `fault` may raise Transient before a request
     arrives, or after it has been carried out (`after`): the two ways to lose an answer."""
 
-    def __init__(self, handle: Handle, *, user: str = "trainingjob-operator", waits: bool = False,
-                 lock: AbstractContextManager[object] | None = None,
-                 fault: Callable[[str, str, bool], None] | None = None) -> None:
+    def __init__(
+        self,
+        handle: Handle,
+        *,
+        user: str = "trainingjob-operator",
+        waits: bool = False,
+        lock: AbstractContextManager[object] | None = None,
+        fault: Callable[[str, str, bool], None] | None = None,
+    ) -> None:
         self._handle = handle
         self._user = user
         self._waits = waits
@@ -45,8 +51,16 @@ class InProcessTransport:
         self.requests: list[tuple[str, str]] = []
         """(method, path) of every request so far; a watch is WATCH."""
 
-    def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes | None = None,
-                content_type: str = "application/json", timeout_seconds: float | None = None) -> HttpResponse:
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> HttpResponse:
         self.requests.append((method, path))
         self._fault(method, path, False)
         headers = {"content-type": content_type} if body is not None else {}
@@ -67,8 +81,12 @@ class InProcessTransport:
 
 
 class InProcessStream:
-    def __init__(self, answer: Response | Watch, lock: AbstractContextManager[object] = NO_LOCK,
-                 wait_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        answer: Response | Watch,
+        lock: AbstractContextManager[object] = NO_LOCK,
+        wait_seconds: float | None = None,
+    ) -> None:
         self.status = answer.status if isinstance(answer, Response) else 200
         self.headers: Mapping[str, str] = dict(answer.headers) if isinstance(answer, Response) else {}
         self._answer = answer
@@ -107,23 +125,45 @@ class InProcessStream:
 class InProcessWatcher:
     """The watcher of `python -m watcher`, without its threads: `pump` passes on everything that there is, now."""
 
-    def __init__(self, handle: Handle, store: Store, publish: Callable[[Sequence[JobKey]], object], *, now: Callable[[], float],
-                 token: int = 1, namespaces: Sequence[str] = (), page_size: int = 500, seed: int = 0,
-                 transport: InProcessTransport | None = None, stopped: threading.Event | None = None) -> None:
+    def __init__(
+        self,
+        handle: Handle,
+        store: Store,
+        publish: Callable[[Sequence[JobKey]], object],
+        *,
+        now: Callable[[], float],
+        token: int = 1,
+        namespaces: Sequence[str] = (),
+        page_size: int = 500,
+        seed: int = 0,
+        transport: InProcessTransport | None = None,
+        stopped: threading.Event | None = None,
+    ) -> None:
         self.transport = transport or InProcessTransport(handle)
         client = KubeClient(self.transport)
         cluster = ClusterId(client, now)
         inbox = Inbox(1 << 30)  # nobody empties it while an informer's step runs
         self.informers = [
-            Informer(row.plural, client, inbox, now=now, namespace=namespace, page_size=page_size, rng=random.Random(seed))
+            Informer(
+                row.plural, client, inbox, now=now, namespace=namespace, page_size=page_size, rng=random.Random(seed)
+            )
             for row in WATCHED
             for namespace in ((namespaces or ("",)) if row.namespaced else ("",))
         ]
         for informer in self.informers:
             informer.cluster = cluster
-        self.writer = Writer(store, publish, inbox, token=token, sources=[i.source for i in self.informers],
-                             relist=self._relist,
-                             now=now, wall_clock=now, stopped=stopped or threading.Event(), rng=random.Random(seed))
+        self.writer = Writer(
+            store,
+            publish,
+            inbox,
+            token=token,
+            sources=[i.source for i in self.informers],
+            relist=self._relist,
+            now=now,
+            wall_clock=now,
+            stopped=stopped or threading.Event(),
+            rng=random.Random(seed),
+        )
         self._inbox = inbox
         self._led = False
         self.forerunners: list[Forerunner] = []

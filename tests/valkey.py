@@ -37,9 +37,25 @@ class Valkey:
     def start(self) -> None:
         log = (self.folder / "valkey.log").open("ab")
         self._process = subprocess.Popen(
-            [str(get_binary_path()), "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder),
-             "--databases", "16", "--daemonize", "no", *self._options],
-            stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+            [
+                str(get_binary_path()),
+                "--port",
+                str(self.port),
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--dir",
+                str(self.folder),
+                "--databases",
+                "16",
+                "--daemonize",
+                "no",
+                *self._options,
+            ],
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
         )
         log.close()
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -75,5 +91,7 @@ class Valkey:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.kill()

@@ -12,8 +12,14 @@ PATIENCE_SECONDS = 120.0
 LOOK_SECONDS = 0.01
 
 
-def until(what: str, condition: Callable[[], object], within_seconds: float = PATIENCE_SECONDS, *,
-          context: Callable[[], str] = str, look_seconds: float = LOOK_SECONDS) -> None:
+def until(
+    what: str,
+    condition: Callable[[], object],
+    within_seconds: float = PATIENCE_SECONDS,
+    *,
+    context: Callable[[], str] = str,
+    look_seconds: float = LOOK_SECONDS,
+) -> None:
     """Returns once the condition holds. `context` tells more when it does not come to that."""
     deadline = time.monotonic() + within_seconds
     while not condition():

@@ -36,8 +36,15 @@ _LOOKED_AT = ("pods", "replicasets", "jobs")
 class Autoscaler:
     """One a process; it remembers of each job only what it has read of that very version."""
 
-    def __init__(self, store: Store, kube: KubeApi, settings: Settings, *, clock: Callable[[], float] = time.time,
-                 monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        kube: KubeApi,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._store = store
         self._kube = kube
         self._settings = settings
@@ -57,7 +64,9 @@ class Autoscaler:
         cluster = self._store.cluster()
         if not cluster.synced:
             return "the projection is being filled"
-        nodes = {name: node for name, data in cluster.nodes.items() if isinstance(node := decode("nodes", data), NodeRecord)}
+        nodes = {
+            name: node for name, data in cluster.nodes.items() if isinstance(node := decode("nodes", data), NodeRecord)
+        }
         loads = {node: decode_load(data) for node, data in cluster.loads.items()}
         decision = decide(self._states(), nodes, loads, self._clock(), _rules(self._settings))
         self._tell(decision)
@@ -102,10 +111,17 @@ class Autoscaler:
                 continue
             written += 1
             for move in moves:
-                log.info(f"target {move.role} {move.from_} -> {move.to}: {move.reason}", key=move.state.job.key,
-                         uid=move.state.job.uid)
+                log.info(
+                    f"target {move.role} {move.from_} -> {move.to}: {move.reason}",
+                    key=move.state.job.key,
+                    uid=move.state.job.uid,
+                )
         told = [f"{decision.roles} roles", decision.load]
-        counts = {"jobs moved": written, "changed meanwhile": changed, "left to the next run": len(by_job) - written - changed}
+        counts = {
+            "jobs moved": written,
+            "changed meanwhile": changed,
+            "left to the next run": len(by_job) - written - changed,
+        }
         return ", ".join([*told, *(f"{n} {what}" for what, n in counts.items() if n)])
 
     def _write(self, moves: list[Move]) -> None:
@@ -125,8 +141,12 @@ class Autoscaler:
 
 
 def _rules(settings: Settings) -> Rules:
-    return Rules(settings.autoscale_policy, settings.max_load_desired, settings.autoscale_cooldown_seconds,
-                 settings.gpu_resource_list)
+    return Rules(
+        settings.autoscale_policy,
+        settings.max_load_desired,
+        settings.autoscale_cooldown_seconds,
+        settings.gpu_resource_list,
+    )
 
 
 def _parsed(key: JobKey, record: bytes) -> TrainingJob | None:
@@ -135,4 +155,3 @@ def _parsed(key: JobKey, record: bytes) -> TrainingJob | None:
         return None
     job = dialects.parse(plural, orjson.loads(record))
     return job if isinstance(job, TrainingJob) and any(role.autoscaled for role in job.roles) else None
-

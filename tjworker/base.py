@@ -47,7 +47,9 @@ def parse_key(text: str) -> JobName:
 class OperatorError(Exception):
     """The base of the four. `retry_after_seconds` is what the server asked for, None when it did not."""
 
-    def __init__(self, message: str, *, status: int = 0, reason: str = "", retry_after_seconds: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, status: int = 0, reason: str = "", retry_after_seconds: float | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.status = status

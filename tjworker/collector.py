@@ -42,8 +42,13 @@ class Collector:
             try:
                 self._kube.delete(gone.resource, where, gone.name, uid=gone.uid, grace_seconds=gone.grace_seconds)
             except Conflict as error:
-                log.info("an orphan has changed; the next run looks again", resource=gone.resource, namespace=where,
-                         name=gone.name, error=error.message)
+                log.info(
+                    "an orphan has changed; the next run looks again",
+                    resource=gone.resource,
+                    namespace=where,
+                    name=gone.name,
+                    error=error.message,
+                )
                 continue
             deleted += 1
             log.info("deleted an orphan", resource=gone.resource, namespace=where, name=gone.name, why=gone.why)

@@ -179,7 +179,9 @@ class Executor:
             if live is not None and any(o.get("uid") == job.uid for o in live["metadata"].get("ownerReferences", ())):
                 return live
             kind = write.body["kind"]
-            message = f'{kind} "{write.name}" exists already and does not belong to this job: delete it, or rename the job'
+            message = (
+                f'{kind} "{write.name}" exists already and does not belong to this job: delete it, or rename the job'
+            )
             raise Transient(message, status=409, reason="AlreadyExists") from conflict
 
     def _account(self, outcome: Outcome, result: _Result, lease: Lease) -> OperatorError | None:

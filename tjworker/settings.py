@@ -28,32 +28,43 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="TJ_", frozen=True, extra="ignore")
 
     redis_url: str = Field(
-        "redis://127.0.0.1:6379/0", pattern=r"^rediss?://\S+$",
+        "redis://127.0.0.1:6379/0",
+        pattern=r"^rediss?://\S+$",
         description="Redis for broker, projection and locks (rediss:// for TLS)",
     )
     key_prefix: str = Field(
-        "tj", pattern=r"^[a-z0-9][-a-z0-9]{0,31}$",
+        "tj",
+        pattern=r"^[a-z0-9][-a-z0-9]{0,31}$",
         description="first part of every Redis key and of the Celery queue: two operators can share one Redis",
     )
     namespaces: str = Field("", description="namespaces to serve, separated by commas; empty: all")
 
     resync_seconds: float = Field(30, gt=0, description="how often the resync looks for keys whose task was lost")
     full_resync_seconds: float = Field(600, gt=0, description="how often every unfinished job is queued")
-    collect_orphans_seconds: float = Field(600, gt=0, description="how often what deleted jobs left behind is looked for")
-    lock_ttl_seconds: float = Field(30, gt=0, description="lease of the lock of one key; its worker renews it at a third")
+    collect_orphans_seconds: float = Field(
+        600, gt=0, description="how often what deleted jobs left behind is looked for"
+    )
+    lock_ttl_seconds: float = Field(
+        30, gt=0, description="lease of the lock of one key; its worker renews it at a third"
+    )
     retry_base_seconds: float = Field(1, gt=0, description="first wait of a key after a failure; doubles with each")
     retry_max_seconds: float = Field(300, gt=0, description="longest wait of a key after failures")
     writes_per_pass: int = Field(500, ge=1, description="creates and deletes of one pass; the rest waits for its turn")
     write_concurrency: int = Field(8, ge=1, le=64, description="requests of one pass that are under way at once")
 
-    autoscale_seconds: float = Field(5, gt=0, description="how often the autoscaler looks at the cluster and the elastic jobs")
+    autoscale_seconds: float = Field(
+        5, gt=0, description="how often the autoscaler looks at the cluster and the elastic jobs"
+    )
     autoscale_policy: str = Field(
-        "fulfillment", pattern="^(fulfillment|off)$",
+        "fulfillment",
+        pattern="^(fulfillment|off)$",
         description="how the autoscaler shares the cluster out: fulfillment; off: it does not, roles are scaled by hand",
     )
     autoscale_cooldown_seconds: float = Field(
-        30, ge=0, description="a job that gave way does not grow again, and one that grew does not shrink unless room is "
-                              "needed, for this long; a replica that finds no node for this long is taken back",
+        30,
+        ge=0,
+        description="a job that gave way does not grow again, and one that grew does not shrink unless room is "
+        "needed, for this long; a replica that finds no node for this long is taken back",
     )
     max_load_desired: float = Field(
         0.97, ge=0, le=1, description="part of the cluster's CPUs up to which the autoscaler fills it; GPUs to the last"
@@ -61,14 +72,18 @@ class Settings(BaseSettings):
 
     request_timeout_seconds: float = Field(15, gt=0, description="time-out of one request to the API server")
     watch_timeout_seconds: float = Field(
-        60, gt=0, le=80,
+        60,
+        gt=0,
+        le=80,
         description="a watch that has been silent for this long is opened again (half-open connections are seen within 90 s)",
     )
     list_page_size: int = Field(500, ge=1, description="objects a page of a list")
 
     leader_elect: bool = Field(True, description="watchers elect one leader by a Lease")
     leader_namespace: str = Field("", description="namespace of the Lease; empty: the pod's own, else default")
-    lease_duration_seconds: float = Field(15, gt=0, description="a leader that has not renewed for this long is replaced")
+    lease_duration_seconds: float = Field(
+        15, gt=0, description="a leader that has not renewed for this long is replaced"
+    )
     lease_renew_seconds: float = Field(5, gt=0, description="how often the leader renews; well below the duration")
 
     task_soft_time_limit_seconds: float = Field(30, gt=0, description="a reconcile is stopped after this long")
@@ -80,7 +95,9 @@ class Settings(BaseSettings):
         900, gt=0, description="a pod whose containers cannot be created is made again after this long"
     )
     creating_restart_seconds: float = Field(3600, gt=0, description="for how long in all that is tried")
-    enable_creating_failed: bool = Field(False, description="after that the job fails; otherwise the pod is left waiting")
+    enable_creating_failed: bool = Field(
+        False, description="after that the job fails; otherwise the pod is left waiting"
+    )
     gpu_resources: str = Field(
         "nvidia.com/gpu,amd.com/gpu",
         description="extended resources that are GPUs (or other devices that the autoscaler shares out), separated by commas",
@@ -89,17 +106,18 @@ class Settings(BaseSettings):
         "GPUFault,GPUUnhealthy,NvidiaGPUFault",
         description="node conditions, set by a node problem detector, that mean a GPU at fault; separated by commas",
     )
-    restart_limit: int = Field(
-        5, ge=0, description="a pserver that has been restarted so often fails its EDL job"
-    )
+    restart_limit: int = Field(5, ge=0, description="a pserver that has been restarted so often fails its EDL job")
     autoclean: bool = Field(True, description="release the resources of an ended EDL job")
 
     health_host: str = Field(
         "0.0.0.0",  # noqa: S104  the kubelet must reach it
-        min_length=1, description="address of the watcher's /healthz and /readyz; the kubelet asks from outside of the pod",
+        min_length=1,
+        description="address of the watcher's /healthz and /readyz; the kubelet asks from outside of the pod",
     )
     health_port: int = Field(0, ge=0, le=65535, description="port of the watcher's /healthz and /readyz; 0: none")
-    log_format: str = Field("console", pattern="^(console|json)$", description="console (for people) or json, a line a message")
+    log_format: str = Field(
+        "console", pattern="^(console|json)$", description="console (for people) or json, a line a message"
+    )
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="DEBUG, INFO, WARNING or ERROR")
 
     @property
@@ -135,7 +153,8 @@ def settings_or_exit() -> Settings:
         wrong = "; ".join(
             # A URL may hold a password.
             f"TJ_{name.upper()}={'(not shown)' if name.endswith('url') else repr(one['input'])}: {one['msg']}"
-            for one in error.errors() for name in ["_".join(str(part) for part in one["loc"])]
+            for one in error.errors()
+            for name in ["_".join(str(part) for part in one["loc"])]
         )
         raise SystemExit(f"{wrong}. Correct or unset it and start again; `tj doctor` lists all settings.") from None
 
@@ -160,8 +179,11 @@ def markdown() -> Iterator[str]:
 
 def _bounds(schema: dict[str, object]) -> str:
     words = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "pattern": "matches"}
-    found = [f"{word} `{schema[key]:g}`" if isinstance(schema[key], int | float) else f"{word} `{schema[key]}`"
-             for key, word in words.items() if key in schema]
+    found = [
+        f"{word} `{schema[key]:g}`" if isinstance(schema[key], int | float) else f"{word} `{schema[key]}`"
+        for key, word in words.items()
+        if key in schema
+    ]
     return ", ".join(found).replace("|", "\\|")
 
 
@@ -170,7 +192,9 @@ def main(arguments: Sequence[str] = ()) -> int:
     text = "\n".join(markdown()) + "\n"
     if "--check" in arguments:
         if not page.exists() or page.read_text(encoding="utf-8") != text:
-            sys.stderr.write(f"{page.name} is not what tjworker/settings.py says; run `make generate` and commit the result\n")
+            sys.stderr.write(
+                f"{page.name} is not what tjworker/settings.py says; run `make generate` and commit the result\n"
+            )
             return 1
         return 0
     page.write_text(text, encoding="utf-8")

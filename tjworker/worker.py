@@ -48,8 +48,16 @@ class Worker:
     """One a process, made after the fork."""
 
     def __init__(
-        self, store: Store, kube: KubeApi, executor: Executor, publisher: Publisher, settings: Settings, *, owner: str,
-        clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic,
+        self,
+        store: Store,
+        kube: KubeApi,
+        executor: Executor,
+        publisher: Publisher,
+        settings: Settings,
+        *,
+        owner: str,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._kube = kube
@@ -82,7 +90,9 @@ class Worker:
             return self._after_error(lease, error)
         except SoftTimeLimitExceeded:
             limit = self._settings.task_soft_time_limit_seconds
-            return self._failed(lease, Transient(f"the pass took longer than {limit:.0f} s (TJ_TASK_SOFT_TIME_LIMIT_SECONDS)"))
+            return self._failed(
+                lease, Transient(f"the pass took longer than {limit:.0f} s (TJ_TASK_SOFT_TIME_LIMIT_SECONDS)")
+            )
         except Exception as error:
             # A bug must cost this job alone: it is logged whole, the job goes to the slow lane, the worker lives on.
             log.exception("a bug in a pass", key=key, token=hold.token)
@@ -176,17 +186,22 @@ class Worker:
         if len(self._old) > OLD_REMEMBERED:
             self._old.clear()
         times = self._old[lease.key] = self._old.get(lease.key, 0) + 1
-        self._finish(lease, after_seconds=min(STALE_LONGEST_SECONDS, STALE_RETRY_SECONDS * 2 ** min(times - 1, 16)), old=True)
+        self._finish(
+            lease, after_seconds=min(STALE_LONGEST_SECONDS, STALE_RETRY_SECONDS * 2 ** min(times - 1, 16)), old=True
+        )
 
     def _finish(
-        self, lease: Lease, *, again: bool = False, after_seconds: float | None = None, failed: bool = False,
+        self,
+        lease: Lease,
+        *,
+        again: bool = False,
+        after_seconds: float | None = None,
+        failed: bool = False,
         old: bool = False,
     ) -> float | None:
         if not old:
             self._old.pop(lease.key, None)
-        result = self._store.finish(
-            lease.hold, lease.written, again=again, after_seconds=after_seconds, failed=failed
-        )
+        result = self._store.finish(lease.hold, lease.written, again=again, after_seconds=after_seconds, failed=failed)
         if result.publish:
             self._publisher.publish([lease.key])
         return result.backoff_seconds

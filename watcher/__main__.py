@@ -52,8 +52,10 @@ def main() -> int:
         try:
             health = HealthServer(settings.health_port, watcher.report, host=settings.health_host)
         except OSError as error:
-            log.error(f"TJ_HEALTH_HOST={settings.health_host} TJ_HEALTH_PORT={settings.health_port} cannot be opened: "
-                      f"{error.strerror}; choose others")
+            log.error(
+                f"TJ_HEALTH_HOST={settings.health_host} TJ_HEALTH_PORT={settings.health_port} cannot be opened: "
+                f"{error.strerror}; choose others"
+            )
             return 2
         health.start()
     running = threading.Thread(target=watcher.run, name="watcher", daemon=True)
@@ -81,12 +83,19 @@ def until_told(alive: Callable[[], bool], look_seconds: float = LOOK_SECONDS) ->
 
 def _watcher(settings: Settings) -> Watcher:
     transport = KubeTransport(pool_size=32)
-    api = KubeClient(transport, request_timeout_seconds=settings.request_timeout_seconds,
-                     watch_read_timeout_seconds=settings.watch_timeout_seconds)
+    api = KubeClient(
+        transport,
+        request_timeout_seconds=settings.request_timeout_seconds,
+        watch_read_timeout_seconds=settings.watch_timeout_seconds,
+    )
     # A renewal that hangs for longer than the lease lasts is worth nothing.
     lease_api = KubeClient(transport, request_timeout_seconds=settings.lease_renew_seconds)
-    store = open_store(settings.redis_url, settings.key_prefix, retry_base_seconds=settings.retry_base_seconds,
-                       retry_max_seconds=settings.retry_max_seconds)
+    store = open_store(
+        settings.redis_url,
+        settings.key_prefix,
+        retry_base_seconds=settings.retry_base_seconds,
+        retry_max_seconds=settings.retry_max_seconds,
+    )
     publisher = Publisher(make_app(settings))
     identity = Identity(f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}", _lease_namespace(settings))
     return Watcher(settings, api, lease_api, store, publisher.publish, identity)

@@ -34,9 +34,17 @@ class Identity:
 
 
 class Watcher:
-    def __init__(self, settings: Settings, api: KubeApi, lease_api: KubeApi, store: Store,
-                 publish: Callable[[Sequence[JobKey]], object], identity: Identity, *,
-                 now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        api: KubeApi,
+        lease_api: KubeApi,
+        store: Store,
+        publish: Callable[[Sequence[JobKey]], object],
+        identity: Identity,
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._settings = settings
         self._api = api
         self._store = store
@@ -48,9 +56,12 @@ class Watcher:
         self._started_at = now()
         if settings.leader_elect:
             name = f"{settings.key_prefix}-watcher"
-            election = Election(identity.name, identity.namespace, name, lease_duration_seconds=settings.lease_duration_seconds)
-            self._elector = Elector(lease_api, election, stopped=self.stopped, now=now,
-                                    renew_seconds=settings.lease_renew_seconds)
+            election = Election(
+                identity.name, identity.namespace, name, lease_duration_seconds=settings.lease_duration_seconds
+            )
+            self._elector = Elector(
+                lease_api, election, stopped=self.stopped, now=now, renew_seconds=settings.lease_renew_seconds
+            )
 
     def run(self) -> None:
         """Until `stop`."""

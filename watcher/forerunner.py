@@ -22,8 +22,15 @@ class Forerunner(Informer):
     ahead = True
 
     def __init__(self, informer: Informer, start: Start) -> None:
-        super().__init__(informer.resource, informer._api, informer._inbox, now=informer._now, namespace=informer.namespace,
-                         watch_timeout_seconds=informer._watch_timeout_seconds, rng=informer._rng)
+        super().__init__(
+            informer.resource,
+            informer._api,
+            informer._inbox,
+            now=informer._now,
+            namespace=informer.namespace,
+            watch_timeout_seconds=informer._watch_timeout_seconds,
+            rng=informer._rng,
+        )
         self.outage, self.cluster = informer.outage, informer.cluster
         self._loads = None  # sums need to know every pod
         self._tracker.position = start.positions[self.source]
@@ -50,8 +57,12 @@ class Forerunner(Informer):
         raise self._given_up(why)
 
     def _given_up(self, why: str) -> Closed:
-        log.info("cannot go on where the last watcher stopped, the list is waited for", resource=self.source,
-                 position=self._tracker.position, reason=why)
+        log.info(
+            "cannot go on where the last watcher stopped, the list is waited for",
+            resource=self.source,
+            position=self._tracker.position,
+            reason=why,
+        )
         self.vitals.state = "over"
         self.stop()
         return Closed()

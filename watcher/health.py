@@ -49,24 +49,38 @@ class Report:
             return []
         found = []
         if self.writer_age_seconds > STEP_LIMIT_SECONDS:
-            found.append(f"the writer has not moved for {self.writer_age_seconds:.0f} s (limit {STEP_LIMIT_SECONDS:.0f} s)")
+            found.append(
+                f"the writer has not moved for {self.writer_age_seconds:.0f} s (limit {STEP_LIMIT_SECONDS:.0f} s)"
+            )
         for source, pulse in sorted((self.informers or {}).items()):
             if self.store_away or pulse.state in WAITING_STATES:
                 # Informers wait for room in the inbox, or for the API server: with their threads, not dead.
                 continue
             if pulse.sign_age_seconds > SIGN_LIMIT_SECONDS:
-                found.append(f"the watch of {source} has given no sign for {pulse.sign_age_seconds:.0f} s "
-                             f"(limit {SIGN_LIMIT_SECONDS:.0f} s)")
+                found.append(
+                    f"the watch of {source} has given no sign for {pulse.sign_age_seconds:.0f} s "
+                    f"(limit {SIGN_LIMIT_SECONDS:.0f} s)"
+                )
         return found
 
     def body(self) -> dict[str, Any]:
         informers = {
-            source: {"state": pulse.state, "synced": pulse.synced, "age_seconds": round(pulse.sign_age_seconds, 1),
-                     "problem": pulse.problem}
+            source: {
+                "state": pulse.state,
+                "synced": pulse.synced,
+                "age_seconds": round(pulse.sign_age_seconds, 1),
+                "problem": pulse.problem,
+            }
             for source, pulse in sorted((self.informers or {}).items())
         }
-        return {"leading": self.leading, "synced": self.synced, "resumed": self.resumed, "redis_away": self.store_away,
-                "problems": self.problems(), "informers": informers}
+        return {
+            "leading": self.leading,
+            "synced": self.synced,
+            "resumed": self.resumed,
+            "redis_away": self.store_away,
+            "problems": self.problems(),
+            "informers": informers,
+        }
 
     @property
     def ready(self) -> bool:

@@ -67,8 +67,18 @@ class Informer:
     ahead = False
     """Runs ahead of another informer's list (`watcher.forerunner`)."""
 
-    def __init__(self, resource: str, api: KubeApi, inbox: Inbox, *, now: Callable[[], float], namespace: str = "",
-                 page_size: int = 500, watch_timeout_seconds: float = 60, rng: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        resource: str,
+        api: KubeApi,
+        inbox: Inbox,
+        *,
+        now: Callable[[], float],
+        namespace: str = "",
+        page_size: int = 500,
+        watch_timeout_seconds: float = 60,
+        rng: random.Random | None = None,
+    ) -> None:
         self.resource = resource
         self.namespace = namespace
         self.source = f"{resource}/{namespace}" if namespace else resource
@@ -184,9 +194,20 @@ class Informer:
         self._needs_list, self._swept, self._stuck = False, True, 0
         self._said_absent = ""
         self._pace.works()
-        self._inbox.put(Batch(self.source, gone, rv, listed=True, existing=existing, list_version=rv,
-                              cluster=self._cluster_id, rewound=self._tracker.rewound, epoch=self._epoch,
-                              loads=self._new_loads()))
+        self._inbox.put(
+            Batch(
+                self.source,
+                gone,
+                rv,
+                listed=True,
+                existing=existing,
+                list_version=rv,
+                cluster=self._cluster_id,
+                rewound=self._tracker.rewound,
+                epoch=self._epoch,
+                loads=self._new_loads(),
+            )
+        )
         self._is_synced()
 
     def _is_synced(self) -> None:
@@ -218,8 +239,16 @@ class Informer:
             if not token and self.cluster is not None:
                 self._cluster_id = self.cluster.read()
             if changes := self._tracker.page(page.items):
-                self._inbox.put(Batch(self.source, changes, list_version=page.resource_version, cluster=self._cluster_id,
-                                      rewound=self._tracker.rewound, epoch=self._epoch))
+                self._inbox.put(
+                    Batch(
+                        self.source,
+                        changes,
+                        list_version=page.resource_version,
+                        cluster=self._cluster_id,
+                        rewound=self._tracker.rewound,
+                        epoch=self._epoch,
+                    )
+                )
             if self._stopped.is_set():
                 raise Closed
             token = page.next_token
@@ -231,8 +260,9 @@ class Informer:
         started, before = self._now(), self._tracker.position
         # Some of the time-out before which the server ends the watch by itself; a silence beyond is a dead connection.
         timeout_seconds = max(1, int(self._watch_timeout_seconds * self._rng.uniform(0.6, 0.8)))
-        self._stream = stream = self._api.watch(self.resource, self.namespace, resource_version=before,
-                                                timeout_seconds=timeout_seconds)
+        self._stream = stream = self._api.watch(
+            self.resource, self.namespace, resource_version=before, timeout_seconds=timeout_seconds
+        )
         if self._stopped.is_set() or self._list_again:
             # Asked between the opening and the line above, when there was no stream to close yet.
             stream.close()
@@ -268,8 +298,12 @@ class Informer:
         self._sign()
         if page.resource_version >= self._tracker.position:
             return False
-        log.warning("the API server is behind what it has shown, listing again", resource=self.source,
-                    position=self._tracker.position, server=page.resource_version)
+        log.warning(
+            "the API server is behind what it has shown, listing again",
+            resource=self.source,
+            position=self._tracker.position,
+            server=page.resource_version,
+        )
         return True
 
     def _take(self, lines: list[bytes]) -> None:
@@ -280,8 +314,16 @@ class Informer:
                 self._event(line, changes)
         finally:
             self.vitals.events += len(changes)
-            self._inbox.put(Batch(self.source, changes, self._tracker.position, epoch=self._epoch, loads=self._new_loads(),
-                                  ahead=self.ahead))
+            self._inbox.put(
+                Batch(
+                    self.source,
+                    changes,
+                    self._tracker.position,
+                    epoch=self._epoch,
+                    loads=self._new_loads(),
+                    ahead=self.ahead,
+                )
+            )
 
     def _event(self, line: bytes, changes: list[Projected]) -> None:
         try:

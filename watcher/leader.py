@@ -90,7 +90,9 @@ class Election:
             return None
         self._observe(lease, now)
         spec = lease["spec"]
-        renewed = self._lease(lease["metadata"], token, transitions=int(spec.get("leaseTransitions") or 0), renewed=wall)
+        renewed = self._lease(
+            lease["metadata"], token, transitions=int(spec.get("leaseTransitions") or 0), renewed=wall
+        )
         renewed["spec"]["acquireTime"] = spec.get("acquireTime")
         return Bid(renewed, token)
 
@@ -98,14 +100,20 @@ class Election:
         """The Lease given back: a standby need not wait. None when it is not ours to give."""
         if lease is None or self.holder(lease) != self.identity or _token(lease) != token:
             return None
-        given = self._lease(lease["metadata"], token, transitions=int(lease["spec"].get("leaseTransitions") or 0), renewed=wall)
+        given = self._lease(
+            lease["metadata"], token, transitions=int(lease["spec"].get("leaseTransitions") or 0), renewed=wall
+        )
         given["spec"].update(holderIdentity="", leaseDurationSeconds=1)
         return given
 
     def _observe(self, lease: Json, now: float) -> None:
         spec = lease.get("spec") or {}
-        seen = (spec.get("holderIdentity"), spec.get("renewTime"), spec.get("leaseTransitions"),
-                (lease.get("metadata") or {}).get("resourceVersion"))
+        seen = (
+            spec.get("holderIdentity"),
+            spec.get("renewTime"),
+            spec.get("leaseTransitions"),
+            (lease.get("metadata") or {}).get("resourceVersion"),
+        )
         if seen != self._seen:
             self._seen, self._seen_at = seen, now
 
@@ -113,12 +121,21 @@ class Election:
         """The holder may have been given a longer lease than ours; it is to be believed."""
         return max(self.duration_seconds, float(spec.get("leaseDurationSeconds") or 0))
 
-    def _lease(self, meta: Json, token: int, *, transitions: int, renewed: datetime, acquired: datetime | None = None) -> Json:
-        metadata: Json = {"name": self.name, "namespace": self.namespace,
-                          "annotations": {**(meta.get("annotations") or {}), TOKEN: str(token)}}
+    def _lease(
+        self, meta: Json, token: int, *, transitions: int, renewed: datetime, acquired: datetime | None = None
+    ) -> Json:
+        metadata: Json = {
+            "name": self.name,
+            "namespace": self.namespace,
+            "annotations": {**(meta.get("annotations") or {}), TOKEN: str(token)},
+        }
         metadata.update({name: meta[name] for name in ("resourceVersion", "uid", "labels") if name in meta})
-        spec: Json = {"holderIdentity": self.identity, "leaseDurationSeconds": max(1, round(self.duration_seconds)),
-                      "renewTime": _micro(renewed), "leaseTransitions": transitions}
+        spec: Json = {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": max(1, round(self.duration_seconds)),
+            "renewTime": _micro(renewed),
+            "leaseTransitions": transitions,
+        }
         if acquired is not None:
             spec["acquireTime"] = _micro(acquired)
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
@@ -127,8 +144,9 @@ class Election:
 class Tenure:
     """One leadership, renewal by renewal. Waits for nothing itself."""
 
-    def __init__(self, renew: Callable[[], bool], now: Callable[[], float], *, renew_seconds: float,
-                 deadline_seconds: float) -> None:
+    def __init__(
+        self, renew: Callable[[], bool], now: Callable[[], float], *, renew_seconds: float, deadline_seconds: float
+    ) -> None:
         """`renew` gives False when the Lease is another's, and raises OperatorError when nobody can tell."""
         self._renew = renew
         self._now = now
@@ -154,9 +172,17 @@ class Tenure:
 class Elector:
     """Acquire, keep and give back the Lease. `stopped` ends every wait."""
 
-    def __init__(self, api: KubeApi, election: Election, *, stopped: threading.Event, renew_seconds: float,
-                 now: Callable[[], float],
-                 wall: Callable[[], datetime] = lambda: datetime.now(UTC), rng: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        api: KubeApi,
+        election: Election,
+        *,
+        stopped: threading.Event,
+        renew_seconds: float,
+        now: Callable[[], float],
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+        rng: random.Random | None = None,
+    ) -> None:
         self._api = api
         self._election = election
         self._where = (election.namespace, election.name)
@@ -213,8 +239,12 @@ class Elector:
     def tenure(self, token: int) -> Tenure:
         """A leadership that has just been won."""
         # Stop a good while before the others may take over: two thirds, as client-go's defaults.
-        return Tenure(lambda: self._renew(token), self._now, renew_seconds=self._renew_seconds,
-                      deadline_seconds=self._election.duration_seconds * 2 / 3)
+        return Tenure(
+            lambda: self._renew(token),
+            self._now,
+            renew_seconds=self._renew_seconds,
+            deadline_seconds=self._election.duration_seconds * 2 / 3,
+        )
 
     def _renew(self, token: int) -> bool:
         lease = self._api.get("leases", *self._where)

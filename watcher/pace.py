@@ -24,8 +24,9 @@ class Answer:
 
 
 class Pace:
-    def __init__(self, rng: random.Random, *, first_seconds: float = FIRST_SECONDS,
-                 longest_seconds: float = LONGEST_SECONDS) -> None:
+    def __init__(
+        self, rng: random.Random, *, first_seconds: float = FIRST_SECONDS, longest_seconds: float = LONGEST_SECONDS
+    ) -> None:
         self._rng = rng
         self._first_seconds = first_seconds
         self._longest_seconds = longest_seconds

@@ -29,8 +29,13 @@ MESSAGE_CHARS = 1024
 NO_KEY = JobKey("")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _OURS = frozenset(names.OURS)
-_NODE_LABELS = ("kubernetes.io/hostname", "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone",
-                "topology.kubernetes.io/region", "nvidia.com/gpu.product")
+_NODE_LABELS = (
+    "kubernetes.io/hostname",
+    "node.kubernetes.io/instance-type",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "nvidia.com/gpu.product",
+)
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 
 
@@ -81,8 +86,15 @@ def project_job(plural: str, obj: Json) -> Projected:
     status = mapping(obj.get("status"))
     finished = text(status.get("phase")) in END_PHASES and _has_seen_the_spec(meta, status)
     record = _finished_record(obj, meta, status) if finished else _job_record(obj, meta, status)
-    change = Change(job_key(plural, meta), plural, meta["name"], int(meta["resourceVersion"]), orjson.dumps(record),
-                    finished=finished, is_job=True)
+    change = Change(
+        job_key(plural, meta),
+        plural,
+        meta["name"],
+        int(meta["resourceVersion"]),
+        orjson.dumps(record),
+        finished=finished,
+        is_job=True,
+    )
     return Projected(change, meta["uid"], expires_at=_expiry(record) if finished else None)
 
 
@@ -104,26 +116,52 @@ def _ttl_seconds(job: Json) -> int | None:
 
 
 def _job_record(obj: Json, meta: Json, status: Json) -> dict[str, Any]:
-    kept = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion", "generation", "labels",
-                                          "creationTimestamp", "deletionTimestamp") if name in meta}
+    kept = {
+        name: meta[name]
+        for name in (
+            "name",
+            "namespace",
+            "uid",
+            "resourceVersion",
+            "generation",
+            "labels",
+            "creationTimestamp",
+            "deletionTimestamp",
+        )
+        if name in meta
+    }
     annotations = {name: value for name, value in (meta.get("annotations") or {}).items() if name != _LAST_APPLIED}
     if annotations:
         kept["annotations"] = annotations
-    return {"apiVersion": obj.get("apiVersion", ""), "kind": obj.get("kind", ""), "metadata": kept,
-            "spec": obj.get("spec") or {}, "status": status}
+    return {
+        "apiVersion": obj.get("apiVersion", ""),
+        "kind": obj.get("kind", ""),
+        "metadata": kept,
+        "spec": obj.get("spec") or {},
+        "status": status,
+    }
 
 
 def _finished_record(obj: Json, meta: Json, status: Json) -> dict[str, Any]:
     """In the shape of a job, marked `finished`; what a TTL needs and no more. Who needs the rest asks the API server."""
-    kept = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion", "generation",
-                                          "deletionTimestamp") if name in meta}
+    kept = {
+        name: meta[name]
+        for name in ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
+        if name in meta
+    }
     ttl = _ttl_seconds(obj)
-    return {"finished": True, "apiVersion": obj.get("apiVersion", ""), "kind": obj.get("kind", ""), "metadata": kept,
-            "spec": {} if ttl is None else {"runPolicy": {"ttlSecondsAfterFinished": ttl}},
-            "status": {name: status[name] for name in ("phase", "completionTime", "observedGeneration") if name in status}}
+    return {
+        "finished": True,
+        "apiVersion": obj.get("apiVersion", ""),
+        "kind": obj.get("kind", ""),
+        "metadata": kept,
+        "spec": {} if ttl is None else {"runPolicy": {"ttlSecondsAfterFinished": ttl}},
+        "status": {name: status[name] for name in ("phase", "completionTime", "observedGeneration") if name in status},
+    }
 
 
 # -- whose an object is ------------------------------------------------------------------------------------------------
+
 
 def _owner(meta: Json) -> Json | None:
     for reference in meta.get("ownerReferences") or ():
@@ -154,6 +192,7 @@ def _our_labels(meta: Json) -> dict[str, str]:
 
 # -- pods --------------------------------------------------------------------------------------------------------------
 
+
 def pod_record(obj: Json, meta: Json, owner_uid: str) -> PodRecord:
     spec = obj.get("spec") or {}
     status = obj.get("status") or {}
@@ -174,33 +213,65 @@ def pod_record(obj: Json, meta: Json, owner_uid: str) -> PodRecord:
     containers = [_container(entry, init=True) for entry in status.get("initContainerStatuses") or ()]
     containers += [_container(entry, init=False) for entry in status.get("containerStatuses") or ()]
     return PodRecord(
-        name=meta["name"], uid=meta["uid"], rv=int(meta["resourceVersion"]), owner_uid=owner_uid, labels=_our_labels(meta),
-        phase=status.get("phase") or "Pending", reason=status.get("reason") or "",
-        message=(status.get("message") or "")[:MESSAGE_CHARS], node=node, pod_ip=status.get("podIP") or "",
-        created_at=meta.get("creationTimestamp") or "", deleted_at=meta.get("deletionTimestamp") or "",
-        deletion_asked_at=_deletion_asked_at(meta), started_at=status.get("startTime") or "", ready=ready,
+        name=meta["name"],
+        uid=meta["uid"],
+        rv=int(meta["resourceVersion"]),
+        owner_uid=owner_uid,
+        labels=_our_labels(meta),
+        phase=status.get("phase") or "Pending",
+        reason=status.get("reason") or "",
+        message=(status.get("message") or "")[:MESSAGE_CHARS],
+        node=node,
+        pod_ip=status.get("podIP") or "",
+        created_at=meta.get("creationTimestamp") or "",
+        deleted_at=meta.get("deletionTimestamp") or "",
+        deletion_asked_at=_deletion_asked_at(meta),
+        started_at=status.get("startTime") or "",
+        ready=ready,
         scheduled=scheduled or bool(node),
-        unschedulable="" if node else unschedulable, disruption=disruption, disruption_message=disruption_message,
-        containers=tuple(containers), gpus=_extended(spec),
+        unschedulable="" if node else unschedulable,
+        disruption=disruption,
+        disruption_message=disruption_message,
+        containers=tuple(containers),
+        gpus=_extended(spec),
     )
 
 
 def _container(entry: Json, *, init: bool) -> ContainerRecord:
     state = entry.get("state") or {}
-    sick = tuple(device["resourceID"] for resource in entry.get("allocatedResourcesStatus") or ()
-                 for device in resource.get("resources") or () if device.get("health") == "Unhealthy")
-    common = {"name": entry["name"], "restarts": entry.get("restartCount", 0), "ready": bool(entry.get("ready")),
-              "init": init, "unhealthy_devices": sick}
+    sick = tuple(
+        device["resourceID"]
+        for resource in entry.get("allocatedResourcesStatus") or ()
+        for device in resource.get("resources") or ()
+        if device.get("health") == "Unhealthy"
+    )
+    common = {
+        "name": entry["name"],
+        "restarts": entry.get("restartCount", 0),
+        "ready": bool(entry.get("ready")),
+        "init": init,
+        "unhealthy_devices": sick,
+    }
     if ended := state.get("terminated"):
-        return ContainerRecord(state="terminated", reason=ended.get("reason") or "",
-                               message=(ended.get("message") or "")[-MESSAGE_CHARS:], exit_code=ended.get("exitCode"),
-                               signal=ended.get("signal") or 0, started_at=ended.get("startedAt") or "",
-                               finished_at=ended.get("finishedAt") or "", **common)
+        return ContainerRecord(
+            state="terminated",
+            reason=ended.get("reason") or "",
+            message=(ended.get("message") or "")[-MESSAGE_CHARS:],
+            exit_code=ended.get("exitCode"),
+            signal=ended.get("signal") or 0,
+            started_at=ended.get("startedAt") or "",
+            finished_at=ended.get("finishedAt") or "",
+            **common,
+        )
     if running := state.get("running"):
         return ContainerRecord(state="running", started_at=running.get("startedAt") or "", **common)
     waiting = state.get("waiting") or {}
-    return ContainerRecord(state="waiting", reason=waiting.get("reason") or "",
-                           message=(waiting.get("message") or "")[:MESSAGE_CHARS], **common)
+    return ContainerRecord(
+        state="waiting",
+        reason=waiting.get("reason") or "",
+        message=(waiting.get("message") or "")[:MESSAGE_CHARS],
+        **common,
+    )
 
 
 def _deletion_asked_at(meta: Json) -> str:
@@ -223,10 +294,18 @@ def _extended(spec: Json) -> dict[str, int]:
 
 # -- services, workloads, pod groups -----------------------------------------------------------------------------------
 
+
 def service_record(obj: Json, meta: Json, owner_uid: str) -> ServiceRecord:
     ports = tuple(int(port["port"]) for port in (obj.get("spec") or {}).get("ports") or ())
-    return ServiceRecord(name=meta["name"], uid=meta["uid"], rv=int(meta["resourceVersion"]), owner_uid=owner_uid,
-                         labels=_our_labels(meta), ports=ports, deleted_at=meta.get("deletionTimestamp") or "")
+    return ServiceRecord(
+        name=meta["name"],
+        uid=meta["uid"],
+        rv=int(meta["resourceVersion"]),
+        owner_uid=owner_uid,
+        labels=_our_labels(meta),
+        ports=ports,
+        deleted_at=meta.get("deletionTimestamp") or "",
+    )
 
 
 def workload_record(obj: Json, meta: Json, owner_uid: str) -> WorkloadRecord:
@@ -238,13 +317,22 @@ def workload_record(obj: Json, meta: Json, owner_uid: str) -> WorkloadRecord:
     end, refused = _true(conditions, "Complete", "Failed"), _true(conditions, "ReplicaFailure")
     said = end or refused
     return WorkloadRecord(
-        name=meta["name"], uid=meta["uid"], rv=int(meta["resourceVersion"]), owner_uid=owner_uid, labels=_our_labels(meta),
-        desired=desired, ready=status.get("readyReplicas", status.get("ready", 0)) or 0,
+        name=meta["name"],
+        uid=meta["uid"],
+        rv=int(meta["resourceVersion"]),
+        owner_uid=owner_uid,
+        labels=_our_labels(meta),
+        desired=desired,
+        ready=status.get("readyReplicas", status.get("ready", 0)) or 0,
         active=status.get("active", status.get("replicas", status.get("running", 0))) or 0,
-        succeeded=status.get("succeeded") or 0, failed=status.get("failed") or 0, generation=meta.get("generation") or 0,
-        observed_generation=status.get("observedGeneration") or 0, condition=end.get("type") or status.get("phase") or "",
+        succeeded=status.get("succeeded") or 0,
+        failed=status.get("failed") or 0,
+        generation=meta.get("generation") or 0,
+        observed_generation=status.get("observedGeneration") or 0,
+        condition=end.get("type") or status.get("phase") or "",
         completed_at=status.get("completionTime") or "",
-        reason=said.get("reason") or "", message=(said.get("message") or "")[:MESSAGE_CHARS],
+        reason=said.get("reason") or "",
+        message=(said.get("message") or "")[:MESSAGE_CHARS],
         deleted_at=meta.get("deletionTimestamp") or "",
     )
 
@@ -263,6 +351,7 @@ _RECORDS: Mapping[str, Callable[[Json, Json, str], PodRecord | ServiceRecord | W
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------------
+
 
 def project_node(obj: Json) -> Projected:
     """A node belongs to no job: its change has an empty key, and the writer puts it where all jobs find it."""
@@ -288,16 +377,31 @@ def node_record(obj: Json) -> NodeRecord:
             others[condition["type"]] = (condition.get("message") or "")[:256]
             if condition.get("lastTransitionTime"):
                 since[condition["type"]] = condition["lastTransitionTime"]
-    unreachable = next((taint.get("timeAdded") or ready.get("lastTransitionTime") or "" for taint in spec.get("taints") or ()
-                        if taint.get("key") == _UNREACHABLE), "")
+    unreachable = next(
+        (
+            taint.get("timeAdded") or ready.get("lastTransitionTime") or ""
+            for taint in spec.get("taints") or ()
+            if taint.get("key") == _UNREACHABLE
+        ),
+        "",
+    )
     word = ready.get("status", "Unknown")
     labels = meta.get("labels") or {}
     return NodeRecord(
-        name=meta["name"], uid=meta["uid"], rv=int(meta["resourceVersion"]),
-        ready=word if word in ("True", "False") else "Unknown", ready_since=ready.get("lastTransitionTime") or "",
-        reason=ready.get("reason") or "", unschedulable=bool(spec.get("unschedulable")), unreachable_since=unreachable,
-        conditions=others, condition_since=since,
-        allocatable={name: str(value) for name, value in (status.get("allocatable") or {}).items()
-                     if name in ("cpu", "memory", "pods") or "/" in name},
+        name=meta["name"],
+        uid=meta["uid"],
+        rv=int(meta["resourceVersion"]),
+        ready=word if word in ("True", "False") else "Unknown",
+        ready_since=ready.get("lastTransitionTime") or "",
+        reason=ready.get("reason") or "",
+        unschedulable=bool(spec.get("unschedulable")),
+        unreachable_since=unreachable,
+        conditions=others,
+        condition_since=since,
+        allocatable={
+            name: str(value)
+            for name, value in (status.get("allocatable") or {}).items()
+            if name in ("cpu", "memory", "pods") or "/" in name
+        },
         labels={name: labels[name] for name in _NODE_LABELS if name in labels},
     )

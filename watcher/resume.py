@@ -39,8 +39,14 @@ def start_from(history: History, sources: Collection[str], form: str) -> Start:
         return FROM_NOTHING
     # A source without progress is of a kind that was not installed. Those outside of namespaces (nodes) are few and change with
     # every heartbeat; the store keeps no order of theirs, so that only one of two may write them.
-    return Start(history.cluster, {source: history.progress[source] for source in sources
-                                   if RESOURCES[source.partition("/")[0]].namespaced and history.progress.get(source)})
+    return Start(
+        history.cluster,
+        {
+            source: history.progress[source]
+            for source in sources
+            if RESOURCES[source.partition("/")[0]].namespaced and history.progress.get(source)
+        },
+    )
 
 
 @cache

@@ -35,8 +35,16 @@ LISTS_WAIT_SECONDS = 10.0
 
 
 class Term:
-    def __init__(self, api: KubeApi, store: Store, publish: Callable[[Sequence[JobKey]], object], *, token: int,
-                 now: Callable[[], float], settings: Settings) -> None:
+    def __init__(
+        self,
+        api: KubeApi,
+        store: Store,
+        publish: Callable[[Sequence[JobKey]], object],
+        *,
+        token: int,
+        now: Callable[[], float],
+        settings: Settings,
+    ) -> None:
         self.over = threading.Event()
         """Set when the term has ended by itself: fenced, or a thread that broke."""
         self.why = ""
@@ -47,15 +55,31 @@ class Term:
         outage = Outage(now)
         cluster = ClusterId(api, now)
         self.informers = [
-            Informer(row.plural, api, self._inbox, now=now, namespace=namespace, page_size=settings.list_page_size,
-                     watch_timeout_seconds=settings.watch_timeout_seconds)
+            Informer(
+                row.plural,
+                api,
+                self._inbox,
+                now=now,
+                namespace=namespace,
+                page_size=settings.list_page_size,
+                watch_timeout_seconds=settings.watch_timeout_seconds,
+            )
             for row in WATCHED
             for namespace in ((settings.namespace_list or ("",)) if row.namespaced else ("",))
         ]
         for informer in self.informers:
             informer.outage, informer.cluster = outage, cluster
-        self.writer = Writer(store, publish, self._inbox, token=token, sources=[i.source for i in self.informers],
-                             relist=self._relist, now=now, stopped=self._stopped, begin=self._begin)
+        self.writer = Writer(
+            store,
+            publish,
+            self._inbox,
+            token=token,
+            sources=[i.source for i in self.informers],
+            relist=self._relist,
+            now=now,
+            stopped=self._stopped,
+            begin=self._begin,
+        )
         self.forerunners: list[Forerunner] = []
         self._threads: list[threading.Thread] = []
 
@@ -103,15 +127,27 @@ class Term:
     def report(self) -> Report:
         now = self._now()
         pulses = {
-            informer.source: Pulse(informer.vitals.state, informer.vitals.synced, now - informer.vitals.last_sign_at,
-                                   now - informer.vitals.last_step_at, informer.vitals.problem)
+            informer.source: Pulse(
+                informer.vitals.state,
+                informer.vitals.synced,
+                now - informer.vitals.last_sign_at,
+                now - informer.vitals.last_step_at,
+                informer.vitals.problem,
+            )
             for informer in self.informers
         }
-        return Report(leading=True, synced=self.writer.synced, resumed=self._goes_on(), store_away=self.writer.store_away,
-                      writer_age_seconds=now - self.writer.last_step_at, informers=pulses)
+        return Report(
+            leading=True,
+            synced=self.writer.synced,
+            resumed=self._goes_on(),
+            store_away=self.writer.store_away,
+            writer_age_seconds=now - self.writer.last_step_at,
+            informers=pulses,
+        )
 
     def _goes_on(self) -> bool:
         """What the last term has projected is kept up to date: each of its watches goes on, or has been listed since."""
+
         def goes_on(informer: Informer) -> bool:
             ahead = informer.forerunner
             if ahead is None:  # nodes, and kinds that were not installed; or a namespace of which nothing is known yet
@@ -137,6 +173,8 @@ class Term:
             self.why, self.fenced = error.message, True
             self.over.set()
         except Exception:
-            log.exception("a thread of the watcher broke; everything starts again", thread=threading.current_thread().name)
+            log.exception(
+                "a thread of the watcher broke; everything starts again", thread=threading.current_thread().name
+            )
             self.why = "a thread broke"
             self.over.set()

@@ -138,7 +138,10 @@ class Tracker:
             self._known.pop(identity, None)
             return
         change = projected.change
-        slim = known.change if known is not None and known.change.key == change.key else Change(
-            change.key, change.resource, change.name, rv, None, is_job=change.is_job)
+        slim = (
+            known.change
+            if known is not None and known.change.key == change.key
+            else Change(change.key, change.resource, change.name, rv, None, is_job=change.is_job)
+        )
         self._known[identity] = _Known(rv, slim)
         out.append(projected)

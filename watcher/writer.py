@@ -61,10 +61,21 @@ class BeganAnew(Exception):
 class Writer:
     """`publish` sends one task for each key; `relist` makes every informer give everything again under that epoch."""
 
-    def __init__(self, store: Store, publish: Callable[[Sequence[JobKey]], object], inbox: Inbox, *,  # noqa: PLR0913  two clocks
-                 token: int, sources: Iterable[str], relist: Callable[[int], None], now: Callable[[], float],
-                 stopped: threading.Event, wall_clock: Callable[[], float] = time.time,
-                 begin: Callable[[Start], None] = lambda start: None, rng: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        publish: Callable[[Sequence[JobKey]], object],
+        inbox: Inbox,
+        *,  # noqa: PLR0913  two clocks
+        token: int,
+        sources: Iterable[str],
+        relist: Callable[[int], None],
+        now: Callable[[], float],
+        stopped: threading.Event,
+        wall_clock: Callable[[], float] = time.time,
+        begin: Callable[[Start], None] = lambda start: None,
+        rng: random.Random | None = None,
+    ) -> None:
         self._store = store
         self._publish_tasks = publish
         self._inbox = inbox
@@ -196,8 +207,12 @@ class Writer:
             self._until_it_works(lambda: self._store.apply_loads(self._token, loads, whole=True))
             self._until_it_works(lambda: self._store.mark_synced(self._token, self._cluster, this_form()))
             self.synced = True
-            log.info("synced: every list is in the projection", finished_jobs=len(self._finished),
-                     placed_pods=len(self._pod_nodes), nodes=len(self._nodes))
+            log.info(
+                "synced: every list is in the projection",
+                finished_jobs=len(self._finished),
+                placed_pods=len(self._pod_nodes),
+                nodes=len(self._nodes),
+            )
         if self.synced and self._touched:
             self._wake_jobs()
 
@@ -207,7 +222,9 @@ class Writer:
             raise BeganAnew(f"this is cluster {batch.cluster}, and the projection is of {self._cluster}")
         shown = self._shown.get(batch.source, 0)
         if batch.rewound or 0 < batch.list_version < shown:
-            raise BeganAnew(f"the list of {batch.source}, at {batch.list_version}, is older than the one before, at {shown}")
+            raise BeganAnew(
+                f"the list of {batch.source}, at {batch.list_version}, is older than the one before, at {shown}"
+            )
         self._cluster = self._cluster or batch.cluster
         if not batch.ahead:  # its list is under way, and may have been begun before
             self._shown[batch.source] = max(shown, batch.position)
@@ -246,14 +263,18 @@ class Writer:
         """Those that have pods on a node to which something happened that their fate depends on. Only once synced: before,
         it is not known which pods are where."""
         touched, self._touched = self._touched, set()
-        jobs = sorted({key for (key, _), node in self._pod_nodes.items() if node in touched and key not in self._finished})
+        jobs = sorted(
+            {key for (key, _), node in self._pod_nodes.items() if node in touched and key not in self._finished}
+        )
         if jobs:
             self._queued(self._until_it_works(lambda: self._store.add(jobs)))
 
     def _recall_nodes(self, batches: Sequence[Batch]) -> None:
         """A node seen for the first time in this term is compared with what the last writer left: a watcher that starts is
         no reason to wake every job."""
-        names = {p.change.name for batch in batches for p in batch.changes if p.node_record is not None} - self._nodes.keys()
+        names = {
+            p.change.name for batch in batches for p in batch.changes if p.node_record is not None
+        } - self._nodes.keys()
         if not names:
             return
         for name, data in self._until_it_works(lambda: self._store.nodes(sorted(names))).items():
@@ -328,7 +349,11 @@ class Writer:
         resource, _, namespace = batch.source.partition("/")
         if resource == "nodes":
             shown = {name for _, name in existing}
-            gone = {name: None for name in self._until_it_works(lambda: list(self._store.known_nodes())) if name not in shown}
+            gone = {
+                name: None
+                for name in self._until_it_works(lambda: list(self._store.known_nodes()))
+                if name not in shown
+            }
             if gone:
                 self._until_it_works(lambda: self._store.apply_nodes(self._token, gone))
                 self._touched.update(gone)
@@ -338,12 +363,17 @@ class Writer:
         held = [(key, key.rsplit("/", 1)[1]) for key in keys if is_job and key.startswith(f"{resource}/")]
         for start in range(0, 0 if is_job else len(keys), SWEEP_KEYS):
             yield
-            part = keys[start:start + SWEEP_KEYS]
+            part = keys[start : start + SWEEP_KEYS]
             held += self._until_it_works(partial(self._store.known_children, part, resource))
-        stale = [Change(key, resource, name, batch.position, None, is_job=is_job) for key, name in held
-                 if (not namespace or key.split("/")[1] == namespace) and (key, name) not in existing]
+        stale = [
+            Change(key, resource, name, batch.position, None, is_job=is_job)
+            for key, name in held
+            if (not namespace or key.split("/")[1] == namespace) and (key, name) not in existing
+        ]
         if stale:
-            log.info("what the list does not show is swept, but for what is newer", resource=batch.source, count=len(stale))
+            log.info(
+                "what the list does not show is swept, but for what is newer", resource=batch.source, count=len(stale)
+            )
             self._queued(self._until_it_works(lambda: self._store.apply(self._token, stale)))
 
     def _write_progress(self, now: float) -> None:
@@ -384,7 +414,11 @@ class Writer:
     # -- a store that is away, or empty; a history that began anew -----------------------------------------------------
 
     def _start_again(self, why: Lost | BeganAnew) -> None:
-        what = "the cluster's history began anew" if isinstance(why, BeganAnew) else "the projection has vanished from Redis"
+        what = (
+            "the cluster's history began anew"
+            if isinstance(why, BeganAnew)
+            else "the projection has vanished from Redis"
+        )
         log.warning(f"{what}, everything is listed again", reason=str(why))
         self.lead()
         self._epoch += 1
@@ -426,5 +460,3 @@ class Writer:
                 self.store_away = False
                 log.info("Redis answers again", away_seconds=round(self._now() - since, 1))
             return answer
-
-

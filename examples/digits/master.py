@@ -227,7 +227,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--seed", type=int, default=1, help="of the initial parameters and the shards (default %(default)s)")
     add("--first-rate", type=float, default=0.006, help="learning rate at the start (default %(default)s)")
     add("--last-rate", type=float, default=0.0003, help="learning rate at the end (default %(default)s)")
-    add("--stay", action="store_true", help="tell trainers that it is over until asked to end: for a master that is kept alive")
+    add(
+        "--stay",
+        action="store_true",
+        help="tell trainers that it is over until asked to end: for a master that is kept alive",
+    )
     options = parser.parse_args(arguments)
     for name in ("epochs", "shard_rows", "lease_seconds", "checkpoint_seconds"):
         if getattr(options, name) <= 0:

@@ -37,7 +37,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--kubelet-port", type=int, default=0, metavar="P", help="process: where logs are served (default: a free port)"
     )
-    parser.add_argument("--tls-cert-file", default="", help="process: serve logs over TLS, as a real kube-apiserver demands")
+    parser.add_argument(
+        "--tls-cert-file", default="", help="process: serve logs over TLS, as a real kube-apiserver demands"
+    )
     parser.add_argument("--tls-private-key-file", default="")
     add_node_options(parser)
     options = parser.parse_args(arguments)
@@ -54,11 +56,23 @@ def main(arguments: list[str] | None = None) -> int:
     if options.agent == "fake":
         agent = FakeAgent(client, informers, time.time, node_configs(options))
     else:
-        process = ProcessAgent(client, informers, time.time, [], data_dir=options.data_dir, wake=driver.wake,
-                               isolation=options.isolation, working_dir=options.workdir)
+        process = ProcessAgent(
+            client,
+            informers,
+            time.time,
+            [],
+            data_dir=options.data_dir,
+            wake=driver.wake,
+            isolation=options.isolation,
+            working_dir=options.workdir,
+        )
         try:
-            server = LogServer(process.log_folder, port=options.kubelet_port, cert_file=options.tls_cert_file,
-                               key_file=options.tls_private_key_file)
+            server = LogServer(
+                process.log_folder,
+                port=options.kubelet_port,
+                cert_file=options.tls_cert_file,
+                key_file=options.tls_private_key_file,
+            )
         except OSError as error:
             print(f"--kubelet-port {options.kubelet_port}: {error}", file=sys.stderr)  # noqa: T201
             return 2

@@ -150,8 +150,14 @@ class ContainerRun:
         if self.look.kind == "failed":
             return container_status(self.spec, waiting(*self.held), ready=False, restarts=restarts, last=self.last)
         if self.look.kind == "running":
-            made = container_status(self.spec, {"running": {"startedAt": _stamp(self.look.started)}}, ready=self.ready,
-                                    restarts=restarts, last=self.last, container_id=identity)
+            made = container_status(
+                self.spec,
+                {"running": {"startedAt": _stamp(self.look.started)}},
+                ready=self.ready,
+                restarts=restarts,
+                last=self.last,
+                container_id=identity,
+            )
             return {**made, "started": self.started}
         ended = self._ended(self.look, self.attempt)
         if restarting:
@@ -165,10 +171,14 @@ class ContainerRun:
 
     def _ended(self, look: Look, attempt: int) -> Json:
         if look.kind == "lost":
-            return terminated(137, look.started, look.finished, reason="ContainerStatusUnknown", message=UNKNOWN_MESSAGE)
+            return terminated(
+                137, look.started, look.finished, reason="ContainerStatusUnknown", message=UNKNOWN_MESSAGE
+            )
         message = ""
         if look.exit_code and self.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
-            message = read(self.folder / str(attempt), LogOptions(tail_lines=80))[-MESSAGE_BYTES:].decode(errors="replace")
+            message = read(self.folder / str(attempt), LogOptions(tail_lines=80))[-MESSAGE_BYTES:].decode(
+                errors="replace"
+            )
         return terminated(look.exit_code, look.started, look.finished, message=message, container_id=self._id(attempt))
 
     def _id(self, attempt: int) -> str:

@@ -56,10 +56,17 @@ class Container:
         (self.folder / "spec.json").write_bytes(orjson.dumps(spec))
         (self.folder / "spec.json").chmod(0o600)
         with (self.folder / "shim.err").open("wb") as errors:
-            self.process = subprocess.Popen([*PYTHON, SHIM, str(self.folder)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                            stderr=errors, start_new_session=True, env={"PATH": os.environ.get("PATH", "")})
-        (self.folder / "shim.json").write_bytes(orjson.dumps(
-            {"shim": self.process.pid, "shim_ticks": shim.start_ticks(self.process.pid)}))
+            self.process = subprocess.Popen(
+                [*PYTHON, SHIM, str(self.folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+                env={"PATH": os.environ.get("PATH", "")},
+            )
+        (self.folder / "shim.json").write_bytes(
+            orjson.dumps({"shim": self.process.pid, "shim_ticks": shim.start_ticks(self.process.pid)})
+        )
         assert self.process.stdout is not None  # noqa: S101 - stdout=PIPE above
         return self.process.stdout.fileno()
 
@@ -71,7 +78,9 @@ class Container:
         ended = self._ended()
         if ended is None and not self._shim_alive():
             # It may have written its last word between the two looks.
-            ended = self._ended() or Look("lost", started=float(self._json("state.json").get("started", 0.0)), exit_code=137)
+            ended = self._ended() or Look(
+                "lost", started=float(self._json("state.json").get("started", 0.0)), exit_code=137
+            )
         if ended is not None:
             if self.process is not None:
                 if self.process.stdout is not None:

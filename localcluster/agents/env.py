@@ -48,7 +48,7 @@ def expand(text: str, values: Mapping[str, str]) -> str:
             parts.append("$")
             at += 2
         elif following == "(" and (end := text.find(")", at)) >= 0:
-            name = text[at + 2:end]
+            name = text[at + 2 : end]
             parts.append(values.get(name, f"$({name})"))
             at = end + 1
         else:
@@ -96,7 +96,10 @@ def _value_from(pod: Json, container: Json, source: Json, facts: PodFacts, looku
         return field_value(pod, source["fieldRef"]["fieldPath"], facts)
     if "resourceFieldRef" in source:
         return resource_value(pod, container, source["resourceFieldRef"], facts)
-    for field, resource, kind in (("configMapKeyRef", "configmaps", "ConfigMap"), ("secretKeyRef", "secrets", "Secret")):
+    for field, resource, kind in (
+        ("configMapKeyRef", "configmaps", "ConfigMap"),
+        ("secretKeyRef", "secrets", "Secret"),
+    ):
         if field in source:
             return _key_of(pod, resource, kind, source[field], lookup)
     raise ConfigError(f"valueFrom of {sorted(source)} is not supported here")
@@ -162,5 +165,6 @@ def command_of(container: Json, values: Mapping[str, str]) -> list[str]:
     if not container.get("command"):
         raise ConfigError(
             f"container {container['name']} has no command: images are not pulled here, so the entrypoint of image "
-            f"\"{container.get('image', '')}\" is not known; set spec.containers[].command")
+            f'"{container.get("image", "")}" is not known; set spec.containers[].command'
+        )
     return command

@@ -93,10 +93,16 @@ def play_of(pod: Json, attempt: int) -> Play:
         run_seconds = seconds("failing-run-seconds", 0.0 if run_seconds == FOREVER else run_seconds)
         code = int(told.get("failing-exit-code", "1"))
     return Play(
-        start_seconds=seconds("start-seconds", 0.0), run_seconds=run_seconds, exit_code=code,
-        ready_seconds=seconds("ready-seconds", 0.0), waiting_reason=told.get("waiting-reason", ""),
-        waiting_message=told.get("waiting-message", ""), waiting_seconds=seconds("waiting-seconds", FOREVER),
-        terminate_seconds=seconds("terminate-seconds", 0.0), reason=told.get("reason", ""), log=told.get("log", ""),
+        start_seconds=seconds("start-seconds", 0.0),
+        run_seconds=run_seconds,
+        exit_code=code,
+        ready_seconds=seconds("ready-seconds", 0.0),
+        waiting_reason=told.get("waiting-reason", ""),
+        waiting_message=told.get("waiting-message", ""),
+        waiting_seconds=seconds("waiting-seconds", FOREVER),
+        terminate_seconds=seconds("terminate-seconds", 0.0),
+        reason=told.get("reason", ""),
+        log=told.get("log", ""),
         terminate_exit_code=int(told["terminate-exit-code"]) if "terminate-exit-code" in told else None,
     )
 
@@ -124,8 +130,17 @@ class FakeAgent(NodeAgent):
 
     name = "fake-agent"
 
-    def __init__(self, client: Client, informers: Informers, clock: Callable[[], float], nodes: Sequence[NodeConfig], *,
-                 script: Script | None = None, events: bool = True, renew_seconds: float = RENEW_SECONDS) -> None:
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        clock: Callable[[], float],
+        nodes: Sequence[NodeConfig],
+        *,
+        script: Script | None = None,
+        events: bool = True,
+        renew_seconds: float = RENEW_SECONDS,
+    ) -> None:
         super().__init__(client, informers, clock, nodes, renew_seconds=renew_seconds)
         self.script = script
         self._events = events
@@ -181,8 +196,13 @@ class FakeAgent(NodeAgent):
     def _begin(self, key: str, pod: Json, now: float) -> _Run:
         status = pod.get("status") or {}
         play = self._next_play(key, pod)
-        run = _Run(uid=pod["metadata"]["uid"], play=play, bound_at=now, starts_at=now + play.start_seconds,
-                   pod_ip=status.get("podIP") or self._address(pod))
+        run = _Run(
+            uid=pod["metadata"]["uid"],
+            play=play,
+            bound_at=now,
+            starts_at=now + play.start_seconds,
+            pod_ip=status.get("podIP") or self._address(pod),
+        )
         had = (status.get("containerStatuses") or [{}])[0]
         running = (had.get("state") or {}).get("running")
         if running:
@@ -209,8 +229,14 @@ class FakeAgent(NodeAgent):
             blocked_until = run.bound_at + run.play.waiting_seconds if run.play.waiting_reason else 0.0
             begins = max(run.starts_at, blocked_until)
             if now < begins:
-                self._write(pod, run, waiting(run.play.waiting_reason, run.play.waiting_message) if run.play.waiting_reason
-                            else _pause(run), now)
+                self._write(
+                    pod,
+                    run,
+                    waiting(run.play.waiting_reason, run.play.waiting_message)
+                    if run.play.waiting_reason
+                    else _pause(run),
+                    now,
+                )
                 if begins < FOREVER:
                     self.enqueue_at(f"pod:{key}", begins)
                 return
@@ -223,7 +249,9 @@ class FakeAgent(NodeAgent):
             return
         started = run.started_at or 0.0
         ready_at = started + run.play.ready_seconds
-        self._write(pod, run, {"running": {"startedAt": timestamp(started)}}, now, ready=now >= ready_at and not run.not_ready)
+        self._write(
+            pod, run, {"running": {"startedAt": timestamp(started)}}, now, ready=now >= ready_at and not run.not_ready
+        )
         due = min(run.ends_at, ready_at if now < ready_at else FOREVER)
         if due < FOREVER:
             self.enqueue_at(f"pod:{key}", due)
@@ -236,7 +264,10 @@ class FakeAgent(NodeAgent):
             for container in pod["spec"]["containers"]:
                 path = f"spec.containers{{{container['name']}}}"
                 recorder.normal(
-                    pod, "Pulled", f'Container image "{container.get("image", "")}" already present on machine', field_path=path
+                    pod,
+                    "Pulled",
+                    f'Container image "{container.get("image", "")}" already present on machine',
+                    field_path=path,
                 )
                 recorder.normal(pod, "Created", "Container created", field_path=path)
                 recorder.normal(pod, "Started", "Container started", field_path=path)
@@ -254,7 +285,11 @@ class FakeAgent(NodeAgent):
         run.last = ended
         run.restarts += 1
         run.play = self._next_play(key, pod)
-        delay = min(BACKOFF_MAX_SECONDS, BACKOFF_FIRST_SECONDS * 2.0 ** min(run.restarts - 2, 20)) if run.restarts > 1 else 0.0
+        delay = (
+            min(BACKOFF_MAX_SECONDS, BACKOFF_FIRST_SECONDS * 2.0 ** min(run.restarts - 2, 20))
+            if run.restarts > 1
+            else 0.0
+        )
         run.started_at, run.ends_at, run.starts_at = None, FOREVER, now + max(delay, run.play.start_seconds)
         self._play(key, pod, run, now)
 
@@ -278,7 +313,9 @@ class FakeAgent(NodeAgent):
         self._runs.pop(key, None)
         self.confirm_deletion(pod)
 
-    def _write(self, pod: Json, run: _Run, state: Json, now: float, *, ready: bool = False, final: bool = False) -> None:
+    def _write(
+        self, pod: Json, run: _Run, state: Json, now: float, *, ready: bool = False, final: bool = False
+    ) -> None:
         spec = pod["spec"]
         host_ip = self.configs[spec["nodeName"]].address
         containers = [
@@ -294,19 +331,26 @@ class FakeAgent(NodeAgent):
         ]
         inits = [
             container_status(
-                c, state if is_sidecar(c) or "waiting" in state else _done(run, now), ready="waiting" not in state, restarts=0
+                c,
+                state if is_sidecar(c) or "waiting" in state else _done(run, now),
+                ready="waiting" not in state,
+                restarts=0,
             )
             for c in spec.get("initContainers") or ()
         ]
         new_phase = phase(spec, containers, inits, final=final)
-        self.write_pod_status(pod, pod_status(pod, new_phase, containers, inits, now, host_ip=host_ip, pod_ip=run.pod_ip))
+        self.write_pod_status(
+            pod, pod_status(pod, new_phase, containers, inits, now, host_ip=host_ip, pod_ip=run.pod_ip)
+        )
 
 
 def _code(pod: Json, told: str) -> int:
     try:
         return int(told)
     except ValueError as error:
-        raise ValueError(f"annotation {PREFIX}exit={told!r} of pod {pod['metadata']['name']} is no exit code") from error
+        raise ValueError(
+            f"annotation {PREFIX}exit={told!r} of pod {pod['metadata']['name']} is no exit code"
+        ) from error
 
 
 def _pause(run: _Run) -> Json:

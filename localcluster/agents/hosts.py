@@ -50,7 +50,10 @@ def lines_for(namespace: str, services: Iterable[Json], pods: Iterable[Json], sl
 
 def _selected(service: Json, pods: Iterable[Json]) -> Iterator[tuple[str, str]]:
     """(host name or '', address) of each pod that serves."""
-    selector, unready = {"matchLabels": service["spec"]["selector"]}, bool(service["spec"].get("publishNotReadyAddresses"))
+    selector, unready = (
+        {"matchLabels": service["spec"]["selector"]},
+        bool(service["spec"].get("publishNotReadyAddresses")),
+    )
     for pod in pods:
         address = (pod.get("status") or {}).get("podIP")
         serves = unready or (is_ready(pod) and "deletionTimestamp" not in pod["metadata"])

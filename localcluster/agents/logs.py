@@ -27,6 +27,7 @@ class LogOptions:
     @staticmethod
     def of(query: Mapping[str, str], now: float) -> LogOptions:
         """From the query of a log request. Raises ValueError for a number that is none."""
+
         def flag(name: str) -> bool:
             return query.get(name, "").lower() in ("true", "1")
 
@@ -36,9 +37,13 @@ class LogOptions:
         elif query.get("sinceTime"):
             since = seconds_of(query["sinceTime"])
         return LogOptions(
-            follow=flag("follow"), previous=flag("previous"), timestamps=flag("timestamps"), since_seconds=since,
+            follow=flag("follow"),
+            previous=flag("previous"),
+            timestamps=flag("timestamps"),
+            since_seconds=since,
             tail_lines=int(query["tailLines"]) if query.get("tailLines") else None,
-            limit_bytes=int(query["limitBytes"]) if query.get("limitBytes") else None)
+            limit_bytes=int(query["limitBytes"]) if query.get("limitBytes") else None,
+        )
 
 
 def _show(lines: list[bytes], options: LogOptions) -> list[bytes]:
@@ -63,9 +68,9 @@ def read(folder: Path, options: LogOptions, size: int | None = None) -> bytes:
             lines += [line for line in path.read_bytes()[:limit].split(b"\n") if line]
     shown = _show(lines, options)
     if options.tail_lines is not None:
-        shown = shown[-options.tail_lines:] if options.tail_lines else []
+        shown = shown[-options.tail_lines :] if options.tail_lines else []
     data = b"".join(shown)
-    return data[:options.limit_bytes] if options.limit_bytes is not None else data
+    return data[: options.limit_bytes] if options.limit_bytes is not None else data
 
 
 class Follower:
@@ -93,7 +98,7 @@ class Follower:
         data, self._first = (self._first or b""), None
         data += b"".join(_show(self._new_lines(), LogOptions(timestamps=self._options.timestamps)))
         if self._left is not None:
-            data = data[:self._left]
+            data = data[: self._left]
             self._left -= len(data)
             over = over or self._left <= 0
         self.done = over

@@ -22,7 +22,9 @@ FakeLog = Callable[[str, str], str | None]
 
 
 class LogServer:
-    def __init__(self, find: Find, *, host: str = "127.0.0.1", port: int = 0, cert_file: str = "", key_file: str = "") -> None:
+    def __init__(
+        self, find: Find, *, host: str = "127.0.0.1", port: int = 0, cert_file: str = "", key_file: str = ""
+    ) -> None:
         handler = type("Handler", (_Handler,), {"find": staticmethod(find)})
         self._server = ThreadingHTTPServer((host, port), handler)
         self._server.daemon_threads = True

@@ -33,8 +33,15 @@ class LogStreams:
             folder, ended = self._find(namespace, pod, container, query)
         except (LookupError, ValueError) as error:
             message = str(error.args[0] if error.args else error)
-            status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
-                      "reason": "BadRequest", "code": 400}
+            status = {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Failure",
+                "message": message,
+                "reason": "BadRequest",
+                "code": 400,
+            }
             return Response(400, orjson.dumps(status))
         if not options.follow:
             return Response(200, read(folder, options), content_type="text/plain")

@@ -54,8 +54,15 @@ class NodeAgent(KeyedMachine):
 
     name = "agent"
 
-    def __init__(self, client: Client, informers: Informers, clock: Callable[[], float], nodes: Sequence[NodeConfig], *,
-                 renew_seconds: float = RENEW_SECONDS) -> None:
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        clock: Callable[[], float],
+        nodes: Sequence[NodeConfig],
+        *,
+        renew_seconds: float = RENEW_SECONDS,
+    ) -> None:
         super().__init__(informers.pump)
         self.client = client
         self.clock = clock
@@ -162,12 +169,23 @@ class NodeAgent(KeyedMachine):
 
     def _register(self, name: str, now: float) -> Json:
         config = self.configs[name]
-        labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": _arch(),
-                  "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": _arch(), **config.labels}
+        labels = {
+            "kubernetes.io/hostname": name,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": _arch(),
+            "beta.kubernetes.io/os": "linux",
+            "beta.kubernetes.io/arch": _arch(),
+            **config.labels,
+        }
         if config.gpus:
             labels.setdefault("accelerator", "gpu")
-        body: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": {},
-                      "status": self._status(config, {}, now)}
+        body: Json = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {},
+            "status": self._status(config, {}, now),
+        }
         try:
             return self.client.create("/api/v1/nodes", body)
         except ApiError as error:
@@ -184,14 +202,20 @@ class NodeAgent(KeyedMachine):
             ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
             ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
         ):
-            conditions = with_condition(conditions, {"type": kind, "status": value, "reason": reason, "message": message,
-                                                     "lastHeartbeatTime": when}, when)
+            conditions = with_condition(
+                conditions,
+                {"type": kind, "status": value, "reason": reason, "message": message, "lastHeartbeatTime": when},
+                when,
+            )
         status: Json = {
             **old,
             "capacity": config.capacity(),
             "allocatable": config.capacity(),
             "conditions": conditions,
-            "addresses": [{"type": "InternalIP", "address": config.address}, {"type": "Hostname", "address": config.name}],
+            "addresses": [
+                {"type": "InternalIP", "address": config.address},
+                {"type": "Hostname", "address": config.name},
+            ],
             "nodeInfo": {
                 "machineID": "",
                 "systemUUID": "",
@@ -217,7 +241,11 @@ class NodeAgent(KeyedMachine):
 
     def _renew(self, name: str, node: Json, now: float) -> None:
         base = f"/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases"
-        spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_DURATION_SECONDS, "renewTime": micro_timestamp(now)}
+        spec = {
+            "holderIdentity": name,
+            "leaseDurationSeconds": LEASE_DURATION_SECONDS,
+            "renewTime": micro_timestamp(now),
+        }
         try:
             self.client.patch(f"{base}/{name}", {"spec": spec})
             return
@@ -225,8 +253,12 @@ class NodeAgent(KeyedMachine):
             if error.code != 404:
                 raise
         owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
-        body: Json = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec,
-                      "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}}
+        body: Json = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "spec": spec,
+            "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]},
+        }
         try:
             self.client.create(base, body)
         except ApiError as error:
@@ -256,8 +288,10 @@ class NodeAgent(KeyedMachine):
         """The last word of a kubelet: nothing of the pod is left on the node."""
         meta = pod["metadata"]
         try:
-            self.client.delete(pods_path(meta["namespace"], meta["name"]),
-                               {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}})
+            self.client.delete(
+                pods_path(meta["namespace"], meta["name"]),
+                {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}},
+            )
         except ApiError as error:
             if error.code not in (404, 409):
                 raise

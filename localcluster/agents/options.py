@@ -14,25 +14,40 @@ FAKE_CPU, FAKE_MEMORY = "32", "128Gi"
 
 
 def add_node_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--agent", choices=("process", "fake"), default="process",
-                        help="process runs each container as a local process; fake plays pods from their annotations")
+    parser.add_argument(
+        "--agent",
+        choices=("process", "fake"),
+        default="process",
+        help="process runs each container as a local process; fake plays pods from their annotations",
+    )
     parser.add_argument("--nodes", type=_count, default=1, metavar="N", help="how many nodes (default 1)")
     parser.add_argument("--node-prefix", default="node", metavar="NAME", help="nodes are named NAME-0, NAME-1 ...")
     parser.add_argument(
         "--node-cpu", type=_quantity, metavar="QUANTITY", help="CPUs of a node (process: the machine's; fake: 32)"
     )
     parser.add_argument(
-        "--node-memory", type=_quantity, metavar="QUANTITY", help="memory of a node (process: the machine's; fake: 128Gi)"
+        "--node-memory",
+        type=_quantity,
+        metavar="QUANTITY",
+        help="memory of a node (process: the machine's; fake: 128Gi)",
     )
     parser.add_argument(
-        "--node-gpus", type=_whole, default=0, metavar="N", help="GPUs (nvidia.com/gpu) of a node, in name only (default 0)"
+        "--node-gpus",
+        type=_whole,
+        default=0,
+        metavar="N",
+        help="GPUs (nvidia.com/gpu) of a node, in name only (default 0)",
     )
     parser.add_argument("--node-pods", type=_count, default=110, metavar="N", help="pods a node takes (default 110)")
     parser.add_argument(
         "--workdir", default="", metavar="DIR", help="process: working directory of containers without workingDir"
     )
-    parser.add_argument("--isolation", choices=("auto", "root", "userns", "none"), default="auto",
-                        help="process: how containers get mounts of their own (default: what works)")
+    parser.add_argument(
+        "--isolation",
+        choices=("auto", "root", "userns", "none"),
+        default="auto",
+        help="process: how containers get mounts of their own (default: what works)",
+    )
 
 
 def node_configs(options: argparse.Namespace, kubelet_port: int = 0) -> list[NodeConfig]:

@@ -75,8 +75,7 @@ class PodRun:
 
     def save(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        told = {"key": self.key, "uid": self.uid, "node": self.node, "pod_ip": self.pod_ip,
-                "shut_down": self.shut_down}
+        told = {"key": self.key, "uid": self.uid, "node": self.node, "pod_ip": self.pod_ip, "shut_down": self.shut_down}
         (self.folder / "pod.json").write_bytes(orjson.dumps(told))
 
     @staticmethod
@@ -139,8 +138,12 @@ class PodRun:
             elif container.prober is not None:
                 container.prober.take(result.kind, result.success, now)
                 if not result.success:
-                    recorder.warning(pod, "Unhealthy", f"{result.kind.capitalize()} probe failed: {result.output}",
-                                     field_path=_path(container))
+                    recorder.warning(
+                        pod,
+                        "Unhealthy",
+                        f"{result.kind.capitalize()} probe failed: {result.output}",
+                        field_path=_path(container),
+                    )
 
     # --- one look --------------------------------------------------------------------------------------------------
 
@@ -175,7 +178,9 @@ class PodRun:
                 container.post_start = "running"
                 self._act(pod, container, "postStart", hook, 300.0)
         if container.up and container.prober is None and container.look is not None:
-            container.prober = Prober.of(f"{container.name}/{container.attempt}", container.spec, container.look.started)
+            container.prober = Prober.of(
+                f"{container.name}/{container.attempt}", container.spec, container.look.started
+            )
         was_noted = container.seen_ended
         container.note_end(now)
         if container.seen_ended and not was_noted and container.failed_to_start and container.look is not None:
@@ -213,8 +218,16 @@ class PodRun:
         return [due] if due is not None else []
 
     def _act(self, pod: Json, container: ContainerRun, kind: str, action: Json, timeout_seconds: float) -> None:
-        self.host.actions.submit(self.key, container.spec, f"{container.name}/{container.attempt}", kind, action,
-                                 address=self.pod_ip, folder=container.path, timeout_seconds=timeout_seconds)
+        self.host.actions.submit(
+            self.key,
+            container.spec,
+            f"{container.name}/{container.attempt}",
+            kind,
+            action,
+            address=self.pod_ip,
+            folder=container.path,
+            timeout_seconds=timeout_seconds,
+        )
 
     # --- stopping --------------------------------------------------------------------------------------------------
 
@@ -262,14 +275,18 @@ class PodRun:
             if container.init and mains_begun and not container.sidecar:
                 continue
             if container.sidecar and mains_over:
-                self._stop(pod, container, now, _grace(pod, container, None), recorder, f"Stopping container {container.name}")
+                self._stop(
+                    pod, container, now, _grace(pod, container, None), recorder, f"Stopping container {container.name}"
+                )
                 continue
             dues += self._start_one(pod, container, now, facts, recorder)
             if container.init and not mains_begun and not _init_done(container):
                 break
         return dues
 
-    def _start_one(self, pod: Json, container: ContainerRun, now: float, facts: PodFacts, recorder: Recorder) -> list[float]:
+    def _start_one(
+        self, pod: Json, container: ContainerRun, now: float, facts: PodFacts, recorder: Recorder
+    ) -> list[float]:
         if container.running or (container.ended and not self._restarts(pod, container)):
             return []
         if now < container.starts_at:
@@ -280,8 +297,12 @@ class PodRun:
                     "CrashLoopBackOff",
                     f"back-off {delay} restarting failed container={container.name} pod={name}",
                 )
-                recorder.warning(pod, "BackOff", f"Back-off restarting failed container {container.name} in pod {name}",
-                                 field_path=_path(container))
+                recorder.warning(
+                    pod,
+                    "BackOff",
+                    f"Back-off restarting failed container {container.name} in pod {name}",
+                    field_path=_path(container),
+                )
             return [container.starts_at]
         try:
             spec = self._spec(pod, container, facts, recorder)
@@ -304,7 +325,9 @@ class PodRun:
         started = Container(folder)
         ready_fd = started.start(spec)
         image = container.spec.get("image", "")
-        recorder.normal(pod, "Pulled", f'Container image "{image}" already present on machine', field_path=_path(container))
+        recorder.normal(
+            pod, "Pulled", f'Container image "{image}" already present on machine', field_path=_path(container)
+        )
         recorder.normal(pod, "Created", "Container created", field_path=_path(container))
         self.host.exits.watch_end(ready_fd, self.key)
         container.held = ("ContainerCreating", "")
@@ -337,8 +360,14 @@ class PodRun:
             env["LOCALCLUSTER_HOSTS"] = hosts
             env["PYTHONPATH"] = os.pathsep.join(p for p in (host.resolver, env.get("PYTHONPATH", "")) if p)
         working_dir = container.spec.get("workingDir")
-        return {"command": command_of(container.spec, own), "env": env, "cwd": working_dir or host.working_dir,
-                "isolation": host.isolation, "binds": [[hosts, "/etc/hosts", False], *binds], "log_bytes": host.log_bytes}
+        return {
+            "command": command_of(container.spec, own),
+            "env": env,
+            "cwd": working_dir or host.working_dir,
+            "isolation": host.isolation,
+            "binds": [[hosts, "/etc/hosts", False], *binds],
+            "log_bytes": host.log_bytes,
+        }
 
     # --- telling ---------------------------------------------------------------------------------------------------
 
@@ -352,15 +381,26 @@ class PodRun:
             statuses[container.init].append(container.status(turn, restarting=restarting))
         final = stopping and not self.alive
         new_phase = phase(pod["spec"], statuses[False], statuses[True], final=final)
-        status = pod_status(pod, new_phase, statuses[False], statuses[True], now, host_ip=facts.host_ip, pod_ip=self.pod_ip)
+        status = pod_status(
+            pod, new_phase, statuses[False], statuses[True], now, host_ip=facts.host_ip, pod_ip=self.pod_ip
+        )
         if self.deadline_passed:
             status.update(reason="DeadlineExceeded", message=DEADLINE_MESSAGE)
             if final:
                 status["phase"] = "Failed"
         if self.shut_down and final:
-            told = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": SHUTDOWN_MESSAGE}
-            status.update(phase="Failed", reason=SHUTDOWN_REASON, message=SHUTDOWN_MESSAGE,
-                          conditions=with_condition(status["conditions"], told, timestamp(now)))
+            told = {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "TerminationByKubelet",
+                "message": SHUTDOWN_MESSAGE,
+            }
+            status.update(
+                phase="Failed",
+                reason=SHUTDOWN_REASON,
+                message=SHUTDOWN_MESSAGE,
+                conditions=with_condition(status["conditions"], told, timestamp(now)),
+            )
         return status
 
     def log_folder(self, container: str, *, previous: bool) -> Path | None:

@@ -47,8 +47,10 @@ class Prober:
     @staticmethod
     def of(key: str, container: Json, started: float) -> Prober:
         probes = {kind: container[f"{kind}Probe"] for kind in KINDS if container.get(f"{kind}Probe")}
-        states = {kind: ProbeState(due=started + probe.get("initialDelaySeconds", 0), passed=kind == "liveness")
-                  for kind, probe in probes.items()}
+        states = {
+            kind: ProbeState(due=started + probe.get("initialDelaySeconds", 0), passed=kind == "liveness")
+            for kind, probe in probes.items()
+        }
         return Prober(key, probes, states)
 
     @property
@@ -62,7 +64,9 @@ class Prober:
     @property
     def must_restart(self) -> str:
         """The kind of probe that has given the container up, empty for none."""
-        return next((kind for kind in ("startup", "liveness") if kind in self.states and self.states[kind].failed_for_good), "")
+        return next(
+            (kind for kind in ("startup", "liveness") if kind in self.states and self.states[kind].failed_for_good), ""
+        )
 
     def due(self, now: float) -> list[str]:
         return [kind for kind in self._active() if not self.states[kind].running and now >= self.states[kind].due]
@@ -106,12 +110,23 @@ class Actions:
         self._results: deque[Result] = deque()
         self._tell = tell
 
-    def submit(self, pod: str, container: Json, key: str, kind: str, action: Json, *, address: str, folder: Path,
-               timeout_seconds: float) -> None:
+    def submit(
+        self,
+        pod: str,
+        container: Json,
+        key: str,
+        kind: str,
+        action: Json,
+        *,
+        address: str,
+        folder: Path,
+        timeout_seconds: float,
+    ) -> None:
         def work() -> None:
             success, output = run_action(action, container, address, folder, timeout_seconds)
             self._results.append(Result(pod, container["name"], key, kind, success, output))
             self._tell(pod)
+
         self._pool.submit(work)
 
     def take(self) -> list[Result]:
@@ -134,7 +149,9 @@ def run_action(  # noqa: PLR0911 - one return an action
             return _http(action["httpGet"], container, address, timeout_seconds)
         if "tcpSocket" in action:
             target = action["tcpSocket"]
-            with socket.create_connection((target.get("host") or address, port_of(target["port"], container)), timeout_seconds):
+            with socket.create_connection(
+                (target.get("host") or address, port_of(target["port"], container)), timeout_seconds
+            ):
                 return True, ""
         if "sleep" in action:
             # Only for hooks: the grace period bounds it.
@@ -157,8 +174,13 @@ def port_of(port: int | str, container: Json) -> int:
 
 
 def _exec(folder: Path, command: list[str], timeout_seconds: float) -> tuple[bool, str]:
-    done = subprocess.run(exec_command(folder, command), capture_output=True, timeout=timeout_seconds, check=False,
-                          stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        exec_command(folder, command),
+        capture_output=True,
+        timeout=timeout_seconds,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
     return done.returncode == 0, (done.stdout + done.stderr).decode(errors="replace").strip()[:1024]
 
 
@@ -167,7 +189,9 @@ def _http(action: Json, container: Json, address: str, timeout_seconds: float) -
     connection: http.client.HTTPConnection
     if action.get("scheme", "HTTP").upper() == "HTTPS":
         # A kubelet does not verify either: probes ask whether it answers, not who it is.
-        connection = http.client.HTTPSConnection(host, port, timeout=timeout_seconds, context=ssl._create_unverified_context())  # noqa: S323
+        connection = http.client.HTTPSConnection(
+            host, port, timeout=timeout_seconds, context=ssl._create_unverified_context()
+        )  # noqa: S323
     else:
         connection = http.client.HTTPConnection(host, port, timeout=timeout_seconds)
     try:

@@ -52,9 +52,20 @@ class ProcessAgent(NodeAgent):
 
     name = "process-agent"
 
-    def __init__(self, client: Client, informers: Informers, clock: Callable[[], float], nodes: Sequence[NodeConfig], *,  # noqa: PLR0913
-                 data_dir: Path, wake: Callable[[], None], isolation: str = "auto", working_dir: str = "",
-                 renew_seconds: float = RENEW_SECONDS, log_bytes: int = LOG_BYTES) -> None:
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        clock: Callable[[], float],
+        nodes: Sequence[NodeConfig],
+        *,  # noqa: PLR0913
+        data_dir: Path,
+        wake: Callable[[], None],
+        isolation: str = "auto",
+        working_dir: str = "",
+        renew_seconds: float = RENEW_SECONDS,
+        log_bytes: int = LOG_BYTES,
+    ) -> None:
         super().__init__(client, informers, clock, nodes, renew_seconds=renew_seconds)
         self._wake = wake
         self._told: deque[str] = deque()
@@ -63,12 +74,22 @@ class ProcessAgent(NodeAgent):
         self.hosts = HostsFiles(informers, data_dir / "hosts", _machine_hosts())
         self._isolation = detect_isolation(data_dir) if isolation == "auto" else isolation
         if self._isolation == "none":
-            log.warning("mount namespaces are not available: volumes are not mounted, and only Python programs can resolve the "
-                        "names of services")
+            log.warning(
+                "mount namespaces are not available: volumes are not mounted, and only Python programs can resolve the "
+                "names of services"
+            )
         self.host = Host(
-            folder=data_dir, isolation=self._isolation, base_env=_base_env(), working_dir=working_dir or str(Path.cwd()),
-            log_bytes=log_bytes, exits=Exits(self._tell), actions=Actions(self._tell), lookup=self._lookup,
-            hosts_file=self.hosts.path, resolver=_install_resolver(data_dir / "resolver"))
+            folder=data_dir,
+            isolation=self._isolation,
+            base_env=_base_env(),
+            working_dir=working_dir or str(Path.cwd()),
+            log_bytes=log_bytes,
+            exits=Exits(self._tell),
+            actions=Actions(self._tell),
+            lookup=self._lookup,
+            hosts_file=self.hosts.path,
+            resolver=_install_resolver(data_dir / "resolver"),
+        )
         self.runs: dict[str, dict[str, PodRun]] = {}
         self._adopt(data_dir / "pods")
 
@@ -99,7 +120,9 @@ class ProcessAgent(NodeAgent):
         if self._told:
             return 0.0
         due = super().next_due()
-        if not self.host.exits.can_watch_processes and any(r.alive for runs in self.runs.values() for r in runs.values()):
+        if not self.host.exits.can_watch_processes and any(
+            r.alive for runs in self.runs.values() for r in runs.values()
+        ):
             return min(due or float("inf"), self.clock() + LOOK_AGAIN_SECONDS)
         return due
 
@@ -246,7 +269,9 @@ class ProcessAgent(NodeAgent):
 
     # --- logs ------------------------------------------------------------------------------------------------------
 
-    def log_folder(self, namespace: str, pod: str, container: str, query: Mapping[str, str]) -> tuple[Path, Callable[[], bool]]:
+    def log_folder(
+        self, namespace: str, pod: str, container: str, query: Mapping[str, str]
+    ) -> tuple[Path, Callable[[], bool]]:
         """Where the log is and whether its container has ended. Raises LookupError in the kubelet's words."""
         key = f"{namespace}/{pod}"
         told = self.pods.get(key)
@@ -260,7 +285,9 @@ class ProcessAgent(NodeAgent):
                 return folder, lambda: previous or chosen.container_ended(container)
         if previous:
             raise LookupError(f'previous terminated container "{container}" in pod "{pod}" not found')
-        raise LookupError(f'container "{container}" in pod "{pod}" is waiting to start: {_waiting_reason(told, container)}')
+        raise LookupError(
+            f'container "{container}" in pod "{pod}" is waiting to start: {_waiting_reason(told, container)}'
+        )
 
 
 def _waiting_reason(pod: Json | None, container: str) -> str:

@@ -58,11 +58,21 @@ def keep(folder: str) -> int:
     failure = read_all(error_read)
     if failure:
         os.waitpid(pid, 0)
-        write_json("exit.json", {"error": failure.decode(errors="replace"), "started": started, "finished": time.time()})
+        write_json(
+            "exit.json", {"error": failure.decode(errors="replace"), "started": started, "finished": time.time()}
+        )
         tell_agent()
         return 1
-    write_json("state.json", {"shim": os.getpid(), "shim_ticks": start_ticks(os.getpid()), "pid": pid,
-                              "pid_ticks": start_ticks(pid), "started": started})
+    write_json(
+        "state.json",
+        {
+            "shim": os.getpid(),
+            "shim_ticks": start_ticks(os.getpid()),
+            "pid": pid,
+            "pid_ticks": start_ticks(pid),
+            "started": started,
+        },
+    )
     tell_agent()
     logs = Log(spec.get("log_bytes", 10 * 1024 * 1024))
     code = serve(pid, wake_read, {streams[name][0]: name for name in streams}, logs)
@@ -198,7 +208,9 @@ class Log:
             if rest:
                 self._rest[stream] = b""
                 now = time.time_ns()
-                stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now // 10**9)) + f".{now % 10**9:09d}Z {stream} F "
+                stamp = (
+                    time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now // 10**9)) + f".{now % 10**9:09d}Z {stream} F "
+                )
                 self._write(stamp.encode() + rest + b"\n")
         os.close(self._fd)
 
@@ -244,7 +256,9 @@ def enter(spec: dict[str, Any]) -> None:
         os.chdir(folder)
     except FileNotFoundError:
         if not spec.get("make_cwd"):
-            raise FileNotFoundError(f'chdir to cwd ("{folder}") set in config.json failed: no such file or directory') from None
+            raise FileNotFoundError(
+                f'chdir to cwd ("{folder}") set in config.json failed: no such file or directory'
+            ) from None
         os.makedirs(folder, exist_ok=True)  # noqa: PTH103
         os.chdir(folder)
 
@@ -354,8 +368,16 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def mount(source: str, target: str, flags: int, kind: str | None = None, options: str | None = None) -> None:
-    check(LIBC.mount(source.encode(), target.encode(), kind.encode() if kind else None, ctypes.c_ulong(flags),
-                     options.encode() if options else None), f"mount {source} on {target}")
+    check(
+        LIBC.mount(
+            source.encode(),
+            target.encode(),
+            kind.encode() if kind else None,
+            ctypes.c_ulong(flags),
+            options.encode() if options else None,
+        ),
+        f"mount {source} on {target}",
+    )
 
 
 def check(result: int, what: str) -> None:

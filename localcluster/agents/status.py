@@ -35,7 +35,9 @@ def phase(spec: Json, containers: Sequence[Json], inits: Sequence[Json], *, fina
     if not begun or "waiting" in kinds:
         return "Pending"
     sidecar_up = any(
-        "running" in (by_name.get(c["name"], {}).get("state") or {}) for c in spec.get("initContainers") or () if is_sidecar(c)
+        "running" in (by_name.get(c["name"], {}).get("state") or {})
+        for c in spec.get("initContainers") or ()
+        if is_sidecar(c)
     )
     if "running" in kinds or restart == "Always" or sidecar_up:
         return "Running"
@@ -71,14 +73,20 @@ def conditions(pod: Json, new_phase: str, containers: Sequence[Json], inits: Seq
         )
 
     by_name = {s["name"]: s for s in inits}
-    unfinished = [c["name"] for c in spec.get("initContainers") or () if not _initialized(c, by_name.get(c["name"]) or {})]
+    unfinished = [
+        c["name"] for c in spec.get("initContainers") or () if not _initialized(c, by_name.get(c["name"]) or {})
+    ]
     started = any("running" in (s.get("state") or {}) for s in (*containers, *inits))
     set_to("PodReadyToStartContainers", started or (new_phase == "Pending" and bool(containers)))
     if new_phase == "Succeeded":
         set_to("Initialized", True, "PodCompleted")
     elif unfinished and new_phase in ("Pending", "Failed"):
-        set_to("Initialized", False, "ContainersNotInitialized",
-               f"containers with incomplete status: [{' '.join(unfinished)}]")
+        set_to(
+            "Initialized",
+            False,
+            "ContainersNotInitialized",
+            f"containers with incomplete status: [{' '.join(unfinished)}]",
+        )
     else:
         set_to("Initialized", True)
     watched = [*(c for c in spec.get("initContainers") or () if is_sidecar(c)), *spec["containers"]]
@@ -116,17 +124,31 @@ def qos_class(spec: Json) -> str:
     return "Guaranteed" if guaranteed else "Burstable" if burstable else "BestEffort"
 
 
-def pod_status(pod: Json, new_phase: str, containers: Sequence[Json], inits: Sequence[Json], now: float, *, host_ip: str,
-               pod_ip: str) -> Json:
+def pod_status(
+    pod: Json,
+    new_phase: str,
+    containers: Sequence[Json],
+    inits: Sequence[Json],
+    now: float,
+    *,
+    host_ip: str,
+    pod_ip: str,
+) -> Json:
     """The whole status; what others wrote into it is kept."""
     old = pod.get("status") or {}
     generation = pod["metadata"].get("generation")
     status: Json = {
-        **{k: v for k, v in old.items() if k not in ("reason", "message", "initContainerStatuses", "nominatedNodeName")},
+        **{
+            k: v for k, v in old.items() if k not in ("reason", "message", "initContainerStatuses", "nominatedNodeName")
+        },
         **({"observedGeneration": generation} if generation else {}),
-        "phase": new_phase, "startTime": old.get("startTime") or timestamp(now),
-        "conditions": conditions(pod, new_phase, containers, inits, now), "containerStatuses": list(containers),
-        "hostIP": host_ip, "hostIPs": [{"ip": host_ip}], "qosClass": old.get("qosClass") or qos_class(pod["spec"]),
+        "phase": new_phase,
+        "startTime": old.get("startTime") or timestamp(now),
+        "conditions": conditions(pod, new_phase, containers, inits, now),
+        "containerStatuses": list(containers),
+        "hostIP": host_ip,
+        "hostIPs": [{"ip": host_ip}],
+        "qosClass": old.get("qosClass") or qos_class(pod["spec"]),
     }
     if pod_ip:
         status.update(podIP=pod_ip, podIPs=[{"ip": pod_ip}])
@@ -135,11 +157,19 @@ def pod_status(pod: Json, new_phase: str, containers: Sequence[Json], inits: Seq
     return status
 
 
-def container_status(container: Json, state: Json, *, ready: bool, restarts: int, last: Json | None = None,
-                     container_id: str = "") -> Json:
-    status: Json = {"name": container["name"], "image": container.get("image", ""), "imageID": "", "state": state,
-                    "lastState": {"terminated": last} if last else {}, "ready": ready, "restartCount": restarts,
-                    "started": "running" in state}
+def container_status(
+    container: Json, state: Json, *, ready: bool, restarts: int, last: Json | None = None, container_id: str = ""
+) -> Json:
+    status: Json = {
+        "name": container["name"],
+        "image": container.get("image", ""),
+        "imageID": "",
+        "state": state,
+        "lastState": {"terminated": last} if last else {},
+        "ready": ready,
+        "restartCount": restarts,
+        "started": "running" in state,
+    }
     if container_id:
         status["containerID"] = container_id
     return status
@@ -149,10 +179,22 @@ def waiting(reason: str, message: str = "") -> Json:
     return {"waiting": {"reason": reason, **({"message": message} if message else {})}}
 
 
-def terminated(exit_code: int, started: float, finished: float, *, reason: str = "", message: str = "", container_id: str = "",
-               signal: int = 0) -> Json:
-    ended: Json = {"exitCode": exit_code, "reason": reason or ("Completed" if exit_code == 0 else "Error"),
-                   "startedAt": timestamp(started), "finishedAt": timestamp(finished)}
+def terminated(
+    exit_code: int,
+    started: float,
+    finished: float,
+    *,
+    reason: str = "",
+    message: str = "",
+    container_id: str = "",
+    signal: int = 0,
+) -> Json:
+    ended: Json = {
+        "exitCode": exit_code,
+        "reason": reason or ("Completed" if exit_code == 0 else "Error"),
+        "startedAt": timestamp(started),
+        "finishedAt": timestamp(finished),
+    }
     if message:
         ended["message"] = message
     if container_id:

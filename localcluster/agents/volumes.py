@@ -49,7 +49,9 @@ def _host_path(name: str, source: Json) -> Path:
         else:
             path.mkdir(parents=True)
     if not path.exists():
-        raise MountError(f'MountVolume.SetUp failed for volume "{name}" : hostPath type check failed: {path} is not there')
+        raise MountError(
+            f'MountVolume.SetUp failed for volume "{name}" : hostPath type check failed: {path} is not there'
+        )
     return path
 
 
@@ -66,7 +68,9 @@ def _files(pod: Json, volume: Json, facts: PodFacts, lookup: Lookup) -> Mapping[
         files: dict[str, bytes] = {}
         for source in volume["projected"].get("sources") or ():
             if "configMap" in source:
-                files.update(_items(pod, "configmaps", source["configMap"], source["configMap"].get("name", ""), lookup))
+                files.update(
+                    _items(pod, "configmaps", source["configMap"], source["configMap"].get("name", ""), lookup)
+                )
             elif "secret" in source:
                 files.update(_items(pod, "secrets", source["secret"], source["secret"].get("name", ""), lookup))
             elif "downwardAPI" in source:
@@ -114,7 +118,9 @@ def binds_of(container: Json, volumes: Mapping[str, Path]) -> list[Bind]:
     for mount in container.get("volumeMounts") or ():
         source = volumes.get(mount["name"])
         if source is None:
-            raise MountError(f'volumeMounts name "{mount["name"]}" of container {container["name"]} is no volume of the pod')
+            raise MountError(
+                f'volumeMounts name "{mount["name"]}" of container {container["name"]} is no volume of the pod'
+            )
         if mount.get("subPath"):
             source = source / _inside(mount["subPath"])
             if not source.exists():

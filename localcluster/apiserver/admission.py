@@ -36,7 +36,8 @@ class Admission:
             taints = obj["spec"].setdefault("taints", [])
             # Nothing is scheduled to a new node before the node lifecycle controller has seen it Ready.
             if not any(
-                taint.get("key") == _NOT_READY["key"] and taint.get("effect") == _NOT_READY["effect"] for taint in taints
+                taint.get("key") == _NOT_READY["key"] and taint.get("effect") == _NOT_READY["effect"]
+                for taint in taints
             ):
                 taints.append(dict(_NOT_READY))
 
@@ -65,11 +66,15 @@ class Admission:
         spec["clusterIPs"] = [address]
         if spec.get("type") in ("NodePort", "LoadBalancer"):
             used = {
-                port.get("nodePort") for _, item in self._store.items("services") for port in item.obj["spec"].get("ports", ())
+                port.get("nodePort")
+                for _, item in self._store.items("services")
+                for port in item.obj["spec"].get("ports", ())
             }
             for port in spec.get("ports", ()):
                 if not port.get("nodePort"):
-                    port["nodePort"] = next(n for n in iter(lambda: self._rng.choice(_NODE_PORTS), None) if n not in used)
+                    port["nodePort"] = next(
+                        n for n in iter(lambda: self._rng.choice(_NODE_PORTS), None) if n not in used
+                    )
                 used.add(port["nodePort"])
 
     def _priority(self, resource: Resource, pod: Json) -> None:
@@ -100,7 +105,11 @@ def _asked_name(obj: Json) -> str:
     """Admission comes before a name is generated: what it refuses bears the name that was asked for."""
     metadata = obj["metadata"]
     base: str = metadata.get("generateName", "")
-    return base if base and metadata["name"].startswith(base) and len(metadata["name"]) == len(base) + 5 else metadata["name"]
+    return (
+        base
+        if base and metadata["name"].startswith(base) and len(metadata["name"]) == len(base) + 5
+        else metadata["name"]
+    )
 
 
 def first_objects(store: Store, writer: Writer, registry: Registry) -> None:
@@ -110,7 +119,12 @@ def first_objects(store: Store, writer: Writer, registry: Registry) -> None:
         resource = registry.find(group, "v1", plural)
         assert resource is not None  # noqa: S101  rows of the built-in table
         if store.get(resource.bucket, (namespace, body["metadata"]["name"])) is None:
-            fresh = {**body, "kind": resource.kind, "apiVersion": resource.api_version, "metadata": dict(body["metadata"])}
+            fresh = {
+                **body,
+                "kind": resource.kind,
+                "apiVersion": resource.api_version,
+                "metadata": dict(body["metadata"]),
+            }
             writer.create(resource, namespace, fresh, options)
 
 

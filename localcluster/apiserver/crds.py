@@ -28,7 +28,9 @@ def served(definition: Json) -> list[tuple[Resource, Custom]]:
     """The rows of a definition, one for each served version."""
     spec = definition["spec"]
     names = spec["names"]
-    storage = next((version["name"] for version in spec["versions"] if version.get("storage")), spec["versions"][0]["name"])
+    storage = next(
+        (version["name"] for version in spec["versions"] if version.get("storage")), spec["versions"][0]["name"]
+    )
     rows = []
     for version in spec["versions"]:
         if not version.get("served"):
@@ -50,7 +52,9 @@ def served(definition: Json) -> list[tuple[Resource, Custom]]:
             list_kind=names.get("listKind", ""),
             custom=True,
         )
-        warning = version.get("deprecationWarning") or f"{spec['group']}/{version['name']} {names['kind']} is deprecated"
+        warning = (
+            version.get("deprecationWarning") or f"{spec['group']}/{version['name']} {names['kind']} is deprecated"
+        )
         rows.append(
             (
                 resource,
@@ -154,7 +158,9 @@ def clash_of(definition: Json, rows: list[Resource]) -> str:
     spec = definition["spec"]
     names = spec["names"]
     others = [
-        row for row in rows if row.group == spec["group"] and f"{row.plural}.{row.group}" != definition["metadata"]["name"]
+        row
+        for row in rows
+        if row.group == spec["group"] and f"{row.plural}.{row.group}" != definition["metadata"]["name"]
     ]
     for other in others:
         if names["kind"] == other.kind:
@@ -176,7 +182,9 @@ def validate(definition: Json, causes: Causes) -> None:  # noqa: C901, PLR0912  
     plural = names.get("plural", "")
     expected = f"{plural}.{group}"
     if definition["metadata"].get("name") != expected:
-        causes.invalid("metadata.name", definition["metadata"].get("name", ""), 'must be spec.names.plural+"."+spec.group')
+        causes.invalid(
+            "metadata.name", definition["metadata"].get("name", ""), 'must be spec.names.plural+"."+spec.group'
+        )
     if not group:
         causes.required("spec.group")
     elif len(group.split(".")) < 2:
@@ -184,7 +192,9 @@ def validate(definition: Json, causes: Causes) -> None:  # noqa: C901, PLR0912  
     elif why := subdomain(group):
         causes.invalid("spec.group", group, ",".join(why))
     elif any(row.group == group for row in BUILTIN):
-        causes.invalid("metadata.annotations[api-approved.kubernetes.io]", "", "protected groups must have approval annotation")
+        causes.invalid(
+            "metadata.annotations[api-approved.kubernetes.io]", "", "protected groups must have approval annotation"
+        )
     if not spec.get("scope"):
         causes.required("spec.scope")
     elif spec["scope"] not in ("Cluster", "Namespaced"):
@@ -243,7 +253,11 @@ def _dns_words() -> str:
 
 
 def _short(version: Json) -> Any:
-    return {"name": version.get("name", ""), "served": version.get("served", False), "storage": version.get("storage", False)}
+    return {
+        "name": version.get("name", ""),
+        "served": version.get("served", False),
+        "storage": version.get("storage", False),
+    }
 
 
 def _validate_version(version: Json, path: str, names: Json, seen: set[str], causes: Causes, *, shared: bool) -> None:

@@ -69,7 +69,9 @@ class Decoder:
             if custom.schema is not None:
                 unknown += custom.schema.prune(body)
         else:
-            unknown = self._checked(resource, body, operation, lambda: decode(resource.api_version, resource.kind, body))
+            unknown = self._checked(
+                resource, body, operation, lambda: decode(resource.api_version, resource.kind, body)
+            )
         if unknown:
             self._complain(resource, body, unknown, options, operation)
         return self.in_storage_form(resource, body)

@@ -44,7 +44,11 @@ class Deleter:
             or bool(old.get("spec", {}).get("finalizers") if resource.bucket == "namespaces" else None)
         )
         if not waits:
-            if resource.bucket == "pods" and not options.dry_run and old["metadata"].get("deletionGracePeriodSeconds") != 0:
+            if (
+                resource.bucket == "pods"
+                and not options.dry_run
+                and old["metadata"].get("deletionGracePeriodSeconds") != 0
+            ):
                 # Two writes, as in Kubernetes: whoever watches sees the mark before the end.
                 item = self._store.put(resource.bucket, (namespace, name), self._marked(resource, old, [], 0))
             return self._remove(resource, item, dry_run=options.dry_run), True

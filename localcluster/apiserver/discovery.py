@@ -74,7 +74,9 @@ def answer(registry: Registry, path: str, request: Request) -> Response | None: 
         }
         return Response(200, orjson.dumps(body), _AGGREGATED)
     if path == "/":
-        return _json({"paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]})
+        return _json(
+            {"paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
+        )
     if path == "/api":
         return _json({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
     groups = registry.groups()

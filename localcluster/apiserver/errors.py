@@ -36,7 +36,13 @@ class StatusError(Exception):
         self.headers = headers or {}
 
     def status(self) -> Json:
-        body: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message}
+        body: Json = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+        }
         if self.reason:
             body["reason"] = self.reason
         if self.details is not None:
@@ -75,7 +81,9 @@ def no_such_path() -> StatusError:
 
 
 def already_exists(resource: Resource, name: str) -> StatusError:
-    return StatusError(409, "AlreadyExists", f'{resource.group_resource} "{name}" already exists', _details(resource, name))
+    return StatusError(
+        409, "AlreadyExists", f'{resource.group_resource} "{name}" already exists', _details(resource, name)
+    )
 
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
@@ -96,7 +104,9 @@ def conflict(resource: Resource, name: str, why: str = MODIFIED) -> StatusError:
 def precondition_failed(resource: Resource, name: str, why: str) -> StatusError:
     """Kubernetes names the kind here, not the resource."""
     details = _details(resource, name, kind=resource.kind)
-    return StatusError(409, "Conflict", f'Operation cannot be fulfilled on {resource.group_kind} "{name}": {why}', details)
+    return StatusError(
+        409, "Conflict", f'Operation cannot be fulfilled on {resource.group_kind} "{name}": {why}', details
+    )
 
 
 def bad_request(message: str) -> StatusError:
@@ -136,7 +146,10 @@ def resource_version_too_large(asked: int, now: int) -> StatusError:
         504,
         "Timeout",
         f"Timeout: Too large resource version: {asked}, current: {now}",
-        {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}], "retryAfterSeconds": 1},
+        {
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": 1,
+        },
     )
 
 

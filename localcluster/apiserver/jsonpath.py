@@ -63,7 +63,9 @@ def _filter(text: str) -> Step:
     wanted: Any = literal.strip()
     wanted = wanted[1:-1] if wanted[:1] in "'\"" else orjson.loads(wanted)
     find = compile_path(path) if path else (lambda item: [item])
-    return lambda value: [item for item in _children(value) if any(_compare(got, operator, wanted) for got in find(item))]
+    return lambda value: [
+        item for item in _children(value) if any(_compare(got, operator, wanted) for got in find(item))
+    ]
 
 
 def _compare(got: Any, operator: str, wanted: Any) -> bool:

@@ -36,7 +36,11 @@ def write_options(request: Request) -> WriteOptions:
         raise _invalid(
             "fieldManager", f"Too long: may not be more than {_LONGEST_MANAGER} bytes", kind, "FieldValueTooLong"
         )
-    if query.get("force") and request.method == "PATCH" and "apply-patch" not in request.headers.get("content-type", ""):
+    if (
+        query.get("force")
+        and request.method == "PATCH"
+        and "apply-patch" not in request.headers.get("content-type", "")
+    ):
         raise _invalid("force", "Forbidden: may not be specified for non-apply patch", kind, "FieldValueForbidden")
     validation = query.get("fieldValidation") or "Warn"
     if validation not in ("Strict", "Warn", "Ignore"):
@@ -45,7 +49,11 @@ def write_options(request: Request) -> WriteOptions:
             f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"',
             kind,
         )
-    manager = query.get("fieldManager") or request.headers.get("user-agent", "unknown").split("/")[0].split(" ")[0] or "unknown"
+    manager = (
+        query.get("fieldManager")
+        or request.headers.get("user-agent", "unknown").split("/")[0].split(" ")[0]
+        or "unknown"
+    )
     return WriteOptions(
         bool(dry_run),
         manager[:_LONGEST_MANAGER],
@@ -60,11 +68,7 @@ def _invalid(field_name: str, why: str, kind: str, reason: str = "FieldValueNotS
         422,
         "Invalid",
         f'{kind}.meta.k8s.io "" is invalid: {field_name}: {why}',
-        {
-            "group": "meta.k8s.io",
-            "kind": kind,
-            "causes": [{"reason": reason, "message": why, "field": field_name}],
-        },
+        {"group": "meta.k8s.io", "kind": kind, "causes": [{"reason": reason, "message": why, "field": field_name}]},
     )
 
 
@@ -79,7 +83,9 @@ class DeleteOptions:
 
 def delete_options(request: Request, body: Json) -> DeleteOptions:
     query = request.query
-    grace = body.get("gracePeriodSeconds", number(query["gracePeriodSeconds"]) if query.get("gracePeriodSeconds") else None)
+    grace = body.get(
+        "gracePeriodSeconds", number(query["gracePeriodSeconds"]) if query.get("gracePeriodSeconds") else None
+    )
     told = body.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
     if any(value != "All" for value in told):
         raise _invalid("dryRun", f'Unsupported value: {show(told)}: supported values: "All"', "DeleteOptions")

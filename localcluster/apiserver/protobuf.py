@@ -164,7 +164,8 @@ def _value(value: int | bytes, kind: str) -> Any:  # noqa: PLR0911  one line a t
         return next((orjson.loads(raw) for number, raw in _fields(value) if number == 1 and isinstance(raw, bytes)), {})
     if short in ("RawExtension", "JSON"):
         return next(
-            (orjson.loads(raw) for number, raw in _fields(value) if number == 1 and isinstance(raw, bytes) and raw), None
+            (orjson.loads(raw) for number, raw in _fields(value) if number == 1 and isinstance(raw, bytes) and raw),
+            None,
         )
     if short == "Verbs" or kind.endswith((".ExtraValue", ".FinalizerName")):
         return [item.decode() for _, item in _fields(value) if isinstance(item, bytes)]

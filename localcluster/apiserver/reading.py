@@ -67,11 +67,7 @@ def parse_version(text: str, *, inside: bool = False) -> int:
         why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
         if inside:
             raise StatusError(500, "", why)
-        raise StatusError(
-            400,
-            "BadRequest",
-            f"invalid resource version: {why}",
-        )
+        raise StatusError(400, "BadRequest", f"invalid resource version: {why}")
     return int(text)
 
 
@@ -132,7 +128,9 @@ class Reader:
         query = request.query
         match, asked = query.get("resourceVersionMatch", ""), query.get("resourceVersion", "")
         if match and not asked:
-            raise _invalid_match(match, "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided")
+            raise _invalid_match(
+                match, "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+            )
         if match not in ("", "Exact", "NotOlderThan"):
             raise _invalid_match(match, f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""')
         if token := query.get("continue"):
@@ -148,7 +146,9 @@ class Reader:
         self._not_from_the_future(version)
         if match == "Exact" or (version and not match and query.get("limit") and query.get("limit") != "0"):
             if version == 0:
-                raise _invalid_match(match, 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+                raise _invalid_match(
+                    match, 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+                )
             return version, None
         return self._store.revision, None
 
@@ -207,4 +207,6 @@ def _read_token(token: str) -> tuple[int, Key]:
         namespace, _, name = body["start"].rstrip("\0").partition("/")
         return max(0, int(body["rv"])), (namespace, name)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise bad_request("invalid continue token: continue key is not valid: the token was not made by this server") from None
+        raise bad_request(
+            "invalid continue token: continue key is not valid: the token was not made by this server"
+        ) from None

@@ -20,7 +20,10 @@ def review(resource: Resource, body: Json, user: str) -> Json:
     if resource.kind == "SelfSubjectRulesReview":
         return head | {"status": _ALL_RULES}
     if resource.kind == "SelfSubjectReview":
-        return {**head, "status": {"userInfo": {"username": user, "groups": ["system:masters", "system:authenticated"]}}}
+        return {
+            **head,
+            "status": {"userInfo": {"username": user, "groups": ["system:masters", "system:authenticated"]}},
+        }
     spec = head["spec"]
     if bool(spec.get("resourceAttributes")) == bool(spec.get("nonResourceAttributes")):
         why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"

@@ -255,7 +255,9 @@ class ApiServer:
         if target.subresource not in resource.subresources:
             raise not_found(resource, target.name) if resource.custom else no_such_resource()
         if target.subresource != "status":
-            body = self._patch_body(request) if request.method == "PATCH" else self._body(request) if request.body else {}
+            body = (
+                self._patch_body(request) if request.method == "PATCH" else self._body(request) if request.body else {}
+            )
             return self._subresources.answer(resource, target, request, body, content_type(request))
         if request.method == "GET":
             return self._reader.get(resource, target.namespace, target.name, request)
@@ -265,7 +267,13 @@ class ApiServer:
             item = self._writer.update(resource, target.namespace, target.name, body, options, "status")
         elif request.method == "PATCH":
             item, _ = self._writer.patch(
-                resource, target.namespace, target.name, self._patch_body(request), content_type(request), options, "status"
+                resource,
+                target.namespace,
+                target.name,
+                self._patch_body(request),
+                content_type(request),
+                options,
+                "status",
             )
         else:
             raise method_not_supported()
@@ -324,7 +332,10 @@ class ApiServer:
                     raise
             deleted.append(item)
         return Response(
-            200, self._presenter.listing(resource, deleted, wanted_form(request), {"resourceVersion": str(self.store.revision)})
+            200,
+            self._presenter.listing(
+                resource, deleted, wanted_form(request), {"resourceVersion": str(self.store.revision)}
+            ),
         )
 
     # -- bodies ------------------------------------------------------------------------------------------------------------
@@ -332,7 +343,9 @@ class ApiServer:
         custom = self.registry.custom(resource)
         if custom is not None and custom.deprecation:
             options.warnings.insert(0, custom.deprecation)
-        return Response(code, self._presenter.one(resource, item, wanted_form(request)), headers=_warnings(options.warnings))
+        return Response(
+            code, self._presenter.one(resource, item, wanted_form(request)), headers=_warnings(options.warnings)
+        )
 
     @staticmethod
     def _body(request: Request, resource: Resource | None = None) -> Json:
@@ -340,9 +353,13 @@ class ApiServer:
         if kind == "application/vnd.kubernetes.protobuf":
             return protobuf.decode(request.body)
         if kind not in ("application/json", "", "application/yaml"):
-            raise unsupported_media_type(kind, ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"])
+            raise unsupported_media_type(
+                kind, ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"]
+            )
         what = f"the object provided is unrecognized (must be of type {resource.kind}): " if resource else ""
-        body = _parsed(request.body, f"{what}couldn't get version/kind; json parse error", yaml_too=kind == "application/yaml")
+        body = _parsed(
+            request.body, f"{what}couldn't get version/kind; json parse error", yaml_too=kind == "application/yaml"
+        )
         if not isinstance(body, dict):
             raise bad_request(
                 f"{what}couldn't get version/kind; json parse error: json: cannot unmarshal {_go_kind(body)} into Go value "

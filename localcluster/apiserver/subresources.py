@@ -46,7 +46,9 @@ class Subresources:
         self._clock = clock
         self.log_source: LogSource | None = None
 
-    def answer(self, resource: Resource, target: Target, request: Request, body: Any, content_type: str) -> Response | Watch:
+    def answer(
+        self, resource: Resource, target: Target, request: Request, body: Any, content_type: str
+    ) -> Response | Watch:
         sub, method = target.subresource, request.method
         if sub == "scale":
             return self._scale(resource, target, request, body, content_type)
@@ -104,7 +106,11 @@ class Subresources:
         custom = self._registry.custom(resource)
         if custom is None or custom.scale is None:
             return ".spec.replicas", ".status.replicas", ""
-        return custom.scale["specReplicasPath"], custom.scale["statusReplicasPath"], custom.scale.get("labelSelectorPath", "")
+        return (
+            custom.scale["specReplicasPath"],
+            custom.scale["statusReplicasPath"],
+            custom.scale.get("labelSelectorPath", ""),
+        )
 
     def _scale_of(self, resource: Resource, obj: Json) -> Json:
         spec_path, status_path, selector_path = self._paths(resource)
@@ -191,7 +197,9 @@ class Subresources:
                 },
             ]
             self._store.put(
-                "pods", (target.namespace, target.name), {**item.obj, "metadata": dict(item.obj["metadata"]), "status": status}
+                "pods",
+                (target.namespace, target.name),
+                {**item.obj, "metadata": dict(item.obj["metadata"]), "status": status},
             )
         self._deleter.delete(resource, target.namespace, target.name, options)
         return _success(201)
@@ -256,7 +264,9 @@ class Subresources:
         except StatusError:
             return None
         rest = {key: value for key, value in query.items() if key != "container"}
-        return f"http://{address}:{port}/containerLogs/{namespace}/{name}/{container}" + (f"?{urlencode(rest)}" if rest else "")
+        return f"http://{address}:{port}/containerLogs/{namespace}/{name}/{container}" + (
+            f"?{urlencode(rest)}" if rest else ""
+        )
 
 
 def _binding_conflict(name: str, why: str) -> StatusError:

@@ -90,7 +90,8 @@ def _named(reference: str) -> Node:
         return Node("time", "v1." + short)
     schema = builtin_schemas()[reference]
     if reference in _FREE_FORM or (
-        ("properties" not in schema and schema.get("type", "object") == "object") and "additionalProperties" not in schema
+        ("properties" not in schema and schema.get("type", "object") == "object")
+        and "additionalProperties" not in schema
     ):
         return Node("any", short)
     if "properties" not in schema:
@@ -184,7 +185,9 @@ def _object(node: Node, value: Json, path: str, go_path: str, unknown: list[str]
             value[name] = _value(child, item, path + name, go_path + name, node, unknown)
             if not value[name] and name not in node.required:
                 del value[name]
-        elif (kind == "bool" and item is True) or (kind == "int" and item.__class__ is int and -_INT32 <= item < _INT32):
+        elif (kind == "bool" and item is True) or (
+            kind == "int" and item.__class__ is int and -_INT32 <= item < _INT32
+        ):
             continue
         else:
             value[name] = _value(child, item, path + name, go_path + name, node, unknown)
@@ -204,7 +207,9 @@ def _value(node: Node, value: Any, path: str, go_path: str, owner: Node, unknown
                     raise _wrong(item, owner, go_path, node.child)
                 _object(node.child, item, f"{path}[{index}].", go_path + ".", unknown)
             return value
-        return [_value(node.child, item, f"{path}[{index}]", go_path, owner, unknown) for index, item in enumerate(value)]
+        return [
+            _value(node.child, item, f"{path}[{index}]", go_path, owner, unknown) for index, item in enumerate(value)
+        ]
     if kind == "map":
         if not isinstance(value, dict):
             raise _wrong(value, owner, go_path, node)

@@ -138,7 +138,11 @@ class Watchers:
         if watcher.form.kind != "table":
             return self._presenter.one(watcher.resource, item, watcher.form)
         body = self._presenter.table(
-            watcher.resource, [item.obj], watcher.form, item.obj["metadata"]["resourceVersion"], headers=watcher.headers_due
+            watcher.resource,
+            [item.obj],
+            watcher.form,
+            item.obj["metadata"]["resourceVersion"],
+            headers=watcher.headers_due,
         )
         watcher.headers_due = False
         return Encoded(body)
@@ -151,7 +155,13 @@ class Watchers:
         if watcher.form.kind == "partial":
             obj |= {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
         elif watcher.form.kind == "table":
-            obj = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "columnDefinitions": None, "rows": []}
+            obj = {
+                "kind": "Table",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": meta,
+                "columnDefinitions": None,
+                "rows": [],
+            }
         watcher.watch.push(_Line("BOOKMARK", Encoded(obj)))
 
     def tick(self, now: float) -> None:
@@ -197,7 +207,10 @@ def _check_match(initial: str | None, match: str) -> None:
         )
     if initial is not None and match != "NotOlderThan":
         found.append(
-            ("FieldValueForbidden", "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+            (
+                "FieldValueForbidden",
+                "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            )
         )
         if match:
             found.append(("FieldValueNotSupported", f'Unsupported value: "{match}": supported values: "NotOlderThan"'))

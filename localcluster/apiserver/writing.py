@@ -74,7 +74,9 @@ class Writer:
         self._track_fields = track_fields
 
     # -- create --------------------------------------------------------------------------------------------------------
-    def create(self, resource: Resource, namespace: str, body: Json, options: WriteOptions, operation: str = "Update") -> Item:
+    def create(
+        self, resource: Resource, namespace: str, body: Json, options: WriteOptions, operation: str = "Update"
+    ) -> Item:
         obj = self._decoder.decoded(resource, body, options)
         metadata = metadata_of(obj)
         self._check_namespace(resource, namespace, metadata)
@@ -86,7 +88,9 @@ class Writer:
         strategy = strategy_of(resource)
         counted = strategy.generation or resource.custom
         for name in (*_ONLY_SERVER_SETS, *_DEAD_META, "resourceVersion"):
-            if name != "generation" or counted or not metadata.get(name):  # of the others Kubernetes keeps what it is told
+            if (
+                name != "generation" or counted or not metadata.get(name)
+            ):  # of the others Kubernetes keeps what it is told
                 metadata.pop(name, None)
         now = self._clock()
         metadata["uid"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
@@ -122,7 +126,9 @@ class Writer:
             raise bad_request(f"the namespace of the provided object does not match the namespace sent on the request")  # noqa: F541
         home = self._store.get("namespaces", ("", namespace))
         if home is None:
-            raise StatusError(404, "NotFound", f'namespaces "{namespace}" not found', {"name": namespace, "kind": "namespaces"})
+            raise StatusError(
+                404, "NotFound", f'namespaces "{namespace}" not found', {"name": namespace, "kind": "namespaces"}
+            )
         if home.obj["metadata"].get("deletionTimestamp"):
             error = forbidden(
                 resource,
@@ -157,7 +163,13 @@ class Writer:
         return self.replace(resource, old, obj, options, subresource)
 
     def replace(
-        self, resource: Resource, old: Item, obj: Json, options: WriteOptions, subresource: str = "", operation: str = "Update"
+        self,
+        resource: Resource,
+        old: Item,
+        obj: Json,
+        options: WriteOptions,
+        subresource: str = "",
+        operation: str = "Update",
     ) -> Item:
         """Make `obj` (already decoded) the new state of `old`. Raises 409 and 422."""
         metadata, before = obj["metadata"], old.obj["metadata"]
@@ -180,7 +192,9 @@ class Writer:
                 name,
                 [
                     FieldCause(
-                        "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
+                        "FieldValueInvalid",
+                        "Invalid value: 0: must be specified for an update",
+                        "metadata.resourceVersion",
                     )
                 ],
             )
@@ -273,7 +287,9 @@ class Writer:
         if content_type not in _PATCHES:
             raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
         if resource.custom and content_type == "application/strategic-merge-patch+json":
-            raise unsupported_media_type(content_type, [p for p in _PATCHES if not (resource.custom and "strategic" in p)])
+            raise unsupported_media_type(
+                content_type, [p for p in _PATCHES if not (resource.custom and "strategic" in p)]
+            )
         old = self._store.get(resource.bucket, (namespace, name))
         if content_type == "application/apply-patch+yaml":
             return self._apply(resource, namespace, name, old, body, options, subresource)
@@ -353,7 +369,9 @@ class Writer:
         applied = self._decoder.decoded(resource, body, options, "apply")
         metadata = metadata_of(applied)
         if metadata.setdefault("name", name) != name:
-            raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})")
+            raise bad_request(
+                f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
+            )
         if metadata.get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
         if resource.namespaced:
@@ -446,7 +464,9 @@ class Writer:
 
 def other_uid(resource: Resource, before: Json, uid: str) -> StatusError:
     """A write for an object that another one has taken the place of."""
-    key = "/".join(["/registry", resource.plural, *([before["namespace"]] if "namespace" in before else []), before["name"]])
+    key = "/".join(
+        ["/registry", resource.plural, *([before["namespace"]] if "namespace" in before else []), before["name"]]
+    )
     return conflict(
         resource,
         before["name"],

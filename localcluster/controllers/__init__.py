@@ -19,10 +19,12 @@ from localcluster.machine import Machine
 from localcluster.recorder import Recorder
 
 
-def controllers(client: Client, informers: Informers, clock: Callable[[], float], *, endpoints: bool = True,
-                events: bool = True) -> list[Machine]:
+def controllers(
+    client: Client, informers: Informers, clock: Callable[[], float], *, endpoints: bool = True, events: bool = True
+) -> list[Machine]:
     """`endpoints=False` leaves out EndpointSlices and Endpoints, `events=False` the Events, which tests of jobs have no use
     for."""
+
     def recorder(component: str) -> Recorder:
         return Recorder(client if events else None, clock, component)
 

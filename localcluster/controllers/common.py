@@ -55,7 +55,8 @@ def _patch_refs(client: Client, pod: Json, refs: list[Json]) -> None:
     meta = pod["metadata"]
     try:
         client.patch(
-            pods_path(meta["namespace"], meta["name"]), {"metadata": {"uid": meta["uid"], "ownerReferences": refs or None}}
+            pods_path(meta["namespace"], meta["name"]),
+            {"metadata": {"uid": meta["uid"], "ownerReferences": refs or None}},
         )
     except ApiError as error:
         if error.code != 404:

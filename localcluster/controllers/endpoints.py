@@ -48,8 +48,11 @@ class EndpointsController(KeyedMachine):
 
     def reconcile(self, key: str, now: float) -> None:
         service = self._services.get(key)
-        existing = [s for s in self._slices.by("service", key) if s["metadata"]["labels"].get(
-            "endpointslice.kubernetes.io/managed-by") == MANAGER]
+        existing = [
+            s
+            for s in self._slices.by("service", key)
+            if s["metadata"]["labels"].get("endpointslice.kubernetes.io/managed-by") == MANAGER
+        ]
         if service is None or "deletionTimestamp" in service["metadata"]:
             if service is None:
                 self._remove_all(key, existing)
@@ -57,9 +60,13 @@ class EndpointsController(KeyedMachine):
         selector = service["spec"].get("selector")
         if not selector:
             return
-        pods = [p for p in self._pods.by("namespace", service["metadata"]["namespace"])
-                if matches({"matchLabels": selector}, p["metadata"].get("labels")) and p.get("status", {}).get("podIP")
-                and not is_terminal(p)]
+        pods = [
+            p
+            for p in self._pods.by("namespace", service["metadata"]["namespace"])
+            if matches({"matchLabels": selector}, p["metadata"].get("labels"))
+            and p.get("status", {}).get("podIP")
+            and not is_terminal(p)
+        ]
         pods.sort(key=key_of)
         self._write_slices(service, pods, existing)
         self._write_endpoints(service, pods, now)
@@ -75,7 +82,7 @@ class EndpointsController(KeyedMachine):
         namespace = service["metadata"]["namespace"]
         existing = sorted(existing, key=key_of)
         for number in range(max(1, -(-len(pods) // SLICE_SIZE))):
-            chunk = pods[number * SLICE_SIZE:(number + 1) * SLICE_SIZE]
+            chunk = pods[number * SLICE_SIZE : (number + 1) * SLICE_SIZE]
             wanted = _slice(service, chunk)
             have = existing.pop(0) if existing else None
             if have is None:
@@ -93,21 +100,33 @@ class EndpointsController(KeyedMachine):
         for pod in pods:
             if "deletionTimestamp" in pod["metadata"] and not service["spec"].get("publishNotReadyAddresses"):
                 continue
-            address = {"ip": pod["status"]["podIP"], "nodeName": pod["spec"].get("nodeName"), "targetRef": _target(pod),
-                       **({"hostname": pod["spec"]["hostname"]} if pod["spec"].get("hostname") else {})}
+            address = {
+                "ip": pod["status"]["podIP"],
+                "nodeName": pod["spec"].get("nodeName"),
+                "targetRef": _target(pod),
+                **({"hostname": pod["spec"]["hostname"]} if pod["spec"].get("hostname") else {}),
+            }
             (ready if is_ready(pod) or service["spec"].get("publishNotReadyAddresses") else waiting).append(address)
         subsets: list[Json] = []
         if ready or waiting:
             subsets = [
-                {k: v for k, v in (("addresses", ready), ("notReadyAddresses", waiting), ("ports", _ports(service, pods))) if v}
+                {
+                    k: v
+                    for k, v in (("addresses", ready), ("notReadyAddresses", waiting), ("ports", _ports(service, pods)))
+                    if v
+                }
             ]
         labels = {**(meta.get("labels") or {}), "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
         if service["spec"].get("clusterIP") == "None":
             labels["service.kubernetes.io/headless"] = ""
         have = self._endpoints.get(key_of(service))
         path = f"/api/v1/namespaces/{meta['namespace']}/endpoints"
-        body: Json = {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": meta["name"], "labels": labels},
-                      **({"subsets": subsets} if subsets else {})}
+        body: Json = {
+            "apiVersion": "v1",
+            "kind": "Endpoints",
+            "metadata": {"name": meta["name"], "labels": labels},
+            **({"subsets": subsets} if subsets else {}),
+        }
         if have is None:
             body["metadata"]["annotations"] = {"endpoints.kubernetes.io/last-change-trigger-time": timestamp(now)}
             self._client.create(path, body)
@@ -134,8 +153,14 @@ def _slice_path(namespace: str, name: str = "") -> str:
 
 def _picture(pod: Json) -> tuple[object, ...]:
     meta, status = pod["metadata"], pod.get("status") or {}
-    return (status.get("podIP"), is_ready(pod), is_terminal(pod), "deletionTimestamp" in meta, meta.get("labels"),
-            pod["spec"].get("nodeName"))
+    return (
+        status.get("podIP"),
+        is_ready(pod),
+        is_terminal(pod),
+        "deletionTimestamp" in meta,
+        meta.get("labels"),
+        pod["spec"].get("nodeName"),
+    )
 
 
 def _target(pod: Json) -> Json:
@@ -150,20 +175,46 @@ def _slice(service: Json, pods: list[Json]) -> Json:
         terminating = "deletionTimestamp" in pod["metadata"]
         serving = is_ready(pod)
         endpoint = {
-            "addresses": [pod["status"]["podIP"]], "nodeName": pod["spec"].get("nodeName", ""), "targetRef": _target(pod),
-            "conditions": {"ready": bool(spec.get("publishNotReadyAddresses")) or (serving and not terminating),
-                           "serving": serving, "terminating": terminating}}
+            "addresses": [pod["status"]["podIP"]],
+            "nodeName": pod["spec"].get("nodeName", ""),
+            "targetRef": _target(pod),
+            "conditions": {
+                "ready": bool(spec.get("publishNotReadyAddresses")) or (serving and not terminating),
+                "serving": serving,
+                "terminating": terminating,
+            },
+        }
         if pod["spec"].get("hostname") and pod["spec"].get("subdomain") == meta["name"]:
             endpoint["hostname"] = pod["spec"]["hostname"]
         endpoints.append(endpoint)
-    labels = {**(meta.get("labels") or {}), SERVICE_LABEL: meta["name"], "endpointslice.kubernetes.io/managed-by": MANAGER}
+    labels = {
+        **(meta.get("labels") or {}),
+        SERVICE_LABEL: meta["name"],
+        "endpointslice.kubernetes.io/managed-by": MANAGER,
+    }
     if spec.get("clusterIP") == "None":
         labels["service.kubernetes.io/headless"] = ""
-    owner = {"apiVersion": "v1", "kind": "Service", "name": meta["name"], "uid": meta["uid"], "controller": True,
-             "blockOwnerDeletion": True}
-    return {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4", "endpoints": endpoints,
-            "ports": _ports(service, pods), "metadata": {"generateName": f"{meta['name']}-", "namespace": meta["namespace"],
-                                                         "labels": labels, "ownerReferences": [owner]}}
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "addressType": "IPv4",
+        "endpoints": endpoints,
+        "ports": _ports(service, pods),
+        "metadata": {
+            "generateName": f"{meta['name']}-",
+            "namespace": meta["namespace"],
+            "labels": labels,
+            "ownerReferences": [owner],
+        },
+    }
 
 
 def _ports(service: Json, pods: list[Json]) -> list[Json]:

@@ -41,7 +41,11 @@ class Resource:
         return f"{self.prefix}/{self.plural}"
 
     def path(self, namespace: str, name: str) -> str:
-        return f"{self.prefix}/namespaces/{namespace}/{self.plural}/{name}" if self.namespaced else f"{self.list_path}/{name}"
+        return (
+            f"{self.prefix}/namespaces/{namespace}/{self.plural}/{name}"
+            if self.namespaced
+            else f"{self.list_path}/{name}"
+        )
 
 
 def discover(client: Client) -> list[Resource]:
@@ -83,6 +87,7 @@ class GarbageCollector(KeyedMachine):
                 return None
             status = crd.get("status") or {}
             return [crd["spec"]["versions"], [c["status"] for c in status.get("conditions") or ()]]
+
         if served(old) != served(new) or old is new:
             self.enqueue(DISCOVER)
 
@@ -228,7 +233,12 @@ class GarbageCollector(KeyedMachine):
 
     def _delete(self, resource: Resource, obj: Json, policy: str) -> None:
         meta = obj["metadata"]
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy, "preconditions": {"uid": meta["uid"]}}
+        body = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "propagationPolicy": policy,
+            "preconditions": {"uid": meta["uid"]},
+        }
         try:
             self._client.delete(resource.path(meta.get("namespace", ""), meta["name"]), body)
         except ApiError as error:

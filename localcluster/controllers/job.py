@@ -38,7 +38,16 @@ from localcluster.controllers.job_status import (
 )
 from localcluster.informer import Informers, key_of, split_key
 from localcluster.machine import KeyedMachine
-from localcluster.objects import condition, controller_of, is_active, is_ready, is_terminal, phase_of, seconds_of, timestamp
+from localcluster.objects import (
+    condition,
+    controller_of,
+    is_active,
+    is_ready,
+    is_terminal,
+    phase_of,
+    seconds_of,
+    timestamp,
+)
 from localcluster.recorder import Recorder
 from localcluster.wire import Json
 
@@ -151,8 +160,11 @@ class JobController(KeyedMachine):
                 self._work(at)
         except ApiError as error:
             failure = error
-        for name, value in (("active", len(at.active)), ("ready", sum(is_ready(p) for p in at.active)),
-                            ("terminating", at.terminating)):
+        for name, value in (
+            ("active", len(at.active)),
+            ("ready", sum(is_ready(p) for p in at.active)),
+            ("terminating", at.terminating),
+        ):
             if at.status.get(name, 0 if name == "active" else None) != value:
                 at.status[name] = value
                 at.status_moved = True
@@ -168,10 +180,19 @@ class JobController(KeyedMachine):
         pods = claim(self._client, job, job["spec"]["selector"], owned, orphans)
         old = job.get("status") or {}
         held = old.get("uncountedTerminatedPods") or {}
-        status = {**old, "conditions": [dict(c) for c in old.get("conditions") or ()],
-                  "uncountedTerminatedPods": {k: list(held.get(k) or ()) for k in ("succeeded", "failed")}}
-        at = _Pass(job=job, status=status, pods=pods, now=now, active=[p for p in pods if is_active(p)],
-                   terminating=sum("deletionTimestamp" in p["metadata"] and not is_terminal(p) for p in pods))
+        status = {
+            **old,
+            "conditions": [dict(c) for c in old.get("conditions") or ()],
+            "uncountedTerminatedPods": {k: list(held.get(k) or ()) for k in ("succeeded", "failed")},
+        }
+        at = _Pass(
+            job=job,
+            status=status,
+            pods=pods,
+            now=now,
+            active=[p for p in pods if is_active(p)],
+            terminating=sum("deletionTimestamp" in p["metadata"] and not is_terminal(p) for p in pods),
+        )
         known = {*at.uncounted["succeeded"], *at.uncounted["failed"]}
         new = [p for p in pods if has_finalizer(p) and p["metadata"]["uid"] not in known]
         succeeded = [p for p in new if phase_of(p) == "Succeeded"]
@@ -223,8 +244,12 @@ class JobController(KeyedMachine):
         completions = at.spec.get("completions")
         complete = not at.active and (at.succeeded > 0 if completions is None else at.succeeded >= completions)
         if complete:
-            at.verdict = new_condition("SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods",
-                                       timestamp(at.now))
+            at.verdict = new_condition(
+                "SuccessCriteriaMet",
+                "CompletionsReached",
+                "Reached expected number of succeeded pods",
+                timestamp(at.now),
+            )
         else:
             self._note_suspension(at)
         if failure is not None:
@@ -278,7 +303,7 @@ class JobController(KeyedMachine):
     def _remove(self, at: _Pass, at_least: int, first: list[Json] | None = None) -> None:
         going = list(first or ())
         rest = [p for p in at.active if p not in going]
-        going = (going + deletion_order(rest)[:max(0, at_least - len(going))])[:BURST_REPLICAS]
+        going = (going + deletion_order(rest)[: max(0, at_least - len(going))])[:BURST_REPLICAS]
         if going:
             # Without the finalizer first, or a pod that the Job itself gives up would count as failed.
             for pod in going:
@@ -297,7 +322,9 @@ class JobController(KeyedMachine):
         else:
             taken = self._completed_indexes(at) | {i for p in at.active if (i := index_of(p)) is not None}
             free = [i for i in range(at.spec.get("completions", 0)) if i not in taken][:count]
-            made = create_pods(self._client, self._recorder, at.job, lambda n: _indexed_pod(body, name, free[n]), len(free))
+            made = create_pods(
+                self._client, self._recorder, at.job, lambda n: _indexed_pod(body, name, free[n]), len(free)
+            )
         at.active = [*at.active, *([{"metadata": {}}] * made)]
 
     def _track(self, at: _Pass) -> None:
@@ -357,7 +384,9 @@ class JobController(KeyedMachine):
         if at.verdict is None or at.uncounted["succeeded"] or at.uncounted["failed"] or at.terminating or at.active:
             return False
         now = timestamp(at.now)
-        if set_condition(at.status["conditions"], at.verdict["type"], "True", at.verdict["reason"], at.verdict["message"], now):
+        if set_condition(
+            at.status["conditions"], at.verdict["type"], "True", at.verdict["reason"], at.verdict["message"], now
+        ):
             at.status_moved = True
         if at.verdict["type"] == "Complete":
             at.status["completionTime"] = now
@@ -392,7 +421,9 @@ class JobController(KeyedMachine):
     def _remove_finalizer(self, pod: Json) -> None:
         meta = pod["metadata"]
         left = [f for f in meta.get("finalizers") or () if f != TRACKING_FINALIZER]
-        body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "finalizers": left or None}}
+        body = {
+            "metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "finalizers": left or None}
+        }
         try:
             self._client.patch(pods_path(meta["namespace"], meta["name"]), body)
         except ApiError as error:
@@ -416,11 +447,22 @@ def _settle(status: Json, with_finalizer: set[str], indexed: bool) -> bool:
 
 def _indexed_pod(body: Json, job_name: str, index: int) -> Json:
     meta, spec = body["metadata"], body["spec"]
-    env = {"name": "JOB_COMPLETION_INDEX",
-           "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX_ANNOTATION}']"}}}
-    containers = {name: [{**c, "env": [*(c.get("env") or ()), env]} for c in spec[name]]
-                  for name in ("containers", "initContainers") if spec.get(name)}
-    return {**body, "spec": {**spec, **containers, "hostname": f"{job_name}-{index}"}, "metadata": {
-        **meta, "generateName": f"{job_name}-{index}-",
-        "labels": {**meta.get("labels", {}), INDEX_ANNOTATION: str(index)},
-        "annotations": {**meta.get("annotations", {}), INDEX_ANNOTATION: str(index)}}}
+    env = {
+        "name": "JOB_COMPLETION_INDEX",
+        "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX_ANNOTATION}']"}},
+    }
+    containers = {
+        name: [{**c, "env": [*(c.get("env") or ()), env]} for c in spec[name]]
+        for name in ("containers", "initContainers")
+        if spec.get(name)
+    }
+    return {
+        **body,
+        "spec": {**spec, **containers, "hostname": f"{job_name}-{index}"},
+        "metadata": {
+            **meta,
+            "generateName": f"{job_name}-{index}-",
+            "labels": {**meta.get("labels", {}), INDEX_ANNOTATION: str(index)},
+            "annotations": {**meta.get("annotations", {}), INDEX_ANNOTATION: str(index)},
+        },
+    }

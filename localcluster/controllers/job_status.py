@@ -136,7 +136,9 @@ def format_indexes(indexes: set[int]) -> str:
     run: list[int] = []
     for index in [*sorted(indexes), None]:
         if run and (index is None or index != run[-1] + 1):
-            parts += [str(run[0])] if len(run) == 1 else [f"{run[0]},{run[1]}"] if len(run) == 2 else [f"{run[0]}-{run[-1]}"]
+            parts += (
+                [str(run[0])] if len(run) == 1 else [f"{run[0]},{run[1]}"] if len(run) == 2 else [f"{run[0]}-{run[-1]}"]
+            )
             run = []
         if index is not None:
             run.append(index)

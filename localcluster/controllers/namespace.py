@@ -72,7 +72,11 @@ class NamespaceController(KeyedMachine):
 _DONE = (
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
-    ("NamespaceDeletionContentFailure", "ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
 )
 
 
@@ -86,7 +90,9 @@ def conditions_of(left: dict[Resource, list[Json]], before: list[Json], now: str
     remaining = ", ".join(f"{name} has {count} resource instances" for name, count in counts)
     holding = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
     wanted = [(kind, "False", reason, message) for kind, reason, message in _DONE]
-    wanted.append(("NamespaceContentRemaining", "True", "SomeResourcesRemain", f"Some resources are remaining: {remaining}"))
+    wanted.append(
+        ("NamespaceContentRemaining", "True", "SomeResourcesRemain", f"Some resources are remaining: {remaining}")
+    )
     if holding:
         message = f"Some content in the namespace has finalizers remaining: {holding}"
         wanted.append(("NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain", message))
@@ -95,7 +101,14 @@ def conditions_of(left: dict[Resource, list[Json]], before: list[Json], now: str
         wanted.append(("NamespaceFinalizersRemaining", "False", "ContentHasNoFinalizers", message))
     had = {c["type"]: c for c in before}
     return [
-        {"type": kind, "status": status, "reason": reason, "message": message,
-         "lastTransitionTime": had[kind]["lastTransitionTime"] if kind in had and had[kind]["status"] == status else now}
+        {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": had[kind]["lastTransitionTime"]
+            if kind in had and had[kind]["status"] == status
+            else now,
+        }
         for kind, status, reason, message in wanted
     ]

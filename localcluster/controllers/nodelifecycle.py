@@ -64,7 +64,11 @@ class NodeLifecycleController(KeyedMachine):
                 self.enqueue(f"evict:{key_of(pod)}")
 
     def _pod_changed(self, old: Json | None, new: Json | None) -> None:
-        if new is not None and (node := self._nodes.get(new["spec"].get("nodeName", ""))) is not None and _no_execute(node):
+        if (
+            new is not None
+            and (node := self._nodes.get(new["spec"].get("nodeName", ""))) is not None
+            and _no_execute(node)
+        ):
             self.enqueue(f"evict:{key_of(new)}")
 
     def reconcile(self, key: str, now: float) -> None:
@@ -110,8 +114,9 @@ class NodeLifecycleController(KeyedMachine):
             reason, message = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
             if condition(node, kind) is None:
                 reason, message = ("NodeStatusNeverUpdated", "Kubelet never posted node status.")
-            conditions = with_condition(conditions, {"type": kind, "status": "Unknown", "reason": reason, "message": message},
-                                        timestamp(now))
+            conditions = with_condition(
+                conditions, {"type": kind, "status": "Unknown", "reason": reason, "message": message}, timestamp(now)
+            )
         name = node["metadata"]["name"]
         changed = self._client.update(
             f"/api/v1/nodes/{name}/status", {**node, "status": {**node["status"], "conditions": conditions}}
@@ -134,11 +139,18 @@ class NodeLifecycleController(KeyedMachine):
         kept = [t for t in have if (t["key"], t["effect"]) not in ours - set(wanted)]
         for key, effect in wanted:
             if (key, effect) not in ours:
-                added = {"timeAdded": timestamp(now)} if effect == "NoExecute" or key in (NOT_READY, UNREACHABLE) else {}
+                added = (
+                    {"timeAdded": timestamp(now)} if effect == "NoExecute" or key in (NOT_READY, UNREACHABLE) else {}
+                )
                 kept.append({"key": key, "effect": effect, **added})
         meta = node["metadata"]
-        return self._client.patch(f"/api/v1/nodes/{meta['name']}", {
-            "metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "spec": {"taints": kept or None}})
+        return self._client.patch(
+            f"/api/v1/nodes/{meta['name']}",
+            {
+                "metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]},
+                "spec": {"taints": kept or None},
+            },
+        )
 
     def _mark_pod_not_ready(self, pod: Json, now: float) -> None:
         meta = pod["metadata"]
@@ -174,10 +186,16 @@ class NodeLifecycleController(KeyedMachine):
 
     def _evict(self, pod: Json, now: float) -> None:
         meta = pod["metadata"]
-        self._recorder.normal(pod, "TaintManagerEviction", f"Marking for deletion Pod {meta['namespace']}/{meta['name']}")
+        self._recorder.normal(
+            pod, "TaintManagerEviction", f"Marking for deletion Pod {meta['namespace']}/{meta['name']}"
+        )
         if not is_terminal(pod):
-            told = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
-                    "message": "Taint manager: deleting due to NoExecute taint"}
+            told = {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "DeletionByTaintManager",
+                "message": "Taint manager: deleting due to NoExecute taint",
+            }
             conditions = with_condition((pod.get("status") or {}).get("conditions") or (), told, timestamp(now))
             self._client.patch(
                 pods_path(meta["namespace"], meta["name"], "status"),

@@ -74,12 +74,18 @@ class PodGarbageCollector(KeyedMachine):
             status: Json = {"phase": "Failed"}
             if why:
                 told = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": why}
-                status["conditions"] = with_condition((pod.get("status") or {}).get("conditions") or (), told, timestamp(now))
-            self._client.patch(pods_path(meta["namespace"], meta["name"], "status"), {
-                "metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "status": status})
+                status["conditions"] = with_condition(
+                    (pod.get("status") or {}).get("conditions") or (), told, timestamp(now)
+                )
+            self._client.patch(
+                pods_path(meta["namespace"], meta["name"], "status"),
+                {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "status": status},
+            )
         try:
-            self._client.delete(pods_path(meta["namespace"], meta["name"]),
-                                {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}})
+            self._client.delete(
+                pods_path(meta["namespace"], meta["name"]),
+                {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}},
+            )
         except ApiError as error:
             if error.code not in (404, 409):
                 raise

@@ -18,7 +18,16 @@ from localcluster.controllers.common import (
 )
 from localcluster.informer import Informers, key_of, split_key
 from localcluster.machine import KeyedMachine
-from localcluster.objects import condition, controller_of, is_active, is_ready, is_terminal, matches, seconds_of, timestamp
+from localcluster.objects import (
+    condition,
+    controller_of,
+    is_active,
+    is_ready,
+    is_terminal,
+    matches,
+    seconds_of,
+    timestamp,
+)
 from localcluster.recorder import Recorder
 from localcluster.wire import Json
 
@@ -78,33 +87,52 @@ class ReplicaSetController(KeyedMachine):
             body = pod_from_template(owner, owner["spec"]["template"], owner["metadata"]["name"] + "-")
             create_pods(self._client, self._recorder, owner, lambda _: body, min(missing, BURST_REPLICAS))
         elif missing < 0:
-            surplus = deletion_order(active, active)[:min(-missing, BURST_REPLICAS)]
+            surplus = deletion_order(active, active)[: min(-missing, BURST_REPLICAS)]
             delete_pods(self._client, self._recorder, owner, surplus)
 
-    def _write_status(self, owner: Json, active: list[Json], terminating: int, failure: ApiError | None, now: float) -> None:
+    def _write_status(
+        self, owner: Json, active: list[Json], terminating: int, failure: ApiError | None, now: float
+    ) -> None:
         spec, old = owner["spec"], owner.get("status") or {}
         template_labels = {"matchLabels": (spec["template"].get("metadata") or {}).get("labels") or {}}
         ready = [p for p in active if is_ready(p)]
         wait_seconds = spec.get("minReadySeconds", 0)
-        ages = [now - seconds_of((condition(p, "Ready") or {})["lastTransitionTime"]) for p in ready] if wait_seconds else []
+        ages = (
+            [now - seconds_of((condition(p, "Ready") or {})["lastTransitionTime"]) for p in ready]
+            if wait_seconds
+            else []
+        )
         available = len(ready) if not wait_seconds else sum(age >= wait_seconds for age in ages)
         if available < len(ready):
             self.enqueue_at(key_of(owner), now + wait_seconds - max(age for age in ages if age < wait_seconds))
-        counts = {"fullyLabeledReplicas": sum(matches(template_labels, p["metadata"].get("labels")) for p in active),
-                  "readyReplicas": len(ready), "availableReplicas": available, "terminatingReplicas": terminating}
+        counts = {
+            "fullyLabeledReplicas": sum(matches(template_labels, p["metadata"].get("labels")) for p in active),
+            "readyReplicas": len(ready),
+            "availableReplicas": available,
+            "terminatingReplicas": terminating,
+        }
         status: Json = {"replicas": len(active), "observedGeneration": owner["metadata"].get("generation", 1)}
         status.update({k: v for k, v in counts.items() if v or k == "terminatingReplicas"})
         conditions = [c for c in old.get("conditions") or () if c["type"] != "ReplicaFailure"]
         if failure is not None:
             had = condition(owner, "ReplicaFailure")
-            conditions.append(had or {
-                "type": "ReplicaFailure", "status": "True", "lastTransitionTime": timestamp(now), "message": failure.message,
-                "reason": "FailedCreate" if len(active) < spec.get("replicas", 1) else "FailedDelete"})
+            conditions.append(
+                had
+                or {
+                    "type": "ReplicaFailure",
+                    "status": "True",
+                    "lastTransitionTime": timestamp(now),
+                    "message": failure.message,
+                    "reason": "FailedCreate" if len(active) < spec.get("replicas", 1) else "FailedDelete",
+                }
+            )
         if conditions:
             status["conditions"] = conditions
         if status == {"replicas": 0, **old} and "replicas" in old:
             return
-        path = f"/apis/apps/v1/namespaces/{owner['metadata']['namespace']}/replicasets/{owner['metadata']['name']}/status"
+        path = (
+            f"/apis/apps/v1/namespaces/{owner['metadata']['namespace']}/replicasets/{owner['metadata']['name']}/status"
+        )
         try:
             self._client.update(path, {**owner, "status": status})
         except ApiError as error:

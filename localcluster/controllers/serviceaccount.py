@@ -27,7 +27,11 @@ class ServiceAccountController(KeyedMachine):
 
     def reconcile(self, key: str, now: float) -> None:
         namespace = self._namespaces.get(key)
-        if namespace is None or "deletionTimestamp" in namespace["metadata"] or self._accounts.get(f"{key}/{NAME}") is not None:
+        if (
+            namespace is None
+            or "deletionTimestamp" in namespace["metadata"]
+            or self._accounts.get(f"{key}/{NAME}") is not None
+        ):
             return
         path = f"/api/v1/namespaces/{key}/serviceaccounts"
         try:

@@ -28,7 +28,9 @@ class TtlController(KeyedMachine):
         ttl_seconds = job["spec"].get("ttlSecondsAfterFinished")
         if ttl_seconds is None:
             return
-        ends = [c for kind in ("Complete", "Failed") if (c := condition(job, kind)) is not None and c["status"] == "True"]
+        ends = [
+            c for kind in ("Complete", "Failed") if (c := condition(job, kind)) is not None and c["status"] == "True"
+        ]
         due = seconds_of(ends[0]["lastTransitionTime"]) + ttl_seconds
         if now < due:
             self.enqueue_at(key, due)

@@ -85,7 +85,14 @@ def server_side_apply(  # noqa: PLR0913 - what the API's request carries
 
 
 def track_update(
-    old: Json | None, new: Json, manager: str, operation: str, now: str, subresource: str = "", *, shape: Shape | None = None
+    old: Json | None,
+    new: Json,
+    manager: str,
+    operation: str,
+    now: str,
+    subresource: str = "",
+    *,
+    shape: Shape | None = None,
 ) -> Json:
     """`new` with managedFields as they are after this create, update or patch (`operation` is "Update").
     `old` is None on create."""
@@ -193,7 +200,9 @@ def _conflicts(managed: Managed, mine: ManagerKey | None, difference: Difference
     return {key: taken for key, owned in managed.items() if key != mine and (taken := set(owned.paths & changed))}
 
 
-def _release(managed: Managed, conflicts: dict[ManagerKey, set[Path]], removed: set[Path], mine: ManagerKey | None) -> None:
+def _release(
+    managed: Managed, conflicts: dict[ManagerKey, set[Path]], removed: set[Path], mine: ManagerKey | None
+) -> None:
     for key in list(managed):
         if key == mine:
             continue
@@ -233,7 +242,10 @@ def _conflict(conflicts: dict[ManagerKey, set[Path]], managed: Managed) -> Apply
     else:
         lines = []
         for key in sorted(conflicts, key=shown):
-            lines += [f"conflicts with {shown(key)}:", *(f"- {path_text(path)}" for other, path in rows if other == key)]
+            lines += [
+                f"conflicts with {shown(key)}:",
+                *(f"- {path_text(path)}" for other, path in rows if other == key),
+            ]
         message = f"Apply failed with {len(rows)} conflicts: " + "\n".join(lines)
     return ApplyConflict(causes, message)
 
@@ -255,7 +267,9 @@ def _from_client_side_apply(live: Json, shape: Shape) -> set[Path]:
 
 def _sync_last_applied(merged: Json, applied: Json) -> None:
     if _last_applied(merged):
-        annotations = {k: v for k, v in ((applied.get("metadata") or {}).get("annotations") or {}).items() if k != LAST_APPLIED}
+        annotations = {
+            k: v for k, v in ((applied.get("metadata") or {}).get("annotations") or {}).items() if k != LAST_APPLIED
+        }
         metadata = {**(applied.get("metadata") or {}), **({"annotations": annotations} if annotations else {})}
         if not annotations:
             metadata.pop("annotations", None)

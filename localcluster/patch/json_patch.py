@@ -143,7 +143,9 @@ def _op_remove(document: Any, operation: Json) -> Any:
 
 
 def _op_replace(document: Any, operation: Json) -> Any:
-    path = _text(operation, "path", f"replace operation failed to decode path: operation missing path field: {_MISSING}")
+    path = _text(
+        operation, "path", f"replace operation failed to decode path: operation missing path field: {_MISSING}"
+    )
     value = operation.get("value")
     if path == "":
         if not isinstance(value, dict | list):
@@ -164,7 +166,9 @@ def _op_replace(document: Any, operation: Json) -> Any:
 
 
 def _op_move(document: Any, operation: Json) -> Any:
-    source = _text(operation, "from", f"move operation failed to decode from: operation, missing from field: {_MISSING}")
+    source = _text(
+        operation, "from", f"move operation failed to decode from: operation, missing from field: {_MISSING}"
+    )
     place, key = _find(document, source)
     if place is None:
         raise ValueError(f"move operation does not apply: doc is missing from path: {source}: {_MISSING}")
@@ -185,7 +189,9 @@ def _op_move(document: Any, operation: Json) -> Any:
 
 
 def _op_copy(document: Any, operation: Json) -> Any:
-    source = _text(operation, "from", f"copy operation failed to decode from: operation, missing from field: {_MISSING}")
+    source = _text(
+        operation, "from", f"copy operation failed to decode from: operation, missing from field: {_MISSING}"
+    )
     place, key = _find(document, source)
     if place is None:
         raise ValueError(f"copy operation does not apply: doc is missing from path: {source}: {_MISSING}")

@@ -108,7 +108,9 @@ def write(managed: Managed) -> list[Json]:
         if owned.time:
             entry["time"] = owned.time
         entries.append(entry)
-    entries.sort(key=lambda e: (e["operation"], e.get("time", ""), e["manager"], e["apiVersion"], e.get("subresource", "")))
+    entries.sort(
+        key=lambda e: (e["operation"], e.get("time", ""), e["manager"], e["apiVersion"], e.get("subresource", ""))
+    )
     return entries
 
 

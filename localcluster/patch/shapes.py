@@ -66,12 +66,7 @@ def _merged(element: Shape, merge_key: str) -> Shape:
 _PRIMITIVES: Final = Shape(is_set=True, merge=True)
 _SELECTOR: Final = ATOMIC
 _CONDITIONS: Final = _items(PLAIN, "type")
-_META: Final = _struct(
-    labels=PLAIN,
-    annotations=PLAIN,
-    finalizers=_PRIMITIVES,
-    ownerReferences=_items(ATOMIC, "uid"),
-)
+_META: Final = _struct(labels=PLAIN, annotations=PLAIN, finalizers=_PRIMITIVES, ownerReferences=_items(ATOMIC, "uid"))
 _KEY_REF: Final = _struct(
     configMapKeyRef=ATOMIC, fieldRef=ATOMIC, resourceFieldRef=ATOMIC, secretKeyRef=ATOMIC, fileKeyRef=ATOMIC
 )
@@ -95,7 +90,9 @@ _VOLUME: Final = _struct(
     csi=_struct(nodePublishSecretRef=ATOMIC),
 )
 _AFFINITY: Final = _struct(
-    nodeAffinity=_struct(requiredDuringSchedulingIgnoredDuringExecution=ATOMIC), podAffinity=PLAIN, podAntiAffinity=PLAIN
+    nodeAffinity=_struct(requiredDuringSchedulingIgnoredDuringExecution=ATOMIC),
+    podAffinity=PLAIN,
+    podAntiAffinity=PLAIN,
 )
 _POD_SPEC: Final = _struct(
     containers=_items(_CONTAINER, "name"),
@@ -175,13 +172,17 @@ def _from_schema(schema: Any) -> Shape:
     item_properties = items.get("properties", {}) if isinstance(items, dict) else {}
     keys = tuple(schema.get("x-kubernetes-list-map-keys") or ()) if list_type == "map" else ()
     return Shape(
-        fields={name: _from_schema(child) for name, child in properties.items()} if isinstance(properties, dict) else {},
+        fields={name: _from_schema(child) for name, child in properties.items()}
+        if isinstance(properties, dict)
+        else {},
         element=_from_schema(element) if isinstance(element, dict) else None,
         open=not properties,
         atomic=schema.get("x-kubernetes-map-type") == "atomic",
         keys=keys,
         is_set=list_type == "set",
-        defaults={key: item_properties[key]["default"] for key in keys if "default" in (item_properties.get(key) or {})},
+        defaults={
+            key: item_properties[key]["default"] for key in keys if "default" in (item_properties.get(key) or {})
+        },
     )
 
 

@@ -216,7 +216,8 @@ def _in_order(merged: list[Any], patch_order: list[Any], live_order: list[Any], 
     """normalizeElementOrder: items of the patch in its order, those of the server only in theirs, the two merged by the live
     order."""
     mine = sorted(
-        (item for item in merged if _position(patch_order, item, key) >= 0), key=lambda item: _position(patch_order, item, key)
+        (item for item in merged if _position(patch_order, item, key) >= 0),
+        key=lambda item: _position(patch_order, item, key),
     )
     servers = [item for item in merged if _position(patch_order, item, key) < 0]
     servers.sort(key=lambda item: _position(live_order, item, key))
@@ -231,7 +232,9 @@ def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
     """The items of the patch stand in the order that the directive gives."""
     if not order:
         return
-    remaining = [item for item in patch if not (isinstance(item, dict) and item.get(_PATCH) == "delete")] if key else patch
+    remaining = (
+        [item for item in patch if not (isinstance(item, dict) and item.get(_PATCH) == "delete")] if key else patch
+    )
     index = place = 0
     while index < len(remaining) and place < len(order):
         if isinstance(remaining[index], dict) and _PATCH in remaining[index]:
@@ -242,7 +245,9 @@ def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
         index += _position([order[place]], remaining[index], key) == 0
         place += 1
     if index < len(remaining):
-        raise ValueError(f"The order in patch list:\n{_go_map(patch)}\n doesn't match {_ORDER} list:\n{_go_map(order)}\n")
+        raise ValueError(
+            f"The order in patch list:\n{_go_map(patch)}\n doesn't match {_ORDER} list:\n{_go_map(order)}\n"
+        )
 
 
 def _ordered_lists(original: Json, patch: Json, shape: Shape) -> None:

@@ -120,12 +120,22 @@ def _compare(old: Any, new: Any, shape: Shape, path: Path, out: Difference) -> N
         return
     maps = [isinstance(value, dict) for value in (old, new)]
     lists = [isinstance(value, list) for value in (old, new)]
-    if any(maps) and not any(lists) and _nothing_or(maps, old, new) and not shape.atomic and not (_empty(old) and _empty(new)):
+    if (
+        any(maps)
+        and not any(lists)
+        and _nothing_or(maps, old, new)
+        and not shape.atomic
+        and not (_empty(old) and _empty(new))
+    ):
         before, after = (value if isinstance(value, dict) else {} for value in (old, new))
         for name in (*before, *(name for name in after if name not in before)):
             _compare(before.get(name, ABSENT), after.get(name, ABSENT), shape.child(name), (*path, f"f:{name}"), out)
     elif (
-        any(lists) and not any(maps) and _nothing_or(lists, old, new) and _granular(shape) and not (_empty(old) and _empty(new))
+        any(lists)
+        and not any(maps)
+        and _nothing_or(lists, old, new)
+        and _granular(shape)
+        and not (_empty(old) and _empty(new))
     ):
         _compare_items(old if lists[0] else [], new if lists[1] else [], shape, path, out)
     else:
@@ -185,7 +195,8 @@ def merge(live: Any, applied: Any, shape: Shape) -> Any:
     """`applied` over `live`."""
     if isinstance(live, dict) and isinstance(applied, dict) and not shape.atomic:
         merged = {
-            name: merge(value, applied[name], shape.child(name)) if name in applied else value for name, value in live.items()
+            name: merge(value, applied[name], shape.child(name)) if name in applied else value
+            for name, value in live.items()
         }
         merged.update({name: value for name, value in applied.items() if name not in live})
         return merged

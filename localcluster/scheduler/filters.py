@@ -27,8 +27,9 @@ FITS = Against((), True)
 
 def reasons_against(demand: Demand, node: NodeInfo, reserved: Iterable[Demand] = ()) -> Against:
     """`reserved`: pods of higher or equal priority that were promised room on this node (nominated)."""
-    if node.unschedulable and not any(tolerates(t, {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
-                                      for t in demand.tolerations):
+    if node.unschedulable and not any(
+        tolerates(t, {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}) for t in demand.tolerations
+    ):
         return Against(("node(s) were unschedulable",), False)
     for taint in node.taints:
         if taint["effect"] != "PreferNoSchedule" and not any(tolerates(t, taint) for t in demand.tolerations):
@@ -67,7 +68,8 @@ def term_matches(term: Json, node: NodeInfo) -> bool:
     if not expressions and not fields:
         return False
     return all(expression_matches(e, node.labels) for e in expressions) and all(
-        expression_matches(f, {"metadata.name": node.name}) for f in fields)
+        expression_matches(f, {"metadata.name": node.name}) for f in fields
+    )
 
 
 def score(demand: Demand, node: NodeInfo) -> float:
@@ -82,8 +84,15 @@ def score(demand: Demand, node: NodeInfo) -> float:
     if demand.owner_uid:
         same = sum(1 for other, _ in node.pods.values() if other.owner_uid == demand.owner_uid)
         total += 2 * MAX_SCORE / (1 + same)
-    total -= 3 * MAX_SCORE * sum(1 for t in node.taints if t["effect"] == "PreferNoSchedule"
-                                 and not any(tolerates(have, t) for have in demand.tolerations))
+    total -= (
+        3
+        * MAX_SCORE
+        * sum(
+            1
+            for t in node.taints
+            if t["effect"] == "PreferNoSchedule" and not any(tolerates(have, t) for have in demand.tolerations)
+        )
+    )
     for preference in demand.preferred_terms:
         if term_matches(preference["preference"], node):
             total += 2 * preference.get("weight", 1)

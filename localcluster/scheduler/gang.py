@@ -9,7 +9,10 @@ from __future__ import annotations
 from localcluster.wire import Json
 
 POD_GROUP_PATHS = ("/apis/scheduling.volcano.sh/v1beta1/podgroups", "/apis/scheduling.x-k8s.io/v1alpha1/podgroups")
-POD_GROUP_CRDS = {"podgroups.scheduling.volcano.sh": POD_GROUP_PATHS[0], "podgroups.scheduling.x-k8s.io": POD_GROUP_PATHS[1]}
+POD_GROUP_CRDS = {
+    "podgroups.scheduling.volcano.sh": POD_GROUP_PATHS[0],
+    "podgroups.scheduling.x-k8s.io": POD_GROUP_PATHS[1],
+}
 _ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
 
@@ -27,8 +30,10 @@ def min_member(group: Json) -> int:
 
 
 def too_few(key: str, there: int, minimum: int) -> str:
-    return (f"pre-filter pod {key} cannot find enough sibling pods, current pods number: {there}, "
-            f"minMember of group: {minimum}")
+    return (
+        f"pre-filter pod {key} cannot find enough sibling pods, current pods number: {there}, "
+        f"minMember of group: {minimum}"
+    )
 
 
 def not_together(name: str, fitting: int, minimum: int) -> str:

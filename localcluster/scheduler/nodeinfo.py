@@ -37,8 +37,17 @@ class Demand:
     @property
     def signature(self) -> str:
         """Equal for pods that fit on the same nodes."""
-        return repr((self.priority, self.requests, self.node_selector, self.affinity_terms, self.tolerations, self.host_ports,
-                     self.preempts))
+        return repr(
+            (
+                self.priority,
+                self.requests,
+                self.node_selector,
+                self.affinity_terms,
+                self.tolerations,
+                self.host_ports,
+                self.preempts,
+            )
+        )
 
 
 @dataclass(slots=True)
@@ -59,7 +68,9 @@ class NodeInfo:
         self.labels = node["metadata"].get("labels") or {}
         self.taints = list(spec.get("taints") or ())
         self.unschedulable = bool(spec.get("unschedulable"))
-        self.allocatable = {k: amount_of(k, v) for k, v in (status.get("allocatable") or status.get("capacity") or {}).items()}
+        self.allocatable = {
+            k: amount_of(k, v) for k, v in (status.get("allocatable") or status.get("capacity") or {}).items()
+        }
 
     def add(self, demand: Demand, pod: Json) -> None:
         """Replaces what was there under the same key."""
@@ -76,8 +87,16 @@ class NodeInfo:
 
     def without(self, keys: Iterable[str]) -> NodeInfo:
         """A copy in which these pods are not there."""
-        copy = NodeInfo(self.name, self.labels, self.taints, self.unschedulable, self.known, self.allocatable,
-                        dict(self.requested), dict(self.pods))
+        copy = NodeInfo(
+            self.name,
+            self.labels,
+            self.taints,
+            self.unschedulable,
+            self.known,
+            self.allocatable,
+            dict(self.requested),
+            dict(self.pods),
+        )
         for key in keys:
             copy.remove(key)
         return copy
@@ -87,14 +106,25 @@ def demand_of(pod: Json, priority: int, gang: str = "") -> Demand:
     meta, spec = pod["metadata"], pod["spec"]
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    ports = [(p.get("protocol", "TCP"), port) for c in spec.get("containers") or () for p in c.get("ports") or ()
-             if (port := p.get("hostPort") or (p["containerPort"] if spec.get("hostNetwork") else 0))]
+    ports = [
+        (p.get("protocol", "TCP"), port)
+        for c in spec.get("containers") or ()
+        for p in c.get("ports") or ()
+        if (port := p.get("hostPort") or (p["containerPort"] if spec.get("hostNetwork") else 0))
+    ]
     return Demand(
-        key=f"{meta['namespace']}/{meta['name']}", uid=meta["uid"], namespace=meta["namespace"], priority=priority,
-        created_seconds=seconds_of(meta["creationTimestamp"]), requests={**pod_requests(pod), "pods": 1},
+        key=f"{meta['namespace']}/{meta['name']}",
+        uid=meta["uid"],
+        namespace=meta["namespace"],
+        priority=priority,
+        created_seconds=seconds_of(meta["creationTimestamp"]),
+        requests={**pod_requests(pod), "pods": 1},
         node_selector=spec.get("nodeSelector") or {},
         affinity_terms=tuple(required.get("nodeSelectorTerms") or ()) if required else None,
         preferred_terms=tuple(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()),
-        tolerations=tuple(spec.get("tolerations") or ()), host_ports=tuple(ports),
-        owner_uid=(controller_of(pod) or {}).get("uid", ""), preempts=spec.get("preemptionPolicy") != "Never", gang=gang,
+        tolerations=tuple(spec.get("tolerations") or ()),
+        host_ports=tuple(ports),
+        owner_uid=(controller_of(pod) or {}).get("uid", ""),
+        preempts=spec.get("preemptionPolicy") != "Never",
+        gang=gang,
     )

@@ -39,6 +39,7 @@ def victims_on(demand: Demand, node: NodeInfo, reserved: Sequence[Demand]) -> Ca
 
 def best(candidates: Iterable[Candidate]) -> Candidate | None:
     """Lowest top priority, lowest sum of priorities, fewest victims, the top victim that started last."""
+
     def rank(candidate: Candidate) -> tuple[float, ...]:
         tops = [d.priority for d, _ in candidate.victims]
         started = min(_started(pair) for pair in candidate.victims if pair[0].priority == tops[0])
@@ -47,8 +48,9 @@ def best(candidates: Iterable[Candidate]) -> Candidate | None:
     return min(candidates, key=rank, default=None)
 
 
-def find(demand: Demand, nodes: Iterable[NodeInfo], against: dict[str, Against],
-         reserved: Callable[[str], Sequence[Demand]]) -> tuple[Candidate | None, dict[str, str]]:
+def find(
+    demand: Demand, nodes: Iterable[NodeInfo], against: dict[str, Against], reserved: Callable[[str], Sequence[Demand]]
+) -> tuple[Candidate | None, dict[str, str]]:
     """The best candidate, and why each other node is none."""
     why: dict[str, str] = {}
     candidates = []

@@ -33,13 +33,21 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _NO_CLAIMS = "no new claims to deallocate,"
 """What the plug-in for device claims says beside preemption, whenever it is asked."""
 
+
 class Scheduler:
     """A step machine (`localcluster.machine.Machine`)."""
 
     name = "scheduler"
 
-    def __init__(self, client: Client, informers: Informers, clock: Callable[[], float],
-                 scheduler_names: Sequence[str] = SCHEDULER_NAMES, *, events: bool = True) -> None:
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        clock: Callable[[], float],
+        scheduler_names: Sequence[str] = SCHEDULER_NAMES,
+        *,
+        events: bool = True,
+    ) -> None:
         self._client = client
         self._informers = informers
         self._names = frozenset(scheduler_names)
@@ -110,8 +118,11 @@ class Scheduler:
 
     def _mine(self, pod: Json) -> bool:
         spec = pod["spec"]
-        return spec.get("schedulerName", "default-scheduler") in self._names and not spec.get("schedulingGates") \
+        return (
+            spec.get("schedulerName", "default-scheduler") in self._names
+            and not spec.get("schedulingGates")
             and "deletionTimestamp" not in pod["metadata"]
+        )
 
     def _push(self, key: str, pod: Json) -> None:
         if key not in self._queued:
@@ -225,7 +236,9 @@ class Scheduler:
         self._forget_pending(demand.key)
         self._bound[demand.key] = node.name
         node.add(demand, pod)
-        self._recorder(pod).normal(pod, "Scheduled", f"Successfully assigned {demand.key} to {node.name}", action="Binding")
+        self._recorder(pod).normal(
+            pod, "Scheduled", f"Successfully assigned {demand.key} to {node.name}", action="Binding"
+        )
 
     def _recorder(self, pod: Json) -> Recorder:
         return self._recorders[pod["spec"].get("schedulerName", "default-scheduler")]
@@ -240,8 +253,13 @@ class Scheduler:
         if not demand.preempts:
             return f"{told} {_NO_CLAIMS} preemption: not eligible due to preemptionPolicy=Never."
         nominated = (pod.get("status") or {}).get("nominatedNodeName")
-        if nominated and (info := self._nodes.get(nominated)) is not None and any(
-                "deletionTimestamp" in p["metadata"] and d.priority < demand.priority for d, p in info.pods.values()):
+        if (
+            nominated
+            and (info := self._nodes.get(nominated)) is not None
+            and any(
+                "deletionTimestamp" in p["metadata"] and d.priority < demand.priority for d, p in info.pods.values()
+            )
+        ):
             self._nominated.setdefault(nominated, {})[demand.key] = demand
             return f"{told} {_NO_CLAIMS} preemption: not eligible due to terminating pod on the nominated node."
         nodes = [n for n in self._nodes.values() if n.known]
@@ -269,17 +287,22 @@ class Scheduler:
             }
             conditions = with_condition((latest.get("status") or {}).get("conditions") or (), target, timestamp(now))
             try:
-                self._client.patch(pods_path(gone["namespace"], gone["name"], "status"), {
-                    "metadata": {"uid": gone["uid"]}, "status": {"conditions": conditions}})
+                self._client.patch(
+                    pods_path(gone["namespace"], gone["name"], "status"),
+                    {"metadata": {"uid": gone["uid"]}, "status": {"conditions": conditions}},
+                )
                 self._client.delete(pods_path(gone["namespace"], gone["name"]), {"preconditions": {"uid": gone["uid"]}})
             except ApiError as error:
                 if error.code not in (404, 409):
                     raise
-            self._recorder(pod).normal(victim, "Preempted", f"Preempted by pod {meta['uid']} on node {candidate.node}",
-                                       action="Preempting")
+            self._recorder(pod).normal(
+                victim, "Preempted", f"Preempted by pod {meta['uid']} on node {candidate.node}", action="Preempting"
+            )
         self._nominated.setdefault(candidate.node, {})[demand.key] = demand
-        self._client.patch(pods_path(meta["namespace"], meta["name"], "status"), {
-            "metadata": {"uid": meta["uid"]}, "status": {"nominatedNodeName": candidate.node}})
+        self._client.patch(
+            pods_path(meta["namespace"], meta["name"], "status"),
+            {"metadata": {"uid": meta["uid"]}, "status": {"nominatedNodeName": candidate.node}},
+        )
         self._informers.pump()
 
     def _unschedulable(self, pod: Json, told: str, now: float) -> None:
@@ -290,10 +313,18 @@ class Scheduler:
         if (had.get("status"), had.get("reason"), had.get("message")) == ("False", "Unschedulable", told):
             return
         meta = pod["metadata"]
-        verdict = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": told, "lastProbeTime": None}
+        verdict = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": told,
+            "lastProbeTime": None,
+        }
         conditions = with_condition((pod.get("status") or {}).get("conditions") or (), verdict, timestamp(now))
-        self._client.patch(pods_path(meta["namespace"], meta["name"], "status"), {
-            "metadata": {"uid": meta["uid"]}, "status": {"conditions": conditions}})
+        self._client.patch(
+            pods_path(meta["namespace"], meta["name"], "status"),
+            {"metadata": {"uid": meta["uid"]}, "status": {"conditions": conditions}},
+        )
         self._recorder(pod).warning(pod, "FailedScheduling", told, action="Scheduling")
 
     # --- gangs -----------------------------------------------------------------------------------------------------
@@ -304,11 +335,16 @@ class Scheduler:
             self._unschedulable(pod, f"pod group {demand.gang} of pod {demand.key} does not exist", now)
             return
         minimum = gang.min_member(group)
-        members = [p for p in self._pods.store.values() if p["metadata"]["namespace"] == demand.namespace
-                   and not is_terminal(p) and gang.group_of(p) == demand.gang]
+        members = [
+            p
+            for p in self._pods.store.values()
+            if p["metadata"]["namespace"] == demand.namespace and not is_terminal(p) and gang.group_of(p) == demand.gang
+        ]
         bound = [p for p in members if p["spec"].get("nodeName")]
-        pending = sorted((self._demand(p) for p in members if not p["spec"].get("nodeName") and self._mine(p)),
-                         key=lambda d: (-d.priority, d.created_seconds, d.key))
+        pending = sorted(
+            (self._demand(p) for p in members if not p["spec"].get("nodeName") and self._mine(p)),
+            key=lambda d: (-d.priority, d.created_seconds, d.key),
+        )
         if len(bound) + len(pending) < minimum:
             told = gang.too_few(demand.key, len(bound) + len(pending), minimum)
             self._unschedulable(pod, f"{self._nodes_available()} {told}.", now)
@@ -346,7 +382,12 @@ class Scheduler:
 
 def _asks(pod: Json) -> tuple[object, ...]:
     meta = pod["metadata"]
-    return (pod["spec"], meta.get("labels"), meta.get("annotations"), (pod.get("status") or {}).get("nominatedNodeName"))
+    return (
+        pod["spec"],
+        meta.get("labels"),
+        meta.get("annotations"),
+        (pod.get("status") or {}).get("nominatedNodeName"),
+    )
 
 
 def fit_error(against: dict[str, Against]) -> str:

@@ -57,7 +57,9 @@ class StructuralSchema:
     def node(self) -> Node:
         return self._node
 
-    def check(self, path: str = "spec.validation.openAPIV3Schema", *, status_subresource: bool = False) -> list[FieldCause]:
+    def check(
+        self, path: str = "spec.validation.openAPIV3Schema", *, status_subresource: bool = False
+    ) -> list[FieldCause]:
         """What is wrong with the schema itself: not structural, bad defaults, rules that do not compile. `path` is where it
         stands in the CRD (`spec.versions[0].schema.openAPIV3Schema` where versions differ)."""
         asked = (path, status_subresource)

@@ -15,9 +15,7 @@ from localcluster.schema.gotext import go_json, go_quote, go_value
 NO_PATH: Final = "<nil>"
 """What Go prints for a field path that is nil: errors that belong to the whole object carry it as their field."""
 
-RULES_NOT_CHECKED: Final = (
-    "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
-)
+RULES_NOT_CHECKED: Final = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,9 @@ def duplicate(field: str, value: Any) -> FieldCause:
 def not_supported(field: str, value: Any, supported: Sequence[Any]) -> FieldCause:
     names = ", ".join(go_quote(v if isinstance(v, str) else go_json(v)) for v in supported)
     return FieldCause(
-        "FieldValueNotSupported", _valued("Unsupported value", value, f"supported values: {names}" if supported else ""), field
+        "FieldValueNotSupported",
+        _valued("Unsupported value", value, f"supported values: {names}" if supported else ""),
+        field,
     )
 
 

@@ -62,7 +62,9 @@ def _bool(value: Any) -> bool:
         return True
     if value in ("false", "FALSE", "False", "f", "F", "0"):
         return False
-    raise ValueError(f"type conversion error from 'string' to 'bool': {value!r}" if isinstance(value, str) else NO_OVERLOAD)
+    raise ValueError(
+        f"type conversion error from 'string' to 'bool': {value!r}" if isinstance(value, str) else NO_OVERLOAD
+    )
 
 
 def _sum(values: Any) -> Any:

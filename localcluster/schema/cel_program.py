@@ -46,7 +46,8 @@ _TYPE_NAMES: Final = frozenset(
     }
 )
 _FUNCTION_ERROR: Final = re.compile(
-    r"Function '[^']*' error: (?:Python function call failed: \w+: )?(.*?)(?:\. Check function arguments.*)?$", re.DOTALL
+    r"Function '[^']*' error: (?:Python function call failed: \w+: )?(.*?)(?:\. Check function arguments.*)?$",
+    re.DOTALL,
 )
 _ERRORS: Final[dict[type[Exception], str]] = {OverflowError: "integer overflow", TypeError: NO_OVERLOAD}
 
@@ -216,13 +217,21 @@ def _error_text(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"no such key: {error.args[0] if error.args else ''}"
     if isinstance(error, ZeroDivisionError):
-        return "modulus by zero" if "modul" in str(error).lower() or "remainder" in str(error).lower() else "division by zero"
+        return (
+            "modulus by zero"
+            if "modul" in str(error).lower() or "remainder" in str(error).lower()
+            else "division by zero"
+        )
     for kind, text in _ERRORS.items():
         if isinstance(error, kind):
             return text
     match = _FUNCTION_ERROR.match(str(error))
     text = match[1] if match else str(error)
-    return NO_OVERLOAD if text.startswith(("Undefined variable or function", "'")) or "unsupported operand" in text else text
+    return (
+        NO_OVERLOAD
+        if text.startswith(("Undefined variable or function", "'")) or "unsupported operand" in text
+        else text
+    )
 
 
 def optional_of(value: Any) -> cel.OptionalValue:

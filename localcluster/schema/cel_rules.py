@@ -81,7 +81,11 @@ def build_rules(node: Node | None, *, resource_root: bool) -> RuleTree | None:
     additional = build_rules(node.additional_node, resource_root=False)
     items = build_rules(node.items, resource_root=False)
     rules = tuple(compile_rule(rule, node, typed) for rule in node.rules)
-    return RuleTree(node, typed, rules, properties, additional, items) if rules or properties or additional or items else None
+    return (
+        RuleTree(node, typed, rules, properties, additional, items)
+        if rules or properties or additional or items
+        else None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +130,16 @@ def _run(tree: RuleTree, value: Any, old: Any, path: str, ratchet: _Ratchet) -> 
     elif isinstance(value, dict):
         olds = old if isinstance(old, dict) else {}
         for key, child in value.items() if tree.additional is not None else ():
-            causes += _run(tree.additional, child, olds.get(key), f"{path}[{key}]", ratchet.key(key)) if tree.additional else []
+            causes += (
+                _run(tree.additional, child, olds.get(key), f"{path}[{key}]", ratchet.key(key))
+                if tree.additional
+                else []
+            )
         for key, child in value.items():
             if key in tree.properties:
-                causes += _run(tree.properties[key], child, olds.get(key), f"{path}.{key}" if path else key, ratchet.key(key))
+                causes += _run(
+                    tree.properties[key], child, olds.get(key), f"{path}.{key}" if path else key, ratchet.key(key)
+                )
     return causes
 
 

@@ -180,7 +180,18 @@ def _opt_map(operand: list[Token], variable: list[Token], body: list[Token], *, 
         _op("]"),
     ]
     some = mapped if flat else [*optional, *_call("of", mapped)]
-    return [_op("("), *operand, _op("."), *_call("hasValue"), _op("?"), *some, _op(":"), *optional, *_call("none"), _op(")")]
+    return [
+        _op("("),
+        *operand,
+        _op("."),
+        *_call("hasValue"),
+        _op("?"),
+        *some,
+        _op(":"),
+        *optional,
+        *_call("none"),
+        _op(")"),
+    ]
 
 
 def _names(tokens: list[Token]) -> list[Token]:

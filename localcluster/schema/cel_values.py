@@ -61,7 +61,9 @@ def escape(name: str) -> str | None:
 
 def with_type_and_metadata(node: Node) -> Node:
     """The node of a whole resource: type and a little of the metadata are always declared."""
-    return replace(node, properties={**node.properties, "apiVersion": _TEXT, "kind": _TEXT, "metadata": _VISIBLE_METADATA})
+    return replace(
+        node, properties={**node.properties, "apiVersion": _TEXT, "kind": _TEXT, "metadata": _VISIBLE_METADATA}
+    )
 
 
 def declared(node: Node | None) -> bool:
@@ -75,7 +77,9 @@ def _timestamp(text: str) -> Any:
         return text
     fraction = (match[3] or "")[:7]
     try:
-        return datetime.datetime.fromisoformat(f"{match[1]}T{match[2]}{fraction}{match[4].upper().replace('Z', '+00:00')}")
+        return datetime.datetime.fromisoformat(
+            f"{match[1]}T{match[2]}{fraction}{match[4].upper().replace('Z', '+00:00')}"
+        )
     except ValueError:
         return text
 

@@ -39,7 +39,12 @@ def apply_defaults(value: Any, node: Node | None) -> None:
             if prop.default is not None and (key not in value or _null_for_default(value[key], prop)):
                 value[key] = clone(prop.default)
         for key, inner in value.items():
-            if inner is None and key not in node.properties and (child := node.child(key)) is not None and not child.nullable:
+            if (
+                inner is None
+                and key not in node.properties
+                and (child := node.child(key)) is not None
+                and not child.nullable
+            ):
                 value[key] = clone(child.default)
             if isinstance(value[key], dict | list):
                 apply_defaults(value[key], node.child(key))

@@ -38,7 +38,9 @@ def _kind(value: Any, path: str) -> list[FieldCause]:
     if not value:
         return [invalid(path, value, "must not be empty")]
     if len(value) > 63:
-        return [invalid(path, value, "may have mixed case, but should otherwise match: must be no more than 63 characters")]
+        return [
+            invalid(path, value, "may have mixed case, but should otherwise match: must be no more than 63 characters")
+        ]
     if not _DNS1035.fullmatch(value.lower()):
         return [invalid(path, value, f"may have mixed case, but should otherwise match: {_DNS1035_RULE}")]
     return []

@@ -27,7 +27,9 @@ _UNITS: Final = (
 )
 _GO_UNIT_NANOSECONDS: Final = {"ns": 1.0, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
 _TIME: Final = re.compile(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$")
-_HOSTNAME: Final = re.compile(r"^([^\W_]((-?[^\W_]{0,62})?)|([^\W_](([^\W_]|-){0,61}[^\W_])?\.)+([a-zA-Z]|[^\W\d_]){2,63})$")
+_HOSTNAME: Final = re.compile(
+    r"^([^\W_]((-?[^\W_]{0,62})?)|([^\W_](([^\W_]|-){0,61}[^\W_])?\.)+([a-zA-Z]|[^\W\d_]){2,63})$"
+)
 _ATOM: Final = r"[^\s@<>()\[\]\\,;:\".]+"
 _DOTTED: Final = rf"{_ATOM}(?:\.{_ATOM})*"
 _ADDRESS: Final = re.compile(rf"(?:[^<>@]*<)?(?P<local>{_DOTTED}|\"[^\"]*\")@(?:{_DOTTED}|\[[^\]]*\])>?")
@@ -56,7 +58,9 @@ def parse_duration(text: str) -> datetime.timedelta | None:
 
 def _is_date(text: str) -> bool:
     try:
-        return bool(re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII)) and datetime.date.fromisoformat(text) is not None
+        return (
+            bool(re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII)) and datetime.date.fromisoformat(text) is not None
+        )
     except ValueError:
         return False
 
@@ -119,7 +123,8 @@ def _digits_check(text: str, length: int) -> bool:
             and sum((10 if c == "X" else int(c)) * (i + 1) for i, c in enumerate(digits)) % 11 == 0
         )
     return (
-        bool(re.fullmatch(r"[0-9]{13}", digits)) and sum(int(c) * (3 if i % 2 else 1) for i, c in enumerate(digits)) % 10 == 0
+        bool(re.fullmatch(r"[0-9]{13}", digits))
+        and sum(int(c) * (3 if i % 2 else 1) for i, c in enumerate(digits)) % 10 == 0
     )
 
 

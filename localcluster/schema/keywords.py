@@ -96,7 +96,9 @@ def _list_type(schema: Json, path: str) -> Iterator[c.FieldCause]:
     if list_type not in ("atomic", "set", "map"):
         yield c.not_supported(f"{path}.x-kubernetes-list-type", list_type, ["atomic", "set", "map"])
     if keys and list_type != "map":
-        yield c.invalid(f"{path}.x-kubernetes-list-type", list_type, "must be map if x-kubernetes-list-map-keys is non-empty")
+        yield c.invalid(
+            f"{path}.x-kubernetes-list-type", list_type, "must be map if x-kubernetes-list-map-keys is non-empty"
+        )
     if list_type == "map":
         yield from _map_items(items, keys, path)
     if items is not None and list_type in ("set", "map") and items.get("nullable") is True:
@@ -123,7 +125,9 @@ def _map_items(items: Json | None, keys: list[str], path: str) -> Iterator[c.Fie
         return
     if items.get("type") != "object":
         yield c.invalid(
-            f"{path}.items.type", items.get("type") or "", "must be object if parent array's x-kubernetes-list-type is map"
+            f"{path}.items.type",
+            items.get("type") or "",
+            "must be object if parent array's x-kubernetes-list-type is map",
         )
         return
     for index, key in enumerate(keys):
@@ -153,7 +157,9 @@ def _map_keys(items: Json, keys: list[str], path: str) -> Iterator[c.FieldCause]
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
             )
         if prop.get("nullable") is True:
-            yield c.forbidden(f"{place}.nullable", "this property is in x-kubernetes-list-map-keys, so it cannot be nullable")
+            yield c.forbidden(
+                f"{place}.nullable", "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
+            )
 
 
 def _rules(schema: Json, path: str) -> Iterator[c.FieldCause]:

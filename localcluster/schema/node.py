@@ -147,7 +147,9 @@ def build(schema: Json) -> Node:
         max_properties=_count(schema.get("maxProperties")),
         min_properties=_count(schema.get("minProperties")),
         required=_texts(schema.get("required")),
-        properties={k: build(v) for k, v in properties.items() if isinstance(v, dict)} if isinstance(properties, dict) else {},
+        properties={k: build(v) for k, v in properties.items() if isinstance(v, dict)}
+        if isinstance(properties, dict)
+        else {},
         additional=_additional(schema.get("additionalProperties")),
         items=build(items) if isinstance(items, dict) else None,
         all_of=_nodes(schema.get("allOf")),

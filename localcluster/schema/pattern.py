@@ -27,7 +27,9 @@ _POSIX: Final = {
     "ascii": r"\x00-\x7f",
 }
 _UNICODE: Final = {"L": r"^\W\d_", "Lu": r"A-Z\u00c0-\u00de", "Ll": r"a-z\u00df-\u00ff", "N": r"0-9", "Nd": r"0-9"}
-_PIECE: Final = re.compile(r"\\p\{\w+\}|\\pP|\\p\w|\\x\{[0-9a-fA-F]+\}|\\.|\[:\^?\w+:\]|\(\?P?<?[^)]?|[\[\]$]|.", re.DOTALL)
+_PIECE: Final = re.compile(
+    r"\\p\{\w+\}|\\pP|\\p\w|\\x\{[0-9a-fA-F]+\}|\\.|\[:\^?\w+:\]|\(\?P?<?[^)]?|[\[\]$]|.", re.DOTALL
+)
 
 
 _GO_WORDS: Final = (
@@ -54,7 +56,9 @@ def _escape(piece: str, in_class: bool) -> str:
         members = _UNICODE.get(piece[2:].strip("{}"))
         if members is None:
             raise PatternError(f"error parsing regexp: invalid character class range: `{piece}`")
-        return r"A-Za-z\u00aa-\uffff" if in_class and members.startswith("^") else members if in_class else f"[{members}]"
+        return (
+            r"A-Za-z\u00aa-\uffff" if in_class and members.startswith("^") else members if in_class else f"[{members}]"
+        )
     if piece.startswith("\\x{"):
         return re.escape(chr(int(piece[3:-1], 16)))
     return piece
@@ -104,5 +108,7 @@ def _words(error: re.error, pattern: str) -> str:
     at = error.pos or 0
     for python, go in _GO_WORDS:
         if error.msg.startswith(python):
-            return go.format(pattern=pattern, rest=pattern[at:], char=pattern[at : at + 1], range=error.msg.rpartition(" ")[2])
+            return go.format(
+                pattern=pattern, rest=pattern[at:], char=pattern[at : at + 1], range=error.msg.rpartition(" ")[2]
+            )
     return f"{error.msg}: `{pattern}`"

@@ -244,7 +244,9 @@ def _default(node: Node, path: str) -> Iterator[c.FieldCause]:
     tree = build_rules(node, resource_root=False)
     if not errors and tree is not None:
         errors = run_rules(tree, node.default, node.default, None) or run_rules(tree, node.default, None, None)
-        errors = [replace(error, field=path if error.field == c.NO_PATH else f"{path}.{error.field}") for error in errors]
+        errors = [
+            replace(error, field=path if error.field == c.NO_PATH else f"{path}.{error.field}") for error in errors
+        ]
     yield from errors
 
 
@@ -279,9 +281,13 @@ def _rules(node: Node, path: str, *, uncorrelated: str, resource_root: bool) -> 
                     f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}",
                 )
         elif rule.optional_old_self is not None:
-            yield c.invalid(f"{place}.optionalOldSelf", rule.optional_old_self, "may not be set if oldSelf is not used in rule")
+            yield c.invalid(
+                f"{place}.optionalOldSelf", rule.optional_old_self, "may not be set if oldSelf is not used in rule"
+            )
     if node.additional_node is not None:
-        yield from _rules(node.additional_node, f"{path}.additionalProperties", uncorrelated=uncorrelated, resource_root=False)
+        yield from _rules(
+            node.additional_node, f"{path}.additionalProperties", uncorrelated=uncorrelated, resource_root=False
+        )
     for name, child in node.properties.items():
         if declared(child):
             yield from _rules(child, f"{path}.properties[{name}]", uncorrelated=uncorrelated, resource_root=False)

@@ -127,7 +127,11 @@ class ValueValidator:
             if node.format and formats.normalize(node.format) in formats.FORMATS:
                 if not formats.FORMATS[formats.normalize(node.format)](value):
                     self._fail(
-                        result, path, c.type_invalid, value, f"{path} in body must be of type {node.format}: {go_quote(value)}"
+                        result,
+                        path,
+                        c.type_invalid,
+                        value,
+                        f"{path} in body must be of type {node.format}: {go_quote(value)}",
                     )
                 result.matches += 1
         elif kind in ("integer", "number"):
@@ -147,7 +151,9 @@ class ValueValidator:
 
     def _null(self, result: _Result, node: Node, path: str) -> None:
         if node.types and "null" not in node.types and not node.nullable:
-            self._fail(result, path, c.type_invalid, "null", f'{path} in body must be of type {",".join(node.types)}: "null"')
+            self._fail(
+                result, path, c.type_invalid, "null", f'{path} in body must be of type {",".join(node.types)}: "null"'
+            )
         else:
             result.matches += 1
         if node.enum:
@@ -155,7 +161,8 @@ class ValueValidator:
 
     def _enum(self, result: _Result, value: Any, node: Node, path: str) -> None:
         result.errors.setdefault(
-            f"{path} in body should be one of {go_json(list(node.enum))}", c.not_supported(self._field(path), value, node.enum)
+            f"{path} in body should be one of {go_json(list(node.enum))}",
+            c.not_supported(self._field(path), value, node.enum),
         )
 
     def _type(self, result: _Result, value: Any, kind: str, node: Node, path: str) -> None:
@@ -166,24 +173,33 @@ class ValueValidator:
             inferred = {"integer": "int64", "number": "float64"}.get(kind, "")
             if not matching and inferred != node.format:
                 self._fail(
-                    result, path, c.type_invalid, inferred, f'{path} in body must be of type {node.format}: "{inferred}"'
+                    result,
+                    path,
+                    c.type_invalid,
+                    inferred,
+                    f'{path} in body must be of type {node.format}: "{inferred}"',
                 )
                 return
         if node.format and kind in ("string", "array") and not {"number", "integer"} & set(types):
             result.matches += 1
             return
         if not matching:
-            self._fail(result, path, c.type_invalid, kind, f'{path} in body must be of type {",".join(types)}: "{kind}"')
+            self._fail(
+                result, path, c.type_invalid, kind, f'{path} in body must be of type {",".join(types)}: "{kind}"'
+            )
             return
         result.matches += 1
 
     def _string(self, result: _Result, value: str, node: Node, path: str) -> None:
         if node.max_length is not None and len(value) > node.max_length:
             result.errors.setdefault(
-                f"{path} in body should be at most {node.max_length} chars long", c.too_long(self._field(path), node.max_length)
+                f"{path} in body should be at most {node.max_length} chars long",
+                c.too_long(self._field(path), node.max_length),
             )
         elif node.min_length is not None and len(value) < node.min_length:
-            self._fail(result, path, c.invalid, value, f"{path} in body should be at least {node.min_length} chars long")
+            self._fail(
+                result, path, c.invalid, value, f"{path} in body should be at least {node.min_length} chars long"
+            )
         elif node.pattern:
             try:
                 if compile_pattern(node.pattern).search(value) is None:
@@ -241,7 +257,11 @@ class ValueValidator:
     def _multiple(self, result: _Result, value: float, factor: float, path: str) -> None:
         if factor <= 0:
             self._fail(
-                result, path, c.invalid, factor, f"factor MultipleOf declared for {path} must be positive: {_go_number(factor)}"
+                result,
+                path,
+                c.invalid,
+                factor,
+                f"factor MultipleOf declared for {path} must be positive: {_go_number(factor)}",
             )
         elif isinstance(factor, int):
             if value % factor:
@@ -306,7 +326,8 @@ class ValueValidator:
             valid = sum(not branch.errors for branch in branches)
             if valid != len(branches):
                 self._plain(
-                    result, f"{go_quote(path)} must validate all the schemas (allOf)" + ("" if valid else ". None validated")
+                    result,
+                    f"{go_quote(path)} must validate all the schemas (allOf)" + ("" if valid else ". None validated"),
                 )
         if node.not_ is not None and not self._node(value, node.not_, path, old).errors:
             self._plain(result, f"{go_quote(path)} must not validate the schema (not)")

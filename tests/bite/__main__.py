@@ -37,12 +37,17 @@ def main(names: list[str]) -> int:
         named = sorted({test for bug in bugs for test in bug.caught_by})
         sound = pytest_in(tree, "-q", *named, timeout_seconds=SOUND_LIMIT_SECONDS)
         if sound.returncode != 0:
-            print(f"the tests fail on the tree as it is, so they can catch nothing:\n{sound.stdout[-4000:]}", file=sys.stderr)
+            print(
+                f"the tests fail on the tree as it is, so they can catch nothing:\n{sound.stdout[-4000:]}",
+                file=sys.stderr,
+            )
             return 2
         print(f"The tests named pass on the tree as it is: {sound.stdout.strip().splitlines()[-1]}\n")
         print("| bug | caught by | seconds |\n|---|---|---|", flush=True)
         missed = [bug.name for bug in bugs if not _caught(bug, tree)]
-    print(f"\n{len(bugs) - len(missed)} of {len(bugs)} caught" + (f"; not caught: {', '.join(missed)}" if missed else ""))
+    print(
+        f"\n{len(bugs) - len(missed)} of {len(bugs)} caught" + (f"; not caught: {', '.join(missed)}" if missed else "")
+    )
     return 1 if missed else 0
 
 

@@ -42,6 +42,7 @@ def _read(path: Path) -> Bug:
 
 def apply(bug: Bug, tree: Path, *options: str) -> str:
     """'' when it went well, else what git says. Options: --check, --reverse."""
-    done = subprocess.run(["git", "apply", "-C1", *options, str(bug.patch)], cwd=tree, capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run(
+        ["git", "apply", "-C1", *options, str(bug.patch)], cwd=tree, capture_output=True, text=True, check=False
+    )
     return "" if done.returncode == 0 else done.stderr

@@ -28,8 +28,13 @@ from tests.paths import ROOT
 
 PACKAGES = ROOT / ".venv" / "mutation"
 MUTATED = ("tjworker/reconcile/*", "tjworker/executor.py")
-TESTS = ("tests/unit/tjworker/reconcile", "tests/unit/tjworker/test_executor.py", "tests/unit/tjworker/test_lease.py",
-         "tests/lives/test_lives.py", "tests/lives/test_orphans.py")
+TESTS = (
+    "tests/unit/tjworker/reconcile",
+    "tests/unit/tjworker/test_executor.py",
+    "tests/unit/tjworker/test_lease.py",
+    "tests/lives/test_lives.py",
+    "tests/lives/test_orphans.py",
+)
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 CONFIGURATION = """
 [tool.mutmut]
@@ -50,12 +55,18 @@ def main() -> int:
     options.add_argument("--sample", type=int, default=400, help="of all files together; 0: every mutant")
     options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     options.add_argument("--children", type=int, default=os.cpu_count() or 2)
-    options.add_argument("--show", action="store_true", help="the diffs of survivors that are not known to be equivalent")
-    options.add_argument("--tree", type=Path, help="an empty folder for the copy, which stays (default: a temporary one)")
+    options.add_argument(
+        "--show", action="store_true", help="the diffs of survivors that are not known to be equivalent"
+    )
+    options.add_argument(
+        "--tree", type=Path, help="an empty folder for the copy, which stays (default: a temporary one)"
+    )
     given = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="tj-mutants-") as folder:
         tree = copy_tree(given.tree or Path(folder))
-        return Run(tree, given.children).report(given.paths, 0 if given.paths else given.sample, given.seed, show=given.show)
+        return Run(tree, given.children).report(
+            given.paths, 0 if given.paths else given.sample, given.seed, show=given.show
+        )
 
 
 class Run:
@@ -70,12 +81,17 @@ class Run:
         self._mutmut("run", "none.of.these")
         names = sorted(self._results())
         if not names:
-            print(f"no mutant in {', '.join(paths)}: name files as from the root, such as tjworker/reconcile/core.py",
-                  file=sys.stderr)
+            print(
+                f"no mutant in {', '.join(paths)}: name files as from the root, such as tjworker/reconcile/core.py",
+                file=sys.stderr,
+            )
             return 2
         chosen = sorted(random.Random(seed).sample(names, sample)) if 0 < sample < len(names) else names
-        print(f"{len(names)} mutants, {len(chosen)} of them tried" + (f" (seed {seed})" if len(chosen) < len(names) else ""),
-              flush=True)
+        print(
+            f"{len(names)} mutants, {len(chosen)} of them tried"
+            + (f" (seed {seed})" if len(chosen) < len(names) else ""),
+            flush=True,
+        )
         self._mutmut("run", "--max-children", str(self._children), *chosen)
         found = {name: result for name, result in self._results().items() if name in set(chosen)}
         return self._table(found, show)
@@ -86,12 +102,17 @@ class Run:
         equivalent = {name for name, diff in diffs.items() if changed_lines(diff) in known}
         files = sorted({module_of(name) for name in found})
         print("\n| file | killed | of | equivalent | score |\n|---|---|---|---|---|")
-        counts = {file: Counter("equivalent" if n in equivalent else r for n, r in found.items() if module_of(n) == file)
-                  for file in files}
+        counts = {
+            file: Counter("equivalent" if n in equivalent else r for n, r in found.items() if module_of(n) == file)
+            for file in files
+        }
         for file, count in [*counts.items(), ("all", sum(counts.values(), Counter[str]()))]:
             real = count[KILLED] + count[SURVIVED]
-            print(f"| {file} | {count[KILLED]} | {real} | {count['equivalent']} | {count[KILLED] / real:.0%} |" if real else
-                  f"| {file} | 0 | 0 | {count['equivalent']} | |")
+            print(
+                f"| {file} | {count[KILLED]} | {real} | {count['equivalent']} | {count[KILLED] / real:.0%} |"
+                if real
+                else f"| {file} | 0 | 0 | {count['equivalent']} | |"
+            )
         if untried := [name for name, result in found.items() if result == UNTRIED]:
             print(f"{len(untried)} were not tried, such as {untried[0]}")
         for name, diff in diffs.items():
@@ -102,8 +123,11 @@ class Run:
     def _results(self) -> dict[str, str]:
         """0: every test passed. 33: no test comes by this function, which is a survivor, too."""
         meaning = {0: SURVIVED, 33: SURVIVED, None: UNTRIED}
-        return {name: meaning.get(code, KILLED) for meta in (self._tree / "mutants").rglob("*.meta")
-                for name, code in json.loads(meta.read_text())["exit_code_by_key"].items()}
+        return {
+            name: meaning.get(code, KILLED)
+            for meta in (self._tree / "mutants").rglob("*.meta")
+            for name, code in json.loads(meta.read_text())["exit_code_by_key"].items()
+        }
 
     def _mutmut(self, *arguments: str) -> str:
         env = {**os.environ, "PYTHONPATH": str(PACKAGES)}
@@ -122,6 +146,7 @@ def module_of(name: str) -> str:
 
 def changed_lines(diff: str) -> str:
     """The mutation itself, without where it stands: `old -> new`. Of a line that moves nothing changes here."""
+
     def lines(sign: str) -> Iterator[str]:
         return (line[1:].strip() for line in diff.splitlines() if re.match(rf"[{sign}](?![{sign}]{{2}})", line))
 

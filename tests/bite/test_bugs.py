@@ -15,7 +15,9 @@ BUGS = read_bugs()
 @pytest.mark.parametrize("name", BUGS)
 def test_a_bug_can_still_be_put_in(name: str) -> None:
     trouble = apply(BUGS[name], ROOT, "--check")
-    assert not trouble, f"{trouble}Make the same mistake in the new code, and put its `git diff -U2` into {BUGS[name].patch}"
+    assert not trouble, (
+        f"{trouble}Make the same mistake in the new code, and put its `git diff -U2` into {BUGS[name].patch}"
+    )
 
 
 @pytest.mark.parametrize("name", BUGS)

@@ -27,7 +27,10 @@ def test_a_mutation_is_known_by_the_lines_that_it_changes_not_by_where_they_stan
 NAMES = {
     "a function": ("tjworker.reconcile.core.x__live__mutmut_3", "tjworker/reconcile/core.py"),
     "a method": ("tjworker.executor.xǁExecutorǁ_write__mutmut_1", "tjworker/executor.py"),
-    "a file of a package": ("tjworker.reconcile.policies.ends.x__met__mutmut_12", "tjworker/reconcile/policies/ends.py"),
+    "a file of a package": (
+        "tjworker.reconcile.policies.ends.x__met__mutmut_12",
+        "tjworker/reconcile/policies/ends.py",
+    ),
 }
 
 
@@ -40,7 +43,10 @@ def test_an_equivalent_mutant_has_the_reason_that_stands_above_it(tmp_path: Path
     listed = tmp_path / "equivalent.txt"
     listed.write_text("# the names are sorted again below\na -> b\nc -> d\n\n# never asked\ne -> f\n")
     assert read_equivalent(listed) == {
-        "a -> b": "the names are sorted again below", "c -> d": "the names are sorted again below", "e -> f": "never asked"}
+        "a -> b": "the names are sorted again below",
+        "c -> d": "the names are sorted again below",
+        "e -> f": "never asked",
+    }
 
 
 def test_every_equivalent_mutant_is_listed_with_a_reason() -> None:

@@ -12,8 +12,13 @@ from tests.paths import ROOT
 
 
 def copy_tree(to: Path) -> Path:
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=ROOT, check=True,
-                            capture_output=True, text=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
             target = to / name
@@ -27,7 +32,9 @@ def pytest_in(tree: Path, *arguments: str, timeout_seconds: float) -> subprocess
     # No bytecode: an edit within the second, of the same length, would not be seen.
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(tree)}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments]
-    return subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, check=False, timeout=timeout_seconds)
+    return subprocess.run(
+        command, cwd=tree, env=env, capture_output=True, text=True, check=False, timeout=timeout_seconds
+    )
 
 
 def assert_own_code(tree: Path) -> None:

@@ -12,6 +12,13 @@ from tests.builders.job import JobBuilder, make_job
 from tests.builders.training_job import make_training_job
 
 __all__ = [
-    "JobBuilder", "NodeBuilder", "PodBuilder", "make_job", "make_node", "make_pod", "make_service", "make_training_job",
+    "JobBuilder",
+    "NodeBuilder",
+    "PodBuilder",
+    "make_job",
+    "make_node",
+    "make_pod",
+    "make_service",
+    "make_training_job",
     "observe",
 ]

@@ -49,13 +49,24 @@ class PodBuilder:
         """`container` (default: the first) ended with `exit_code`, the others with 0."""
         pod = self.running(ready=False).ended(0, "Completed").but(phase="Failed")
         culprit = container or self.record.containers[0].name
-        return pod.but(containers=tuple(
-            replace(c, exit_code=exit_code, reason=reason) if c.name == culprit else c for c in pod.record.containers))
+        return pod.but(
+            containers=tuple(
+                replace(c, exit_code=exit_code, reason=reason) if c.name == culprit else c
+                for c in pod.record.containers
+            )
+        )
 
     def evicted(self, message: str = "The node was low on resource: memory.") -> PodBuilder:
         """By the kubelet, under pressure: Failed, without container statuses."""
-        return self.placed().but(phase="Failed", reason="Evicted", message=message, containers=(), ready=False,
-                                  disruption="TerminationByKubelet", disruption_message=message)
+        return self.placed().but(
+            phase="Failed",
+            reason="Evicted",
+            message=message,
+            containers=(),
+            ready=False,
+            disruption="TerminationByKubelet",
+            disruption_message=message,
+        )
 
     def disrupted(self, reason: str = "PreemptionByScheduler", exit_code: int = 143) -> PodBuilder:
         """Failed because somebody took its place or its node was drained."""
@@ -81,16 +92,26 @@ class PodBuilder:
         return self.but(containers=tuple(replace(c, **fields) for c in self.record.containers))
 
     def ended(self, exit_code: int, reason: str) -> PodBuilder:
-        return self.containers(state="terminated", ready=False, exit_code=exit_code, reason=reason, finished_at=FINISHED_AT)
+        return self.containers(
+            state="terminated", ready=False, exit_code=exit_code, reason=reason, finished_at=FINISHED_AT
+        )
 
 
 def make_pod(job: TrainingJob, role: str, index: int = 0, attempt: int = 0) -> PodBuilder:
     """A pod of this job as the operator makes it: name, labels, owner and containers of the role's template."""
     name = naming.pod_name(job.name.name, role, index)
     containers = tuple(ContainerRecord(str(c["name"])) for c in naming.containers(job.role(role).template))
-    return PodBuilder(PodRecord(
-        name=name, uid=f"uid-of-{name}-{attempt}", rv=200 + index, owner_uid=job.uid, created_at=CREATED_AT,
-        labels=naming.pod_labels(job, role, index, attempt), containers=containers))
+    return PodBuilder(
+        PodRecord(
+            name=name,
+            uid=f"uid-of-{name}-{attempt}",
+            rv=200 + index,
+            owner_uid=job.uid,
+            created_at=CREATED_AT,
+            labels=naming.pod_labels(job, role, index, attempt),
+            containers=containers,
+        )
+    )
 
 
 def make_service(job: TrainingJob, role: str, index: int = 0) -> ServiceRecord:
@@ -99,7 +120,8 @@ def make_service(job: TrainingJob, role: str, index: int = 0) -> ServiceRecord:
     ports = tuple(port.number for port in naming.counted_ports(job.role(role).template))
     labels = {k: v for k, v in naming.pod_labels(job, role, index, 0).items() if k != "restart-attempt"}
     return ServiceRecord(
-        name=name, uid=f"uid-of-service-{name}", rv=300 + index, owner_uid=job.uid, labels=labels, ports=ports)
+        name=name, uid=f"uid-of-service-{name}", rv=300 + index, owner_uid=job.uid, labels=labels, ports=ports
+    )
 
 
 @dataclass(frozen=True)
@@ -115,7 +137,7 @@ class NodeBuilder:
         return NodeBuilder(replace(self.record, **fields))
 
     def not_ready(
-        self, since: str, ready: Literal["False", "Unknown"] = "Unknown", reason: str = "NodeStatusUnknown",
+        self, since: str, ready: Literal["False", "Unknown"] = "Unknown", reason: str = "NodeStatusUnknown"
     ) -> NodeBuilder:
         return self.but(ready=ready, ready_since=since, reason=reason)
 
@@ -131,9 +153,18 @@ class NodeBuilder:
 
 def make_node(name: str = "node-a", **allocatable: str) -> NodeBuilder:
     room: Mapping[str, str] = {"cpu": "16", "memory": "64Gi", "pods": "110", **allocatable}
-    return NodeBuilder(NodeRecord(
-        name=name, uid=f"uid-of-{name}", rv=50, ready="True", ready_since=CREATED_AT, reason="KubeletReady",
-        allocatable=room, labels={"kubernetes.io/hostname": name}))
+    return NodeBuilder(
+        NodeRecord(
+            name=name,
+            uid=f"uid-of-{name}",
+            rv=50,
+            ready="True",
+            ready_since=CREATED_AT,
+            reason="KubeletReady",
+            allocatable=room,
+            labels={"kubernetes.io/hostname": name},
+        )
+    )
 
 
 Seen = PodBuilder | PodRecord | ServiceRecord | NodeBuilder | NodeRecord | WorkloadRecord

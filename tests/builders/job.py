@@ -22,15 +22,31 @@ class JobBuilder:
 
     # -- roles --------------------------------------------------------------------------------------------------------
     def role(
-        self, name: str, replicas: int = 1, *, restart: str = "", scope: str = "", limit: int | None = None,
-        fail: str = "", complete: str = "", least: int | None = None, most: int | None = None, edl: str = "",
-        ports: tuple[int, ...] = (7164,), containers: tuple[str, ...] = ("aitj-main",),
-        template: dict[str, Any] | None = None, **more: Any,
+        self,
+        name: str,
+        replicas: int = 1,
+        *,
+        restart: str = "",
+        scope: str = "",
+        limit: int | None = None,
+        fail: str = "",
+        complete: str = "",
+        least: int | None = None,
+        most: int | None = None,
+        edl: str = "",
+        ports: tuple[int, ...] = (7164,),
+        containers: tuple[str, ...] = ("aitj-main",),
+        template: dict[str, Any] | None = None,
+        **more: Any,
     ) -> JobBuilder:
         """A role with one counted container and one counted port. `least`, `most`: minReplicas, maxReplicas."""
         spec: dict[str, Any] = {"replicas": replicas, "template": template or _template(containers, ports)}
         given = {
-            "restartPolicy": restart, "restartScope": scope, "failPolicy": fail, "completePolicy": complete, "edlPolicy": edl,
+            "restartPolicy": restart,
+            "restartScope": scope,
+            "failPolicy": fail,
+            "completePolicy": complete,
+            "edlPolicy": edl,
         }
         spec |= {k: v for k, v in given.items() if v}
         numbers = {"restartLimit": limit, "minReplicas": least, "maxReplicas": most}
@@ -121,20 +137,39 @@ class JobBuilder:
 def make_job(name: str = "digits", namespace: str = "default", plural: str = "aitrainingjobs") -> JobBuilder:
     """A job without roles: add at least one."""
     dialect = DIALECTS[plural]
-    return JobBuilder({
-        "apiVersion": dialect.api_versions[0],
-        "kind": dialect.kind,
-        "metadata": {
-            "name": name, "namespace": namespace, "uid": f"uid-of-{name}", "resourceVersion": "100", "generation": 1,
-            "creationTimestamp": CREATED_AT,
+    return JobBuilder(
+        {
+            "apiVersion": dialect.api_versions[0],
+            "kind": dialect.kind,
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "uid": f"uid-of-{name}",
+                "resourceVersion": "100",
+                "generation": 1,
+                "creationTimestamp": CREATED_AT,
+            },
+            "spec": {"replicaSpecs": {}},
         },
-        "spec": {"replicaSpecs": {}},
-    }, plural)
+        plural,
+    )
 
 
 def _template(containers: tuple[str, ...], ports: tuple[int, ...]) -> dict[str, Any]:
-    return {"spec": {"containers": [
-        {"name": name, "image": "trainer:1", "command": ["train"],
-         **({"ports": [{"name": f"aitj-{port}", "containerPort": port} for port in ports]} if ports and i == 0 else {})}
-        for i, name in enumerate(containers)
-    ]}}
+    return {
+        "spec": {
+            "containers": [
+                {
+                    "name": name,
+                    "image": "trainer:1",
+                    "command": ["train"],
+                    **(
+                        {"ports": [{"name": f"aitj-{port}", "containerPort": port} for port in ports]}
+                        if ports and i == 0
+                        else {}
+                    ),
+                }
+                for i, name in enumerate(containers)
+            ]
+        }
+    }

@@ -11,8 +11,14 @@ IMAGE = "trainer:1"
 
 
 def make_training_job(
-    name: str = "digits", *, least: Any = 2, most: int | None = None, pservers: int = 2, trainer: dict[str, Any] | None = None,
-    pserver: dict[str, Any] | None = None, **spec: Any,
+    name: str = "digits",
+    *,
+    least: Any = 2,
+    most: int | None = None,
+    pservers: int = 2,
+    trainer: dict[str, Any] | None = None,
+    pserver: dict[str, Any] | None = None,
+    **spec: Any,
 ) -> JobBuilder:
     """`least`, `most`: min-instance and max-instance of the trainers. Fields of the spec by their names in the manifest."""
     bounds = {"min-instance": least, **({} if most is None else {"max-instance": most})}

@@ -65,8 +65,16 @@ class Row:
 
     def __str__(self) -> str:
         verdict = "good" if self.good else "**BAD**"
-        cells = (self.name, self.jobs, len(self.divergent), len(self.changed_pods), f"{self.recovery_seconds:.0f} s",
-                 self.ended_alone, verdict, self.note)
+        cells = (
+            self.name,
+            self.jobs,
+            len(self.divergent),
+            len(self.changed_pods),
+            f"{self.recovery_seconds:.0f} s",
+            self.ended_alone,
+            verdict,
+            self.note,
+        )
         return f"| {' | '.join(str(cell) for cell in cells)} |"
 
 
@@ -74,8 +82,12 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--share", type=float, default=1.0, help="of the full numbers of kills, restarts, seconds")
     options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    options.add_argument("--only", action="append", choices=[*DISTURBANCES, HISTORIES], help="this one; may be said again")
-    options.add_argument("--soak-seconds", type=float, default=0, help="instead of the table: random trouble for so long")
+    options.add_argument(
+        "--only", action="append", choices=[*DISTURBANCES, HISTORIES], help="this one; may be said again"
+    )
+    options.add_argument(
+        "--soak-seconds", type=float, default=0, help="instead of the table: random trouble for so long"
+    )
     given = options.parse_args()
     print(f"seed {given.seed}, share {given.share}", flush=True)
     with ExitStack() as stack:
@@ -102,12 +114,16 @@ class Run:
         self._want: dict[str, Ends] = {}
 
     def wave(self, name: str, every_seconds: float = EVERY_SECONDS, without: Collection[str] = ()) -> Wave:
-        return Wave(open_transport(self._system.plane.kubeconfig), self._log, f"chaos-{name}", every_seconds, without=without)
+        return Wave(
+            open_transport(self._system.plane.kubeconfig), self._log, f"chaos-{name}", every_seconds, without=without
+        )
 
     def soak(self, seconds: float) -> int:
         if not self._undisturbed():
             return 2
-        return soak(self._system, self.wave("soak", SOAK_EVERY_SECONDS), random.Random(self._seed), seconds, self._divergent)
+        return soak(
+            self._system, self.wave("soak", SOAK_EVERY_SECONDS), random.Random(self._seed), seconds, self._divergent
+        )
 
     def table(self, names: list[str]) -> int:
         began = time.monotonic()
@@ -115,8 +131,13 @@ class Run:
         rows = self._undisturbed() if judged else []
         if judged and not rows:
             return 2
-        print("\n| what | jobs | other ends | pods changed | all ended after | processes that ended by themselves | | |",
-              "|---|---|---|---|---|---|---|---|", *rows, sep="\n", flush=True)
+        print(
+            "\n| what | jobs | other ends | pods changed | all ended after | processes that ended by themselves | | |",
+            "|---|---|---|---|---|---|---|---|",
+            *rows,
+            sep="\n",
+            flush=True,
+        )
         bad = []
         for number, name in enumerate(n for n in names if n != "nothing"):
             row = self._histories() if name == HISTORIES else self._row(name, f"{number}")
@@ -128,7 +149,9 @@ class Run:
             print(f"\n{row.why()}")
         for words in (*self._system.ended_alone, *self._system.plane_ended):
             print(f"\n{words}")
-        print(f"\n{time.monotonic() - began:.0f} s, seed {self._seed}, {len(bad)} bad; the pod log had {self._log.gaps} gaps")
+        print(
+            f"\n{time.monotonic() - began:.0f} s, seed {self._seed}, {len(bad)} bad; the pod log had {self._log.gaps} gaps"
+        )
         return 1 if bad else 0
 
     def _undisturbed(self) -> list[Row]:
@@ -193,8 +216,9 @@ class Run:
 
     def _compare_projection(self, row: Row) -> None:
         try:
-            self._system.until("Redis holds what the API server has", lambda: not self._system.projection_differs(),
-                               AGREE_SECONDS)
+            self._system.until(
+                "Redis holds what the API server has", lambda: not self._system.projection_differs(), AGREE_SECONDS
+            )
         except NotInTimeError as error:
             found = self._system.projection_differs()
             row.trouble += f"{error}: {len(found)} differ: {'; '.join(found[:5])}"
@@ -206,8 +230,12 @@ class Run:
         for job, end in ends.items():
             want = self._want.setdefault(wave.begun[job], end)
             if end != want:
-                found.append(f"{job}: " + "; ".join(
-                    f"{what} {end[what]}, undisturbed {want[what]}" for what in want if end[what] != want[what]))
+                found.append(
+                    f"{job}: "
+                    + "; ".join(
+                        f"{what} {end[what]}, undisturbed {want[what]}" for what in want if end[what] != want[what]
+                    )
+                )
         return found
 
 

@@ -67,7 +67,9 @@ def pauses(chaos: Chaos) -> str:
         for name in asleep:
             chaos.system.go_on(name)
         chaos.rest(0.5, 3)
-    return f"{count} times a worker (or both) slept {LOCK_TTL_SECONDS + 1} s or longer, the lease is {LOCK_TTL_SECONDS} s"
+    return (
+        f"{count} times a worker (or both) slept {LOCK_TTL_SECONDS + 1} s or longer, the lease is {LOCK_TTL_SECONDS} s"
+    )
 
 
 def redis_wiped(chaos: Chaos) -> str:
@@ -86,10 +88,14 @@ def redis_restarted(chaos: Chaos) -> str:
         chaos.system.redis.kill()
         chaos.rest(0.2, 3)
         chaos.system.redis.start()
-        took.append(chaos.system.until("each worker has taken a task after Redis came back", Consumers(chaos).all_have, 60))
+        took.append(
+            chaos.system.until("each worker has taken a task after Redis came back", Consumers(chaos).all_have, 60)
+        )
     good = sum(seconds <= CONSUMERS_BACK_SECONDS for seconds in took)
-    note = f"killed -9 and started {count} times; both workers consumed again within {CONSUMERS_BACK_SECONDS:.0f} s in " \
-           f"{good} of {count}, the slowest after {max(took):.1f} s"
+    note = (
+        f"killed -9 and started {count} times; both workers consumed again within {CONSUMERS_BACK_SECONDS:.0f} s in "
+        f"{good} of {count}, the slowest after {max(took):.1f} s"
+    )
     if good < count:
         raise NotInTimeError(note)
     return note
@@ -108,7 +114,9 @@ class Consumers:
             for _ in range(20):
                 system.publisher.publish(system.store.add(self._chaos.keys))
                 for command in commands(0.2):
-                    self._seen |= {name for name in WORKERS for pid in system.children(name) if f"/{pid} " in f"{command} "}
+                    self._seen |= {
+                        name for name in WORKERS for pid in system.children(name) if f"/{pid} " in f"{command} "
+                    }
                 if self._seen >= set(WORKERS):
                     return True
         return False
@@ -206,8 +214,10 @@ def watches_broken(chaos: Chaos) -> str:
     except NotInTimeError as error:
         raise NotInTimeError(f"{error}; held on: {', '.join(sorted(proxy.silent_now.values()))}") from None
     dealt = ", ".join(f"{count} {fate}" for fate, count in sorted(proxy.fates.items()))
-    note = f"{proxy.fates.total()} watches opened in {seconds} s: {dealt}; those half-open were given up after " \
-           f"{max(proxy.silences, default=0):.0f} s at most"
+    note = (
+        f"{proxy.fates.total()} watches opened in {seconds} s: {dealt}; those half-open were given up after "
+        f"{max(proxy.silences, default=0):.0f} s at most"
+    )
     if set(proxy.fates) != set(Fate) or max(proxy.silences) > HALF_OPEN_SECONDS:
         raise NotInTimeError(note)
     return note
@@ -228,8 +238,10 @@ def api_server_lost(chaos: Chaos) -> str:
     lists = watchers_lists(system, began)
     system.proxy.faults = Faults()
     gap = closest_lists(lists)
-    note = f"for {DEAD_SECONDS:.0f} s no connection but for the lease, and an empty Redis: {len(lists)} lists of " \
-           f"{len({one.resource for one in lists})} resources, of one of them {gap:.0f} s apart at least"
+    note = (
+        f"for {DEAD_SECONDS:.0f} s no connection but for the lease, and an empty Redis: {len(lists)} lists of "
+        f"{len({one.resource for one in lists})} resources, of one of them {gap:.0f} s apart at least"
+    )
     # Each kind is listed at once and again after 30 s: were it none, or one, nothing would have been looked at.
     if not BETWEEN_LISTS_SECONDS - ON_THE_WAY_SECONDS < gap < DEAD_SECONDS:
         raise NotInTimeError(note)
@@ -267,8 +279,10 @@ def leaders_come_and_go(chaos: Chaos) -> str:
         chaos.rest(0.5, 2)
         chaos.system.go_on(leader)
         chaos.rest(1, 3)
-    note = f"the leader killed or stopped {count} times; the next led after {max(took):.1f} s at most " \
-           f"(lease of {chaos.system.settings.lease_duration_seconds:.0f} s, namespace {rbac.NAMESPACE})"
+    note = (
+        f"the leader killed or stopped {count} times; the next led after {max(took):.1f} s at most "
+        f"(lease of {chaos.system.settings.lease_duration_seconds:.0f} s, namespace {rbac.NAMESPACE})"
+    )
     if max(took) > TAKE_OVER_SECONDS:
         raise NotInTimeError(note)
     return note

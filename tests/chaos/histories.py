@@ -82,8 +82,10 @@ class RealPlace:
         return {item["metadata"]["name"]: {**head, **item} for item in found["items"]}
 
     def exit_pod(self, name: str, code: int) -> None:
-        self.client.patch(f"/api/v1/namespaces/{self.namespace}/pods/{name}",
-                          {"metadata": {"annotations": {f"{PREFIX}exit": str(code)}}})
+        self.client.patch(
+            f"/api/v1/namespaces/{self.namespace}/pods/{name}",
+            {"metadata": {"annotations": {f"{PREFIX}exit": str(code)}}},
+        )
 
 
 @dataclass(slots=True)
@@ -126,8 +128,10 @@ class Histories:
         self._rng = rng
         self._client = HttpClient(from_kubeconfig(system.plane.kubeconfig))
         self._prefix = f"history-{rng.randrange(10**6)}-"
-        self._all = [Played(make_history(seed), RealPlace(self._client, f"{self._prefix}{seed}"))
-                     for seed in rng.sample(range(10**6), count)]
+        self._all = [
+            Played(make_history(seed), RealPlace(self._client, f"{self._prefix}{seed}"))
+            for seed in rng.sample(range(10**6), count)
+        ]
         self._troubles: Counter[str] = Counter()
         self._calm_seconds = 0.0
         self._nodes = sorted(node["metadata"]["name"] for node in self._client.get("/api/v1/nodes")["items"])
@@ -147,9 +151,16 @@ class Histories:
     # -- for some minutes ----------------------------------------------------------------------------------------------
     def _busy(self) -> None:
         began = time.monotonic()
-        agenda = deque(sorted(
-            ((number * BEGIN_EVERY_SECONDS + at, do) for number, played in enumerate(self._all) for at, do in _agenda(played)),
-            key=lambda one: one[0]))
+        agenda = deque(
+            sorted(
+                (
+                    (number * BEGIN_EVERY_SECONDS + at, do)
+                    for number, played in enumerate(self._all)
+                    for at, do in _agenda(played)
+                ),
+                key=lambda one: one[0],
+            )
+        )
         over = agenda[-1][0]
         node_fails = deque([over / 4, over * 3 / 4])
         node_recovers, next_trouble = over, self._rng.uniform(*TROUBLE_EVERY_SECONDS)
@@ -189,8 +200,11 @@ class Histories:
         self._quiet_passes()
         time.sleep(SETTLE_SECONDS)
         after = self._versions()
-        yield from (f"{what}: changed by passes that had nothing to do: {before.get(what)}, then {after.get(what)}"
-                    for what in sorted(before.keys() | after.keys()) if before.get(what) != after.get(what))
+        yield from (
+            f"{what}: changed by passes that had nothing to do: {before.get(what)}, then {after.get(what)}"
+            for what in sorted(before.keys() | after.keys())
+            if before.get(what) != after.get(what)
+        )
         held = [played for played in self._all if played not in [one for one, _ in left]]
         for played, what in self._until_as_they_should_be(held, time.monotonic()):
             yield f"{played.place.namespace}: no longer as it should be: {'; '.join(what[:3])}"
@@ -238,8 +252,13 @@ class Histories:
 
     def _fail(self, node: str, how: str | None) -> None:
         """None: it is well again. The API server may be away."""
-        self._system.until(f"{node} is told", lambda: bool(self._client.patch(
-            f"/api/v1/nodes/{node}", {"metadata": {"annotations": {FAIL_ANNOTATION: how}}})), 60)
+        self._system.until(
+            f"{node} is told",
+            lambda: bool(
+                self._client.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {FAIL_ANNOTATION: how}}})
+            ),
+            60,
+        )
 
 
 def _agenda(played: Played) -> Iterator[tuple[float, Callable[[], None]]]:

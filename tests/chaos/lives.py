@@ -25,20 +25,28 @@ _FLAKY = play(start_seconds=1, failing_attempts=1, failing_exit_code=137, failin
 LIVES: Mapping[str, Json] = {
     # The longest first. Kubernetes replaces a failed trainer of a batch Job after ten seconds, and none once another has
     # succeeded: so that one has to run longer than an API server may be away.
-    "edl-replaces": training_job(least=2, fault_tolerant=True, play={"trainer": {
-        "failing_attempts": 1, "failing_exit_code": 137, "failing_run_seconds": 3, "run_seconds": 35}}),
+    "edl-replaces": training_job(
+        least=2,
+        fault_tolerant=True,
+        play={
+            "trainer": {"failing_attempts": 1, "failing_exit_code": 137, "failing_run_seconds": 3, "run_seconds": 35}
+        },
+    ),
     "succeeds": job({"ps": role(1, completePolicy="None"), "trainer": role(2, annotations=play(run_seconds=5))}),
     "restarts-pods": job({"trainer": role(2, annotations=_FLAKY, restartPolicy="ExitCode", restartScope="Pod")}),
-    "restarts-all": job({
-        "ps": role(1, completePolicy="None"), "trainer": role(1, annotations=_FLAKY, restartPolicy="ExitCode"),
-    }),
-    "fails": job({"ps": role(1, completePolicy="None"), "trainer": role(1, annotations=play(run_seconds=4, exit_code=1))}),
+    "restarts-all": job(
+        {"ps": role(1, completePolicy="None"), "trainer": role(1, annotations=_FLAKY, restartPolicy="ExitCode")}
+    ),
+    "fails": job(
+        {"ps": role(1, completePolicy="None"), "trainer": role(1, annotations=play(run_seconds=4, exit_code=1))}
+    ),
     "keeps-pods": job({"trainer": role(2, annotations=play(run_seconds=4))}, cleanPodPolicy="None"),
     "scales": job({"trainer": role(2, annotations=play(run_seconds=7))}),
     # The controller of ReplicaSets may be ten seconds later than that of Jobs, once the API server has been away.
     "edl-succeeds": training_job(least=2, pservers=1, fault_tolerant=True, play={"trainer": {"run_seconds": 20}}),
-    "edl-fails": training_job(least=1, pservers=1, play={"trainer": {
-        "failing_attempts": 1, "failing_exit_code": 3, "failing_run_seconds": 4}}),
+    "edl-fails": training_job(
+        least=1, pservers=1, play={"trainer": {"failing_attempts": 1, "failing_exit_code": 3, "failing_run_seconds": 4}}
+    ),
     # The controller of batch Jobs, too, may look again only half a minute after the API server has come back.
     "edl-scales": training_job(least=2, most=3, fault_tolerant=True, play={"trainer": {"run_seconds": 45}}),
 }
@@ -48,7 +56,8 @@ has failed, if the operator, who would end it, cannot be reached for so long. Th
 third. And the trainer fails after four seconds, with the ReplicaSet of the servers not yet made, or not yet seen by its
 controller, if the API server was away in between."""
 CHANCE = {
-    "scales": ("Scaling",), "edl-scales": ("Scaling",),  # a job that is scaled before it has run has never been Scaling
+    "scales": ("Scaling",),
+    "edl-scales": ("Scaling",),  # a job that is scaled before it has run has never been Scaling
     # Who is killed between seeing a trainer's end and judging it has said Restarting: a pod without number gets it first.
     "edl-fails": ("Restarting",),
     "edl-replaces": ("Restarting",),  # the batch Job's pod may run by the next look: then it has never been Restarting
@@ -66,8 +75,15 @@ EVERY_SECONDS = 1.5
 
 
 class Wave:
-    def __init__(self, transport: KubeTransport, log: PodLog, namespace: str, every_seconds: float = EVERY_SECONDS, *,
-                 without: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        transport: KubeTransport,
+        log: PodLog,
+        namespace: str,
+        every_seconds: float = EVERY_SECONDS,
+        *,
+        without: Collection[str] = (),
+    ) -> None:
         """`without` these lives."""
         self.namespace = namespace
         self._lives = [life for life in LIVES if life not in without]
@@ -134,7 +150,11 @@ class Wave:
 
     def apply(self, manifest: Json, name: str) -> None:
         metadata = manifest["metadata"]
-        named = {**metadata, "name": name, "annotations": {**metadata.get("annotations", {}), "example.com/note": MULTI_BYTE}}
+        named = {
+            **metadata,
+            "name": name,
+            "annotations": {**metadata.get("annotations", {}), "example.com/note": MULTI_BYTE},
+        }
         self.send("POST", self._path(manifest), {**manifest, "metadata": named})
 
     def delete(self, name: str) -> None:
@@ -206,15 +226,25 @@ def _end(name: str, life: str, status: Json, pods: list[Json], services: list[Js
     attempts = status.get("attempts") or {}
     roles = {role: _attempts(life, told) for role, told in (attempts.get("roles") or {}).items()}
     return {
-        "phase": status.get("phase"), "restarts": status.get("restartCounts"),
-        "attempts": {"job": attempts.get("job"), "roles": {role: told for role, told in roles.items() if any(told.values())}},
-        "conditions": sorted((c["type"], c["status"], _how_it_was_over(c)) for c in status.get("conditions", ())
-                             if c["status"] == "True" or c["type"] not in CHANCE.get(life, ())),
-        "replicas": {r: (s.get("succeeded"), s.get("failed")) for r, s in (status.get("replicaStatuses") or {}).items()},
+        "phase": status.get("phase"),
+        "restarts": status.get("restartCounts"),
+        "attempts": {
+            "job": attempts.get("job"),
+            "roles": {role: told for role, told in roles.items() if any(told.values())},
+        },
+        "conditions": sorted(
+            (c["type"], c["status"], _how_it_was_over(c))
+            for c in status.get("conditions", ())
+            if c["status"] == "True" or c["type"] not in CHANCE.get(life, ())
+        ),
+        "replicas": {
+            r: (s.get("succeeded"), s.get("failed")) for r, s in (status.get("replicaStatuses") or {}).items()
+        },
         "failures": len(status.get("failures", ())),
         "made": _made(life, counted),
-        "left": sorted((seat(p["metadata"]["name"]), p["status"].get("phase")) for p in pods
-                       if mine(p["metadata"]["name"])),
+        "left": sorted(
+            (seat(p["metadata"]["name"]), p["status"].get("phase")) for p in pods if mine(p["metadata"]["name"])
+        ),
         "services": sorted(s["metadata"]["name"].removeprefix(name) for s in services if mine(s["metadata"]["name"])),
     }
 

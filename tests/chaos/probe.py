@@ -19,13 +19,22 @@ LABEL = "chaos-probe"
 
 def _manifest(kind: str, api: str, restart: str, **spec: Any) -> Json:
     labels = {LABEL: kind}
-    pod = {"metadata": {"labels": labels},
-           "spec": {"restartPolicy": restart, "containers": [{"name": "idle", "image": "idle:1"}]}}
-    return {"apiVersion": api, "kind": kind, "metadata": {"name": f"probe-{kind.lower()}"}, "spec": {**spec, "template": pod}}
+    pod = {
+        "metadata": {"labels": labels},
+        "spec": {"restartPolicy": restart, "containers": [{"name": "idle", "image": "idle:1"}]},
+    }
+    return {
+        "apiVersion": api,
+        "kind": kind,
+        "metadata": {"name": f"probe-{kind.lower()}"},
+        "spec": {**spec, "template": pod},
+    }
 
 
 PROBES = {
-    "replicasets": _manifest("ReplicaSet", "apps/v1", "Always", replicas=1, selector={"matchLabels": {LABEL: "ReplicaSet"}}),
+    "replicasets": _manifest(
+        "ReplicaSet", "apps/v1", "Always", replicas=1, selector={"matchLabels": {LABEL: "ReplicaSet"}}
+    ),
     "jobs": _manifest("Job", "batch/v1", "Never"),
 }
 

@@ -26,9 +26,12 @@ Records = Mapping[tuple[str, str, str], object]
 def differences(api: KubeApi, store: Store) -> list[str]:
     """A sentence each; none when the two agree. They are not read in one moment: ask again until nothing moves."""
     there, held = of_the_api_server(api), of_redis(store)
-    return [f"{resource} {name} of {key or 'the cluster'}: Redis has {held.get(it)!r}, the API server {there.get(it)!r}"
-            for it in sorted({*there, *held}) if there.get(it) != held.get(it)
-            for key, resource, name in (it,)]
+    return [
+        f"{resource} {name} of {key or 'the cluster'}: Redis has {held.get(it)!r}, the API server {there.get(it)!r}"
+        for it in sorted({*there, *held})
+        if there.get(it) != held.get(it)
+        for key, resource, name in (it,)
+    ]
 
 
 def of_the_api_server(api: KubeApi) -> Records:
@@ -43,19 +46,26 @@ def of_the_api_server(api: KubeApi) -> Records:
             found[change.key, row.plural, change.name] = _timeless(record) if row.plural == "nodes" else record
             if change.finished:
                 finished.add(change.key)
-    return {(key, resource, name): record for (key, resource, name), record in found.items()
-            if key not in finished or key.startswith(f"{resource}/")}
+    return {
+        (key, resource, name): record
+        for (key, resource, name), record in found.items()
+        if key not in finished or key.startswith(f"{resource}/")
+    }
 
 
 def of_redis(store: Store) -> Records:
     found: dict[tuple[str, str, str], object] = {
-        ("", "nodes", name): _timeless(record) for name, record in store.nodes(store.known_nodes()).items()}
+        ("", "nodes", name): _timeless(record) for name, record in store.nodes(store.known_nodes()).items()
+    }
     for key in store.known_keys():
         view, (plural, _, name) = store.view(key), key.split("/")
         if view.job is not None:
             found[key, plural, name] = view.job
-        found |= {(key, resource, child): record for resource, records in view.children.items()
-                  for child, record in records.items()}
+        found |= {
+            (key, resource, child): record
+            for resource, records in view.children.items()
+            for child, record in records.items()
+        }
     return found
 
 

@@ -106,10 +106,15 @@ class Proxy:
 
     async def _serve(self) -> None:
         context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the loopback, and a token that is worth nothing
+        context.check_hostname, context.verify_mode = (
+            False,
+            ssl.CERT_NONE,
+        )  # the loopback, and a token that is worth nothing
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=context, limit=0), timeout=aiohttp.ClientTimeout(total=None),
-            auto_decompress=False)
+            connector=aiohttp.TCPConnector(ssl=context, limit=0),
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+        )
         app = web.Application(client_max_size=16 << 20)
         app.router.add_route("*", "/{process}/{path:.*}", self._handle)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -133,14 +138,25 @@ class Proxy:
         if roll < faults.refused_share:
             self.refused += 1
             return web.json_response(
-                {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "TooManyRequests", "code": 429,
-                 "message": "made up by the proxy"}, status=429, headers={"Retry-After": "1"})
+                {
+                    "kind": "Status",
+                    "apiVersion": "v1",
+                    "status": "Failure",
+                    "reason": "TooManyRequests",
+                    "code": 429,
+                    "message": "made up by the proxy",
+                },
+                status=429,
+                headers={"Retry-After": "1"},
+            )
         if faults.latency_seconds:
             await asyncio.sleep(faults.latency_seconds * (1 + self._rng.random()))
         if is_watch:
             self._watches[id(request)] = request  # they have no hash
         try:
-            return await self._ask(request, faults, roll, self._dealt(faults.fates) if is_watch and faults.fates else None)
+            return await self._ask(
+                request, faults, roll, self._dealt(faults.fates) if is_watch and faults.fates else None
+            )
         except (aiohttp.ClientError, OSError):
             return self._broken_off(request)  # whichever side has gone, the other one sees its connection break
         finally:
@@ -166,8 +182,10 @@ class Proxy:
                 await answer.read()
                 self.cut += 1
                 return self._broken_off(request)
-            given = web.StreamResponse(status=answer.status, headers={
-                k: v for k, v in answer.headers.items() if k.lower() not in _NOT_PASSED_ON})
+            given = web.StreamResponse(
+                status=answer.status,
+                headers={k: v for k, v in answer.headers.items() if k.lower() not in _NOT_PASSED_ON},
+            )
             await given.prepare(request)
             if fate is not None and answer.status == 200:
                 await self._spoil(request, answer, given, fate)
@@ -177,7 +195,9 @@ class Proxy:
             await given.write_eof()
             return given
 
-    async def _spoil(self, request: web.Request, answer: aiohttp.ClientResponse, given: web.StreamResponse, fate: Fate) -> None:
+    async def _spoil(
+        self, request: web.Request, answer: aiohttp.ClientResponse, given: web.StreamResponse, fate: Fate
+    ) -> None:
         self.fates[fate] += 1
         seconds = self._rng.uniform(*FATE_SECONDS) if fate in ENDS_EARLY else None
         async for piece in spoiled(fate, _lines(answer, seconds), self._rng):

@@ -51,8 +51,12 @@ def soak(system: System, wave: Wave, rng: random.Random, seconds: float, diverge
             troubles[trouble(system, rng, SPARED)] += 1
             next_trouble = now + rng.uniform(*TROUBLE_SECONDS)
         if now > next_word:
-            print(f"{now - began:.0f} s: {judged} jobs have ended, {len(bad)} otherwise; {told(troubles)}", *bad,
-                  sep="\n  ", flush=True)
+            print(
+                f"{now - began:.0f} s: {judged} jobs have ended, {len(bad)} otherwise; {told(troubles)}",
+                *bad,
+                sep="\n  ",
+                flush=True,
+            )
             next_word += WORD_SECONDS
     wave.fed()
     try:
@@ -83,7 +87,9 @@ def _look(system: System, samples: dict[tuple[str, str], list[float]]) -> None:
             with suppress(OSError):
                 if pids:
                     samples[who, "MiB"].append(sum(_rss_mib(pid) for pid in pids) / len(pids))
-                    samples[who, "files"].append(sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids) / len(pids))
+                    samples[who, "files"].append(
+                        sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids) / len(pids)
+                    )
     with suppress(Exception):
         samples["redis", "keys"].append(float(str(system.redis_command("DBSIZE"))))
 

@@ -14,9 +14,17 @@ from itertools import pairwise
 
 import orjson
 
-EXPIRED = orjson.dumps({
-    "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Expired", "code": 410,
-    "message": "too old resource version, says the proxy"})
+EXPIRED = orjson.dumps(
+    {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "reason": "Expired",
+        "code": 410,
+        "message": "too old resource version, says the proxy",
+    }
+)
 _ERROR_EVENT = b'{"type":"ERROR","object":' + EXPIRED + b"}\n"
 _EMPTY_BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":""}}}\n'
 WHOLE_LINES = 3
@@ -70,8 +78,8 @@ def in_pieces(line: bytes, rng: random.Random) -> list[bytes]:
 
 _ENDS: Mapping[Fate, Callable[[bytes, random.Random], bytes]] = {
     Fate.ERROR: lambda line, rng: _ERROR_EVENT,
-    Fate.CUT: lambda line, rng: line[:cut_at(line, rng)],
-    Fate.SILENT: lambda line, rng: line[:cut_at(line, rng)] if rng.random() < 0.5 else b"",
+    Fate.CUT: lambda line, rng: line[: cut_at(line, rng)],
+    Fate.SILENT: lambda line, rng: line[: cut_at(line, rng)] if rng.random() < 0.5 else b"",
 }
 _LASTS: Mapping[Fate, Callable[[Sequence[bytes], random.Random], list[bytes]]] = {
     Fate.SPLIT: lambda newest, rng: in_pieces(newest[-1], rng),

@@ -183,6 +183,7 @@ class System:
     def redis_commands(self) -> Iterator[Callable[[float], list[str]]]:
         """Gives a function that listens for so many seconds: every command that Redis has got meanwhile, as MONITOR tells."""
         with redis.Redis(port=self.redis.port, socket_timeout=0.05).monitor() as monitor:  # type: ignore[no-untyped-call]
+
             def heard(seconds: float) -> list[str]:
                 commands, end = [], time.monotonic() + seconds
                 while time.monotonic() < end:
@@ -218,7 +219,7 @@ class System:
 
     def said(self, name: str, words: str) -> bool:
         """Since it was started last."""
-        return words.encode() in self.processes[name].log.read_bytes()[self._log_began[name]:]
+        return words.encode() in self.processes[name].log.read_bytes()[self._log_began[name] :]
 
     def projection_differs(self) -> list[str]:
         """In what Redis is not what the API server has, now."""

@@ -21,13 +21,20 @@ Objects = Mapping[str, Sequence[dict[str, Any]]]
 
 
 def job(rv: int = 2, phase: str = "Running") -> dict[str, Any]:
-    return {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "spec": {}, "status": {"phase": phase},
-            "metadata": {"name": JOB, "namespace": "default", "uid": "job-uid", "resourceVersion": str(rv)}}
+    return {
+        "apiVersion": "elasticdeeplearning.ai/v1",
+        "kind": "AITrainingJob",
+        "spec": {},
+        "status": {"phase": phase},
+        "metadata": {"name": JOB, "namespace": "default", "uid": "job-uid", "resourceVersion": str(rv)},
+    }
 
 
 def node(rv: int = 3, ready: str = "True") -> dict[str, Any]:
-    return {"metadata": {"name": "n1", "uid": "node-uid", "resourceVersion": str(rv)},
-            "status": {"conditions": [{"type": "Ready", "status": ready}]}}
+    return {
+        "metadata": {"name": "n1", "uid": "node-uid", "resourceVersion": str(rv)},
+        "status": {"conditions": [{"type": "Ready", "status": ready}]},
+    }
 
 
 class Lists:
@@ -67,20 +74,29 @@ OF_IT = f"of aitrainingjobs/default/{JOB}"
 CASES: dict[str, Case] = {
     "What is the same has no difference.": Case(BOTH, BOTH),
     "A stranger's pod is not held, and none of our business.": Case(
-        {**BOTH, "pods": [*BOTH["pods"], pod("x", 6, ours=False)]}, BOTH),
+        {**BOTH, "pods": [*BOTH["pods"], pod("x", 6, ours=False)]}, BOTH
+    ),
     "A node's heartbeat is no difference.": Case({**BOTH, "nodes": [node(rv=9)]}, BOTH),
     "A pod that Redis does not have is missing.": Case(
-        BOTH, {**BOTH, "pods": [pod("a", 4)]}, [f"pods b {OF_IT}: Redis has None"]),
-    "A pod that only Redis has is a phantom.": Case({**BOTH, "pods": [pod("a", 4)]}, BOTH, [f"pods b {OF_IT}: Redis has b"]),
+        BOTH, {**BOTH, "pods": [pod("a", 4)]}, [f"pods b {OF_IT}: Redis has None"]
+    ),
+    "A pod that only Redis has is a phantom.": Case(
+        {**BOTH, "pods": [pod("a", 4)]}, BOTH, [f"pods b {OF_IT}: Redis has b"]
+    ),
     "A pod that was made again under its name is another one.": Case(
-        {**BOTH, "pods": [pod("a", 4), pod("b", 5, uid="another")]}, BOTH, [f"pods b {OF_IT}"]),
+        {**BOTH, "pods": [pod("a", 4), pod("b", 5, uid="another")]}, BOTH, [f"pods b {OF_IT}"]
+    ),
     "A pod of an older version is old.": Case({**BOTH, "pods": [pod("a", 4), pod("b", 8)]}, BOTH, [f"pods b {OF_IT}"]),
     "A node that is not ready any more is not the one that Redis has.": Case(
-        {**BOTH, "nodes": [node(ready="False")]}, BOTH, ["nodes n1 of the cluster"]),
+        {**BOTH, "nodes": [node(ready="False")]}, BOTH, ["nodes n1 of the cluster"]
+    ),
     "A job that is gone is held with all that it had.": Case(
-        {"nodes": [node()]}, BOTH, [f"aitrainingjobs {JOB} {OF_IT}", f"pods a {OF_IT}", f"pods b {OF_IT}"]),
+        {"nodes": [node()]}, BOTH, [f"aitrainingjobs {JOB} {OF_IT}", f"pods a {OF_IT}", f"pods b {OF_IT}"]
+    ),
     "Of a finished job nothing but itself is held.": Case(
-        {**BOTH, "aitrainingjobs": [job(phase="Succeed")]}, {"aitrainingjobs": [job(phase="Succeed")], "nodes": [node()]}),
+        {**BOTH, "aitrainingjobs": [job(phase="Succeed")]},
+        {"aitrainingjobs": [job(phase="Succeed")], "nodes": [node()]},
+    ),
 }
 
 

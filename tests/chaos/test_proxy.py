@@ -57,11 +57,21 @@ def proxy() -> Iterator[Proxy]:
 @pytest.fixture
 def client(proxy: Proxy, tmp_path: Path) -> Iterator[KubeClient]:
     kubeconfig = tmp_path / "user.kubeconfig"
-    kubeconfig.write_text(json.dumps({
-        "apiVersion": "v1", "kind": "Config", "current-context": "it",
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-        "clusters": [{"name": "it", "cluster": {"server": "https://nowhere"}}], "users": [{"name": "it", "user": {}}]}))
-    made = KubeClient(open_transport(proxy.kubeconfig(kubeconfig, "watcher1")), watch_read_timeout_seconds=PATIENCE_SECONDS)
+    kubeconfig.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "it",
+                "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+                "clusters": [{"name": "it", "cluster": {"server": "https://nowhere"}}],
+                "users": [{"name": "it", "user": {}}],
+            }
+        )
+    )
+    made = KubeClient(
+        open_transport(proxy.kubeconfig(kubeconfig, "watcher1")), watch_read_timeout_seconds=PATIENCE_SECONDS
+    )
     yield made
     made.close()
     proxy.faults = Faults()
@@ -80,7 +90,7 @@ def seen(client: KubeClient) -> tuple[list[bytes], OperatorError | None]:
 
 
 def in_order(got: list[bytes]) -> bool:
-    return got == EVENTS[:len(got)]
+    return got == EVENTS[: len(got)]
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,9 @@ CASES: dict[str, Case] = {
     "A cut stream breaks off, and half a line is none.": Case((Fate.CUT,), in_order, Transient),
     "What comes in pieces is whole.": Case((Fate.SPLIT,), lambda got: got == EVENTS),
     "Events come again.": Case((Fate.TWICE,), lambda got: got[::2] == EVENTS and set(got) == set(EVENTS)),
-    "Empty bookmarks come between.": Case((Fate.EMPTY,), lambda got: got[::2] == EVENTS and len(got) == 2 * len(EVENTS)),
+    "Empty bookmarks come between.": Case(
+        (Fate.EMPTY,), lambda got: got[::2] == EVENTS and len(got) == 2 * len(EVENTS)
+    ),
 }
 
 
@@ -123,7 +135,9 @@ def test_no_fate_comes_again_before_each_has_come(proxy: Proxy, client: KubeClie
         assert proxy.fates == dict.fromkeys(fates, times)
 
 
-def test_a_half_open_watch_stays_so_when_the_faults_are_over_until_it_is_given_up(proxy: Proxy, client: KubeClient) -> None:
+def test_a_half_open_watch_stays_so_when_the_faults_are_over_until_it_is_given_up(
+    proxy: Proxy, client: KubeClient
+) -> None:
     proxy.silences.clear()
     proxy.faults = Faults(fates=(Fate.SILENT,))
     got: list[bytes] = []
@@ -155,7 +169,10 @@ def test_open_watches_break_when_they_are_told_to(proxy: Proxy, client: KubeClie
 def test_a_dead_server_answers_nothing_but_for_the_lease(proxy: Proxy, client: KubeClient) -> None:
     proxy.faults = Faults(dead=True)
     assert not client.alive()
-    for asked in (lambda: client.list_page("pods"), lambda: client.watch("pods", resource_version=1, timeout_seconds=40)):
+    for asked in (
+        lambda: client.list_page("pods"),
+        lambda: client.watch("pods", resource_version=1, timeout_seconds=40),
+    ):
         with pytest.raises(Transient):
             asked()
     assert client.get("leases", "default", "leader") is not None

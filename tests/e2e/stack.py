@@ -46,12 +46,28 @@ class LocalStack:
     def start(self) -> None:
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tjworker.cli", "up", "--plain", "--state-dir", str(self.paths.root), *self._options],
+                [
+                    sys.executable,
+                    "-m",
+                    "tjworker.cli",
+                    "up",
+                    "--plain",
+                    "--state-dir",
+                    str(self.paths.root),
+                    *self._options,
+                ],
                 cwd=ROOT,
-                stdout=output, stderr=subprocess.STDOUT, start_new_session=True, env=self.environment(),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=self.environment(),
             )
-        waiting.until("the stack is up", lambda: "Ctrl-C stops everything" in self.output or self.process.poll() is not None,
-                      START_SECONDS, context=lambda: self.output)
+        waiting.until(
+            "the stack is up",
+            lambda: "Ctrl-C stops everything" in self.output or self.process.poll() is not None,
+            START_SECONDS,
+            context=lambda: self.output,
+        )
         assert self.process.poll() is None, self.output
 
     @property
@@ -102,15 +118,26 @@ class LocalStack:
 
     # -- its cluster ---------------------------------------------------------------------------------------------------
     def kubectl(self, *args: str, stdin: str | None = None, check: bool = True) -> str:
-        done = subprocess.run([str(kubectl_path()), "--kubeconfig", str(self.paths.kubeconfig), *args], input=stdin, text=True,
-                              capture_output=True, check=False, timeout=CALL_SECONDS)
+        done = subprocess.run(
+            [str(kubectl_path()), "--kubeconfig", str(self.paths.kubeconfig), *args],
+            input=stdin,
+            text=True,
+            capture_output=True,
+            check=False,
+            timeout=CALL_SECONDS,
+        )
         assert done.returncode == 0 or not check, f"kubectl {' '.join(args)}: {done.stderr}"
         return done.stdout if done.returncode == 0 else done.stderr
 
     def tj(self, *args: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "tjworker.cli", *args], text=True, capture_output=True, check=False, timeout=CALL_SECONDS,
-            cwd=ROOT, env={**os.environ, "KUBECONFIG": str(self.paths.kubeconfig)},
+            [sys.executable, "-m", "tjworker.cli", *args],
+            text=True,
+            capture_output=True,
+            check=False,
+            timeout=CALL_SECONDS,
+            cwd=ROOT,
+            env={**os.environ, "KUBECONFIG": str(self.paths.kubeconfig)},
         )
 
     def get(self, kind: str, name: str) -> Json | None:
@@ -134,5 +161,8 @@ class LocalStack:
             return {}
 
     def running_uids(self, job: str) -> dict[str, str]:
-        return {name: pod["metadata"]["uid"] for name, pod in self.pods(job).items()
-                if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")}
+        return {
+            name: pod["metadata"]["uid"]
+            for name, pod in self.pods(job).items()
+            if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
+        }

@@ -24,7 +24,8 @@ from tests.e2e.stack import LocalStack, until
 from tests.paths import ROOT
 
 pytestmark = [
-    pytest.mark.e2e, pytest.mark.xdist_group("elasticity"),
+    pytest.mark.e2e,
+    pytest.mark.xdist_group("elasticity"),
     pytest.mark.skipif(sys.platform != "linux", reason="pods are processes, found in /proc"),
 ]
 CPUS, FULL = 8, 7
@@ -35,8 +36,14 @@ NEVER = 100_000
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    one = LocalStack(tmp_path_factory.mktemp("elasticity") / "state", "--nodes", "1", "--node-cpu", str(CPUS),
-                     TJ_AUTOSCALE_COOLDOWN_SECONDS="15")
+    one = LocalStack(
+        tmp_path_factory.mktemp("elasticity") / "state",
+        "--nodes",
+        "1",
+        "--node-cpu",
+        str(CPUS),
+        TJ_AUTOSCALE_COOLDOWN_SECONDS="15",
+    )
     try:
         one.start()
         yield one
@@ -58,12 +65,25 @@ def digits(name: str) -> str:
 
 def web(number: int) -> str:
     container = {"name": "web", "image": "none", "command": ["sleep", "3600"], "resources": {"requests": {"cpu": "1"}}}
-    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"web-{number}", "labels": {"app": "web"}},
-                       "spec": {"priorityClassName": "web", "terminationGracePeriodSeconds": 1, "containers": [container]}})
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"web-{number}", "labels": {"app": "web"}},
+            "spec": {"priorityClassName": "web", "terminationGracePeriodSeconds": 1, "containers": [container]},
+        }
+    )
 
 
-PRIORITY = json.dumps({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "web"},
-                       "value": 1000, "preemptionPolicy": "Never"})
+PRIORITY = json.dumps(
+    {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "web"},
+        "value": 1000,
+        "preemptionPolicy": "Never",
+    }
+)
 
 
 @dataclass
@@ -81,7 +101,9 @@ class Film:
 
     def look(self) -> None:
         try:
-            pods: list[dict[str, Any]] = json.loads(self.stack.kubectl("get", "pods", "-o", "json", check=False))["items"]
+            pods: list[dict[str, Any]] = json.loads(self.stack.kubectl("get", "pods", "-o", "json", check=False))[
+                "items"
+            ]
         except ValueError:
             return
         run = [p for p in pods if p["status"].get("phase") == "Running" and "deletionTimestamp" not in p["metadata"]]
@@ -137,16 +159,21 @@ def test_two_jobs_share_the_cpus_give_way_to_others_and_grow_back(stack: LocalSt
         stack.kubectl("apply", "-f", "-", stdin=web(number))
     film.until("the others have their room", lambda: film.others == 3)
     film.until("at the trainers' cost", lambda: (len(film.first), len(film.second)) == (FULL - 5, 2))
-    film.until("and both jobs still train",
-               lambda: epoch(stack, "first") > before[0] and epoch(stack, "second") > before[1])
+    film.until(
+        "and both jobs still train", lambda: epoch(stack, "first") > before[0] and epoch(stack, "second") > before[1]
+    )
 
     film.mark("others gone")
     stack.kubectl("delete", "pods", "-l", "app=web", "--wait=false")
     film.until("everything grows back", lambda: len(film.first) + len(film.second) == FULL and film.others == 0)
-    assert {n: film.first[n] for n in ("first-trainer-0", "first-trainer-1")}.items() <= alone.items(), "never restarted"
+    assert {n: film.first[n] for n in ("first-trainer-0", "first-trainer-1")}.items() <= alone.items(), (
+        "never restarted"
+    )
     for job in ("first", "second"):
         status = stack.status(job)
-        assert all(set(counts.values()) == {0} for counts in status.get("restartCounts", {}).values()), status["restartCounts"]
+        assert all(set(counts.values()) == {0} for counts in status.get("restartCounts", {}).values()), status[
+            "restartCounts"
+        ]
         assert {record["reason"].split(":")[0] for record in status["scaleRecords"]} == {"autoscaler"}
     film.until("for the picture", lambda: film.looks[-1][0] > film.looks[0][0] + 1)
     if path := os.environ.get("TJ_PLOT"):

@@ -34,11 +34,22 @@ class Stack:
         self.processes = {"worker": self.start("worker", "-c", "1"), "beat": self.start("beat")}
 
     def start(self, name: str, *options: str) -> subprocess.Popen[bytes]:
-        env = {**os.environ, "TJ_REDIS_URL": self.server.url, "TJ_RESYNC_SECONDS": "2", "TJ_LOCK_TTL_SECONDS": "3",
-               "TJ_TEST_PASSES": str(self.folder / "passes"), "PYTHONPATH": str(ROOT)}
+        env = {
+            **os.environ,
+            "TJ_REDIS_URL": self.server.url,
+            "TJ_RESYNC_SECONDS": "2",
+            "TJ_LOCK_TTL_SECONDS": "3",
+            "TJ_TEST_PASSES": str(self.folder / "passes"),
+            "PYTHONPATH": str(ROOT),
+        }
         with (self.folder / f"{name}.log").open("wb") as log:
-            return subprocess.Popen([sys.executable, "-m", "celery", "-A", "tests.empty_pass", name, *options], env=env,
-                                    cwd=self.folder, stdout=log, stderr=log)
+            return subprocess.Popen(
+                [sys.executable, "-m", "celery", "-A", "tests.empty_pass", name, *options],
+                env=env,
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+            )
 
     def passes(self) -> set[str]:
         file = self.folder / "passes"
@@ -110,6 +121,7 @@ def test_processes_wait_for_a_redis_that_comes_late_is_killed_forgets_everything
 
     # Held by a worker that died: its lease lapses.
     held = JobKey("aitrainingjobs/default/dead-holder")
+
     def dies_with_it() -> bool:
         """The stack's own worker may be faster: whoever resyncs finds the key queued, too."""
         stack.store.add([held])

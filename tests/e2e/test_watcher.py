@@ -45,9 +45,17 @@ pytestmark = pytest.mark.e2e
 
 KEY = JobKey("aitrainingjobs/default/digits")
 JOB: dict[str, Any] = {
-    "apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "metadata": {"name": "digits", "namespace": "default"},
-    "spec": {"replicaSpecs": {"trainer": {"replicas": 1, "template": {
-        "spec": {"containers": [{"name": "aitj-main", "image": "x", "command": ["true"]}]}}}}},
+    "apiVersion": "elasticdeeplearning.ai/v1",
+    "kind": "AITrainingJob",
+    "metadata": {"name": "digits", "namespace": "default"},
+    "spec": {
+        "replicaSpecs": {
+            "trainer": {
+                "replicas": 1,
+                "template": {"spec": {"containers": [{"name": "aitj-main", "image": "x", "command": ["true"]}]}},
+            }
+        }
+    },
 }
 CRD = yaml.safe_load((ROOT / "k8s/crds/aitrainingjobs.yaml").read_text())
 
@@ -91,21 +99,41 @@ class Api:
         return KubeClient(KubeTransport(configuration, pool_size=32), request_timeout_seconds=PATIENCE_SECONDS)
 
     def write_kubeconfig(self, path: Path) -> Path:
-        path.write_text(yaml.safe_dump({
-            "apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {}}],
-            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}))
+        path.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "c",
+                    "users": [{"name": "u", "user": {}}],
+                    "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
+                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                }
+            )
+        )
         return path
 
     def job(self) -> Json:
         return self.kube.create("aitrainingjobs", "default", JOB)
 
     def pod(self, job: Json, name: str) -> Json:
-        owner = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": job["metadata"]["name"],
-                 "uid": job["metadata"]["uid"], "controller": True}
-        return self.kube.create("pods", "default", {
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "ownerReferences": [owner]},
-            "spec": {"containers": [{"name": "aitj-main", "image": "x"}]}})
+        owner = {
+            "apiVersion": job["apiVersion"],
+            "kind": job["kind"],
+            "name": job["metadata"]["name"],
+            "uid": job["metadata"]["uid"],
+            "controller": True,
+        }
+        return self.kube.create(
+            "pods",
+            "default",
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": name, "ownerReferences": [owner]},
+                "spec": {"containers": [{"name": "aitj-main", "image": "x"}]},
+            },
+        )
 
 
 @pytest.fixture
@@ -121,8 +149,9 @@ class Running:
     def __init__(self, api: Api, store: Store, name: str = "a", **settings: Any) -> None:
         self.published: list[JobKey] = []
         self.store = store
-        self.watcher = Watcher(Settings(**settings), api.client(), api.client(), store, self.published.extend,
-                               Identity(name, "default"))
+        self.watcher = Watcher(
+            Settings(**settings), api.client(), api.client(), store, self.published.extend, Identity(name, "default")
+        )
         self._thread = threading.Thread(target=self.watcher.run, daemon=True)
         self._thread.start()
 
@@ -154,7 +183,8 @@ def start(api: Api) -> Iterator[Callable[..., Running]]:
 
 
 def test_an_event_is_in_the_store_at_once_not_when_the_writer_looks_next(
-        api: Api, start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
+    api: Api, start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Writer.step, "__defaults__", (3600.0,))  # by itself it looks every hour
     running = start(MemoryStore())
     until("synced", lambda: running.synced)
@@ -162,7 +192,7 @@ def test_an_event_is_in_the_store_at_once_not_when_the_writer_looks_next(
     names = [f"p{number}" for number in range(5)]
     for number, name in enumerate(names):
         api.pod(job, name)
-        until(f"{name} is in the store", lambda number=number: running.pods() == names[:number + 1])  # type: ignore[misc]
+        until(f"{name} is in the store", lambda number=number: running.pods() == names[: number + 1])  # type: ignore[misc]
 
 
 def test_a_server_that_restarts_costs_no_event(api: Api, start: Callable[..., Running]) -> None:
@@ -178,7 +208,8 @@ def test_a_server_that_restarts_costs_no_event(api: Api, start: Callable[..., Ru
 
 
 def test_a_standby_takes_over_at_once_when_the_leader_leaves_and_the_old_one_cannot_write(
-        api: Api, start: Callable[..., Running]) -> None:
+    api: Api, start: Callable[..., Running]
+) -> None:
     store = MemoryStore()
     leader = start(store, "a")
     until("leader synced", lambda: leader.synced)
@@ -191,7 +222,9 @@ def test_a_standby_takes_over_at_once_when_the_leader_leaves_and_the_old_one_can
     until("the standby watches", lambda: standby.pods() == ["p0"])
 
 
-def test_a_leader_whose_lease_is_taken_away_stops_and_the_other_goes_on(api: Api, start: Callable[..., Running]) -> None:
+def test_a_leader_whose_lease_is_taken_away_stops_and_the_other_goes_on(
+    api: Api, start: Callable[..., Running]
+) -> None:
     store = MemoryStore()
     leader = start(store, "a", lease_renew_seconds=0.2)
     until("leader synced", lambda: leader.synced)
@@ -202,8 +235,12 @@ def test_a_leader_whose_lease_is_taken_away_stops_and_the_other_goes_on(api: Api
 
 def test_two_namespaces_are_watched_and_no_third(api: Api, start: Callable[..., Running]) -> None:
     for name in ("a", "c"):
-        api.kube._json("POST", "/api/v1/namespaces", what="namespace",
-                       body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        api.kube._json(
+            "POST",
+            "/api/v1/namespaces",
+            what="namespace",
+            body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+        )
     running = start(MemoryStore(), namespaces="default,a")
     until("synced", lambda: running.synced)
     for namespace in ("c", "a", "default"):
@@ -213,7 +250,8 @@ def test_two_namespaces_are_watched_and_no_third(api: Api, start: Callable[..., 
 
 
 def test_a_redis_that_is_killed_and_comes_back_empty_is_filled_again(
-        api: Api, start: Callable[..., Running], tmp_path: Path) -> None:
+    api: Api, start: Callable[..., Running], tmp_path: Path
+) -> None:
     (tmp_path / "redis").mkdir()
     with Valkey(tmp_path / "redis") as server:
         running = start(open_store(server.url, "t"))
@@ -238,11 +276,17 @@ def _pods_or_none(running: Running) -> list[str] | None:
 
 
 def test_the_process_publishes_tasks_serves_health_and_gives_the_lease_back_on_sigterm(
-        api: Api, real_redis: RealRedis, tmp_path: Path) -> None:
+    api: Api, real_redis: RealRedis, tmp_path: Path
+) -> None:
     port = free_port()
-    environment = {**os.environ, "KUBECONFIG": str(api.write_kubeconfig(tmp_path / "kubeconfig")),
-                   "TJ_REDIS_URL": real_redis.url,
-                   "TJ_KEY_PREFIX": real_redis.prefix, "TJ_HEALTH_PORT": str(port), "TJ_LOG_FORMAT": "json"}
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(api.write_kubeconfig(tmp_path / "kubeconfig")),
+        "TJ_REDIS_URL": real_redis.url,
+        "TJ_KEY_PREFIX": real_redis.prefix,
+        "TJ_HEALTH_PORT": str(port),
+        "TJ_LOG_FORMAT": "json",
+    }
     log = (tmp_path / "log").open("wb")
     process = subprocess.Popen([sys.executable, "-m", "watcher"], cwd=ROOT, env=environment, stdout=log, stderr=log)
     try:
@@ -279,8 +323,15 @@ def test_without_a_cluster_the_process_says_what_to_set(tmp_path: Path) -> None:
     environment = {**os.environ, "HOME": str(tmp_path)}
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         environment.pop(name, None)
-    done = subprocess.run([sys.executable, "-m", "watcher"], cwd=ROOT, env=environment, capture_output=True, text=True,
-                          timeout=PATIENCE_SECONDS, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "watcher"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
     assert done.returncode == 2
     assert "Set KUBECONFIG" in done.stderr
     assert "Traceback" not in done.stderr
@@ -294,7 +345,8 @@ def test_a_projection_that_was_led_by_a_clock_far_ahead_is_led_again(api: Api, s
 
 
 def test_a_new_job_does_not_wait_for_the_lists_of_a_watcher_that_was_restarted(
-        api: Api, start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
+    api: Api, start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, new = MemoryStore(), JobKey("aitrainingjobs/default/new")
     first = start(store, "a")
     job = api.job()

@@ -22,7 +22,8 @@ from tests.paths import ROOT
 from tjworker.cli.stack import processes
 
 pytestmark = [
-    pytest.mark.e2e, pytest.mark.xdist_group("stack"),
+    pytest.mark.e2e,
+    pytest.mark.xdist_group("stack"),
     pytest.mark.skipif(sys.platform != "linux", reason="finds pods' processes in /proc"),
 ]
 
@@ -38,11 +39,23 @@ print("bye", flush=True)
 def manifest(name: str, finish: Path, *, replicas: int = 2, **role: Any) -> str:
     container = {"name": "aitj-main", "image": "none", "command": ["python", "-S", "-c", PROGRAM, str(finish)]}
     trainer = {
-        "replicas": replicas, "minReplicas": 1, "maxReplicas": 4, "edlPolicy": "Manual", "restartPolicy": "OnFailure",
-        "restartScope": "Pod", "template": {"spec": {"terminationGracePeriodSeconds": 1, "containers": [container]}}, **role,
+        "replicas": replicas,
+        "minReplicas": 1,
+        "maxReplicas": 4,
+        "edlPolicy": "Manual",
+        "restartPolicy": "OnFailure",
+        "restartScope": "Pod",
+        "template": {"spec": {"terminationGracePeriodSeconds": 1, "containers": [container]}},
+        **role,
     }
-    return json.dumps({"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "metadata": {"name": name},
-                       "spec": {"cleanPodPolicy": "None", "replicaSpecs": {"trainer": trainer}}})
+    return json.dumps(
+        {
+            "apiVersion": "elasticdeeplearning.ai/v1",
+            "kind": "AITrainingJob",
+            "metadata": {"name": name},
+            "spec": {"cleanPodPolicy": "None", "replicaSpecs": {"trainer": trainer}},
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +79,10 @@ def steady(stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def explain(stack: LocalStack, job: str) -> str:
-    logs = "".join(f"\n== {log.name}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-8:])
-                   for log in sorted(stack.paths.logs.glob("*.log")))
+    logs = "".join(
+        f"\n== {log.name}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-8:])
+        for log in sorted(stack.paths.logs.glob("*.log"))
+    )
     return json.dumps(stack.get("aitj", job), indent=1)[-3000:] + stack.output[-1500:] + logs
 
 
@@ -101,7 +116,9 @@ def test_a_job_runs_is_seen_scales_and_succeeds(stack: LocalStack, tmp_path: Pat
 
     suspended = stack.tj("suspend", "whole")
     assert suspended.stdout == "whole: suspended; `tj resume whole` lets it go on\n", suspended.stderr
-    until("it waits", lambda: stack.status("whole").get("phase") == "Suspended", context=lambda: explain(stack, "whole"))
+    until(
+        "it waits", lambda: stack.status("whole").get("phase") == "Suspended", context=lambda: explain(stack, "whole")
+    )
     assert stack.tj("resume", "whole").stdout == "whole: resumed\n"
     until("they run again", lambda: len(stack.running_uids("whole")) == 3, context=lambda: explain(stack, "whole"))
 
@@ -155,7 +172,9 @@ def test_others_on_the_machine_get_into_nothing(stack: LocalStack) -> None:
 
 
 @pytest.mark.parametrize("victim", ["worker1", "watcher", "redis", "localcluster"])
-def test_a_killed_process_starts_again_and_the_job_goes_on(victim: str, stack: LocalStack, steady: tuple[str, Path]) -> None:
+def test_a_killed_process_starts_again_and_the_job_goes_on(
+    victim: str, stack: LocalStack, steady: tuple[str, Path]
+) -> None:
     job, _ = steady
     before = stack.running_uids(job)
     assert len(before) == 2, explain(stack, job)
@@ -197,7 +216,9 @@ def test_a_second_tj_up_in_the_same_folder_says_who_runs_there(stack: LocalStack
     assert f"a stack already runs in {stack.paths.root} (pid {stack.process.pid})" in second.stderr
 
 
-def test_ctrl_c_leaves_nothing_and_the_next_start_goes_on_with_the_job(stack: LocalStack, steady: tuple[str, Path]) -> None:
+def test_ctrl_c_leaves_nothing_and_the_next_start_goes_on_with_the_job(
+    stack: LocalStack, steady: tuple[str, Path]
+) -> None:
     job, finish = steady
     assert stack.pod_process(job, "trainer", 0) is not None
     stack.process.send_signal(signal.SIGINT)

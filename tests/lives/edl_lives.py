@@ -14,14 +14,18 @@ Life = Callable[[Driver], None]
 
 # -- looking ---------------------------------------------------------------------------------------------------------------
 
+
 def of_role(world: Driver, role: str) -> dict[str, Json]:
     return {n: p for n, p in world.pods().items() if p["metadata"]["labels"].get("replica-type") == role}
 
 
 def living(world: Driver, role: str = "trainer") -> dict[str, Json]:
     """Those that have not ended and are not asked to."""
-    return {n: p for n, p in of_role(world, role).items() if not p["metadata"].get("deletionTimestamp")
-            and p["status"].get("phase") not in ("Succeeded", "Failed")}
+    return {
+        n: p
+        for n, p in of_role(world, role).items()
+        if not p["metadata"].get("deletionTimestamp") and p["status"].get("phase") not in ("Succeeded", "Failed")
+    }
 
 
 def numbers(world: Driver, role: str = "trainer") -> list[str]:
@@ -59,6 +63,7 @@ def counts(world: Driver, role: str = "trainer") -> dict[str, int]:
 
 # -- lives -----------------------------------------------------------------------------------------------------------------
 
+
 def runs_succeeds_and_gives_back(world: Driver) -> None:
     world.apply(training_job(least=2, pservers=2, fault_tolerant=True, play={"trainer": {"run_seconds": 6}}))
     running(world)
@@ -67,7 +72,9 @@ def runs_succeeds_and_gives_back(world: Driver) -> None:
     for role, label in (("master", "paddle-job-master"), ("pserver", "paddle-job-pserver"), ("trainer", "paddle-job")):
         owner = world.owners("jobs" if role == "trainer" else "replicasets")[f"digits-{role}"]
         assert owner["metadata"]["labels"][label] == "digits"
-        assert [p["metadata"]["labels"][label] for p in of_role(world, role).values()] == ["digits"] * len(of_role(world, role))
+        assert [p["metadata"]["labels"][label] for p in of_role(world, role).values()] == ["digits"] * len(
+            of_role(world, role)
+        )
         assert owner["metadata"]["ownerReferences"][0]["kind"] == "TrainingJob"
     ends(world, "Succeed")
     assert world.pods() == {}
@@ -88,7 +95,8 @@ def scaling_up_gives_the_trainers(world: Driver) -> None:
     assert before.items() <= {n: p["metadata"]["uid"] for n, p in living(world).items()}.items()
     assert "completions" not in trainer_job(world)["spec"]
     assert [(r["from"], r["to"], r["reason"]) for r in world.status()["scaleRecords"]] == [
-        (2, 6, "spec.trainer.min-instance changed")]
+        (2, 6, "spec.trainer.min-instance changed")
+    ]
     assert counts(world) == {}
 
 
@@ -179,7 +187,9 @@ def deleting_takes_everything(world: Driver) -> None:
     world.apply(training_job(least=2, pservers=1, fault_tolerant=True))
     running(world)
     world.delete("digits")
-    world.until("nothing is left", lambda: (world.pods(), world.owners("replicasets"), world.owners("jobs")) == ({}, {}, {}))
+    world.until(
+        "nothing is left", lambda: (world.pods(), world.owners("replicasets"), world.owners("jobs")) == ({}, {}, {})
+    )
 
 
 def ten_scale_cycles_while_trainers_fail(world: Driver) -> None:
@@ -204,8 +214,11 @@ def ten_scale_cycles_while_trainers_fail(world: Driver) -> None:
             world.scale("digits", then)
             if cycle == 0 and then > wanted:
                 world.until("two trainers have failed", lambda: len(failed()) == 2)
-            world.until(f"cycle {cycle}: {then} trainers", lambda then=then, most=most: settled(then, most),  # type: ignore[misc]
-                        within_seconds=180)
+            world.until(
+                f"cycle {cycle}: {then} trainers",
+                lambda then=then, most=most: settled(then, most),  # type: ignore[misc]
+                within_seconds=180,
+            )
             after = {n: p["metadata"]["uid"] for n, p in living(world).items()}
             if then > wanted:
                 kept = {n: u for n, u in before.items() if n not in failed()}
@@ -230,6 +243,5 @@ EDL_LIVES: Mapping[str, Life] = {
     "a parameter server that restarts too often fails the job": a_server_that_restarts_too_often_fails_the_job,
     "walltime ends a TrainingJob": walltime_ends_the_job,
     "deleting a TrainingJob takes its ReplicaSets, its Job and their pods": deleting_takes_everything,
-    "ten scale cycles while trainers fail: never one too many, none restarted, no failure invented":
-        ten_scale_cycles_while_trainers_fail,
+    "ten scale cycles while trainers fail: never one too many, none restarted, no failure invented": ten_scale_cycles_while_trainers_fail,
 }

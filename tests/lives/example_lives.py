@@ -38,8 +38,9 @@ def _phase(world: Driver, name: str, phase: str, *, within_seconds: float = 60) 
 
 
 def _replaced(world: Driver, before: Mapping[str, str], *names: str) -> None:
-    world.until(f"{', '.join(names)} are other pods",
-                lambda: all(world.uids().get(n, before[n]) != before[n] for n in names))
+    world.until(
+        f"{', '.join(names)} are other pods", lambda: all(world.uids().get(n, before[n]) != before[n] for n in names)
+    )
 
 
 def restart_pod(world: Driver) -> None:
@@ -73,8 +74,12 @@ def restart_all(world: Driver) -> None:
 
 
 def exit_codes(world: Driver, code: int, phase: str) -> None:
-    world.apply(load("exit-codes.yaml", trainer=play(
-        failing_attempts=1, failing_exit_code=code, failing_run_seconds=1, run_seconds=2)))
+    world.apply(
+        load(
+            "exit-codes.yaml",
+            trainer=play(failing_attempts=1, failing_exit_code=code, failing_run_seconds=1, run_seconds=2),
+        )
+    )
     _phase(world, "exit-codes", phase)
     if phase == "Failed":
         assert f"exit code {code} is not retryable" in world.condition("Failed", "exit-codes")["message"]
@@ -155,8 +160,11 @@ def node_failure(world: Driver) -> None:
     assert nodes[lost] != nodes[stays]
     world.fail_node(nodes[lost])
     try:
-        world.until("the pod of the lost node is another one", within_seconds=150,
-                    condition=lambda: world.uids().get(lost, before[lost]) != before[lost])
+        world.until(
+            "the pod of the lost node is another one",
+            within_seconds=150,
+            condition=lambda: world.uids().get(lost, before[lost]) != before[lost],
+        )
         _phase(world, "node-failure", "Running")
     finally:
         world.recover_node(nodes[lost])
@@ -185,15 +193,24 @@ def elastic(world: Driver) -> None:
 def local(world: Driver) -> None:
     world.apply(load_training_job("training-job-local.yaml", trainer=play(run_seconds=3)))
     _phase(world, "local", "Succeed")
-    assert world.status("local")["replicaStatuses"] == {"trainer": {
-        "desired": 1, "pending": 0, "scheduled": 0, "active": 0, "succeeded": 1, "failed": 0, "evicted": 0, "restarting": 0}}
+    assert world.status("local")["replicaStatuses"] == {
+        "trainer": {
+            "desired": 1,
+            "pending": 0,
+            "scheduled": 0,
+            "active": 0,
+            "succeeded": 1,
+            "failed": 0,
+            "evicted": 0,
+            "restarting": 0,
+        }
+    }
     assert [p["status"]["phase"] for p in world.pods().values()] == ["Succeeded"], "its log can still be read"
 
 
 def nccl(world: Driver, code: int, phase: str) -> None:
     world.apply(load_training_job("training-job-nccl.yaml", trainer=play(run_seconds=5, exit_code=code)))
-    world.until("three trainers and nobody else",
-                lambda: len(_trainers(world)) == 3 == len(world.pods()))
+    world.until("three trainers and nobody else", lambda: len(_trainers(world)) == 3 == len(world.pods()))
     ports = [c["containerPort"] for p in _trainers(world).values() for c in p["spec"]["containers"][0]["ports"]]
     assert sorted(ports) == [7164] * 3 + [7165] * 3
     _phase(world, "nccl", phase)

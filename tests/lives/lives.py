@@ -46,7 +46,13 @@ def costs_little_more_than_the_floor(world: Driver) -> None:
     world.quiet()
     requests = world.requests()
     assert requests.pop("update aitrainingjobs/status") <= world.most_status_writes(4)
-    assert requests == {"create pods": 4, "create services": 4, "delete pods": 4, "delete services": 4, "create events": 2}
+    assert requests == {
+        "create pods": 4,
+        "create services": 4,
+        "delete pods": 4,
+        "delete services": 4,
+        "create events": 2,
+    }
 
 
 def reads_nothing_from_the_api_server(world: Driver) -> None:
@@ -60,10 +66,14 @@ def reads_nothing_from_the_api_server(world: Driver) -> None:
 
 def a_failed_trainer_is_replaced(world: Driver) -> None:
     flaky = play(failing_attempts=1, failing_exit_code=137, failing_run_seconds=3, run_seconds=8)
-    world.apply(job({
-        "trainer": role(1, annotations=flaky, restartPolicy="ExitCode", restartScope="Pod"),
-        "ps": role(1, annotations=play(run_seconds=20)),
-    }))
+    world.apply(
+        job(
+            {
+                "trainer": role(1, annotations=flaky, restartPolicy="ExitCode", restartScope="Pod"),
+                "ps": role(1, annotations=play(run_seconds=20)),
+            }
+        )
+    )
     _running(world)
     before = world.uids()
     first = before["digits-trainer-0"]
@@ -79,11 +89,15 @@ def a_failed_trainer_is_replaced(world: Driver) -> None:
 
 def the_whole_job_restarts(world: Driver) -> None:
     flaky = play(failing_attempts=1, failing_exit_code=1, failing_run_seconds=3, run_seconds=600)
-    world.apply(job({"trainer": role(1, annotations=flaky, restartPolicy="OnFailure", restartScope="All"), "ps": role(2)}))
+    world.apply(
+        job({"trainer": role(1, annotations=flaky, restartPolicy="OnFailure", restartScope="All"), "ps": role(2)})
+    )
     _running(world)
     before, services = world.uids(), world.services()
-    world.until("every pod is another one", lambda: sorted(world.pods()) == sorted(before)
-                and not set(world.uids().values()) & set(before.values()))
+    world.until(
+        "every pod is another one",
+        lambda: sorted(world.pods()) == sorted(before) and not set(world.uids().values()) & set(before.values()),
+    )
     _running(world)
     assert {p["metadata"]["labels"]["restart-attempt"] for p in world.pods().values()} == {"1"}
     assert world.services() == services
@@ -109,7 +123,9 @@ def scaling_keeps_the_trainers_that_run(world: Driver) -> None:
     world.until("five trainers run", lambda: len(world.pods()) == 6 and world.phase() == "Running")
     assert {n: u for n, u in world.uids().items() if n in before} == before
     world.scale("digits", 1)
-    world.until("one trainer is left", lambda: sorted(world.pods()) == world.services() == ["digits-ps-0", "digits-trainer-0"])
+    world.until(
+        "one trainer is left", lambda: sorted(world.pods()) == world.services() == ["digits-ps-0", "digits-trainer-0"]
+    )
     _running(world)
     assert {n: u for n, u in before.items() if n in world.uids()} == world.uids()
     world.until("the status follows", lambda: world.status()["replicas"] == 1)
@@ -123,7 +139,9 @@ def a_deleted_pod_comes_back(world: Driver) -> None:
     _running(world)
     before = world.uids()
     world.delete_pod("digits-trainer-1")
-    world.until("there is a new one", lambda: world.uids().get("digits-trainer-1") not in (None, before["digits-trainer-1"]))
+    world.until(
+        "there is a new one", lambda: world.uids().get("digits-trainer-1") not in (None, before["digits-trainer-1"])
+    )
     _running(world)
     assert world.uids()["digits-trainer-0"] == before["digits-trainer-0"]
     assert world.status()["restartCounts"]["trainer"] == {"application": 0, "node": 0, "preemption": 0, "user": 1}
@@ -136,6 +154,7 @@ def _cleaned(policy: str, left: int) -> Life:
         _ends(world, "Succeed")
         assert len(world.pods()) == left
         assert len(world.services()) == left
+
     return life
 
 
@@ -154,7 +173,9 @@ def deleted_and_created_again_is_another_job(world: Driver) -> None:
     world.delete("digits")
     world.until("it is gone", lambda: world.jobs() == [])
     world.apply(job({"trainer": role(2, annotations=slow)}))
-    world.until("it runs with pods of its own", lambda: world.phase() == "Running" and not set(world.uids().values()) & before)
+    world.until(
+        "it runs with pods of its own", lambda: world.phase() == "Running" and not set(world.uids().values()) & before
+    )
     status = world.status()
     assert (status.get("restarts", 0), status.get("failures", [])) == (0, [])
 
@@ -163,15 +184,19 @@ def no_room_is_told_in_the_schedulers_words(world: Driver) -> None:
     big = role(1)
     big["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9000"}}
     world.apply(job({"trainer": big}))
-    world.until("the scheduler's words stand in the condition", lambda: "0/3 nodes are available: 3 Insufficient cpu."
-                in world.condition("Running").get("message", ""))
+    world.until(
+        "the scheduler's words stand in the condition",
+        lambda: "0/3 nodes are available: 3 Insufficient cpu." in world.condition("Running").get("message", ""),
+    )
     assert world.phase() == "Pending"
 
 
 def an_image_that_cannot_be_pulled_is_named(world: Driver) -> None:
     world.apply(job({"trainer": role(1, annotations=play(waiting_reason="ImagePullBackOff"))}))
-    world.until("the reason stands in the condition", lambda: "cannot start container aitj-main: ImagePullBackOff"
-                in world.condition("Running").get("message", ""))
+    world.until(
+        "the reason stands in the condition",
+        lambda: "cannot start container aitj-main: ImagePullBackOff" in world.condition("Running").get("message", ""),
+    )
     assert world.phase() == "Creating"
 
 
@@ -246,14 +271,20 @@ def a_typo_in_a_container_is_refused_by_name(world: Driver) -> None:
 
 
 def a_foreign_pod_is_not_touched(world: Driver) -> None:
-    foreign: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "digits-trainer-0"},
-                     "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    foreign: Json = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "digits-trainer-0"},
+        "spec": {"containers": [{"name": "a", "image": "b"}]},
+    }
     world.create_pod(foreign)
     uid = world.uids()["digits-trainer-0"]
     world.apply(job({"trainer": role(1)}))
     world.until("the job says so", lambda: world.condition("Running").get("reason") == "FailedCreate")
     assert world.uids() == {"digits-trainer-0": uid}
-    assert 'Pod "digits-trainer-0" exists already and does not belong to this job' in world.condition("Running")["message"]
+    assert (
+        'Pod "digits-trainer-0" exists already and does not belong to this job' in world.condition("Running")["message"]
+    )
     assert "waiting for a node" not in world.status()["message"], "it is not what is waited for"
     world.delete_pod("digits-trainer-0")
     world.until("it runs when the name is free", lambda: world.phase() == "Running", within_seconds=120)
@@ -292,8 +323,7 @@ LIVES: Mapping[str, Life] = {
     "a suspended job costs nothing, resumes and is suspended again": suspends_and_resumes,
     "a finished job costs nothing, whatever its pods do": a_finished_job_costs_nothing,
     "a TTL deletes the finished job": the_ttl_deletes_a_finished_job,
-    "a template that the API server refuses ends the job with its words":
-        a_refused_template_ends_the_job_with_the_api_servers_words,
+    "a template that the API server refuses ends the job with its words": a_refused_template_ends_the_job_with_the_api_servers_words,
     "a typo inside a container is refused by name": a_typo_in_a_container_is_refused_by_name,
     "a foreign pod of a wanted name is not touched, and the job says so": a_foreign_pod_is_not_touched,
     "two jobs share a namespace without meeting": two_jobs_share_a_namespace,

@@ -25,12 +25,20 @@ class ElasticWorld(World):
     """One node of eight CPUs, and a run of the autoscaler every TICK_SECONDS."""
 
     def __init__(self, *, preempts: bool = False, **settings: Any) -> None:
-        super().__init__(nodes=1, autoscale_seconds=TICK_SECONDS, autoscale_cooldown_seconds=COOLDOWN_SECONDS, **settings)
+        super().__init__(
+            nodes=1, autoscale_seconds=TICK_SECONDS, autoscale_cooldown_seconds=COOLDOWN_SECONDS, **settings
+        )
         self.runs: list[str] = []
         self.autoscaler = self.new_autoscaler()
         self._next_tick = self.clock() + TICK_SECONDS
-        self.cluster.client.create("/apis/scheduling.k8s.io/v1/priorityclasses", {
-            "metadata": {"name": WEB}, "value": 1000, "preemptionPolicy": "PreemptLowerPriority" if preempts else "Never"})
+        self.cluster.client.create(
+            "/apis/scheduling.k8s.io/v1/priorityclasses",
+            {
+                "metadata": {"name": WEB},
+                "value": 1000,
+                "preemptionPolicy": "PreemptLowerPriority" if preempts else "Never",
+            },
+        )
 
     def new_autoscaler(self) -> Autoscaler:
         return Autoscaler(self.store, self.api, self.settings, clock=self.clock, monotonic=self.clock)
@@ -62,8 +70,11 @@ def test_a_burst_that_preempts_takes_its_room_at_once_and_the_jobs_make_do_with_
     world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
     for i in range(4):
         world.create_pod(foreign(f"web-{i}", priorityClassName=WEB))
-    world.until("the others run", lambda: all(world.pods()[f"web-{i}"]["status"].get("phase") == "Running" for i in range(4)),
-                within_seconds=2 * TICK_SECONDS)
+    world.until(
+        "the others run",
+        lambda: all(world.pods()[f"web-{i}"]["status"].get("phase") == "Running" for i in range(4)),
+        within_seconds=2 * TICK_SECONDS,
+    )
     world.until("the job has what is left", lambda: (wants(world, "first"), len(trainers(world, "first"))) == (3, 3))
     world.until("and runs", lambda: world.phase("first") == "Running")
     world.stays("and is left in peace", lambda: wants(world, "first") == 3, for_seconds=4 * COOLDOWN_SECONDS)
@@ -147,10 +158,19 @@ def test_a_strangers_pod_with_every_label_of_a_trainer_is_none(world: ElasticWor
     world.apply(elastic("first", 2, 1, 10)).run()
     marks = {**world.pods()["first-trainer-1"]["metadata"]["labels"], "app": "stranger"}
     spec = foreign("", cpu="0", nodeSelector={"there": "is-none"})["spec"]
-    world.cluster.client.create("/apis/apps/v1/namespaces/default/replicasets", {
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "stranger"},
-        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "stranger"}},
-                 "template": {"metadata": {"labels": marks}, "spec": spec}}})
+    world.cluster.client.create(
+        "/apis/apps/v1/namespaces/default/replicasets",
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": "stranger"},
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": {"app": "stranger"}},
+                "template": {"metadata": {"labels": marks}, "spec": spec},
+            },
+        },
+    )
     world.until("it fills the cluster all the same", lambda: len(trainers(world, "first")) == FULL)
     world.stays("for a good while", lambda: wants(world, "first") == FULL, for_seconds=4 * COOLDOWN_SECONDS)
     assert [name for name in world.pods() if name.startswith("stranger-")], "the stranger is left alone"
@@ -162,7 +182,9 @@ def test_switched_off_it_moves_nothing_and_kubectl_scale_holds() -> None:
     world.until("it runs", lambda: len(trainers(world, "first")) == 2)
     world.scale("first", 5)
     world.until("as told", lambda: len(trainers(world, "first")) == 5)
-    world.stays("nobody moves it", lambda: len(trainers(world, "first")) == 5, for_seconds=COOLDOWN_SECONDS + 3 * TICK_SECONDS)
+    world.stays(
+        "nobody moves it", lambda: len(trainers(world, "first")) == 5, for_seconds=COOLDOWN_SECONDS + 3 * TICK_SECONDS
+    )
     assert set(world.runs) == {"switched off (TJ_AUTOSCALE_POLICY)"}
 
 
@@ -205,15 +227,23 @@ def test_the_trainers_of_an_edl_job_grow_and_give_way_as_well(world: ElasticWorl
     world.apply(manifest)
 
     def up() -> dict[str, str]:
-        return {n: p["metadata"]["uid"] for n, p in world.pods().items() if n.startswith("edl-trainer-")
-                and p["status"].get("phase") == "Running" and "deletionTimestamp" not in p["metadata"]}
+        return {
+            n: p["metadata"]["uid"]
+            for n, p in world.pods().items()
+            if n.startswith("edl-trainer-")
+            and p["status"].get("phase") == "Running"
+            and "deletionTimestamp" not in p["metadata"]
+        }
 
     world.until("it fills the cluster", lambda: len(up()) == FULL)
     alone = up()
     for i in range(3):
         world.create_pod(foreign(f"web-{i}", priorityClassName=WEB))
-    world.until("the others run", lambda: all(world.pods()[f"web-{i}"]["status"].get("phase") == "Running" for i in range(3)),
-                within_seconds=2 * TICK_SECONDS + 3)
+    world.until(
+        "the others run",
+        lambda: all(world.pods()[f"web-{i}"]["status"].get("phase") == "Running" for i in range(3)),
+        within_seconds=2 * TICK_SECONDS + 3,
+    )
     world.until("at the trainers' cost", lambda: len(up()) == FULL - 3)
     assert up().items() <= alone.items()
     for i in range(3):

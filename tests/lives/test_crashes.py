@@ -17,14 +17,22 @@ FLAKY = play(start_seconds=1, failing_attempts=1, failing_exit_code=137, failing
 LIVES: Mapping[str, Any] = {
     "succeeds": job({"ps": role(1, completePolicy="None"), "trainer": role(2, annotations=play(run_seconds=5))}),
     "one pod restarts": job({"trainer": role(2, annotations=FLAKY, restartPolicy="ExitCode", restartScope="Pod")}),
-    "the whole job restarts": job({
-        "ps": role(1, completePolicy="None"), "trainer": role(1, annotations=FLAKY, restartPolicy="ExitCode"),
-    }),
+    "the whole job restarts": job(
+        {"ps": role(1, completePolicy="None"), "trainer": role(1, annotations=FLAKY, restartPolicy="ExitCode")}
+    ),
     "a TrainingJob succeeds": training_job(
-        least=1, pservers=1, play={"trainer": {"start_seconds": 1, "run_seconds": 9}}),
-    "a trainer of a TrainingJob is replaced": training_job(least=2, fault_tolerant=True, play={
-        "trainer": {"failing_attempts": 1, "failing_exit_code": 137, "failing_run_seconds": 6, "run_seconds": 11}}),
-    "fails": job({"ps": role(1, completePolicy="None"), "trainer": role(1, annotations=play(run_seconds=6, exit_code=1))}),
+        least=1, pservers=1, play={"trainer": {"start_seconds": 1, "run_seconds": 9}}
+    ),
+    "a trainer of a TrainingJob is replaced": training_job(
+        least=2,
+        fault_tolerant=True,
+        play={
+            "trainer": {"failing_attempts": 1, "failing_exit_code": 137, "failing_run_seconds": 6, "run_seconds": 11}
+        },
+    ),
+    "fails": job(
+        {"ps": role(1, completePolicy="None"), "trainer": role(1, annotations=play(run_seconds=6, exit_code=1))}
+    ),
 }
 
 
@@ -82,8 +90,12 @@ class Life(World):
                 break
         status = self.status()
         return {
-            "phase": self.phase(), "restarts": status.get("restartCounts"), "made": dict(self.made), "pods": self.pods(),
-            "services": self.services(), "succeeded": {n: r["succeeded"] for n, r in status["replicaStatuses"].items()},
+            "phase": self.phase(),
+            "restarts": status.get("restartCounts"),
+            "made": dict(self.made),
+            "pods": self.pods(),
+            "services": self.services(),
+            "succeeded": {n: r["succeeded"] for n, r in status["replicaStatuses"].items()},
             "failures": len(status.get("failures", ())),
         }
 

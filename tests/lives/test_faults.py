@@ -14,10 +14,18 @@ from tjworker.base import JobKey
 from tjworker.kube.port import HttpResponse
 from tjworker.reconcile import reconcile
 
-OVER_QUOTA = HttpResponse(403, orjson.dumps({
-    "kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden",
-    "message": 'pods "digits-trainer-0" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=9',
-}))
+OVER_QUOTA = HttpResponse(
+    403,
+    orjson.dumps(
+        {
+            "kind": "Status",
+            "status": "Failure",
+            "code": 403,
+            "reason": "Forbidden",
+            "message": 'pods "digits-trainer-0" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=9',
+        }
+    ),
+)
 
 
 def test_a_bug_costs_one_job_alone_and_the_worker_lives_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +41,15 @@ def test_a_bug_costs_one_job_alone_and_the_worker_lives_on(monkeypatch: pytest.M
     assert world.advance(60).store.stats().delayed == 1
 
 
-GARBAGE = ["", "x", "a/b/c/d", "aitrainingjobs/default/UPPER", "aitrainingjobs/default/a\nb", "a" * 5000, "../../etc/passwd"]
+GARBAGE = [
+    "",
+    "x",
+    "a/b/c/d",
+    "aitrainingjobs/default/UPPER",
+    "aitrainingjobs/default/a\nb",
+    "a" * 5000,
+    "../../etc/passwd",
+]
 
 
 @pytest.mark.parametrize("key", GARBAGE)
@@ -45,6 +61,7 @@ def test_a_message_that_is_no_key_is_refused_and_forgotten(key: str) -> None:
 def test_permanent_failure_keeps_requests_bounded() -> None:
     """A job over its quota: one failing create a pass, with backoff; the words stand in its condition."""
     world = World()
+
     class Full(CountingTransport):
         def request(self, method: str, path: str, **more: Any) -> HttpResponse:
             if method == "POST" and path.endswith("/pods"):
@@ -81,11 +98,16 @@ def elastic(replicas: int, **spec: Any) -> dict[str, Any]:
 
 
 TIMED = {
-    "activeDeadlineSeconds": Timed(lambda w: w.apply(elastic(1, runPolicy={"activeDeadlineSeconds": 3700})), over, 110, room=0),
+    "activeDeadlineSeconds": Timed(
+        lambda w: w.apply(elastic(1, runPolicy={"activeDeadlineSeconds": 3700})), over, 110, room=0
+    ),
     "timeLimit": Timed(lambda w: w.apply(elastic(3, timeLimit=3700)).run().advance(10).scale("digits", 4), over, 110),
     "the grace of a node that dies": Timed(
-        lambda w: w.apply(elastic(4)), lambda w: "NodeLost" in [f["reason"] for f in w.status().get("failures", ())], 80,
-        then=lambda w: w.fail_node(w.pods()["digits-trainer-0"]["spec"]["nodeName"])),
+        lambda w: w.apply(elastic(4)),
+        lambda w: "NodeLost" in [f["reason"] for f in w.status().get("failures", ())],
+        80,
+        then=lambda w: w.fail_node(w.pods()["digits-trainer-0"]["spec"]["nodeName"]),
+    ),
 }
 
 

@@ -37,7 +37,11 @@ def begin(folder: Path) -> World:
 
 @NEW_WATCHER
 def test_another_cluster_under_the_same_redis(tmp_path: Path, new_watcher: bool) -> None:
-    world = begin(tmp_path / "one").apply(job({"trainer": role(2)}, name="same")).apply(job({"trainer": role(1)}, name="old"))
+    world = (
+        begin(tmp_path / "one")
+        .apply(job({"trainer": role(2)}, name="same"))
+        .apply(job({"trainer": role(1)}, name="old"))
+    )
     world.run().advance(120, step_seconds=5)
     assert world.phase("same") == "Running"
     put_on(world, tmp_path / "two")

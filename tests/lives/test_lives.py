@@ -18,9 +18,12 @@ def test_life(sentence: str) -> None:
 
 # -- what hangs on exact times, or can be seen only from inside -------------------------------------------------------------
 
+
 def test_the_end_of_a_failed_pods_log_stands_in_the_status() -> None:
     broken = play(run_seconds=1, exit_code=3, log="loss is nan")
-    world = World().apply(job({"trainer": role(1, annotations=broken, restartPolicy="OnFailure", restartLimit=2)})).run()
+    world = (
+        World().apply(job({"trainer": role(1, annotations=broken, restartPolicy="OnFailure", restartLimit=2)})).run()
+    )
     world.advance(30)
     assert world.status()["failures"][0]["logTail"] == "loss is nan"
 
@@ -49,7 +52,12 @@ def test_a_suspended_job_causes_no_task() -> None:
 
 
 def test_a_finished_job_causes_no_task_and_no_request_whatever_its_pods_do() -> None:
-    world = World().apply(job({"trainer": role(1, annotations=play(run_seconds=2))}, cleanPodPolicy="None")).run().advance(4)
+    world = (
+        World()
+        .apply(job({"trainer": role(1, annotations=play(run_seconds=2))}, cleanPodPolicy="None"))
+        .run()
+        .advance(4)
+    )
     assert world.phase() == "Succeed"
     tasks, requests = len(world.results), sum(world.transport.counts.values())
     world.delete_pod("digits-trainer-0").run().advance(60)
@@ -74,7 +82,11 @@ def test_a_pass_waits_for_the_watch_to_show_the_operators_own_last_write() -> No
 # -- what may be lost ----------------------------------------------------------------------------------------------------
 
 PHASES = {
-    "before anything": 0, "when its pods are being made": 1, "while it runs": 3, "while it restarts": 6, "at its end": 12,
+    "before anything": 0,
+    "when its pods are being made": 1,
+    "while it runs": 3,
+    "while it restarts": 6,
+    "at its end": 12,
 }
 
 
@@ -106,7 +118,9 @@ def test_a_watcher_that_dies_and_comes_back_misses_nothing() -> None:
 def test_an_operator_that_is_away_from_a_trainers_failure_to_the_end_counts_it_all_the_same() -> None:
     def life(*, away: bool) -> tuple[str, dict[str, Any], list[int]]:
         flaky = {"failing_attempts": 1, "failing_exit_code": 137, "failing_run_seconds": 5, "run_seconds": 40}
-        world = World(seed=1).apply(training_job(least=2, fault_tolerant=True, play={"trainer": flaky})).run().advance(3)
+        world = (
+            World(seed=1).apply(training_job(least=2, fault_tolerant=True, play={"trainer": flaky})).run().advance(3)
+        )
         if away:
             world.cluster.advance(90)
         world.run().advance(90)
@@ -117,7 +131,9 @@ def test_an_operator_that_is_away_from_a_trainers_failure_to_the_end_counts_it_a
     assert life(away=True)[2] == [137]
 
 
-@pytest.mark.parametrize("seen_seconds", [0, 3], ids=["none of the pods has been seen", "the pods have been seen to run"])
+@pytest.mark.parametrize(
+    "seen_seconds", [0, 3], ids=["none of the pods has been seen", "the pods have been seen to run"]
+)
 def test_an_end_waits_for_the_watch_of_pods_that_is_behind_that_of_batch_jobs(seen_seconds: float) -> None:
     """A half-open connection: a minute without pods, while the batch Job is shown to be Complete."""
     flaky = {"failing_attempts": 1, "failing_exit_code": 137, "failing_run_seconds": 5, "run_seconds": 20}

@@ -28,7 +28,8 @@ class Field:
             meta["ownerReferences"] = [owner]
         spec = {"nodeName": node, "containers": [{"name": "a", "image": "b"}]}
         self.world.cluster.client.create(
-            "/api/v1/namespaces/default/pods", {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+            "/api/v1/namespaces/default/pods", {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+        )
 
     def going(self, name: str) -> bool:
         """Gone, or on its way: this pod has a node, so it has its grace."""
@@ -40,11 +41,14 @@ class Field:
         self.collector._clock = lambda: self.world.clock() + after_seconds
         return self.collector.collect()
 
-
     def make(self, kind: str, name: str, *, owner: dict[str, Any] | None, uid_label: str = "gone") -> str:
         """An object with our labels, of any kind; its UID."""
         api, plural = _KINDS[kind]
-        labels = {"elasticdeeplearning.ai/job-uid": uid_label, "job-name": "digits", "group-name": "elasticdeeplearning.ai"}
+        labels = {
+            "elasticdeeplearning.ai/job-uid": uid_label,
+            "job-name": "digits",
+            "group-name": "elasticdeeplearning.ai",
+        }
         meta: dict[str, Any] = {"name": name, "labels": labels, **({"ownerReferences": [owner]} if owner else {})}
         pod = {"containers": [{"name": "a", "image": "b"}], "restartPolicy": "Never" if kind == "Job" else "Always"}
         template = {"metadata": {"labels": labels}, "spec": pod}
@@ -52,11 +56,18 @@ class Field:
             "Pod": {**pod, "nodeName": "node-0"},
             "Service": {"clusterIP": "None", "selector": labels, "ports": [{"port": 80}]},
             "ReplicaSet": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
-            "Job": {"parallelism": 0, "manualSelector": True, "selector": {"matchLabels": labels}, "template": template},
+            "Job": {
+                "parallelism": 0,
+                "manualSelector": True,
+                "selector": {"matchLabels": labels},
+                "template": template,
+            },
         }
         root = f"/apis/{api}" if "/" in api else f"/api/{api}"
         made = self.world.cluster.client.create(
-            f"{root}/namespaces/default/{plural}", {"apiVersion": api, "kind": kind, "metadata": meta, "spec": specs[kind]})
+            f"{root}/namespaces/default/{plural}",
+            {"apiVersion": api, "kind": kind, "metadata": meta, "spec": specs[kind]},
+        )
         return str(made["metadata"]["uid"])
 
     def there(self, kind: str, name: str) -> bool:
@@ -65,11 +76,17 @@ class Field:
         return bool(found) and "deletionTimestamp" not in found[0]["metadata"]
 
 
-_KINDS = {"Pod": ("v1", "pods"), "Service": ("v1", "services"), "ReplicaSet": ("apps/v1", "replicasets"),
-          "Job": ("batch/v1", "jobs")}
+_KINDS = {
+    "Pod": ("v1", "pods"),
+    "Service": ("v1", "services"),
+    "ReplicaSet": ("apps/v1", "replicasets"),
+    "Job": ("batch/v1", "jobs"),
+}
 
 
-def owned_by(uid: str, kind: str = "AITrainingJob", api: str = "elasticdeeplearning.ai/v1", **more: Any) -> dict[str, Any]:
+def owned_by(
+    uid: str, kind: str = "AITrainingJob", api: str = "elasticdeeplearning.ai/v1", **more: Any
+) -> dict[str, Any]:
     return {"apiVersion": api, "kind": kind, "name": "digits", "uid": uid, "controller": True} | more
 
 
@@ -143,7 +160,9 @@ def test_a_node_that_a_list_did_not_come_to_is_not_gone(monkeypatch: pytest.Monk
     """The list of nodes expires between its pages: a pod in deletion on one of the others must not be forced out."""
     field = Field()
     field.pod("slow", owner=owned_by(field.uid), node="node-1")
-    field.world.cluster.client.patch("/api/v1/namespaces/default/pods/slow", {"metadata": {"finalizers": ["example.com/hold"]}})
+    field.world.cluster.client.patch(
+        "/api/v1/namespaces/default/pods/slow", {"metadata": {"finalizers": ["example.com/hold"]}}
+    )
     field.world.delete_pod("slow", grace_seconds=5)
     field.collector._settings = field.world.settings.model_copy(update={"list_page_size": 1})
     list_page = field.collector._kube.list_page
@@ -168,7 +187,8 @@ def test_a_pod_that_hangs_in_deletion_on_a_node_that_is_gone_is_forced_out() -> 
     field = Field()
     field.pod("hanging", owner=owned_by(field.uid), node="no-such-node")
     field.world.cluster.client.patch(
-        "/api/v1/namespaces/default/pods/hanging", {"metadata": {"finalizers": ["example.com/hold"]}})
+        "/api/v1/namespaces/default/pods/hanging", {"metadata": {"finalizers": ["example.com/hold"]}}
+    )
     field.world.delete_pod("hanging", grace_seconds=5)
     field.world.cluster.client.patch("/api/v1/namespaces/default/pods/hanging", {"metadata": {"finalizers": None}})
     if "hanging" in field.world.pods():
@@ -178,15 +198,22 @@ def test_a_pod_that_hangs_in_deletion_on_a_node_that_is_gone_is_forced_out() -> 
 
 # -- the table of docs/lifecycle.md ----------------------------------------------------------------------------------------
 
+
 def _rows() -> list[list[str]]:
     lines = (ROOT / "docs/lifecycle.md").read_text().splitlines()
     start = lines.index("| what is left | its job | what kept it | deleted |")
-    rows = [line for line in lines[start + 2:start + 40] if line.startswith("|")]
+    rows = [line for line in lines[start + 2 : start + 40] if line.startswith("|")]
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
 
 
-WHAT = {"a pod": "Pod", "a service": "Service", "a ReplicaSet": "ReplicaSet", "a batch Job": "Job",
-        "a pod of a ReplicaSet": "Pod", "a pod of a batch Job": "Pod"}
+WHAT = {
+    "a pod": "Pod",
+    "a service": "Service",
+    "a ReplicaSet": "ReplicaSet",
+    "a batch Job": "Job",
+    "a pod of a ReplicaSet": "Pod",
+    "a pod of a batch Job": "Pod",
+}
 
 
 def test_the_table_of_orphans_has_every_workload() -> None:

@@ -17,7 +17,9 @@ from tests.lives.world import World
 
 FOLDER = os.environ.get("TJ_PEER_MANIFESTS", "")
 
-pytestmark = pytest.mark.skipif(not FOLDER, reason="TJ_PEER_MANIFESTS names no folder with manifests for other operators")
+pytestmark = pytest.mark.skipif(
+    not FOLDER, reason="TJ_PEER_MANIFESTS names no folder with manifests for other operators"
+)
 
 
 def documents(name: str) -> list[Any]:
@@ -52,21 +54,30 @@ def test_paddle_mnist_may_be_killed_only_once() -> None:
 
 def trainers(world: World) -> dict[str, Any]:
     """Those that live, by name."""
-    return {n: p for n, p in world.pods().items() if p["metadata"]["labels"]["replica-type"] == "trainer"
-            and p["status"].get("phase") not in ("Succeeded", "Failed") and not p["metadata"].get("deletionTimestamp")}
+    return {
+        n: p
+        for n, p in world.pods().items()
+        if p["metadata"]["labels"]["replica-type"] == "trainer"
+        and p["status"].get("phase") not in ("Succeeded", "Failed")
+        and not p["metadata"].get("deletionTimestamp")
+    }
 
 
 def test_examplejob_runs_is_scaled_loses_a_trainer_and_succeeds() -> None:
     """The EDL operator's own example: v1alpha1, elastic from 2 to 6."""
     world = World(nodes=3)
     world.cluster.agent.script = lambda pod, attempt: (
-        Play(run_seconds=60) if pod["spec"]["containers"][0]["name"] == "trainer" else Play())
+        Play(run_seconds=60) if pod["spec"]["containers"][0]["name"] == "trainer" else Play()
+    )
     apply_as_it_is(world, "tj-examplejob.yaml")
     assert world.phase("examplejob") == "Running"
     assert {n: o["spec"]["replicas"] for n, o in world.owners("replicasets").items()} == {
-        "examplejob-master": 1, "examplejob-pserver": 2}
+        "examplejob-master": 1,
+        "examplejob-pserver": 2,
+    }
     assert [pod["spec"]["containers"][0]["command"] for pod in trainers(world).values()] == [
-        ["python", "/root/mock_trainer.py"]] * 2
+        ["python", "/root/mock_trainer.py"]
+    ] * 2
     before = set(trainers(world))
 
     world.scale("examplejob", 6)
@@ -75,7 +86,9 @@ def test_examplejob_runs_is_scaled_loses_a_trainer_and_succeeds() -> None:
     gone = min(before)
     world.delete_pod(gone)
     world.until("six again", lambda: len(trainers(world)) == 6 and gone not in trainers(world))
-    numbers = sorted(p["metadata"]["labels"].get("default/examplejob-trainer-idx", "") for p in trainers(world).values())
+    numbers = sorted(
+        p["metadata"]["labels"].get("default/examplejob-trainer-idx", "") for p in trainers(world).values()
+    )
     assert numbers == list("012345")
 
     world.until("it succeeds", lambda: world.phase("examplejob") == "Succeed", within_seconds=180)
@@ -90,7 +103,8 @@ def test_the_kube_batch_example_waits_for_its_scheduler_and_its_group() -> None:
     world.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _crd_of(group))
     world.cluster.client.create(f"/apis/{group['apiVersion']}/namespaces/default/podgroups", group)
     world.cluster.agent.script = lambda pod, attempt: (
-        Play(run_seconds=20) if pod["spec"]["containers"][0]["name"] == "trainer" else Play())
+        Play(run_seconds=20) if pod["spec"]["containers"][0]["name"] == "trainer" else Play()
+    )
     name: str = job["metadata"]["name"]
     world.apply(job).run()
     assert world.phase(name) == "Pending", "nobody else's scheduler takes them"
@@ -100,8 +114,15 @@ def test_the_kube_batch_example_waits_for_its_scheduler_and_its_group() -> None:
         assert pod["spec"]["schedulerName"] == "kube-batchd"
         assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == group["metadata"]["name"]
     for waits in waiting:
-        world.cluster.client.create(f"/api/v1/namespaces/default/pods/{waits}/binding", {
-            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": waits}, "target": {"kind": "Node", "name": "node-0"}})
+        world.cluster.client.create(
+            f"/api/v1/namespaces/default/pods/{waits}/binding",
+            {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"name": waits},
+                "target": {"kind": "Node", "name": "node-0"},
+            },
+        )
     world.run()
     assert world.phase(name) == "Running"
     world.until("it succeeds", lambda: world.phase(name) == "Succeed")
@@ -112,7 +133,13 @@ def _crd_of(group: Any) -> Any:
     name, _, version = group["apiVersion"].partition("/")
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"podgroups.{name}"},
-        "spec": {"group": name, "scope": "Namespaced", "names": {"plural": "podgroups", "kind": group["kind"]},
-                 "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}]},
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"podgroups.{name}"},
+        "spec": {
+            "group": name,
+            "scope": "Namespaced",
+            "names": {"plural": "podgroups", "kind": group["kind"]},
+            "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
     }

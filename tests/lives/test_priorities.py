@@ -10,14 +10,18 @@ from tjworker.kube.port import HttpResponse
 from tjworker.priorities import MOST_REMEMBERED, REMEMBERED_SECONDS, PriorityClasses
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-REFUSED = (b'{"kind":"Status","reason":"Forbidden","code":403,"message":"priorityclasses.scheduling.k8s.io is forbidden: '
-           b'User \\"worker\\" cannot get resource \\"priorityclasses\\" in API group \\"scheduling.k8s.io\\" at the cluster '
-           b'scope","details":{"name":"urgent","group":"scheduling.k8s.io","kind":"priorityclasses"}}')
+REFUSED = (
+    b'{"kind":"Status","reason":"Forbidden","code":403,"message":"priorityclasses.scheduling.k8s.io is forbidden: '
+    b'User \\"worker\\" cannot get resource \\"priorityclasses\\" in API group \\"scheduling.k8s.io\\" at the cluster '
+    b'scope","details":{"name":"urgent","group":"scheduling.k8s.io","kind":"priorityclasses"}}'
+)
 
 
 def make_class(world: World, name: str, value: int = 1000) -> None:
-    world.cluster.client.create(CLASSES, {
-        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value})
+    world.cluster.client.create(
+        CLASSES,
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value},
+    )
 
 
 def spec_of(world: World, pod: str = "digits-trainer-0") -> dict[str, Any]:

@@ -24,7 +24,9 @@ class Case:
 
 
 def hold(world: World, name: str = "digits-trainer-0") -> World:
-    world.cluster.client.patch(f"/api/v1/namespaces/default/pods/{name}", {"metadata": {"finalizers": ["example.com/hold"]}})
+    world.cluster.client.patch(
+        f"/api/v1/namespaces/default/pods/{name}", {"metadata": {"finalizers": ["example.com/hold"]}}
+    )
     return world
 
 
@@ -59,17 +61,32 @@ CASES = {
     "Pending: no node has room": Case(without_room, "Pending", "Unschedulable", "Insufficient cpu"),
     "Pending: a pod may not be made": Case(over_quota, "Pending", "FailedCreate", "exceeded quota"),
     "Creating: an image is not there": Case(
-        lambda w: w.apply(job({"trainer": role(1, annotations=NO_IMAGE)})),
-        "Creating", "ErrImagePull", "no such image"),
+        lambda w: w.apply(job({"trainer": role(1, annotations=NO_IMAGE)})), "Creating", "ErrImagePull", "no such image"
+    ),
     "Terminating: a finalizer holds a pod": Case(
         lambda w: running_and_held(w).patch_job("digits", {"metadata": {"annotations": {"Failed": "enough"}}}),
-        "Terminating", "PodNotGone", "pod digits-trainer-0 on node", let_go, "Failed"),
+        "Terminating",
+        "PodNotGone",
+        "pod digits-trainer-0 on node",
+        let_go,
+        "Failed",
+    ),
     "Suspended: a finalizer holds a pod": Case(
         lambda w: running_and_held(w).patch_job("digits", {"spec": {"suspend": True}}),
-        "Suspended", "PodNotGone", "pod digits-trainer-0 on node", let_go, "Suspended"),
+        "Suspended",
+        "PodNotGone",
+        "pod digits-trainer-0 on node",
+        let_go,
+        "Suspended",
+    ),
     "Restarting: a finalizer holds a predecessor": Case(
         lambda w: running_and_held(w).delete_pod("digits-trainer-0"),
-        "Restarting", "PodNotGone", "pod digits-trainer-0 on node", let_go, "Running"),
+        "Restarting",
+        "PodNotGone",
+        "pod digits-trainer-0 on node",
+        let_go,
+        "Running",
+    ),
 }
 
 

@@ -42,8 +42,16 @@ class CountingTransport(InProcessTransport):
         super().__init__(cluster.apiserver.handle, user="worker")
         self.counts: Counter[str] = Counter()
 
-    def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes | None = None,
-                content_type: str = "application/json", timeout_seconds: float | None = None) -> HttpResponse:
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> HttpResponse:
         self.counts[f"{method} {_resource(path)}"] += 1
         return super().request(method, path, query=query, body=body, content_type=content_type)
 
@@ -51,7 +59,13 @@ class CountingTransport(InProcessTransport):
 def _resource(path: str) -> str:
     """.../namespaces/default/pods/a/status -> pods/status"""
     parts = path.strip("/").split("/")
-    rest = parts[parts.index("namespaces") + 2:] if "namespaces" in parts else parts[2:] if parts[0] == "api" else parts[3:]
+    rest = (
+        parts[parts.index("namespaces") + 2 :]
+        if "namespaces" in parts
+        else parts[2:]
+        if parts[0] == "api"
+        else parts[3:]
+    )
     return "/".join([rest[0], *rest[2:]]) if rest else path
 
 
@@ -94,14 +108,28 @@ class World:
     def make_worker(self, owner: str) -> Worker:
         events = EventRecorder(self.api, clock=self.clock, background=False)
         executor = Executor(self.api, events, self.settings)
-        return Worker(self.store, self.api, executor, self.queue, self.settings, owner=owner, clock=self.clock,
-                      monotonic=self.clock)
+        return Worker(
+            self.store,
+            self.api,
+            executor,
+            self.queue,
+            self.settings,
+            owner=owner,
+            clock=self.clock,
+            monotonic=self.clock,
+        )
 
     def start_watcher(self) -> None:
         """A watcher that begins with nothing, as after a crash."""
         self._token += 1
         self.watcher = InProcessWatcher(
-            self.cluster.apiserver.handle, self.store, self.queue.publish, now=self.clock, token=self._token, seed=self.seed)
+            self.cluster.apiserver.handle,
+            self.store,
+            self.queue.publish,
+            now=self.clock,
+            token=self._token,
+            seed=self.seed,
+        )
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -138,7 +166,8 @@ class World:
         while not condition():
             assert self.clock() < deadline, (
                 f"seed {self.seed}: not within {within_seconds:.0f} s: {what}; "
-                f"{[j for plural in PLURALS.values() for j in self.get(plural)['items']]}")
+                f"{[j for plural in PLURALS.values() for j in self.get(plural)['items']]}"
+            )
             self.advance(1)
 
     def stays(self, what: str, condition: Callable[[], bool], *, for_seconds: float) -> None:
@@ -221,8 +250,12 @@ class World:
 
     def requests(self) -> Counter[str]:
         """As the API server's audit names them."""
-        return Counter({f"{_VERBS[method]} {resource}": n for (method, resource), n in
-                        ((key.split(), n) for key, n in self.transport.counts.items())})
+        return Counter(
+            {
+                f"{_VERBS[method]} {resource}": n
+                for (method, resource), n in ((key.split(), n) for key, n in self.transport.counts.items())
+            }
+        )
 
     def most_status_writes(self, pods: int) -> int:
         return 4  # with two events: three requests above the floor, whatever the number of pods
@@ -238,7 +271,9 @@ class World:
         return {o["metadata"]["name"]: o for o in self.get(resource)["items"]}
 
     def services(self) -> list[str]:
-        return sorted(s["metadata"]["name"] for s in self.get("services")["items"] if s["metadata"]["name"] != "kubernetes")
+        return sorted(
+            s["metadata"]["name"] for s in self.get("services")["items"] if s["metadata"]["name"] != "kubernetes"
+        )
 
     def events(self) -> dict[str, int]:
         """Events on jobs: reason -> how often."""
@@ -268,17 +303,34 @@ def play(**annotations: object) -> dict[str, str]:
     return {f"fake.localcluster/{name.replace('_', '-')}": str(value) for name, value in annotations.items()}
 
 
-def training_job(name: str = "digits", *, least: int = 2, most: int | None = None, pservers: int = 0,
-                 play: Mapping[str, Mapping[str, object]] | None = None, **spec: Any) -> Json:
+def training_job(
+    name: str = "digits",
+    *,
+    least: int = 2,
+    most: int | None = None,
+    pservers: int = 0,
+    play: Mapping[str, Mapping[str, object]] | None = None,
+    **spec: Any,
+) -> Json:
     """A TrainingJob. `play`: by container (`trainer`, `pserver`, `master`) what its pods do, as in `play(...)`."""
-    annotations = {f"{container}.fake.localcluster/{key.replace('_', '-')}": str(value)
-                   for container, told in (play or {}).items() for key, value in told.items()}
+    annotations = {
+        f"{container}.fake.localcluster/{key.replace('_', '-')}": str(value)
+        for container, told in (play or {}).items()
+        for key, value in told.items()
+    }
     bounds = {"min-instance": least, **({} if most is None else {"max-instance": most})}
     kind = {} if pservers else {"frame_work": {"name": "paddle", "type": "nccl2"}}
     return {
-        "apiVersion": "paddlepaddle.org/v1", "kind": "TrainingJob", "metadata": {"name": name, "annotations": annotations},
-        "spec": {"image": "trainer:1", "trainer": {"entrypoint": "train", **bounds},
-                 **({"pserver": {"min-instance": pservers}} if pservers else {}), **kind, **spec},
+        "apiVersion": "paddlepaddle.org/v1",
+        "kind": "TrainingJob",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {
+            "image": "trainer:1",
+            "trainer": {"entrypoint": "train", **bounds},
+            **({"pserver": {"min-instance": pservers}} if pservers else {}),
+            **kind,
+            **spec,
+        },
     }
 
 
@@ -293,5 +345,9 @@ def role(
 
 
 def job(roles: Mapping[str, Json], name: str = "digits", **spec: Any) -> Json:
-    return {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "metadata": {"name": name},
-            "spec": {"replicaSpecs": dict(roles), **orjson.loads(orjson.dumps(spec))}}
+    return {
+        "apiVersion": "elasticdeeplearning.ai/v1",
+        "kind": "AITrainingJob",
+        "metadata": {"name": name},
+        "spec": {"replicaSpecs": dict(roles), **orjson.loads(orjson.dumps(spec))},
+    }

@@ -25,15 +25,21 @@ class RefusedError(AssertionError):
 def open_transport(kubeconfig: Path) -> KubeTransport:
     configuration = Configuration()
     config.load_kube_config(  # type: ignore[no-untyped-call]
-        config_file=str(kubeconfig), client_configuration=configuration)
+        config_file=str(kubeconfig), client_configuration=configuration
+    )
     return KubeTransport(configuration)
 
 
 def send(transport: KubeTransport, method: str, path: str, body: Any = None, *, timeout_seconds: float = 60) -> Json:
     """Its answer; a PATCH is a merge patch. Raises RefusedError, and what the transport raises when nobody answers."""
     kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-    answer = transport.request(method, path, body=None if body is None else json.dumps(body).encode(),
-                               content_type=kind, timeout_seconds=timeout_seconds)
+    answer = transport.request(
+        method,
+        path,
+        body=None if body is None else json.dumps(body).encode(),
+        content_type=kind,
+        timeout_seconds=timeout_seconds,
+    )
     parsed: Json = json.loads(answer.body)
     if answer.status >= 300:
         raise RefusedError(f"{method} {path}", answer.status, str(parsed.get("message")))

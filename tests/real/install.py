@@ -20,14 +20,23 @@ WATCHER = (sys.executable, "-m", "watcher")
 CELERY = (sys.executable, "-m", "celery", "-A", "tjworker.app")
 SETTINGS = {
     # Sooner than in production: tests wait for them.
-    "TJ_RESYNC_SECONDS": "5", "TJ_LOCK_TTL_SECONDS": "10", "TJ_LEADER_NAMESPACE": rbac.NAMESPACE, "PYTHONUNBUFFERED": "1",
+    "TJ_RESYNC_SECONDS": "5",
+    "TJ_LOCK_TTL_SECONDS": "10",
+    "TJ_LEADER_NAMESPACE": rbac.NAMESPACE,
+    "PYTHONUNBUFFERED": "1",
 }
 
 
 def kubectl(kubeconfig: Path, *arguments: str, stdin: str | None = None) -> str:
     """Its output. A failure is an AssertionError with what it said."""
-    done = subprocess.run([str(kubectl_path()), "--kubeconfig", str(kubeconfig), *arguments], input=stdin, text=True,
-                          capture_output=True, check=False, timeout=240)
+    done = subprocess.run(
+        [str(kubectl_path()), "--kubeconfig", str(kubeconfig), *arguments],
+        input=stdin,
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=240,
+    )
     assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
     return done.stdout
 
@@ -52,8 +61,13 @@ def agent(kubeconfig: Path, nodes: int, *more: str) -> Sequence[str]:
 def environment(redis_url: str, kubeconfig: Path | None, settings: Mapping[str, str]) -> dict[str, str]:
     """Of one process: nothing of ours but what is said here."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TJ_", "KUBE", "PYTEST_"))}
-    return {**kept, **SETTINGS, **settings, "TJ_REDIS_URL": redis_url,
-            **({"KUBECONFIG": str(kubeconfig)} if kubeconfig is not None else {})}
+    return {
+        **kept,
+        **SETTINGS,
+        **settings,
+        "TJ_REDIS_URL": redis_url,
+        **({"KUBECONFIG": str(kubeconfig)} if kubeconfig is not None else {}),
+    }
 
 
 def nodes_ready(kubeconfig: Path) -> int:

@@ -73,14 +73,22 @@ class Operator:
         return "\n".join(f"--- {p.name}\n{p.last_words()}" for p in self.processes.values())
 
     def _ready(self) -> bool:
-        return nodes_ready(self.plane.kubeconfig) == NODES and all(worker_ready(self.processes[name]) for name in WORKERS)
+        return nodes_ready(self.plane.kubeconfig) == NODES and all(
+            worker_ready(self.processes[name]) for name in WORKERS
+        )
 
     def _start_beat(self, name: str, autoscale_policy: str) -> Process:
         # Beat needs no Kubernetes: one that is not there is proof.
-        return self.start_process(name, [*CELERY, "beat", "-s", str(self.folder / name)], self.folder / "no-kubeconfig",
-                           TJ_AUTOSCALE_POLICY=autoscale_policy)
+        return self.start_process(
+            name,
+            [*CELERY, "beat", "-s", str(self.folder / name)],
+            self.folder / "no-kubeconfig",
+            TJ_AUTOSCALE_POLICY=autoscale_policy,
+        )
 
-    def start_process(self, name: str, command: Sequence[str], kubeconfig: Path | None = None, **settings: str) -> Process:
+    def start_process(
+        self, name: str, command: Sequence[str], kubeconfig: Path | None = None, **settings: str
+    ) -> Process:
         env = environment(self._redis.url, kubeconfig, {**SETTINGS, **settings})
         process = Process(name, command, self.folder / f"{name}.log", env)
         self.processes[name] = process

@@ -10,8 +10,13 @@ from tests.real.install import kubectl
 from tests.real.operator import NODE_CPUS, NODES, Operator
 from tests.real.world import RealWorld
 
-PRIORITY = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": WEB}, "value": 1000,
-            "preemptionPolicy": "Never"}
+PRIORITY = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": WEB},
+    "value": 1000,
+    "preemptionPolicy": "Never",
+}
 
 
 def test_two_jobs_and_a_burst_of_others_share_the_cluster(operator: Operator, world: RealWorld) -> None:
@@ -20,7 +25,8 @@ def test_two_jobs_and_a_burst_of_others_share_the_cluster(operator: Operator, wo
     fillers = [f"filler-{i}" for i in range(NODES - 1)]
     for name in fillers:
         world.create_pod(foreign(name, str(NODE_CPUS)))
-    world.until("the rest of the cluster is taken",
-                lambda: all(world.pods()[name]["spec"].get("nodeName") for name in fillers))
+    world.until(
+        "the rest of the cluster is taken", lambda: all(world.pods()[name]["spec"].get("nodeName") for name in fillers)
+    )
     with operator.autoscaling():
         two_jobs_and_a_burst_of_others_share_it(world, slack_seconds=20)

@@ -26,8 +26,22 @@ class Foreground:
         self.output = folder / "output"
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "controlplane", "run", "--data-dir", str(self.data), "--kubeconfig",
-                 str(self.kubeconfig), "--user", f"alice,devs={self.alice}"], cwd=ROOT, stdout=output, stderr=output)
+                [
+                    sys.executable,
+                    "-m",
+                    "controlplane",
+                    "run",
+                    "--data-dir",
+                    str(self.data),
+                    "--kubeconfig",
+                    str(self.kubeconfig),
+                    "--user",
+                    f"alice,devs={self.alice}",
+                ],
+                cwd=ROOT,
+                stdout=output,
+                stderr=output,
+            )
         until("the kubeconfig is there", lambda: self.kubeconfig.exists() or self.process.poll() is not None)
         assert self.kubeconfig.exists(), self.output.read_text()
 

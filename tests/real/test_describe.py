@@ -41,15 +41,22 @@ def _seconds(since: str, until: str) -> float:
 
 
 def test_a_job_that_lost_a_node(world: RealWorld) -> None:
-    world.apply(job(one_a_node({"trainer": role(2, annotations=play(), restartPolicy="OnNodeFail", restartScope="Pod")})))
+    world.apply(
+        job(one_a_node({"trainer": role(2, annotations=play(), restartPolicy="OnNodeFail", restartScope="Pod")}))
+    )
     world.until("it runs", lambda: world.phase() == "Running")
     before, node = world.uids(), world.pods()["digits-trainer-0"]["spec"]["nodeName"]
     begun = datetime.now(UTC).isoformat()
     world.fail_node(node)
     try:
-        world.until("its pod is another one, and runs", within_seconds=300, condition=lambda: (
-            world.uids().get("digits-trainer-0", before["digits-trainer-0"]) != before["digits-trainer-0"]
-            and world.phase() == "Running"))
+        world.until(
+            "its pod is another one, and runs",
+            within_seconds=300,
+            condition=lambda: (
+                world.uids().get("digits-trainer-0", before["digits-trainer-0"]) != before["digits-trainer-0"]
+                and world.phase() == "Running"
+            ),
+        )
         world.until("told of", has(world, "Restarting"))
         text = described(world, "digits")
         silent = world.node_condition(node, "Ready")["lastTransitionTime"]
@@ -60,7 +67,8 @@ def test_a_job_that_lost_a_node(world: RealWorld) -> None:
     made = pod["metadata"]["creationTimestamp"]
     print(  # noqa: T201  -s shows it
         f"the agent is told at 0 s, the node is not Ready at {_seconds(begun, silent):.0f} s, the replacement is made at "
-        f"{_seconds(begun, made):.0f} s and Ready at {_seconds(begun, runs):.0f} s")
+        f"{_seconds(begun, made):.0f} s and Ready at {_seconds(begun, runs):.0f} s"
+    )
     grace = Settings().node_failure_grace_seconds
     assert _seconds(silent, made) >= grace - 1, "not before the grace; both times are whole seconds"
     assert re.search(rf"(?m)^\s+Message:.*\b{node}\b", text), "which node"

@@ -18,9 +18,12 @@ def test_life(sentence: str, world: RealWorld) -> None:
 def test_the_operator_was_never_refused_anything_by_rbac(operator: Operator) -> None:
     """Runs last, over all that the lives above have asked for. (A namespace that is being deleted answers 403, too.)"""
     users = {rbac.user(process) for process in rbac.PROCESSES}
-    refused = {(e["user"]["username"], e["verb"], e["requestURI"]) for e in operator.plane.audit_events()
-               if e["user"].get("username") in users
-               and (e.get("annotations") or {}).get("authorization.k8s.io/decision") == "forbid"}
+    refused = {
+        (e["user"]["username"], e["verb"], e["requestURI"])
+        for e in operator.plane.audit_events()
+        if e["user"].get("username") in users
+        and (e.get("annotations") or {}).get("authorization.k8s.io/decision") == "forbid"
+    }
     assert refused == set()
 
 

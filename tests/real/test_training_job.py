@@ -23,7 +23,8 @@ from tjworker.cli.stack.services import kubectl_path
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="pods are processes, found in /proc"),
     pytest.mark.skipif(
-        os.environ.get("TJ_REAL_KUBERNETES", "") not in ("", "1.36", "1.36.3"), reason="tj up runs the default version"),
+        os.environ.get("TJ_REAL_KUBERNETES", "") not in ("", "1.36", "1.36.3"), reason="tj up runs the default version"
+    ),
 ]
 NAME = "digits-edl"
 
@@ -42,8 +43,11 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
 def trainers(stack: LocalStack) -> dict[str, Json]:
     """Those that run, by the number that they carry; two with one number are a failure."""
     text = stack.kubectl("get", "pods", "-l", f"paddle-job={NAME}", "-o", "json")
-    run = [p for p in json.loads(text)["items"]
-           if p["status"].get("phase") == "Running" and not p["metadata"].get("deletionTimestamp")]
+    run = [
+        p
+        for p in json.loads(text)["items"]
+        if p["status"].get("phase") == "Running" and not p["metadata"].get("deletionTimestamp")
+    ]
     found = {p["metadata"]["labels"].get("replica-index", p["metadata"]["name"]): p for p in run}
     assert len(found) == len(run), [p["metadata"]["labels"] for p in run]
     return found
@@ -57,7 +61,9 @@ def process_of(stack: LocalStack, pod: Json) -> processes.ProcessId:
     """Its program. By name: a pod of a batch Job starts before it has a number."""
     found = list(pods.running(stack.paths.cluster_data, frozenset({f"POD_NAME={pod['metadata']['name']}"})))
     inside = {p.pid for p in found}
-    roots = [p for p in found if int(Path(f"/proc/{p.pid}/stat").read_text().rpartition(")")[2].split()[1]) not in inside]
+    roots = [
+        p for p in found if int(Path(f"/proc/{p.pid}/stat").read_text().rpartition(")")[2].split()[1]) not in inside
+    ]
     assert len(roots) == 1, found
     return roots[0]
 
@@ -68,16 +74,27 @@ def test_the_digits_training_loses_a_trainer_grows_and_comes_to_its_accuracy(sta
 
     def master_runs() -> bool:
         """Else kubectl has nothing to follow, and ends."""
-        text = stack.kubectl("get", "pods", "-l", f"paddle-job-master={NAME}", "-o", "jsonpath={.items[*].status.phase}")
+        text = stack.kubectl(
+            "get", "pods", "-l", f"paddle-job-master={NAME}", "-o", "jsonpath={.items[*].status.phase}"
+        )
         return text == "Running"
 
     until("the master runs", master_runs, context=lambda: explain(stack))
     told = tmp_path / "told"
     with told.open("wb") as output:
         master = subprocess.Popen(
-            [str(kubectl_path()), "--kubeconfig", str(stack.paths.kubeconfig), "logs", "-f", "--tail=-1", "-l",
-             f"paddle-job-master={NAME}"],
-            stdout=output, stderr=subprocess.STDOUT,
+            [
+                str(kubectl_path()),
+                "--kubeconfig",
+                str(stack.paths.kubeconfig),
+                "logs",
+                "-f",
+                "--tail=-1",
+                "-l",
+                f"paddle-job-master={NAME}",
+            ],
+            stdout=output,
+            stderr=subprocess.STDOUT,
         )
     try:
         until("it trains", lambda: "epoch 1/20" in told.read_text(), context=told.read_text)
@@ -89,13 +106,19 @@ def test_the_digits_training_loses_a_trainer_grows_and_comes_to_its_accuracy(sta
             return "0" in now and now["0"]["metadata"]["uid"] != before["0"]["metadata"]["uid"]
 
         until("another has the number of the trainer that was killed", replaced, context=lambda: explain(stack))
-        until("the autoscaler has made two trainers six", lambda: sorted(trainers(stack)) == list("012345"),
-              context=lambda: explain(stack))
+        until(
+            "the autoscaler has made two trainers six",
+            lambda: sorted(trainers(stack)) == list("012345"),
+            context=lambda: explain(stack),
+        )
         now = {n: p["metadata"]["uid"] for n, p in trainers(stack).items()}
         stay = {n: p["metadata"]["uid"] for n, p in before.items() if n != "0"}
         assert stay.items() <= now.items(), "nobody else is restarted"
-        until("it succeeds", lambda: (stack.get("tj", NAME) or {}).get("status", {}).get("phase") == "Succeed",
-              context=lambda: explain(stack) + told.read_text())
+        until(
+            "it succeeds",
+            lambda: (stack.get("tj", NAME) or {}).get("status", {}).get("phase") == "Succeed",
+            context=lambda: explain(stack) + told.read_text(),
+        )
         master.wait(timeout=PATIENCE_SECONDS)
     finally:
         master.kill()

@@ -41,9 +41,12 @@ def second(operator: Operator) -> Iterator[Process]:
     """A watcher beside the operator's own, which is put back at the end."""
     defaults = Settings()
     made = operator.start_process(
-        "second-watcher", operator.watcher_command, operator.plane.kubeconfig_for(rbac.user("watcher")),
+        "second-watcher",
+        operator.watcher_command,
+        operator.plane.kubeconfig_for(rbac.user("watcher")),
         TJ_LEASE_DURATION_SECONDS=str(defaults.lease_duration_seconds),
-        TJ_LEASE_RENEW_SECONDS=str(defaults.lease_renew_seconds))
+        TJ_LEASE_RENEW_SECONDS=str(defaults.lease_renew_seconds),
+    )
     yield made
     del operator.processes[made.name]
     if operator.processes["watcher"].ended():
@@ -52,13 +55,21 @@ def second(operator: Operator) -> Iterator[Process]:
 
 
 def test_a_leader_leaves_and_the_next_is_killed_and_nothing_is_missed_or_done_twice(
-        operator: Operator, second: Process, world: RealWorld) -> None:
+    operator: Operator, second: Process, world: RealWorld
+) -> None:
     first = operator.processes["watcher"]
-    world.apply(job({"trainer": role(2, annotations=play(), restartPolicy="OnFailure", restartScope="Pod")}, name="stays"))
+    world.apply(
+        job({"trainer": role(2, annotations=play(), restartPolicy="OnFailure", restartScope="Pod")}, name="stays")
+    )
     world.apply(job({"trainer": role(1, annotations=play())}, name="goes"))
     world.apply(job({"trainer": role(1, annotations=play(run_seconds=25))}, name="ends"))
-    world.until("all run", lambda: (world.phase("stays"), world.phase("goes")) == ("Running", "Running")
-                and world.phase("ends") in ("Running", "Succeed"))  # it ends by itself, maybe before the others run
+    world.until(
+        "all run",
+        lambda: (
+            (world.phase("stays"), world.phase("goes")) == ("Running", "Running")
+            and world.phase("ends") in ("Running", "Succeed")
+        ),
+    )  # it ends by itself, maybe before the others run
     before = world.uids()
 
     first.stop(PATIENCE_SECONDS)
@@ -78,15 +89,20 @@ def test_a_leader_leaves_and_the_next_is_killed_and_nothing_is_missed_or_done_tw
     took_over = _at(lease(operator)["acquireTime"])
     world.until("the unseen job runs", lambda: world.phase("unseen") == "Running")
     runs = _at(world.condition("Running", "unseen")["lastTransitionTime"])
-    world.until("the deleted pod is another one", lambda: (
-        world.phase("stays") == "Running"
-        and world.uids().get("stays-trainer-1", before["stays-trainer-1"]) != before["stays-trainer-1"]))
+    world.until(
+        "the deleted pod is another one",
+        lambda: (
+            world.phase("stays") == "Running"
+            and world.uids().get("stays-trainer-1", before["stays-trainer-1"]) != before["stays-trainer-1"]
+        ),
+    )
     world.until("the third has ended", lambda: world.phase("ends") == "Succeed")
     world.until("what was deleted is gone", lambda: not [p for p in world.pods() if p.startswith("goes-")])
     world.quiet()
     print(  # noqa: T201  -s shows it
         f"last sign of the killed leader at 0 s; the other leads at {took_over - last_sign:.1f} s; the job that was made "
-        f"meanwhile runs at {runs - last_sign:.0f} s; requests of the workers: {dict(world.requests())}")
+        f"meanwhile runs at {runs - last_sign:.0f} s; requests of the workers: {dict(world.requests())}"
+    )
     assert took_over - last_sign <= TAKE_OVER_SECONDS
     assert world.uids()["stays-trainer-0"] == before["stays-trainer-0"]
     counts = world.status("stays")["restartCounts"]["trainer"]

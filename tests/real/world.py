@@ -66,7 +66,9 @@ class RealWorld:
         return self._send("POST", f"{self._core}/pods", manifest)
 
     def fail_node(self, name: str) -> object:
-        return self._send("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"annotations": {FAIL_ANNOTATION: "NotReady"}}})
+        return self._send(
+            "PATCH", f"/api/v1/nodes/{name}", {"metadata": {"annotations": {FAIL_ANNOTATION: "NotReady"}}}
+        )
 
     def recover_node(self, name: str) -> object:
         return self._send("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"annotations": {FAIL_ANNOTATION: None}}})

@@ -51,7 +51,9 @@ def _play(task: tuple[int, str]) -> Done:
 def replay(seed: str) -> int:
     number, _, run = seed.partition("/")
     if not number.isdigit() or int(number) not in ROWS:
-        sys.stderr.write(f"SEED={seed}: it begins with the number of a row and a slash; rows: {', '.join(map(str, ROWS))}\n")
+        sys.stderr.write(
+            f"SEED={seed}: it begins with the number of a row and a slash; rows: {', '.join(map(str, ROWS))}\n"
+        )
         return 2
     verdict = play(ROWS[int(number)], run)
     sys.stdout.write(f"{verdict.trace}\n\n" + ("as good as undisturbed\n" if not verdict.wrong else ""))

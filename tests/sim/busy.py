@@ -72,7 +72,9 @@ class Busy(Fault):
     def answers(self, world: SimWorld, step: Step) -> HttpResponse | None:
         if self._lasts(world, "requests refused") and self._rng.random() < 0.4:
             drawn = self._rng.choice(("409", "429", "500", "503"))
-            return ANSWERS["503" if drawn == "409" and step.kind == "read" else drawn]  # nobody refuses a read for a conflict
+            return ANSWERS[
+                "503" if drawn == "409" and step.kind == "read" else drawn
+            ]  # nobody refuses a read for a conflict
         return None
 
     def deliver(self, world: SimWorld, step: Step) -> tuple[float, ...]:
@@ -106,8 +108,13 @@ class Busy(Fault):
 
 
 _TROUBLES: Mapping[str, Callable[[Busy, SimWorld, Act], None]] = {
-    "node fails": Busy.fail_node, "node recovers": Busy.recover_node,
-    "worker dies": partial(Busy.doom, who="worker"), "watcher dies": partial(Busy.doom, who="watcher"),
-    "Redis wiped": Busy.wipe, "watch lost": Busy.lose, "requests refused": Busy.lasts, "Redis away": Busy.lasts,
+    "node fails": Busy.fail_node,
+    "node recovers": Busy.recover_node,
+    "worker dies": partial(Busy.doom, who="worker"),
+    "watcher dies": partial(Busy.doom, who="watcher"),
+    "Redis wiped": Busy.wipe,
+    "watch lost": Busy.lose,
+    "requests refused": Busy.lasts,
+    "Redis away": Busy.lasts,
     "tasks lost": Busy.lasts,
 }

@@ -31,9 +31,14 @@ class Candidate:
         self._world = world
         election = Election(f"{name}_{life}", *LEASE, lease_duration_seconds=world.settings.lease_duration_seconds)
         self._elector = Elector(
-            KubeClient(SimTransport(world, name)), election, stopped=threading.Event(), now=world.clock,
-            wall=lambda: datetime.fromtimestamp(world.clock(), UTC), renew_seconds=world.settings.lease_renew_seconds,
-            rng=random.Random(f"{world.seed} {name} {life}"))
+            KubeClient(SimTransport(world, name)),
+            election,
+            stopped=threading.Event(),
+            now=world.clock,
+            wall=lambda: datetime.fromtimestamp(world.clock(), UTC),
+            renew_seconds=world.settings.lease_renew_seconds,
+            rng=random.Random(f"{world.seed} {name} {life}"),
+        )
         self._token = 0
         self._tenure: Tenure | None = None
         self.term: SimWatcher | None = None
@@ -94,8 +99,11 @@ class CrowdWorld(SimWorld):
         """Since when the leader does not work, until another leads."""
         self.take_overs_seconds: list[float] = []
         super().__init__(**more)
-        self._beat_due = {f"{task}#{beat}": at + self.rng.uniform(0.0, self._periods[task])
-                          for task, at in self._beat_due.items() for beat in range(BEATS)}
+        self._beat_due = {
+            f"{task}#{beat}": at + self.rng.uniform(0.0, self._periods[task])
+            for task, at in self._beat_due.items()
+            for beat in range(BEATS)
+        }
 
     # -- who comes and goes ----------------------------------------------------------------------------------------------
 

@@ -39,8 +39,13 @@ def amiss(world: Seen) -> list[str]:
     if job.suspend:
         found += [] if job.status.phase == "Suspended" else [f"suspended, and its phase is {job.status.phase}"]
         return found + [f"suspended, and {name} is there" for name in sorted(pods)]
-    seen = {name: int((batch.get("status") or {}).get("succeeded") or 0) for name, batch in world.objects("batch/jobs").items()}
-    winding = {role.name for role in job.roles if role.workload == "Job" and seen.get(owner_name(job.name.name, role.name))}
+    seen = {
+        name: int((batch.get("status") or {}).get("succeeded") or 0)
+        for name, batch in world.objects("batch/jobs").items()
+    }
+    winding = {
+        role.name for role in job.roles if role.workload == "Job" and seen.get(owner_name(job.name.name, role.name))
+    }
     for role in job.roles:
         of_role = [p for p in pods.values() if _labels(p).get(labels.REPLICA_NAME) == role.name]
         found += _of_a_role(job, role, role.name in winding, of_role)
@@ -51,8 +56,11 @@ def amiss(world: Seen) -> list[str]:
 
 def _after_its_end(job: TrainingJob, pods: dict[str, Json]) -> Iterator[str]:
     if job.clean_pod_policy != "None":
-        yield from (f"ended, and {name} is {_phase(pod)}" for name, pod in pods.items()
-                    if job.clean_pod_policy == "All" or _phase(pod) in ("Pending", "Running"))
+        yield from (
+            f"ended, and {name} is {_phase(pod)}"
+            for name, pod in pods.items()
+            if job.clean_pod_policy == "All" or _phase(pod) in ("Pending", "Running")
+        )
 
 
 def _of_a_role(job: TrainingJob, role: Role, winds_down: bool, pods: list[Json]) -> Iterator[str]:

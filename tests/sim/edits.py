@@ -26,25 +26,43 @@ SECONDS_A_STAGE = 12
 """Long enough for a replacement, shorter than the rest of a replica that crashes again and again."""
 AS_APPLIED = "as it was first: "
 """Refused, or at its end, before it came to the edit."""
-_CONTAINER: Json = {"name": "aitj-main", "image": "trainer:1", "command": ["train"],
-                    "env": [{"name": "LR", "value": "0.1"}], "ports": [{"name": "aitj-7164", "containerPort": 7164}]}
+_CONTAINER: Json = {
+    "name": "aitj-main",
+    "image": "trainer:1",
+    "command": ["train"],
+    "env": [{"name": "LR", "value": "0.1"}],
+    "ports": [{"name": "aitj-7164", "containerPort": 7164}],
+}
 _INIT: Json = {**_CONTAINER, "name": "fetch"}
 
 
 def _aitrainingjob() -> JobBuilder:
-    template = {"metadata": {"labels": {"team": "vision"}, "annotations": {"note": "a"}},
-                "spec": {"containers": [_CONTAINER], "initContainers": [_INIT]}}
+    template = {
+        "metadata": {"labels": {"team": "vision"}, "annotations": {"note": "a"}},
+        "spec": {"containers": [_CONTAINER], "initContainers": [_INIT]},
+    }
     policy: Json = {"template": template, "restart": "OnFailure", "scope": "Pod"}
     return make_job().role("ps", 1, **policy).role("trainer", 2, **policy)
 
 
 def _trainingjob() -> JobBuilder:
     room = {"limits": {"cpu": "1"}, "requests": {"cpu": "100m"}}
-    role = {"resources": room, "envs": {"LR": "0.1"}, "imagePullSecrets": [{"name": "pull"}], "pre_stop_cmd": ["sync"],
-            "tolerations": [{"operator": "Exists"}], "node_selector": {"kubernetes.io/os": "linux"}}
+    role = {
+        "resources": room,
+        "envs": {"LR": "0.1"},
+        "imagePullSecrets": [{"name": "pull"}],
+        "pre_stop_cmd": ["sync"],
+        "tolerations": [{"operator": "Exists"}],
+        "node_selector": {"kubernetes.io/os": "linux"},
+    }
     return make_training_job(
-        pservers=1, trainer=role, pserver=role, master=role, volumes=[{"name": "data", "emptyDir": {}}],
-        VolumeMounts=[{"name": "data", "mountPath": "/data"}])
+        pservers=1,
+        trainer=role,
+        pserver=role,
+        master=role,
+        volumes=[{"name": "data", "emptyDir": {}}],
+        VolumeMounts=[{"name": "data", "mountPath": "/data"}],
+    )
 
 
 BASES: Mapping[str, Json] = {
@@ -117,7 +135,9 @@ class Watched:
         pods = self.world.pods()
         if self.plural == "aitrainingjobs":
             return {name: _plain(pod) for name, pod in pods.items()}
-        return dict(Counter(f"{p['metadata']['labels'].get('replica-name')} {p['status'].get('phase')}" for p in pods.values()))
+        return dict(
+            Counter(f"{p['metadata']['labels'].get('replica-name')} {p['status'].get('phase')}" for p in pods.values())
+        )
 
     def refused(self) -> str:
         for condition in ((self.job() or {}).get("status") or {}).get("conditions", ()):
@@ -133,13 +153,19 @@ class Watched:
         return {
             "spec": job["spec"],
             "phase": status.get("phase"),
-            "conditions": {c["type"]: (c["status"], c["reason"]) for c in status.get("conditions", ())
-                           if c["type"] not in ("Scaling", "Suspended", "Restarting")},
+            "conditions": {
+                c["type"]: (c["status"], c["reason"])
+                for c in status.get("conditions", ())
+                if c["type"] not in ("Scaling", "Suspended", "Restarting")
+            },
             "restarts": status.get("restartCounts"),
             "pods": self._pods(),
             # Names of ports are not in the projection: a service keeps them when only they change.
-            "services": {s["metadata"]["name"]: sorted(p["port"] for p in s["spec"]["ports"])
-                         for s in self.world.get("services")["items"] if s["metadata"]["name"] != "kubernetes"},
+            "services": {
+                s["metadata"]["name"]: sorted(p["port"] for p in s["spec"]["ports"])
+                for s in self.world.get("services")["items"]
+                if s["metadata"]["name"] != "kubernetes"
+            },
         }
 
 
@@ -147,11 +173,21 @@ def _plain(pod: Json) -> Json:
     """Without what no two worlds have in common, and without the number of the attempt."""
     meta, spec = pod["metadata"], dict(pod["spec"])
     for kind in ("containers", "initContainers"):
-        spec[kind] = [{**c, "env": [e for e in c.get("env", ()) if e["name"] != "TRAININGJOB_REPLICA_RESTARTCOUNT"]}
-                      for c in spec.get(kind, ())]
-    labels = {k: v for k, v in meta.get("labels", {}).items() if k not in ("restart-attempt", "elasticdeeplearning.ai/job-uid")}
-    return {"spec": {k: v for k, v in spec.items() if k not in ("nodeName", "volumes")}, "labels": labels,
-            "annotations": meta.get("annotations"), "phase": pod["status"].get("phase")}
+        spec[kind] = [
+            {**c, "env": [e for e in c.get("env", ()) if e["name"] != "TRAININGJOB_REPLICA_RESTARTCOUNT"]}
+            for c in spec.get(kind, ())
+        ]
+    labels = {
+        k: v
+        for k, v in meta.get("labels", {}).items()
+        if k not in ("restart-attempt", "elasticdeeplearning.ai/job-uid")
+    }
+    return {
+        "spec": {k: v for k, v in spec.items() if k not in ("nodeName", "volumes")},
+        "labels": labels,
+        "annotations": meta.get("annotations"),
+        "phase": pod["status"].get("phase"),
+    }
 
 
 def live(plural: str, first: Json, path: tuple[str | int, ...] = (), value: Any = None) -> Seen:
@@ -210,7 +246,12 @@ def differences(mine: Seen, want: Seen, before: Seen | None = None) -> list[str]
     run (it is suspended, or its scheduler does not exist) says other things of itself when it has run before."""
     objects: tuple[str, ...] = ("spec", "pods", "services")
     never_runs = bool(want.stages) and want.stages[0].get("phase") in ("Pending", "Creating", "Suspended")
-    if any(" Pending" in str(pod) for seen in (before or want, want) for stage in seen.stages for pod in stage.get("pods", ())):
+    if any(
+        " Pending" in str(pod)
+        for seen in (before or want, want)
+        for stage in seen.stages
+        for pod in stage.get("pods", ())
+    ):
         # An owner keeps the template it was made with: its pods go on where a new one waits, and wait where it goes on.
         objects = ("spec", "services")
         never_runs = True

@@ -66,8 +66,11 @@ def make_history(seed: int) -> History:
 def _aitrainingjob(rng: random.Random) -> Json:
     roles = {}
     for name in rng.sample(ROLES, rng.randint(1, 3)):
-        policies = {key: value for key, values in POLICIES.items()
-                    if rng.random() < 0.6 and (value := rng.choice(values)) is not None}
+        policies = {
+            key: value
+            for key, values in POLICIES.items()
+            if rng.random() < 0.6 and (value := rng.choice(values)) is not None
+        }
         if rng.random() < 0.5:
             policies |= {"restartPolicy": "Always", "restartLimit": 100}  # so that not every history ends early
         roles[name] = role(rng.randint(1, 3), annotations=play(**FOR_EVER), **policies)
@@ -84,17 +87,30 @@ def _trainingjob(rng: random.Random) -> Json:
 
 def _value(rng: random.Random, what: str) -> Any:
     if what == "edit":
-        return rng.choice((("restartPolicy", rng.choice(POLICIES["restartPolicy"])), ("failPolicy", "None"),
-                           ("restartScope", rng.choice(POLICIES["restartScope"])), ("image", "trainer:2")))
+        return rng.choice(
+            (
+                ("restartPolicy", rng.choice(POLICIES["restartPolicy"])),
+                ("failPolicy", "None"),
+                ("restartScope", rng.choice(POLICIES["restartScope"])),
+                ("image", "trainer:2"),
+            )
+        )
     values: Mapping[str, tuple[Any, ...]] = {
-        "scale": (0, 1, 2, 3, 4), "suspend": (True, False), "pod deleted": (None, 0, 5), "pod exits": (0, 1, 1, 137, 137),
-        "node fails": ("NotReady", "gone"), "watch lost": (0.0, 5.0, 20.0), "requests refused": (5.0, 20.0),
-        "Redis away": (3.0, 20.0), "tasks lost": (5.0, 30.0),
+        "scale": (0, 1, 2, 3, 4),
+        "suspend": (True, False),
+        "pod deleted": (None, 0, 5),
+        "pod exits": (0, 1, 1, 137, 137),
+        "node fails": ("NotReady", "gone"),
+        "watch lost": (0.0, 5.0, 20.0),
+        "requests refused": (5.0, 20.0),
+        "Redis away": (3.0, 20.0),
+        "tasks lost": (5.0, 30.0),
     }
     return rng.choice(values[what]) if what in values else None
 
 
 # -- what users do -----------------------------------------------------------------------------------------------------------
+
 
 def _scale(place: Place, history: History, act: Act) -> None:
     if history.manifest["spec"].get("replicaSpecs") is not None:
@@ -134,6 +150,7 @@ def _patch(place: Place, history: History, body: Json) -> None:
 
 # -- what happens to pods and other objects ------------------------------------------------------------------------------------
 
+
 def _delete_pod(place: Place, history: History, act: Act) -> None:
     if pod := _one(sorted(place.pods()), act.number):
         place.client.delete(_pod(place, pod), None if act.value is None else {"gracePeriodSeconds": act.value})
@@ -148,8 +165,10 @@ def _exit(place: Place, history: History, act: Act) -> None:
 def _evict(place: Place, history: History, act: Act) -> None:
     alive = sorted(name for name, pod in place.pods().items() if pod["status"].get("phase") in ("Pending", "Running"))
     if pod := _one(alive, act.number):
-        place.client.patch(f"{_pod(place, pod)}/status", {
-            "status": {"phase": "Failed", "reason": "Evicted", "message": "the node was low on memory"}})
+        place.client.patch(
+            f"{_pod(place, pod)}/status",
+            {"status": {"phase": "Failed", "reason": "Evicted", "message": "the node was low on memory"}},
+        )
 
 
 def _delete_other(place: Place, history: History, act: Act) -> None:
@@ -159,8 +178,9 @@ def _delete_other(place: Place, history: History, act: Act) -> None:
     if found:
         bucket, name = found[act.number % len(found)]
         plural = bucket.rpartition("/")[2]
-        place.client.delete(f"{roots[bucket]}/namespaces/{place.namespace}/{plural}/{name}",
-                            {"propagationPolicy": "Background"})
+        place.client.delete(
+            f"{roots[bucket]}/namespaces/{place.namespace}/{plural}/{name}", {"propagationPolicy": "Background"}
+        )
 
 
 def _pod(place: Place, name: str) -> str:
@@ -172,13 +192,33 @@ def _one(names: list[str], number: int) -> str:
 
 
 ACTS: Mapping[str, Callable[[Place, History, Act], None]] = {
-    "scale": _scale, "edit": _edit, "suspend": _suspend, "deleted and created again": _again,
-    "pod deleted": _delete_pod, "pod exits": _exit, "pod evicted": _evict, "object deleted": _delete_other,
+    "scale": _scale,
+    "edit": _edit,
+    "suspend": _suspend,
+    "deleted and created again": _again,
+    "pod deleted": _delete_pod,
+    "pod exits": _exit,
+    "pod evicted": _evict,
+    "object deleted": _delete_other,
 }
 """May raise ApiError: the cluster refuses it."""
 CHANCES: Mapping[str, int] = {
-    "scale": 12, "edit": 6, "suspend": 8, "deleted and created again": 2, "pod deleted": 10, "pod exits": 10, "pod evicted": 5,
-    "object deleted": 6, "node fails": 6, "node recovers": 6, "worker dies": 8, "watcher dies": 4, "Redis wiped": 4,
-    "watch lost": 8, "requests refused": 6, "Redis away": 4, "tasks lost": 6,
+    "scale": 12,
+    "edit": 6,
+    "suspend": 8,
+    "deleted and created again": 2,
+    "pod deleted": 10,
+    "pod exits": 10,
+    "pod evicted": 5,
+    "object deleted": 6,
+    "node fails": 6,
+    "node recovers": 6,
+    "worker dies": 8,
+    "watcher dies": 4,
+    "Redis wiped": 4,
+    "watch lost": 8,
+    "requests refused": 6,
+    "Redis away": 4,
+    "tasks lost": 6,
 }
 """How often each is drawn."""

@@ -35,17 +35,79 @@ NAMES = ("digits", "a", "a-b", "x9", "kube-system", "a" * 50, "x.y", "9", "train
 """Of jobs: what the API server lets pass as a name, and what our rules then say to it."""
 
 TEXTS: Sequence[str] = (
-    "", " ", "../../kube-system/pods/x", "a/b", "..", "%2e%2e%2f", "kube-system", "x?watch=1", "x#y", "\n", "a\r\nX-Evil: 1",
-    "\x00", "\x1b[31m", "\u202e", "🚀" * 40, "ß" * 300, "$(HOME)", "$(TRAININGJOB_NAME)", "$$(A)", "${x}", "`id`",
-    "'; drop table x; --", "{{ .Values }}", "%s%d%n", "__proto__", "None", "null", "true", "-1", "1e999", "NaN", "0x10",
-    "9" * 400, "a" * 5_000, "Traceback (most recent call last):", "TRAININGJOB_NAME", "TRAINER_HOSTS", "0-99999999", "0-,3",
-    "2026-13-45T99:99:99Z", "not a time",
+    "",
+    " ",
+    "../../kube-system/pods/x",
+    "a/b",
+    "..",
+    "%2e%2e%2f",
+    "kube-system",
+    "x?watch=1",
+    "x#y",
+    "\n",
+    "a\r\nX-Evil: 1",
+    "\x00",
+    "\x1b[31m",
+    "\u202e",
+    "🚀" * 40,
+    "ß" * 300,
+    "$(HOME)",
+    "$(TRAININGJOB_NAME)",
+    "$$(A)",
+    "${x}",
+    "`id`",
+    "'; drop table x; --",
+    "{{ .Values }}",
+    "%s%d%n",
+    "__proto__",
+    "None",
+    "null",
+    "true",
+    "-1",
+    "1e999",
+    "NaN",
+    "0x10",
+    "9" * 400,
+    "a" * 5_000,
+    "Traceback (most recent call last):",
+    "TRAININGJOB_NAME",
+    "TRAINER_HOSTS",
+    "0-99999999",
+    "0-,3",
+    "2026-13-45T99:99:99Z",
+    "not a time",
 )
 OTHERS: Sequence[Any] = (
-    None, True, False, 0, -1, 2**31, 2**63 - 1, -(2**62), 1.5, [], {}, [None], [[]], [{}], {"a": None}, {"": ""}, [1, "a"])
+    None,
+    True,
+    False,
+    0,
+    -1,
+    2**31,
+    2**63 - 1,
+    -(2**62),
+    1.5,
+    [],
+    {},
+    [None],
+    [[]],
+    [{}],
+    {"a": None},
+    {"": ""},
+    [1, "a"],
+)
 OUR_LABELS = (*labels.OURS, "priority")
-OUR_VARIABLES = ("TRAININGJOB_NAME", "TRAININGJOB_NAMESPACE", "TRAININGJOB_REPLICA_INDEX", "TRAININGJOB_PORTS", "TRAINER_HOSTS",
-                 "TRAINER_INSTANCES_NUM", "PS_PORTS", "WORKER_HOSTS", "MASTER_INSTANCES")
+OUR_VARIABLES = (
+    "TRAININGJOB_NAME",
+    "TRAININGJOB_NAMESPACE",
+    "TRAININGJOB_REPLICA_INDEX",
+    "TRAININGJOB_PORTS",
+    "TRAINER_HOSTS",
+    "TRAINER_INSTANCES_NUM",
+    "PS_PORTS",
+    "WORKER_HOSTS",
+    "MASTER_INSTANCES",
+)
 FOREIGN_OWNER = {"apiVersion": "v1", "kind": "Node", "name": "node-0", "uid": "uid-of-node-0", "controller": True}
 
 
@@ -102,35 +164,57 @@ def _dict(value: Any) -> Json:
 
 def _template(rng: random.Random, raw: Json) -> None:
     for template in _templates(raw)[:1]:
-        template["metadata"] = rng.choice((
-            {"namespace": "kube-system", "name": "evil", "generateName": "x-", "uid": "u", "resourceVersion": "1"},
-            {"ownerReferences": [FOREIGN_OWNER], "finalizers": ["example.com/for-ever"]},
-            {"labels": dict.fromkeys(OUR_LABELS, "evil")},
-            {"labels": {text(rng): text(rng)}, "annotations": {text(rng): text(rng)}},
-            {"annotations": dict.fromkeys(("Preempted", "Failed", "NodeFail"), text(rng))},
-        ))
-        template["spec"] |= rng.choice((
-            {"restartPolicy": "Always"}, {"nodeName": text(rng)}, {"hostNetwork": True, "dnsPolicy": text(rng)},
-            {"containers": [*template["spec"]["containers"], copy.deepcopy(template["spec"]["containers"][0])]},
-            {"initContainers": [{"name": "i", "image": "x", "env": [{"name": rng.choice(OUR_VARIABLES), "value": "evil"}]}]},
-            {"initContainers": anything(rng)}, {text(rng): anything(rng)}, {"schedulerName": text(rng)}))
+        template["metadata"] = rng.choice(
+            (
+                {"namespace": "kube-system", "name": "evil", "generateName": "x-", "uid": "u", "resourceVersion": "1"},
+                {"ownerReferences": [FOREIGN_OWNER], "finalizers": ["example.com/for-ever"]},
+                {"labels": dict.fromkeys(OUR_LABELS, "evil")},
+                {"labels": {text(rng): text(rng)}, "annotations": {text(rng): text(rng)}},
+                {"annotations": dict.fromkeys(("Preempted", "Failed", "NodeFail"), text(rng))},
+            )
+        )
+        template["spec"] |= rng.choice(
+            (
+                {"restartPolicy": "Always"},
+                {"nodeName": text(rng)},
+                {"hostNetwork": True, "dnsPolicy": text(rng)},
+                {"containers": [*template["spec"]["containers"], copy.deepcopy(template["spec"]["containers"][0])]},
+                {
+                    "initContainers": [
+                        {"name": "i", "image": "x", "env": [{"name": rng.choice(OUR_VARIABLES), "value": "evil"}]}
+                    ]
+                },
+                {"initContainers": anything(rng)},
+                {text(rng): anything(rng)},
+                {"schedulerName": text(rng)},
+            )
+        )
 
 
 def _environment(rng: random.Random, raw: Json) -> None:
     for template in _templates(raw):
         for container in template["spec"]["containers"]:
             container["env"] = [
-                rng.choice((
-                    {"name": rng.choice(OUR_VARIABLES), "value": text(rng)},
-                    {"name": rng.choice(OUR_VARIABLES), "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
-                    {"name": text(rng), "value": anything(rng)}, {"value": "no name"}))
-                for _ in range(rng.randint(1, 5))]
+                rng.choice(
+                    (
+                        {"name": rng.choice(OUR_VARIABLES), "value": text(rng)},
+                        {"name": rng.choice(OUR_VARIABLES), "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+                        {"name": text(rng), "value": anything(rng)},
+                        {"value": "no name"},
+                    )
+                )
+                for _ in range(rng.randint(1, 5))
+            ]
             if rng.random() < 0.4:
                 container["envFrom"] = [{"secretRef": {"name": "theirs"}}]
             if rng.random() < 0.4:
-                container["ports"] = [{"name": rng.choice(("aitj-1", "aitj-" + text(rng)[:9], text(rng))),
-                                       "containerPort": rng.choice((1, 7164, 65535, 65536, 0, "7164", 1.5, None))}
-                                      for _ in range(rng.randint(1, 4))]
+                container["ports"] = [
+                    {
+                        "name": rng.choice(("aitj-1", "aitj-" + text(rng)[:9], text(rng))),
+                        "containerPort": rng.choice((1, 7164, 65535, 65536, 0, "7164", 1.5, None)),
+                    }
+                    for _ in range(rng.randint(1, 4))
+                ]
 
 
 def _metadata(rng: random.Random, raw: Json) -> None:
@@ -140,14 +224,30 @@ def _metadata(rng: random.Random, raw: Json) -> None:
 
 
 def _status(rng: random.Random, raw: Json) -> None:
-    roles = rng.choice(({"trainer": {"all": rng.choice((-5, 2**63 - 1, "3", None)), "pods": {text(rng): anything(rng)}}},
-                        {"ps": {"completed": text(rng), "failed": text(rng)}}, anything(rng)))
-    raw["status"] = {**_dict(raw.get("status")), **rng.choice((
-        {"attempts": {"job": anything(rng), "roles": roles}}, {"conditions": anything(rng)},
-        {"startTime": text(rng), "suspendTime": text(rng), "startRunningTime": text(rng)}, {"replicaStatuses": anything(rng)},
-        {"creatingSince": {"trainer": {text(rng): text(rng)}}}, {"missingNodes": {text(rng): text(rng)}},
-        {"failures": [{"pod": text(rng), "time": text(rng), "exitCode": anything(rng)}]}, {"ending": anything(rng)},
-        {"phase": rng.choice(("Running", "Succeed", text(rng)))}, {"completionTime": text(rng), "phase": "Succeed"}))}
+    roles = rng.choice(
+        (
+            {"trainer": {"all": rng.choice((-5, 2**63 - 1, "3", None)), "pods": {text(rng): anything(rng)}}},
+            {"ps": {"completed": text(rng), "failed": text(rng)}},
+            anything(rng),
+        )
+    )
+    raw["status"] = {
+        **_dict(raw.get("status")),
+        **rng.choice(
+            (
+                {"attempts": {"job": anything(rng), "roles": roles}},
+                {"conditions": anything(rng)},
+                {"startTime": text(rng), "suspendTime": text(rng), "startRunningTime": text(rng)},
+                {"replicaStatuses": anything(rng)},
+                {"creatingSince": {"trainer": {text(rng): text(rng)}}},
+                {"missingNodes": {text(rng): text(rng)}},
+                {"failures": [{"pod": text(rng), "time": text(rng), "exitCode": anything(rng)}]},
+                {"ending": anything(rng)},
+                {"phase": rng.choice(("Running", "Succeed", text(rng)))},
+                {"completionTime": text(rng), "phase": "Succeed"},
+            )
+        ),
+    }
 
 
 def _role(rng: random.Random, raw: Json) -> None:
@@ -191,7 +291,9 @@ def harm(raw: Json, plural: str = "aitrainingjobs") -> list[str]:
     wrong = list(_requests_elsewhere(job, plan))
     if plan.status is not None:
         said = orjson.dumps(plan.status.to_json()).decode()
-        wrong += [f"a traceback in the status: {said[:300]}"] if "Traceback" in said and "Traceback" not in str(raw) else []
+        wrong += (
+            [f"a traceback in the status: {said[:300]}"] if "Traceback" in said and "Traceback" not in str(raw) else []
+        )
     if isinstance(job, TrainingJob):
         for write in plan.writes:
             if isinstance(write, Create) and write.resource == "pods":
@@ -226,8 +328,12 @@ def _overridden(job: TrainingJob, body: Mapping[str, Any]) -> Iterator[str]:
         yield f"label {labels.REPLICA_NAME} is {meta['labels'].get(labels.REPLICA_NAME)!r}"
         return
     index = int(meta["labels"][labels.REPLICA_INDEX])
-    want = {labels.JOB_NAME: job.name.name, labels.JOB_UID: job.uid, labels.GROUP_NAME: job.api_version.partition("/")[0],
-            labels.REPLICA_TYPE: role.name}
+    want = {
+        labels.JOB_NAME: job.name.name,
+        labels.JOB_UID: job.uid,
+        labels.GROUP_NAME: job.api_version.partition("/")[0],
+        labels.REPLICA_TYPE: role.name,
+    }
     for key, value in want.items():
         if meta["labels"].get(key) != value:
             yield f"label {key} is {meta['labels'].get(key)!r}, not {value!r}"
@@ -247,4 +353,3 @@ def _overridden(job: TrainingJob, body: Mapping[str, Any]) -> Iterator[str]:
                 found = [e for e in container["env"] if isinstance(e, Mapping) and e.get("name") == name]
                 if found != [{"name": name, "value": value.replace("$", "$$")}]:
                     yield f"{kind} {container.get('name')}: variable {name} is {found}"
-

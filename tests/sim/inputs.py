@@ -84,7 +84,9 @@ class Input:
         """The job, its status, its pods and services, in a namespace that is there already, before any watcher looks."""
         client = world.cluster.client
         jobs = f"/apis/elasticdeeplearning.ai/v1/namespaces/{namespace}/aitrainingjobs"
-        manifest = make_job(namespace=namespace).metadata(annotations=dict(self.annotations)).spec(**self.spec).manifest()
+        manifest = (
+            make_job(namespace=namespace).metadata(annotations=dict(self.annotations)).spec(**self.spec).manifest()
+        )
         made = client.create(jobs, manifest)
         if self.status != JobStatus():
             client.update(f"{jobs}/digits/status", made | {"status": self.status.to_json()})
@@ -104,63 +106,104 @@ def make_input(seed: int) -> Input:
     before = {name: max(0, r["replicas"] + rng.choice((0, 0, 0, 0, 1, 2, -1))) for name, r in roles.items()}
     fresh = rng.random() < 0.12
     status = JobStatus() if fresh else _status(rng, roles, before)
-    pods = [] if fresh else [
-        pod for name, role in roles.items() for index in range(max(role["replicas"], before[name]))
-        if (pod := _pod(rng, status.attempts.roles.get(name, RoleAttempts()), name, index)) is not None
-    ]
-    services = () if fresh else tuple(
-        (name, index) for name, role in roles.items() for index in range(max(role["replicas"], before[name]))
-        if rng.random() < 0.85)
+    pods = (
+        []
+        if fresh
+        else [
+            pod
+            for name, role in roles.items()
+            for index in range(max(role["replicas"], before[name]))
+            if (pod := _pod(rng, status.attempts.roles.get(name, RoleAttempts()), name, index)) is not None
+        ]
+    )
+    services = (
+        ()
+        if fresh
+        else tuple(
+            (name, index)
+            for name, role in roles.items()
+            for index in range(max(role["replicas"], before[name]))
+            if rng.random() < 0.85
+        )
+    )
     annotations = {rng.choice(("Preempted", "Failed", "NodeFail")): "from outside"} if rng.random() < 0.05 else {}
     return Input(seed, _spec(rng, roles), annotations, status, tuple(pods), services, _nodes(rng))
 
 
 def _role(rng: random.Random) -> Json:
     replicas = rng.choice((0, 1, 1, 2, 2, 3, 4))
-    role: Json = {key: value for key, values in POLICIES.items()
-                  if rng.random() < 0.7 and (value := rng.choice(values)) is not None}
+    role: Json = {
+        key: value
+        for key, values in POLICIES.items()
+        if rng.random() < 0.7 and (value := rng.choice(values)) is not None
+    }
     if rng.random() < 0.3:
         role |= {"minReplicas": rng.randint(0, replicas), "maxReplicas": max(1, replicas) + rng.randint(0, 2)}
     container: Json = {"name": rng.choice(("aitj-main", "main")), "image": "trainer:1", "command": ["train"]}
     if rng.random() < 0.7:
         container["ports"] = [{"name": "aitj-7164", "containerPort": 7164}]
-    template = {"metadata": {"annotations": SLOW_TO_GO, "labels": {"team": "vision", "app": "digits"}},
-                "spec": {"containers": [container]}}
+    template = {
+        "metadata": {"annotations": SLOW_TO_GO, "labels": {"team": "vision", "app": "digits"}},
+        "spec": {"containers": [container]},
+    }
     return {"replicas": replicas, "template": template, **role}
 
 
 def _spec(rng: random.Random, roles: Json) -> Json:
     spec: Json = {"replicaSpecs": roles}
     given = {
-        "suspend": (True,), "faultTolerant": (True,), "timeLimit": (300, 100_000), "priority": ("high",),
-        "restartingExitCode": ("137", "1,137"), "cleanPodPolicy": ("All", "Running", "None"),
-        "failPolicy": ("Any", "All", "None"), "completePolicy": ("Any", "All", "None"),
-        "runPolicy": ({"backoffLimit": 0}, {"backoffLimit": 2}, {"activeDeadlineSeconds": 100_000},
-                      {"activeDeadlineSeconds": 300}),
+        "suspend": (True,),
+        "faultTolerant": (True,),
+        "timeLimit": (300, 100_000),
+        "priority": ("high",),
+        "restartingExitCode": ("137", "1,137"),
+        "cleanPodPolicy": ("All", "Running", "None"),
+        "failPolicy": ("Any", "All", "None"),
+        "completePolicy": ("Any", "All", "None"),
+        "runPolicy": (
+            {"backoffLimit": 0},
+            {"backoffLimit": 2},
+            {"activeDeadlineSeconds": 100_000},
+            {"activeDeadlineSeconds": 300},
+        ),
     }
     spec |= {key: rng.choice(values) for key, values in given.items() if rng.random() < 0.12}
     return spec
 
 
 def _status(rng: random.Random, roles: Json, before: Mapping[str, int]) -> JobStatus:
-    phase = rng.choices(("Pending", "Creating", "Running", "Scaling", "Restarting", "Suspended", "Terminating", "Succeed",
-                         "Failed"), (10, 10, 40, 8, 14, 4, 8, 3, 3))[0]
+    phase = rng.choices(
+        ("Pending", "Creating", "Running", "Scaling", "Restarting", "Suspended", "Terminating", "Succeed", "Failed"),
+        (10, 10, 40, 8, 14, 4, 8, 3, 3),
+    )[0]
     at = to_rfc3339(NOW - 400)
     attempts = {name: _attempts(rng, roles[name]["replicas"]) for name in roles if rng.random() < 0.6}
     reason, message = "RoleFailed", "it was decided"
     ending = Ending(phase=rng.choice(("Succeed", "Failed", "Timeout")), reason=reason, message=message, time=at)
-    running = Condition(type="Running", status="True" if phase == "Running" else "False", last_transition_time=at,
-                        reason="AllReplicasRunning" if phase == "Running" else phase, message="as it was")
+    running = Condition(
+        type="Running",
+        status="True" if phase == "Running" else "False",
+        last_transition_time=at,
+        reason="AllReplicasRunning" if phase == "Running" else phase,
+        message="as it was",
+    )
     status = JobStatus(
-        phase=phase, start_time=at, observed_generation=1, conditions=(running,), last_reconcile_time=at,
+        phase=phase,
+        start_time=at,
+        observed_generation=1,
+        conditions=(running,),
+        last_reconcile_time=at,
         start_running_time=at if phase in ("Running", "Scaling", "Restarting") else None,
         completion_time=at if phase in ("Succeed", "Failed") else None,
         suspend_time=at if phase == "Suspended" else None,
         ending=ending if phase in ("Terminating", "Succeed", "Failed") else None,
         replica_statuses={name: ReplicaStatus(desired=before[name]) for name in roles},
-        restart_counts={name: RestartCounts(application=rng.randint(0, 2), user=rng.randint(0, 1)) for name in attempts},
+        restart_counts={
+            name: RestartCounts(application=rng.randint(0, 2), user=rng.randint(0, 1)) for name in attempts
+        },
         attempts=Attempts(job=rng.randint(0, 1), roles=attempts),
-        missing_nodes={"node-x": to_rfc3339(NOW - 20)} if rng.random() < 0.03 else {})
+        missing_nodes={"node-x": to_rfc3339(NOW - 20)} if rng.random() < 0.03 else {},
+    )
     return status.summarised()
 
 
@@ -169,8 +212,12 @@ def _attempts(rng: random.Random, replicas: int) -> RoleAttempts:
     whole = rng.choice((0, 0, 1))
     done = {i for i in range(replicas) if rng.random() < 0.15}
     failed = {i for i in range(replicas) if i not in done and rng.random() < 0.07}
-    return RoleAttempts(all=whole, pods={str(i): 1 for i in range(replicas) if whole == 0 and rng.random() < 0.2},
-                        completed=format_indices(done), failed=format_indices(failed))
+    return RoleAttempts(
+        all=whole,
+        pods={str(i): 1 for i in range(replicas) if whole == 0 and rng.random() < 0.2},
+        completed=format_indices(done),
+        failed=format_indices(failed),
+    )
 
 
 def _pod(rng: random.Random, attempts: RoleAttempts, role: str, index: int) -> PodAt | None:
@@ -196,8 +243,14 @@ def _record(job: TrainingJob, pod: PodAt) -> PodBuilder:
     new = make_pod(job, pod.role, pod.index, pod.attempt)
     placed = new.on(f"node-{pod.index % 2}")
     made = {
-        "pending": new, "creating": placed.creating(), "running": placed.running(), "succeeded": placed.succeeded(),
-        "failed": placed.failed(1), "killed": placed.failed(137), "evicted": placed.evicted(), "preempted": placed.disrupted(),
+        "pending": new,
+        "creating": placed.creating(),
+        "running": placed.running(),
+        "succeeded": placed.succeeded(),
+        "failed": placed.failed(1),
+        "killed": placed.failed(137),
+        "evicted": placed.evicted(),
+        "preempted": placed.disrupted(),
     }[pod.state]
     if pod.deleting:
         made = made.deleting(to_rfc3339(NOW + 20)).but(deletion_asked_at=to_rfc3339(NOW - 10))
@@ -208,23 +261,39 @@ def _record(job: TrainingJob, pod: PodAt) -> PodBuilder:
 
 
 def _owner(job: TrainingJob) -> Json:
-    return {"apiVersion": job.api_version, "kind": job.kind, "name": job.name.name, "uid": job.uid, "controller": True,
-            "blockOwnerDeletion": True}
+    return {
+        "apiVersion": job.api_version,
+        "kind": job.kind,
+        "name": job.name.name,
+        "uid": job.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
 
 
 def _service(job: TrainingJob, role: str, index: int) -> Json:
     labels = {**naming.role_labels(job, role), "replica-index": str(index)}
-    return {"apiVersion": "v1", "kind": "Service",
-            "metadata": {"name": naming.service_name(job.name.name, role, index), "labels": labels,
-                         "ownerReferences": [_owner(job)]},
-            "spec": {"clusterIP": "None", "selector": labels, "ports": [{"name": "aitj-7164", "port": 7164}]}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": naming.service_name(job.name.name, role, index),
+            "labels": labels,
+            "ownerReferences": [_owner(job)],
+        },
+        "spec": {"clusterIP": "None", "selector": labels, "ports": [{"name": "aitj-7164", "port": 7164}]},
+    }
 
 
 def _place_pod(world: World, namespace: str, job: TrainingJob, pod: PodAt) -> None:
     client, pods = world.cluster.client, f"/api/v1/namespaces/{namespace}/pods"
     name = naming.pod_name(job.name.name, pod.role, pod.index)
     template = job.role(pod.role).template
-    meta: Json = {"name": name, "annotations": SLOW_TO_GO, "labels": naming.pod_labels(job, pod.role, pod.index, pod.attempt)}
+    meta: Json = {
+        "name": name,
+        "annotations": SLOW_TO_GO,
+        "labels": naming.pod_labels(job, pod.role, pod.index, pod.attempt),
+    }
     if not pod.foreign:
         meta["ownerReferences"] = [_owner(job)]
     spec = {**template["spec"], "restartPolicy": "Never"}
@@ -242,11 +311,23 @@ def _pod_status(container: str, state: str) -> Json:
     began, ended = to_rfc3339(NOW - 300), to_rfc3339(NOW - 100)
 
     def terminated(code: int, reason: str) -> Json:
-        return {"name": container, "image": "trainer:1", "imageID": "", "ready": False, "restartCount": 0, "state": {
-            "terminated": {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": ended}}}
+        return {
+            "name": container,
+            "image": "trainer:1",
+            "imageID": "",
+            "ready": False,
+            "restartCount": 0,
+            "state": {"terminated": {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": ended}},
+        }
 
-    running = {"name": container, "image": "trainer:1", "imageID": "", "ready": True, "restartCount": 0,
-               "state": {"running": {"startedAt": began}}}
+    running = {
+        "name": container,
+        "image": "trainer:1",
+        "imageID": "",
+        "ready": True,
+        "restartCount": 0,
+        "state": {"running": {"startedAt": began}},
+    }
     target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "made room"}
     statuses: dict[str, Json] = {
         "running": {"phase": "Running", "startTime": began, "containerStatuses": [running]},
@@ -254,7 +335,11 @@ def _pod_status(container: str, state: str) -> Json:
         "failed": {"phase": "Failed", "startTime": began, "containerStatuses": [terminated(1, "Error")]},
         "killed": {"phase": "Failed", "startTime": began, "containerStatuses": [terminated(137, "OOMKilled")]},
         "evicted": {"phase": "Failed", "startTime": began, "reason": "Evicted", "message": "low on memory"},
-        "preempted": {"phase": "Failed", "startTime": began, "conditions": [target],
-                      "containerStatuses": [terminated(143, "Error")]},
+        "preempted": {
+            "phase": "Failed",
+            "startTime": began,
+            "conditions": [target],
+            "containerStatuses": [terminated(143, "Error")],
+        },
     }
     return statuses.get(state, {})

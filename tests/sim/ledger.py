@@ -64,8 +64,11 @@ class Ledger:
         most = self._wanted.get(uid, {}).get(role)
         if most is None:
             return
-        alive = [name for (_, name), item in self._store.items("pods")
-                 if name not in self.strangers and _alive(item.obj, uid, role)]
+        alive = [
+            name
+            for (_, name), item in self._store.items("pods")
+            if name not in self.strangers and _alive(item.obj, uid, role)
+        ]
         if len(alive) > most:
             self.surplus.append(f"{len(alive)} pods of role {role} live, {most} were ever wanted: {' '.join(alive)}")
 

@@ -24,8 +24,20 @@ DISTURBED_SECONDS = 600.0
 """How much longer than planned a disturbed life may take; rows that promise a time say a shorter one."""
 QUIET_PASSES = 3
 COMPANION = "other"
-_NEVER = frozenset({"uid", "resourceVersion", "creationTimestamp", "podIP", "podIPs", "hostIP", "hostIPs", "nodeName",
-                    "clusterIP", "clusterIPs"})
+_NEVER = frozenset(
+    {
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "podIP",
+        "podIPs",
+        "hostIP",
+        "hostIPs",
+        "nodeName",
+        "clusterIP",
+        "clusterIPs",
+    }
+)
 """Fields that no two worlds need have in common."""
 _LENGTHS = frozenset({"suspendedSeconds"})
 """How long something took, in whole seconds: a disturbance may take some. That it takes too many shows in when the life is
@@ -79,14 +91,32 @@ class Lag(Fault):
         return (world.rng.uniform(0.0, 1.5),)
 
 
-BYSTANDER = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bystander", "labels": {
-    "group-name": "elasticdeeplearning.ai", "job-name": "digits", "replica-name": "trainer", "replica-index": "0"}},
-    "spec": {"containers": [{"name": "a", "image": "b"}], "tolerations": [{"operator": "Exists"}]}}
+BYSTANDER = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "name": "bystander",
+        "labels": {
+            "group-name": "elasticdeeplearning.ai",
+            "job-name": "digits",
+            "replica-name": "trainer",
+            "replica-index": "0",
+        },
+    },
+    "spec": {"containers": [{"name": "a", "image": "b"}], "tolerations": [{"operator": "Exists"}]},
+}
 """Has our labels and is not ours."""
 
 
-def live(scenario: Scenario, fault: Fault | None = None, *, seed: int = 1, more_seconds: float = DISTURBED_SECONDS,
-         companion: bool = False, world_type: type[SimWorld] = SimWorld) -> Outcome:
+def live(
+    scenario: Scenario,
+    fault: Fault | None = None,
+    *,
+    seed: int = 1,
+    more_seconds: float = DISTURBED_SECONDS,
+    companion: bool = False,
+    world_type: type[SimWorld] = SimWorld,
+) -> Outcome:
     """One life to its end, and some passes more. `companion`: beside a second job of the same spec, which is left alone."""
     world = world_type(seed=seed, fault=fault, nodes=scenario.nodes, autoscaled=scenario.autoscaled)
     world.cluster.client.create("/api/v1/namespaces/default/pods", BYSTANDER)
@@ -100,19 +130,34 @@ def live(scenario: Scenario, fault: Fault | None = None, *, seed: int = 1, more_
         other["metadata"]["name"] = COMPANION
         world.cluster.client.create(scenario.path, other)
     began = world.clock()
-    over = world.live(lambda: scenario.over(world) and (not companion or _settled(world)),
-                      within_seconds=scenario.within_seconds + more_seconds)
+    over = world.live(
+        lambda: scenario.over(world) and (not companion or _settled(world)),
+        within_seconds=scenario.within_seconds + more_seconds,
+    )
     seconds = world.clock() - began
     steps, passes = dict(world.steps), sum(not result.startswith("nothing to do") for result in world.results)
     restless = _restless(world) if over else ()
     stands = world.objects("pods").get("bystander")
-    touched = () if stands and stands["metadata"]["uid"] == theirs and "deletionTimestamp" not in stands["metadata"] else (
-        "a pod that is not the job's was deleted",)
+    touched = (
+        ()
+        if stands and stands["metadata"]["uid"] == theirs and "deletionTimestamp" not in stands["metadata"]
+        else ("a pod that is not the job's was deleted",)
+    )
     state = dict(_state(world, scenario.chance))
     world.forget()
     return Outcome(
-        over=over, seconds=seconds, state=state, creates=dict(world.ledger.creates), deletes=dict(world.ledger.deletes),
-        surplus=tuple(world.ledger.surplus), touched=touched, restless=restless, steps=steps, passes=passes, trace=world.trace)
+        over=over,
+        seconds=seconds,
+        state=state,
+        creates=dict(world.ledger.creates),
+        deletes=dict(world.ledger.deletes),
+        surplus=tuple(world.ledger.surplus),
+        touched=touched,
+        restless=restless,
+        steps=steps,
+        passes=passes,
+        trace=world.trace,
+    )
 
 
 def _settled(world: SimWorld) -> bool:
@@ -181,8 +226,10 @@ def _plain(text: str) -> str:
 def whole(name: str, companion: bool = False) -> Whole:
     """Two undisturbed runs of a scenario. Raises AssertionError when they are no measure: not over, or not as promised."""
     scenario = SCENARIOS[name]
-    runs = (live(scenario, seed=1, more_seconds=0, companion=companion),
-            live(scenario, Lag(), seed=2, more_seconds=60, companion=companion))
+    runs = (
+        live(scenario, seed=1, more_seconds=0, companion=companion),
+        live(scenario, Lag(), seed=2, more_seconds=60, companion=companion),
+    )
     for run in runs:
         assert run.over, f"{name}: undisturbed, and not over after {run.seconds:.0f} s\n{run.trace}"
         wrong = [*run.surplus, *run.touched, *run.restless]
@@ -202,8 +249,11 @@ def differences(mine: Mapping[str, Any], first: Mapping[str, Any], second: Mappi
 
 
 def _counts(run: Outcome, of: Whole, spare: int) -> Iterator[str]:
-    twice = {name for name, count in run.creates.items() if count == of.first.creates.get(name, 0) + 1
-             and run.deletes.get(name, 0) == of.first.deletes.get(name, 0) + 1}
+    twice = {
+        name
+        for name, count in run.creates.items()
+        if count == of.first.creates.get(name, 0) + 1 and run.deletes.get(name, 0) == of.first.deletes.get(name, 0) + 1
+    }
     forgiven = twice if len(twice) <= spare else set()
 
     def rest(counts: Mapping[str, int]) -> Mapping[str, int]:
@@ -222,7 +272,9 @@ def judge(run: Outcome, of: Whole, within_seconds: float = DISTURBED_SECONDS, sp
         phase = next((v for p, v in run.state.items() if p.endswith(".status.phase")), "no job")
         return [f"the life is not over after {run.seconds:.0f} s: {phase}", *run.surplus[:2], *run.touched]
     late = run.seconds - max(of.first.seconds, of.second.seconds)
-    wrong = [f"over {late:.0f} s later than undisturbed, {within_seconds:.0f} s allowed"] if late > within_seconds else []
+    wrong = (
+        [f"over {late:.0f} s later than undisturbed, {within_seconds:.0f} s allowed"] if late > within_seconds else []
+    )
     wrong += [*run.surplus[:3], *run.touched, *(f"a pass after the end wrote: {write}" for write in run.restless)]
     wrong += _counts(run, of, spare)
     wrong += differences(run.state, of.first.state, of.second.state)

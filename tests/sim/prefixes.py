@@ -91,7 +91,9 @@ class PrefixWorld(World):
         pods = get(f"/api/v1/namespaces/{namespace}/pods")["items"]
         services = get(f"/api/v1/namespaces/{namespace}/services")["items"]
         status: Json = jobs[0].get("status", {}) if jobs else {"phase": "gone"}
-        conditions = {c["type"]: (c["status"], c["reason"], _timeless(c["message"])) for c in status.get("conditions", ())}
+        conditions = {
+            c["type"]: (c["status"], c["reason"], _timeless(c["message"])) for c in status.get("conditions", ())
+        }
         return {
             "phase": status.get("phase"),
             "conditions": conditions,
@@ -100,8 +102,14 @@ class PrefixWorld(World):
             "attempts": _attempts(status.get("attempts") or {}),
             "failures": [(f["pod"], f.get("exitCode"), f.get("reason")) for f in status.get("failures", ())],
             "scaled": [(s["role"], s["from"], s["to"]) for s in status.get("scaleRecords", ())],
-            "pods": {p["metadata"]["name"]: (p["metadata"]["labels"]["restart-attempt"], p["status"]["phase"],
-                                             "deletionTimestamp" in p["metadata"]) for p in pods},
+            "pods": {
+                p["metadata"]["name"]: (
+                    p["metadata"]["labels"]["restart-attempt"],
+                    p["status"]["phase"],
+                    "deletionTimestamp" in p["metadata"],
+                )
+                for p in pods
+            },
             "services": sorted(s["metadata"]["name"] for s in services),
             "made": {name: n for (where, name), n in sorted(self.cut.made.items()) if where == namespace},
         }
@@ -125,9 +133,14 @@ def try_prefixes(given: Input) -> list[str]:
     wrong = []
     for k in range(world.prefixes):
         got = world.end(f"cut-{k}")
-        wrong += [f"cut after {k} of {world.prefixes} writes: {field} {got[field]}, uncut {want[field]}"
-                  for field in want if got[field] != want[field]]
-    possible = min(world.prefixes, world.cut.writes["whole"])  # of a plan to which a refusal puts an end not all is carried out
+        wrong += [
+            f"cut after {k} of {world.prefixes} writes: {field} {got[field]}, uncut {want[field]}"
+            for field in want
+            if got[field] != want[field]
+        ]
+    possible = min(
+        world.prefixes, world.cut.writes["whole"]
+    )  # of a plan to which a refusal puts an end not all is carried out
     if world.deaths != possible:
         wrong.append(f"{world.deaths} of {possible} cuts happened")
     return wrong

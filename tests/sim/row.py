@@ -50,9 +50,16 @@ def spread(count: int) -> Callable[[Sequence[str]], Sequence[str]]:
 
 
 def on_scenarios(
-    number: int, sentence: str, points: Points, fault: Callable[[str], Fault], *,
-    first: Callable[[Sequence[str]], Sequence[str]], within_seconds: float = DISTURBED_SECONDS,
-    companion: bool = False, spare: int = 0, world: type[SimWorld] = SimWorld,
+    number: int,
+    sentence: str,
+    points: Points,
+    fault: Callable[[str], Fault],
+    *,
+    first: Callable[[Sequence[str]], Sequence[str]],
+    within_seconds: float = DISTURBED_SECONDS,
+    companion: bool = False,
+    spare: int = 0,
+    world: type[SimWorld] = SimWorld,
 ) -> Row:
     """A row that tries the fault of each point on each scenario. A run is named `<scenario>/<point>`. `companion`: beside a
     second job; `spare`: as of `judge`."""
@@ -67,7 +74,9 @@ def on_scenarios(
     def play(run: str) -> Verdict:
         name, _, point = run.partition("/")
         undisturbed = whole(name, companion)
-        outcome = live(SCENARIOS[name], fault(point), more_seconds=within_seconds, companion=companion, world_type=world)
+        outcome = live(
+            SCENARIOS[name], fault(point), more_seconds=within_seconds, companion=companion, world_type=world
+        )
         return Verdict(tuple(judge(outcome, undisturbed, within_seconds, spare)), len(outcome.surplus), outcome.trace)
 
     return Row(number, sentence, runs, {name: partial(sample, name) for name in names}, play)

@@ -69,19 +69,26 @@ class Scenario:
 
 # -- what the user does ------------------------------------------------------------------------------------------------------
 
+
 def when_running(
-    do: Callable[[SimWorld, Scenario], object], *, trainers: int = 2, for_seconds: float = 0,
+    do: Callable[[SimWorld, Scenario], object], *, trainers: int = 2, for_seconds: float = 0
 ) -> Callable[[Scenario], Act]:
     """When the job runs, for so long already, with so many trainers."""
+
     def of(scenario: Scenario) -> Act:
         def act(world: SimWorld) -> bool:
-            if world.phase() != "Running" or sum(name.startswith(f"{NAME}-trainer") for name in world.pods()) != trainers:
+            if (
+                world.phase() != "Running"
+                or sum(name.startswith(f"{NAME}-trainer") for name in world.pods()) != trainers
+            ):
                 return False
             if for_seconds and world.clock() < seconds_of(world.status()["startRunningTime"]) + for_seconds:
                 return False
             do(world, scenario)
             return True
+
         return act
+
     return of
 
 
@@ -90,7 +97,9 @@ def patch(body: Json) -> Callable[[SimWorld, Scenario], object]:
 
 
 def scale(replicas: int) -> Callable[[SimWorld, Scenario], object]:
-    return lambda world, scenario: world.cluster.client.patch(f"{scenario.path}/{NAME}/scale", {"spec": {"replicas": replicas}})
+    return lambda world, scenario: world.cluster.client.patch(
+        f"{scenario.path}/{NAME}/scale", {"spec": {"replicas": replicas}}
+    )
 
 
 def delete(world: SimWorld, scenario: Scenario) -> None:
@@ -102,7 +111,9 @@ def lose_the_node(world: SimWorld, scenario: Scenario) -> None:
 
 
 def delete_pod(role: str) -> Callable[[SimWorld, Scenario], object]:
-    return lambda world, scenario: world.cluster.client.delete(f"/api/v1/namespaces/default/pods/{first_pod(world, role)}")
+    return lambda world, scenario: world.cluster.client.delete(
+        f"/api/v1/namespaces/default/pods/{first_pod(world, role)}"
+    )
 
 
 def first_pod(world: SimWorld, role: str) -> str:
@@ -111,14 +122,22 @@ def first_pod(world: SimWorld, role: str) -> str:
 
 def when_suspended(do: Callable[[SimWorld, Scenario], object], *, for_seconds: float) -> Callable[[Scenario], Act]:
     """When it has been that long without pods."""
+
     def of(scenario: Scenario) -> Act:
         def act(world: SimWorld) -> bool:
             since = world.status().get("suspendTime")
-            if world.phase() != "Suspended" or mine(world) or not since or world.clock() < seconds_of(since) + for_seconds:
+            if (
+                world.phase() != "Suspended"
+                or mine(world)
+                or not since
+                or world.clock() < seconds_of(since) + for_seconds
+            ):
                 return False
             do(world, scenario)
             return True
+
         return act
+
     return of
 
 
@@ -136,6 +155,7 @@ def _gone(world: SimWorld) -> bool:
 
 
 # -- the four lives ----------------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class Life:
@@ -158,6 +178,7 @@ LIVES: Mapping[str, Life] = {
 
 # -- the ways of keeping pods --------------------------------------------------------------------------------------------------
 
+
 def aitrainingjob(wish: Wish, **spec: Any) -> Json:
     more: Json = {"minReplicas": 1, "maxReplicas": 6, "edlPolicy": "Manual"} if wish.elastic else {}
     if wish.fails_first:
@@ -168,8 +189,9 @@ def aitrainingjob(wish: Wish, **spec: Any) -> Json:
 
 def trainingjob(wish: Wish, *, pservers: int = 0, **spec: Any) -> Json:
     spec.setdefault("fault_tolerant", wish.fails_first or wish.elastic)
-    return training_job(least=wish.trainers, most=6 if wish.elastic else None, pservers=pservers,
-                        play={"trainer": wish.play()}, **spec)
+    return training_job(
+        least=wish.trainers, most=6 if wish.elastic else None, pservers=pservers, play={"trainer": wish.play()}, **spec
+    )
 
 
 MAKES: Mapping[str, Make] = {
@@ -179,14 +201,32 @@ MAKES: Mapping[str, Make] = {
 }
 """Dialect and workload. A TrainingJob keeps its trainers by a batch Job, its parameter servers by a ReplicaSet."""
 
-def _ai(wish: Wish = Wish(), *acts: Callable[[Scenario], Act], over: Over = _ended, trainer: Json | None = None,
-        nodes: int = 2, alone: bool = False, autoscaled: bool = False, chance: frozenset[str] = frozenset(),
-        **spec: Any) -> Scenario:
-    return Life(wish, acts, over).of("", aitrainingjob(wish, trainer=trainer or {}, **spec), nodes=nodes, alone=alone,
-                                     autoscaled=autoscaled, chance=chance, within_seconds=900)
+
+def _ai(
+    wish: Wish = Wish(),
+    *acts: Callable[[Scenario], Act],
+    over: Over = _ended,
+    trainer: Json | None = None,
+    nodes: int = 2,
+    alone: bool = False,
+    autoscaled: bool = False,
+    chance: frozenset[str] = frozenset(),
+    **spec: Any,
+) -> Scenario:
+    return Life(wish, acts, over).of(
+        "",
+        aitrainingjob(wish, trainer=trainer or {}, **spec),
+        nodes=nodes,
+        alone=alone,
+        autoscaled=autoscaled,
+        chance=chance,
+        within_seconds=900,
+    )
 
 
-def _edl(wish: Wish = Wish(), *acts: Callable[[Scenario], Act], nodes: int = 2, alone: bool = False, **spec: Any) -> Scenario:
+def _edl(
+    wish: Wish = Wish(), *acts: Callable[[Scenario], Act], nodes: int = 2, alone: bool = False, **spec: Any
+) -> Scenario:
     return Life(wish, acts).of("", trainingjob(wish, **spec), nodes=nodes, alone=alone, within_seconds=900)
 
 
@@ -201,26 +241,43 @@ ALSO: Mapping[str, Scenario] = {
     "ai-pod-fails": _ai(replace(_one, fails_for_good=True), trainer=_broken),
     "ai-pod-times-out": _ai(Wish(run_seconds=2000), timeLimit=150),
     "ai-pod-goes-after-its-end": _ai(over=_gone, alone=True, runPolicy={"ttlSecondsAfterFinished": 20}),
-    "ai-pod-suspended": _ai(Wish(), when_running(patch({"spec": {"suspend": True}})),
-                            when_suspended(patch({"spec": {"suspend": False}}), for_seconds=20)),
+    "ai-pod-suspended": _ai(
+        Wish(),
+        when_running(patch({"spec": {"suspend": True}})),
+        when_suspended(patch({"spec": {"suspend": False}}), for_seconds=20),
+    ),
     "ai-pod-preempted": _ai(Wish(run_seconds=2000), when_running(_preempt)),
     # Whom the autoscaler lets grow before anybody has seen it run has never been Scaling.
-    "ai-pod-autoscaled": _ai(Wish(run_seconds=300), trainer={"minReplicas": 1, "maxReplicas": 4, "edlPolicy": "Auto"},
-                             autoscaled=True, chance=frozenset({"Scaling"})),
+    "ai-pod-autoscaled": _ai(
+        Wish(run_seconds=300),
+        trainer={"minReplicas": 1, "maxReplicas": 4, "edlPolicy": "Auto"},
+        autoscaled=True,
+        chance=frozenset({"Scaling"}),
+    ),
     "ai-pod-loses-pod": _ai(Wish(), when_running(delete_pod("trainer"))),
-    "ai-pod-loses-node": _ai(Wish(), when_running(lose_the_node), nodes=3, alone=True,
-                             trainer={"restartPolicy": "OnNodeFail", "restartScope": "Pod"}),
+    "ai-pod-loses-node": _ai(
+        Wish(),
+        when_running(lose_the_node),
+        nodes=3,
+        alone=True,
+        trainer={"restartPolicy": "OnNodeFail", "restartScope": "Pod"},
+    ),
     "edl-job-preempted": _edl(Wish(run_seconds=2000), when_running(_preempt)),
     # Not in the second in which the job came to run: times of Kubernetes have whole seconds, so that a server's pod that its
     # ReplicaSet has replaced by the next look could be one of the first.
-    "edl-replicaset-loses-pod": _edl(Wish(run_seconds=400), when_running(delete_pod("pserver"), for_seconds=2), pservers=1,
-                                     fault_tolerant=True),
-    "edl-replicaset-loses-node": _edl(Wish(run_seconds=400), when_running(lose_the_node), pservers=1, fault_tolerant=True,
-                                      nodes=3, alone=True),
+    "edl-replicaset-loses-pod": _edl(
+        Wish(run_seconds=400), when_running(delete_pod("pserver"), for_seconds=2), pservers=1, fault_tolerant=True
+    ),
+    "edl-replicaset-loses-node": _edl(
+        Wish(run_seconds=400), when_running(lose_the_node), pservers=1, fault_tolerant=True, nodes=3, alone=True
+    ),
 }
 
 SCENARIOS: Mapping[str, Scenario] = {
-    **{f"{name}-{lived}": life.of(f"{name}-{lived}", make(life.wish))
-       for name, make in MAKES.items() for lived, life in LIVES.items()},
+    **{
+        f"{name}-{lived}": life.of(f"{name}-{lived}", make(life.wish))
+        for name, make in MAKES.items()
+        for lived, life in LIVES.items()
+    },
     **{name: replace(scenario, name=name) for name, scenario in ALSO.items()},
 }

@@ -79,10 +79,19 @@ def _values(name: str, schema: Mapping[str, Any]) -> tuple[Any, ...]:
     longest = schema.get("maxLength", LONGEST_TRIED + 1)
     by_type: Mapping[str, tuple[Any, ...]] = {
         "boolean": (True, False, "yes"),
-        "integer": (*(() if low is None else (low, low + 1, low - 1)), *(() if high is None else (high, high + 1)),
-                    3, 1.5, "two"),
-        "string": (*SAMPLES.get(name, ("x", "y-1")), "",
-                   *(() if longest > LONGEST_TRIED else ("x" * longest, "x" * (longest + 1))), 1),
+        "integer": (
+            *(() if low is None else (low, low + 1, low - 1)),
+            *(() if high is None else (high, high + 1)),
+            3,
+            1.5,
+            "two",
+        ),
+        "string": (
+            *SAMPLES.get(name, ("x", "y-1")),
+            "",
+            *(() if longest > LONGEST_TRIED else ("x" * longest, "x" * (longest + 1))),
+            1,
+        ),
         "array": ([], "text"),
         "object": ({}, "text"),
     }

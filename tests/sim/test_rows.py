@@ -10,10 +10,16 @@ from tests.sim.rows import ROWS
 TRACE_LINES = 400
 
 
-@pytest.mark.parametrize(("number", "group"), [
-    pytest.param(row.number, group, id=f"row {row.number}: {row.sentence}: {group}", marks=pytest.mark.xdist_group(group))
-    for row in ROWS.values() for group in row.first
-])
+@pytest.mark.parametrize(
+    ("number", "group"),
+    [
+        pytest.param(
+            row.number, group, id=f"row {row.number}: {row.sentence}: {group}", marks=pytest.mark.xdist_group(group)
+        )
+        for row in ROWS.values()
+        for group in row.first
+    ],
+)
 def test_a_sample_of_every_row(number: int, group: str) -> None:
     row = ROWS[number]
     with quiet():

@@ -69,8 +69,10 @@ def _without_rules(schema: Any) -> Any:
 
 
 WITHOUT_RULES = [_without_rules(crd) for crd in CRDS]
-_DEFINE = [Request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=orjson.dumps(crd))
-           for crd in WITHOUT_RULES]
+_DEFINE = [
+    Request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=orjson.dumps(crd))
+    for crd in WITHOUT_RULES
+]
 LEAN: Mapping[str, Any] = {"track_fields": False, "component_events": False, "lease_renew_seconds": NODE_RENEW_SECONDS}
 """Nobody looks at managedFields here, nor at the Events of Kubernetes' own controllers."""
 
@@ -100,8 +102,16 @@ class SimTransport(InProcessTransport):
         self.world = world
         self.actor = actor
 
-    def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes | None = None,
-                content_type: str = "application/json", timeout_seconds: float | None = None) -> HttpResponse:
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> HttpResponse:
         world = self.world
         if self.actor.startswith("watcher") or "/events" in path:
             return super().request(method, path, query=query, body=body, content_type=content_type)
@@ -123,8 +133,16 @@ class SimTransport(InProcessTransport):
         resource = path.rpartition("/")[2]
         if resource in self.world.expired:
             self.world.expired.discard(resource)
-            gone = {"type": "ERROR", "object": {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired",
-                                                "message": "too old resource version"}}
+            gone = {
+                "type": "ERROR",
+                "object": {
+                    "kind": "Status",
+                    "status": "Failure",
+                    "code": 410,
+                    "reason": "Expired",
+                    "message": "too old resource version",
+                },
+            }
             return _Said(orjson.dumps(gone))
         answer = self._handle(Request("GET", path, dict(query), user=self._user))
         return cast(Stream, _Watched(self.world, answer) if isinstance(answer, Watch) else InProcessStream(answer))
@@ -197,8 +215,9 @@ class SimStore:
 
     def acquire_view(self, key: JobKey, owner: str, ttl_seconds: float) -> tuple[Hold, View] | None:
         world = self._world
-        taken: tuple[Hold, View] | None = world.redis(self._actor, lambda: f"acquire_view {key}",
-                                                      partial(world.memory.acquire_view, key, owner, ttl_seconds))
+        taken: tuple[Hold, View] | None = world.redis(
+            self._actor, lambda: f"acquire_view {key}", partial(world.memory.acquire_view, key, owner, ttl_seconds)
+        )
         return taken and (taken[0], world.fault.sees(world, key, taken[1]))
 
 
@@ -251,9 +270,16 @@ class SimWatcher(InProcessWatcher):
 
     def __init__(self, world: SimWorld, token: int, actor: str = "watcher") -> None:
         self._world = world
-        super().__init__(world.cluster.apiserver.handle, cast(Store, SimStore(world, actor)),
-                         SimQueue(world, actor).publish, now=world.clock, token=token, seed=world.seed,
-                         transport=SimTransport(world, actor), stopped=_Stopped(world, actor))
+        super().__init__(
+            world.cluster.apiserver.handle,
+            cast(Store, SimStore(world, actor)),
+            SimQueue(world, actor).publish,
+            now=world.clock,
+            token=token,
+            seed=world.seed,
+            transport=SimTransport(world, actor),
+            stopped=_Stopped(world, actor),
+        )
         self._shown: dict[Informer, int] = {}
 
     def pump(self) -> None:
@@ -282,8 +308,16 @@ class SimWorld(World):
     namespace = "default"
     cluster_options = LEAN
 
-    def __init__(self, *, seed: int, fault: Fault | None = None, nodes: int = 2, workers: int = 2, autoscaled: bool = False,
-                 **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        seed: int,
+        fault: Fault | None = None,
+        nodes: int = 2,
+        workers: int = 2,
+        autoscaled: bool = False,
+        **settings: Any,
+    ) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
         self.fault = fault or Fault()
@@ -310,9 +344,14 @@ class SimWorld(World):
         self.blind: dict[str, float] = {}
         """Resource -> until when no watch of it can be opened."""
         self.tasks: deque[tuple[float, JobKey]] = deque()
-        self._periods = {str(row["task"]): cast(float, row["schedule"]) for row in beat_schedule.values()
-                         if autoscaled or row["task"] != AUTOSCALE}
-        self._beat_due = {task: self.clock() + self.rng.uniform(0.2, 1.0) * period for task, period in self._periods.items()}
+        self._periods = {
+            str(row["task"]): cast(float, row["schedule"])
+            for row in beat_schedule.values()
+            if autoscaled or row["task"] != AUTOSCALE
+        }
+        self._beat_due = {
+            task: self.clock() + self.rng.uniform(0.2, 1.0) * period for task, period in self._periods.items()
+        }
         self._busy: set[str] = set()
         self._deaths = 0
         self._turn = 0
@@ -331,13 +370,23 @@ class SimWorld(World):
         api = KubeClient(SimTransport(self, owner))
         events = EventRecorder(api, clock=self.clock, background=False)
         executor = Executor(api, events, self.settings)
-        return Worker(cast(Store, SimStore(self, owner)), api, executor, SimQueue(self, owner), self.settings, owner=owner,
-                      clock=self.clock, monotonic=self.clock)
+        return Worker(
+            cast(Store, SimStore(self, owner)),
+            api,
+            executor,
+            SimQueue(self, owner),
+            self.settings,
+            owner=owner,
+            clock=self.clock,
+            monotonic=self.clock,
+        )
 
     def make_autoscaler(self) -> Autoscaler:
         """It remembers from run to run what it has read, so it dies with its process."""
         api = KubeClient(SimTransport(self, "beat"))
-        return Autoscaler(cast(Store, SimStore(self, "beat")), api, self.settings, clock=self.clock, monotonic=self.clock)
+        return Autoscaler(
+            cast(Store, SimStore(self, "beat")), api, self.settings, clock=self.clock, monotonic=self.clock
+        )
 
     def make_store(self) -> MemoryStore:
         return MemoryStore(clock=self.clock)
@@ -389,10 +438,17 @@ class SimWorld(World):
     def _jump(self, latest: float) -> None:
         now = self.clock()
         due = self.memory.next_due()
-        dues = [latest, now + LOOK_SECONDS, *self._beat_due.values(), *(at for at, _ in self.tasks), self._watcher_due,
-                self.cluster.driver.next_due(), *(at for at in self.blind.values() if at > now),
-                None if due is None else max(due, self.watcher.writer._due_at),
-                self.fault.next_due(now)]
+        dues = [
+            latest,
+            now + LOOK_SECONDS,
+            *self._beat_due.values(),
+            *(at for at, _ in self.tasks),
+            self._watcher_due,
+            self.cluster.driver.next_due(),
+            *(at for at in self.blind.values() if at > now),
+            None if due is None else max(due, self.watcher.writer._due_at),
+            self.fault.next_due(now),
+        ]
         # Never twice the same moment: what cannot be done at it (its process is dead or waits) would be due for ever.
         self.cluster.advance(max(0.01, min(at for at in dues if at is not None) - now))
         self.fault.passes(self)
@@ -486,9 +542,14 @@ class SimWorld(World):
         """Run one periodic task now: the real one, with this world's ports."""
         self._busy.add("beat")
         try:
-            with _ports(_store=lambda: self._beat_store, _publisher=lambda: SimQueue(self, "beat"),
-                        _kube=lambda: self._beat_api, _autoscaler=lambda: self.autoscaler,
-                        load_settings=lambda: self.settings, Collector=partial(Collector, clock=self.clock)):
+            with _ports(
+                _store=lambda: self._beat_store,
+                _publisher=lambda: SimQueue(self, "beat"),
+                _kube=lambda: self._beat_api,
+                _autoscaler=lambda: self.autoscaler,
+                load_settings=lambda: self.settings,
+                Collector=partial(Collector, clock=self.clock),
+            ):
                 result = app.tasks[name].run()
         except Died:
             self._died("beat")
@@ -549,5 +610,9 @@ class SimWorld(World):
         return status
 
     def keys(self) -> list[JobKey]:
-        return [JobKey(f"{row.plural}/default/{name}") for row in RESOURCES.values() if row.is_job
-                for name in self.objects(f"{row.group}/{row.plural}")]
+        return [
+            JobKey(f"{row.plural}/default/{name}")
+            for row in RESOURCES.values()
+            if row.is_job
+            for name in self.objects(f"{row.group}/{row.plural}")
+        ]

@@ -24,7 +24,9 @@ def test_every_setting_is_explained() -> None:
     assert [name for name, field in Settings.model_fields.items() if not field.description] == []
 
 
-def test_a_stale_page_of_settings_is_noticed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stale_page_of_settings_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(settings, "markdown", lambda: iter(["# Settings of another version"]))
     assert settings.main(["--check"]) == 1
     assert "settings.md is not what tjworker/settings.py says; run `make generate`" in capsys.readouterr().err
@@ -41,7 +43,9 @@ def test_objects_that_are_named_exist() -> None:
         for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
             made.add(document.get("metadata", {}).get("name"))
             made |= {g["name"] for g in document.get("configMapGenerator", ())}
-    secrets = subprocess.run(["sh", "k8s/secrets.sh"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=300).stdout
+    secrets = subprocess.run(
+        ["sh", "k8s/secrets.sh"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
+    ).stdout
     made |= {document["metadata"]["name"] for document in yaml.safe_load_all(secrets)}
     named = set(re.findall(r"(?<![:\w-])tj-[a-z-]+\b", PAGE))
     assert named - {"tj-system", "tj-redis-"} <= made

@@ -79,15 +79,34 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
         assert not ignored(source), source
 
 
-@pytest.mark.parametrize("path", [".git/config", ".venv/bin/python", ".env", "settings.env", "tests/conftest.py",
-                                  ".tj/kubeconfig", "docker-compose.yml", "tjworker/__pycache__/app.cpython-311.pyc"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git/config",
+        ".venv/bin/python",
+        ".env",
+        "settings.env",
+        "tests/conftest.py",
+        ".tj/kubeconfig",
+        "docker-compose.yml",
+        "tjworker/__pycache__/app.cpython-311.pyc",
+    ],
+)
 def test_what_is_no_business_of_the_image_stays_out(path: str) -> None:
     assert ignored(path)
 
 
 def test_every_package_that_the_wheel_holds_is_copied_before_it_is_built() -> None:
     copied = {source for rest in of("wheels", "COPY") for source in rest.split()[:-1]}
-    assert {"watcher", "tjworker", "localcluster", "beat_schedule.py", "pyproject.toml", "README.md", "LICENSE"} <= copied
+    assert {
+        "watcher",
+        "tjworker",
+        "localcluster",
+        "beat_schedule.py",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+    } <= copied
 
 
 def test_every_installation_checks_hashes_or_installs_what_was_built_here() -> None:
@@ -105,8 +124,14 @@ def test_the_images_hold_the_versions_that_are_tested() -> None:
     for name in ("build.txt", "local.txt"):
         assert pins(name) <= tested
     # What has a condition (another Python, another platform) may be missing on this one.
-    conditional = {name for name, _ in _PIN.findall("\n".join(re.findall(
-        r"(?m)^[a-zA-Z].* ; .*", (ROOT / "requirements" / "runtime.txt").read_text(encoding="utf-8"))))}
+    conditional = {
+        name
+        for name, _ in _PIN.findall(
+            "\n".join(
+                re.findall(r"(?m)^[a-zA-Z].* ; .*", (ROOT / "requirements" / "runtime.txt").read_text(encoding="utf-8"))
+            )
+        )
+    }
     assert {pin for pin in pins("runtime.txt") if pin[0] not in conditional} <= pins("local.txt")
 
 
@@ -137,7 +162,11 @@ def test_what_is_started_is_installed(name: str) -> None:
     here = Path(sys.executable).parent
     assert (here / program).exists()
     if program == "python" and words[0] == "-m":
-        argv = [str(here / "python"), "-c", f"import importlib.util as u, sys; sys.exit(u.find_spec({words[1]!r}) is None)"]
+        argv = [
+            str(here / "python"),
+            "-c",
+            f"import importlib.util as u, sys; sys.exit(u.find_spec({words[1]!r}) is None)",
+        ]
     elif program == "celery":
         argv = [str(here / "celery"), *words[:3], "--help"]
     else:

@@ -90,8 +90,11 @@ def test_the_manifest_is_one_that_the_api_server_takes() -> None:
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     jobs = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs"
     for path, body in ((crds, crd.build(DIALECTS["aitrainingjobs"])), (jobs, blocks()[0])):
-        made = server.handle(Request(
-            "POST", path, {"fieldValidation": "Strict"}, orjson.dumps(body), {"content-type": "application/json"}))
+        made = server.handle(
+            Request(
+                "POST", path, {"fieldValidation": "Strict"}, orjson.dumps(body), {"content-type": "application/json"}
+            )
+        )
         assert isinstance(made, Response)
         assert made.status == 201, made.body
 
@@ -105,8 +108,11 @@ def told(index: int) -> dict[str, str]:
 
 def test_the_variables_are_those_of_a_pod() -> None:
     rows = re.findall(r"^\| (`[A-Z_`, ]+`) \| (`.*) \|$", JOBS, re.MULTILINE)
-    named = {name: value for names, values in rows for name, value in zip(
-        re.findall(r"`(\w+)`", names), re.findall(r"`([^`]+)`", values), strict=True)}
+    named = {
+        name: value
+        for names, values in rows
+        for name, value in zip(re.findall(r"`(\w+)`", names), re.findall(r"`([^`]+)`", values), strict=True)
+    }
     assert named == told(1)
 
 

@@ -32,7 +32,8 @@ def places() -> list[str]:
 def attribute(owner: Any, name: str) -> Any:
     """A name of a module, a field of a model or a dataclass, a method."""
     fields = getattr(owner, "model_fields", {}) or (
-        {field.name: field for field in dataclasses.fields(owner)} if dataclasses.is_dataclass(owner) else {})
+        {field.name: field for field in dataclasses.fields(owner)} if dataclasses.is_dataclass(owner) else {}
+    )
     return fields[name] if name in fields else getattr(owner, name)
 
 
@@ -58,7 +59,9 @@ def test_every_row_says_where_or_why() -> None:
     assert (tables, len(told)) == (5, sum(line.startswith("| ") for line in lines) - tables), "a row is broken"
     for row in told:
         here, why = row["here"], row["why"]
-        assert QUOTED.search(here) or (here in ("not needed", "to come") and why), f"{row['name']}: says neither where nor why"
+        assert QUOTED.search(here) or (here in ("not needed", "to come") and why), (
+            f"{row['name']}: says neither where nor why"
+        )
 
 
 def test_no_name_is_told_twice_in_one_seed() -> None:

@@ -9,15 +9,22 @@ from tjworker.api.schema import Schema, structural
 from tjworker.api.status import JobStatus
 
 COLUMNS: tuple[dict[str, Any], ...] = (
-    {"name": "Phase", "type": "string", "jsonPath": ".status.phase",
-     "description": "where the job is in its life"},
-    {"name": "Active", "type": "string", "jsonPath": ".status.active",
-     "description": "pods that run of those desired"},
-    {"name": "Restarts", "type": "integer", "jsonPath": ".status.restarts",
-     "description": "restarts of all roles, for every cause"},
+    {"name": "Phase", "type": "string", "jsonPath": ".status.phase", "description": "where the job is in its life"},
+    {"name": "Active", "type": "string", "jsonPath": ".status.active", "description": "pods that run of those desired"},
+    {
+        "name": "Restarts",
+        "type": "integer",
+        "jsonPath": ".status.restarts",
+        "description": "restarts of all roles, for every cause",
+    },
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    {"name": "Message", "type": "string", "jsonPath": ".status.message", "priority": 1,
-     "description": "why the job is in its phase"},
+    {
+        "name": "Message",
+        "type": "string",
+        "jsonPath": ".status.message",
+        "priority": 1,
+        "description": "why the job is in its phase",
+    },
 )
 """A column is one JSONPath: what needs a sum is summed up in the status (`JobStatus.summarised`)."""
 

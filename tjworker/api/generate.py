@@ -45,15 +45,18 @@ def difference(root: Path, files: dict[str, str]) -> str:
         target = root / path
         found = target.read_text(encoding="utf-8") if target.exists() else ""
         lines += difflib.unified_diff(
-            found.splitlines(True), wanted.splitlines(True), f"{path} (on disk)", f"{path} (generated)")
+            found.splitlines(True), wanted.splitlines(True), f"{path} (on disk)", f"{path} (generated)"
+        )
     return "".join(lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tjworker.api.generate", description="write the CRDs and the API reference from the models")
+        prog="python -m tjworker.api.generate", description="write the CRDs and the API reference from the models"
+    )
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; print the difference and fail when there is one")
+        "--check", action="store_true", help="write nothing; print the difference and fail when there is one"
+    )
     options = parser.parse_args(arguments)
     files = outputs()
     if options.check:

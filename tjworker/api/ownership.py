@@ -20,8 +20,11 @@ def own_workloads(job: TrainingJob, observed: Observed) -> tuple[tuple[str, Work
 def own_pods(job: TrainingJob, observed: Observed) -> tuple[PodRecord, ...]:
     """By name. Nor is a pod the job's whose labels say that it is another job's, though a keeper of this one has adopted it."""
     keepers = {w.uid for _, w in own_workloads(job, observed)}
-    mine = (p for p in observed.pods if p.owner_uid == job.uid
-            or (p.owner_uid in keepers and p.labels.get(labels.JOB_UID) == job.uid))
+    mine = (
+        p
+        for p in observed.pods
+        if p.owner_uid == job.uid or (p.owner_uid in keepers and p.labels.get(labels.JOB_UID) == job.uid)
+    )
     return tuple(sorted(mine, key=lambda p: p.name))
 
 

@@ -46,9 +46,12 @@ class PodLoad:
         for name, n in other.extended:
             extended[name] = extended.get(name, 0) + times * n
         return PodLoad(
-            self.cpu_milli + times * other.cpu_milli, self.memory_bytes + times * other.memory_bytes,
-            self.cpu_limit_milli + times * other.cpu_limit_milli, self.memory_limit_bytes + times * other.memory_limit_bytes,
-            self.pods + times * other.pods, tuple(sorted((name, n) for name, n in extended.items() if n)),
+            self.cpu_milli + times * other.cpu_milli,
+            self.memory_bytes + times * other.memory_bytes,
+            self.cpu_limit_milli + times * other.cpu_limit_milli,
+            self.memory_limit_bytes + times * other.memory_limit_bytes,
+            self.pods + times * other.pods,
+            tuple(sorted((name, n) for name, n in extended.items() if n)),
         )
 
 
@@ -59,8 +62,16 @@ WAITING = "-"
 
 def encode_load(load: PodLoad) -> bytes:
     """Compact JSON: cpu, memory, their limits, pods, then the extended resources by name."""
-    return orjson.dumps([load.cpu_milli, load.memory_bytes, load.cpu_limit_milli, load.memory_limit_bytes, load.pods,
-                         dict(load.extended)])
+    return orjson.dumps(
+        [
+            load.cpu_milli,
+            load.memory_bytes,
+            load.cpu_limit_milli,
+            load.memory_limit_bytes,
+            load.pods,
+            dict(load.extended),
+        ]
+    )
 
 
 def decode_load(data: bytes) -> PodLoad:
@@ -78,8 +89,11 @@ def pod_load(spec: Json, status: Json | None = None) -> PodLoad:
     requests = _whole_pod(spec, "requests", _statuses(spec, status))
     limits = _whole_pod(spec, "limits", {})
     return PodLoad(
-        cpu_milli=requests.pop("cpu", 0), memory_bytes=requests.pop("memory", 0), cpu_limit_milli=limits.get("cpu", 0),
-        memory_limit_bytes=limits.get("memory", 0), pods=1,
+        cpu_milli=requests.pop("cpu", 0),
+        memory_bytes=requests.pop("memory", 0),
+        cpu_limit_milli=limits.get("cpu", 0),
+        memory_limit_bytes=limits.get("memory", 0),
+        pods=1,
         extended=tuple(sorted((name, n) for name, n in requests.items() if "/" in name and n)),
     )
 
@@ -118,8 +132,10 @@ def _container(container: Json, side: str, has: Mapping[str, Json]) -> Amounts:
 
 def _statuses(spec: Json, status: Json | None) -> dict[str, Json]:
     """What containers really have, by name, where that is told."""
-    told: Iterable[Json] = [*((status or {}).get("initContainerStatuses") or ()),
-                            *((status or {}).get("containerStatuses") or ())]
+    told: Iterable[Json] = [
+        *((status or {}).get("initContainerStatuses") or ()),
+        *((status or {}).get("containerStatuses") or ()),
+    ]
     return {entry.get("name", ""): (entry.get("resources") or {}).get("requests") or {} for entry in told}
 
 

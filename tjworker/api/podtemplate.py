@@ -48,10 +48,13 @@ class Container(_Model):
     `ExitCode`; without one, those of the first container."""
 
     name: str = Field(
-        min_length=1, max_length=63, pattern=DNS_LABEL, description="name of the container, unique in the pod")
+        min_length=1, max_length=63, pattern=DNS_LABEL, description="name of the container, unique in the pod"
+    )
     env: list[EnvVar] | None = Field(
-        None, max_length=1024,
-        description="environment variables; TRAININGJOB_* and those of the roles are the operator's and win")
+        None,
+        max_length=1024,
+        description="environment variables; TRAININGJOB_* and those of the roles are the operator's and win",
+    )
     ports: list[ContainerPort] | None = Field(None, max_length=256, description="ports that the container listens on")
 
 
@@ -59,10 +62,14 @@ class PodSpec(_Model):
     """A pod's spec, as in a Pod. `restartPolicy` stands back behind the role's."""
 
     containers: list[Container] = Field(
-        min_length=1, max_length=64, json_schema_extra=map_by("name"), description="containers of the pod, at least one")
+        min_length=1, max_length=64, json_schema_extra=map_by("name"), description="containers of the pod, at least one"
+    )
     initContainers: list[Container] | None = Field(  # noqa: N815
-        None, max_length=64, json_schema_extra=map_by("name"),
-        description="containers that run to their end before the others start")
+        None,
+        max_length=64,
+        json_schema_extra=map_by("name"),
+        description="containers that run to their end before the others start",
+    )
     hostNetwork: bool | None = Field(None, description="use the network of the node")  # noqa: N815
 
 

@@ -12,8 +12,20 @@ from functools import lru_cache
 
 _FORM = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([KMGTPE]i)|([numkMGTPE])|[eE]([+-]?\d{1,3}))?", re.ASCII)
 _BINARY = {f"{prefix}i": 2 ** (10 * power) for power, prefix in enumerate("KMGTPE", 1)}
-_DECIMAL = {prefix: Decimal(10) ** power for prefix, power in
-            (("n", -9), ("u", -6), ("m", -3), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18))}
+_DECIMAL = {
+    prefix: Decimal(10) ** power
+    for prefix, power in (
+        ("n", -9),
+        ("u", -6),
+        ("m", -3),
+        ("k", 3),
+        ("M", 6),
+        ("G", 9),
+        ("T", 12),
+        ("P", 15),
+        ("E", 18),
+    )
+}
 _LONGEST = 64
 """Characters: the API server takes no longer ones either."""
 

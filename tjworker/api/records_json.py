@@ -77,8 +77,13 @@ def _container(raw: dict[str, Any]) -> ContainerRecord:
     return ContainerRecord(**raw)
 
 
-def decode_view(job: bytes | None, children: Mapping[str, Mapping[str, bytes]], *, seen: Mapping[str, int] | None = None,
-                nodes: Mapping[str, bytes] | None = None) -> tuple[dict[str, Any] | None, Observed]:
+def decode_view(
+    job: bytes | None,
+    children: Mapping[str, Mapping[str, bytes]],
+    *,
+    seen: Mapping[str, int] | None = None,
+    nodes: Mapping[str, bytes] | None = None,
+) -> tuple[dict[str, Any] | None, Observed]:
     """The raw job (None when there is none) and what is observed of it, out of the parts of a store's View."""
     groups: dict[str, tuple[Any, ...]] = {
         resource: tuple(decode(resource, records[name]) for name in sorted(records))
@@ -87,8 +92,11 @@ def decode_view(job: bytes | None, children: Mapping[str, Mapping[str, bytes]], 
     }
     node_records = {name: decode("nodes", data) for name, data in sorted((nodes or {}).items())}
     observed = Observed(
-        pods=groups.get("pods", ()), services=groups.get("services", ()), replicasets=groups.get("replicasets", ()),
-        jobs=groups.get("jobs", ()), podgroups=groups.get("podgroups", ()),
+        pods=groups.get("pods", ()),
+        services=groups.get("services", ()),
+        replicasets=groups.get("replicasets", ()),
+        jobs=groups.get("jobs", ()),
+        podgroups=groups.get("podgroups", ()),
         nodes={name: record for name, record in node_records.items() if isinstance(record, NodeRecord)},
         seen=dict(seen or {}),
     )

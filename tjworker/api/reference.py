@@ -10,9 +10,15 @@ from tjworker.api.dialects.base import Dialect
 from tjworker.api.schema import Schema
 
 _BOUNDS = (
-    ("minimum", "at least {}"), ("maximum", "at most {}"), ("minLength", "at least {} characters"),
-    ("maxLength", "at most {} characters"), ("minItems", "at least {} items"), ("maxItems", "at most {} items"),
-    ("minProperties", "at least {} entries"), ("maxProperties", "at most {} entries"), ("pattern", "must match `{}`"),
+    ("minimum", "at least {}"),
+    ("maximum", "at most {}"),
+    ("minLength", "at least {} characters"),
+    ("maxLength", "at most {} characters"),
+    ("minItems", "at least {} items"),
+    ("maxItems", "at most {} items"),
+    ("minProperties", "at least {} entries"),
+    ("maxProperties", "at most {} entries"),
+    ("pattern", "must match `{}`"),
 )
 
 HEAD = """# API reference
@@ -35,8 +41,10 @@ def _dialect(dialect: Dialect) -> Iterator[str]:
     yield f"{whole['description']}\n"
     yield f"`apiVersion`: {', '.join(f'`{v}`' for v in dialect.api_versions)}. `kubectl get {dialect.short_name}` lists them,"
     yield f"`kubectl get training` those of every kind. Scale subresource: `{dialect.scale_spec_path}`.\n"
-    yield f"Columns: {', '.join(c['name'].upper() for c in COLUMNS if not c.get('priority'))}; with `-o wide` also " \
-          f"{', '.join(c['name'].upper() for c in COLUMNS if c.get('priority'))}.\n"
+    yield (
+        f"Columns: {', '.join(c['name'].upper() for c in COLUMNS if not c.get('priority'))}; with `-o wide` also "
+        f"{', '.join(c['name'].upper() for c in COLUMNS if c.get('priority'))}.\n"
+    )
     for part, title in (("spec", "Spec"), ("status", "Status")):
         yield f"### {title} of {dialect.kind}\n"
         yield "| Field | Type | Default | Meaning and bounds |"
@@ -89,7 +97,9 @@ def _type(node: Schema) -> str:
 
 
 def _value(value: object) -> str:
-    return {True: "true", False: "false", "": '""'}.get(value, str(value)) if isinstance(value, bool | str) else str(value)
+    return (
+        {True: "true", False: "false", "": '""'}.get(value, str(value)) if isinstance(value, bool | str) else str(value)
+    )
 
 
 def _cell(text: str) -> str:

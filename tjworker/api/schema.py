@@ -15,9 +15,27 @@ from pydantic import BaseModel
 Schema = dict[str, Any]
 
 _DROPPED = ("title", "$defs", "examples")
-_ORDER = ("description", "type", "format", "default", "nullable", "enum", "pattern", "minimum", "maximum", "minLength",
-          "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "required", "properties",
-          "additionalProperties", "items")
+_ORDER = (
+    "description",
+    "type",
+    "format",
+    "default",
+    "nullable",
+    "enum",
+    "pattern",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+    "required",
+    "properties",
+    "additionalProperties",
+    "items",
+)
 MAX_INT32 = 2**31 - 1
 
 

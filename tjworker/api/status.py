@@ -12,8 +12,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 Phase = Literal[
-    "", "Pending", "Creating", "Running", "Scaling", "Restarting", "Terminating", "Suspended",
-    "Succeed", "Failed", "Timeout", "Preempted", "NodeFail",
+    "",
+    "Pending",
+    "Creating",
+    "Running",
+    "Scaling",
+    "Restarting",
+    "Terminating",
+    "Suspended",
+    "Succeed",
+    "Failed",
+    "Timeout",
+    "Preempted",
+    "NodeFail",
 ]
 END_PHASES: frozenset[str] = frozenset({"Succeed", "Failed", "Timeout", "Preempted", "NodeFail"})
 ConditionType = Literal["Created", "Running", "Restarting", "Scaling", "Suspended", "Succeeded", "Failed"]
@@ -74,12 +85,16 @@ class RoleAttempts(_Model):
 
     all: Count = Field(0, description="attempt that a restart of the whole role, or of the whole job, has begun")
     pods: dict[str, Count] = Field(
-        default_factory=dict, description="restarts of single pods since then, by index",
+        default_factory=dict,
+        description="restarts of single pods since then, by index",
         # Else managedFields name every key once more, and a big job's status does not fit into etcd.
-        json_schema_extra={"x-kubernetes-map-type": "atomic"})
+        json_schema_extra={"x-kubernetes-map-type": "atomic"},
+    )
     completed: str = Field("", description="indices that have succeeded in this attempt, as ranges: 0-3,7")
     failed: str = Field("", description="indices that have failed for good in this attempt, as ranges")
-    ran: str = Field("", description="indices whose pod has run in this attempt, as ranges, while the job is not Running")
+    ran: str = Field(
+        "", description="indices whose pod has run in this attempt, as ranges, while the job is not Running"
+    )
 
 
 class Attempts(_Model):
@@ -95,7 +110,7 @@ class Failure(_Model):
     pod: str = Field(description="name of the pod")
     node: str = Field("", description="node that it was on")
     container: str = Field("", description="container whose end made it fail")
-    exit_code: int | None = Field(None, ge=-2**31, le=2**31 - 1, description="exit code of that container")
+    exit_code: int | None = Field(None, ge=-(2**31), le=2**31 - 1, description="exit code of that container")
     reason: str = Field("", description="Kubernetes' own reason, such as OOMKilled or Evicted")
     message: str = Field("", description="Kubernetes' own message")
     log_tail: str = Field("", description="the end of the container's log, where it could be had")
@@ -116,7 +131,8 @@ class Ending(_Model):
     """The end that has been decided while pods are still going (phase Terminating). Never changes once set."""
 
     phase: Literal["Succeed", "Failed", "Timeout", "Preempted", "NodeFail"] = Field(
-        description="the phase that the job will end in")
+        description="the phase that the job will end in"
+    )
     reason: str = Field(description="reason of the condition that the end will set")
     message: str = Field("", description="message of the condition that the end will set")
     time: str = Field(description="when it was decided")
@@ -126,35 +142,45 @@ class JobStatus(_Model):
     """How the job stands. Only the operator writes it; nothing in it moves by itself."""
 
     phase: Phase = Field(
-        "", description="where the job is in its life. Succeed, Failed, Timeout, Preempted and NodeFail are ends, and final")
+        "",
+        description="where the job is in its life. Succeed, Failed, Timeout, Preempted and NodeFail are ends, and final",
+    )
     conditions: tuple[Condition, ...] = Field(
-        (), description="what is true of the job, for `kubectl wait`; one of each type",
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]})
+        (),
+        description="what is true of the job, for `kubectl wait`; one of each type",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
     replica_statuses: dict[str, ReplicaStatus] = Field(default_factory=dict, description="pods of each role")
     restart_counts: dict[str, RestartCounts] = Field(default_factory=dict, description="restarts of each role by cause")
     attempts: Attempts = Field(Attempts(), description="restarts as data, for the operator itself")
     failures: tuple[Failure, ...] = Field((), max_length=MAX_FAILURES, description="failed pods, newest first")
     scale_records: tuple[ScaleRecord, ...] = Field(
-        (), max_length=MAX_SCALE_RECORDS, description="changes of the number of pods, newest first")
+        (), max_length=MAX_SCALE_RECORDS, description="changes of the number of pods, newest first"
+    )
     targets: dict[str, int] = Field(
         default_factory=dict,
-        description="replicas that the autoscaler wants of each role with edlPolicy Auto; they stand in for spec.replicas")
+        description="replicas that the autoscaler wants of each role with edlPolicy Auto; they stand in for spec.replicas",
+    )
     targets_beside: dict[str, int] = Field(
         default_factory=dict,
-        description="spec.replicas of each of these roles when its target was set; another number there sets the target aside")
+        description="spec.replicas of each of these roles when its target was set; another number there sets the target aside",
+    )
     ending: Ending | None = Field(None, description="the end that has been decided while pods are still going")
     start_time: str | None = Field(None, description="when the operator accepted the job")
     start_running_time: str | None = Field(None, description="when every desired replica ran for the first time")
     completion_time: str | None = Field(None, description="when the job reached its end")
     released: bool = Field(
-        False, description="the end has given back what ReplicaSets and the batch Job of an EDL job held (autoclean)")
+        False, description="the end has given back what ReplicaSets and the batch Job of an EDL job held (autoclean)"
+    )
     suspend_time: str | None = Field(None, description="since when the job is suspended")
     suspended_seconds: Count = Field(0, description="time spent suspended before that; time limits do not count it")
     missing_nodes: dict[str, str] = Field(
-        default_factory=dict, description="nodes of this job's pods that the cluster does not have, and since when")
+        default_factory=dict, description="nodes of this job's pods that the cluster does not have, and since when"
+    )
     creating_since: dict[str, dict[str, str]] = Field(
         default_factory=dict,
-        description="pods that cannot be started: role, since when that has been tried, indices as ranges")
+        description="pods that cannot be started: role, since when that has been tried, indices as ranges",
+    )
     last_reconcile_time: str | None = Field(None, description="when the status last changed")
     observed_generation: Count = Field(0, description="metadata.generation that this status was decided on")
     message: str = Field("", description="why the job is in its phase, in one line")
@@ -192,7 +218,9 @@ class JobStatus(_Model):
         """What a user wants to know first in this phase."""
         held = next((c.message for c in self.conditions if c.reason == POD_NOT_GONE), "")
         if self.phase == "Terminating" and self.ending is not None:
-            return "; ".join([f"the job ends in {self.ending.phase}: {self.ending.message}", *([held] if held else [])])[:1024]
+            return "; ".join(
+                [f"the job ends in {self.ending.phase}: {self.ending.message}", *([held] if held else [])]
+            )[:1024]
         said = {c.type: c.message for c in self.conditions if c.message}
         if self.ended:
             return said.get("Succeeded" if self.phase == "Succeed" else "Failed", "")

@@ -10,7 +10,22 @@ from tjworker.autoscale.resources import ClusterResource, Nodes
 from tjworker.autoscale.state import JobState, find_pending_job, find_training_jobs_might_be_rescheduled
 
 __all__ = [
-    "POLICIES", "ClusterResource", "Decision", "ElasticJob", "JobState", "Move", "Nodes", "Rules", "cluster_resource", "decide",
-    "elastic", "find_pending_job", "find_training_jobs_might_be_rescheduled", "need_gpu", "scale_all_jobs_dry_run",
-    "scale_dry_run", "search_assignable_node", "sorted_jobs",
+    "POLICIES",
+    "ClusterResource",
+    "Decision",
+    "ElasticJob",
+    "JobState",
+    "Move",
+    "Nodes",
+    "Rules",
+    "cluster_resource",
+    "decide",
+    "elastic",
+    "find_pending_job",
+    "find_training_jobs_might_be_rescheduled",
+    "need_gpu",
+    "scale_all_jobs_dry_run",
+    "scale_dry_run",
+    "search_assignable_node",
+    "sorted_jobs",
 ]

@@ -86,8 +86,11 @@ def decide(
 
 def room_is_needed(resource: ClusterResource, max_load_desired: float) -> bool:
     """More is asked for than there is."""
-    return (resource.cpu_request_milli > cpu_reach(resource, max_load_desired)
-            or resource.memory_request_mega > resource.memory_total_mega or resource.gpu_limit > resource.gpu_total)
+    return (
+        resource.cpu_request_milli > cpu_reach(resource, max_load_desired)
+        or resource.memory_request_mega > resource.memory_total_mega
+        or resource.gpu_limit > resource.gpu_total
+    )
 
 
 def _move(auto: AutoRole, step: int, needed: bool, load: str, now: float, rules: Rules) -> Move | None:
@@ -127,8 +130,10 @@ def _ordered(moves: Iterable[Move | None]) -> tuple[Move, ...]:
 
 def _load(resource: ClusterResource) -> str:
     """Such as `CPU 7.5 of 8, memory 3.2 of 16 GB, GPU 4 of 4 asked for`."""
-    parts = [f"CPU {resource.cpu_request_milli / 1000:g} of {resource.cpu_total_milli / 1000:g}",
-             f"memory {resource.memory_request_mega / 1000:.3g} of {resource.memory_total_mega / 1000:.3g} GB"]
+    parts = [
+        f"CPU {resource.cpu_request_milli / 1000:g} of {resource.cpu_total_milli / 1000:g}",
+        f"memory {resource.memory_request_mega / 1000:.3g} of {resource.memory_total_mega / 1000:.3g} GB",
+    ]
     if resource.gpu_total or resource.gpu_limit:
         parts.append(f"GPU {resource.gpu_limit} of {resource.gpu_total}")
     return f"{', '.join(parts)} asked for"

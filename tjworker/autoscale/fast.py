@@ -23,7 +23,9 @@ _NONE = -(1 << 62)
 """A need of nothing: met even by a node that has less than nothing left, as the scheduler sees it."""
 
 
-def scale_all_jobs_dry_run(jobs: Sequence[ElasticJob], resource: ClusterResource, max_load_desired: float) -> dict[str, int]:
+def scale_all_jobs_dry_run(
+    jobs: Sequence[ElasticJob], resource: ClusterResource, max_load_desired: float
+) -> dict[str, int]:
     """How many replicas more or fewer each elastic job should have: every elastic job has its entry."""
     ordered = sorted_jobs(jobs, elastic)
     fleet = _Fleet(ordered, resource, cpu_reach(resource, max_load_desired))
@@ -133,8 +135,11 @@ class _Fleet:
         return True
 
     def _helps(self, shape: _Shape) -> bool:
-        return bool((self.over_cpu > 0 and shape.cpu) or (self.over_memory > 0 and shape.memory)
-                    or (self.over_gpu > 0 and shape.gpu))
+        return bool(
+            (self.over_cpu > 0 and shape.cpu)
+            or (self.over_memory > 0 and shape.memory)
+            or (self.over_gpu > 0 and shape.gpu)
+        )
 
     def _down_in_bulk(self) -> None:
         """Whole rounds of steps down at once, short of the one in which the excess ends. Only where nobody can go up
@@ -157,7 +162,7 @@ class _Fleet:
         self.over_cpu -= replicas * shape.cpu
         self.over_memory -= replicas * shape.memory
         self.over_gpu -= replicas * shape.gpu
-        for place in job.placed[max(0, was - replicas):was]:
+        for place in job.placed[max(0, was - replicas) : was]:
             node = self.index.get(place)
             if node is None:
                 continue
@@ -166,7 +171,11 @@ class _Fleet:
             for free, amount in shape.more:
                 free[node] += amount
             block = node // BLOCK
-            for free, most in ((self.cpu, self.most_cpu), (self.memory, self.most_memory), *(m[:2] for m in shape.most)):
+            for free, most in (
+                (self.cpu, self.most_cpu),
+                (self.memory, self.most_memory),
+                *(m[:2] for m in shape.most),
+            ):
                 most[block] = max(most[block], free[node])
             self.freed += 1
 
@@ -195,18 +204,24 @@ class _Fleet:
         while at < end:
             block = at // BLOCK
             stop = min(end, (block + 1) * BLOCK)
-            if (self.most_cpu[block] >= need_cpu and self.most_memory[block] >= need_memory
-                    and all(most[block] >= amount for _, most, amount in shape.most)):
+            if (
+                self.most_cpu[block] >= need_cpu
+                and self.most_memory[block] >= need_memory
+                and all(most[block] >= amount for _, most, amount in shape.most)
+            ):
                 for node in range(at, stop):
-                    if (cpu[node] >= need_cpu and memory[node] >= need_memory
-                            and all(free[node] >= amount for free, amount in more)):
+                    if (
+                        cpu[node] >= need_cpu
+                        and memory[node] >= need_memory
+                        and all(free[node] >= amount for free, amount in more)
+                    ):
                         shape.at = node
                         return node
                 # What is said of the block is what it was before others took from it.
-                self.most_cpu[block] = max(cpu[block * BLOCK:stop])
-                self.most_memory[block] = max(memory[block * BLOCK:stop])
+                self.most_cpu[block] = max(cpu[block * BLOCK : stop])
+                self.most_memory[block] = max(memory[block * BLOCK : stop])
                 for free, most, _ in shape.most:
-                    most[block] = max(free[block * BLOCK:stop])
+                    most[block] = max(free[block * BLOCK : stop])
             at = stop
         shape.at = end
         return -1
@@ -266,7 +281,9 @@ class _Fleet:
                 most = min(most, max(0, -over // need))
         if self.over_cpu > 0 or self.over_memory > 0:
             return 0
-        needs = [(free, need) for free, need in ((self.cpu, shape.cpu), (self.memory, shape.memory), *shape.more) if need]
+        needs = [
+            (free, need) for free, need in ((self.cpu, shape.cpu), (self.memory, shape.memory), *shape.more) if need
+        ]
         found = 0
         for node in range(len(self.cpu)):
             if found >= most:
@@ -283,7 +300,7 @@ def _rounded(need: int) -> int:
 
 def _most(free: list[int]) -> list[int]:
     """The greatest of each block."""
-    return [max(free[i:i + BLOCK]) for i in range(0, len(free), BLOCK)]
+    return [max(free[i : i + BLOCK]) for i in range(0, len(free), BLOCK)]
 
 
 def _top(job: ElasticJob) -> int:

@@ -44,6 +44,15 @@ class ClusterResource:
 
     def copy(self) -> ClusterResource:
         return ClusterResource(
-            self.node_count, self.gpu_request, self.gpu_limit, self.gpu_total, self.cpu_request_milli, self.cpu_limit_milli,
-            self.cpu_total_milli, self.memory_request_mega, self.memory_limit_mega, self.memory_total_mega, self.nodes.copy(),
+            self.node_count,
+            self.gpu_request,
+            self.gpu_limit,
+            self.gpu_total,
+            self.cpu_request_milli,
+            self.cpu_limit_milli,
+            self.cpu_total_milli,
+            self.memory_request_mega,
+            self.memory_limit_mega,
+            self.memory_total_mega,
+            self.nodes.copy(),
         )

@@ -66,8 +66,12 @@ def _auto_role(state: JobState, role: Role, load: PodLoad, gpu_resources: Sequen
     staying = tuple(kept[:needed])
     leaving = (*kept[needed:], *(pod for pod in pods if pod.deleted_at))
     elastic = ElasticJob(
-        name=f"{state.job.key}/{role.name}", min_instance=role.min_replicas or 0, max_instance=role.max_replicas or 0,
-        parallelism=role.replicas, cpu_request_milli=load.cpu_milli, memory_request_mega=mega(load.memory_bytes),
+        name=f"{state.job.key}/{role.name}",
+        min_instance=role.min_replicas or 0,
+        max_instance=role.max_replicas or 0,
+        parallelism=role.replicas,
+        cpu_request_milli=load.cpu_milli,
+        memory_request_mega=mega(load.memory_bytes),
         gpu_limit=sum(load.amount(gpu) for gpu in gpu_resources),
         others=((PODS, 1), *((kind, load.amount(kind)) for kind in kinds_of(gpu_resources) if load.amount(kind))),
         placed=tuple(pod.node for pod in staying),

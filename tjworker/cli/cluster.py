@@ -58,7 +58,8 @@ def open_cluster(kubeconfig: Path | None = None) -> Iterator[Cluster]:
         else:
             configuration = Configuration()
             config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=str(kubeconfig), client_configuration=configuration)
+                config_file=str(kubeconfig), client_configuration=configuration
+            )
     except Terminal as error:
         raise UserError(f"{error.message}; or start a local one with `tj up`") from None
     except (config.ConfigException, OSError, ValueError, TypeError, yaml.YAMLError) as error:
@@ -85,7 +86,8 @@ def _context_namespace(kubeconfig: Path | None) -> str:
 
     try:
         _, current = config.list_kube_config_contexts(  # type: ignore[no-untyped-call]
-            config_file=str(kubeconfig) if kubeconfig else None)
+            config_file=str(kubeconfig) if kubeconfig else None
+        )
         return str(current["context"].get("namespace") or "default")
     except (config.ConfigException, OSError, KeyError, TypeError, ValueError):  # what is wrong was found before
         return "default"

@@ -64,7 +64,9 @@ def _tell(stack: Stack, reporter: Reporter, ending: list[str]) -> int:
         return 1
     told = story.told
     if not reason and not summary.succeeded(told.job, told.accuracy):
-        reason = f"the job should succeed with an accuracy of at least {summary.ACCURACY_WANTED}; it reached {told.accuracy}"
+        reason = (
+            f"the job should succeed with an accuracy of at least {summary.ACCURACY_WANTED}; it reached {told.accuracy}"
+        )
     if reason:
         ending += ["", *summary.failed(reason, told.job, _log_tails(stack), str(stack.plan.paths.logs))]
         return 1
@@ -76,9 +78,14 @@ def _happened(told: Told, reporter: Reporter) -> list[str]:
     from tjworker.cli import summary
 
     return summary.happened(
-        told.job, told.phases, killed=told.killed, replaced_after_seconds=told.replaced_after_seconds,
-        grown_after_seconds=told.grown_after_seconds, restarted_by_growth=told.restarted_by_growth,
-        job_seconds=told.job_seconds, wall_seconds=reporter.elapsed_seconds(),
+        told.job,
+        told.phases,
+        killed=told.killed,
+        replaced_after_seconds=told.replaced_after_seconds,
+        grown_after_seconds=told.grown_after_seconds,
+        restarted_by_growth=told.restarted_by_growth,
+        job_seconds=told.job_seconds,
+        wall_seconds=reporter.elapsed_seconds(),
     )
 
 

@@ -76,7 +76,10 @@ def examine(kubeconfig: Path | None, of_stack: Mapping[str, str]) -> tuple[list[
             refusal = str(error).partition(". Correct")[0]
     checks = [_versions()]
     if settings is None:
-        return [*checks, Check(_HERE, "settings", "failed", refusal, "correct or unset it; docs/settings.md lists all")], None
+        return [
+            *checks,
+            Check(_HERE, "settings", "failed", refusal, "correct or unset it; docs/settings.md lists all"),
+        ], None
     checks.append(Check(_HERE, "settings", "ok", "are valid; they stand below"))
     from tjworker.cli.checks import redis
 
@@ -119,7 +122,9 @@ def _cluster(kubeconfig: Path | None, settings: Settings) -> Iterator[Check]:
                 now = checks.server_now(cluster.transport) or datetime.now(UTC)
                 yield operator.leader(cluster.api, settings, now)
     except UserError as error:
-        yield Check(checks.SUBJECT, "configured", "failed", str(error), "set KUBECONFIG, or start a local stack: `tj up`")
+        yield Check(
+            checks.SUBJECT, "configured", "failed", str(error), "set KUBECONFIG, or start a local stack: `tj up`"
+        )
     except OperatorError as error:
         yield Check(checks.SUBJECT, "answers", "failed", error.message, "run `tj doctor` again")
 
@@ -164,11 +169,18 @@ def _print_json(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) -
 
     from tjworker.cli.checks.check import good
 
-    click.echo(json.dumps({
-        "ok": good(checks),
-        "checks": [dataclasses.asdict(check) for check in checks],
-        "settings": [{"variable": variable, "value": value, "source": source} for variable, value, source in rows],
-    }, indent=2))
+    click.echo(
+        json.dumps(
+            {
+                "ok": good(checks),
+                "checks": [dataclasses.asdict(check) for check in checks],
+                "settings": [
+                    {"variable": variable, "value": value, "source": source} for variable, value, source in rows
+                ],
+            },
+            indent=2,
+        )
+    )
 
 
 def _print_table(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) -> None:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 @click.command("get", short_help="Show jobs, or one job and its pods.")
 @click.argument("job", required=False)
-@click.option("-o", "--output", type=click.Choice(["table", "wide", "json", "yaml"]), default="table", help="How to print.")
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "wide", "json", "yaml"]), default="table", help="How to print."
+)
 @click.option("-n", "--namespace", help="Namespace; default: the context's.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
 @click.option("-w", "--watch", is_flag=True, help="Go on printing a row for each change, until Ctrl-C.")

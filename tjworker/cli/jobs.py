@@ -72,9 +72,13 @@ def find_job(api: KubeApi, namespace: str, name: str) -> FoundJob:
     if len(found) == 1:
         return found[0]
     if found:
-        raise UserError(f"{name} is the name of jobs of {len(found)} kinds in namespace {namespace}; use kubectl for them")
+        raise UserError(
+            f"{name} is the name of jobs of {len(found)} kinds in namespace {namespace}; use kubectl for them"
+        )
     known = [job.raw["metadata"]["name"] for job in list_jobs(api, namespace)][:10]
-    hint = f"there are: {', '.join(known)}" if known else "it has none; -n names another namespace, `tj get -A` shows all"
+    hint = (
+        f"there are: {', '.join(known)}" if known else "it has none; -n names another namespace, `tj get -A` shows all"
+    )
     raise UserError(f"no job {name} in namespace {namespace}; {hint}")
 
 
@@ -94,7 +98,9 @@ def parsed(job: FoundJob) -> TrainingJob:
 
     model = parse(job.plural, job.raw)
     if isinstance(model, InvalidJob):
-        raise UserError(f"the spec of {job.raw['metadata']['name']} cannot be used: " + "; ".join(map(str, model.errors)))
+        raise UserError(
+            f"the spec of {job.raw['metadata']['name']} cannot be used: " + "; ".join(map(str, model.errors))
+        )
     return model
 
 
@@ -142,7 +148,9 @@ def suspending(job: FoundJob, suspend: bool) -> Json | None:
 
     model, name, dialect = parsed(job), job.raw["metadata"]["name"], DIALECTS[job.plural]
     if "suspend" not in dialect.spec_model.model_fields:
-        raise UserError(f"{name} cannot be suspended: a {dialect.kind} has no spec.suspend; delete it and apply it again later")
+        raise UserError(
+            f"{name} cannot be suspended: a {dialect.kind} has no spec.suspend; delete it and apply it again later"
+        )
     if model.status.ended:
         raise UserError(f"{name} has ended ({model.status.phase}): {_AN_END_IS_FINAL}")
     if model.status.ending is not None:

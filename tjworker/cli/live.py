@@ -30,14 +30,23 @@ def looking_on(stack: Stack, reporter: Reporter) -> Iterator[Cluster]:
     with ExitStack() as opened:
         cluster = opened.enter_context(open_cluster(stack.plan.paths.kubeconfig))
         tell_jobs, tell_pods = _changes(reporter, _job_state), _changes(reporter, _pod_state)
-        mirrors = {resource: opened.enter_context(Mirror(cluster.api, resource, on_change=tell if reporter.plain else None))
-                   for resource, tell in (*((kind, tell_jobs) for kind in plurals()), ("pods", tell_pods))}
+        mirrors = {
+            resource: opened.enter_context(Mirror(cluster.api, resource, on_change=tell if reporter.plain else None))
+            for resource, tell in (*((kind, tell_jobs) for kind in plurals()), ("pods", tell_pods))
+        }
         if not reporter.plain:
             from rich.live import Live
 
             view = _View(stack, [mirrors[kind] for kind in plurals()], mirrors["pods"])
-            opened.enter_context(Live(get_renderable=view.render, console=reporter.rich, refresh_per_second=_REFRESH_PER_SECOND,
-                                      transient=True, vertical_overflow="ellipsis"))
+            opened.enter_context(
+                Live(
+                    get_renderable=view.render,
+                    console=reporter.rich,
+                    refresh_per_second=_REFRESH_PER_SECOND,
+                    transient=True,
+                    vertical_overflow="ellipsis",
+                )
+            )
         yield cluster
 
 
@@ -47,7 +56,11 @@ def _changes(reporter: Reporter, describe: Callable[[Json], str]) -> Callable[[s
 
     def on_change(kind: str, obj: Json) -> None:
         uid = str(obj["metadata"].get("uid"))
-        state = f"{obj.get('kind', 'object').lower()} {obj['metadata']['name']} deleted" if kind == "DELETED" else describe(obj)
+        state = (
+            f"{obj.get('kind', 'object').lower()} {obj['metadata']['name']} deleted"
+            if kind == "DELETED"
+            else describe(obj)
+        )
         if said.get(uid) != state:
             said[uid] = state
             reporter.say(state)
@@ -58,7 +71,9 @@ def _changes(reporter: Reporter, describe: Callable[[Json], str]) -> Callable[[s
 def _job_state(job: Json) -> str:
     status = job.get("status") or {}
     active = f", {status['active']} active" if status.get("active") else ""
-    restarts = f", {status['restarts']} restart{'s' if status['restarts'] > 1 else ''}" if status.get("restarts") else ""
+    restarts = (
+        f", {status['restarts']} restart{'s' if status['restarts'] > 1 else ''}" if status.get("restarts") else ""
+    )
     return f"job {job['metadata']['name']}: {status.get('phase') or 'seen'}{active}{restarts}"
 
 
@@ -103,8 +118,10 @@ class _View:
             stats = self._store.stats()
         except OperatorError as error:
             return f"queue: {error.message}"
-        return (f"queue: {stats.queued} queued, {stats.running} running, {stats.delayed} delayed, {stats.failing} failing; "
-                f"{stats.unfinished} unfinished job{'' if stats.unfinished == 1 else 's'}")
+        return (
+            f"queue: {stats.queued} queued, {stats.running} running, {stats.delayed} delayed, {stats.failing} failing; "
+            f"{stats.unfinished} unfinished job{'' if stats.unfinished == 1 else 's'}"
+        )
 
     def _job_table(self) -> RenderableType:
         from tjworker.cli.overview import job_table

@@ -19,7 +19,9 @@ import click
 @click.option("--index", type=click.IntRange(min=0), help="Only this replica of the role.")
 @click.option("--tail", type=click.IntRange(min=0), help="Only the last N lines of each.")
 @click.option("-n", "--namespace", help="Namespace; default: the context's.")
-def command(job: str, follow: bool, role: str | None, index: int | None, tail: int | None, namespace: str | None) -> int:
+def command(
+    job: str, follow: bool, role: str | None, index: int | None, tail: int | None, namespace: str | None
+) -> int:
     """Show the logs of all replicas of JOB.
 
     \b
@@ -43,8 +45,10 @@ def command(job: str, follow: bool, role: str | None, index: int | None, tail: i
         chosen = [t for pod in pods for t in targets(pod, wanted)]
         if not chosen:
             phase = (found.raw.get("status") or {}).get("phase") or "not accepted yet"
-            raise UserError(f"{job} ({phase}) has no such pods now; cleanPodPolicy decides which stay after its end. "
-                            "`kubectl describe` has its failures, and the last lines of their logs")
+            raise UserError(
+                f"{job} ({phase}) has no such pods now; cleanPodPolicy decides which stay after its end. "
+                "`kubectl describe` has its failures, and the last lines of their logs"
+            )
         emit = _printer()
         for target in chosen:
             for line in read_log(cluster.transport, where, target, tail):

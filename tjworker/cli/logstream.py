@@ -66,12 +66,21 @@ def targets(pod: Json, wanted: Wanted) -> list[Target]:
         status = states.get(name) or {}
         started = bool((status.get("state") or {}).keys() & {"running", "terminated"})
         shown = f"{label}/{name}" if len(names) > 1 else label
-        found.append(Target(shown, metadata["name"], str(metadata["uid"]), name, started, int(status.get("restartCount") or 0)))
+        found.append(
+            Target(shown, metadata["name"], str(metadata["uid"]), name, started, int(status.get("restartCount") or 0))
+        )
     return found
 
 
-def read_log(transport: Transport, namespace: str, target: Target, tail: int | None, *, follow: bool = False,
-             on_open: Callable[[Any], None] | None = None) -> Iterator[str]:
+def read_log(
+    transport: Transport,
+    namespace: str,
+    target: Target,
+    tail: int | None,
+    *,
+    follow: bool = False,
+    on_open: Callable[[Any], None] | None = None,
+) -> Iterator[str]:
     """The lines; with `follow` until the container's end. A log that is not there (yet, any more) has no lines. `on_open` gets
     the stream, which another thread may close."""
     query = {"container": target.container}
@@ -109,7 +118,9 @@ class _Reader:
 class Follower:
     """Follows every wanted container of a job, present and future."""
 
-    def __init__(self, cluster: Cluster, namespace: str, job: FoundJob, wanted: Wanted, tail: int | None, emit: Emit) -> None:
+    def __init__(
+        self, cluster: Cluster, namespace: str, job: FoundJob, wanted: Wanted, tail: int | None, emit: Emit
+    ) -> None:
         self._cluster, self._namespace, self._job, self._wanted = cluster, namespace, job, wanted
         self._tail, self._emit = tail, emit
         self._lock = threading.Lock()
@@ -126,8 +137,14 @@ class Follower:
         BrokenPipeError when nobody reads what is printed (`tj logs -f | head`)."""
         stop = stop or threading.Event()
         name, uid = self._job.raw["metadata"]["name"], self._job.raw["metadata"]["uid"]
-        with Mirror(self._cluster.api, "pods", self._namespace, label_selector=pods_selector(name), on_change=self._on_pod,
-                    on_outage=tell_outage):
+        with Mirror(
+            self._cluster.api,
+            "pods",
+            self._namespace,
+            label_selector=pods_selector(name),
+            on_change=self._on_pod,
+            on_outage=tell_outage,
+        ):
             while not stop.is_set() and not self._reader_gone and not self._ended(name, uid):
                 stop.wait(0.5)
         if self._reader_gone:
@@ -186,13 +203,17 @@ class Follower:
                 return
             for target in targets(pod, self._wanted):
                 if target.started and target.key not in self._readers:
-                    thread = threading.Thread(target=self._follow, args=(target,), name=f"log-{target.label}", daemon=True)
+                    thread = threading.Thread(
+                        target=self._follow, args=(target,), name=f"log-{target.label}", daemon=True
+                    )
                     self._readers[target.key] = _Reader(thread, monotonic())
                     thread.start()
 
     def _follow(self, target: Target) -> None:
         reader = self._readers[target.key]
-        for line in read_log(self._cluster.transport, self._namespace, target, self._tail, follow=True, on_open=self._opened):
+        for line in read_log(
+            self._cluster.transport, self._namespace, target, self._tail, follow=True, on_open=self._opened
+        ):
             reader.emitting = True
             with self._lock:
                 if self._stopped:

@@ -45,8 +45,11 @@ class LazyGroup(click.Group):
         return command
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-             epilog="Which cluster: KUBECONFIG, else a local stack's .tj/kubeconfig in this folder.")
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Which cluster: KUBECONFIG, else a local stack's .tj/kubeconfig in this folder.",
+)
 @click.version_option(package_name="trainingjob-operator", prog_name="tj")
 def tj() -> None:
     """Elastic, fault-tolerant training jobs on Kubernetes.

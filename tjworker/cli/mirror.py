@@ -27,8 +27,16 @@ _WATCH_SECONDS = 50
 
 
 class Mirror:
-    def __init__(self, api: KubeApi, resource: str, namespace: str = "", *, label_selector: str = "",
-                 on_change: OnChange | None = None, on_outage: OnOutage | None = None) -> None:
+    def __init__(
+        self,
+        api: KubeApi,
+        resource: str,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        on_change: OnChange | None = None,
+        on_outage: OnOutage | None = None,
+    ) -> None:
         self._api, self._resource, self._namespace, self._selector = api, resource, namespace, label_selector
         self._on_change = on_change or (lambda _kind, _object: None)
         self._on_outage = on_outage or (lambda _why: None)
@@ -77,8 +85,12 @@ class Mirror:
 
     def _list(self) -> int:
         """Take over what is there, telling of every difference. The resourceVersion to watch from."""
-        version = self._api.list_page(self._resource, self._namespace, limit=1, label_selector=self._selector).resource_version
-        fresh = {_key(o): o for o in list_all(self._api, self._resource, self._namespace, label_selector=self._selector)}
+        version = self._api.list_page(
+            self._resource, self._namespace, limit=1, label_selector=self._selector
+        ).resource_version
+        fresh = {
+            _key(o): o for o in list_all(self._api, self._resource, self._namespace, label_selector=self._selector)
+        }
         with self._lock:
             before = self._objects
             self._objects = dict(fresh)
@@ -96,7 +108,10 @@ class Mirror:
     def _follow(self, version: int) -> None:
         while not self._stop.is_set():
             self._stream = self._api.watch(
-                self._resource, self._namespace, resource_version=version, timeout_seconds=_WATCH_SECONDS,
+                self._resource,
+                self._namespace,
+                resource_version=version,
+                timeout_seconds=_WATCH_SECONDS,
                 label_selector=self._selector,
             )
             if self._stop.is_set():  # asked before there was a stream to close

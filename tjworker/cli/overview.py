@@ -21,8 +21,16 @@ MAX_JOBS = 10
 MAX_PODS = 30
 _PHASE_COLUMN = 1
 _PHASE_STYLES = {
-    "Running": "green", "Succeed": "bold green", "Succeeded": "green", "Failed": "bold red", "Timeout": "bold red",
-    "Preempted": "red", "NodeFail": "red", "Restarting": "yellow", "Scaling": "yellow", "Terminating": "yellow",
+    "Running": "green",
+    "Succeed": "bold green",
+    "Succeeded": "green",
+    "Failed": "bold red",
+    "Timeout": "bold red",
+    "Preempted": "red",
+    "NodeFail": "red",
+    "Restarting": "yellow",
+    "Scaling": "yellow",
+    "Terminating": "yellow",
 }
 
 
@@ -52,7 +60,9 @@ def _table(header: Sequence[str], body: Sequence[tuple[str, ...]], of: int, give
         table.add_column(name, no_wrap=name != gives_way, overflow="ellipsis")
     for row in body:
         styles = (_PHASE_STYLES.get(cell, "") if i == _PHASE_COLUMN else "" for i, cell in enumerate(row))
-        table.add_row(*(Text(cell, style, no_wrap=True, overflow="ellipsis") for cell, style in zip(row, styles, strict=True)))
+        table.add_row(
+            *(Text(cell, style, no_wrap=True, overflow="ellipsis") for cell, style in zip(row, styles, strict=True))
+        )
     if of > len(body):
         table.add_row(f"... and {of - len(body)} more")
     return table

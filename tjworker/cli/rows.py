@@ -65,9 +65,13 @@ def failure_lines(raw: Mapping[str, Any], now: datetime) -> list[str]:
     for failure in ((raw.get("status") or {}).get("failures") or [])[:SHOWN_FAILURES]:
         where = f" on {failure['node']}" if failure.get("node") else ""
         code = f"exit code {failure['exitCode']}" if failure.get("exitCode") is not None else ""
-        how = ", ".join(part for part in (code, str(failure.get("reason") or ""), str(failure.get("message") or "")) if part)
+        how = ", ".join(
+            part for part in (code, str(failure.get("reason") or ""), str(failure.get("message") or "")) if part
+        )
         lines.append(f"{failure.get('pod')}{where}, {age(failure.get('time'), now)} ago: {_printable(how) or 'failed'}")
-        lines += [f"    | {_printable(line)}" for line in str(failure.get("logTail") or "").splitlines()[-SHOWN_LOG_LINES:]]
+        lines += [
+            f"    | {_printable(line)}" for line in str(failure.get("logTail") or "").splitlines()[-SHOWN_LOG_LINES:]
+        ]
     return lines
 
 
@@ -78,8 +82,13 @@ def _printable(text: str) -> str:
 
 def job_row(raw: Mapping[str, Any], now: datetime, *, wide: bool = False) -> tuple[str, ...]:
     status, metadata = raw.get("status") or {}, raw["metadata"]
-    row = (str(metadata["name"]), str(status.get("phase") or "<none>"), str(status.get("active") or "-"),
-           str(status.get("restarts", 0)), age(metadata.get("creationTimestamp"), now))
+    row = (
+        str(metadata["name"]),
+        str(status.get("phase") or "<none>"),
+        str(status.get("active") or "-"),
+        str(status.get("restarts", 0)),
+        age(metadata.get("creationTimestamp"), now),
+    )
     return (*row, str(raw.get("kind", "")), job_message(raw)) if wide else row
 
 
@@ -104,8 +113,14 @@ def pod_row(pod: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
     asked = len((pod.get("spec") or {}).get("containers") or [])
     ready = f"{sum(1 for c in containers if c.get('ready'))}/{asked}"
     attempt = str((metadata.get("labels") or {}).get(labels.RESTART_ATTEMPT, "0"))
-    return (str(metadata["name"]), pod_phase(pod), ready, attempt, str((pod.get("spec") or {}).get("nodeName") or "<none>"),
-            age(metadata.get("creationTimestamp"), now))
+    return (
+        str(metadata["name"]),
+        pod_phase(pod),
+        ready,
+        attempt,
+        str((pod.get("spec") or {}).get("nodeName") or "<none>"),
+        age(metadata.get("creationTimestamp"), now),
+    )
 
 
 def align(rows: Sequence[Sequence[str]], gap: int = 3) -> list[str]:

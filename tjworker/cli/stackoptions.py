@@ -32,17 +32,38 @@ class _Quantity(click.ParamType[str]):
 def stack_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds them, as `state_dir`, `api_port`, `flower_port`, `redis_port`, `nodes`, `node_cpu`, `control_plane`, `plain`."""
     options = (
-        click.option("--state-dir", type=click.Path(file_okay=False, path_type=Path), default=Path(DEFAULT_STATE_DIR),
-                     show_default=True, help="Folder for kubeconfig, logs and data; a second stack needs another one."),
+        click.option(
+            "--state-dir",
+            type=click.Path(file_okay=False, path_type=Path),
+            default=Path(DEFAULT_STATE_DIR),
+            show_default=True,
+            help="Folder for kubeconfig, logs and data; a second stack needs another one.",
+        ),
         click.option("--api-port", type=_PORT, help="Port of the API server [default: 6443, or a free one]."),
         click.option("--flower-port", type=_PORT, help="Port of Flower [default: 5555, or a free one]."),
-        click.option("--redis-port", type=_PORT, help="Port of Redis [default: a free one]; not used with TJ_REDIS_URL."),
-        click.option("--nodes", type=click.IntRange(1, 100), default=2, show_default=True, help="Nodes of the local cluster."),
-        click.option("--node-cpu", type=_Quantity(), default="", metavar="QUANTITY",
-                     help="CPUs that each node says it has [default: the machine's]."),
-        click.option("--control-plane", type=click.Choice(["local", "real"]), default="local", show_default=True,
-                     help="real: API server, controllers and scheduler of Kubernetes itself (needs `make control-plane`)."),
-        click.option("--plain", is_flag=True, help="One line a change instead of a live table; default without a terminal."),
+        click.option(
+            "--redis-port", type=_PORT, help="Port of Redis [default: a free one]; not used with TJ_REDIS_URL."
+        ),
+        click.option(
+            "--nodes", type=click.IntRange(1, 100), default=2, show_default=True, help="Nodes of the local cluster."
+        ),
+        click.option(
+            "--node-cpu",
+            type=_Quantity(),
+            default="",
+            metavar="QUANTITY",
+            help="CPUs that each node says it has [default: the machine's].",
+        ),
+        click.option(
+            "--control-plane",
+            type=click.Choice(["local", "real"]),
+            default="local",
+            show_default=True,
+            help="real: API server, controllers and scheduler of Kubernetes itself (needs `make control-plane`).",
+        ),
+        click.option(
+            "--plain", is_flag=True, help="One line a change instead of a live table; default without a terminal."
+        ),
     )
     for option in reversed(options):
         function = option(function)

@@ -147,8 +147,11 @@ class Story:
         """Nobody asks for it: edlPolicy Auto, and there is room."""
         before, began = self._trainers(), time.monotonic()
         self._heading(f"(no command: edlPolicy Auto, so the autoscaler lets {JOB} grow where there is room)")
-        self._until(f"the autoscaler has let the job grow to {MOST_REPLICAS} trainers",
-                    lambda: self._active() == MOST_REPLICAS and self._phase() == "Running", 300)
+        self._until(
+            f"the autoscaler has let the job grow to {MOST_REPLICAS} trainers",
+            lambda: self._active() == MOST_REPLICAS and self._phase() == "Running",
+            300,
+        )
         self.told.grown_after_seconds = time.monotonic() - began
         after = self._trainers()
         self.told.restarted_by_growth = sorted(name for name, uid in before.items() if after.get(name) != uid)
@@ -156,7 +159,9 @@ class Story:
             self._reporter.say(f"{record['role']} {record['from']} -> {record['to']}   {record['reason']}")
         restarted = ", ".join(self.told.restarted_by_growth) or "no trainer"
         took = f"{self.told.grown_after_seconds:.1f} s"
-        self._reporter.say(f"{MOST_REPLICAS} trainers run, {took} after the first two; {restarted} was restarted for it")
+        self._reporter.say(
+            f"{MOST_REPLICAS} trainers run, {took} after the first two; {restarted} was restarted for it"
+        )
 
     # -- what is seen ------------------------------------------------------------------------------------------------------
     def _on_job(self, kind: str, job: Json) -> None:

@@ -15,9 +15,17 @@ def succeeded(job: Mapping[str, Any], accuracy: float | None) -> bool:
     return (job.get("status") or {}).get("phase") == "Succeed" and accuracy is not None and accuracy >= ACCURACY_WANTED
 
 
-def happened(job: Mapping[str, Any], phases: Iterable[tuple[float, str]], *, killed: str, replaced_after_seconds: float | None,
-             grown_after_seconds: float | None, restarted_by_growth: Sequence[str], job_seconds: float,
-             wall_seconds: float) -> list[str]:
+def happened(
+    job: Mapping[str, Any],
+    phases: Iterable[tuple[float, str]],
+    *,
+    killed: str,
+    replaced_after_seconds: float | None,
+    grown_after_seconds: float | None,
+    restarted_by_growth: Sequence[str],
+    job_seconds: float,
+    wall_seconds: float,
+) -> list[str]:
     """The story in a few lines, in the order of time."""
     status = job.get("status") or {}
     lines = ["What happened", ""]
@@ -45,7 +53,8 @@ def happened(job: Mapping[str, Any], phases: Iterable[tuple[float, str]], *, kil
 
 def next_steps() -> list[str]:
     return [
-        "What to try next", "",
+        "What to try next",
+        "",
         "  make up                                    the same stack, until Ctrl-C; prints two lines that kubectl and tj need",
         "  kubectl apply -f examples/digits/job.yaml  train again; then, while it runs:",
         "  tj logs digits -f                          every replica's log, replacements included",
@@ -60,7 +69,9 @@ def failed(reason: str, job: Mapping[str, Any], log_lines: Mapping[str, Iterable
     status = job.get("status") or {}
     lines = [f"The demo failed: {reason}"]
     if job:
-        lines.append(f"  job        phase {status.get('phase') or '<none>'}, {status.get('active') or 'no pods'} active")
+        lines.append(
+            f"  job        phase {status.get('phase') or '<none>'}, {status.get('active') or 'no pods'} active"
+        )
         if message := rows.job_message(job):
             lines.append(f"  message    {message}")
     for failure in (status.get("failures") or [])[:3]:
@@ -76,7 +87,11 @@ def failed(reason: str, job: Mapping[str, Any], log_lines: Mapping[str, Iterable
 
 def describe_failure(failure: Mapping[str, Any]) -> str:
     code = failure.get("exitCode")
-    parts = [str(failure.get("pod", "")), f"exit code {code}" if code is not None else "", str(failure.get("reason") or "")]
+    parts = [
+        str(failure.get("pod", "")),
+        f"exit code {code}" if code is not None else "",
+        str(failure.get("reason") or ""),
+    ]
     return ", ".join(part for part in parts if part)
 
 

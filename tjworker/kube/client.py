@@ -21,8 +21,9 @@ MERGE_PATCH = "application/merge-patch+json"
 class KubeClient:
     """The KubeApi of `kube.port`."""
 
-    def __init__(self, transport: Transport, *, request_timeout_seconds: float = 15,
-                 watch_read_timeout_seconds: float = 60) -> None:
+    def __init__(
+        self, transport: Transport, *, request_timeout_seconds: float = 15, watch_read_timeout_seconds: float = 60
+    ) -> None:
         self._transport = transport
         self._timeout_seconds = request_timeout_seconds
         self._watch_read_timeout_seconds = watch_read_timeout_seconds
@@ -36,16 +37,34 @@ class KubeClient:
                 return None
             raise
 
-    def list_page(self, resource: str, namespace: str = "", *, label_selector: str = "", field_selector: str = "",
-                  limit: int = 0, token: str = "", resource_version: str = "") -> ListPage:
-        query = _query(labelSelector=label_selector, fieldSelector=field_selector, limit=str(limit) if limit else "",
-                       **{"continue": token}, resourceVersion="" if token else resource_version)
-        answer = self._json("GET", RESOURCES[resource].path(namespace), query=query, what=f"list {resource} {namespace or '*'}")
+    def list_page(
+        self,
+        resource: str,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        token: str = "",
+        resource_version: str = "",
+    ) -> ListPage:
+        query = _query(
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            limit=str(limit) if limit else "",
+            **{"continue": token},
+            resourceVersion="" if token else resource_version,
+        )
+        answer = self._json(
+            "GET", RESOURCES[resource].path(namespace), query=query, what=f"list {resource} {namespace or '*'}"
+        )
         meta = answer.get("metadata") or {}
         try:
             version = int(meta.get("resourceVersion") or 0)
         except ValueError as error:
-            raise Terminal(f"list {resource}: resourceVersion {meta.get('resourceVersion')!r} is not a number") from error
+            raise Terminal(
+                f"list {resource}: resourceVersion {meta.get('resourceVersion')!r} is not a number"
+            ) from error
         return ListPage(answer.get("items") or [], version, meta.get("continue") or "")
 
     def create(self, resource: str, namespace: str, body: Mapping[str, Any]) -> Json:
@@ -62,14 +81,30 @@ class KubeClient:
         path = RESOURCES[resource].path(namespace, name, "status")
         return self._json("PUT", path, body=body, what=f"update status of {resource} {namespace}/{name}")
 
-    def merge_patch(self, resource: str, namespace: str, name: str, body: Mapping[str, Any], *, subresource: str = "") -> Json:
+    def merge_patch(
+        self, resource: str, namespace: str, name: str, body: Mapping[str, Any], *, subresource: str = ""
+    ) -> Json:
         path = RESOURCES[resource].path(namespace, name, subresource)
-        return self._json("PATCH", path, body=body, content_type=MERGE_PATCH, what=f"patch {resource} {namespace}/{name}")
+        return self._json(
+            "PATCH", path, body=body, content_type=MERGE_PATCH, what=f"patch {resource} {namespace}/{name}"
+        )
 
-    def delete(self, resource: str, namespace: str, name: str, *, uid: str, grace_seconds: int | None = None,
-               propagation: str = "Background") -> Json | None:
-        options: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid},
-                         "propagationPolicy": propagation}
+    def delete(
+        self,
+        resource: str,
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        grace_seconds: int | None = None,
+        propagation: str = "Background",
+    ) -> Json | None:
+        options: Json = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+            "propagationPolicy": propagation,
+        }
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         what = f"delete {resource} {namespace}/{name}"
@@ -82,11 +117,14 @@ class KubeClient:
                 return None
             raise
 
-    def delete_collection(self, resource: str, namespace: str, *, label_selector: str,
-                          grace_seconds: int | None = None) -> None:
+    def delete_collection(
+        self, resource: str, namespace: str, *, label_selector: str, grace_seconds: int | None = None
+    ) -> None:
         if not label_selector:
             raise Terminal(f"delete collection of {resource} in {namespace}: refused without a label selector")
-        query = _query(labelSelector=label_selector, gracePeriodSeconds="" if grace_seconds is None else str(grace_seconds))
+        query = _query(
+            labelSelector=label_selector, gracePeriodSeconds="" if grace_seconds is None else str(grace_seconds)
+        )
         what = f"delete {resource} in {namespace} ({label_selector})"
         self._json("DELETE", RESOURCES[resource].path(namespace), query=query, what=what)
 
@@ -96,47 +134,88 @@ class KubeClient:
         answer = self._request("GET", path, query=query, what=f"log of {namespace}/{pod}")
         return answer.body.decode("utf-8", "replace")
 
-    def watch(self, resource: str, namespace: str = "", *, resource_version: int, timeout_seconds: int,
-              label_selector: str = "") -> Stream:
-        query = _query(watch="1", allowWatchBookmarks="true", resourceVersion=str(resource_version),
-                       timeoutSeconds=str(timeout_seconds), labelSelector=label_selector)
+    def watch(
+        self,
+        resource: str,
+        namespace: str = "",
+        *,
+        resource_version: int,
+        timeout_seconds: int,
+        label_selector: str = "",
+    ) -> Stream:
+        query = _query(
+            watch="1",
+            allowWatchBookmarks="true",
+            resourceVersion=str(resource_version),
+            timeoutSeconds=str(timeout_seconds),
+            labelSelector=label_selector,
+        )
         path = RESOURCES[resource].path(namespace)
         stream = self._transport.stream(path, query=query, read_timeout_seconds=self._watch_read_timeout_seconds)
         if stream.status == 200:
             return stream
         try:
-            raise to_error(HttpResponse(stream.status, stream.body(), stream.headers), f"watch {resource} {namespace or '*'}")
+            raise to_error(
+                HttpResponse(stream.status, stream.body(), stream.headers), f"watch {resource} {namespace or '*'}"
+            )
         finally:
             stream.close()
 
     def alive(self) -> bool:
         """True when the API server answers at all. Cheap; asked before a list is tried again."""
         try:
-            return self._transport.request("GET", "/version", timeout_seconds=min(5.0, self._timeout_seconds)).status < 500
+            return (
+                self._transport.request("GET", "/version", timeout_seconds=min(5.0, self._timeout_seconds)).status < 500
+            )
         except Transient:
             return False
 
     def close(self) -> None:
         self._transport.close()
 
-    def _json(self, method: str, path: str, *, what: str, query: Mapping[str, str] | None = None,
-              body: Mapping[str, Any] | None = None, content_type: str = "application/json") -> Json:
-        answer = self._request(method, path, what=what, query=query, body=None if body is None else orjson.dumps(body),
-                               content_type=content_type)
+    def _json(
+        self,
+        method: str,
+        path: str,
+        *,
+        what: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> Json:
+        answer = self._request(
+            method,
+            path,
+            what=what,
+            query=query,
+            body=None if body is None else orjson.dumps(body),
+            content_type=content_type,
+        )
         try:
             parsed = orjson.loads(answer.body)
         except orjson.JSONDecodeError as error:
             # A body that was cut on its way; the next one may be whole.
-            raise Transient(f"{what}: {answer.status} with a body that is not JSON: {error}", status=answer.status) from error
+            raise Transient(
+                f"{what}: {answer.status} with a body that is not JSON: {error}", status=answer.status
+            ) from error
         if not isinstance(parsed, dict):
             raise Terminal(f"{what}: {answer.status} with a body that is no object", status=answer.status)
         return parsed
 
-    def _request(self, method: str, path: str, *, what: str, query: Mapping[str, str] | None = None, body: bytes | None = None,
-                 content_type: str = "application/json") -> HttpResponse:
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        what: str,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> HttpResponse:
         try:
-            answer = self._transport.request(method, path, query=query, body=body, content_type=content_type,
-                                             timeout_seconds=self._timeout_seconds)
+            answer = self._transport.request(
+                method, path, query=query, body=body, content_type=content_type, timeout_seconds=self._timeout_seconds
+            )
         except Transient as error:
             raise Transient(f"{what}: {error.message}") from error
         if answer.status < 300:

@@ -64,19 +64,41 @@ def to_error(response: HttpResponse, what: str) -> OperatorError:
     """The error for an answer of 300 and above. `what` names the request: 'create pods default/a'."""
     status = parse_status(response.body)
     message = str(status.get("message") or response.body[:300].decode("utf-8", "replace").strip() or "no message")
-    return classify(response.status, str(status.get("reason") or ""), message[:_MESSAGE_CHARS], what=what,
-                    details=status.get("details") or {}, has_status=bool(status), wait_seconds=retry_after(response, status))
+    return classify(
+        response.status,
+        str(status.get("reason") or ""),
+        message[:_MESSAGE_CHARS],
+        what=what,
+        details=status.get("details") or {},
+        has_status=bool(status),
+        wait_seconds=retry_after(response, status),
+    )
 
 
 def from_status(status: dict[str, Any], what: str) -> OperatorError:
     """The error for the Status object in a watch's ERROR event."""
     details = status.get("details") or {}
-    return classify(int(status.get("code") or 500), str(status.get("reason") or ""), str(status.get("message") or "no message"),
-                    what=what, details=details, has_status=True, wait_seconds=retry_after(HttpResponse(0, b""), status))
+    return classify(
+        int(status.get("code") or 500),
+        str(status.get("reason") or ""),
+        str(status.get("message") or "no message"),
+        what=what,
+        details=details,
+        has_status=True,
+        wait_seconds=retry_after(HttpResponse(0, b""), status),
+    )
 
 
-def classify(code: int, reason: str, message: str, *, what: str, details: dict[str, Any], has_status: bool = True,
-             wait_seconds: float | None = None) -> OperatorError:
+def classify(
+    code: int,
+    reason: str,
+    message: str,
+    *,
+    what: str,
+    details: dict[str, Any],
+    has_status: bool = True,
+    wait_seconds: float | None = None,
+) -> OperatorError:
     """The table itself."""
     kind: type[OperatorError]
     if code in (408, 429) or (code >= 500 and code != 501):

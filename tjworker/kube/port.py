@@ -24,8 +24,16 @@ class HttpResponse:
 class Transport(Protocol):
     """Thread-safe. Raises Transient when no answer came (refused, reset, timed out); never maps status codes."""
 
-    def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes | None = None,
-                content_type: str = "application/json", timeout_seconds: float | None = None) -> HttpResponse: ...
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> HttpResponse: ...
 
     def stream(self, path: str, *, query: Mapping[str, str], read_timeout_seconds: float) -> Stream:
         """Open a watch. Raises Transient when it cannot be opened; a status other than 200 is given in `Stream.status`."""
@@ -69,8 +77,17 @@ class KubeApi(Protocol):
         """The object, None when there is none."""
         ...
 
-    def list_page(self, resource: str, namespace: str = "", *, label_selector: str = "", field_selector: str = "",
-                  limit: int = 0, token: str = "", resource_version: str = "") -> ListPage: ...
+    def list_page(
+        self,
+        resource: str,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        token: str = "",
+        resource_version: str = "",
+    ) -> ListPage: ...
 
     def create(self, resource: str, namespace: str, body: Mapping[str, Any]) -> Json:
         """Raises Conflict with reason AlreadyExists when the name is taken."""
@@ -82,21 +99,38 @@ class KubeApi(Protocol):
         """PUT on /status. `body.metadata` carries uid and resourceVersion."""
         ...
 
-    def merge_patch(self, resource: str, namespace: str, name: str, body: Mapping[str, Any], *,
-                    subresource: str = "") -> Json: ...
+    def merge_patch(
+        self, resource: str, namespace: str, name: str, body: Mapping[str, Any], *, subresource: str = ""
+    ) -> Json: ...
 
-    def delete(self, resource: str, namespace: str, name: str, *, uid: str, grace_seconds: int | None = None,
-               propagation: str = "Background") -> Json | None:
+    def delete(
+        self,
+        resource: str,
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        grace_seconds: int | None = None,
+        propagation: str = "Background",
+    ) -> Json | None:
         """None when it was gone already. Raises Conflict when the name now is another object's (the UID differs)."""
         ...
 
-    def delete_collection(self, resource: str, namespace: str, *, label_selector: str,
-                          grace_seconds: int | None = None) -> None: ...
+    def delete_collection(
+        self, resource: str, namespace: str, *, label_selector: str, grace_seconds: int | None = None
+    ) -> None: ...
 
     def log_tail(self, namespace: str, pod: str, container: str, *, lines: int, limit_bytes: int) -> str: ...
 
-    def watch(self, resource: str, namespace: str = "", *, resource_version: int, timeout_seconds: int,
-              label_selector: str = "") -> Stream:
+    def watch(
+        self,
+        resource: str,
+        namespace: str = "",
+        *,
+        resource_version: int,
+        timeout_seconds: int,
+        label_selector: str = "",
+    ) -> Stream:
         """An open watch with bookmarks. Raises as the others; 410 is Conflict with reason Expired."""
         ...
 

@@ -55,28 +55,80 @@ class Resource:
 _JOB_VERBS: Mapping[Process, tuple[str, ...]] = {"watcher": READ, "worker": ("get", "patch", "delete")}
 _JOB_SUBRESOURCES: Mapping[str, Mapping[Process, tuple[str, ...]]] = {"status": {"worker": ("get", "update", "patch")}}
 # The worker lists only to look for orphans; a pass reads the projection.
-_CHILD_VERBS: Mapping[Process, tuple[str, ...]] = {"watcher": READ, "worker": ("get", "list", "create", "patch", "delete")}
+_CHILD_VERBS: Mapping[Process, tuple[str, ...]] = {
+    "watcher": READ,
+    "worker": ("get", "list", "create", "patch", "delete"),
+}
 
 _ROWS = (
-    Resource("aitrainingjobs", "elasticdeeplearning.ai", "v1", "AITrainingJob", watched=True, is_job=True,
-             verbs=_JOB_VERBS, subresources=_JOB_SUBRESOURCES),
-    Resource("trainingjobs", "paddlepaddle.org", "v1", "TrainingJob", watched=True, is_job=True, optional=True,
-             verbs=_JOB_VERBS, subresources=_JOB_SUBRESOURCES),
-    Resource("pods", "", "v1", "Pod", watched=True, templated=True,
-             verbs={"watcher": READ, "worker": ("get", "list", "create", "patch", "delete")},
-             subresources={"log": {"worker": ("get",)}}),
+    Resource(
+        "aitrainingjobs",
+        "elasticdeeplearning.ai",
+        "v1",
+        "AITrainingJob",
+        watched=True,
+        is_job=True,
+        verbs=_JOB_VERBS,
+        subresources=_JOB_SUBRESOURCES,
+    ),
+    Resource(
+        "trainingjobs",
+        "paddlepaddle.org",
+        "v1",
+        "TrainingJob",
+        watched=True,
+        is_job=True,
+        optional=True,
+        verbs=_JOB_VERBS,
+        subresources=_JOB_SUBRESOURCES,
+    ),
+    Resource(
+        "pods",
+        "",
+        "v1",
+        "Pod",
+        watched=True,
+        templated=True,
+        verbs={"watcher": READ, "worker": ("get", "list", "create", "patch", "delete")},
+        subresources={"log": {"worker": ("get",)}},
+    ),
     Resource("services", "", "v1", "Service", watched=True, verbs=_CHILD_VERBS),
     Resource("replicasets", "apps", "v1", "ReplicaSet", watched=True, templated=True, verbs=_CHILD_VERBS),
     Resource("jobs", "batch", "v1", "Job", watched=True, templated=True, verbs=_CHILD_VERBS),
-    Resource("podgroups", "scheduling.x-k8s.io", "v1alpha1", "PodGroup", watched=True, optional=True, verbs=_CHILD_VERBS),
-    Resource("nodes", "", "v1", "Node", namespaced=False, watched=True, optional=True,
-             verbs={"watcher": READ, "worker": ("list",)}),
+    Resource(
+        "podgroups", "scheduling.x-k8s.io", "v1alpha1", "PodGroup", watched=True, optional=True, verbs=_CHILD_VERBS
+    ),
+    Resource(
+        "nodes",
+        "",
+        "v1",
+        "Node",
+        namespaced=False,
+        watched=True,
+        optional=True,
+        verbs={"watcher": READ, "worker": ("list",)},
+    ),
     # For jobs with a spec.priority (tjworker/priorities.py).
-    Resource("priorityclasses", "scheduling.k8s.io", "v1", "PriorityClass", namespaced=False, optional=True,
-             verbs={"worker": ("get",)}),
+    Resource(
+        "priorityclasses",
+        "scheduling.k8s.io",
+        "v1",
+        "PriorityClass",
+        namespaced=False,
+        optional=True,
+        verbs={"worker": ("get",)},
+    ),
     # Its UID is the identity of the cluster (watcher/history.py).
-    Resource("namespaces", "", "v1", "Namespace", namespaced=False, optional=True, only=("kube-system",),
-             verbs={"watcher": ("get",)}),
+    Resource(
+        "namespaces",
+        "",
+        "v1",
+        "Namespace",
+        namespaced=False,
+        optional=True,
+        only=("kube-system",),
+        verbs={"watcher": ("get",)},
+    ),
     Resource("events", "", "v1", "Event", verbs={"worker": ("get", "create", "patch")}),
     Resource("leases", "coordination.k8s.io", "v1", "Lease", verbs={"watcher": ("get", "create", "update")}),
 )

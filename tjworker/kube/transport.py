@@ -50,18 +50,24 @@ def load_configuration() -> Configuration:
     try:
         if named:
             config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=named, client_configuration=configuration)
+                config_file=named, client_configuration=configuration
+            )
         elif os.environ.get("KUBERNETES_SERVICE_HOST"):
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         elif default.exists():
             config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=str(default), client_configuration=configuration)
+                config_file=str(default), client_configuration=configuration
+            )
         else:
-            raise Terminal("no Kubernetes cluster is configured: KUBECONFIG is not set, this is no pod, and "
-                           f"{default} does not exist. Set KUBECONFIG to a kubeconfig file")
+            raise Terminal(
+                "no Kubernetes cluster is configured: KUBECONFIG is not set, this is no pod, and "
+                f"{default} does not exist. Set KUBECONFIG to a kubeconfig file"
+            )
     except (config.ConfigException, OSError, ValueError, TypeError, yaml.YAMLError) as error:
-        raise Terminal(f"the Kubernetes configuration ({named or default}) cannot be used: {_why(named, error)}. Correct it, "
-                       "or choose another with KUBECONFIG") from error
+        raise Terminal(
+            f"the Kubernetes configuration ({named or default}) cannot be used: {_why(named, error)}. Correct it, "
+            "or choose another with KUBECONFIG"
+        ) from error
     return configuration
 
 
@@ -84,8 +90,9 @@ def remove_temporary_files() -> None:
 class KubeTransport:
     """A Transport over HTTP(S)."""
 
-    def __init__(self, configuration: Configuration | None = None, *, pool_size: int = 10,
-                 user_agent: str = USER_AGENT) -> None:
+    def __init__(
+        self, configuration: Configuration | None = None, *, pool_size: int = 10, user_agent: str = USER_AGENT
+    ) -> None:
         self._given = configuration is not None
         self._pool_size = pool_size
         self._user_agent = user_agent
@@ -107,8 +114,16 @@ class KubeTransport:
         self._credentials: dict[str, str] = {}
         self._credentials_until = 0.0
 
-    def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes | None = None,
-                content_type: str = "application/json", timeout_seconds: float | None = None) -> HttpResponse:
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> HttpResponse:
         headers = {"content-type": content_type} if body is not None else {}
         send = self._send_by_proxy if isinstance(self._pool, urllib3.ProxyManager) else self._send
         loads = self._loads
@@ -117,8 +132,15 @@ class KubeTransport:
             answer = send(method, path, query, body, headers, timeout_seconds)
         return answer
 
-    def _send(self, method: str, path: str, query: Mapping[str, str] | None, body: bytes | None, headers: Mapping[str, str],
-              timeout_seconds: float | None) -> HttpResponse:
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout_seconds: float | None,
+    ) -> HttpResponse:
         target = f"{self._path}{path}?{urlencode(query)}" if query else self._path + path
         pool = self._connections
         try:
@@ -142,13 +164,27 @@ class KubeTransport:
             raise Transient(_plain(error)) from error
         return HttpResponse(answer.status, text, _lower(answer.headers))
 
-    def _send_by_proxy(self, method: str, path: str, query: Mapping[str, str] | None, body: bytes | None,
-                       headers: Mapping[str, str], timeout_seconds: float | None) -> HttpResponse:
+    def _send_by_proxy(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout_seconds: float | None,
+    ) -> HttpResponse:
         connect_seconds = min(CONNECT_TIMEOUT_SECONDS, timeout_seconds or CONNECT_TIMEOUT_SECONDS)
         timeout = urllib3.Timeout(connect=connect_seconds, read=timeout_seconds)
         try:
-            answer = self._pool.urlopen(method, self._url(path, query), body=body, headers=self._headers(headers),
-                                        retries=False, redirect=False, timeout=timeout)
+            answer = self._pool.urlopen(
+                method,
+                self._url(path, query),
+                body=body,
+                headers=self._headers(headers),
+                retries=False,
+                redirect=False,
+                timeout=timeout,
+            )
         except _FAILURES as error:
             raise Transient(_plain(error)) from error
         return HttpResponse(answer.status, answer.data, _lower(answer.headers))
@@ -157,8 +193,15 @@ class KubeTransport:
         timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT_SECONDS, read=read_timeout_seconds)
         loads = self._loads
         try:
-            answer = self._pool.urlopen("GET", self._url(path, query), headers=self._headers({}), retries=False, redirect=False,
-                                        timeout=timeout, preload_content=False)
+            answer = self._pool.urlopen(
+                "GET",
+                self._url(path, query),
+                headers=self._headers({}),
+                retries=False,
+                redirect=False,
+                timeout=timeout,
+                preload_content=False,
+            )
         except _FAILURES as error:
             raise Transient(_plain(error)) from error
         if answer.status == 401:

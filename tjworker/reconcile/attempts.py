@@ -62,10 +62,12 @@ class Draft:
         roles = dict(self._roles)
         for name in sorted({*self._pods, *self._failed}):
             roles[name] = self._settled(name)
-        return self._status.model_copy(update={
-            "attempts": Attempts(job=self._job, roles=roles),
-            "restart_counts": {n: RestartCounts.model_validate(c) for n, c in self._counts.items()},
-        })
+        return self._status.model_copy(
+            update={
+                "attempts": Attempts(job=self._job, roles=roles),
+                "restart_counts": {n: RestartCounts.model_validate(c) for n, c in self._counts.items()},
+            }
+        )
 
     def _attempts(self, role: str) -> RoleAttempts:
         return self._roles.get(role, RoleAttempts())
@@ -111,8 +113,11 @@ def record_running(status: JobStatus, views: Mapping[str, RoleView], phase: Phas
             continue  # whoever keeps them knows
         old = roles.get(name, RoleAttempts())
         before = parse_indices(old.ran, MAX_INDEX)
-        there = (r.index for r in view.replicas if r.state == "running" or (
-            r.index in before and r.state in ("scheduled", "lost")))
+        there = (
+            r.index
+            for r in view.replicas
+            if r.state == "running" or (r.index in before and r.state in ("scheduled", "lost"))
+        )
         text = "" if phase == "Running" else format_indices(there)
         if old.ran != text:
             roles[name] = old.model_copy(update={"ran": text})

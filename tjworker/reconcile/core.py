@@ -189,7 +189,13 @@ def _strays(
 
 
 def _live_conditions(
-    job: TrainingJob, status: JobStatus, views: Mapping[str, RoleView], new: Phase, restarts: Restarts, at: str, held: Held
+    job: TrainingJob,
+    status: JobStatus,
+    views: Mapping[str, RoleView],
+    new: Phase,
+    restarts: Restarts,
+    at: str,
+    held: Held,
 ) -> JobStatus:
     status = _running_condition(job, status, views, new, at, held)
     generation = job.generation
@@ -207,8 +213,12 @@ def _live_conditions(
         message = restarts.why or "pods are being replaced"
         status = set_condition(status, "Restarting", True, "PodsReplaced", message, now=at, generation=generation)
     if new == "Scaling":
-        counts = ", ".join(f"{n} to {v.role.replicas}" for n, v in views.items() if v.role.name == job.scale_role or v.surplus)
-        return set_condition(status, "Scaling", True, "ReplicasChanged", f"scaling {counts}", now=at, generation=generation)
+        counts = ", ".join(
+            f"{n} to {v.role.replicas}" for n, v in views.items() if v.role.name == job.scale_role or v.surplus
+        )
+        return set_condition(
+            status, "Scaling", True, "ReplicasChanged", f"scaling {counts}", now=at, generation=generation
+        )
     return clear_condition(status, "Scaling", "Scaled", "the pods have followed", now=at, generation=generation)
 
 
@@ -230,7 +240,9 @@ def _running_condition(
     return set_condition(status, "Running", False, reason, waiting.message, now=at, generation=job.generation)
 
 
-def _phase_message(new: Phase, views: Mapping[str, RoleView], restarts: Restarts, scales: tuple[ScaleRecord, ...]) -> str:
+def _phase_message(
+    new: Phase, views: Mapping[str, RoleView], restarts: Restarts, scales: tuple[ScaleRecord, ...]
+) -> str:
     counts = ", ".join(f"{n} {v.count('running', 'succeeded')}/{v.role.replicas}" for n, v in views.items())
     if new == "Running":
         return f"every desired replica runs ({counts})"

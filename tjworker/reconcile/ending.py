@@ -26,8 +26,14 @@ from tjworker.reconcile.workloads.pod import delete_pod, to_delete
 
 
 def carry_out(
-    job: TrainingJob, status: JobStatus, end: Ending, views: Mapping[str, RoleView], observed: Observed, now: float,
-    *, whole_view: bool = True,
+    job: TrainingJob,
+    status: JobStatus,
+    end: Ending,
+    views: Mapping[str, RoleView],
+    observed: Observed,
+    now: float,
+    *,
+    whole_view: bool = True,
 ) -> Plan:
     """Towards `end`: clean up, and when all that goes is gone, the end phase. `end` is only looked at when none has been
     decided before. Without a `whole_view` (this very pass has made objects that it does not show) the end phase waits."""
@@ -67,7 +73,9 @@ def _waits_no_more(job: TrainingJob, status: JobStatus, end: Ending, at: str) ->
     old = get_condition(status, "Running")
     if old is None or old.reason in (end.reason, POD_NOT_GONE):
         return status
-    message = end.message if old.reason in get_args(Phase) else f"{end.message}; before that {old.reason}: {old.message}"
+    message = (
+        end.message if old.reason in get_args(Phase) else f"{end.message}; before that {old.reason}: {old.message}"
+    )
     return set_condition(status, "Running", False, end.reason, message, now=at, generation=job.generation)
 
 
@@ -77,16 +85,14 @@ def clean_up(job: TrainingJob, observed: Observed, policy: CleanPodPolicy, why: 
     pods, left = own_pods(job, observed), left_running(job, observed)
     kept = {p.name for p in pods if not goes(policy, p)}
     writes: list[Write] = [
-        delete_pod(p, why) for p in pods if p.name not in kept and to_delete(p) and not goes_by_itself(job, policy, p, left)
+        delete_pod(p, why)
+        for p in pods
+        if p.name not in kept and to_delete(p) and not goes_by_itself(job, policy, p, left)
     ]
     if policy == "None":
         return writes
     writes += release(job, observed, why)
-    writes += [
-        Delete("services", s.name, s.uid, why=why)
-        for s in own_services(job, observed)
-        if s.name not in kept
-    ]
+    writes += [Delete("services", s.name, s.uid, why=why) for s in own_services(job, observed) if s.name not in kept]
     return writes
 
 
@@ -96,8 +102,10 @@ def _remains(job: TrainingJob, observed: Observed, policy: CleanPodPolicy) -> bo
         return False
     pods = own_pods(job, observed)
     kept = {p.name for p in pods if not goes(policy, p)}
-    return any(p.name not in kept for p in pods) or unreleased(job, observed) or any(
-        s.owner_uid == job.uid and s.name not in kept for s in observed.services
+    return (
+        any(p.name not in kept for p in pods)
+        or unreleased(job, observed)
+        or any(s.owner_uid == job.uid and s.name not in kept for s in observed.services)
     )
 
 

@@ -13,9 +13,9 @@ Kind = Literal["exit", "disrupted", "node_lost", "gpu_fault"]
 
 # Why kubelet, scheduler and controllers end a pod that did nothing wrong: pod.status.reason
 # (k8s.io/kubernetes/pkg/kubelet: eviction, nodeshutdown, preemption; pkg/controller/nodelifecycle).
-_NODE_REASONS = frozenset({
-    "Evicted", "NodeLost", "NodeShutdown", "Terminated", "NodeAffinity", "UnexpectedAdmissionError", "Shutdown",
-})
+_NODE_REASONS = frozenset(
+    {"Evicted", "NodeLost", "NodeShutdown", "Terminated", "NodeAffinity", "UnexpectedAdmissionError", "Shutdown"}
+)
 """And OutOf<resource>: the kubelet refuses a pod for which there is no room after all."""
 _PREEMPTION_REASONS = frozenset({"Preempting", "PreemptionByScheduler"})
 
@@ -67,7 +67,9 @@ def diagnose(pod: PodRecord, now: str) -> Diagnosis:
 
 
 def _by_node(pod: PodRecord, kind: Kind, reason: str, why: str, now: str) -> Diagnosis:
-    return Diagnosis(kind, "node", frozenset(), Failure(pod=pod.name, node=pod.node, reason=reason, message=why, time=now))
+    return Diagnosis(
+        kind, "node", frozenset(), Failure(pod=pod.name, node=pod.node, reason=reason, message=why, time=now)
+    )
 
 
 def _cause(pod: PodRecord) -> tuple[Kind, Cause]:
@@ -83,5 +85,7 @@ def _cause(pod: PodRecord) -> tuple[Kind, Cause]:
 def describe(failure: Failure) -> str:
     """One sentence for messages and events."""
     where = f" on node {failure.node}" if failure.node else ""
-    what = f"container {failure.container} exited with code {failure.exit_code}" if failure.container else failure.reason
+    what = (
+        f"container {failure.container} exited with code {failure.exit_code}" if failure.container else failure.reason
+    )
     return f"pod {failure.pod}{where} failed: {what}" + (f" ({failure.message})" if failure.message else "")

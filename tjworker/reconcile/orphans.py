@@ -99,14 +99,27 @@ def candidate(resource: str, obj: Mapping[str, Any], plurals: Mapping[tuple[str,
     if resource == "pods":
         node, phase = (obj.get("spec") or {}).get("nodeName", ""), (obj.get("status") or {}).get("phase") or "Pending"
     return Candidate(
-        resource, namespace, meta["name"], meta["uid"], meta.get("creationTimestamp") or "", owner, owner_uid, keeper,
-        meta.get("deletionTimestamp") or "", node, phase,
+        resource,
+        namespace,
+        meta["name"],
+        meta["uid"],
+        meta.get("creationTimestamp") or "",
+        owner,
+        owner_uid,
+        keeper,
+        meta.get("deletionTimestamp") or "",
+        node,
+        phase,
     )
 
 
 def find_orphans(
-    candidates: Iterable[Candidate], owners: Mapping[JobName, Uid | None], nodes: frozenset[str] | None, now: float,
-    keepers: Mapping[KeeperName, Keeper] | None = None, ended: Mapping[JobName, CleanPodPolicy] | None = None,
+    candidates: Iterable[Candidate],
+    owners: Mapping[JobName, Uid | None],
+    nodes: frozenset[str] | None,
+    now: float,
+    keepers: Mapping[KeeperName, Keeper] | None = None,
+    ended: Mapping[JobName, CleanPodPolicy] | None = None,
 ) -> list[Orphan]:
     """`owners`: UID of each job that a candidate names, None for one that does not exist; a job that is not in it is unknown
     and nothing of it is touched. `nodes`: names of the nodes that exist, None where they may not be read. `keepers`: what is

@@ -19,8 +19,15 @@ _NUMBER = re.compile("[0-9]+")
 # each would be three more requests in the life of a short job, to tell what the next one tells too. A job that stays in one
 # of them says why (`_stuck`): no node, an image that is not there, a child that is refused, a pod that does not go.
 _EVENTS: Mapping[str, EventType] = {
-    "Running": "Normal", "Restarting": "Warning", "Scaling": "Normal", "Suspended": "Normal", "Succeed": "Normal",
-    "Failed": "Warning", "Timeout": "Warning", "Preempted": "Warning", "NodeFail": "Warning",
+    "Running": "Normal",
+    "Restarting": "Warning",
+    "Scaling": "Normal",
+    "Suspended": "Normal",
+    "Succeed": "Normal",
+    "Failed": "Warning",
+    "Timeout": "Warning",
+    "Preempted": "Warning",
+    "NodeFail": "Warning",
 }
 _WAITING = frozenset({"Pending", "Creating", "Restarting", "Scaling"})
 
@@ -29,7 +36,9 @@ def finish_plan(
     job: TrainingJob, status: JobStatus, new: Phase, at: str, *, writes: Sequence[Write], message: str
 ) -> Plan:
     """The Plan of a pass: the status if it differs, with its clock set; an event if the phase does."""
-    status = see_generation(_without_old_targets(job, status.model_copy(update={"phase": new})), job.generation).summarised()
+    status = see_generation(
+        _without_old_targets(job, status.model_copy(update={"phase": new})), job.generation
+    ).summarised()
     changed = status != job.status and not _only_numbers_moved(job.status, status)
     if changed:
         status = status.model_copy(update={"last_reconcile_time": at})
@@ -50,8 +59,9 @@ def _without_old_targets(job: TrainingJob, status: JobStatus) -> JobStatus:
     if status.targets.keys() <= followed and status.targets_beside.keys() <= followed:
         return status
     kept = {name: getattr(status, name) for name in ("targets", "targets_beside")}
-    return status.model_copy(update={
-        name: {role: n for role, n in values.items() if role in followed} for name, values in kept.items()})
+    return status.model_copy(
+        update={name: {role: n for role, n in values.items() if role in followed} for name, values in kept.items()}
+    )
 
 
 def _stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:
@@ -74,7 +84,9 @@ def _only_numbers_moved(old: JobStatus, new: JobStatus) -> bool:
 
 def _numberless(status: JobStatus) -> JobStatus:
     conditions = tuple(
-        c.model_copy(update={"message": _NUMBER.sub("#", c.message)}) if (c.type, c.status) == ("Running", "False") else c
+        c.model_copy(update={"message": _NUMBER.sub("#", c.message)})
+        if (c.type, c.status) == ("Running", "False")
+        else c
         for c in status.conditions
     )
     return status.model_copy(update={"message": _NUMBER.sub("#", status.message), "conditions": conditions})

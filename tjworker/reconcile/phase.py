@@ -138,7 +138,12 @@ def _why_waiting(replica: Replica) -> tuple[str, str]:
         return "BackOff", f"is made again after a rest: attempt {replica.attempt - 1} has failed too"
     if replica.state in ("outdated", "terminating"):
         # Named with its node: a deletion that does not come to its end hangs on the kubelet there, or on a finalizer.
-        return "", f"waits for its predecessor on node {pod.node} to go" if pod.node and pod.deleted_at else "is being replaced"
+        return (
+            "",
+            f"waits for its predecessor on node {pod.node} to go"
+            if pod.node and pod.deleted_at
+            else "is being replaced",
+        )
     if replica.state == "pending":
         return ("Unschedulable", f"has no node: {pod.unschedulable}") if pod.unschedulable else _UNASSIGNED
     return _why_scheduled(pod)

@@ -26,9 +26,7 @@ def refuse_spec(job: InvalidJob, at: str) -> Plan:
         return ending.see_the_spec(job)
     message = "; ".join(str(e) for e in job.errors)
     started = bool(job.status.start_time)
-    status = set_condition(
-        job.status, "Failed", not started, INVALID_SPEC, message, now=at, generation=job.generation
-    )
+    status = set_condition(job.status, "Failed", not started, INVALID_SPEC, message, now=at, generation=job.generation)
     if not started:
         status = status.model_copy(update={"phase": "Failed", "start_time": at, "completion_time": at})
     status = see_generation(status, job.generation).summarised()
@@ -45,7 +43,7 @@ def refuse_child(job: TrainingJob, observed: Observed, now: float, message: str)
     status = outcome.accept(job, at)
     if status.ended or status.ending is not None:
         return Plan()
-    told = f"{message[:MAX_MESSAGE - len(MEND)]}{MEND}"
+    told = f"{message[: MAX_MESSAGE - len(MEND)]}{MEND}"
     end = Ending(phase="Failed", reason=INVALID_SPEC, message=told, time=at)
     return ending.carry_out(job, status, end, view_roles(job, observed, status), observed, now, whole_view=False)
 

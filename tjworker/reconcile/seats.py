@@ -22,7 +22,17 @@ from tjworker.api.naming import owner_name
 from tjworker.api.observed import Observed, PodRecord, WorkloadRecord
 from tjworker.api.status import JobStatus, RoleAttempts
 from tjworker.reconcile.failures import counted
-from tjworker.reconcile.replicas import ENDED, Replica, RoleView, State, attempt_of, pod_attempt, pod_index, state_of, stopped
+from tjworker.reconcile.replicas import (
+    ENDED,
+    Replica,
+    RoleView,
+    State,
+    attempt_of,
+    pod_attempt,
+    pod_index,
+    state_of,
+    stopped,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +129,7 @@ class _Seats:
         self._free.discard(index)
 
 
-def _seat(
-    pods: _Pods, attempts: RoleAttempts, free: Iterable[int]
-) -> tuple[dict[int, PodRecord], list[PodRecord]]:
+def _seat(pods: _Pods, attempts: RoleAttempts, free: Iterable[int]) -> tuple[dict[int, PodRecord], list[PodRecord]]:
     """(who sits where, who lives and finds no seat)."""
     seats = _Seats(attempts, free)
     old, new = _by(pods.ended)

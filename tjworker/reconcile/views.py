@@ -27,7 +27,8 @@ def view_roles(job: TrainingJob, observed: Observed, status: JobStatus) -> Views
     direct = {p.name: p for p in own if p.owner_uid == job.uid}
     taken = {p.name for p in observed.pods if p.owner_uid != job.uid}
     return {
-        role.name: view_named(job, role, direct, taken, status) if role.workload == "Pod"
+        role.name: view_named(job, role, direct, taken, status)
+        if role.workload == "Pod"
         else view_seated(job, role, own, observed, status)
         for role in job.roles
     }

@@ -41,5 +41,9 @@ def client(url: str, **options: Any) -> redis.Redis:
 def open_store(url: str, prefix: str, *, retry_base_seconds: float = 1, retry_max_seconds: float = 300) -> RedisStore:
     """The store of this process, not connected yet."""
     return RedisStore(
-        client(url), prefix, where=describe(url), retry_base_seconds=retry_base_seconds, retry_max_seconds=retry_max_seconds
+        client(url),
+        prefix,
+        where=describe(url),
+        retry_base_seconds=retry_base_seconds,
+        retry_max_seconds=retry_max_seconds,
     )

@@ -63,7 +63,9 @@ def translate(error: exceptions.RedisError, where: str) -> OperatorError | Lost:
     elif isinstance(error, exceptions.OutOfMemoryError):
         passing = _PASSING["OOM"]
     elif isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
-        return Terminal(f"Redis at {where} refuses the user of TJ_REDIS_URL: {text}; see docs/redis.md for the ACL it needs")
+        return Terminal(
+            f"Redis at {where} refuses the user of TJ_REDIS_URL: {text}; see docs/redis.md for the ACL it needs"
+        )
     elif isinstance(error, exceptions.TimeoutError):
         passing = "does not answer"
     elif isinstance(error, exceptions.ConnectionError):

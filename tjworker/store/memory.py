@@ -88,8 +88,9 @@ def _whole(method: Callable[Concatenate[MemoryStore, P], T]) -> Callable[Concate
 
 
 class MemoryStore:
-    def __init__(self, clock: Callable[[], float] = time.time, *, retry_base_seconds: float = 1,
-                 retry_max_seconds: float = 300) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.time, *, retry_base_seconds: float = 1, retry_max_seconds: float = 300
+    ) -> None:
         self._clock = clock
         self._retry = {"base_seconds": retry_base_seconds, "max_seconds": retry_max_seconds}
         self._mutex = threading.RLock()
@@ -126,7 +127,9 @@ class MemoryStore:
         self._newest_seq = self._data.seq = self._remembers = self._newest_seq + 1
 
     @_whole
-    def apply(self, token: int, changes: Sequence[Change], *, progress: Mapping[str, int] | None = None) -> list[JobKey]:
+    def apply(
+        self, token: int, changes: Sequence[Change], *, progress: Mapping[str, int] | None = None
+    ) -> list[JobKey]:
         self._check_writer(token)
         publish: dict[JobKey, None] = {}
         for change in changes:
@@ -169,10 +172,20 @@ class MemoryStore:
         return {key: (job.rv, job.record or b"") for key, job in sorted(self._data.jobs.items()) if not job.finished}
 
     @_whole
-    def children(self, keys: Sequence[JobKey], resources: Sequence[str]) -> Mapping[JobKey, Mapping[str, Mapping[str, bytes]]]:
-        return {key: {resource: {name: change.record or b"" for (of, name), change in
-                                 sorted(self._data.children.get(key, {}).items()) if of == resource}
-                      for resource in resources} for key in keys}
+    def children(
+        self, keys: Sequence[JobKey], resources: Sequence[str]
+    ) -> Mapping[JobKey, Mapping[str, Mapping[str, bytes]]]:
+        return {
+            key: {
+                resource: {
+                    name: change.record or b""
+                    for (of, name), change in sorted(self._data.children.get(key, {}).items())
+                    if of == resource
+                }
+                for resource in resources
+            }
+            for key in keys
+        }
 
     @_whole
     def mark_synced(self, token: int, cluster: str = "", form: str = "") -> None:
@@ -191,8 +204,17 @@ class MemoryStore:
         data = self._data
         data.synced, data.cluster = False, ""
         tables: tuple[dict[Any, Any], ...] = (
-            data.jobs, data.children, data.progress, data.seen, data.gone, data.nodes, data.loads, data.floor, data.echo,
-            data.news)
+            data.jobs,
+            data.children,
+            data.progress,
+            data.seen,
+            data.gone,
+            data.nodes,
+            data.loads,
+            data.floor,
+            data.echo,
+            data.news,
+        )
         for table in tables:
             table.clear()
         self._written()
@@ -275,8 +297,15 @@ class MemoryStore:
         self._data.running[hold.key] = ends
 
     @_whole
-    def finish(self, hold: Hold, written: Written = NOTHING_WRITTEN, *, again: bool = False, after_seconds: float | None = None,
-               failed: bool = False) -> FinishResult:
+    def finish(
+        self,
+        hold: Hold,
+        written: Written = NOTHING_WRITTEN,
+        *,
+        again: bool = False,
+        after_seconds: float | None = None,
+        failed: bool = False,
+    ) -> FinishResult:
         data, key = self._data, hold.key
         self._raise(key, written)
         if self._holder(key) != hold.token:
@@ -431,7 +460,14 @@ class MemoryStore:
         if change.record is None:
             self._note(data.gone, key, "job", change.rv)
             data.jobs.pop(key, None)
-            tables: tuple[dict[JobKey, Any], ...] = (data.dirty, data.delayed, data.failures, data.floor, data.echo, data.news)
+            tables: tuple[dict[JobKey, Any], ...] = (
+                data.dirty,
+                data.delayed,
+                data.failures,
+                data.floor,
+                data.echo,
+                data.news,
+            )
             for table in tables:
                 table.pop(key, None)
             self._forget_when_empty(key)

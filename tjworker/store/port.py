@@ -118,7 +118,9 @@ class Store(Protocol):
         writer has been here."""
         ...
 
-    def apply(self, token: int, changes: Sequence[Change], *, progress: Mapping[str, int] | None = None) -> list[JobKey]:
+    def apply(
+        self, token: int, changes: Sequence[Change], *, progress: Mapping[str, int] | None = None
+    ) -> list[JobKey]:
         """Write changes in order, and the watch's progress per resource (`pods`, or `pods/<namespace>` where each
         namespace has its own watch). Returns the keys that this call newly queued, for which the caller must publish one
         task each. Raises Fenced when a newer writer has been here, Lost (below) when the projection has vanished or Redis
@@ -149,7 +151,9 @@ class Store(Protocol):
         on it names that version."""
         ...
 
-    def children(self, keys: Sequence[JobKey], resources: Sequence[str]) -> Mapping[JobKey, Mapping[str, Mapping[str, bytes]]]:
+    def children(
+        self, keys: Sequence[JobKey], resources: Sequence[str]
+    ) -> Mapping[JobKey, Mapping[str, Mapping[str, bytes]]]:
         """Of each of these jobs its children of those resources: resource -> name -> record. Likewise in parts."""
         ...
 
@@ -209,8 +213,15 @@ class Store(Protocol):
         """Keep the key for that long from now. Raises Fenced when the lease has lapsed: somebody else may hold the key."""
         ...
 
-    def finish(self, hold: Hold, written: Written = NOTHING_WRITTEN, *, again: bool = False, after_seconds: float | None = None,
-               failed: bool = False) -> FinishResult:
+    def finish(
+        self,
+        hold: Hold,
+        written: Written = NOTHING_WRITTEN,
+        *,
+        again: bool = False,
+        after_seconds: float | None = None,
+        failed: bool = False,
+    ) -> FinishResult:
         """Let go of the key. `again`: queue it at once; `after_seconds`: later; `failed`: later with the key's own
         exponential backoff and jitter (otherwise the count of its failures is forgotten). A key that changed while it
         ran, by news other than the echoes of `written`, is queued again. A lapsed hold changes nothing of the queue but is

@@ -16,7 +16,17 @@ from tjworker.base import JobKey, Transient
 from tjworker.store import scripts
 from tjworker.store.errors import mapped
 from tjworker.store.keys import BY_NAME
-from tjworker.store.port import NOTHING_WRITTEN, Change, ClusterView, FinishResult, History, Hold, QueueStats, View, Written
+from tjworker.store.port import (
+    NOTHING_WRITTEN,
+    Change,
+    ClusterView,
+    FinishResult,
+    History,
+    Hold,
+    QueueStats,
+    View,
+    Written,
+)
 
 T = TypeVar("T")
 
@@ -31,8 +41,15 @@ VERSIONED = ("job", "seen", "gone", "floor", "echo", "news")
 class RedisStore:
     """`where` is how messages name this Redis. Make it with `connect.open_store`."""
 
-    def __init__(self, client: redis.Redis, prefix: str, *, where: str, retry_base_seconds: float = 1,
-                 retry_max_seconds: float = 300) -> None:
+    def __init__(
+        self,
+        client: redis.Redis,
+        prefix: str,
+        *,
+        where: str,
+        retry_base_seconds: float = 1,
+        retry_max_seconds: float = 300,
+    ) -> None:
         self._client = client
         self._prefix = prefix
         self._where = where
@@ -47,7 +64,9 @@ class RedisStore:
         with self._seq_lock:
             self._seq = int(seq)
 
-    def apply(self, token: int, changes: Sequence[Change], *, progress: Mapping[str, int] | None = None) -> list[JobKey]:
+    def apply(
+        self, token: int, changes: Sequence[Change], *, progress: Mapping[str, int] | None = None
+    ) -> list[JobKey]:
         publish: dict[JobKey, None] = {}
         parts = list(_batches(changes, CHANGES_PER_CALL)) or [[]]
         for part in parts:
@@ -83,7 +102,9 @@ class RedisStore:
         return ClusterView(_named(nodes), _named(loads), synced=None not in writer)
 
     def unfinished(self) -> Mapping[JobKey, tuple[int, bytes]]:
-        keys = sorted(_keys(self._read(lambda: list(self._client.sscan_iter(self._key("unfinished"), count=KEYS_PER_CALL)))))
+        keys = sorted(
+            _keys(self._read(lambda: list(self._client.sscan_iter(self._key("unfinished"), count=KEYS_PER_CALL))))
+        )
         found: dict[JobKey, tuple[int, bytes]] = {}
         for part in _batches(keys, CHANGES_PER_CALL):
             jobs = self._read(lambda part=part: self._of_each(part, "hget", "job"))  # type: ignore[misc]
@@ -93,15 +114,23 @@ class RedisStore:
                     found[key] = (int(rv), record)
         return found
 
-    def children(self, keys: Sequence[JobKey], resources: Sequence[str]) -> Mapping[JobKey, Mapping[str, Mapping[str, bytes]]]:
+    def children(
+        self, keys: Sequence[JobKey], resources: Sequence[str]
+    ) -> Mapping[JobKey, Mapping[str, Mapping[str, bytes]]]:
         found: dict[JobKey, Mapping[str, Mapping[str, bytes]]] = {}
         starts = {resource: f"{resource}/".encode() for resource in resources}
         for part in _batches(list(keys), CHANGES_PER_CALL):
             hashes = self._read(lambda part=part: self._of_each(part, "hgetall"))  # type: ignore[misc]
             for key, fields in zip(part, hashes, strict=True):
                 names = sorted(fields)
-                found[key] = {resource: {name[len(start):].decode(): fields[name].partition(b" ")[2]
-                                         for name in names if name.startswith(start)} for resource, start in starts.items()}
+                found[key] = {
+                    resource: {
+                        name[len(start) :].decode(): fields[name].partition(b" ")[2]
+                        for name in names
+                        if name.startswith(start)
+                    }
+                    for resource, start in starts.items()
+                }
         return found
 
     def _of_each(self, keys: Sequence[JobKey], command: str, *arguments: str) -> list[Any]:
@@ -122,8 +151,12 @@ class RedisStore:
             return pipe.execute()
 
         (cluster, synced, form), progress = self._read(read)
-        return History((cluster or b"").decode(), {watch.decode(): int(rv) for watch, rv in progress.items()},
-                       synced=synced is not None, form=(form or b"").decode())
+        return History(
+            (cluster or b"").decode(),
+            {watch.decode(): int(rv) for watch, rv in progress.items()},
+            synced=synced is not None,
+            form=(form or b"").decode(),
+        )
 
     def forget_history(self, token: int) -> None:
         self._write("forget_history", token, ["begin"])
@@ -209,11 +242,24 @@ class RedisStore:
     def renew(self, hold: Hold, ttl_seconds: float) -> None:
         self._run("renew", hold.key, hold.token, _milliseconds(ttl_seconds))
 
-    def finish(self, hold: Hold, written: Written = NOTHING_WRITTEN, *, again: bool = False, after_seconds: float | None = None,
-               failed: bool = False) -> FinishResult:
+    def finish(
+        self,
+        hold: Hold,
+        written: Written = NOTHING_WRITTEN,
+        *,
+        again: bool = False,
+        after_seconds: float | None = None,
+        failed: bool = False,
+    ) -> FinishResult:
         publish, wait, failures = self._run(
-            "finish", hold.key, hold.token, int(again), "" if after_seconds is None else after_seconds, int(failed),
-            *self._retry, *_pairs(written),
+            "finish",
+            hold.key,
+            hold.token,
+            int(again),
+            "" if after_seconds is None else after_seconds,
+            int(failed),
+            *self._retry,
+            *_pairs(written),
         )
         return FinishResult(publish == 1, float(wait) if wait else None, int(failures))
 
@@ -334,4 +380,4 @@ def _flat(rows: Iterable[Iterable[Any]]) -> list[Any]:
 
 def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     for start in range(0, len(items), size):
-        yield items[start:start + size]
+        yield items[start : start + size]

@@ -11,9 +11,22 @@ from importlib.resources import files
 from tjworker.store.keys import FACT_TTL_SECONDS, KEYS
 
 NAMES = (
-    "lead", "apply", "apply_nodes", "apply_loads", "mark_synced", "forget_history", "children",
-    "add", "add_after", "take_due", "acquire", "renew", "raise_floor", "finish",
-    "resync", "stats",
+    "lead",
+    "apply",
+    "apply_nodes",
+    "apply_loads",
+    "mark_synced",
+    "forget_history",
+    "children",
+    "add",
+    "add_after",
+    "take_due",
+    "acquire",
+    "renew",
+    "raise_floor",
+    "finish",
+    "resync",
+    "stats",
 )
 
 

@@ -86,8 +86,15 @@ class Correlator:
 class EventRecorder:
     """Thread-safe. `background=False` sends at once, for tests and simulations; it swallows the same errors."""
 
-    def __init__(self, api: EventApi, *, component: str = COMPONENT, instance: str = "", clock: Callable[[], float] = time.time,
-                 background: bool = True) -> None:
+    def __init__(
+        self,
+        api: EventApi,
+        *,
+        component: str = COMPONENT,
+        instance: str = "",
+        clock: Callable[[], float] = time.time,
+        background: bool = True,
+    ) -> None:
         self._api = api
         self._component = component
         self._instance = instance or component
@@ -159,20 +166,40 @@ class EventRecorder:
         if known is None:
             self._api.create("events", namespace, body)  # it has just been forgotten (events live for an hour)
             return
-        patch = {"count": int(known.get("count") or 1) + 1, "lastTimestamp": body["lastTimestamp"], "message": body["message"]}
+        patch = {
+            "count": int(known.get("count") or 1) + 1,
+            "lastTimestamp": body["lastTimestamp"],
+            "message": body["message"],
+        }
         self._api.merge_patch("events", namespace, name, patch)
 
-    def _body(self, job: TrainingJob | InvalidJob, event_type: str, reason: str, message: str, now: float) -> dict[str, Any]:
+    def _body(
+        self, job: TrainingJob | InvalidJob, event_type: str, reason: str, message: str, now: float
+    ) -> dict[str, Any]:
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         about = "" if message.startswith(COMBINED) else message
         digest = hashlib.sha256("\0".join((job.uid, event_type, reason, about)).encode()).hexdigest()[:16]
         # An object's name has at most 253 characters.
         name = f"{job.name.name[:230]}.{digest}"
         return {
-            "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": job.name.namespace},
-            "involvedObject": {"apiVersion": job.api_version, "kind": job.kind, "namespace": job.name.namespace,
-                               "name": job.name.name, "uid": job.uid, "resourceVersion": str(job.resource_version)},
-            "type": event_type, "reason": reason, "message": message[:MESSAGE_CHARS], "count": 1,
-            "firstTimestamp": stamp, "lastTimestamp": stamp, "source": {"component": self._component},
-            "reportingComponent": self._component, "reportingInstance": self._instance,
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": job.name.namespace},
+            "involvedObject": {
+                "apiVersion": job.api_version,
+                "kind": job.kind,
+                "namespace": job.name.namespace,
+                "name": job.name.name,
+                "uid": job.uid,
+                "resourceVersion": str(job.resource_version),
+            },
+            "type": event_type,
+            "reason": reason,
+            "message": message[:MESSAGE_CHARS],
+            "count": 1,
+            "firstTimestamp": stamp,
+            "lastTimestamp": stamp,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._instance,
         }

@@ -48,7 +48,10 @@ def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> No
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(settings.log_format, target)],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_renderers(settings.log_format, target),
+            ],
         )
     )
     root = logging.getLogger()

@@ -45,7 +45,8 @@ def collect(documents: list[dict[str, Any]], kinds: set[tuple[str, str, str]]) -
         name
         for name, schema in schemas.items()
         if any(
-            (gvk["group"], gvk["version"], gvk["kind"]) in wanted for gvk in schema.get("x-kubernetes-group-version-kind", [])
+            (gvk["group"], gvk["version"], gvk["kind"]) in wanted
+            for gvk in schema.get("x-kubernetes-group-version-kind", [])
         )
     ]
     chosen: dict[str, Any] = {}

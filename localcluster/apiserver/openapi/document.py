@@ -145,7 +145,8 @@ def _add_paths(row: Resource, schema_name: str, paths: Json) -> None:
         if writes:
             names = [*_WRITE_PARAMETERS, "force"] if action == "patch" else list(_WRITE_PARAMETERS)
             body["parameters"] = [
-                {"name": name, "in": "query", "schema": {"type": "boolean" if name == "force" else "string"}} for name in names
+                {"name": name, "in": "query", "schema": {"type": "boolean" if name == "force" else "string"}}
+                for name in names
             ]
             body["requestBody"] = {"content": content}
         return body

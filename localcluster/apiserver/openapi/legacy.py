@@ -25,7 +25,9 @@ def document(version: str) -> bytes:
     """An OpenAPI v2 Document with one path. Field numbers: gnostic's openapiv2/OpenAPIv2.proto."""
     query = _bytes(2, "query") + _bytes(4, "fieldValidation") + _bytes(6, "string")
     parameter = _bytes(1, _bytes(2, _bytes(3, query)))
-    extension = _bytes(1, "x-kubernetes-group-version-kind") + _bytes(2, _bytes(2, 'group: ""\nkind: Namespace\nversion: v1\n'))
+    extension = _bytes(1, "x-kubernetes-group-version-kind") + _bytes(
+        2, _bytes(2, 'group: ""\nkind: Namespace\nversion: v1\n')
+    )
     operation = _bytes(5, "patchCoreV1Namespace") + _bytes(8, parameter) + _bytes(9, b"") + _bytes(13, extension)
     item = _bytes(1, "/api/v1/namespaces/{name}") + _bytes(2, _bytes(8, operation))
     info = _bytes(1, "Kubernetes") + _bytes(2, version)

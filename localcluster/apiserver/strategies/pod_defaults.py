@@ -123,10 +123,14 @@ def quality_class(spec: Json) -> str:
     for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
         resources = container.get("resources", {})
         own_limits = {
-            name: value for name, value in resources.get("limits", {}).items() if name in ("cpu", "memory") and value != "0"
+            name: value
+            for name, value in resources.get("limits", {}).items()
+            if name in ("cpu", "memory") and value != "0"
         }
         own_requests = {
-            name: value for name, value in resources.get("requests", {}).items() if name in ("cpu", "memory") and value != "0"
+            name: value
+            for name, value in resources.get("requests", {}).items()
+            if name in ("cpu", "memory") and value != "0"
         }
         requests += own_requests.items()
         limits += own_limits.items()

@@ -204,7 +204,9 @@ def _validate_variable(variable: Json, path: str, causes: Causes) -> None:
             causes.unsupported(f"{path}.valueFrom.fieldRef.fieldPath", field, allowed)
         else:
             causes.invalid(
-                f"{path}.valueFrom.fieldRef.fieldPath", field, f"error converting fieldPath: field label not supported: {field}"
+                f"{path}.valueFrom.fieldRef.fieldPath",
+                field,
+                f"error converting fieldPath: field label not supported: {field}",
             )
 
 
@@ -232,7 +234,9 @@ def validate_resources(resources: Json, path: str, causes: Causes) -> None:
             if "/" in name and parse(value) != parse(limits[name]):
                 causes.invalid(f"{path}.requests", value, f"must be equal to {name} limit of {limits[name]}")
             elif parse(value) > parse(limits[name]):
-                causes.invalid(f"{path}.requests", value, f"must be less than or equal to {name} limit of {limits[name]}")
+                causes.invalid(
+                    f"{path}.requests", value, f"must be less than or equal to {name} limit of {limits[name]}"
+                )
         elif "/" in name and not name.startswith("kubernetes.io/"):
             causes.required(f"{path}.limits", f"Limit must be set for non overcommitable resources")  # noqa: F541
 
@@ -288,9 +292,13 @@ def validate_pod_update(new: Json, old: Json, causes: Causes) -> None:
 
 def _frozen(spec: Json) -> Json:
     rest = {
-        name: value for name, value in spec.items() if name not in ("activeDeadlineSeconds", "tolerations", "schedulingGates")
+        name: value
+        for name, value in spec.items()
+        if name not in ("activeDeadlineSeconds", "tolerations", "schedulingGates")
     }
     for name in ("containers", "initContainers"):
         if name in rest:
-            rest[name] = [{key: value for key, value in container.items() if key != "image"} for container in rest[name]]
+            rest[name] = [
+                {key: value for key, value in container.items() if key != "image"} for container in rest[name]
+            ]
     return rest

@@ -91,7 +91,11 @@ def update_service(new: Json, old: Json) -> None:
         if name in old["spec"] and new["spec"].get("type") != "ExternalName":
             new["spec"].setdefault(name, old["spec"][name])
     address = new["spec"].get("clusterIP")
-    if address != old["spec"].get("clusterIP") and new["spec"].get("clusterIPs") == old["spec"].get("clusterIPs") and address:
+    if (
+        address != old["spec"].get("clusterIP")
+        and new["spec"].get("clusterIPs") == old["spec"].get("clusterIPs")
+        and address
+    ):
         new["spec"]["clusterIPs"] = [address]
 
 
@@ -123,7 +127,14 @@ def validate_service(service: Json, causes: Causes) -> None:  # noqa: C901, PLR0
         if (port["protocol"], number) in taken:
             causes.duplicate(
                 path,
-                {"Name": "", "Protocol": port["protocol"], "AppProtocol": None, "Port": number, "TargetPort": 0, "NodePort": 0},
+                {
+                    "Name": "",
+                    "Protocol": port["protocol"],
+                    "AppProtocol": None,
+                    "Port": number,
+                    "TargetPort": 0,
+                    "NodePort": 0,
+                },
             )
         taken.add((port["protocol"], number))
     for name, allowed in (
@@ -140,7 +151,12 @@ def validate_service(service: Json, causes: Causes) -> None:  # noqa: C901, PLR0
 
 def validate_service_update(new: Json, old: Json, causes: Causes) -> None:
     address, before = new["spec"].get("clusterIPs"), old["spec"].get("clusterIPs")
-    if before and address != before and new["spec"].get("type") != "ExternalName" and old["spec"].get("type") != "ExternalName":
+    if (
+        before
+        and address != before
+        and new["spec"].get("type") != "ExternalName"
+        and old["spec"].get("type") != "ExternalName"
+    ):
         causes.invalid("spec.clusterIPs[0]", address or [], "may not change once set")
 
 
@@ -210,7 +226,9 @@ def default_secret(secret: Json) -> None:
 def prepare_secret(secret: Json) -> None:
     text = secret.pop("stringData", None)
     if text:
-        secret.setdefault("data", {}).update({key: base64.b64encode(value.encode()).decode() for key, value in text.items()})
+        secret.setdefault("data", {}).update(
+            {key: base64.b64encode(value.encode()).decode() for key, value in text.items()}
+        )
 
 
 def validate_secret(secret: Json, causes: Causes) -> None:

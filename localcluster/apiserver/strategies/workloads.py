@@ -126,7 +126,14 @@ def validate_job_update(new: Json, old: Json, causes: Causes) -> None:
         elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
         if not elastic:
             causes.invalid("spec.completions", spec.get("completions"), meta.IMMUTABLE)
-    for name in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+    for name in (
+        "selector",
+        "completionMode",
+        "podFailurePolicy",
+        "backoffLimitPerIndex",
+        "managedBy",
+        "successPolicy",
+    ):
         if spec.get(name) != before.get(name):
             causes.invalid(f"spec.{name}", _sorted(spec.get(name)), meta.IMMUTABLE)
     template, was = spec.get("template"), before.get("template")

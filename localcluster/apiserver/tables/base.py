@@ -30,7 +30,13 @@ def columns(*specs: str) -> list[Json]:
         kind = "integer" if name.endswith("#") else "boolean" if name.endswith("?") else "string"
         name = name.rstrip("#?")
         found.append(
-            {"name": name, "type": kind, "format": form, "description": _DESCRIPTIONS.get(name, name), "priority": priority}
+            {
+                "name": name,
+                "type": kind,
+                "format": form,
+                "description": _DESCRIPTIONS.get(name, name),
+                "priority": priority,
+            }
         )
     return found
 
@@ -61,9 +67,12 @@ def selector_text(selector: Json | None) -> str:
     for expression in selector.get("matchExpressions", ()):
         key, values = expression["key"], ",".join(sorted(expression.get("values", ())))
         parts.append(
-            {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key, "DoesNotExist": f"!{key}"}[
-                expression["operator"]
-            ]
+            {
+                "In": f"{key} in ({values})",
+                "NotIn": f"{key} notin ({values})",
+                "Exists": key,
+                "DoesNotExist": f"!{key}",
+            }[expression["operator"]]
         )
     return ",".join(sorted(parts)) or NONE
 

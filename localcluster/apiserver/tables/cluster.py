@@ -53,7 +53,9 @@ def _endpoints(obj: Json, now: float) -> tuple[Row, Any]:
     texts: list[str] = []
     for subset in obj.get("subsets") or ():
         hosts = [address["ip"] for address in subset.get("addresses", ())]
-        texts += [f"{host}:{port['port']}" for port in subset["ports"] for host in hosts] if subset.get("ports") else hosts
+        texts += (
+            [f"{host}:{port['port']}" for port in subset["ports"] for host in hosts] if subset.get("ports") else hosts
+        )
     return [obj["metadata"]["name"], _few(texts), age(obj, now)], None
 
 
@@ -64,7 +66,13 @@ def _unset_few(texts: list[str]) -> str:
 def _slice(obj: Json, now: float) -> tuple[Row, Any]:
     ports = [str(port.get("port", port.get("name") or "*")) for port in obj.get("ports") or ()]
     hosts = [address for endpoint in obj.get("endpoints") or () for address in endpoint.get("addresses", ())]
-    return [obj["metadata"]["name"], obj.get("addressType", ""), _unset_few(ports), _unset_few(hosts), age(obj, now)], None
+    return [
+        obj["metadata"]["name"],
+        obj.get("addressType", ""),
+        _unset_few(ports),
+        _unset_few(hosts),
+        age(obj, now),
+    ], None
 
 
 def _ingress(obj: Json, now: float) -> tuple[Row, Any]:
@@ -184,7 +192,18 @@ NODE = Printer(
 )
 NAMESPACE = Printer(columns("Name:name", "Status", "Age"), _namespace)
 EVENT = Printer(
-    columns("Last Seen", "Type", "Reason", "Object", "Subobject+", "Source+", "Message", "First Seen+", "Count+", "Name+:name"),
+    columns(
+        "Last Seen",
+        "Type",
+        "Reason",
+        "Object",
+        "Subobject+",
+        "Source+",
+        "Message",
+        "First Seen+",
+        "Count+",
+        "Name+:name",
+    ),
     _event,
 )
 LEASE = Printer(columns("Name:name", "Holder", "Age"), _lease)

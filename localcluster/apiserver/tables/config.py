@@ -64,7 +64,9 @@ def _quota(obj: Json, now: float) -> tuple[Row, Any]:
     requests = ", ".join(
         f"{name}: {used.get(name, '0')}/{hard[name]}" for name in sorted(hard) if not name.startswith("limits.")
     )
-    limits = ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in sorted(hard) if name.startswith("limits."))
+    limits = ", ".join(
+        f"{name}: {used.get(name, '0')}/{hard[name]}" for name in sorted(hard) if name.startswith("limits.")
+    )
     return [obj["metadata"]["name"], requests, limits, age(obj, now)], None
 
 

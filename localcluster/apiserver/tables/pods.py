@@ -134,5 +134,6 @@ def _gates(pod: Json) -> str:
 
 
 POD = Printer(
-    columns("Name:name", "Ready", "Status", "Restarts", "Age", "IP+", "Node+", "Nominated Node+", "Readiness Gates+"), _row
+    columns("Name:name", "Ready", "Status", "Restarts", "Age", "IP+", "Node+", "Nominated Node+", "Readiness Gates+"),
+    _row,
 )

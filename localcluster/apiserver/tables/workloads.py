@@ -67,4 +67,6 @@ def _job_status(obj: Json) -> str:
 REPLICASET = Printer(
     columns("Name:name", "Desired#", "Current#", "Ready#", "Age", "Containers+", "Images+", "Selector+"), _replicaset
 )
-JOB = Printer(columns("Name:name", "Status", "Completions", "Duration", "Age", "Containers+", "Images+", "Selector+"), _job)
+JOB = Printer(
+    columns("Name:name", "Status", "Completions", "Duration", "Age", "Containers+", "Images+", "Selector+"), _job
+)

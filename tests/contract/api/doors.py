@@ -45,6 +45,7 @@ class Door(Protocol):
     def open(self, target: str, headers: Mapping[str, str]) -> Lines | Answer: ...
     def until(self, done: Callable[[], bool], seconds: float) -> bool:
         """Lets time pass until `done`; False when it has not come within `seconds`."""
+
     def close(self) -> None: ...
 
 
@@ -114,18 +115,29 @@ class RealDoor:
         if not told.verify_ssl:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         self._pool = urllib3.PoolManager(
-            maxsize=8, retries=False, cert_reqs="CERT_REQUIRED" if told.verify_ssl else "CERT_NONE", ca_certs=told.ssl_ca_cert,
-            cert_file=told.cert_file, key_file=told.key_file)
+            maxsize=8,
+            retries=False,
+            cert_reqs="CERT_REQUIRED" if told.verify_ssl else "CERT_NONE",
+            ca_certs=told.ssl_ca_cert,
+            cert_file=told.cert_file,
+            key_file=told.key_file,
+        )
 
     def send(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         told = self._pool.request(
-            method, self._host + target, body=body or None, headers={**headers, **self._headers}, timeout=30)
+            method, self._host + target, body=body or None, headers={**headers, **self._headers}, timeout=30
+        )
         # A header that comes several times is one with commas.
         return Answer(told.status, {name.lower(): told.headers[name] for name in told.headers}, told.data)
 
     def open(self, target: str, headers: Mapping[str, str]) -> Lines | Answer:
-        told = self._pool.request("GET", self._host + target, headers={**headers, **self._headers}, preload_content=False,
-                                  timeout=urllib3.Timeout(connect=10, read=120))
+        told = self._pool.request(
+            "GET",
+            self._host + target,
+            headers={**headers, **self._headers},
+            preload_content=False,
+            timeout=urllib3.Timeout(connect=10, read=120),
+        )
         if told.status != 200:
             return Answer(told.status, {}, told.data)
         return _RealLines(told)

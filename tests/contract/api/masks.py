@@ -26,8 +26,10 @@ _PATTERNS = (
     (re.compile(r"\d+/\d+ nodes are available: \d+"), "<n>/<n> nodes are available: <n>"),
     # Go's print of what it had in hand, and its own parsers' words, are not part of the contract.
     (re.compile(r'Invalid value: "(?:\{|map\[).*(?:\}|\])": ', re.DOTALL), "Invalid value: <object>: "),
-    (re.compile(r'Invalid value: \{"(?!matchLabels).*?\}: field is immutable', re.DOTALL),
-     "Invalid value: <object>: field is immutable"),
+    (
+        re.compile(r'Invalid value: \{"(?!matchLabels).*?\}: field is immutable', re.DOTALL),
+        "Invalid value: <object>: field is immutable",
+    ),
     (re.compile(r"Invalid value: \[\{.*\}\]: must have", re.DOTALL), "Invalid value: <object>: must have"),
     (re.compile(r"(previously negative\))\n.*", re.DOTALL), r"\1"),
     (re.compile(r"parsing time .*", re.DOTALL), "parsing time <why>"),

@@ -24,7 +24,9 @@ def main(kubeconfig: Path, files: list[Path]) -> int:
             if step.verb in ("WAIT", "HOLDS") and step.want and answer != step.want:
                 missed += 1
                 print(f"{file.name}:{step.line}: {step.text}\n  wanted {step.want}\n  came   {answer}")  # noqa: T201
-        answers = {step.line: step.want if step.verb in ("WAIT", "HOLDS") and step.want else answer for step, answer in told}
+        answers = {
+            step.line: step.want if step.verb in ("WAIT", "HOLDS") and step.want else answer for step, answer in told
+        }
         file.write_text(_filled_in(file.read_text(encoding="utf-8"), answers), encoding="utf-8")
     return 1 if missed else 0
 

@@ -55,7 +55,11 @@ CLUSTER_WIDE = {
     "namespaces": ("/api/v1", "v1", "Namespace"),
     "nodes": ("/api/v1", "v1", "Node"),
     "priorityclasses": ("/apis/scheduling.k8s.io/v1", "scheduling.k8s.io/v1", "PriorityClass"),
-    "customresourcedefinitions": ("/apis/apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+    "customresourcedefinitions": (
+        "/apis/apiextensions.k8s.io/v1",
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+    ),
 }
 SUBRESOURCE_KINDS = {
     "eviction": ("policy/v1", "Eviction"),

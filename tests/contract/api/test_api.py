@@ -36,8 +36,19 @@ def real_kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     if int(minor.rstrip("+")) != RECORDED_ON_MINOR:
         pytest.skip(f"answers were recorded on 1.{RECORDED_ON_MINOR}, this is 1.{minor}")
     log = tmp_path_factory.mktemp("agents") / "log"
-    command = [sys.executable, "-m", "localcluster.agents", "--kubeconfig", str(kubeconfig), "--agent", "fake",
-               "--nodes", str(NODES), "--node-prefix", prefix]
+    command = [
+        sys.executable,
+        "-m",
+        "localcluster.agents",
+        "--kubeconfig",
+        str(kubeconfig),
+        "--agent",
+        "fake",
+        "--nodes",
+        str(NODES),
+        "--node-prefix",
+        prefix,
+    ]
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as agents:
         try:
             assert door.until(lambda: _ready_nodes(door, prefix) == NODES, START_SECONDS), log.read_text()
@@ -53,14 +64,21 @@ def real_kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def _ready_nodes(door: Door, prefix: str) -> int:
     nodes = json.loads(door.send("GET", "/api/v1/nodes", b"", {}).body)["items"]
     return sum(
-        node["metadata"]["name"].startswith(prefix) and not node["spec"].get("taints")
+        node["metadata"]["name"].startswith(prefix)
+        and not node["spec"].get("taints")
         and any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", ()))
         for node in nodes
     )
 
 
-@pytest.fixture(params=["local", pytest.param("real", marks=pytest.mark.skipif(
-    not REAL_KUBECONFIG, reason="TJ_REAL_KUBECONFIG names no kubeconfig"))])
+@pytest.fixture(
+    params=[
+        "local",
+        pytest.param(
+            "real", marks=pytest.mark.skipif(not REAL_KUBECONFIG, reason="TJ_REAL_KUBECONFIG names no kubeconfig")
+        ),
+    ]
+)
 def door(request: pytest.FixtureRequest) -> Iterator[Door]:
     opened: Door = LocalDoor() if request.param == "local" else RealDoor(request.getfixturevalue("real_kubeconfig"))
     yield opened
@@ -81,5 +99,7 @@ def test_both_clusters_answer_alike(case: Case, door: Door) -> None:
 
 def test_there_are_enough_cases_and_each_step_has_its_answer() -> None:
     assert len(CASES) >= 150
-    unanswered = [f"{case.file}.txt:{step.line}" for case in CASES.values() for step in case.steps if step.want in ("", "?")]
+    unanswered = [
+        f"{case.file}.txt:{step.line}" for case in CASES.values() for step in case.steps if step.want in ("", "?")
+    ]
     assert not unanswered

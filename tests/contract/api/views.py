@@ -34,7 +34,7 @@ def _find(value: Any, path: list[str]) -> Any:
             items = value.values() if isinstance(value, dict) else value
             if not isinstance(items, list) and not isinstance(value, dict):
                 return _ABSENT
-            found = [_find(item, path[position + 1:]) for item in items]
+            found = [_find(item, path[position + 1 :]) for item in items]
             return [None if item is _ABSENT else item for item in found]
         if isinstance(value, list) and "=" in part:
             name, _, wanted = part.partition("=")
@@ -80,7 +80,9 @@ def failure(status: Any) -> str:
     message, details = status.get("message", ""), dict(status.get("details") or {})
     found = details.pop("causes", None) or []
     if len(found) > 1 and " is invalid: [" in message:
-        message = message.partition(" is invalid: [")[0] + " is invalid:"  # in an order of its own; the causes are sorted
+        message = (
+            message.partition(" is invalid: [")[0] + " is invalid:"
+        )  # in an order of its own; the causes are sorted
     causes = [_cause(cause, message) for cause in found]
     told = [f"{status.get('reason', '')}: {message}", *([_text(details)] if details else []), *causes]
     return " ".join(told).replace("\n", " ").strip()

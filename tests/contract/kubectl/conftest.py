@@ -51,7 +51,9 @@ def running(tmp_path: Path) -> Iterator[Running]:
                 "current-context": "local",
                 "clusters": [{"name": "local", "cluster": {"server": server.url}}],
                 "users": [{"name": "local", "user": {}}],
-                "contexts": [{"name": "local", "context": {"cluster": "local", "user": "local", "namespace": "default"}}],
+                "contexts": [
+                    {"name": "local", "context": {"cluster": "local", "user": "local", "namespace": "default"}}
+                ],
             }
         )
     )

@@ -147,7 +147,9 @@ target: {apiVersion: v1, kind: Node, name: n1}
 def rocket(name: str = "bad", **spec: object) -> str:
     import json
 
-    return json.dumps({"apiVersion": "space.example.com/v1", "kind": "Rocket", "metadata": {"name": name}, "spec": spec})
+    return json.dumps(
+        {"apiVersion": "space.example.com/v1", "kind": "Rocket", "metadata": {"name": name}, "spec": spec}
+    )
 
 
 def as_json(manifest: str) -> str:

@@ -80,10 +80,7 @@ STEPS: list[tuple[Any, ...]] = [
     ("POST", CONFIG_PATH, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}),
     ("POST", CONFIG_PATH + "?dryRun=All", config("dry")),
     ("POST", CONFIG_PATH + "?dryRun=Bad", config("dry")),
-    (
-        "GET",
-        CONFIG_PATH + "/dry",
-    ),
+    ("GET", CONFIG_PATH + "/dry"),
     ("POST", CONFIG_PATH + "?fieldValidation=Strict", config("s") | {"foo": 1}),
     ("POST", CONFIG_PATH + "?fieldValidation=Warn", config("s") | {"foo": 1}),
     ("POST", CONFIG_PATH + "?fieldValidation=Huh", config("s2")),
@@ -206,21 +203,13 @@ STEPS: list[tuple[Any, ...]] = [
     (
         "POST",
         POD_PATH,
-        pod(
-            "e",
-            containers=[
-                {
-                    "name": "c",
-                    "image": "x",
-                    "resources": {
-                        "limits": {"foo": "1"},
-                        "requests": {},
-                    },
-                }
-            ],
-        ),
+        pod("e", containers=[{"name": "c", "image": "x", "resources": {"limits": {"foo": "1"}, "requests": {}}}]),
     ),
-    ("POST", POD_PATH, pod("e", containers=[{"name": "c", "image": "x", "resources": {"requests": {"nvidia.com/gpu": "1"}}}])),
+    (
+        "POST",
+        POD_PATH,
+        pod("e", containers=[{"name": "c", "image": "x", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]),
+    ),
     (
         "POST",
         POD_PATH,
@@ -290,7 +279,11 @@ STEPS: list[tuple[Any, ...]] = [
         {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "bi"}, "target": {"kind": "Node", "name": "n1"}},
     ),
     ("GET", POD_PATH + "/bi"),
-    ("POST", POD_PATH + "/bi/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "bi"}, "target": {}}),
+    (
+        "POST",
+        POD_PATH + "/bi/binding",
+        {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "bi"}, "target": {}},
+    ),
     ("GET", POD_PATH + "/bi/log?container=zz"),
     ("POST", POD_PATH, pod("two", containers=[{"name": "a", "image": "x"}, {"name": "b", "image": "x"}])),
     ("GET", POD_PATH + "/two/log"),
@@ -334,7 +327,11 @@ STEPS: list[tuple[Any, ...]] = [
     ("POST", ROCKET_PATH, rocket("r", pilot="ann")),
     ("GET", ROCKET_PATH + "/r"),
     ("PUT", ROCKET_PATH + "/r", rocket("r", pilot="bob")),
-    ("PUT", ROCKET_PATH + "/r/status", {**versioned("r", {"resourceVersion": "1"}, pilot="x"), "status": {"phase": "a"}}),
+    (
+        "PUT",
+        ROCKET_PATH + "/r/status",
+        {**versioned("r", {"resourceVersion": "1"}, pilot="x"), "status": {"phase": "a"}},
+    ),
     (
         "PATCH",
         ROCKET_PATH + "/r/status",
@@ -357,7 +354,11 @@ STEPS: list[tuple[Any, ...]] = [
     ("GET", "/apis/space.example.com/v1/rockets?limit=1"),
     ("POST", "/apis/space.example.com/v1/rockets", rocket("z", pilot="ann")),
     ("POST", ROCKET_PATH, rocket("n", pilot=None)),
-    ("POST", ROCKET_PATH, {"apiVersion": "space.example.com/v1", "kind": "Rocket", "metadata": {"name": "q"}, "spec": "str"}),
+    (
+        "POST",
+        ROCKET_PATH,
+        {"apiVersion": "space.example.com/v1", "kind": "Rocket", "metadata": {"name": "q"}, "spec": "str"},
+    ),
     ("POST", ROCKET_PATH, {"apiVersion": "space.example.com/v1", "kind": "Rocket", "metadata": "str", "spec": {}}),
     ("POST", ROCKET_PATH, rocket("st", pilot="ann") | {"status": {"phase": "x"}}),
     ("PATCH", ROCKET_PATH + "/st/status", {"status": {"engines": "x"}}, MERGE),

@@ -52,7 +52,10 @@ def run(steps: Iterable[Step], kubeconfig: Path) -> Iterator[str]:
                 check=False,
             )
             text = f"$ kubectl {step.args}\n{_also(step)}{done.stdout}"
-            for mark, part in (("stderr: ", done.stderr), ("exit code: ", str(done.returncode) if done.returncode else "")):
+            for mark, part in (
+                ("stderr: ", done.stderr),
+                ("exit code: ", str(done.returncode) if done.returncode else ""),
+            ):
                 text += "".join(f"{mark}{line}\n" for line in part.splitlines())
             yield mask(text)
 

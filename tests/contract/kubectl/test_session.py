@@ -15,6 +15,8 @@ GOLDEN = Path(__file__).with_name("golden.txt")
 def test_every_step_prints_what_it_prints_with_a_real_kube_apiserver(running: Running) -> None:
     got = "\n".join(run(SESSION, running.kubeconfig))
     difference = list(
-        difflib.unified_diff(GOLDEN.read_text().splitlines(), got.splitlines(), "kube-apiserver", "local", lineterm="", n=4)
+        difflib.unified_diff(
+            GOLDEN.read_text().splitlines(), got.splitlines(), "kube-apiserver", "local", lineterm="", n=4
+        )
     )
     assert not difference, "\n".join(difference)

@@ -103,7 +103,9 @@ def test_logs_without_a_source_come_from_the_agent_of_the_node(running: Running,
     scheduled_pod(running)
     endpoint = {"daemonEndpoints": {"kubeletEndpoint": {"Port": agent.server_port}}}
     status = json.dumps({"status": {**endpoint, "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}]}})
-    patch = Request("PATCH", "/api/v1/nodes/n1/status", {}, status.encode(), {"content-type": "application/merge-patch+json"})
+    patch = Request(
+        "PATCH", "/api/v1/nodes/n1/status", {}, status.encode(), {"content-type": "application/merge-patch+json"}
+    )
     assert running.call(lambda: running.apiserver.handle(patch)).status == 200
     kubectl = Following(running, tmp_path, "logs", "web", "--tail=5")
     try:

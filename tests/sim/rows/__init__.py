@@ -26,23 +26,26 @@ from tests.sim.rows import (
     stale_views,
 )
 
-ROWS: Mapping[int, Row] = {row.number: row for row in (
-    api_crashes.ROW,
-    redis_crashes.ROW,
-    second_crashes.ROW,
-    stale_views.ROW,
-    lost_events.ROW,
-    lost_tasks.ROW,
-    paused_holders.ROW,
-    no_lock.ROW,
-    redis_faults.ROW,
-    purity.ROW,
-    prefixes.ROW,
-    fields.ROW,
-    histories.ROW,
-    api_refusals.ROW,
-    comings.ROW,
-    made_again.ROW,
-    informers.ROW,
-    hostile_jobs.ROW,
-)}
+ROWS: Mapping[int, Row] = {
+    row.number: row
+    for row in (
+        api_crashes.ROW,
+        redis_crashes.ROW,
+        second_crashes.ROW,
+        stale_views.ROW,
+        lost_events.ROW,
+        lost_tasks.ROW,
+        paused_holders.ROW,
+        no_lock.ROW,
+        redis_faults.ROW,
+        purity.ROW,
+        prefixes.ROW,
+        fields.ROW,
+        histories.ROW,
+        api_refusals.ROW,
+        comings.ROW,
+        made_again.ROW,
+        informers.ROW,
+        hostile_jobs.ROW,
+    )
+}

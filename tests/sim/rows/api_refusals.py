@@ -44,7 +44,9 @@ def _refusal(code: int, reason: str, *, said: str = WORDS, **headers: str) -> Ht
 ANSWERS: Mapping[str, HttpResponse] = {
     "409": _refusal(409, "Conflict"),
     "403": OVER_QUOTA,
-    "forbidden": _refusal(403, "Forbidden", said='it is forbidden: User "worker" cannot do that: no RBAC policy matched'),
+    "forbidden": _refusal(
+        403, "Forbidden", said='it is forbidden: User "worker" cannot do that: no RBAC policy matched'
+    ),
     "422": _refusal(422, "Invalid"),
     "429": _refusal(429, "TooManyRequests", **{"retry-after": "2"}),
     "500": _refusal(500, "InternalError"),
@@ -110,8 +112,13 @@ class Storm(Refusing):
 
 
 def points(undisturbed: Whole) -> Sequence[str]:
-    once = [f"{kind}-{number}-{way}" for kind in ("write", "read") for number in range(undisturbed.steps.get(kind, 0))
-            for way in WAYS if kind == "write" or way not in FOR_WRITES]
+    once = [
+        f"{kind}-{number}-{way}"
+        for kind in ("write", "read")
+        for number in range(undisturbed.steps.get(kind, 0))
+        for way in WAYS
+        if kind == "write" or way not in FOR_WRITES
+    ]
     return [*once, *(f"storm-{seed}" for seed in range(STORMS))]
 
 
@@ -172,5 +179,10 @@ def _sample(name: str) -> Sequence[str]:
     return [f"{name}/{point}" for point in (*spread(1)(found[:-STORMS]), found[-1])]
 
 
-ROW = Row(15, "the API server refuses a request, or one in five of all", _runs,
-          {name: lambda name=name: _sample(name) for name in SCENARIOS}, play)  # type: ignore[misc]
+ROW = Row(
+    15,
+    "the API server refuses a request, or one in five of all",
+    _runs,
+    {name: lambda name=name: _sample(name) for name in SCENARIOS},
+    play,
+)  # type: ignore[misc]

@@ -125,10 +125,14 @@ class Comings(Fault):
 
 
 STRIKES: Mapping[str, Callable[[Comings, CrowdWorld], bool]] = {
-    "the leader dies": Comings._leader_dies, "the leader sleeps": Comings._leader_sleeps,
-    "the leader leaves": Comings._leader_leaves, "the standby dies": Comings._standby_dies,
-    "a worker dies": Comings._worker_dies, "a worker goes": Comings._worker_goes,
-    "a worker comes": Comings._worker_comes, "a beat goes": Comings._beat_goes,
+    "the leader dies": Comings._leader_dies,
+    "the leader sleeps": Comings._leader_sleeps,
+    "the leader leaves": Comings._leader_leaves,
+    "the standby dies": Comings._standby_dies,
+    "a worker dies": Comings._worker_dies,
+    "a worker goes": Comings._worker_goes,
+    "a worker comes": Comings._worker_comes,
+    "a beat goes": Comings._beat_goes,
 }
 
 
@@ -136,14 +140,21 @@ def play(run: str) -> Verdict:
     name = run.partition("/")[0]
     comings = Comings(run)
     outcome = live(SCENARIOS[name], comings, world_type=CrowdWorld)
-    wrong = [f"another led only after {seconds:.1f} s" for seconds in comings.take_overs_seconds if seconds > TAKE_OVER_SECONDS]
+    wrong = [
+        f"another led only after {seconds:.1f} s"
+        for seconds in comings.take_overs_seconds
+        if seconds > TAKE_OVER_SECONDS
+    ]
     if not comings.strikes:
         wrong.append("nobody came and nobody went")
     wrong += [*comings.late_writes[:3], *judge(outcome, whole(name), DISTURBED_SECONDS)]
     return Verdict(tuple(wrong), len(outcome.surplus), outcome.trace)
 
 
-ROW = Row(16, "two watchers, three beats, and workers that come and go",
-          lambda: [f"{name}/{number}" for name in SCENARIOS for number in range(RUNS)],
-          {name: lambda name=name: [f"{name}/{number}" for number in range(FIRST)] for name in SCENARIOS},  # type: ignore[misc]
-          play)
+ROW = Row(
+    16,
+    "two watchers, three beats, and workers that come and go",
+    lambda: [f"{name}/{number}" for name in SCENARIOS for number in range(RUNS)],
+    {name: lambda name=name: [f"{name}/{number}" for number in range(FIRST)] for name in SCENARIOS},  # type: ignore[misc]
+    play,
+)

@@ -44,5 +44,10 @@ def _said(refusal: str) -> str:
     return f"refused ({refusal})" if refusal else "accepted"
 
 
-ROW = Row(13, "every field set, changed, unset, smallest, largest, empty, wrong", runs,
-          {"fields": lambda: runs()[90::400]}, play)
+ROW = Row(
+    13,
+    "every field set, changed, unset, smallest, largest, empty, wrong",
+    runs,
+    {"fields": lambda: runs()[90::400]},
+    play,
+)

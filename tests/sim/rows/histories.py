@@ -109,7 +109,7 @@ def _shrink(history: History) -> list[int]:
     while size:
         at = 0
         while at < len(kept) and lives < SHRINKING_LIVES:
-            without = kept[:at] + kept[at + size:]
+            without = kept[:at] + kept[at + size :]
             lives += 1
             if _live(_only(history, without)).wrong:
                 kept = without
@@ -119,6 +119,10 @@ def _shrink(history: History) -> list[int]:
     return kept
 
 
-ROW = Row(10, "eventually stable: as it should be after any history, and then no writes",
-          lambda: [str(seed) for seed in range(HISTORIES)],
-          {f"histories {first}": partial(_some, first) for first in range(100_000, 100_000 + FIRST, GROUP)}, play)
+ROW = Row(
+    10,
+    "eventually stable: as it should be after any history, and then no writes",
+    lambda: [str(seed) for seed in range(HISTORIES)],
+    {f"histories {first}": partial(_some, first) for first in range(100_000, 100_000 + FIRST, GROUP)},
+    play,
+)

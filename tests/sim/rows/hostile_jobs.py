@@ -27,8 +27,15 @@ def play(run: str) -> Verdict:
             wrong += [f"job {seed}: {what}" for what in harm(make_hostile(seed))]
         except Exception as error:  # noqa: BLE001  an exception is what this row looks for
             wrong.append(f"job {seed}: {type(error).__name__}: {error}")
-    return Verdict(tuple(wrong), trace="\n".join(str(make_hostile(int(line.split()[1].rstrip(":")))) for line in wrong[:3]))
+    return Verdict(
+        tuple(wrong), trace="\n".join(str(make_hostile(int(line.split()[1].rstrip(":")))) for line in wrong[:3])
+    )
 
 
-ROW = Row(18, "hostile jobs: nothing outside the namespace, nothing overridden, no exception; 100 jobs a run",
-          lambda: [f"{first}-{A_RUN}" for first in range(0, INPUTS, A_RUN)], {"jobs": lambda: ["500000-100"]}, play)
+ROW = Row(
+    18,
+    "hostile jobs: nothing outside the namespace, nothing overridden, no exception; 100 jobs a run",
+    lambda: [f"{first}-{A_RUN}" for first in range(0, INPUTS, A_RUN)],
+    {"jobs": lambda: ["500000-100"]},
+    play,
+)

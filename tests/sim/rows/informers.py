@@ -42,9 +42,16 @@ def one_life(seed: int) -> int:
     for _ in range(20):
         roll = rng.random()
         if roll < 0.1:
-            bench.server.lists.append(rng.choice((
-                broken, answers(429, status(429, "TooManyRequests"), retry_after="1"), answers(503, b"unavailable"),
-                lambda server: None)))
+            bench.server.lists.append(
+                rng.choice(
+                    (
+                        broken,
+                        answers(429, status(429, "TooManyRequests"), retry_after="1"),
+                        answers(503, b"unavailable"),
+                        lambda server: None,
+                    )
+                )
+            )
         elif roll < 0.15:
             bench.server.lists.append(compacting_between_pages)
         bench.server.watches.append(random_session(rng, mutate))
@@ -58,7 +65,8 @@ def one_life(seed: int) -> int:
     bench.run_for(120)
     assert bench.seen.pods == bench.truth
     assert bench.seen.position == bench.server.world.rv or bench.seen.position >= max(
-        [rv for rv, _, _ in bench.server.world.events], default=0)
+        [rv for rv, _, _ in bench.server.world.events], default=0
+    )
     return sessions
 
 
@@ -76,6 +84,10 @@ def play(run: str) -> Verdict:
     return Verdict(trace=f"{sessions} watch sessions")
 
 
-ROW = Row(14, "an informer gives an ordered, unique, complete, resumable stream; 16 sessions a run",
-          lambda: [str(seed) for seed in range(LIVES)],
-          {"informers": lambda: [str(seed) for seed in range(100_000, 100_060)]}, play)
+ROW = Row(
+    14,
+    "an informer gives an ordered, unique, complete, resumable stream; 16 sessions a run",
+    lambda: [str(seed) for seed in range(LIVES)],
+    {"informers": lambda: [str(seed) for seed in range(100_000, 100_060)]},
+    play,
+)

@@ -18,8 +18,15 @@ from tests.sim.world import SimWorld
 
 WAYS = {"one": (1, 0.0), "two": (2, 0.0), "20s": (1, 20.0)}
 """How many events in a row, and how long the watch stays away."""
-PLURALS = {"AITrainingJob": "aitrainingjobs", "TrainingJob": "trainingjobs", "Pod": "pods", "Service": "services",
-           "ReplicaSet": "replicasets", "Job": "jobs", "PodGroup": "podgroups"}
+PLURALS = {
+    "AITrainingJob": "aitrainingjobs",
+    "TrainingJob": "trainingjobs",
+    "Pod": "pods",
+    "Service": "services",
+    "ReplicaSet": "replicasets",
+    "Job": "jobs",
+    "PodGroup": "podgroups",
+}
 
 
 class Lost(Fault):

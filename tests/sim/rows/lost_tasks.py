@@ -25,7 +25,9 @@ class Fate(Fault):
     def deliver(self, world: SimWorld, step: Step) -> tuple[float, ...]:
         if step.number == self._number:
             world.trace.note(world.clock(), "FAULT", f"task {step.number} is {self._way}")
-            return {"dropped": (), "doubled": (0.0, 0.0), "swapped": (LATE_SECONDS,), "late": (LATE_SECONDS,)}[self._way]
+            return {"dropped": (), "doubled": (0.0, 0.0), "swapped": (LATE_SECONDS,), "late": (LATE_SECONDS,)}[
+                self._way
+            ]
         if step.number == self._number + 1 and self._way == "swapped":
             held = next(((at, key) for at, key in world.tasks if at > world.clock()), None)
             if held is not None:
@@ -45,5 +47,6 @@ def fault(point: str) -> Fate:
     return Fate(int(number), way)
 
 
-ROW = on_scenarios(6, "a task is dropped, doubled, swapped or late", points, fault, first=spread(1), within_seconds=60,
-                   companion=True)
+ROW = on_scenarios(
+    6, "a task is dropped, doubled, swapped or late", points, fault, first=spread(1), within_seconds=60, companion=True
+)

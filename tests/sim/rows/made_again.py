@@ -72,19 +72,46 @@ class Again(Fault):
     def _stranger(self, world: SimWorld) -> None:
         """With every label of a pod of this very job, kept by another's ReplicaSet: somebody has copied a template."""
         job, client = world.the_job(), world.cluster.client
-        marks = {labels.GROUP_NAME: self._scenario.manifest["apiVersion"].partition("/")[0], labels.JOB_NAME: NAME,
-                 labels.REPLICA_NAME: "trainer", labels.REPLICA_TYPE: "trainer", labels.REPLICA_INDEX: "0",
-                 labels.RESTART_ATTEMPT: "0", labels.JOB_UID: job["metadata"]["uid"] if job else "none", "app": STRANGER}
+        marks = {
+            labels.GROUP_NAME: self._scenario.manifest["apiVersion"].partition("/")[0],
+            labels.JOB_NAME: NAME,
+            labels.REPLICA_NAME: "trainer",
+            labels.REPLICA_TYPE: "trainer",
+            labels.REPLICA_INDEX: "0",
+            labels.RESTART_ATTEMPT: "0",
+            labels.JOB_UID: job["metadata"]["uid"] if job else "none",
+            "app": STRANGER,
+        }
         spec = {"containers": [{"name": "a", "image": "b"}], "tolerations": [{"operator": "Exists"}]}
-        keeper = client.create("/apis/apps/v1/namespaces/default/replicasets", {
-            "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": STRANGER},
-            "spec": {"replicas": 1, "selector": {"matchLabels": {"app": STRANGER}},
-                     "template": {"metadata": {"labels": marks}, "spec": spec}}})
-        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": STRANGER, "uid": keeper["metadata"]["uid"],
-                 "controller": True}
-        client.create("/api/v1/namespaces/default/pods", {
-            "apiVersion": "v1", "kind": "Pod", "spec": spec,
-            "metadata": {"name": STRANGER, "labels": marks, "ownerReferences": [owner]}})
+        keeper = client.create(
+            "/apis/apps/v1/namespaces/default/replicasets",
+            {
+                "apiVersion": "apps/v1",
+                "kind": "ReplicaSet",
+                "metadata": {"name": STRANGER},
+                "spec": {
+                    "replicas": 1,
+                    "selector": {"matchLabels": {"app": STRANGER}},
+                    "template": {"metadata": {"labels": marks}, "spec": spec},
+                },
+            },
+        )
+        owner = {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "name": STRANGER,
+            "uid": keeper["metadata"]["uid"],
+            "controller": True,
+        }
+        client.create(
+            "/api/v1/namespaces/default/pods",
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "spec": spec,
+                "metadata": {"name": STRANGER, "labels": marks, "ownerReferences": [owner]},
+            },
+        )
 
     def _script(self, pod: Json, attempt: int) -> Play:
         """What a pod does the first time hangs on how often this job has run it, not one before it of the same name."""
@@ -99,8 +126,9 @@ class Again(Fault):
             world.cluster.client.delete(f"{self._scenario.path}/{NAME}")
         made = world.cluster.client.create(self._scenario.path, self._scenario.manifest)
         self._uid = made["metadata"]["uid"]
-        world.cluster.client.patch(f"/api/v1/namespaces/default/pods/{STRANGER}",
-                                   {"metadata": {"labels": {labels.JOB_UID: self._uid}}})
+        world.cluster.client.patch(
+            f"/api/v1/namespaces/default/pods/{STRANGER}", {"metadata": {"labels": {labels.JOB_UID: self._uid}}}
+        )
         self.at_seconds = world.clock() - world.began_at
         world.acts[:] = [partial(act, world) for act in self._scenario.acts]
 
@@ -108,14 +136,23 @@ class Again(Fault):
         if event.bucket in CHILDREN:
             obj = event.item.obj
             counts = {"ADDED": self.made, "DELETED": self.deleted}.get(event.type)
-            if counts is not None and self._uid and (obj["metadata"].get("labels") or {}).get(labels.JOB_UID) == self._uid:
+            if (
+                counts is not None
+                and self._uid
+                and (obj["metadata"].get("labels") or {}).get(labels.JOB_UID) == self._uid
+            ):
                 counts[f"{event.bucket}/{called(obj)}"] += 1
         self._next(event)
 
 
 def points(undisturbed: Whole) -> Sequence[str]:
-    return [f"{kind}-{number}-{way}" for kind in KINDS for number in range(undisturbed.steps[kind])
-            for way in WAYS if kind == "write" or way != "long-before"]
+    return [
+        f"{kind}-{number}-{way}"
+        for kind in KINDS
+        for number in range(undisturbed.steps[kind])
+        for way in WAYS
+        if kind == "write" or way != "long-before"
+    ]
 
 
 def play(run: str) -> Verdict:
@@ -128,8 +165,13 @@ def play(run: str) -> Verdict:
     outcome = live(struck, again, more_seconds=longest + WITHIN_SECONDS)
     if again.at_seconds is None:
         return Verdict((f"there was no {point}",), trace=outcome.trace)
-    new = replace(outcome, creates=again.made, deletes=again.deleted, seconds=outcome.seconds - again.at_seconds,
-                  state=_without_the_stranger(outcome.state))
+    new = replace(
+        outcome,
+        creates=again.made,
+        deletes=again.deleted,
+        seconds=outcome.seconds - again.at_seconds,
+        state=_without_the_stranger(outcome.state),
+    )
     alone = Whole(_of_the_job(undisturbed.first), _of_the_job(undisturbed.second))
     wrong = [*again.touched, *judge(new, alone, WITHIN_SECONDS)]
     if outcome.state.get(f"{_POD}.metadata.name") != STRANGER:
@@ -160,5 +202,10 @@ def _sample(name: str) -> Sequence[str]:
     return [f"{name}/{point}" for point in spread(1)(points(whole(name)))]
 
 
-ROW = Row(17, "deleted and created again under one name at every step, among strangers with our labels", _runs,
-          {name: lambda name=name: _sample(name) for name in LIVES}, play)  # type: ignore[misc]
+ROW = Row(
+    17,
+    "deleted and created again under one name at every step, among strangers with our labels",
+    _runs,
+    {name: lambda name=name: _sample(name) for name in LIVES},
+    play,
+)  # type: ignore[misc]

@@ -40,8 +40,15 @@ class Unlocked(MemoryStore):
     def raise_floor(self, hold: Hold, written: Written) -> None:
         self._raise(hold.key, written)
 
-    def finish(self, hold: Hold, written: Written = NOTHING_WRITTEN, *, again: bool = False, after_seconds: float | None = None,
-               failed: bool = False) -> FinishResult:
+    def finish(
+        self,
+        hold: Hold,
+        written: Written = NOTHING_WRITTEN,
+        *,
+        again: bool = False,
+        after_seconds: float | None = None,
+        failed: bool = False,
+    ) -> FinishResult:
         lock = self._data.locks.get(hold.key)
         if lock is None:
             self._data.dirty.setdefault(hold.key, self._clock())

@@ -48,5 +48,12 @@ def fault(point: str) -> Pause:
     return Pause(int(number), way)
 
 
-ROW = on_scenarios(7, "the holder of a key stands still past its lease", points, fault, first=spread(2), spare=1,
-                   within_seconds=PAUSE_SECONDS + COLLECTED_SECONDS)
+ROW = on_scenarios(
+    7,
+    "the holder of a key stands still past its lease",
+    points,
+    fault,
+    first=spread(2),
+    spare=1,
+    within_seconds=PAUSE_SECONDS + COLLECTED_SECONDS,
+)

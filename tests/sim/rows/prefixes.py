@@ -15,6 +15,10 @@ def play(run: str) -> Verdict:
     return Verdict(tuple(try_prefixes(given)), trace=given)
 
 
-ROW = Row(12, "any prefix of a plan, then another worker: all prefixes of a plan a run",
-          lambda: [str(seed) for seed in range(PLANS)],
-          {"plans": lambda: [str(seed) for seed in range(100_000, 100_003)]}, play)
+ROW = Row(
+    12,
+    "any prefix of a plan, then another worker: all prefixes of a plan a run",
+    lambda: [str(seed) for seed in range(PLANS)],
+    {"plans": lambda: [str(seed) for seed in range(100_000, 100_003)]},
+    play,
+)

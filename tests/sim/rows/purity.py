@@ -21,14 +21,21 @@ from tests.sim.row import Row, Verdict
 HASH_SEEDS = ("0", "1", "7", "42", "4294967295")
 INPUTS, A_RUN = 5_000, 100
 FOUND: Mapping[str, int] = {
-    "two roles whose first restarts fell into one pass were written in the order of the hash seed": 265,
+    "two roles whose first restarts fell into one pass were written in the order of the hash seed": 265
 }
 
 
 def _digests(hash_seed: str, first: int, count: int) -> list[str]:
     numbers = [HASH_SEEDS.index(hash_seed), first, count, *FOUND.values()]
-    done = subprocess.run([sys.executable, "-m", "tests.sim.purity", *map(str, numbers)], check=True, cwd=ROOT,
-                          env={**os.environ, "PYTHONHASHSEED": hash_seed}, capture_output=True, text=True, timeout=900)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.sim.purity", *map(str, numbers)],
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
     return done.stdout.splitlines()
 
 
@@ -48,5 +55,10 @@ def play(run: str) -> Verdict:
     return Verdict(tuple(wrong), trace="\n".join(trace))
 
 
-ROW = Row(11, "plans are pure: any order of dicts and lists, five hash seeds, 100 inputs a run",
-          lambda: [f"{first}-{A_RUN}" for first in range(0, INPUTS, A_RUN)], {"inputs": lambda: ["500000-40"]}, play)
+ROW = Row(
+    11,
+    "plans are pure: any order of dicts and lists, five hash seeds, 100 inputs a run",
+    lambda: [f"{first}-{A_RUN}" for first in range(0, INPUTS, A_RUN)],
+    {"inputs": lambda: ["500000-40"]},
+    play,
+)

@@ -93,5 +93,11 @@ def fault(point: str) -> Fault:
     return WAYS[way](int(number))
 
 
-ROW = on_scenarios(9, "Redis is wiped, older, failed over, read-only, full or away", points, fault, first=spread(2),
-                   within_seconds=60 + TROUBLE_SECONDS)
+ROW = on_scenarios(
+    9,
+    "Redis is wiped, older, failed over, read-only, full or away",
+    points,
+    fault,
+    first=spread(2),
+    within_seconds=60 + TROUBLE_SECONDS,
+)

@@ -42,11 +42,28 @@ def test_a_request_about_no_object_is_counted_too(tmp_path: Path) -> None:
 
 def measured(until: str = "Running", replicas: int = 1) -> Measured:
     """Ten jobs in two rounds."""
-    requests = [Counter({("worker", "create", "pods"): 10, ("worker", "update", "aitrainingjobs/status"): n}) for n in (20, 22)]
-    cpu = {"watcher": 0.01, "worker": 0.02, "worker children": 0.03, "redis": 0.04, "kube-apiserver": 0.3, "client": 0.1}
-    return Measured(Load("ten", 10, replicas, until), seconds=[2.0, 4.0], bare_seconds=[1.0, 3.0],
-                    bare_cpu_seconds=[0.25, 0.25], ceiling_seconds=[1.0, 4.0], ceiling_cpu_seconds=[0.3, 0.5],
-                    requests=requests, cpu_seconds=[cpu, cpu], tasks=[20, 30])
+    requests = [
+        Counter({("worker", "create", "pods"): 10, ("worker", "update", "aitrainingjobs/status"): n}) for n in (20, 22)
+    ]
+    cpu = {
+        "watcher": 0.01,
+        "worker": 0.02,
+        "worker children": 0.03,
+        "redis": 0.04,
+        "kube-apiserver": 0.3,
+        "client": 0.1,
+    }
+    return Measured(
+        Load("ten", 10, replicas, until),
+        seconds=[2.0, 4.0],
+        bare_seconds=[1.0, 3.0],
+        bare_cpu_seconds=[0.25, 0.25],
+        ceiling_seconds=[1.0, 4.0],
+        ceiling_cpu_seconds=[0.3, 0.5],
+        requests=requests,
+        cpu_seconds=[cpu, cpu],
+        tasks=[20, 30],
+    )
 
 
 def test_a_share_is_that_of_its_own_round_and_the_median_of_all() -> None:
@@ -61,11 +78,15 @@ def status(phase: str, message: str = "") -> dict[str, str]:
 
 MILESTONES = {
     "until Running: the first and the first Running one": (
-        [status("Pending"), status("Creating"), status("Running", "1/2"), status("Running", "2/2")], "Running",
-        [status("Pending"), status("Running", "1/2")]),
+        [status("Pending"), status("Creating"), status("Running", "1/2"), status("Running", "2/2")],
+        "Running",
+        [status("Pending"), status("Running", "1/2")],
+    ),
     "a whole life: its end too": (
-        [status("Pending"), status("Running"), status("Terminating"), status("Succeed")], "Succeed",
-        [status("Pending"), status("Running"), status("Succeed")]),
+        [status("Pending"), status("Running"), status("Terminating"), status("Succeed")],
+        "Succeed",
+        [status("Pending"), status("Running"), status("Succeed")],
+    ),
 }
 
 
@@ -76,8 +97,14 @@ def test_the_same_writes_have_as_many_statuses_as_a_busy_system_writes(sentence:
 
 
 def test_the_table_tells_each_figure_by_job() -> None:
-    result = Result(Sizes(10, 2, 0), 0.0, loads=[measured()], pod_to_status=[0.01, 0.02, 0.4], creation_to_running=[0.03],
-                    rss_mib={"worker": [80.4, 81.6]})
+    result = Result(
+        Sizes(10, 2, 0),
+        0.0,
+        loads=[measured()],
+        pod_to_status=[0.01, 0.02, 0.4],
+        creation_to_running=[0.03],
+        rss_mib={"worker": [80.4, 81.6]},
+    )
     rows = [[cell.strip() for cell in text.strip("|").split("|")] for text in table.render(result)]
     assert ["ten", "3.3", "5", "**0.62**", "0.80", "0.50", "0.62", "3.10", "8", "2.50", "10.0"] in rows
     assert ["ten", "1.0", "2.0", "3.0", "4.0", "30.0", "0.0", "0.0", "10.0"] in rows
@@ -87,14 +114,19 @@ def test_the_table_tells_each_figure_by_job() -> None:
 
 
 @pytest.mark.parametrize(("until", "replicas", "want"), [("Running", 1, 8), ("Running", 4, 14), ("Succeed", 4, 22)])
-def test_the_floor_counts_creates_and_where_they_go_deletes_of_pods_and_services(until: str, replicas: int, want: int) -> None:
+def test_the_floor_counts_creates_and_where_they_go_deletes_of_pods_and_services(
+    until: str, replicas: int, want: int
+) -> None:
     assert table._most(measured(until, replicas)) == want
 
 
-PERCENTILES = {"the middle of one": ([3.0], 50, 3000.0), "the middle of an even number is the lower": ([1.0, 2.0], 50, 1000.0),
-               "the 99th of a hundred is the last but one": ([float(n) for n in range(1, 101)], 99, 99_000.0),
-               "the 99th of few is the last": ([1.0, 5.0, 2.0], 99, 5000.0),
-               "order does not matter": ([3.0, 1.0, 2.0], 50, 2000.0)}
+PERCENTILES = {
+    "the middle of one": ([3.0], 50, 3000.0),
+    "the middle of an even number is the lower": ([1.0, 2.0], 50, 1000.0),
+    "the 99th of a hundred is the last but one": ([float(n) for n in range(1, 101)], 99, 99_000.0),
+    "the 99th of few is the last": ([1.0, 5.0, 2.0], 99, 5000.0),
+    "order does not matter": ([3.0, 1.0, 2.0], 50, 2000.0),
+}
 
 
 @pytest.mark.parametrize("sentence", PERCENTILES)
@@ -105,7 +137,12 @@ def test_percentile(sentence: str) -> None:
 
 def test_the_jobs_of_the_loads_are_accepted_and_their_pods_have_a_node() -> None:
     raw = loads.job("a", 4, run_seconds=1.0)
-    raw["metadata"] |= {"uid": "u", "resourceVersion": "1", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    raw["metadata"] |= {
+        "uid": "u",
+        "resourceVersion": "1",
+        "generation": 1,
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    }
     job = parse("aitrainingjobs", raw)
     assert isinstance(job, TrainingJob)
     assert [(role.name, role.replicas) for role in job.roles] == [("trainer", 4)]
@@ -120,10 +157,24 @@ def test_names_are_never_given_twice() -> None:
 
 
 def test_what_the_player_writes_is_a_running_and_then_a_succeeded_pod_to_the_watcher() -> None:
-    owner = {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "name": "a", "uid": "u", "controller": True}
-    pod = {"metadata": {"name": "a-trainer-0", "namespace": "default", "uid": "p", "resourceVersion": "5",
-                        "ownerReferences": [owner], "labels": {"replica-index": "0", "restart-attempt": "0"}},
-           "spec": {"nodeName": "n", "containers": [{"name": "aitj-train", "image": "i"}]}}
+    owner = {
+        "apiVersion": "elasticdeeplearning.ai/v1",
+        "kind": "AITrainingJob",
+        "name": "a",
+        "uid": "u",
+        "controller": True,
+    }
+    pod = {
+        "metadata": {
+            "name": "a-trainer-0",
+            "namespace": "default",
+            "uid": "p",
+            "resourceVersion": "5",
+            "ownerReferences": [owner],
+            "labels": {"replica-index": "0", "restart-attempt": "0"},
+        },
+        "spec": {"nodeName": "n", "containers": [{"name": "aitj-train", "image": "i"}]},
+    }
     seen = []
     for status in (player.running(pod, "10.0.0.1"), player.ended(pod, "2026-01-01T00:00:00Z")):
         projected = project("pods", {**pod, "status": status})

@@ -20,7 +20,8 @@ def lines(text: str) -> list[str]:
 def test_a_value_holds_until_the_next() -> None:
     middle, right = (LEFT + WIDTH - RIGHT) / 2, WIDTH - RIGHT
     assert lines(steps("t", {"s": [(0, 0), (5, 4), (10, 2)]}, [])) == [
-        f"M{LEFT:.1f} {HEIGHT - BOTTOM:.1f}H{middle}V{TOP:.1f}H{right:.1f}V{(HEIGHT - BOTTOM + TOP) / 2}"]
+        f"M{LEFT:.1f} {HEIGHT - BOTTOM:.1f}H{middle}V{TOP:.1f}H{right:.1f}V{(HEIGHT - BOTTOM + TOP) / 2}"
+    ]
 
 
 def test_names_and_marks_are_text_and_nothing_else() -> None:
@@ -34,6 +35,12 @@ def test_nothing_to_show_is_a_chart_all_the_same() -> None:
 
 
 def test_planning_times_are_only_told_of_plans_that_are_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    assert planning.main([planning.Size(20, 5, "few", naive=True), planning.Size(20, 5, "all", start="max", naive=True)]) == 0
+    assert (
+        planning.main([planning.Size(20, 5, "few", naive=True), planning.Size(20, 5, "all", start="max", naive=True)])
+        == 0
+    )
     rows = capsys.readouterr().out.splitlines()[2:]
-    assert [row.split("|")[1:5] for row in rows] == [[" 20 ", " 5 ", " few ", " min "], [" 20 ", " 5 ", " all ", " max "]]
+    assert [row.split("|")[1:5] for row in rows] == [
+        [" 20 ", " 5 ", " few ", " min "],
+        [" 20 ", " 5 ", " all ", " max "],
+    ]

@@ -27,8 +27,11 @@ def cells(line: str) -> list[str]:
 
 
 def test_growth_is_told_beside_what_the_cores_allow() -> None:
-    rows = [Grown(1, passes=100, seconds=1, cpu_seconds=0.5), Grown(2, passes=200, seconds=1.25, cpu_seconds=1.0),
-            Grown(8, passes=800, seconds=4, cpu_seconds=4.0)]
+    rows = [
+        Grown(1, passes=100, seconds=1, cpu_seconds=0.5),
+        Grown(2, passes=200, seconds=1.25, cpu_seconds=1.0),
+        Grown(8, passes=800, seconds=4, cpu_seconds=4.0),
+    ]
     table = [cells(line) for line in growth.render(rows, cores=2)][2:]
     assert [row[:3] for row in table] == [["1", "100", "1.00"], ["2", "160", "0.80"], ["8", "200", "0.25"]]
     # 5 ms a pass: two cores allow 400 a second, which two workers' 200 do not reach and eight workers' 800 pass.
@@ -45,19 +48,24 @@ def test_growth_queues_new_jobs_as_the_watcher_does() -> None:
     assert (parsed.uid, [role.replicas for role in parsed.roles]) == ("bench-0", [1])
 
 
-def test_the_api_server_that_is_not_there_answers_each_write_with_a_newer_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_api_server_that_is_not_there_answers_each_write_with_a_newer_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     slept: list[float] = []
     monkeypatch.setattr("benchmarks.slow_api.time.sleep", slept.append)
     client = KubeClient(SlowTransport())
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"}}
     made = client.create("pods", "default", body)
-    told = client.update_status("aitrainingjobs", "default", "a", {"metadata": {"name": "a"}, "status": {"phase": "Pending"}})
+    told = client.update_status(
+        "aitrainingjobs", "default", "a", {"metadata": {"name": "a"}, "status": {"phase": "Pending"}}
+    )
     assert int(told["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
     assert (made["metadata"]["name"], told["status"], slept) == ("a", {"phase": "Pending"}, [0.005, 0.005])
 
 
 def test_a_finished_job_costs_redis_less_than_a_kibibyte_and_a_running_one_of_four_pods_less_than_twenty(
-        tmp_path: Path) -> None:
+    tmp_path: Path,
+) -> None:
     """Docs/benchmarks.md promises it. Few jobs, so what each job needs of shared keys is counted at its dearest."""
     with Valkey(tmp_path) as server:
         found = memory.measure(server.url, jobs=8, replicas=4)
@@ -67,14 +75,18 @@ def test_a_finished_job_costs_redis_less_than_a_kibibyte_and_a_running_one_of_fo
 
 
 def test_memory_is_told_in_kibibytes() -> None:
-    table = [cells(line) for line in memory.render([memory.Memory(1, 3072, 1024, 512), memory.Memory(4, 8192, 1024, 0)])]
+    table = [
+        cells(line) for line in memory.render([memory.Memory(1, 3072, 1024, 512), memory.Memory(4, 8192, 1024, 0)])
+    ]
     assert table[2:] == [["1 pod", "3.0", "1.0", "0.5"], ["4 pods", "8.0", "1.0", "0.0"]]
 
 
 def test_without_its_status_subresource_the_kind_is_the_same_in_all_else() -> None:
     crd = yaml.safe_load(CRDS.read_text())
     bare = finished.without_status(crd)
-    assert all("status" in version["subresources"] for version in crd["spec"]["versions"]), "the original is left as it is"
+    assert all("status" in version["subresources"] for version in crd["spec"]["versions"]), (
+        "the original is left as it is"
+    )
     for version in crd["spec"]["versions"]:
         del version["subresources"]
     assert bare == crd

@@ -77,8 +77,13 @@ def test_a_failed_build_says_why_and_leaves_nothing_that_looks_whole(go: Path) -
 
 def test_a_killed_build_leaves_nothing_that_looks_whole_and_holds_nobody_up(go: Path) -> None:
     _write(go, build=f"touch {go.with_name('compiling')}; exec sleep 600")
-    with subprocess.Popen([sys.executable, "-m", "controlplane", "build"], cwd=ROOT, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL, start_new_session=True) as running:
+    with subprocess.Popen(
+        [sys.executable, "-m", "controlplane", "build"],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as running:
         until("it compiles", go.with_name("compiling").exists)
         os.killpg(running.pid, signal.SIGKILL)
     assert not cached(release()).exists()

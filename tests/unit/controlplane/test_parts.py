@@ -17,23 +17,43 @@ from controlplane.credentials import User
 def _line(verb: str, resource: str, user: str = "worker", **more: Any) -> dict[str, Any]:
     about = {"resource": resource, "namespace": more.pop("namespace", "a"), "subresource": more.pop("subresource", "")}
     stage = "ResponseStarted" if verb == "watch" else "ResponseComplete"
-    return {"verb": verb, "stage": stage, "user": {"username": user}, "objectRef": about,
-            "requestReceivedTimestamp": "2026-01-01T00:00:05.000000Z", **more}
+    return {
+        "verb": verb,
+        "stage": stage,
+        "user": {"username": user},
+        "objectRef": about,
+        "requestReceivedTimestamp": "2026-01-01T00:00:05.000000Z",
+        **more,
+    }
 
 
 LOG = [
-    _line("create", "pods"), _line("create", "pods"), _line("update", "jobs", subresource="status"),
-    _line("create", "pods", user="watcher"), _line("delete", "pods", namespace="b"),
-    _line("watch", "pods"), _line("watch", "pods", stage="ResponseComplete"),
+    _line("create", "pods"),
+    _line("create", "pods"),
+    _line("update", "jobs", subresource="status"),
+    _line("create", "pods", user="watcher"),
+    _line("delete", "pods", namespace="b"),
+    _line("watch", "pods"),
+    _line("watch", "pods", stage="ResponseComplete"),
     _line("get", "nodes", requestReceivedTimestamp="2026-01-01T00:00:01.000000Z"),
     {"verb": "get", "stage": "ResponseComplete", "user": {"username": "worker"}, "requestURI": "/readyz"},
 ]
 COUNTS: dict[str, tuple[dict[str, str], dict[tuple[str, str], int]]] = {
-    "one user's, a watch once and nothing that is no resource": ({"user": "worker"}, {
-        ("create", "pods"): 2, ("update", "jobs/status"): 1, ("delete", "pods"): 1, ("watch", "pods"): 1, ("get", "nodes"): 1}),
+    "one user's, a watch once and nothing that is no resource": (
+        {"user": "worker"},
+        {
+            ("create", "pods"): 2,
+            ("update", "jobs/status"): 1,
+            ("delete", "pods"): 1,
+            ("watch", "pods"): 1,
+            ("get", "nodes"): 1,
+        },
+    ),
     "of one namespace": ({"user": "worker", "namespace": "b"}, {("delete", "pods"): 1}),
-    "since a moment": ({"user": "worker", "namespace": "a", "since": "2026-01-01T00:00:02.000000Z"}, {
-        ("create", "pods"): 2, ("update", "jobs/status"): 1, ("watch", "pods"): 1}),
+    "since a moment": (
+        {"user": "worker", "namespace": "a", "since": "2026-01-01T00:00:02.000000Z"},
+        {("create", "pods"): 2, ("update", "jobs/status"): 1, ("watch", "pods"): 1},
+    ),
     "another user's": ({"user": "watcher"}, {("create", "pods"): 1}),
 }
 
@@ -65,7 +85,10 @@ def test_tokens_quote_groups() -> None:
 MISTAKES = {
     "an unknown version": (["build", "--kubernetes", "1.2"], "Kubernetes 1.2 is not one of"),
     "a port out of range": (["run", "--data-dir", "d", "--kubeconfig", "k", "--port", "99999"], "'99999' is no port"),
-    "a user without a file": (["run", "--data-dir", "d", "--kubeconfig", "k", "--user", "alice"], "'alice' is not NAME=FILE"),
+    "a user without a file": (
+        ["run", "--data-dir", "d", "--kubeconfig", "k", "--user", "alice"],
+        "'alice' is not NAME=FILE",
+    ),
 }
 
 
@@ -78,7 +101,8 @@ def test_mistakes_are_named(arguments: list[str], want: str, capsys: pytest.Capt
 
 
 def test_a_missing_build_says_how_to_make_it(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("TJ_CACHE_DIR", str(tmp_path / "empty"))
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     assert main(["run", "--data-dir", str(tmp_path / "d"), "--kubeconfig", str(tmp_path / "k")]) == 2

@@ -30,7 +30,9 @@ def bearer(token: str) -> dict[str, str]:
 
 CASES: dict[str, Case] = {
     "the token opens": Case(None, headers=bearer("s3cret")),
-    "the word Bearer may be written in any case, as RFC 7235 says": Case(None, headers={"authorization": "bearer s3cret"}),
+    "the word Bearer may be written in any case, as RFC 7235 says": Case(
+        None, headers={"authorization": "bearer s3cret"}
+    ),
     "no token is 401": Case(401),
     "a wrong token is 401": Case(401, headers=bearer("s3cret2")),
     "the beginning of the token is 401": Case(401, headers=bearer("s3cre")),
@@ -55,7 +57,8 @@ CASES: dict[str, Case] = {
     "a name that was rebound to this machine is refused": Case(403, OPEN, headers={"host": "evil.example:6443"}),
     "a name that looks like an address is refused": Case(403, OPEN, headers={"host": "127.0.0.1.evil.example"}),
     "a form of another page is refused": Case(
-        403, OPEN, method="POST", headers={"host": "127.0.0.1:6443", "origin": "https://evil.example"}),
+        403, OPEN, method="POST", headers={"host": "127.0.0.1:6443", "origin": "https://evil.example"}
+    ),
     "the anonymous page of a sandbox is refused": Case(403, OPEN, headers={"host": "127.0.0.1:6443", "origin": "null"}),
 }
 

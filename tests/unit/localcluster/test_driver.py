@@ -114,6 +114,7 @@ def test_the_async_driver_wakes_for_another_thread() -> None:
         def from_outside() -> None:
             machine.enqueue("a")
             driver.wake()
+
         await asyncio.to_thread(from_outside)
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not machine.ran:
@@ -126,6 +127,7 @@ def test_the_async_driver_wakes_for_another_thread() -> None:
 
 def test_waking_a_driver_whose_loop_is_being_closed_breaks_nothing() -> None:
     """A process ends, and its thread tells of it, while the cluster stops."""
+
     def closed(_: object) -> None:
         raise RuntimeError("Event loop is closed")
 
@@ -179,8 +181,11 @@ def informed(client: ScriptedClient, pumps: int = 3) -> tuple[dict[str, str], li
     informers = Informers(client)
     informer = informers.get("/things")
     told: list[str] = []
-    informer.subscribe(lambda old, new: told.append(
-        f"{'-' if new is None else '+' if old is None else '~'}{(new or old or {})['metadata']['name']}"))
+    informer.subscribe(
+        lambda old, new: told.append(
+            f"{'-' if new is None else '+' if old is None else '~'}{(new or old or {})['metadata']['name']}"
+        )
+    )
     for _ in range(pumps):
         informers.pump()
         informers._woken.append(informer)

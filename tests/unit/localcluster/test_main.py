@@ -57,6 +57,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def until(what: str, condition: Callable[[], object]) -> None:
     """What the API server does not answer (yet) does not hold."""
+
     def holds() -> object:
         try:
             return condition()
@@ -125,12 +126,16 @@ def test_agents_of_their_own_serve_an_api_server_elsewhere(start: Start, tmp_pat
 
 
 def test_a_signal_at_the_moment_in_which_the_kubeconfig_appears_is_an_orderly_end(tmp_path: Path) -> None:
-    code = ("import os, signal, sys\n"
-            "from localcluster import __main__ as cluster\n"
-            "write = cluster.write_kubeconfig\n"
-            "cluster.write_kubeconfig = lambda *told: (write(*told), os.kill(os.getpid(), signal.SIGTERM))\n"
-            f"sys.exit(cluster.main(['--data-dir', {str(tmp_path / 'data')!r}, '--agent', 'fake']))")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+    code = (
+        "import os, signal, sys\n"
+        "from localcluster import __main__ as cluster\n"
+        "write = cluster.write_kubeconfig\n"
+        "cluster.write_kubeconfig = lambda *told: (write(*told), os.kill(os.getpid(), signal.SIGTERM))\n"
+        f"sys.exit(cluster.main(['--data-dir', {str(tmp_path / 'data')!r}, '--agent', 'fake']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -75,8 +75,11 @@ def test_a_pod_cannot_be_made_without_the_token(served: Path) -> None:
     _, cluster, _ = read(served)
     trusted = base64.b64decode(cluster["certificate-authority-data"]).decode()
     stranger = HttpClient(Connection(cluster["server"], ca_data=trusted))
-    for call in (lambda: stranger.create(PODS, pod("p", {})), lambda: stranger.watch(PODS, "0"),
-                 lambda: stranger.get(f"{PODS}/p/log")):
+    for call in (
+        lambda: stranger.create(PODS, pod("p", {})),
+        lambda: stranger.watch(PODS, "0"),
+        lambda: stranger.get(f"{PODS}/p/log"),
+    ):
         with pytest.raises(ApiError) as refused:
             call()
         assert (refused.value.code, refused.value.reason) == (401, "Unauthorized")
@@ -86,7 +89,14 @@ def test_a_pod_cannot_be_made_without_the_token(served: Path) -> None:
 def test_anybody_may_ask_whether_it_is_ready(served: Path) -> None:
     address, cluster, _ = read(served)
     trusted = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
-    for path, want in (("/healthz", 200), ("/livez", 200), ("/readyz", 200), ("/version", 200), ("/api", 401), ("/", 401)):
+    for path, want in (
+        ("/healthz", 200),
+        ("/livez", 200),
+        ("/readyz", 200),
+        ("/version", 200),
+        ("/api", 401),
+        ("/", 401),
+    ):
         connection = http.client.HTTPSConnection(address, context=trusted, timeout=PATIENCE_SECONDS)
         connection.request("GET", path)
         assert connection.getresponse().status == want, path
@@ -96,7 +106,9 @@ def test_anybody_may_ask_whether_it_is_ready(served: Path) -> None:
 def test_a_restart_keeps_the_token_and_the_authority(start: Start, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     port = free_port()
-    one = start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", first, "--agent", "fake", "--port", port)
+    one = start(
+        "localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", first, "--agent", "fake", "--port", port
+    )
     connect(first)
     one.terminate()
     assert one.wait(timeout=PATIENCE_SECONDS) == 0
@@ -115,8 +127,19 @@ def test_files_that_open_the_cluster_are_their_owners_alone(served: Path) -> Non
 
 def test_the_advertised_host_is_what_the_kubeconfig_and_the_certificate_name(start: Start, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
-    start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", kubeconfig, "--agent", "fake", "--host", "0.0.0.0",
-          "--advertised-host", "localhost")
+    start(
+        "localcluster",
+        "--data-dir",
+        tmp_path / "data",
+        "--kubeconfig",
+        kubeconfig,
+        "--agent",
+        "fake",
+        "--host",
+        "0.0.0.0",
+        "--advertised-host",
+        "localhost",
+    )
     client = connect(kubeconfig)
     assert read(kubeconfig)[0].startswith("localhost:")
     until("there is a node", lambda: client.get(NODES)["items"])

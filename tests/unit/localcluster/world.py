@@ -29,7 +29,9 @@ def pod(
     **spec: Any,
 ) -> Json:
     requests = {k: v for k, v in (("cpu", cpu), ("nvidia.com/gpu", str(gpus) if gpus else "")) if v}
-    resources = {"requests": requests, **({"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {})} if requests else {}
+    resources = (
+        {"requests": requests, **({"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {})} if requests else {}
+    )
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -42,14 +44,22 @@ def pod(
     }
 
 
-def template(annotations: dict[str, str] | None = None, labels: dict[str, str] | None = None, restart: str = "Never") -> Json:
-    return {"metadata": {"labels": labels or {}, "annotations": annotations or {}},
-            "spec": {"restartPolicy": restart, "containers": [{"name": "main", "image": "none"}]}}
+def template(
+    annotations: dict[str, str] | None = None, labels: dict[str, str] | None = None, restart: str = "Never"
+) -> Json:
+    return {
+        "metadata": {"labels": labels or {}, "annotations": annotations or {}},
+        "spec": {"restartPolicy": restart, "containers": [{"name": "main", "image": "none"}]},
+    }
 
 
 def job(name: str, *, annotations: dict[str, str] | None = None, restart: str = "Never", **spec: Any) -> Json:
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
-            "spec": {"template": template(annotations, restart=restart), **spec}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"template": template(annotations, restart=restart), **spec},
+    }
 
 
 def replica_set(name: str, replicas: int, *, annotations: dict[str, str] | None = None) -> Json:

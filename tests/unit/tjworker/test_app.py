@@ -19,8 +19,15 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *arguments], env={**os.environ, **environment}, cwd=ROOT, capture_output=True,
-                          text=True, check=False, timeout=PATIENCE_SECONDS)
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +41,16 @@ WRONG = {
     "a number that is too small": Case({"TJ_LOCK_TTL_SECONDS": "0"}, ("TJ_LOCK_TTL_SECONDS='0'", "greater than 0")),
     "a format that there is not": Case({"TJ_LOG_FORMAT": "xml"}, ("TJ_LOG_FORMAT='xml'", "console|json")),
     "a Redis that is none": Case({"TJ_REDIS_URL": "localhost:6379"}, ("TJ_REDIS_URL=(not shown)", "rediss?://")),
-    "two at once": Case({"TJ_LOG_LEVEL": "LOUD", "TJ_WRITE_CONCURRENCY": "99"},
-                       ("TJ_LOG_LEVEL='LOUD'", "TJ_WRITE_CONCURRENCY='99'")),
+    "two at once": Case(
+        {"TJ_LOG_LEVEL": "LOUD", "TJ_WRITE_CONCURRENCY": "99"}, ("TJ_LOG_LEVEL='LOUD'", "TJ_WRITE_CONCURRENCY='99'")
+    ),
 }
 
 
 @pytest.mark.parametrize("sentence", WRONG)
-def test_a_wrong_setting_is_named_with_its_variable_value_and_rule(sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_setting_is_named_with_its_variable_value_and_rule(
+    sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in WRONG[sentence].environment.items():
         monkeypatch.setenv(name, value)
     load_settings.cache_clear()
@@ -67,16 +77,23 @@ def test_a_wrong_setting_ends_a_process_of_celery_with_one_line() -> None:
 
 
 def test_importing_the_app_imports_no_decision_and_no_client_of_the_cluster() -> None:
-    done = run("-c", "import sys, tjworker.app\n"
-                     "above = 'tjworker.reconcile', 'tjworker.tasks', 'tjworker.executor', 'kubernetes'\n"
-                     "print([module for module in sys.modules if module.startswith(above)])")
+    done = run(
+        "-c",
+        "import sys, tjworker.app\n"
+        "above = 'tjworker.reconcile', 'tjworker.tasks', 'tjworker.executor', 'kubernetes'\n"
+        "print([module for module in sys.modules if module.startswith(above)])",
+    )
     assert done.stdout.strip() == "[]", done.stderr
 
 
 def test_importing_the_app_connects_to_nothing() -> None:
-    done = run("-c", "import socket\nsocket.socket.connect = None\nimport tjworker.app\n"
-                     "from tjworker.publisher import Publisher\n"
-                     "Publisher(tjworker.app.app).publish([])\nprint('imported')", TJ_REDIS_URL="redis://192.0.2.1:6379/0")
+    done = run(
+        "-c",
+        "import socket\nsocket.socket.connect = None\nimport tjworker.app\n"
+        "from tjworker.publisher import Publisher\n"
+        "Publisher(tjworker.app.app).publish([])\nprint('imported')",
+        TJ_REDIS_URL="redis://192.0.2.1:6379/0",
+    )
     assert done.stdout.strip() == "imported", done.stderr
 
 
@@ -106,7 +123,10 @@ def test_beat_does_not_ask_for_an_autoscaler_that_is_switched_off() -> None:
 
 
 def test_every_periodic_task_exists() -> None:
-    done = run("-c", "from tjworker.app import app; app.loader.import_default_modules()\n"
-                     "print([row['task'] for row in app.conf.beat_schedule.values() if row['task'] not in app.tasks])")
+    done = run(
+        "-c",
+        "from tjworker.app import app; app.loader.import_default_modules()\n"
+        "print([row['task'] for row in app.conf.beat_schedule.values() if row['task'] not in app.tasks])",
+    )
     assert done.stdout.strip() == "[]", done.stderr
     assert RESYNC in {row["task"] for row in make_app(Settings()).conf.beat_schedule.values()}

@@ -38,7 +38,8 @@ class World:
         self.consumer.hub = self.hub = Hub()
         self.sent: list[int] = []
         dispatcher = app.events.Dispatcher(
-            app.connection_for_write(), buffer_group=["task"], on_send_buffered=self.consumer.on_send_event_buffered)
+            app.connection_for_write(), buffer_group=["task"], on_send_buffered=self.consumer.on_send_event_buffered
+        )
         publish = dispatcher._publish
 
         def counted(event: Any, *rest: Any, **named: Any) -> None:

@@ -77,8 +77,12 @@ class Room:
         return self.executor.apply(self.job, Plan(status=status, writes=writes, **more), self.lease)
 
     def pod(self, name: str, **meta: Any) -> Create:
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **meta},
-                "spec": {"containers": [{"name": "a", "image": "b"}]}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, **meta},
+            "spec": {"containers": [{"name": "a", "image": "b"}]},
+        }
         return Create("pods", name, body)
 
     def kill(self, name: str, uid: str = "", **more: Any) -> Delete:
@@ -93,15 +97,22 @@ def status_of(room: Room, phase: Any = "Pending") -> JobStatus:
 
 
 def refusal(code: int, reason: str) -> HttpResponse:
-    return HttpResponse(code, orjson.dumps({
-        "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": f"made up: {reason}"}))
+    return HttpResponse(
+        code,
+        orjson.dumps(
+            {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": f"made up: {reason}"}
+        ),
+    )
 
 
 # -- the order, and what proves that the view was fresh --------------------------------------------------------------------
 
+
 def test_the_status_goes_first_then_the_writes_in_their_order_then_the_events() -> None:
     room = Room()
-    done = room.apply(room.pod("b"), room.pod("a"), status=status_of(room), events=(Event("Normal", "Pending", "made up"),))
+    done = room.apply(
+        room.pod("b"), room.pod("a"), status=status_of(room), events=(Event("Normal", "Pending", "made up"),)
+    )
     assert room.api.asked == ["PUT aitrainingjobs/digits/status", "POST pods", "POST pods", "POST events"]
     assert (done.status_writes, done.creates, done.deletes, done.patches) == (1, 2, 0, 0)
     assert (room.world.phase(), room.names()) == ("Pending", ["a", "b"])
@@ -116,8 +127,10 @@ def test_the_outcome_has_the_job_as_it_stands_after_the_status_write() -> None:
 def test_what_was_written_is_told_to_the_lease_as_the_floor_of_later_views() -> None:
     room = Room()
     room.apply(room.pod("a"), status=status_of(room))
-    versions = [("aitrainingjobs", int(room.world.get("aitrainingjobs", "digits")["metadata"]["resourceVersion"])),
-                ("pods", int(room.world.get("pods", "a")["metadata"]["resourceVersion"]))]
+    versions = [
+        ("aitrainingjobs", int(room.world.get("aitrainingjobs", "digits")["metadata"]["resourceVersion"])),
+        ("pods", int(room.world.get("pods", "a")["metadata"]["resourceVersion"])),
+    ]
     assert room.lease.versions == versions
 
 
@@ -162,7 +175,9 @@ def test_a_pass_on_an_old_view_writes_nothing(case: Old) -> None:
     case.meanwhile(room)
     before = room.world.get("aitrainingjobs")["items"]
     with pytest.raises(Conflict) as refused:
-        room.apply(room.pod("a"), status=status if case.with_status else None, events=(Event("Normal", "Pending", "made up"),))
+        room.apply(
+            room.pod("a"), status=status if case.with_status else None, events=(Event("Normal", "Pending", "made up"),)
+        )
     assert case.with_status or refused.value.reason == "StaleView"
     assert (room.names(), room.world.get("aitrainingjobs")["items"], room.world.events()) == ([], before, {})
 
@@ -184,6 +199,7 @@ def test_a_holder_that_has_lost_its_key_writes_nothing() -> None:
 
 
 # -- the writes ------------------------------------------------------------------------------------------------------------
+
 
 def test_a_delete_names_the_uid_that_was_seen() -> None:
     room = Room()
@@ -211,7 +227,9 @@ def test_a_delete_leaves_the_object_its_own_grace_unless_told_otherwise() -> Non
     assert room.world.pods()["a"]["metadata"]["deletionGracePeriodSeconds"] == 30
 
 
-def test_the_deletion_of_an_object_that_is_gone_at_once_is_told_apart_because_the_next_pass_waits_for_its_event() -> None:
+def test_the_deletion_of_an_object_that_is_gone_at_once_is_told_apart_because_the_next_pass_waits_for_its_event() -> (
+    None
+):
     room = Room()
     room.apply(room.pod("a"), room.pod("b"))
     room.world.cluster.run_until_idle()
@@ -240,8 +258,17 @@ def test_a_patch_is_a_merge_patch() -> None:
 
 
 def owned(room: Room) -> dict[str, Any]:
-    return {"ownerReferences": [{"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "name": "digits",
-                                 "uid": room.job.uid, "controller": True}]}
+    return {
+        "ownerReferences": [
+            {
+                "apiVersion": "elasticdeeplearning.ai/v1",
+                "kind": "AITrainingJob",
+                "name": "digits",
+                "uid": room.job.uid,
+                "controller": True,
+            }
+        ]
+    }
 
 
 def test_an_own_pod_that_is_there_already_counts_as_created() -> None:
@@ -259,11 +286,13 @@ def test_a_namesake_of_somebody_else_is_refused_with_its_kind_and_name() -> None
     assert done.creates == 0
     assert done.refused is not None
     assert done.refused.message == (
-        'Pod "a" exists already and does not belong to this job: delete it, or rename the job')
+        'Pod "a" exists already and does not belong to this job: delete it, or rename the job'
+    )
     assert (done.refused.status, done.refused.reason) == (409, "AlreadyExists")
 
 
 # -- what the API server refuses -------------------------------------------------------------------------------------------
+
 
 def test_after_a_refused_create_no_further_create_is_tried_but_deletes_are() -> None:
     room = Room()
@@ -301,11 +330,14 @@ def test_what_was_written_beside_a_refused_create_is_accounted_for() -> None:
     room.api.instead = {"POST services": refusal(403, "Forbidden")}
     body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
     room.lease.versions.clear()
-    done = room.apply(Create("services", "s", body), room.pod("a"), Patch("pods", "b", {"metadata": {"labels": {"x": "1"}}}))
+    done = room.apply(
+        Create("services", "s", body), room.pod("a"), Patch("pods", "b", {"metadata": {"labels": {"x": "1"}}})
+    )
     assert done.refused is not None
     assert (done.creates, done.patches) == (1, 1)
     assert room.lease.versions == [
-        ("pods", int(room.world.get("pods", name)["metadata"]["resourceVersion"])) for name in ("a", "b")]
+        ("pods", int(room.world.get("pods", name)["metadata"]["resourceVersion"])) for name in ("a", "b")
+    ]
 
 
 def test_a_delete_that_fails_ends_the_pass() -> None:
@@ -355,15 +387,23 @@ def test_a_job_that_is_known_to_be_refused_gets_one_create_at_a_time() -> None:
     room.api.instead["POST pods"] = refusal(403, "Forbidden")
     room.apply(*(room.pod(f"a{n}") for n in range(8)))
     assert room.api.asked.count("POST pods") == 4, "as many as are under way at once"
-    condition = Condition(type="Running", status="False", observed_generation=1, last_transition_time="2026-01-01T00:00:00Z",
-                          reason="FailedCreate", message="over quota")
+    condition = Condition(
+        type="Running",
+        status="False",
+        observed_generation=1,
+        last_transition_time="2026-01-01T00:00:00Z",
+        reason="FailedCreate",
+        message="over quota",
+    )
     room.api.asked.clear()
-    room.apply(*(room.pod(f"a{n}") for n in range(8)),
-               status=room.job.status.model_copy(update={"conditions": (condition,)}))
+    room.apply(
+        *(room.pod(f"a{n}") for n in range(8)), status=room.job.status.model_copy(update={"conditions": (condition,)})
+    )
     assert room.api.asked.count("POST pods") == 1
 
 
 # -- logs of failed containers ---------------------------------------------------------------------------------------------
+
 
 def failures(*pods: str, tail: str = "") -> tuple[Failure, ...]:
     return tuple(Failure(time="2026-01-01T00:00:00Z", pod=p, container="a", log_tail=tail) for p in pods)
@@ -377,8 +417,15 @@ def test_the_end_of_a_log_is_asked_for_with_bounds_and_lands_with_its_failure() 
     room = Room()
     room.api.instead["GET pods/p/log"] = HttpResponse(200, b"loss is nan")
     room.apply(status=status_of(room).model_copy(update={"failures": failures("p", "q")}), log_tails=tails("p"))
-    assert [(f["pod"], f.get("logTail", "")) for f in room.world.status()["failures"]] == [("p", "loss is nan"), ("q", "")]
-    assert room.api.queries[0] == {"container": "a", "tailLines": str(LOG_TAIL_LINES), "limitBytes": str(LOG_TAIL_BYTES)}
+    assert [(f["pod"], f.get("logTail", "")) for f in room.world.status()["failures"]] == [
+        ("p", "loss is nan"),
+        ("q", ""),
+    ]
+    assert room.api.queries[0] == {
+        "container": "a",
+        "tailLines": str(LOG_TAIL_LINES),
+        "limitBytes": str(LOG_TAIL_BYTES),
+    }
 
 
 def test_at_most_so_many_logs_are_read_in_a_pass() -> None:
@@ -409,7 +456,9 @@ def test_a_log_that_the_status_has_already_stays() -> None:
 SUMMARIES = {
     "a pass that did nothing says the phase": (Outcome, "Running"),
     "each kind of write is counted": (
-        lambda j: Outcome(j, creates=3, deletes=2, patches=1, status_writes=1), "Running, created 3, deleted 2, patched 1"),
+        lambda j: Outcome(j, creates=3, deletes=2, patches=1, status_writes=1),
+        "Running, created 3, deleted 2, patched 1",
+    ),
     "a refused create is said": (lambda j: Outcome(j, refused=Transient("x")), "Running, a create was refused"),
 }
 

@@ -66,7 +66,9 @@ class Case:
 
 CASES = {
     "a pass that ends soon never renews": Case(lambda r: r.works(9, every_seconds=1), 0),
-    "a long pass renews at each third of the lease, and keeps the key": Case(lambda r: r.works(100, every_seconds=1), 10),
+    "a long pass renews at each third of the lease, and keeps the key": Case(
+        lambda r: r.works(100, every_seconds=1), 10
+    ),
     "writes that take just less than a lease each still keep it": Case(lambda r: r.works(116, every_seconds=29), 4),
     "a holder that asks at exactly a third renews": Case(lambda r: r.works(10, every_seconds=10), 1),
 }

@@ -28,8 +28,11 @@ def test_a_worker_that_is_busy_has_fetched_nothing_else(own_valkey: Valkey) -> N
 
     with ExitStack() as stack:
         server = stack.enter_context(redis.Redis.from_url(own_valkey.url))
-        stack.enter_context(start_worker(
-            app, pool="threads", concurrency=1, perform_ping_check=False, shutdown_timeout=PATIENCE_SECONDS))
+        stack.enter_context(
+            start_worker(
+                app, pool="threads", concurrency=1, perform_ping_check=False, shutdown_timeout=PATIENCE_SECONDS
+            )
+        )
         stack.callback(may_end.set)
         for number in range(3):
             long.delay(number)

@@ -38,8 +38,15 @@ def test_a_broken_kubeconfig_fails_the_task_with_one_line(broken: Path, capfd: p
 
 
 def test_the_watcher_ends_with_one_line_for_a_broken_kubeconfig(broken: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "watcher"], cwd=ROOT, capture_output=True, text=True, check=False,
-                          timeout=PATIENCE_SECONDS, env={**os.environ, "TJ_REDIS_URL": "redis://127.0.0.1:1/0"})
+    done = subprocess.run(
+        [sys.executable, "-m", "watcher"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+        env={**os.environ, "TJ_REDIS_URL": "redis://127.0.0.1:1/0"},
+    )
     assert done.returncode == 2
     told = (done.stdout + done.stderr).strip()
     assert str(broken) in told

@@ -66,10 +66,12 @@ CASES = {
     "Conflict: the view was old, again in a moment": Case(lambda: Conflict("changed"), exactly(STALE_RETRY_SECONDS)),
     "Transient: again after a wait that grows": Case(lambda: Transient("away"), (0.8, 1.2), 1),
     "Transient, and the server names the wait: as it says, and it counts as no failure": Case(
-        lambda: Transient("busy", retry_after_seconds=7), exactly(7)),
+        lambda: Transient("busy", retry_after_seconds=7), exactly(7)
+    ),
     "Terminal: the slow lane": Case(lambda: Terminal("no such verb", status=405), exactly(SLOW_LANE_SECONDS)),
     "a missing permission: as Transient, since an API server that has just started refuses everybody": Case(
-        lambda: Terminal("forbidden", status=403), (0.8, 1.2), 1),
+        lambda: Terminal("forbidden", status=403), (0.8, 1.2), 1
+    ),
     "a token that is not known: so, too": Case(lambda: Terminal("unauthorized", status=401), (0.8, 1.2), 1),
     "Invalid: the slow lane": Case(lambda: Invalid("no"), exactly(SLOW_LANE_SECONDS)),
     "a bug: the slow lane": Case(lambda: ZeroDivisionError("made up"), exactly(SLOW_LANE_SECONDS)),

@@ -47,8 +47,14 @@ class Bench:
     def restart(self) -> None:
         """A new watcher process; what the store knows stays."""
         self.inbox = Inbox()
-        self.informer = Informer("pods", KubeClient(self.server), self.inbox, now=self.clock.now, page_size=self.page_size,
-                                 rng=random.Random(self.seed))
+        self.informer = Informer(
+            "pods",
+            KubeClient(self.server),
+            self.inbox,
+            now=self.clock.now,
+            page_size=self.page_size,
+            rng=random.Random(self.seed),
+        )
 
     def step(self) -> float:
         wait_seconds = self.informer.step()
@@ -73,5 +79,8 @@ class Bench:
 
     @property
     def truth(self) -> dict[str, int]:
-        return {name: int(obj["metadata"]["resourceVersion"]) for name, obj in self.server.world.pods.items()
-                if obj["metadata"].get("ownerReferences")}
+        return {
+            name: int(obj["metadata"]["resourceVersion"])
+            for name, obj in self.server.world.pods.items()
+            if obj["metadata"].get("ownerReferences")
+        }

@@ -34,16 +34,43 @@ class Clock:
 
 
 def pod(name: str, rv: int, *, uid: str = "", ours: bool = True, note: str = "") -> dict[str, Any]:
-    meta: dict[str, Any] = {"name": name, "namespace": "default", "uid": uid or f"uid-{name}", "resourceVersion": str(rv)}
+    meta: dict[str, Any] = {
+        "name": name,
+        "namespace": "default",
+        "uid": uid or f"uid-{name}",
+        "resourceVersion": str(rv),
+    }
     if ours:
-        meta["ownerReferences"] = [{"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "name": JOB,
-                                    "uid": "job-uid", "controller": True}]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {}, "status": {"phase": "Running", "message": note}}
+        meta["ownerReferences"] = [
+            {
+                "apiVersion": "elasticdeeplearning.ai/v1",
+                "kind": "AITrainingJob",
+                "name": JOB,
+                "uid": "job-uid",
+                "controller": True,
+            }
+        ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {},
+        "status": {"phase": "Running", "message": note},
+    }
 
 
 def status(code: int, reason: str, message: str = "no", **details: Any) -> bytes:
-    return orjson.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
-                         "message": message, "details": details})
+    return orjson.dumps(
+        {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "status": "Failure",
+            "code": code,
+            "reason": reason,
+            "message": message,
+            "details": details,
+        }
+    )
 
 
 def line(kind: str, obj: Any) -> bytes:
@@ -97,8 +124,16 @@ class Server:
     def count(self, what: str) -> int:
         return sum(1 for _, kind in self.requests if kind == what)
 
-    def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes | None = None,
-                content_type: str = "application/json", timeout_seconds: float | None = None) -> HttpResponse:
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> HttpResponse:
         query = query or {}
         if path == "/version":
             self.requests.append((self.clock.now(), "probe"))
@@ -123,7 +158,9 @@ class Server:
         if rest:
             meta["continue"] = f"token-{len(self.requests)}"
             self._snapshots[meta["continue"]] = (rv, rest)
-        return HttpResponse(200, orjson.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": meta, "items": items}))
+        return HttpResponse(
+            200, orjson.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": meta, "items": items})
+        )
 
     def stream(self, path: str, *, query: Mapping[str, str], read_timeout_seconds: float) -> ScriptedStream:
         self.requests.append((self.clock.now(), "watch"))
@@ -168,6 +205,7 @@ class ScriptedStream:
 
 
 # -- ready-made behaviour ----------------------------------------------------------------------------------------------
+
 
 def quiet(server: Server, start: int) -> Iterator[bytes]:
     """Everything there is, a bookmark, and the server's own end of the watch."""
@@ -217,13 +255,14 @@ def random_session(rng: random.Random, mutate: Callable[[World], None]) -> Scrip
             yield from chunks(rng, text + _bookmark(rng, sent))
             server.clock.advance(rng.random() * 5)
             mutate(server.world)
-        yield from rng.choices((_expired, _hiccup, half_open, _cut, _gateway, _nothing), (15, 10, 10, 25, 5, 35))[0](server,
-                                                                                                                     sent)
+        yield from rng.choices((_expired, _hiccup, half_open, _cut, _gateway, _nothing), (15, 10, 10, 25, 5, 35))[0](
+            server, sent
+        )
 
     def _cut(server: Server, sent: int) -> Iterator[bytes]:
         """Part of an event arrives, then the connection is gone."""
         rest = b"".join(line(kind, obj) for _, kind, obj in server.since(sent))
-        yield rest[:rng.randint(0, max(0, len(rest) - 1))]
+        yield rest[: rng.randint(0, max(0, len(rest) - 1))]
         if rng.random() < 0.5:
             raise Transient("connection reset")
 
@@ -232,11 +271,13 @@ def random_session(rng: random.Random, mutate: Callable[[World], None]) -> Scrip
 
 def _bookmark(rng: random.Random, rv: int) -> bytes:
     """A bookmark, an empty one, an empty line, or (mostly) nothing."""
+
     def mark(meta: dict[str, str]) -> bytes:
         return line("BOOKMARK", {"kind": "Pod", "metadata": meta})
 
-    return rng.choices((mark({"resourceVersion": str(rv)}), mark({}), mark({"resourceVersion": ""}), b"\n", b""),
-                       (15, 5, 5, 5, 70))[0]
+    return rng.choices(
+        (mark({"resourceVersion": str(rv)}), mark({}), mark({"resourceVersion": ""}), b"\n", b""), (15, 5, 5, 5, 70)
+    )[0]
 
 
 def _expired(server: Server, sent: int) -> Iterator[bytes]:
@@ -260,5 +301,5 @@ def chunks(rng: random.Random, text: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(text):
         size = rng.choice((1, 2, 7, 100, 4096))
-        yield text[at:at + size]
+        yield text[at : at + size]
         at += size

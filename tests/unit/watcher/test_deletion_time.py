@@ -10,7 +10,10 @@ from watcher.projection import pod_record
 
 CASES: dict[str, tuple[dict[str, Any], str]] = {
     "nobody deletes it": ({}, ""),
-    "grace 30": ({"deletionTimestamp": "2026-01-01T00:00:40Z", "deletionGracePeriodSeconds": 30}, "2026-01-01T00:00:10Z"),
+    "grace 30": (
+        {"deletionTimestamp": "2026-01-01T00:00:40Z", "deletionGracePeriodSeconds": 30},
+        "2026-01-01T00:00:10Z",
+    ),
     "grace 0": ({"deletionTimestamp": "2026-01-01T00:00:40Z", "deletionGracePeriodSeconds": 0}, "2026-01-01T00:00:40Z"),
     "no grace given": ({"deletionTimestamp": "2026-01-01T00:00:40Z"}, "2026-01-01T00:00:40Z"),
 }

@@ -49,8 +49,11 @@ class Bench(Local):
 
     def listed(self) -> set[str]:
         """What the watcher has listed."""
-        return {path.rpartition("/")[2] for method, path in self.watcher.transport.requests
-                if method == "GET" and "kube-system" not in path}
+        return {
+            path.rpartition("/")[2]
+            for method, path in self.watcher.transport.requests
+            if method == "GET" and "kube-system" not in path
+        }
 
     def following(self) -> set[str]:
         return {one.resource for one in self.watcher.forerunners if not one.stopped}
@@ -162,8 +165,16 @@ def another_cluster(bench: Bench) -> None:
     """Whose versions are further, so that a watch from there would be taken."""
     other = Bench(seed=2)  # of another name
     for number in range(100):
-        other.kube.create("services", "default", {"apiVersion": "v1", "kind": "Service", "metadata": {"name": f"s{number}"},
-                                                  "spec": {"clusterIP": "None", "ports": [{"port": 1}]}})
+        other.kube.create(
+            "services",
+            "default",
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": f"s{number}"},
+                "spec": {"clusterIP": "None", "ports": [{"port": 1}]},
+            },
+        )
     bench.cluster, bench.kube, bench.job, bench.pods = other.cluster, other.kube, other.job, other.pods
     bench.new_job()
 
@@ -176,8 +187,9 @@ class Distrust:
 
 
 DISTRUST = {
-    "History that the API server has forgotten is listed, and what went away meanwhile is swept.":
-        Distrust(forget_the_history, FOLLOWED),
+    "History that the API server has forgotten is listed, and what went away meanwhile is swept.": Distrust(
+        forget_the_history, FOLLOWED
+    ),
     "An empty Redis is filled by lists.": Distrust(empty_redis, FOLLOWED),
     "A projection of another version of the code is listed.": Distrust(another_version, FOLLOWED),
     "A projection that is half made is listed.": Distrust(half_made, FOLLOWED),

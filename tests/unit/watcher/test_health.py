@@ -19,7 +19,9 @@ class Case:
     want_ready: bool
 
 
-def leading(*, synced: bool = True, state: str = "watching", age: float = 1, away: bool = False, writer: float = 0) -> Report:
+def leading(
+    *, synced: bool = True, state: str = "watching", age: float = 1, away: bool = False, writer: float = 0
+) -> Report:
     return Report(True, synced, away, writer, {"pods": Pulse(state, synced, age, age)})
 
 
@@ -27,7 +29,8 @@ CASES: dict[str, Case] = {
     "A leader that watches and has everything is alive and ready.": Case(leading(), True, True),
     "A leader that still lists is alive and not ready.": Case(leading(synced=False, state="listing"), True, False),
     "A leader that goes on where the last one stopped is ready while it lists.": Case(
-        replace(leading(synced=False, state="listing"), resumed=True), True, True),
+        replace(leading(synced=False, state="listing"), resumed=True), True, True
+    ),
     "A watch without any sign for minutes is dead.": Case(leading(age=200), False, True),
     "A kind that is not installed is no reason to be restarted.": Case(leading(state="missing", age=900), True, True),
     "An API server that is away is no reason to be restarted.": Case(leading(state="waiting", age=900), True, True),

@@ -42,9 +42,12 @@ class Case:
 
 CASES = {
     "The UID of kube-system.": Case(answers(200, NAMESPACE), "red"),
-    "An install for one namespace may not read it.": Case(answers(403, status(
-        403, "Forbidden", 'namespaces "kube-system" is forbidden: User "tj" cannot get resource'))),
-    "A cluster that has no such namespace.": Case(answers(404, status(404, "NotFound", kind="namespaces", name="kube-system"))),
+    "An install for one namespace may not read it.": Case(
+        answers(403, status(403, "Forbidden", 'namespaces "kube-system" is forbidden: User "tj" cannot get resource'))
+    ),
+    "A cluster that has no such namespace.": Case(
+        answers(404, status(404, "NotFound", kind="namespaces", name="kube-system"))
+    ),
     "An API server that is away is asked again.": Case(answers(503, b"no"), raises=Transient),
 }
 

@@ -19,9 +19,17 @@ from tjworker.store.memory import MemoryStore
 KEY = JobKey("aitrainingjobs/default/digits")
 CRDS = Path(__file__).parents[3] / "k8s" / "crds"
 JOB: dict[str, Any] = {
-    "apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "metadata": {"name": "digits", "namespace": "default"},
-    "spec": {"replicaSpecs": {"trainer": {"replicas": 1, "template": {
-        "spec": {"containers": [{"name": "aitj-main", "image": "x", "command": ["true"]}]}}}}},
+    "apiVersion": "elasticdeeplearning.ai/v1",
+    "kind": "AITrainingJob",
+    "metadata": {"name": "digits", "namespace": "default"},
+    "spec": {
+        "replicaSpecs": {
+            "trainer": {
+                "replicas": 1,
+                "template": {"spec": {"containers": [{"name": "aitj-main", "image": "x", "command": ["true"]}]}},
+            }
+        }
+    },
 }
 
 
@@ -44,9 +52,14 @@ class Bench:
 
     def new_watcher(self) -> InProcessWatcher:
         self.token += 1
-        self.watcher = InProcessWatcher(self.cluster.apiserver.handle, self.store, self.published.extend,
-                                        now=self.cluster.clock,
-                                        token=self.token, page_size=self.page_size)
+        self.watcher = InProcessWatcher(
+            self.cluster.apiserver.handle,
+            self.store,
+            self.published.extend,
+            now=self.cluster.clock,
+            token=self.token,
+            page_size=self.page_size,
+        )
         return self.watcher
 
     def settle(self) -> None:
@@ -63,11 +76,26 @@ class Bench:
 
     def pod(self, name: str, owner: dict[str, Any]) -> dict[str, Any]:
         meta = owner["metadata"]
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "ownerReferences": [
-                    {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"],
-                     "controller": True}]},
-                "spec": {"restartPolicy": "Never",
-                         "containers": [{"name": "aitj-main", "image": "x", "command": ["sleep", "60"]}]}}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "ownerReferences": [
+                    {
+                        "apiVersion": owner["apiVersion"],
+                        "kind": owner["kind"],
+                        "name": meta["name"],
+                        "uid": meta["uid"],
+                        "controller": True,
+                    }
+                ],
+            },
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [{"name": "aitj-main", "image": "x", "command": ["sleep", "60"]}],
+            },
+        }
 
     def observed(self) -> Any:
         view = self.store.view(KEY)
@@ -100,8 +128,11 @@ def test_a_quiet_cluster_costs_no_task_no_list_and_no_write() -> None:
         bench.watcher.pump()
     assert bench.published == []
     assert {method for method, _ in bench.watcher.transport.requests[requests:]} <= {"WATCH", "GET"}
-    lists = [path for method, path in bench.watcher.transport.requests[requests:] if method == "GET" and "paddle" not in path
-             and "podgroups" not in path]
+    lists = [
+        path
+        for method, path in bench.watcher.transport.requests[requests:]
+        if method == "GET" and "paddle" not in path and "podgroups" not in path
+    ]
     assert lists == []
 
 

@@ -32,7 +32,10 @@ def test_what_comes_while_it_gathers_is_taken_together() -> None:
     inbox = Inbox()
     inbox.put(Batch("first"))
     assert taken(inbox, lambda: inbox.put(Batch("second")), lambda: inbox.put(Batch("third")), inbox.wake) == [
-        "first", "second", "third"]
+        "first",
+        "second",
+        "third",
+    ]
 
 
 def test_gathering_ends_by_itself() -> None:

@@ -41,7 +41,7 @@ def test_without_a_relist_each_single_event_is_passed_on_once() -> None:
 
     def cut(server: Server, start: int):  # type: ignore[no-untyped-def]
         text = b"".join(line(kind, obj) for _, kind, obj in server.since(start))
-        yield text[:rng.randint(1, len(text))] if text else b""
+        yield text[: rng.randint(1, len(text))] if text else b""
 
     bench.server.watches = [cut] * 10
     bench.run_for(300)
@@ -182,10 +182,12 @@ def test_the_wait_that_the_server_names_is_kept_for_lists_and_watches() -> None:
 NOT_INSTALLED_SECONDS = {"for a moment": (5, 6, 9), "for a minute": (60, 7, 33), "for an hour": (3600, 130, 61)}
 
 
-@pytest.mark.parametrize(("missing_seconds", "most_lists", "found_seconds"), NOT_INSTALLED_SECONDS.values(),
-                         ids=NOT_INSTALLED_SECONDS.keys())
+@pytest.mark.parametrize(
+    ("missing_seconds", "most_lists", "found_seconds"), NOT_INSTALLED_SECONDS.values(), ids=NOT_INSTALLED_SECONDS.keys()
+)
 def test_a_kind_that_is_not_installed_counts_as_listed_and_is_found_when_it_comes(
-        missing_seconds: int, most_lists: int, found_seconds: int) -> None:
+    missing_seconds: int, most_lists: int, found_seconds: int
+) -> None:
     """The longer it has not been there, the more rarely it is asked for."""
     bench = Bench()
     bench.server.dead = answers(404, b"404 page not found\n")
@@ -202,7 +204,9 @@ def test_a_kind_that_is_not_installed_counts_as_listed_and_is_found_when_it_come
 
 def test_a_forbidden_kind_that_is_needed_is_not_taken_for_an_empty_one() -> None:
     bench = Bench()
-    bench.server.dead = answers(403, status(403, "Forbidden", 'pods is forbidden: User "x" cannot list resource "pods"'))
+    bench.server.dead = answers(
+        403, status(403, "Forbidden", 'pods is forbidden: User "x" cannot list resource "pods"')
+    )
     bench.run_for(60)
     assert not bench.informer.vitals.synced
     bench.server.dead = None

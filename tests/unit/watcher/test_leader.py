@@ -22,10 +22,22 @@ WALL_MS = int(WALL.timestamp() * 1000)
 
 
 def lease(holder: str, *, rv: str = "1", duration: int = 15, transitions: int = 3, token: int = 7) -> Json:
-    return {"metadata": {"name": "tj-watcher", "namespace": "default", "resourceVersion": rv, "uid": "u",
-                         "annotations": {TOKEN: str(token)}},
-            "spec": {"holderIdentity": holder, "leaseDurationSeconds": duration, "renewTime": "2026-01-01T00:00:00.000000Z",
-                     "acquireTime": "2026-01-01T00:00:00.000000Z", "leaseTransitions": transitions}}
+    return {
+        "metadata": {
+            "name": "tj-watcher",
+            "namespace": "default",
+            "resourceVersion": rv,
+            "uid": "u",
+            "annotations": {TOKEN: str(token)},
+        },
+        "spec": {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": duration,
+            "renewTime": "2026-01-01T00:00:00.000000Z",
+            "acquireTime": "2026-01-01T00:00:00.000000Z",
+            "leaseTransitions": transitions,
+        },
+    }
 
 
 def candidate(name: str = "me") -> Election:
@@ -43,16 +55,27 @@ class Case:
 CASES: dict[str, Case] = {
     "Without a Lease the first one leads.": Case([(0, None)], True, 0),
     "A Lease that was given back is taken at once.": Case([(0, lease("", duration=1))], True, 4),
-    "A Lease of somebody else is not touched when first seen, however old its times look.": Case([(0, lease("other"))], False),
-    "A Lease that has not changed for its duration is taken.": Case([(0, lease("other")), (15.1, lease("other"))], True, 4),
-    "A Lease that was renewed in between is not.": Case([(0, lease("other")), (10, lease("other", rv="2")),
-                                                         (20, lease("other", rv="2"))], False),
-    "A longer lease than our own is honoured.": Case([(0, lease("other", duration=60)), (30, lease("other", duration=60))],
-                                                     False),
-    "A shorter lease than our own changes nothing.": Case([(0, lease("other", duration=1)), (5, lease("other", duration=1))],
-                                                          False),
-    "A Lease that is our own (a term that ended) is taken again without a transition.": Case([(0, lease("me"))], True, 3),
-    "A Lease without a spec is taken.": Case([(0, {"metadata": {"name": "tj-watcher", "resourceVersion": "1"}})], True, 1),
+    "A Lease of somebody else is not touched when first seen, however old its times look.": Case(
+        [(0, lease("other"))], False
+    ),
+    "A Lease that has not changed for its duration is taken.": Case(
+        [(0, lease("other")), (15.1, lease("other"))], True, 4
+    ),
+    "A Lease that was renewed in between is not.": Case(
+        [(0, lease("other")), (10, lease("other", rv="2")), (20, lease("other", rv="2"))], False
+    ),
+    "A longer lease than our own is honoured.": Case(
+        [(0, lease("other", duration=60)), (30, lease("other", duration=60))], False
+    ),
+    "A shorter lease than our own changes nothing.": Case(
+        [(0, lease("other", duration=1)), (5, lease("other", duration=1))], False
+    ),
+    "A Lease that is our own (a term that ended) is taken again without a transition.": Case(
+        [(0, lease("me"))], True, 3
+    ),
+    "A Lease without a spec is taken.": Case(
+        [(0, {"metadata": {"name": "tj-watcher", "resourceVersion": "1"}})], True, 1
+    ),
 }
 
 
@@ -73,9 +96,16 @@ TOKENS: dict[str, tuple[Json | None, datetime, int]] = {
     "Without a Lease the token is the time.": (None, WALL, WALL_MS),
     "With a Lease it is at least one more than the last.": (lease("", token=WALL_MS + 5_000), WALL, WALL_MS + 5_001),
     "After an old one it is the time again.": (lease("", token=7), WALL, WALL_MS),
-    "A clock that is far behind cannot make it go back.": (lease("", token=WALL_MS), WALL - timedelta(days=400), WALL_MS + 1),
+    "A clock that is far behind cannot make it go back.": (
+        lease("", token=WALL_MS),
+        WALL - timedelta(days=400),
+        WALL_MS + 1,
+    ),
     "A note that is no number counts as none.": (
-        {"metadata": {"name": "x", "annotations": {TOKEN: "abc"}}, "spec": {}}, WALL, WALL_MS),
+        {"metadata": {"name": "x", "annotations": {TOKEN: "abc"}}, "spec": {}},
+        WALL,
+        WALL_MS,
+    ),
 }
 
 
@@ -150,9 +180,14 @@ class Life:
     def __init__(self, name: str, leases: Leases, *, skew_seconds: float = 0) -> None:
         self.now = 0.0
         self.skew = timedelta(seconds=skew_seconds)
-        self.elector = Elector(cast(KubeApi, leases), candidate(name), stopped=threading.Event(), renew_seconds=5,
-                               now=lambda: self.now,
-                               wall=lambda: WALL + self.skew + timedelta(seconds=self.now))
+        self.elector = Elector(
+            cast(KubeApi, leases),
+            candidate(name),
+            stopped=threading.Event(),
+            renew_seconds=5,
+            now=lambda: self.now,
+            wall=lambda: WALL + self.skew + timedelta(seconds=self.now),
+        )
         self.token: int | None = None
 
 

@@ -22,8 +22,11 @@ ONE = PodLoad(1000, 5, 0, 0, 1)
 def a_pod(node: str = "n", cpu: str = "1", *, phase: str = "Running", gates: bool = False, going: bool = False) -> Json:
     gate = {"schedulingGates": [{"name": "g"}]} if gates else {}
     container = {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "5"}}}
-    return {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"} if going else {}, "status": {"phase": phase},
-            "spec": {**({"nodeName": node} if node else {}), **gate, "containers": [container]}}
+    return {
+        "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"} if going else {},
+        "status": {"phase": phase},
+        "spec": {**({"nodeName": node} if node else {}), **gate, "containers": [container]},
+    }
 
 
 PODS = {
@@ -101,8 +104,15 @@ def test_whatever_happens_the_sums_are_those_of_a_recount(seed: int | None) -> N
     tokens = iter(range(1, 1000))
 
     def a_watcher() -> InProcessWatcher:
-        return InProcessWatcher(cluster.apiserver.handle, store, lambda keys: None, now=cluster.clock, token=next(tokens),
-                                page_size=rng.choice([2, 500]), namespaces=rng.choice([(), ("default", "other")]))
+        return InProcessWatcher(
+            cluster.apiserver.handle,
+            store,
+            lambda keys: None,
+            now=cluster.clock,
+            token=next(tokens),
+            page_size=rng.choice([2, 500]),
+            namespaces=rng.choice([(), ("default", "other")]),
+        )
 
     cluster.client.create("/api/v1/namespaces", {"metadata": {"name": "other"}})
     watcher, made = a_watcher(), 0
@@ -113,9 +123,15 @@ def test_whatever_happens_the_sums_are_those_of_a_recount(seed: int | None) -> N
         if what == "make":
             made += 1
             annotations = play(run_seconds=rng.randint(1, 30), exit_code=rng.randint(0, 1))
-            pod = {"metadata": {"name": f"p{made}", "annotations": annotations},
-                   "spec": {"restartPolicy": "Never", "containers": [
-                       {"name": "c", "image": "x", "resources": {"requests": {"cpu": rng.choice(["100m", "1", "40"])}}}]}}
+            pod = {
+                "metadata": {"name": f"p{made}", "annotations": annotations},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [
+                        {"name": "c", "image": "x", "resources": {"requests": {"cpu": rng.choice(["100m", "1", "40"])}}}
+                    ],
+                },
+            }
             cluster.client.create(folder, pod)
         elif what == "delete" and (there := cluster.client.get(folder)["items"]):
             cluster.client.delete(f"{folder}/{rng.choice(there)['metadata']['name']}")
@@ -129,7 +145,9 @@ def test_whatever_happens_the_sums_are_those_of_a_recount(seed: int | None) -> N
         watcher.pump()
         if rng.random() < 0.5:
             continue
-        for _ in range(3):  # an emptied Redis is noticed by one step, listed again by the next, and written by the third
+        for _ in range(
+            3
+        ):  # an emptied Redis is noticed by one step, listed again by the next, and written by the third
             cluster.advance(2)
             watcher.pump()
         told = {node: decode_load(data) for node, data in store.cluster().loads.items()}

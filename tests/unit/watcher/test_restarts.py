@@ -95,21 +95,37 @@ class History:
             self.kube.create("pods", "default", self.bench.pod(name, job))
         else:
             owners = self.bench.pod(name, job)["metadata"]["ownerReferences"]
-            self.kube.create("services", "default", {"apiVersion": "v1", "kind": "Service", "metadata": {
-                "name": name, "ownerReferences": owners}, "spec": {"clusterIP": "None", "ports": [{"port": 1}]}})
+            self.kube.create(
+                "services",
+                "default",
+                {
+                    "apiVersion": "v1",
+                    "kind": "Service",
+                    "metadata": {"name": name, "ownerReferences": owners},
+                    "spec": {"clusterIP": "None", "ports": [{"port": 1}]},
+                },
+            )
 
     # -- watchers and Redis --------------------------------------------------------------------------------------------
 
     def start(self, store: Any) -> None:
         self.token += 1
-        self.watcher = InProcessWatcher(self.cluster.apiserver.handle, cast(Store, store), lambda keys: None,
-                                        now=self.cluster.clock, token=self.token, page_size=self.bench.page_size)
+        self.watcher = InProcessWatcher(
+            self.cluster.apiserver.handle,
+            cast(Store, store),
+            lambda keys: None,
+            now=self.cluster.clock,
+            token=self.token,
+            page_size=self.bench.page_size,
+        )
         self.watcher.lists = False
 
     def watch(self) -> None:
         if self.watcher is None:
             mortal = self.rng.random() < 0.8
-            self.start(Mortal(self.store, self.rng.randrange(12), after=self.rng.random() < 0.5) if mortal else self.store)
+            self.start(
+                Mortal(self.store, self.rng.randrange(12), after=self.rng.random() < 0.5) if mortal else self.store
+            )
         assert self.watcher is not None
         try:
             self.watcher.pump()
@@ -157,8 +173,11 @@ class History:
 
 
 def held(store: MemoryStore) -> dict[str, Any]:
-    return {key: (view.job, {resource: dict(names) for resource, names in view.children.items() if names})
-            for key in store.known_keys() for view in (store.view(key),)}
+    return {
+        key: (view.job, {resource: dict(names) for resource, names in view.children.items() if names})
+        for key in store.known_keys()
+        for view in (store.view(key),)
+    }
 
 
 @pytest.mark.parametrize("run", range(RUNS))

@@ -25,18 +25,24 @@ class Case:
 
 
 CASES = {
-    "A whole projection, of a known cluster and made by the same code, goes on; a kind that was not there is listed.":
-        Case(WHOLE, Start("red", {"aitrainingjobs": 50, "pods": 52})),
+    "A whole projection, of a known cluster and made by the same code, goes on; a kind that was not there is listed.": Case(
+        WHOLE, Start("red", {"aitrainingjobs": 50, "pods": 52})
+    ),
     "An empty Redis says nothing.": Case(History()),
     "A projection that never was whole, or was lost, is not trusted.": Case(History("red", PROGRESS, form="f1")),
     "A projection of another version of the code is not trusted.": Case(WHOLE, form="f2"),
     "A projection of a version that did not say is not trusted.": Case(History("red", PROGRESS, synced=True)),
-    "Code that cannot say its form trusts nothing, not even another that cannot.":
-        Case(History("red", PROGRESS, synced=True), form=""),
-    "A cluster without a name may be any: its versions are not trusted.": Case(History("", PROGRESS, synced=True, form="f1")),
+    "Code that cannot say its form trusts nothing, not even another that cannot.": Case(
+        History("red", PROGRESS, synced=True), form=""
+    ),
+    "A cluster without a name may be any: its versions are not trusted.": Case(
+        History("", PROGRESS, synced=True, form="f1")
+    ),
     "Watches of namespaces go on each for itself, and a namespace that is new is listed.": Case(
-        History("red", {"pods/a": 7, "pods/b": 8}, synced=True, form="f1"), Start("red", {"pods/a": 7}),
-        sources=("pods/a", "pods/c")),
+        History("red", {"pods/a": 7, "pods/b": 8}, synced=True, form="f1"),
+        Start("red", {"pods/a": 7}),
+        sources=("pods/a", "pods/c"),
+    ),
 }
 
 

@@ -41,13 +41,21 @@ class Case:
 CASES: dict[str, Case] = {
     "nothing is followed": Case([informer("pods"), informer("nodes")], False),
     "every watch goes on": Case([informer("pods", ahead("pods")), informer("nodes")], True),
-    "one is not open yet": Case([informer("pods", ahead("pods")), informer("jobs", ahead("jobs", opened=False))], False),
+    "one is not open yet": Case(
+        [informer("pods", ahead("pods")), informer("jobs", ahead("jobs", opened=False))], False
+    ),
     "one has given up, and its list is waited for": Case(
-        [informer("pods", ahead("pods")), informer("jobs", over("jobs"))], False),
+        [informer("pods", ahead("pods")), informer("jobs", over("jobs"))], False
+    ),
     "one is over, since its list is in": Case(
-        [informer("pods", ahead("pods")), informer("jobs", over("jobs"), synced=True)], True),
-    "a kind that was not installed is not waited for": Case([informer("pods", ahead("pods")), informer("podgroups")], True),
-    "a namespace that was not watched in the last term is": Case([informer("pods", ahead("pods")), informer("pods")], False),
+        [informer("pods", ahead("pods")), informer("jobs", over("jobs"), synced=True)], True
+    ),
+    "a kind that was not installed is not waited for": Case(
+        [informer("pods", ahead("pods")), informer("podgroups")], True
+    ),
+    "a namespace that was not watched in the last term is": Case(
+        [informer("pods", ahead("pods")), informer("pods")], False
+    ),
     "until it is listed": Case([informer("pods", ahead("pods")), informer("pods", synced=True)], True),
 }
 

@@ -54,27 +54,40 @@ CASES = {
     "a first list is passed on whole": Case((), whole(10, ("a", 3), ("b", 7)), ["a 3", "b 7"], 10),
     "a list that shows the same passes on nothing": Case(whole(10, ("a", 3)), whole(12, ("a", 3)), [], 12),
     "what a list does not show any more is gone, at the version of the list": Case(
-        whole(10, ("a", 3), ("b", 7)), whole(20, ("b", 7)), ["a 20 -"], 20),
+        whole(10, ("a", 3), ("b", 7)), whole(20, ("b", 7)), ["a 20 -"], 20
+    ),
     "what only a page of a list that was given up has shown is gone with the whole one": Case(
-        whole(10, ("a", 3)), (begin(), page(("a", 3)), *whole(20, ("b", 15))), ["b 15", "a 20 -"], 20),
+        whole(10, ("a", 3)), (begin(), page(("a", 3)), *whole(20, ("b", 15))), ["b 15", "a 20 -"], 20
+    ),
     "what is deleted and made again between two lists is the new one": Case(
-        whole(10, ("a", 3)), whole(20, ("a", 18)), ["a 18"], 20),
-    "an event at the list's own version is in the list": Case(whole(10, ("a", 10)), (event("MODIFIED", "a", 10),), [], 10),
-    "the event right after the list's version is news": Case(whole(10, ("a", 3)), (event("MODIFIED", "a", 11),), ["a 11"], 11),
+        whole(10, ("a", 3)), whole(20, ("a", 18)), ["a 18"], 20
+    ),
+    "an event at the list's own version is in the list": Case(
+        whole(10, ("a", 10)), (event("MODIFIED", "a", 10),), [], 10
+    ),
+    "the event right after the list's version is news": Case(
+        whole(10, ("a", 3)), (event("MODIFIED", "a", 11),), ["a 11"], 11
+    ),
     "an event that comes again passes on nothing": Case(
-        whole(10), (event("ADDED", "a", 11), event("ADDED", "a", 11)), ["a 11"], 11),
+        whole(10), (event("ADDED", "a", 11), event("ADDED", "a", 11)), ["a 11"], 11
+    ),
     "a deletion that comes again passes on nothing": Case(
-        whole(10, ("a", 3)), (event("DELETED", "a", 11), event("DELETED", "a", 11)), ["a 11 -"], 11),
+        whole(10, ("a", 3)), (event("DELETED", "a", 11), event("DELETED", "a", 11)), ["a 11 -"], 11
+    ),
     "events of before the position are old": Case(
-        whole(10, ("a", 3)), (event("MODIFIED", "a", 11), event("DELETED", "a", 9)), ["a 11"], 11),
+        whole(10, ("a", 3)), (event("MODIFIED", "a", 11), event("DELETED", "a", 9)), ["a 11"], 11
+    ),
     "a deletion of what was never seen is passed on: an earlier watcher may have told of it": Case(
-        whole(10), (event("DELETED", "a", 11),), ["a 11 -"], 11),
+        whole(10), (event("DELETED", "a", 11),), ["a 11 -"], 11
+    ),
     "a stranger's events move the position alone": Case(whole(10), (event("ADDED", "a", 11, ours=False),), [], 11),
     "what becomes a stranger's is gone for the job that had it": Case(
-        whole(10, ("a", 3)), (event("MODIFIED", "a", 11, ours=False),), ["a 11 -"], 11),
+        whole(10, ("a", 3)), (event("MODIFIED", "a", 11, ours=False),), ["a 11 -"], 11
+    ),
     "a bookmark moves the position on": Case(whole(10), (bookmark(15),), [], 15),
     "a bookmark that is behind, or names no version, does not move it back": Case(
-        whole(10), (bookmark(15), bookmark(12), bookmark(0)), [], 15),
+        whole(10), (bookmark(15), bookmark(12), bookmark(0)), [], 15
+    ),
     "what a bookmark has told of is old": Case(whole(10, ("a", 3)), (bookmark(15), event("MODIFIED", "a", 14)), [], 15),
 }
 
@@ -102,7 +115,10 @@ def test_what_a_list_does_not_show_any_more_asks_for_nothing_of_its_node() -> No
         return {**pod(name, 3, ours=ours), "spec": {"nodeName": f"node-of-{name}", "containers": []}}
 
     both = [placed("ours", ours=True), placed("theirs", ours=False)]
-    for shown, want in ((both, {"node-of-ours": 1, "node-of-theirs": 1}), ([], {"node-of-ours": 0, "node-of-theirs": 0})):
+    for shown, want in (
+        (both, {"node-of-ours": 1, "node-of-theirs": 1}),
+        ([], {"node-of-ours": 0, "node-of-theirs": 0}),
+    ):
         tracker.begin_list()
         tracker.page(shown)
         tracker.end_list(10)

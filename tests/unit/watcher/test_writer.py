@@ -29,8 +29,16 @@ class Bench:
         self.relists: list[int] = []
         self.stopped = threading.Event()
         self.publish: Callable[[Sequence[JobKey]], None] = self.published.extend
-        self.writer = Writer(self.store, self._publish, self.inbox, token=token, sources=SOURCES,
-                             relist=self.relists.append, now=lambda: 0.0, stopped=self.stopped)
+        self.writer = Writer(
+            self.store,
+            self._publish,
+            self.inbox,
+            token=token,
+            sources=SOURCES,
+            relist=self.relists.append,
+            now=lambda: 0.0,
+            stopped=self.stopped,
+        )
         self.writer.lead()
 
     def _publish(self, keys: Sequence[JobKey]) -> None:
@@ -41,8 +49,15 @@ class Bench:
         for source in SOURCES:
             self.put(source, listed=True)
 
-    def put(self, source: str, *changes: Projected, position: int = 0, listed: bool = False,
-            existing: frozenset[tuple[JobKey, str]] | None = None, epoch: int = 0) -> None:
+    def put(
+        self,
+        source: str,
+        *changes: Projected,
+        position: int = 0,
+        listed: bool = False,
+        existing: frozenset[tuple[JobKey, str]] | None = None,
+        epoch: int = 0,
+    ) -> None:
         self.inbox.put(Batch(source, changes, position, listed, existing, epoch))
         self.step()
 
@@ -56,8 +71,10 @@ class Bench:
 
 
 def job(rv: int = 7, phase: str = "Running", uid: str = "job-uid") -> Projected:
-    projected = project("aitrainingjobs", {**JOB, "metadata": {**JOB["metadata"], "resourceVersion": str(rv), "uid": uid},
-                                           "status": {"phase": phase}})
+    projected = project(
+        "aitrainingjobs",
+        {**JOB, "metadata": {**JOB["metadata"], "resourceVersion": str(rv), "uid": uid}, "status": {"phase": phase}},
+    )
     assert projected is not None
     return projected
 
@@ -214,8 +231,10 @@ def test_nodes_at_the_start_of_a_watcher(name: str, pods_first: bool) -> None:
     settle(first)
     second = Bench(first.store, token=2)
     second.put("aitrainingjobs", job(), position=50, listed=True, existing=frozenset({(JobKey(KEY), "digits")}))
-    lists = [("pods", [pod()], frozenset({(JobKey(KEY), "p0")})),
-             ("nodes", nodes, frozenset((JobKey(""), node.change.name) for node in nodes))]
+    lists = [
+        ("pods", [pod()], frozenset({(JobKey(KEY), "p0")})),
+        ("nodes", nodes, frozenset((JobKey(""), node.change.name) for node in nodes)),
+    ]
     for source, changes, existing in lists if pods_first else reversed(lists):
         second.put(source, *changes, position=50, listed=True, existing=existing)
     assert second.published == want
@@ -389,6 +408,7 @@ def test_a_closed_inbox_frees_a_waiting_informer() -> None:
 
 # -- what the next writer may trust --------------------------------------------------------------------------------------
 
+
 def whole(position: int = 50) -> Bench:
     """A first term that is synced up to there, of cluster red."""
     bench = Bench()
@@ -525,7 +545,9 @@ def test_news_does_not_wait_for_a_sweep_and_progress_does(monkeypatch: pytest.Mo
 
 
 def job_named(name: str, rv: int) -> Projected:
-    projected = project("aitrainingjobs", {**JOB, "metadata": {**JOB["metadata"], "name": name, "resourceVersion": str(rv)}})
+    projected = project(
+        "aitrainingjobs", {**JOB, "metadata": {**JOB["metadata"], "name": name, "resourceVersion": str(rv)}}
+    )
     assert projected is not None
     return projected
 

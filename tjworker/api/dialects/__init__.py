@@ -12,10 +12,7 @@ from tjworker.api.dialects import aitrainingjob, trainingjob
 from tjworker.api.dialects.base import Dialect
 from tjworker.api.model import InvalidJob, TrainingJob
 
-DIALECTS: Mapping[str, Dialect] = {
-    aitrainingjob.PLURAL: aitrainingjob.DIALECT,
-    trainingjob.PLURAL: trainingjob.DIALECT,
-}
+DIALECTS: Mapping[str, Dialect] = {aitrainingjob.PLURAL: aitrainingjob.DIALECT, trainingjob.PLURAL: trainingjob.DIALECT}
 """By plural, as it stands in a JobKey."""
 
 

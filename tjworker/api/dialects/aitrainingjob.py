@@ -74,164 +74,237 @@ class SchedulingPolicy(_Model):
     """How the scheduler takes the pods of the job."""
 
     min_available: int | None = Field(
-        None, ge=1, le=MAX_PODS,
+        None,
+        ge=1,
+        le=MAX_PODS,
         description="gang scheduling, which is to come: checked and not acted on yet. At most the sum of all replicas; "
-                    "default: all of them")
+        "default: all of them",
+    )
 
 
 class RunPolicy(_Model):
     """The job as a whole, in the words of the KubeDL job API."""
 
     clean_pod_policy: CleanPodPolicy | None = Field(
-        None, description="as spec.cleanPodPolicy; a job that sets both sets them alike")
+        None, description="as spec.cleanPodPolicy; a job that sets both sets them alike"
+    )
     ttl_seconds_after_finished: int | None = Field(
-        None, ge=0, le=MAX_INT32,
-        description="seconds after its end when the job is deleted with all it owns; default: never")
+        None,
+        ge=0,
+        le=MAX_INT32,
+        description="seconds after its end when the job is deleted with all it owns; default: never",
+    )
     active_deadline_seconds: int | None = Field(
-        None, ge=1, le=MAX_INT32,
+        None,
+        ge=1,
+        le=MAX_INT32,
         description="seconds from the job's start (status.startTime) after which it fails with the reason "
-                    "DeadlineExceeded; time spent suspended does not count. Default: no limit")
+        "DeadlineExceeded; time spent suspended does not count. Default: no limit",
+    )
     backoff_limit: int | None = Field(
-        None, ge=0, le=MAX_INT32,
+        None,
+        ge=0,
+        le=MAX_INT32,
         description="restarts of the whole job for its own failures; one more failure ends it. Eviction, preemption and "
-                    "lost nodes do not count. Default: no limit")
+        "lost nodes do not count. Default: no limit",
+    )
     scheduling_policy: SchedulingPolicy | None = Field(None, description="how the scheduler takes the pods of the job")
 
 
 class ReplicaSpec(_Model):
     """One role of the job: its pods, how many, and what happens when one of them ends."""
 
-    model_config = ConfigDict(json_schema_extra=_rules(
-        {"rule": "!has(self.minReplicas) || self.minReplicas <= self.replicas",
-         "fieldPath": ".replicas",
-         "message": "replicas must be at least minReplicas",
-         "messageExpression": "'replicas is %d, it must be at least minReplicas (%d)'"
-                              ".format([self.replicas, self.minReplicas])"},
-        {"rule": "!has(self.maxReplicas) || self.replicas <= self.maxReplicas",
-         "fieldPath": ".replicas",
-         "message": "replicas must be at most maxReplicas",
-         "messageExpression": "'replicas is %d, it must be at most maxReplicas (%d)'"
-                              ".format([self.replicas, self.maxReplicas])"},
-        {"rule": "!has(self.edlPolicy) || self.edlPolicy != 'Never' || !has(oldSelf.edlPolicy)"
-                 " || oldSelf.edlPolicy != 'Never' || self.replicas == oldSelf.replicas",
-         "fieldPath": ".replicas",
-         "message": "replicas cannot change while edlPolicy is Never; set edlPolicy to Manual to scale by hand, "
-                    "to Auto to leave it to the autoscaler"},
-    ))
+    model_config = ConfigDict(
+        json_schema_extra=_rules(
+            {
+                "rule": "!has(self.minReplicas) || self.minReplicas <= self.replicas",
+                "fieldPath": ".replicas",
+                "message": "replicas must be at least minReplicas",
+                "messageExpression": "'replicas is %d, it must be at least minReplicas (%d)'"
+                ".format([self.replicas, self.minReplicas])",
+            },
+            {
+                "rule": "!has(self.maxReplicas) || self.replicas <= self.maxReplicas",
+                "fieldPath": ".replicas",
+                "message": "replicas must be at most maxReplicas",
+                "messageExpression": "'replicas is %d, it must be at most maxReplicas (%d)'"
+                ".format([self.replicas, self.maxReplicas])",
+            },
+            {
+                "rule": "!has(self.edlPolicy) || self.edlPolicy != 'Never' || !has(oldSelf.edlPolicy)"
+                " || oldSelf.edlPolicy != 'Never' || self.replicas == oldSelf.replicas",
+                "fieldPath": ".replicas",
+                "message": "replicas cannot change while edlPolicy is Never; set edlPolicy to Manual to scale by hand, "
+                "to Auto to leave it to the autoscaler",
+            },
+        )
+    )
 
     replicas: int = Field(
-        1, ge=0, le=MAX_REPLICAS,
-        description="how many pods the role has, 0 to 10000. `kubectl scale` and the autoscaler change it")
+        1,
+        ge=0,
+        le=MAX_REPLICAS,
+        description="how many pods the role has, 0 to 10000. `kubectl scale` and the autoscaler change it",
+    )
     min_replicas: int | None = Field(
-        None, ge=0, le=MAX_REPLICAS, description="the fewest pods that the role can work with; default: replicas")
+        None, ge=0, le=MAX_REPLICAS, description="the fewest pods that the role can work with; default: replicas"
+    )
     max_replicas: int | None = Field(
-        None, ge=1, le=MAX_REPLICAS,
+        None,
+        ge=1,
+        le=MAX_REPLICAS,
         description="the most pods that the role can use. The role is elastic when minReplicas < maxReplicas; "
-                    "default: replicas")
+        "default: replicas",
+    )
     edl_policy: EdlPolicy = Field(
         "Manual",
         description="who changes replicas: `Auto` the autoscaler, between minReplicas and maxReplicas; `Manual` only "
-                    "people (kubectl scale); `Never` nobody")
+        "people (kubectl scale); `Never` nobody",
+    )
     restart_limit: int | None = Field(
-        None, ge=0, le=MAX_INT32,
+        None,
+        ge=0,
+        le=MAX_INT32,
         description="restarts of the role for its own failures; one more failure is final. Eviction, preemption and lost "
-                    "nodes do not count. Default: no limit")
+        "nodes do not count. Default: no limit",
+    )
     restart_policy: RestartPolicy = Field(
         "Never",
         description="which failed pods are replaced: `Never` none; `Always` all; `OnFailure` those that failed by "
-                    "themselves; `OnNodeFail` those whose node or GPU failed; `ExitCode` those that failed by themselves "
-                    "with retryable exit codes only (restartingExitCode); `OnNodeFailWithExitCode` the last two together")
+        "themselves; `OnNodeFail` those whose node or GPU failed; `ExitCode` those that failed by themselves "
+        "with retryable exit codes only (restartingExitCode); `OnNodeFailWithExitCode` the last two together",
+    )
     restart_scope: RestartScope = Field(
         "All",
         description="what a restart replaces: `Pod` the failed pod, `Replica` all pods of its role, `All` all pods of "
-                    "the job")
+        "the job",
+    )
     fail_policy: EndPolicy = Field(
         "Any",
         description="the role has failed when `Any` pod, the `Rank0` pod (index 0) or `All` pods have failed for good; "
-                    "`None`: never")
+        "`None`: never",
+    )
     complete_policy: EndPolicy = Field(
         "All",
         description="the role is complete when `All` pods, `Any` pod or the `Rank0` pod (index 0) has succeeded; "
-                    "`None`: never by itself")
+        "`None`: never by itself",
+    )
     template: PodTemplate = Field(description="pod template of the role's pods, with at least one container")
 
 
 class AITrainingJobSpec(_Model):
     """What the job is to do."""
 
-    model_config = ConfigDict(json_schema_extra=_rules(
-        {"rule": "!has(self.cleanPodPolicy) || !has(self.runPolicy) || !has(self.runPolicy.cleanPodPolicy)"
-                 " || self.cleanPodPolicy == self.runPolicy.cleanPodPolicy",
-         "fieldPath": ".cleanPodPolicy",
-         "message": "cleanPodPolicy and runPolicy.cleanPodPolicy must agree; set one of them",
-         "messageExpression": "'cleanPodPolicy is %s and runPolicy.cleanPodPolicy is %s: they must agree; "
-                              "set one of them'.format([self.cleanPodPolicy, self.runPolicy.cleanPodPolicy])"},
-        {"rule": "!has(self.runPolicy) || !has(self.runPolicy.schedulingPolicy)"
-                 " || !has(self.runPolicy.schedulingPolicy.minAvailable)"
-                 f" || self.runPolicy.schedulingPolicy.minAvailable <= {_ALL_REPLICAS}",
-         "fieldPath": ".runPolicy.schedulingPolicy.minAvailable",
-         "message": "minAvailable must be at most the sum of all replicas",
-         "messageExpression": "'minAvailable is %d, it must be at most the sum of all replicas (%d)'"
-                              f".format([self.runPolicy.schedulingPolicy.minAvailable, {_ALL_REPLICAS}])"},
-        {"rule": f"{_ALL_REPLICAS} <= {MAX_PODS}",
-         "fieldPath": ".replicaSpecs",
-         "message": f"all roles together must have at most {MAX_PODS} replicas; split the job",
-         "messageExpression": f"'all roles together have %d replicas, they must have at most {MAX_PODS}; split the job'"
-                              f".format([{_ALL_REPLICAS}])"},
-        {"rule": "!has(self.frameworkType) && !has(oldSelf.frameworkType)"
-                 " || has(self.frameworkType) && has(oldSelf.frameworkType) && self.frameworkType == oldSelf.frameworkType",
-         "fieldPath": ".frameworkType",
-         "message": "frameworkType cannot change: pods of two frameworks would not find each other; "
-                    "delete the job and create it again"},
-    ))
+    model_config = ConfigDict(
+        json_schema_extra=_rules(
+            {
+                "rule": "!has(self.cleanPodPolicy) || !has(self.runPolicy) || !has(self.runPolicy.cleanPodPolicy)"
+                " || self.cleanPodPolicy == self.runPolicy.cleanPodPolicy",
+                "fieldPath": ".cleanPodPolicy",
+                "message": "cleanPodPolicy and runPolicy.cleanPodPolicy must agree; set one of them",
+                "messageExpression": "'cleanPodPolicy is %s and runPolicy.cleanPodPolicy is %s: they must agree; "
+                "set one of them'.format([self.cleanPodPolicy, self.runPolicy.cleanPodPolicy])",
+            },
+            {
+                "rule": "!has(self.runPolicy) || !has(self.runPolicy.schedulingPolicy)"
+                " || !has(self.runPolicy.schedulingPolicy.minAvailable)"
+                f" || self.runPolicy.schedulingPolicy.minAvailable <= {_ALL_REPLICAS}",
+                "fieldPath": ".runPolicy.schedulingPolicy.minAvailable",
+                "message": "minAvailable must be at most the sum of all replicas",
+                "messageExpression": "'minAvailable is %d, it must be at most the sum of all replicas (%d)'"
+                f".format([self.runPolicy.schedulingPolicy.minAvailable, {_ALL_REPLICAS}])",
+            },
+            {
+                "rule": f"{_ALL_REPLICAS} <= {MAX_PODS}",
+                "fieldPath": ".replicaSpecs",
+                "message": f"all roles together must have at most {MAX_PODS} replicas; split the job",
+                "messageExpression": f"'all roles together have %d replicas, they must have at most {MAX_PODS}; split the job'"
+                f".format([{_ALL_REPLICAS}])",
+            },
+            {
+                "rule": "!has(self.frameworkType) && !has(oldSelf.frameworkType)"
+                " || has(self.frameworkType) && has(oldSelf.frameworkType) && self.frameworkType == oldSelf.frameworkType",
+                "fieldPath": ".frameworkType",
+                "message": "frameworkType cannot change: pods of two frameworks would not find each other; "
+                "delete the job and create it again",
+            },
+        )
+    )
 
     framework_type: str | None = Field(
-        None, max_length=63,
+        None,
+        max_length=63,
         description="name of the training framework, such as pytorch; a note for people and tools. The operator does not act "
-                    "on it yet: every job has the variables TRAININGJOB_* and those of the roles")
+        "on it yet: every job has the variables TRAININGJOB_* and those of the roles",
+    )
     fault_tolerant: bool = Field(
-        False, description="the training program itself copes with pods that come and go; a note, restartPolicy and "
-                           "restartScope decide")
+        False,
+        description="the training program itself copes with pods that come and go; a note, restartPolicy and "
+        "restartScope decide",
+    )
     priority: str | None = Field(
-        None, max_length=63, pattern=LABEL_VALUE,
-        description="label `priority` of the pods, and their priorityClassName when the cluster has such a PriorityClass")
+        None,
+        max_length=63,
+        pattern=LABEL_VALUE,
+        description="label `priority` of the pods, and their priorityClassName when the cluster has such a PriorityClass",
+    )
     scheduler_name: str | None = Field(
-        None, max_length=253, description="scheduler of the pods; default: that of the template, else the cluster's")
+        None, max_length=253, description="scheduler of the pods; default: that of the template, else the cluster's"
+    )
     time_limit: int | None = Field(
-        None, ge=1, le=MAX_INT32,
+        None,
+        ge=1,
+        le=MAX_INT32,
         description="seconds from when the job first ran (status.startRunningTime) to its end in the phase Timeout; time "
-                    "spent suspended does not count. Default: no limit")
+        "spent suspended does not count. Default: no limit",
+    )
     restarting_exit_code: str | None = Field(
-        None, max_length=2048,
-        description="retryable exit codes, 0 to 255, separated by commas, such as \"137,128\". Default: 128 to 255",
-        json_schema_extra=_rules({"rule": f"self.matches('{_EXIT_CODES}')", "message": f"restartingExitCode {_CODES_RULE}"}))
+        None,
+        max_length=2048,
+        description='retryable exit codes, 0 to 255, separated by commas, such as "137,128". Default: 128 to 255',
+        json_schema_extra=_rules(
+            {"rule": f"self.matches('{_EXIT_CODES}')", "message": f"restartingExitCode {_CODES_RULE}"}
+        ),
+    )
     clean_pod_policy: CleanPodPolicy | None = Field(
         None,
         description="which pods go when the job has ended: `All`, those still `Running`, or `None`; services go with the "
-                    "pods. Default: All")
+        "pods. Default: All",
+    )
     fail_policy: JobEndPolicy = Field(
-        "Any", description="the job has failed when `Any` role or `All` roles have failed; `None`: never")
+        "Any", description="the job has failed when `Any` role or `All` roles have failed; `None`: never"
+    )
     complete_policy: JobEndPolicy = Field(
-        "All", description="the job has succeeded when `All` roles are complete or `Any` is; `None`: never by itself")
+        "All", description="the job has succeeded when `All` roles are complete or `Any` is; `None`: never by itself"
+    )
     suspend: bool = Field(
-        False, description="true: the pods go and the job waits; its time limits stand still. false: it goes on")
+        False, description="true: the pods go and the job waits; its time limits stand still. false: it goes on"
+    )
     run_policy: RunPolicy | None = Field(None, description="the job as a whole, in the words of the KubeDL job API")
     replica_specs: dict[str, ReplicaSpec] = Field(
-        min_length=1, max_length=MAX_ROLES,
+        min_length=1,
+        max_length=MAX_ROLES,
         description="roles of the job by name, 1 to 16, such as `pserver` and `trainer`. `kubectl scale` moves the role "
-                    "`trainer`, `tj scale --role` any; their set is fixed while the job exists",
+        "`trainer`, `tj scale --role` any; their set is fixed while the job exists",
         json_schema_extra=_rules(
-            {"rule": f"self.all(r, r.matches('{_ROLE_NAME}'))",
-             "message": f"the name of a role {_NAME_RULE}, such as trainer or data-loader",
-             "messageExpression": f"'%s: the name of a role {_NAME_RULE}, such as trainer or data-loader'"
-                                  f".format([self.filter(r, !r.matches('{_ROLE_NAME}'))[0]])"},
-            {"rule": f"self.all(r, !(r in {list(RESERVED_ROLES)}))",
-             "message": f"the role name {RESERVED_ROLES[0]} is reserved: its environment variables would be the job's"},
+            {
+                "rule": f"self.all(r, r.matches('{_ROLE_NAME}'))",
+                "message": f"the name of a role {_NAME_RULE}, such as trainer or data-loader",
+                "messageExpression": f"'%s: the name of a role {_NAME_RULE}, such as trainer or data-loader'"
+                f".format([self.filter(r, !r.matches('{_ROLE_NAME}'))[0]])",
+            },
+            {
+                "rule": f"self.all(r, !(r in {list(RESERVED_ROLES)}))",
+                "message": f"the role name {RESERVED_ROLES[0]} is reserved: its environment variables would be the job's",
+            },
             {"rule": "self.exists(r, self[r].replicas > 0)", "message": _NO_REPLICAS},
-            {"rule": "self.all(r, r in oldSelf) && oldSelf.all(r, r in self)",
-             "message": "roles cannot be added to a job or removed from it; delete the job and create it again, "
-                        "or set replicas of a role to 0"},
-        ))
+            {
+                "rule": "self.all(r, r in oldSelf) && oldSelf.all(r, r in self)",
+                "message": "roles cannot be added to a job or removed from it; delete the job and create it again, "
+                "or set replicas of a role to 0",
+            },
+        ),
+    )
 
 
 _LONGEST_INDEX = (
@@ -239,16 +312,20 @@ _LONGEST_INDEX = (
     " ? self.spec.replicaSpecs[r].maxReplicas : 1, 1].max() - 1))"
 )
 ROOT_RULES: tuple[Rule, ...] = (
-    {"rule": f"self.metadata.name.matches('{_ROLE_NAME}')",
-     "fieldPath": ".metadata.name",
-     "message": f"the name of a job {_NAME_RULE}: its services are named after it",
-     "messageExpression": f"'%s: the name of a job {_NAME_RULE}: its services are named after it'"
-                          ".format([self.metadata.name])"},
-    {"rule": "self.spec.replicaSpecs.all(r,"
-             f" size(self.metadata.name) + size(r) + 2 + {_LONGEST_INDEX} <= {naming.MAX_NAME_LENGTH})",
-     "fieldPath": ".metadata.name",
-     "message": f"the longest pod name {_LENGTH_RULE}",
-     "messageExpression": f"'%s: the longest pod name {_LENGTH_RULE}'.format([self.metadata.name])"},
+    {
+        "rule": f"self.metadata.name.matches('{_ROLE_NAME}')",
+        "fieldPath": ".metadata.name",
+        "message": f"the name of a job {_NAME_RULE}: its services are named after it",
+        "messageExpression": f"'%s: the name of a job {_NAME_RULE}: its services are named after it'"
+        ".format([self.metadata.name])",
+    },
+    {
+        "rule": "self.spec.replicaSpecs.all(r,"
+        f" size(self.metadata.name) + size(r) + 2 + {_LONGEST_INDEX} <= {naming.MAX_NAME_LENGTH})",
+        "fieldPath": ".metadata.name",
+        "message": f"the longest pod name {_LENGTH_RULE}",
+        "messageExpression": f"'%s: the longest pod name {_LENGTH_RULE}'.format([self.metadata.name])",
+    },
 )
 
 
@@ -292,10 +369,19 @@ def parse(raw: Json) -> Parsed:
 
 def _role(name: str, spec: ReplicaSpec, spec_json: Json) -> Role:
     return Role(
-        name=name, workload="Pod", replicas=spec.replicas, template=spec_json["replicaSpecs"][name]["template"],
-        min_replicas=spec.min_replicas, max_replicas=spec.max_replicas, edl_policy=spec.edl_policy,
-        restart_policy=spec.restart_policy, restart_scope=spec.restart_scope, restart_limit=spec.restart_limit,
-        fail_policy=spec.fail_policy, complete_policy=spec.complete_policy, spec_path=f"spec.replicaSpecs.{name}.replicas",
+        name=name,
+        workload="Pod",
+        replicas=spec.replicas,
+        template=spec_json["replicaSpecs"][name]["template"],
+        min_replicas=spec.min_replicas,
+        max_replicas=spec.max_replicas,
+        edl_policy=spec.edl_policy,
+        restart_policy=spec.restart_policy,
+        restart_scope=spec.restart_scope,
+        restart_limit=spec.restart_limit,
+        fail_policy=spec.fail_policy,
+        complete_policy=spec.complete_policy,
+        spec_path=f"spec.replicaSpecs.{name}.replicas",
     )
 
 
@@ -307,7 +393,9 @@ def _beyond_bounds(job: str, spec: AITrainingJobSpec) -> Iterator[FieldError]:
     """What the CRD says in CEL, in the same words."""
     specs = spec.replica_specs
     if not _is_role_name(job):
-        yield FieldError("metadata.name", f"{job[:80]!r}: the name of a job {_NAME_RULE}: its services are named after it")
+        yield FieldError(
+            "metadata.name", f"{job[:80]!r}: the name of a job {_NAME_RULE}: its services are named after it"
+        )
     codes = spec.restarting_exit_code
     if codes is not None and not _are_exit_codes(codes):
         yield FieldError("spec.restartingExitCode", f"{codes[:80]!r}: {_CODES_RULE}")
@@ -316,8 +404,10 @@ def _beyond_bounds(job: str, spec: AITrainingJobSpec) -> Iterator[FieldError]:
         yield FieldError("spec.replicaSpecs", _NO_REPLICAS)
     total = sum(role.replicas for role in specs.values())
     if total > MAX_PODS:
-        yield FieldError("spec.replicaSpecs",
-                         f"{total} replicas of all roles together: they must be at most {MAX_PODS}; split the job")
+        yield FieldError(
+            "spec.replicaSpecs",
+            f"{total} replicas of all roles together: they must be at most {MAX_PODS}; split the job",
+        )
     for name in sorted(specs):
         yield from _role_errors(job, name, specs[name])
 
@@ -328,13 +418,17 @@ def _disagreement(spec: AITrainingJobSpec) -> Iterator[FieldError]:
         return
     ours, theirs = spec.clean_pod_policy, run.clean_pod_policy
     if ours and theirs and ours != theirs:
-        yield FieldError("spec.cleanPodPolicy",
-                         f"{ours} here and {theirs} in runPolicy.cleanPodPolicy: they must agree; set one of them")
+        yield FieldError(
+            "spec.cleanPodPolicy",
+            f"{ours} here and {theirs} in runPolicy.cleanPodPolicy: they must agree; set one of them",
+        )
     wanted = run.scheduling_policy.min_available if run.scheduling_policy else None
     total = sum(role.replicas for role in spec.replica_specs.values())
     if wanted is not None and wanted > total:
-        yield FieldError("spec.runPolicy.schedulingPolicy.minAvailable",
-                         f"{wanted}: must be at most the sum of all replicas ({total})")
+        yield FieldError(
+            "spec.runPolicy.schedulingPolicy.minAvailable",
+            f"{wanted}: must be at most the sum of all replicas ({total})",
+        )
 
 
 def _role_errors(job: str, name: str, role: ReplicaSpec) -> Iterator[FieldError]:
@@ -353,14 +447,22 @@ def _role_errors(job: str, name: str, role: ReplicaSpec) -> Iterator[FieldError]
     longest = naming.longest_pod_name(job, name, max(role.replicas, role.max_replicas or 0))
     if len(longest) > naming.MAX_NAME_LENGTH:
         yield FieldError(
-            "metadata.name", f"{longest[:80]} has {len(longest)} characters: the longest pod name {_LENGTH_RULE}")
+            "metadata.name", f"{longest[:80]} has {len(longest)} characters: the longest pod name {_LENGTH_RULE}"
+        )
 
 
 DIALECT = Dialect(
-    plural=PLURAL, singular="aitrainingjob", kind=KIND, short_name="aitj",
+    plural=PLURAL,
+    singular="aitrainingjob",
+    kind=KIND,
+    short_name="aitj",
     description="A training job of any framework: roles of pods that are kept, restarted and scaled by index.",
-    group=GROUP, versions=("v1",),
-    scale_role=SCALE_ROLE, scale_spec_path=f".spec.replicaSpecs.{SCALE_ROLE}.replicas",
-    spec_model=AITrainingJobSpec, root_rules=ROOT_RULES, parse=parse,
+    group=GROUP,
+    versions=("v1",),
+    scale_role=SCALE_ROLE,
+    scale_spec_path=f".spec.replicaSpecs.{SCALE_ROLE}.replicas",
+    spec_model=AITrainingJobSpec,
+    root_rules=ROOT_RULES,
+    parse=parse,
     role_patch=lambda role, replicas: {"spec": {"replicaSpecs": {role: {"replicas": replicas}}}},
 )

@@ -145,7 +145,7 @@ def _repair(value: Any, path: Sequence[int | str], problem: str, context: Mappin
         if i < len(steps) - 1:
             value = value[step]
         elif problem == "too_long" and isinstance(value[step], list):
-            del value[step][context["max_length"]:]
+            del value[step][context["max_length"] :]
         else:
             del value[step]
 
@@ -153,7 +153,9 @@ def _repair(value: Any, path: Sequence[int | str], problem: str, context: Mappin
 def field_errors(error: ValidationError, root: str = "spec") -> tuple[FieldError, ...]:
     """pydantic's errors as kubectl would name them: the path, the value where it is short, the rule."""
     problems = error.errors(include_url=False)
-    found = [FieldError(field_path(root, p["loc"]), _message(p["msg"], p["type"], p["input"])) for p in problems[:MAX_ERRORS]]
+    found = [
+        FieldError(field_path(root, p["loc"]), _message(p["msg"], p["type"], p["input"])) for p in problems[:MAX_ERRORS]
+    ]
     return tuple(found)
 
 

@@ -14,7 +14,5 @@ from tjworker.autoscale.problem import Problem
 
 Policy = Callable[[Problem], Mapping[str, int]]
 
-POLICIES: Mapping[str, Policy] = {
-    "fulfillment": fulfillment.plan,
-}
+POLICIES: Mapping[str, Policy] = {"fulfillment": fulfillment.plan}
 """By the name that the setting has."""

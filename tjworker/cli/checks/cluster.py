@@ -36,8 +36,15 @@ def check(transport: Transport, namespaces: Sequence[str], now: datetime, which:
     try:
         version, server_time = _version(transport)
     except OperatorError as error:
-        return [Check(SUBJECT, "reachable", "failed", f"{error.message} ({which})",
-                      "start the cluster (`tj up` starts a local one), or choose another with KUBECONFIG")]
+        return [
+            Check(
+                SUBJECT,
+                "reachable",
+                "failed",
+                f"{error.message} ({which})",
+                "start the cluster (`tj up` starts a local one), or choose another with KUBECONFIG",
+            )
+        ]
     found = [Check(SUBJECT, "reachable", "ok", f"Kubernetes {version}, of {which}")]
     if server_time is not None:
         found.append(clock((server_time - now).total_seconds()))
@@ -62,7 +69,9 @@ def clock(ahead_seconds: float) -> Check:
     # The header has whole seconds.
     detail = f"{abs(ahead_seconds):.0f} s {'ahead of' if ahead_seconds > 0 else 'behind'} this machine's"
     if abs(ahead_seconds) > CLOCK_SECONDS:
-        return Check(SUBJECT, "clock", "warning", detail, "run NTP on both machines: time limits and grace periods will be off")
+        return Check(
+            SUBJECT, "clock", "warning", detail, "run NTP on both machines: time limits and grace periods will be off"
+        )
     return Check(SUBJECT, "clock", "ok", detail)
 
 
@@ -95,7 +104,9 @@ def _compared(name: str, wanted: Json, found: Json) -> Check:
 
 def _served(transport: Transport, dialect: Dialect, name: str) -> Check:
     answer = transport.request("GET", f"/apis/{dialect.group}/{dialect.versions[0]}", timeout_seconds=TIMEOUT_SECONDS)
-    if answer.status == 200 and any(r.get("name") == dialect.plural for r in orjson.loads(answer.body).get("resources", [])):
+    if answer.status == 200 and any(
+        r.get("name") == dialect.plural for r in orjson.loads(answer.body).get("resources", [])
+    ):
         return Check(SUBJECT, name, "ok", "is served (this user may not read CRDs, so its schema was not compared)")
     return Check(SUBJECT, name, _missing(dialect), "is not served", APPLY_CRDS)
 
@@ -136,19 +147,35 @@ def permissions(transport: Transport, namespaces: Sequence[str]) -> Iterator[Che
     for row in RESOURCES.values():
         name = f"may use {row.plural}"
         try:
-            missing = sorted({why for namespace in _where(row, namespaces) for what, verb in _wanted(row)
-                              if (why := _refused(transport, row, what, verb, namespace))})
+            missing = sorted(
+                {
+                    why
+                    for namespace in _where(row, namespaces)
+                    for what, verb in _wanted(row)
+                    if (why := _refused(transport, row, what, verb, namespace))
+                }
+            )
         except OperatorError as error:
             yield Check(SUBJECT, name, "skipped", f"access could not be reviewed: {error.message}")
             continue
         if not missing:
             yield Check(SUBJECT, name, "ok", who)
         elif row.optional:
-            yield Check(SUBJECT, name, "warning", f"{who} may not {', '.join(missing)}",
-                        "the operator works without; k8s/base/rbac.yaml has the role")
+            yield Check(
+                SUBJECT,
+                name,
+                "warning",
+                f"{who} may not {', '.join(missing)}",
+                "the operator works without; k8s/base/rbac.yaml has the role",
+            )
         else:
-            yield Check(SUBJECT, name, "failed", f"{who} may not {', '.join(missing)}",
-                        "apply k8s/base/rbac.yaml (k8s/namespaced/rbac.yaml for one namespace), or ask who runs the cluster")
+            yield Check(
+                SUBJECT,
+                name,
+                "failed",
+                f"{who} may not {', '.join(missing)}",
+                "apply k8s/base/rbac.yaml (k8s/namespaced/rbac.yaml for one namespace), or ask who runs the cluster",
+            )
 
 
 def _wanted(row: Resource) -> Iterable[tuple[str, str]]:
@@ -166,7 +193,11 @@ def _refused(transport: Transport, row: Resource, subresource: str, verb: str, n
     """What may not be done, '' when it may."""
     asked = {"group": row.group, "version": row.version, "resource": row.plural, "verb": verb}
     asked |= {key: value for key, value in (("subresource", subresource), ("namespace", namespace)) if value}
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": asked}}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": asked},
+    }
     answer = transport.request("POST", _REVIEWS, body=orjson.dumps(body), timeout_seconds=TIMEOUT_SECONDS)
     if answer.status >= 300:
         raise to_error(answer, "review access")

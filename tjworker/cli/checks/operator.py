@@ -36,7 +36,9 @@ def leader(api: KubeApi, settings: Settings, now: datetime) -> Check:
     except OperatorError as error:
         return Check(SUBJECT, "watcher leads", "skipped", f"the Lease cannot be read: {error.message}")
     if not found:
-        return Check(SUBJECT, "watcher leads", "failed", f"there is no Lease {name} in {' or '.join(places)}", START_WATCHER)
+        return Check(
+            SUBJECT, "watcher leads", "failed", f"there is no Lease {name} in {' or '.join(places)}", START_WATCHER
+        )
 
     def age_seconds(lease: Mapping[str, Any]) -> float:
         renewed = parse_time(str((lease.get("spec") or {}).get("renewTime") or ""))
@@ -50,8 +52,13 @@ def leader(api: KubeApi, settings: Settings, now: datetime) -> Check:
         return Check(SUBJECT, "watcher leads", "failed", f"{where} was given back: no watcher runs", START_WATCHER)
     # The server's clock is read in whole seconds, and a renewal may be under way.
     if (age := age_seconds(lease)) > duration_seconds + 2:
-        return Check(SUBJECT, "watcher leads", "failed",
-                     f"{where}: {holder} has not renewed it for {age:.0f} s (it lasts {duration_seconds:.0f} s)", START_WATCHER)
+        return Check(
+            SUBJECT,
+            "watcher leads",
+            "failed",
+            f"{where}: {holder} has not renewed it for {age:.0f} s (it lasts {duration_seconds:.0f} s)",
+            START_WATCHER,
+        )
     return Check(SUBJECT, "watcher leads", "ok", f"{holder} holds {where}, renewed {max(0.0, age):.0f} s ago")
 
 
@@ -59,18 +66,32 @@ def projection(store: Store) -> Check:
     # Whether the projection is whole stands in every view, that of a job which does not exist too.
     if store.view(JobKey("aitrainingjobs/default/-")).synced:
         return Check(SUBJECT, "projection", "ok", "is whole: every list has been projected")
-    return Check(SUBJECT, "projection", "failed", "is not whole: workers wait until the watcher has listed everything",
-                 "wait some seconds after a start; else read the watcher's log, or ask its /readyz what it waits for")
+    return Check(
+        SUBJECT,
+        "projection",
+        "failed",
+        "is not whole: workers wait until the watcher has listed everything",
+        "wait some seconds after a start; else read the watcher's log, or ask its /readyz what it waits for",
+    )
 
 
 def work_queue(stats: QueueStats) -> Check:
-    detail = (f"{stats.queued} queued, {stats.running} running, {stats.delayed} delayed, {stats.failing} failing; "
-              f"{stats.unfinished} unfinished job{'' if stats.unfinished == 1 else 's'}")
+    detail = (
+        f"{stats.queued} queued, {stats.running} running, {stats.delayed} delayed, {stats.failing} failing; "
+        f"{stats.unfinished} unfinished job{'' if stats.unfinished == 1 else 's'}"
+    )
     if stats.queued and stats.oldest_seconds > OLD_SECONDS:
-        return Check(SUBJECT, "work queue", "failed", f"{detail}; the oldest has waited for {stats.oldest_seconds:.0f} s",
-                     "start more workers, and look whether those that run are stuck (their log, Flower)")
+        return Check(
+            SUBJECT,
+            "work queue",
+            "failed",
+            f"{detail}; the oldest has waited for {stats.oldest_seconds:.0f} s",
+            "start more workers, and look whether those that run are stuck (their log, Flower)",
+        )
     if stats.failing:
-        return Check(SUBJECT, "work queue", "warning", detail, "read a worker's log: each failed pass is one line with its job")
+        return Check(
+            SUBJECT, "work queue", "warning", detail, "read a worker's log: each failed pass is one line with its job"
+        )
     return Check(SUBJECT, "work queue", "ok", detail)
 
 
@@ -79,8 +100,13 @@ def workers(ping: Ping) -> Check:
     asked = (sorted(name for reply in ping() for name in reply) for _ in range(PINGS))
     names = next((found for found in asked if found), [])
     if not names:
-        return Check(SUBJECT, "workers", "failed", "none answers",
-                     "start `celery -A tjworker.app worker` with the same TJ_REDIS_URL and TJ_KEY_PREFIX")
+        return Check(
+            SUBJECT,
+            "workers",
+            "failed",
+            "none answers",
+            "start `celery -A tjworker.app worker` with the same TJ_REDIS_URL and TJ_KEY_PREFIX",
+        )
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return Check(SUBJECT, "workers", "ok", f"{len(names)} answer{'s' if len(names) == 1 else ''}: {shown}")
 
@@ -92,5 +118,10 @@ def beat(settings: Settings, exists: Callable[[str], bool]) -> Check:
         return Check(SUBJECT, "beat", "ok", f"a resync ran in the last {turn_seconds(settings.resync_seconds):.0f} s")
     if exists(once.of(settings.key_prefix, "full-resync")):
         return Check(SUBJECT, "beat", "ok", f"a resync ran in the last {settings.full_resync_seconds:.0f} s")
-    return Check(SUBJECT, "beat", "warning", "no resync has run of late",
-                 f"wait {settings.resync_seconds:.0f} s after a start and ask again; else start `celery -A tjworker.app beat`")
+    return Check(
+        SUBJECT,
+        "beat",
+        "warning",
+        "no resync has run of late",
+        f"wait {settings.resync_seconds:.0f} s after a start and ask again; else start `celery -A tjworker.app beat`",
+    )

@@ -34,10 +34,17 @@ def check(settings: Settings) -> list[Check]:
     except redis.RedisError as error:
         told = translate(error, where)
         why = getattr(told, "message", str(told)).removesuffix("; trying again")
-        return [Check(SUBJECT, "reachable", "failed", why, "start it, or correct TJ_REDIS_URL; `tj up` brings one of its own")]
+        return [
+            Check(
+                SUBJECT, "reachable", "failed", why, "start it, or correct TJ_REDIS_URL; `tj up` brings one of its own"
+            )
+        ]
     return [
         Check(SUBJECT, "reachable", "ok", f"{where}, answers in {took_ms:.1f} ms"),
-        version(info), persistence(info), eviction(info), clock(seconds + microseconds / 1e6 - time()),
+        version(info),
+        persistence(info),
+        eviction(info),
+        clock(seconds + microseconds / 1e6 - time()),
     ]
 
 
@@ -52,13 +59,23 @@ def version(info: Mapping[str, Any]) -> Check:
 
 def persistence(info: Mapping[str, Any]) -> Check:
     if not info.get("aof_enabled"):
-        return Check(SUBJECT, "persistence", "warning", "appendonly is off",
-                     "set `appendonly yes`: without it a restart of Redis costs the time of a new listing of the cluster, and "
-                     "Celery the tasks that were queued (no job is lost)")
+        return Check(
+            SUBJECT,
+            "persistence",
+            "warning",
+            "appendonly is off",
+            "set `appendonly yes`: without it a restart of Redis costs the time of a new listing of the cluster, and "
+            "Celery the tasks that were queued (no job is lost)",
+        )
     status = str(info.get("aof_last_write_status", "ok"))
     if status != "ok":
-        return Check(SUBJECT, "persistence", "failed", f"aof_last_write_status is {status}",
-                     "look at its log: most often the disk is full or not writable")
+        return Check(
+            SUBJECT,
+            "persistence",
+            "failed",
+            f"aof_last_write_status is {status}",
+            "look at its log: most often the disk is full or not writable",
+        )
     return Check(SUBJECT, "persistence", "ok", "append-only file is on")
 
 
@@ -67,12 +84,19 @@ def eviction(info: Mapping[str, Any]) -> Check:
     used = f"{int(info.get('used_memory', 0)) / 1e6:.1f} MB used of {f'{limit / 1e6:.0f} MB' if limit else 'no limit'}"
     if policy == "noeviction":
         return Check(SUBJECT, "eviction", "ok", f"maxmemory-policy noeviction, {used}")
-    return Check(SUBJECT, "eviction", "failed" if limit else "warning", f"maxmemory-policy {policy}, {used}",
-                 "set `maxmemory-policy noeviction`: a Redis that evicts what it likes makes the watcher list again and again")
+    return Check(
+        SUBJECT,
+        "eviction",
+        "failed" if limit else "warning",
+        f"maxmemory-policy {policy}, {used}",
+        "set `maxmemory-policy noeviction`: a Redis that evicts what it likes makes the watcher list again and again",
+    )
 
 
 def clock(ahead_seconds: float) -> Check:
     detail = f"{abs(ahead_seconds):.1f} s {'ahead of' if ahead_seconds > 0 else 'behind'} this machine's"
     if abs(ahead_seconds) > CLOCK_SECONDS:
-        return Check(SUBJECT, "clock", "warning", detail, "run NTP on both machines: ages and times in messages will be wrong")
+        return Check(
+            SUBJECT, "clock", "warning", detail, "run NTP on both machines: ages and times in messages will be wrong"
+        )
     return Check(SUBJECT, "clock", "ok", detail)

@@ -100,8 +100,18 @@ def make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports.
         text = redis_server.config_text(port=redis_port, data_dir=paths.redis_data, password=password)
         redis_server.write_config(paths.redis_config, text)
     plan = StackPlan(
-        paths, root, dict(os.environ), redis_url, binary, prefix or "tj", api_port, flower_port, health_port, options.nodes,
-        options.control_plane, options.node_cpu,
+        paths,
+        root,
+        dict(os.environ),
+        redis_url,
+        binary,
+        prefix or "tj",
+        api_port,
+        flower_port,
+        health_port,
+        options.nodes,
+        options.control_plane,
+        options.node_cpu,
     )
     settings = {k: v for k, v in services.operator_environment(plan).items() if k.startswith("TJ_")}
     text = "".join(f"{name}={shlex.quote(value)}\n" for name, value in sorted(settings.items()))
@@ -147,4 +157,6 @@ def _check_redis(redis_url: str) -> None:
 def _check_complete(root: Path) -> None:
     for needed in (root / "k8s" / "crds", services.kubectl_path()):
         if not needed.exists():
-            raise UserError(f"{needed} is missing: run `make up` in a checkout of the project, which sets everything up")
+            raise UserError(
+                f"{needed} is missing: run `make up` in a checkout of the project, which sets everything up"
+            )

@@ -38,7 +38,9 @@ class Claims:
     def __enter__(self) -> Claims:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for claim in self._held.values():
             if claim is not None:
                 claim.close()
@@ -52,7 +54,8 @@ class Claims:
         if asked is not None:
             if not self._claim(asked):
                 raise UserError(
-                    f"port {asked} for {what} is taken; choose another with {option} PORT, or stop what listens there")
+                    f"port {asked} for {what} is taken; choose another with {option} PORT, or stop what listens there"
+                )
             return asked, ""
         if preferred and self._claim(preferred):
             return preferred, ""

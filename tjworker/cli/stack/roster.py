@@ -72,7 +72,9 @@ def read_roster(path: Path) -> tuple[str, dict[str, ProcessId]]:
     """The last owner's run id and processes; empty when there is no roster or it cannot be read."""
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
-        return str(body["run"]), {str(n): ProcessId(int(p["pid"]), str(p["started"])) for n, p in body["services"].items()}
+        return str(body["run"]), {
+            str(n): ProcessId(int(p["pid"]), str(p["started"])) for n, p in body["services"].items()
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return "", {}
 
@@ -107,8 +109,9 @@ def end(targets: Iterable[ProcessId], *, grace_seconds: float) -> int:
     return count
 
 
-def sweep(paths: StatePaths, run_id: str = "", *, excluding: str = "", and_pods: bool = True,
-          grace_seconds: float = 3.0) -> int:
+def sweep(
+    paths: StatePaths, run_id: str = "", *, excluding: str = "", and_pods: bool = True, grace_seconds: float = 3.0
+) -> int:
     """End every leftover. Looks again until none is found, since a process may start another while it is being ended."""
     count = 0
     for _ in range(5):

@@ -54,7 +54,12 @@ class Running:
         command = [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), *self.service.argv]
         try:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self.service.cwd, start_new_session=True,
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self.service.cwd,
+                start_new_session=True,
                 env={**self.service.env, processes.MARKER: mark},
             )
         finally:

@@ -191,7 +191,9 @@ class Supervisor:
     def _cannot_start(self, service: Service, what: str) -> UserError:
         log = self._paths.log(service.name)
         lines = "".join(f"\n  {service.name} | {line}" for line in logfile.tail(log))
-        return UserError(f"{service.name} {what}; its log is {log}{':' if lines else ' (empty)'}{lines}", exit_code=EXIT_FAILED)
+        return UserError(
+            f"{service.name} {what}; its log is {log}{':' if lines else ' (empty)'}{lines}", exit_code=EXIT_FAILED
+        )
 
     def _write_roster(self) -> None:
         identities: dict[str, ProcessId] = {n: r.identity for n, r in self._all.items() if r.identity is not None}
@@ -201,7 +203,10 @@ class Supervisor:
     def _start_warden(self) -> None:
         self._warden = subprocess.Popen(
             [sys.executable, "-S", "-m", "tjworker.cli.stack.warden", str(self._paths.root), self._run_id],
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=project_root(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=project_root(),
             start_new_session=True,
         )
 
@@ -240,7 +245,9 @@ class Supervisor:
         killed: set[str] = set()
         while not self._at_once():
             waiting = [
-                r for r in members if r.process is not None and r.service.name not in killed and r.process.poll() is None
+                r
+                for r in members
+                if r.process is not None and r.service.name not in killed and r.process.poll() is None
             ]
             late = [r for r in waiting if time.monotonic() - began >= r.service.stop_seconds]
             for running in late:

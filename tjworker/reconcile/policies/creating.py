@@ -18,10 +18,18 @@ from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.settings import Settings
 
-CREATING_FAILURES = frozenset({
-    "CreateContainerConfigError", "CreateContainerError", "ImagePullBackOff", "ImageInspectError", "ErrImagePull",
-    "ErrImageNeverPull", "RegistryUnavailable", "InvalidImageName",
-})
+CREATING_FAILURES = frozenset(
+    {
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ImagePullBackOff",
+        "ImageInspectError",
+        "ErrImagePull",
+        "ErrImageNeverPull",
+        "RegistryUnavailable",
+        "InvalidImageName",
+    }
+)
 """Waiting reasons of kubelet (seed 002; k8s.io/kubernetes/pkg/kubelet/images, .../kuberuntime)."""
 
 
@@ -58,7 +66,9 @@ def decide_creating(status: JobStatus, views: Mapping[str, RoleView], now: float
         if tried < settings.creating_restart_seconds:
             since[place] = first
             draft.raise_pod(replica)
-            decisions.append(f"replace {replica.name}: {_words(replica, stuck)} for {settings.creating_duration_seconds:.0f} s")
+            decisions.append(
+                f"replace {replica.name}: {_words(replica, stuck)} for {settings.creating_duration_seconds:.0f} s"
+            )
         elif settings.enable_creating_failed and end is None:
             message = f"{_words(replica, stuck)}, tried since {first}"
             end = Ending(phase="Failed", reason=stuck.reason, message=message[:1024], time=to_rfc3339(now))

@@ -71,7 +71,9 @@ def _look(job: TrainingJob, view: RoleView, now: str, found: _Found) -> None:
     for replica in (r for r in view.replicas if not r.final):
         if owner_failed:
             _give_up(replica, _of_owner(view, now), "its batch Job has failed", found)
-        elif replica.state in ("failed", "lost") or (replica.state == "terminating" and replica.pod and replica.pod.disruption):
+        elif replica.state in ("failed", "lost") or (
+            replica.state == "terminating" and replica.pod and replica.pod.disruption
+        ):
             assert replica.pod is not None  # noqa: S101  no such state without a pod
             diagnosis = diagnose(replica.pod, now)
             if over:
@@ -98,7 +100,12 @@ def _has_vanished(job: TrainingJob, view: RoleView, replica: Replica) -> bool:
     if pod is None:
         return replica.state == "missing"
     ran = get_condition(job.status, "Running")
-    return number_of(pod) is None and ran is not None and ran.status == "True" and pod.created_at > ran.last_transition_time
+    return (
+        number_of(pod) is None
+        and ran is not None
+        and ran.status == "True"
+        and pod.created_at > ran.last_transition_time
+    )
 
 
 def _give_up(replica: Replica, failure: Failure, why: str, found: _Found) -> None:
@@ -148,6 +155,7 @@ def _of_owner(view: RoleView, now: str) -> Failure:
 
 # -- servers ---------------------------------------------------------------------------------------------------------------
 
+
 def _count_restarts(status: JobStatus, seated: Iterable[RoleView]) -> JobStatus:
     """A server's containers are restarted by the kubelet, which counts them on the pod. The status has what can be seen now
     and never less than before: with its pod a count goes."""
@@ -169,8 +177,10 @@ def _server_end(seated: Iterable[RoleView], now: str, default_limit: int) -> End
         for pod in _servers(view):
             if _restarts(pod) >= limit:
                 worst = max(counted(pod), key=lambda c: c.restarts)
-                message = (f"pod {pod.name} on node {pod.node}: container {worst.name} has been restarted {worst.restarts} "
-                           f"times; the limit of role {view.role.name} is {limit}")
+                message = (
+                    f"pod {pod.name} on node {pod.node}: container {worst.name} has been restarted {worst.restarts} "
+                    f"times; the limit of role {view.role.name} is {limit}"
+                )
                 return Ending(phase="Failed", reason=RESTART_LIMIT_REACHED, message=message[:1024], time=now)
     return None
 

@@ -110,7 +110,8 @@ def decide_restarts(job: TrainingJob, status: JobStatus, views: Mapping[str, Rol
             # Scaled down, and up again before it was gone: nobody's restart.
             draft.raise_pod(replica)
         elif replica.state == "terminating" or (
-                replica.state == "missing" and was_there(job, views[replica.role], replica)):
+            replica.state == "missing" and was_there(job, views[replica.role], replica)
+        ):
             draft.raise_pod(replica)
             draft.count(replica.role, "user")
             replaced = True
@@ -127,7 +128,9 @@ def decide_restarts(job: TrainingJob, status: JobStatus, views: Mapping[str, Rol
         restarted=result.restarted or replaced,
         why=result.why or one_of(decisions),
         log_tails=tuple(
-            LogTail(f.diagnosis.failure.pod, f.diagnosis.failure.container) for f in failed if f.diagnosis.failure.container
+            LogTail(f.diagnosis.failure.pod, f.diagnosis.failure.container)
+            for f in failed
+            if f.diagnosis.failure.container
         ),
         last=failed[0].diagnosis.failure,
     )
@@ -136,9 +139,15 @@ def decide_restarts(job: TrainingJob, status: JobStatus, views: Mapping[str, Rol
 def join(first: Restarts, then: Restarts) -> Restarts:
     """Both, where `then` was decided on the status of `first`."""
     return Restarts(
-        then.status, first.decisions + then.decisions, first.log_tails + then.log_tails, first.last or then.last,
-        first.restarted or then.restarted, first.why or then.why, first.final or then.final,
-        first.why_final or then.why_final, first.final_reason or then.final_reason,
+        then.status,
+        first.decisions + then.decisions,
+        first.log_tails + then.log_tails,
+        first.last or then.last,
+        first.restarted or then.restarted,
+        first.why or then.why,
+        first.final or then.final,
+        first.why_final or then.why_final,
+        first.final_reason or then.final_reason,
     )
 
 
@@ -227,8 +236,10 @@ def _ends_the_job(job: TrainingJob, views: Mapping[str, RoleView], final: Sequen
         return False
     marked = {f.replica.name for f in final}
     then = {
-        name: replace(view, replicas=tuple(
-            replace(r, state="failed", final=True) if r.name in marked else r for r in view.replicas))
+        name: replace(
+            view,
+            replicas=tuple(replace(r, state="failed", final=True) if r.name in marked else r for r in view.replicas),
+        )
         for name, view in views.items()
     }
     return job_verdict(job, then).verdict == "failed"

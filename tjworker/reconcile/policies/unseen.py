@@ -34,16 +34,23 @@ LOOK_SECONDS = 5.0
 
 def pods_are_late(job: TrainingJob, views: Mapping[str, RoleView], observed: Observed, now: float) -> bool:
     """A batch Job is Complete that shows fewer of its pods' ends than it tells of, and the rest may still come."""
-    owners = {view.owner.uid: view.owner for view in views.values()
-              if view.role.workload == "Job" and view.owner is not None and view.owner.condition == "Complete"}
-    late = {uid: owner for uid, owner in owners.items()
-            if owner.completed_at and now < (from_rfc3339(owner.completed_at) or 0.0) + LATE_SECONDS}
+    owners = {
+        view.owner.uid: view.owner
+        for view in views.values()
+        if view.role.workload == "Job" and view.owner is not None and view.owner.condition == "Complete"
+    }
+    late = {
+        uid: owner
+        for uid, owner in owners.items()
+        if owner.completed_at and now < (from_rfc3339(owner.completed_at) or 0.0) + LATE_SECONDS
+    }
     if not late:
         return False
     pods = [pod for pod in own_pods(job, observed) if pod.owner_uid in late]
     succeeded = Counter(pod.owner_uid for pod in pods if pod.phase == "Succeeded")
     return any(pod.phase not in ENDED_PHASES and not pod.deleted_at for pod in pods) or any(
-        succeeded[uid] < owner.succeeded for uid, owner in late.items())
+        succeeded[uid] < owner.succeeded for uid, owner in late.items()
+    )
 
 
 def count_unseen(status: JobStatus, views: Mapping[str, RoleView], now: str) -> Restarts:

@@ -29,8 +29,18 @@ BACKOFF_LIMIT = 2**31 - 1
 
 
 def shape(job: TrainingJob, view: RoleView, observed: Observed, may_create: bool) -> Sequence[Write]:
-    return [*shape_owner(
-        job, view, observed, resource="jobs", api_version="batch/v1", spec=_spec, restart_policy="Never", count=_count(view))]
+    return [
+        *shape_owner(
+            job,
+            view,
+            observed,
+            resource="jobs",
+            api_version="batch/v1",
+            spec=_spec,
+            restart_policy="Never",
+            count=_count(view),
+        )
+    ]
 
 
 def _count(view: RoleView) -> int:

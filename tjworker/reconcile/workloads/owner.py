@@ -30,7 +30,14 @@ COUNT_FIELDS: Mapping[str, str] = {"replicasets": "replicas", "jobs": "paralleli
 
 
 def shape_owner(
-    job: TrainingJob, view: RoleView, observed: Observed, *, resource: str, api_version: str, spec: Spec, restart_policy: str,
+    job: TrainingJob,
+    view: RoleView,
+    observed: Observed,
+    *,
+    resource: str,
+    api_version: str,
+    spec: Spec,
+    restart_policy: str,
     count: int,
 ) -> Iterator[Write]:
     """`count`: of the pods that the owner is to keep."""
@@ -66,18 +73,22 @@ def _create(
     env = {**template_environment(job, role), **role_environment(job)}
     template = pod_template(job, role, env, restart_policy=restart_policy)
     name = owner_name(job.name.name, role.name)
-    return Create(resource, name, {
-        "apiVersion": api_version,
-        "kind": role.workload,
-        "metadata": {
-            "name": name,
-            "namespace": job.name.namespace,
-            # Those of the template too (`paddle-job`): scripts select the owners by them, not only the pods.
-            "labels": template["metadata"]["labels"],
-            "ownerReferences": [owner_reference(job)],
+    return Create(
+        resource,
+        name,
+        {
+            "apiVersion": api_version,
+            "kind": role.workload,
+            "metadata": {
+                "name": name,
+                "namespace": job.name.namespace,
+                # Those of the template too (`paddle-job`): scripts select the owners by them, not only the pods.
+                "labels": template["metadata"]["labels"],
+                "ownerReferences": [owner_reference(job)],
+            },
+            "spec": spec(job, view, template),
         },
-        "spec": spec(job, view, template),
-    })
+    )
 
 
 def selector(job: TrainingJob, role: Role) -> Json:
@@ -85,8 +96,12 @@ def selector(job: TrainingJob, role: Role) -> Json:
 
 
 def _scale(resource: str, owner: WorkloadRecord, count: int, why: str) -> Patch:
-    return Patch(resource, owner.name, {
-        "metadata": {"uid": owner.uid, "resourceVersion": str(owner.rv)}, "spec": {COUNT_FIELDS[resource]: count}}, why)
+    return Patch(
+        resource,
+        owner.name,
+        {"metadata": {"uid": owner.uid, "resourceVersion": str(owner.rv)}, "spec": {COUNT_FIELDS[resource]: count}},
+        why,
+    )
 
 
 def _needs_number(replica: Replica) -> bool:
@@ -109,15 +124,20 @@ def _number(job: TrainingJob, replica: Replica) -> Patch:
 
 def unjudged(view: RoleView) -> bool:
     """Some pod has ended before it had a number: it gets one in this pass, and the next one judges it by that."""
-    return any(r.pod is not None and not r.final and r.pod.phase in ENDED_PHASES and number_of(r.pod) is None
-               for r in view.replicas)
+    return any(
+        r.pod is not None and not r.final and r.pod.phase in ENDED_PHASES and number_of(r.pod) is None
+        for r in view.replicas
+    )
 
 
 # -- the end ---------------------------------------------------------------------------------------------------------------
 
+
 def release(job: TrainingJob, observed: Observed, why: str) -> list[Write]:
     """ReplicaSets to 0, parallelism to 0: their controllers then take the pods that live."""
-    return [_scale(resource, w, 0, why) for resource, w in own_workloads(job, observed) if w.desired and not w.deleted_at]
+    return [
+        _scale(resource, w, 0, why) for resource, w in own_workloads(job, observed) if w.desired and not w.deleted_at
+    ]
 
 
 def unreleased(job: TrainingJob, observed: Observed) -> bool:
@@ -133,7 +153,8 @@ def delete_owners(job: TrainingJob, observed: Observed, roles: set[str]) -> list
     known = {owner_name(job.name.name, role) for role in roles}
     return [
         Delete(resource, w.name, w.uid, why="its role is not in the spec")
-        for resource, w in own_workloads(job, observed) if w.name not in known and not w.deleted_at
+        for resource, w in own_workloads(job, observed)
+        if w.name not in known and not w.deleted_at
     ]
 
 

@@ -51,8 +51,9 @@ def delete_pod(pod: PodRecord, why: str) -> Delete:
 
 
 def label_pod(pod: PodRecord, changed: Mapping[str, str], why: str) -> Patch:
-    return Patch("pods", pod.name, {"metadata": {
-        "uid": pod.uid, "resourceVersion": str(pod.rv), "labels": dict(changed)}}, why)
+    return Patch(
+        "pods", pod.name, {"metadata": {"uid": pod.uid, "resourceVersion": str(pod.rv), "labels": dict(changed)}}, why
+    )
 
 
 def _service_deletes(job: TrainingJob, view: RoleView, observed: Observed) -> Iterator[Delete]:

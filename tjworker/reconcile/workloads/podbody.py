@@ -16,12 +16,14 @@ from tjworker.reconcile.workloads.environment import Env, env_list, replica_envi
 
 Json = dict[str, Any]
 
-_ACTING = frozenset({
-    labels.ANNOTATION_PREEMPTED,
-    labels.ANNOTATION_FAILED,
-    labels.ANNOTATION_NODE_FAIL,
-    "kubectl.kubernetes.io/last-applied-configuration",
-})
+_ACTING = frozenset(
+    {
+        labels.ANNOTATION_PREEMPTED,
+        labels.ANNOTATION_FAILED,
+        labels.ANNOTATION_NODE_FAIL,
+        "kubectl.kubernetes.io/last-applied-configuration",
+    }
+)
 """Annotations that speak to the operator or to kubectl, not to pods."""
 
 

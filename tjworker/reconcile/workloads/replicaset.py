@@ -17,9 +17,18 @@ from tjworker.reconcile.workloads.owner import Json, selector, shape_owner
 
 def shape(job: TrainingJob, view: RoleView, observed: Observed, may_create: bool) -> Sequence[Write]:
     # A ReplicaSet takes no other restartPolicy than Always.
-    return [*shape_owner(
-        job, view, observed, resource="replicasets", api_version="apps/v1", spec=_spec, restart_policy="Always",
-        count=view.role.replicas)]
+    return [
+        *shape_owner(
+            job,
+            view,
+            observed,
+            resource="replicasets",
+            api_version="apps/v1",
+            spec=_spec,
+            restart_policy="Always",
+            count=view.role.replicas,
+        )
+    ]
 
 
 def _spec(job: TrainingJob, view: RoleView, template: Json) -> Json:

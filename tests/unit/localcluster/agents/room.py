@@ -97,9 +97,15 @@ def shell(script: str, **more: object) -> Json:
     return container("sh", "-c", script, **more)
 
 
-def pod(name: str, *containers: Json, restart: str = "Never", labels: dict[str, str] | None = None, **spec: object) -> Json:
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels or {}, "annotations": {"note": "n"}},
-            "spec": {"restartPolicy": restart, "terminationGracePeriodSeconds": 5, "containers": list(containers), **spec}}
+def pod(
+    name: str, *containers: Json, restart: str = "Never", labels: dict[str, str] | None = None, **spec: object
+) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels or {}, "annotations": {"note": "n"}},
+        "spec": {"restartPolicy": restart, "terminationGracePeriodSeconds": 5, "containers": list(containers), **spec},
+    }
 
 
 def processes(mark: str, folder: Path) -> list[int]:

@@ -41,13 +41,19 @@ CASES: dict[str, Case] = {
         fake(run_seconds=5, exit_code=7),
         6,
         lambda s: (
-            s["phase"] == "Failed" and state(s)["terminated"]["exitCode"] == 7 and state(s)["terminated"]["reason"] == "Error"
+            s["phase"] == "Failed"
+            and state(s)["terminated"]["exitCode"] == 7
+            and state(s)["terminated"]["reason"] == "Error"
         ),
     ),
     "The reason is told": Case(
-        fake(run_seconds=5, exit_code=137, reason="OOMKilled"), 6, lambda s: state(s)["terminated"]["reason"] == "OOMKilled"
+        fake(run_seconds=5, exit_code=137, reason="OOMKilled"),
+        6,
+        lambda s: state(s)["terminated"]["reason"] == "OOMKilled",
     ),
-    "It starts late": Case(fake(start_seconds=10), 5, lambda s: state(s) == {"waiting": {"reason": "ContainerCreating"}}),
+    "It starts late": Case(
+        fake(start_seconds=10), 5, lambda s: state(s) == {"waiting": {"reason": "ContainerCreating"}}
+    ),
     "It starts in the end": Case(fake(start_seconds=10), 11, phase_is("Running")),
     "It is running but not yet ready": Case(
         fake(ready_seconds=10), 5, lambda s: s["phase"] == "Running" and not s["containerStatuses"][0]["ready"]
@@ -98,7 +104,9 @@ def test_playing_by_annotation(name: str) -> None:
 def test_attempts_are_counted_over_pods_of_the_same_name() -> None:
     cluster = LocalCluster()
     for want in ("Failed", "Failed", "Succeeded"):
-        cluster.client.create(PODS, pod("worker-0", annotations=fake(run_seconds=1, failing_attempts=2, failing_exit_code=3)))
+        cluster.client.create(
+            PODS, pod("worker-0", annotations=fake(run_seconds=1, failing_attempts=2, failing_exit_code=3))
+        )
         cluster.advance(2)
         assert phases(cluster) == [want]
         cluster.client.delete(f"{PODS}/worker-0")
@@ -182,9 +190,13 @@ def test_the_conditions_of_a_pods_life_are_those_of_a_kubelet() -> None:
         "ContainersReady": "True/",
     }
     cluster.advance(6)
-    assert conditions(pods(cluster)[0]) == {"PodScheduled": "True/", "PodReadyToStartContainers": "False/",
-                                            "Initialized": "True/PodCompleted", "Ready": "False/PodCompleted",
-                                            "ContainersReady": "False/PodCompleted"}
+    assert conditions(pods(cluster)[0]) == {
+        "PodScheduled": "True/",
+        "PodReadyToStartContainers": "False/",
+        "Initialized": "True/PodCompleted",
+        "Ready": "False/PodCompleted",
+        "ContainersReady": "False/PodCompleted",
+    }
 
 
 def test_a_restarted_agent_goes_on_with_what_runs() -> None:

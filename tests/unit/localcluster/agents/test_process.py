@@ -53,11 +53,19 @@ class Case:
     setup: list[tuple[str, Json]] = field(default_factory=list)
 
 
-CONFIG = ("/api/v1/namespaces/default/configmaps",
-          {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"K": "v", "file.txt": "content"}})
+CONFIG = (
+    "/api/v1/namespaces/default/configmaps",
+    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"K": "v", "file.txt": "content"}},
+)
 SECRET = (
     "/api/v1/namespaces/default/secrets",
-    {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"P": "pass"}, "data": {"P": "cGFzcw=="}},
+    {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s"},
+        "stringData": {"P": "pass"},
+        "data": {"P": "cGFzcw=="},
+    },
 )
 
 CASES: dict[str, Case] = {
@@ -243,7 +251,9 @@ def test_deleting_sends_term_waits_for_the_grace_and_leaves_nothing(room: Room) 
             terminationGracePeriodSeconds=1,
         )
     )
-    room.until(lambda: all(room.status(n)["phase"] == "Running" and room.logs(n) == "up\n" for n in ("kind", "stubborn")))
+    room.until(
+        lambda: all(room.status(n)["phase"] == "Running" and room.logs(n) == "up\n" for n in ("kind", "stubborn"))
+    )
     for name in ("kind", "stubborn"):
         room.client.delete(f"{PODS}/{name}")
     room.until(lambda: room.gone("kind")() and room.gone("stubborn")())
@@ -255,6 +265,7 @@ def test_deleting_sends_term_waits_for_the_grace_and_leaves_nothing(room: Room) 
 def events_of(room: Room, name: str) -> list[str]:
     class Holder:
         client = room.client
+
     holder: Any = Holder()
     return events(holder, name)
 
@@ -279,7 +290,10 @@ def test_pods_outlive_their_agent_and_the_next_one_has_their_exit_codes(room: Ro
     room.run(pod("runs-on", shell("sleep 4714")))
     room.until(lambda: all(room.status(n)["phase"] == "Running" for n in ("ends-meanwhile", "runs-on")))
     [shim] = [
-        c.container.shim_pid for r in room.agent.runs["default/ends-meanwhile"].values() for c in r.containers if c.container
+        c.container.shim_pid
+        for r in room.agent.runs["default/ends-meanwhile"].values()
+        for c in r.containers
+        if c.container
     ]
     started = room.status("runs-on")["containerStatuses"][0]["state"]["running"]["startedAt"]
     room.agent.close()
@@ -344,15 +358,25 @@ def zombies() -> Iterator[int]:
 def by_shutdown(status: Json) -> bool:
     [told] = [c for c in status["conditions"] if c["type"] == "DisruptionTarget"] or [{}]
     return (status["phase"], status["reason"], told.get("status"), told.get("reason")) == (
-        "Failed", "Terminated", "True", "TerminationByKubelet")
+        "Failed",
+        "Terminated",
+        "True",
+        "TerminationByKubelet",
+    )
 
 
-@pytest.mark.parametrize("away", [False, True], ids=["the API server is there", "the API server is away until the next agent"])
-def test_who_is_ended_by_a_shutdown_has_failed_by_the_node(room: Room, monkeypatch: pytest.MonkeyPatch, away: bool) -> None:
+@pytest.mark.parametrize(
+    "away", [False, True], ids=["the API server is there", "the API server is away until the next agent"]
+)
+def test_who_is_ended_by_a_shutdown_has_failed_by_the_node(
+    room: Room, monkeypatch: pytest.MonkeyPatch, away: bool
+) -> None:
     room.run(pod("killed", shell("sleep 4719")))
     room.run(pod("saves", shell("trap 'exit 0' TERM; while :; do sleep 0.05; done")))
     room.run(pod("done", shell("exit 3")))
-    room.until(lambda: [room.status(p)["phase"] for p in ("killed", "saves", "done")] == ["Running", "Running", "Failed"])
+    room.until(
+        lambda: [room.status(p)["phase"] for p in ("killed", "saves", "done")] == ["Running", "Running", "Failed"]
+    )
 
     def refuse(*_: object, **__: object) -> None:
         raise ApiError(503, "ServiceUnavailable", "no")
@@ -380,23 +404,31 @@ def test_services_resolve_to_the_addresses_of_their_pods_and_follow_them(tmp_pat
         pytest.skip("user namespaces are not available here")
     room = Room(tmp_path, isolation=isolation)
     try:
-        service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
-                   "spec": {"clusterIP": "None", "selector": {"app": "web"}, "ports": [{"port": 80}]}}
+        service = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "web"},
+            "spec": {"clusterIP": "None", "selector": {"app": "web"}, "ports": [{"port": 80}]},
+        }
         room.client.create("/api/v1/namespaces/default/services", service)
-        script = ("import socket, time\n"
-                  "seen = None\n"
-                  "while True:\n"
-                  "    try: now = sorted({a[4][0] for a in socket.getaddrinfo('web.default', 80)})\n"
-                  "    except OSError: now = []\n"
-                  "    if now != seen: print(','.join(now), flush=True)\n"
-                  "    seen = now\n"
-                  "    time.sleep(0.02)\n")
+        script = (
+            "import socket, time\n"
+            "seen = None\n"
+            "while True:\n"
+            "    try: now = sorted({a[4][0] for a in socket.getaddrinfo('web.default', 80)})\n"
+            "    except OSError: now = []\n"
+            "    if now != seen: print(','.join(now), flush=True)\n"
+            "    seen = now\n"
+            "    time.sleep(0.02)\n"
+        )
         room.run(pod("looker", container(sys.executable, "-u", "-c", script)))
 
         def shows(*addresses: str) -> Callable[[], bool]:
             """The last thing that it saw: the file is written in place, and whoever reads meanwhile may see half of it."""
             want = ",".join(sorted(addresses))
-            return lambda: room.status("looker")["phase"] == "Running" and room.logs("looker").split("\n")[-2:] == [want, ""]
+            return lambda: (
+                room.status("looker")["phase"] == "Running" and room.logs("looker").split("\n")[-2:] == [want, ""]
+            )
 
         room.until(shows())
         room.run(pod("web-0", shell("sleep 4718"), labels={"app": "web"}))
@@ -414,8 +446,10 @@ def test_services_resolve_to_the_addresses_of_their_pods_and_follow_them(tmp_pat
 
 
 def test_two_pods_bind_the_same_port_on_their_own_addresses(room: Room) -> None:
-    script = ("import socket, os, time; s = socket.create_server((os.environ['IP'], 27180)); "
-              "print('bound', flush=True); time.sleep(60)")
+    script = (
+        "import socket, os, time; s = socket.create_server((os.environ['IP'], 27180)); "
+        "print('bound', flush=True); time.sleep(60)"
+    )
     for name in ("a", "b"):
         room.run(pod(name, container(sys.executable, "-c", script, env=[field_ref("IP", "status.podIP")])))
     room.until(lambda: all(room.status(n)["phase"] == "Running" and room.logs(n) == "bound\n" for n in ("a", "b")))
@@ -446,8 +480,10 @@ def test_probes_make_ready_and_restart(room: Room, tmp_path: Path) -> None:
 
 
 def test_hooks_run_after_the_start_and_before_the_stop(room: Room, tmp_path: Path) -> None:
-    hooks = {"postStart": {"exec": {"command": ["touch", str(tmp_path / "started")]}},
-             "preStop": {"exec": {"command": ["touch", str(tmp_path / "stopping")]}}}
+    hooks = {
+        "postStart": {"exec": {"command": ["touch", str(tmp_path / "started")]}},
+        "preStop": {"exec": {"command": ["touch", str(tmp_path / "stopping")]}},
+    }
     room.run(pod("p", shell("sleep 4720", lifecycle=hooks)))
     room.until((tmp_path / "started").exists)
     room.until(lambda: conditions({"status": room.status("p")})["Ready"] == "True/")
@@ -473,7 +509,10 @@ LOGS: dict[str, tuple[dict[str, str], Callable[[str], bool]]] = {
     "all": ({}, lambda t: t == "".join(f"line {n}\n" for n in range(100))),
     "the last two": ({"tailLines": "2"}, lambda t: t == "line 98\nline 99\n"),
     "none": ({"tailLines": "0"}, lambda t: t == ""),
-    "with times": ({"tailLines": "1", "timestamps": "true"}, lambda t: t.split(" ", 1)[1] == "line 99\n" and t[10] == "T"),
+    "with times": (
+        {"tailLines": "1", "timestamps": "true"},
+        lambda t: t.split(" ", 1)[1] == "line 99\n" and t[10] == "T",
+    ),
     "since a second ago": ({"sinceSeconds": "100"}, lambda t: t.count("\n") == 100),
     "since later": ({"sinceTime": "2100-01-01T00:00:00Z"}, lambda t: t == ""),
     "so many bytes": ({"limitBytes": "10"}, lambda t: t == "line 0\nlin"),
@@ -498,6 +537,7 @@ def test_following_a_log_gives_each_line_once_and_ends_with_the_container(room: 
     def over() -> bool:
         got.extend(watch.poll())
         return watch.closed
+
     flag.touch()
     room.until(over)
     assert b"".join(got) == b"one\ntwo\nthree\n"

@@ -18,8 +18,14 @@ def crd(description: str) -> Json:
             "group": "space.example.com",
             "names": {"kind": "Rocket", "plural": "rockets"},
             "scope": "Namespaced",
-            "versions": [{"name": "v1", "served": True, "storage": True,
-                          "schema": {"openAPIV3Schema": {"type": "object", "description": description}}}],
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": {"type": "object", "description": description}},
+                }
+            ],
         },
     }
 
@@ -29,7 +35,11 @@ def test_a_crd_with_its_own_finalizer_can_be_changed() -> None:
     patch = {"content_type": "application/apply-patch+yaml", "fieldManager": "kubectl"}
     assert world.ask("PATCH", f"{CRDS}/{NAME}", crd("old"), **patch).status == 201
     world.advance(1)
-    assert world.json("GET", f"{CRDS}/{NAME}")["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+    assert world.json("GET", f"{CRDS}/{NAME}")["metadata"]["finalizers"] == [
+        "customresourcecleanup.apiextensions.k8s.io"
+    ]
     told = world.ask("PATCH", f"{CRDS}/{NAME}", crd("new"), **patch)
     assert told.status == 200, told.body
-    assert world.json("GET", f"{CRDS}/{NAME}")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] == "new"
+    assert (
+        world.json("GET", f"{CRDS}/{NAME}")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] == "new"
+    )

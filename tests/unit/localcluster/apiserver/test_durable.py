@@ -37,7 +37,9 @@ WRITER = textwrap.dedent("""
 @pytest.mark.parametrize("kill_after_lines", [3, 150, 400])
 def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path, kill_after_lines: int) -> None:
     seed = random.randrange(10**6)
-    process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(seed)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path), str(seed)], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     told = [process.stdout.readline() for _ in range(kill_after_lines)]
     os.kill(process.pid, signal.SIGKILL)

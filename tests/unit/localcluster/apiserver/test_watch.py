@@ -94,7 +94,9 @@ def test_a_watch_without_a_version_begins_with_what_is_there() -> None:
 def test_a_streaming_list_ends_with_a_marked_bookmark() -> None:
     world = World()
     _put("a")(world)
-    watch = world.watch(CONFIGS, sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true")
+    watch = world.watch(
+        CONFIGS, sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true"
+    )
     (first, _), (second, mark) = events(watch)
     assert (first, second) == ("ADDED", "BOOKMARK")
     assert mark["metadata"] == {"resourceVersion": world.revision, "annotations": {"k8s.io/initial-events-end": "true"}}

@@ -34,7 +34,9 @@ class World:
         assert isinstance(answer, Response)
         return answer
 
-    def json(self, method: str, path: str, body: Any = None, content_type: str = "application/json", **query: str) -> Json:
+    def json(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json", **query: str
+    ) -> Json:
         found: Json = orjson.loads(self.ask(method, path, body, content_type, **query).body)
         return found
 

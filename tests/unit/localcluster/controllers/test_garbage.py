@@ -14,8 +14,16 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 def config_map(name: str, *owners: Json, block: bool = False) -> Json:
-    refs = [{"apiVersion": "v1", "kind": "ConfigMap", "name": o["metadata"]["name"], "uid": o["metadata"]["uid"],
-             **({"blockOwnerDeletion": True} if block else {})} for o in owners]
+    refs = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": o["metadata"]["name"],
+            "uid": o["metadata"]["uid"],
+            **({"blockOwnerDeletion": True} if block else {}),
+        }
+        for o in owners
+    ]
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": refs}}
 
 

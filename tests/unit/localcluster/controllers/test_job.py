@@ -24,6 +24,7 @@ def patch(**spec: Any) -> Step:
     def step(cluster: LocalCluster) -> None:
         cluster.client.patch(f"{JOBS}/j", {"spec": spec})
         cluster.run_until_idle()
+
     return step
 
 
@@ -51,7 +52,10 @@ CASES: dict[str, Case] = {
         want_conditions={"SuccessCriteriaMet": "True/CompletionsReached", "Complete": "True/CompletionsReached"},
     ),
     "It shows its active and ready pods while it runs": Case(
-        job=job("j", parallelism=2, completions=3), steps=[], want_phases=["Running"] * 2, want_counts={"active": 2, "ready": 2}
+        job=job("j", parallelism=2, completions=3),
+        steps=[],
+        want_phases=["Running"] * 2,
+        want_counts={"active": 2, "ready": 2},
     ),
     "Without completions parallelism goes up and down and no failure is counted": Case(
         job=job("j", parallelism=3),
@@ -192,7 +196,9 @@ def test_a_job_at_rest_is_written_no_more() -> None:
     assert cluster.client.get(f"{JOBS}/j")["metadata"]["resourceVersion"] == before
 
 
-@pytest.mark.parametrize(("indexes", "text"), [(set(), ""), ({3}, "3"), ({0, 1}, "0,1"), ({0, 1, 2, 5, 7, 8}, "0-2,5,7,8")])
+@pytest.mark.parametrize(
+    ("indexes", "text"), [(set(), ""), ({3}, "3"), ({0, 1}, "0,1"), ({0, 1, 2, 5, 7, 8}, "0-2,5,7,8")]
+)
 def test_completed_indexes_are_written_as_kubernetes_writes_them(indexes: set[int], text: str) -> None:
     assert format_indexes(indexes) == text
     assert parse_indexes(text) == indexes

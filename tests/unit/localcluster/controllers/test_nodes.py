@@ -48,9 +48,9 @@ def test_its_pods_become_not_ready_then_terminate_after_300_seconds_and_run_else
     assert phases(cluster) == ["-Running", "Running", "Running"]
     stuck = next(p for p in pods(cluster) if "deletionTimestamp" in p["metadata"])
     assert conditions(stuck)["DisruptionTarget"] == "True/DeletionByTaintManager"
-    assert {p["spec"]["nodeName"] for p in pods(cluster) if p is not stuck and "deletionTimestamp" not in p["metadata"]} == {
-        "node-1"
-    }
+    assert {
+        p["spec"]["nodeName"] for p in pods(cluster) if p is not stuck and "deletionTimestamp" not in p["metadata"]
+    } == {"node-1"}
 
 
 def test_a_node_that_comes_back_is_ready_untainted_and_ends_what_was_deleted() -> None:
@@ -141,7 +141,11 @@ def test_endpoints_follow_the_ready_pods_of_a_service() -> None:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": "web"},
-        "spec": {"clusterIP": "None", "selector": {"app": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]},
+        "spec": {
+            "clusterIP": "None",
+            "selector": {"app": "web"},
+            "ports": [{"name": "http", "port": 80, "targetPort": 8080}],
+        },
     }
     cluster.client.create("/api/v1/namespaces/default/services", service)
     cluster.client.create(SETS, replica_set("web", 2))

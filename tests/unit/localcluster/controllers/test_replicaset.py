@@ -20,7 +20,11 @@ def test_it_keeps_as_many_pods_as_asked_and_counts_them() -> None:
     status = cluster.client.get(f"{SETS}/web")["status"]
     assert phases(cluster) == ["Running"] * 3
     assert {k: status.get(k) for k in ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")} == {
-        "replicas": 3, "fullyLabeledReplicas": 3, "readyReplicas": 3, "availableReplicas": 3}
+        "replicas": 3,
+        "fullyLabeledReplicas": 3,
+        "readyReplicas": 3,
+        "availableReplicas": 3,
+    }
     assert status["observedGeneration"] == cluster.client.get(f"{SETS}/web")["metadata"]["generation"]
     assert all(p["metadata"]["name"].startswith("web-") for p in pods(cluster))
 
@@ -78,11 +82,20 @@ def test_a_pod_of_another_controller_is_never_taken() -> None:
 def _made(name: str, **facts: object) -> Json:
     annotations = {"controller.kubernetes.io/pod-deletion-cost": str(facts["cost"])} if "cost" in facts else {}
     conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": facts.get("ready", "2026-01-01T00:00:00Z")}]
-    return {"metadata": {"name": name, "uid": name, "annotations": annotations,
-                         "creationTimestamp": facts.get("created", "2026-01-01T00:00:00Z")},
-            "spec": {"nodeName": facts.get("node", "n")},
-            "status": {"phase": facts.get("phase", "Running"), "conditions": conditions if facts.get("ready", True) else [],
-                       "containerStatuses": [{"restartCount": facts.get("restarts", 0)}]}}
+    return {
+        "metadata": {
+            "name": name,
+            "uid": name,
+            "annotations": annotations,
+            "creationTimestamp": facts.get("created", "2026-01-01T00:00:00Z"),
+        },
+        "spec": {"nodeName": facts.get("node", "n")},
+        "status": {
+            "phase": facts.get("phase", "Running"),
+            "conditions": conditions if facts.get("ready", True) else [],
+            "containerStatuses": [{"restartCount": facts.get("restarts", 0)}],
+        },
+    }
 
 
 @dataclass(frozen=True)

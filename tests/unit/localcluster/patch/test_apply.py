@@ -20,7 +20,9 @@ def _config(**data: str) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": data}
 
 
-def _apply(live: Json | None, applied: Json, manager: str = "ana", *, force: bool = False, now: str = T0, **more: Any) -> Json:
+def _apply(
+    live: Json | None, applied: Json, manager: str = "ana", *, force: bool = False, now: str = T0, **more: Any
+) -> Json:
     before = copy.deepcopy((live, applied))
     result = server_side_apply(live, applied, manager, force, now, applied["apiVersion"], **more)
     assert (live, applied) == before, "apply changes neither of its arguments"
@@ -40,7 +42,10 @@ def test_what_is_applied_is_owned() -> None:
             "manager": "ana",
             "operation": "Apply",
             "time": T0,
-            "fieldsV1": {"f:data": {"f:a": {}}, "f:metadata": {"f:finalizers": {'v:"f/f"': {}}, "f:labels": {"f:x": {}}}},
+            "fieldsV1": {
+                "f:data": {"f:a": {}},
+                "f:metadata": {"f:finalizers": {'v:"f/f"': {}}, "f:labels": {"f:x": {}}},
+            },
         }
     ]
 
@@ -77,8 +82,7 @@ def test_a_conflict_with_an_update_tells_its_version() -> None:
     with pytest.raises(ApplyConflict) as caught:
         _apply(updated, _config(a="1", b="1"))
     assert caught.value.message == (
-        "Apply failed with 2 conflicts: "
-        'conflicts with "edit" with subresource "status" using v1:\n- .data.a\n- .data.b'
+        'Apply failed with 2 conflicts: conflicts with "edit" with subresource "status" using v1:\n- .data.a\n- .data.b'
     )
 
 
@@ -178,7 +182,9 @@ def test_a_custom_resource_merges_as_its_schema_says() -> None:
     def job(**spec: Any) -> Json:
         return {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "f"}, "spec": spec}
 
-    made = _apply(None, job(roles=[{"name": "a", "n": 1}], list=["x"], replicaSpecs={"w": {"replicas": 1}}), shape=shape)
+    made = _apply(
+        None, job(roles=[{"name": "a", "n": 1}], list=["x"], replicaSpecs={"w": {"replicas": 1}}), shape=shape
+    )
     assert _owned(made)["ana", "Apply"]["f:spec"] == {
         "f:list": {},
         "f:replicaSpecs": {"f:w": {".": {}, "f:replicas": {}}},
@@ -240,7 +246,12 @@ class TestTrackUpdate:
         assert track_update(made, copy.deepcopy(made), "two", "Update", T1) == made
 
     def test_a_status_write_is_another_manager(self) -> None:
-        pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+        pod: Json = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p"},
+            "spec": {"containers": [{"name": "c"}]},
+        }
         made = track_update(None, pod, "kubelet", "Update", T0)
         ready = {**made, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
         entries = track_update(made, ready, "kubelet", "Update", T1, "status")["metadata"]["managedFields"]
@@ -272,7 +283,9 @@ _data = st.dictionaries(st.sampled_from("abcd"), st.sampled_from(["1", "2"]), ma
 
 @settings(max_examples=150, deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from(["ana", "bob"]), _data), min_size=1, max_size=5))
-def test_forced_applies_end_with_what_was_applied_and_every_field_owned(steps: list[tuple[str, dict[str, str]]]) -> None:
+def test_forced_applies_end_with_what_was_applied_and_every_field_owned(
+    steps: list[tuple[str, dict[str, str]]],
+) -> None:
     live: Json | None = None
     last: dict[str, dict[str, str]] = {}
     for manager, data in steps:

@@ -11,9 +11,16 @@ from localcluster import patch
 from localcluster.wire import Json
 
 POD: Json = {
-    "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"x": "1"}, "finalizers": ["a/b"]},
-    "spec": {"containers": [{"name": "c", "image": "i", "env": [{"name": "E", "value": "1"}], "ports": [{"containerPort": 1}]}],
-             "tolerations": [{"key": "k"}], "nodeSelector": {"n": "1"}},
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "a", "labels": {"x": "1"}, "finalizers": ["a/b"]},
+    "spec": {
+        "containers": [
+            {"name": "c", "image": "i", "env": [{"name": "E", "value": "1"}], "ports": [{"containerPort": 1}]}
+        ],
+        "tolerations": [{"key": "k"}],
+        "nodeSelector": {"n": "1"},
+    },
     "status": {"conditions": [{"type": "Ready", "status": "True"}]},
 }
 PATCHES: dict[str, Callable[[Json], Json]] = {
@@ -21,14 +28,23 @@ PATCHES: dict[str, Callable[[Json], Json]] = {
     "a merge patch of nothing": lambda pod: patch.merge_patch(pod, {}),
     "a merge patch of a list": lambda pod: patch.merge_patch(pod, {"spec": {"tolerations": [{"key": "l"}]}}),
     "a strategic patch of an item": lambda pod: patch.strategic_merge_patch(
-        pod, {"spec": {"containers": [{"name": "c", "image": "j"}]}}, "Pod"),
+        pod, {"spec": {"containers": [{"name": "c", "image": "j"}]}}, "Pod"
+    ),
     "a strategic patch of a new item": lambda pod: patch.strategic_merge_patch(
-        pod, {"spec": {"containers": [{"name": "d", "image": "j"}]}}, "Pod"),
+        pod, {"spec": {"containers": [{"name": "d", "image": "j"}]}}, "Pod"
+    ),
     "a strategic patch of a condition": lambda pod: patch.strategic_merge_patch(
-        pod, {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, "Pod"),
-    "a JSON patch that adds": lambda pod: patch.json_patch(pod, [{"op": "add", "path": "/spec/hostname", "value": "h"}]),
-    "a JSON patch that copies": lambda pod: patch.json_patch(pod, [{"op": "copy", "from": "/metadata/labels", "path": "/x"}]),
-    "a JSON patch that only tests": lambda pod: patch.json_patch(pod, [{"op": "test", "path": "/kind", "value": "Pod"}]),
+        pod, {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, "Pod"
+    ),
+    "a JSON patch that adds": lambda pod: patch.json_patch(
+        pod, [{"op": "add", "path": "/spec/hostname", "value": "h"}]
+    ),
+    "a JSON patch that copies": lambda pod: patch.json_patch(
+        pod, [{"op": "copy", "from": "/metadata/labels", "path": "/x"}]
+    ),
+    "a JSON patch that only tests": lambda pod: patch.json_patch(
+        pod, [{"op": "test", "path": "/kind", "value": "Pod"}]
+    ),
 }
 
 

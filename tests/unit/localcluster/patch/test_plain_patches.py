@@ -42,8 +42,12 @@ JSON_PATCH: dict[str, Case] = {
     "copy": Case(_DOC, [_op("copy", "/x", **{"from": "/l"})], {**_DOC, "x": [1, 2, 3]}),
     "escaped names": Case({"a/b": 1, "c~d": 2}, [_op("remove", "/a~1b"), _op("remove", "/c~0d")], {}),
     "a test that holds": Case(_DOC, [_op("test", "/a/b", value=1), _op("test", "/absent", value=None)], _DOC),
-    "a test that fails": Case(_DOC, [_op("test", "/a/b", value=2)], want_error="testing value /a/b failed: test failed"),
-    "true is not one": Case(_DOC, [_op("test", "/a/b", value=True)], want_error="testing value /a/b failed: test failed"),
+    "a test that fails": Case(
+        _DOC, [_op("test", "/a/b", value=2)], want_error="testing value /a/b failed: test failed"
+    ),
+    "true is not one": Case(
+        _DOC, [_op("test", "/a/b", value=True)], want_error="testing value /a/b failed: test failed"
+    ),
     "remove what is not there": Case(
         _DOC,
         [_op("remove", "/z")],
@@ -75,7 +79,9 @@ MERGE_PATCH: dict[str, Case] = {
     "objects merge": Case({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}}, {"a": {"b": 1, "c": 3}}),
     "null removes": Case({"a": {"b": 1}, "c": 1}, {"a": {"b": None}, "c": None}, {"a": {}}),
     "lists are replaced": Case({"l": [1, 2]}, {"l": [3]}, {"l": [3]}),
-    "an object takes the place of a scalar, without its nulls": Case({"a": 1}, {"a": {"b": None, "c": 2}}, {"a": {"c": 2}}),
+    "an object takes the place of a scalar, without its nulls": Case(
+        {"a": 1}, {"a": {"b": None, "c": 2}}, {"a": {"c": 2}}
+    ),
     "nulls in what is new go, inside lists too": Case({}, {"l": [{"a": None, "b": 1}, None]}, {"l": [{"b": 1}, None]}),
     "a patch is an object": Case({"a": 1}, [1], want_error="Invalid JSON Patch"),
 }
@@ -85,7 +91,9 @@ def _pod(**spec: Any) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "finalizers": ["x/a", "x/b"]}, "spec": spec}
 
 
-_TWO: Json = _pod(containers=[{"name": "a", "image": "1", "env": [{"name": "E", "value": "1"}]}, {"name": "b", "image": "2"}])
+_TWO: Json = _pod(
+    containers=[{"name": "a", "image": "1", "env": [{"name": "E", "value": "1"}]}, {"name": "b", "image": "2"}]
+)
 
 STRATEGIC: dict[str, Case] = {
     "containers merge by name, new ones come first in the patch's order": Case(
@@ -94,7 +102,9 @@ STRATEGIC: dict[str, Case] = {
         _pod(containers=[{"name": "c", "image": "3"}, _TWO["spec"]["containers"][0], {"name": "b", "image": "9"}]),
     ),
     "an item is deleted by its key": Case(
-        _TWO, {"spec": {"containers": [{"name": "a", "$patch": "delete"}]}}, _pod(containers=[{"name": "b", "image": "2"}])
+        _TWO,
+        {"spec": {"containers": [{"name": "a", "$patch": "delete"}]}},
+        _pod(containers=[{"name": "b", "image": "2"}]),
     ),
     "a list is replaced": Case(
         _TWO, {"spec": {"containers": [{"name": "z"}, {"$patch": "replace"}]}}, _pod(containers=[{"name": "z"}])
@@ -146,7 +156,12 @@ STRATEGIC: dict[str, Case] = {
     ),
     "an order that the patch does not keep": Case(
         _TWO,
-        {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": [{"name": "a"}, {"name": "b"}]}},
+        {
+            "spec": {
+                "$setElementOrder/containers": [{"name": "b"}, {"name": "a"}],
+                "containers": [{"name": "a"}, {"name": "b"}],
+            }
+        },
         want_error="The order in patch list:\n[map[name:a] map[name:b]]\n"
         " doesn't match $setElementOrder list:\n[map[name:b] map[name:a]]\n",
     ),
@@ -223,7 +238,9 @@ def test_a_merge_patch_of_the_difference_gives_the_new_object(old: Json, new: Js
 @settings(max_examples=200, deadline=None)
 @given(obj=_objects, patch=_objects)
 def test_a_strategic_patch_of_a_plain_object_is_a_merge_patch(obj: Json, patch: Json) -> None:
-    assert strategic_merge_patch({"data": obj}, {"data": patch}, "ConfigMap") == merge_patch({"data": obj}, {"data": patch})
+    assert strategic_merge_patch({"data": obj}, {"data": patch}, "ConfigMap") == merge_patch(
+        {"data": obj}, {"data": patch}
+    )
 
 
 _operations = st.lists(

@@ -24,8 +24,13 @@ def verdict(obj: Json) -> str:
 
 
 def affinity(*expressions: Json) -> Json:
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-        {"matchExpressions": list(expressions)}]}}}
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": list(expressions)}]
+            }
+        }
+    }
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,9 @@ class Case:
     cordon: bool = False
 
 
-NO_HELP = "no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+NO_HELP = (
+    "no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+)
 
 CASES: dict[str, Case] = {
     "It goes where the most room is left": Case(pod("p", cpu="2"), "b"),
@@ -49,7 +56,8 @@ CASES: dict[str, Case] = {
     "Node affinity decides": Case(pod("p", affinity=affinity({"key": "zone", "operator": "DoesNotExist"})), "a"),
     "Too much CPU for every node": Case(pod("p", cpu="9"), f"0/2 nodes are available: 2 Insufficient cpu. {NO_HELP}"),
     "Too much CPU for one node and no GPU on it": Case(
-        pod("p", cpu="9", gpus=1), f"0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 2 Insufficient cpu. {NO_HELP}"
+        pod("p", cpu="9", gpus=1),
+        f"0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 2 Insufficient cpu. {NO_HELP}",
     ),
     "A selector that no node matches": Case(
         pod("p", nodeSelector={"zone": "y"}),
@@ -103,9 +111,11 @@ def test_a_pod_that_fits_nowhere_is_told_once_and_placed_when_room_comes() -> No
     cluster.client.create(PODS, pod("second", cpu="1"))
     cluster.advance(50)
     assert conditions(cluster.client.get(f"{PODS}/second")) == {"PodScheduled": "False/Unschedulable"}
-    words = ("0/1 nodes are available: 1 Insufficient cpu. "
-             "no new claims to deallocate, preemption: 0/1 nodes are available: "
-             "1 No preemption victims found for incoming pod.")
+    words = (
+        "0/1 nodes are available: 1 Insufficient cpu. "
+        "no new claims to deallocate, preemption: 0/1 nodes are available: "
+        "1 No preemption victims found for incoming pod."
+    )
     assert events(cluster, "second") == [f"FailedScheduling: {words}"]
     cluster.advance(60)
     assert cluster.client.get(f"{PODS}/second")["spec"]["nodeName"] == "a"
@@ -126,8 +136,16 @@ def test_higher_priority_goes_first_when_room_comes() -> None:
 
 
 def priority_class(cluster: LocalCluster, name: str, value: int, **more: Any) -> None:
-    cluster.client.create("/apis/scheduling.k8s.io/v1/priorityclasses", {
-        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value, **more})
+    cluster.client.create(
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            **more,
+        },
+    )
     cluster.run_until_idle()
 
 
@@ -189,17 +207,31 @@ def test_preemption_policy_never_waits() -> None:
     cluster.run_until_idle()
     assert verdict(cluster.client.get(f"{PODS}/polite")) == (
         "0/1 nodes are available: 1 Insufficient cpu. "
-        "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.")
+        "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
+    )
     assert "deletionTimestamp" not in cluster.client.get(f"{PODS}/low")["metadata"]
 
 
 def gang_crd() -> Json:
     names = {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup", "listKind": "PodGroupList"}
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "podgroups.scheduling.volcano.sh"}, "spec": {
-                "group": "scheduling.volcano.sh", "scope": "Namespaced", "names": names,
-                "versions": [{"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
-                    "type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "podgroups.scheduling.volcano.sh"},
+        "spec": {
+            "group": "scheduling.volcano.sh",
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [
+                {
+                    "name": "v1beta1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+                }
+            ],
+        },
+    }
 
 
 def gang_cluster(cpu: str, minimum: int) -> LocalCluster:
@@ -274,15 +306,24 @@ def test_no_node_ever_holds_more_than_it_has(seed: int) -> None:
     )
     priority_class(cluster, "high", 1000)
     for number in range(40):
-        cluster.client.create(PODS, pod(f"p{number}", cpu=rng.choice(["500m", "1", "2"]), gpus=rng.randint(0, 1),
-                                        annotations=fake(run_seconds=rng.randint(1, 30), terminate_seconds=rng.randint(0, 5)),
-                                        priorityClassName="high" if rng.random() < 0.3 else None))
+        cluster.client.create(
+            PODS,
+            pod(
+                f"p{number}",
+                cpu=rng.choice(["500m", "1", "2"]),
+                gpus=rng.randint(0, 1),
+                annotations=fake(run_seconds=rng.randint(1, 30), terminate_seconds=rng.randint(0, 5)),
+                priorityClassName="high" if rng.random() < 0.3 else None,
+            ),
+        )
         cluster.advance(rng.random() * 3)
         used: dict[str, float] = {}
         for each in pods(cluster):
             if each["spec"].get("nodeName") and each["status"]["phase"] not in ("Succeeded", "Failed"):
                 cpu = each["spec"]["containers"][0]["resources"]["requests"]["cpu"]
-                used[each["spec"]["nodeName"]] = used.get(each["spec"]["nodeName"], 0) + (0.5 if cpu == "500m" else float(cpu))
+                used[each["spec"]["nodeName"]] = used.get(each["spec"]["nodeName"], 0) + (
+                    0.5 if cpu == "500m" else float(cpu)
+                )
         have = {
             n["metadata"]["name"]: float(n["status"]["allocatable"]["cpu"])
             for n in cluster.client.get("/api/v1/nodes")["items"]

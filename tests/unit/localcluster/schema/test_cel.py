@@ -67,10 +67,7 @@ CASES: dict[str, Case] = {
     "an optional field that is not": Case("self.o.?z.orValue(5)", want_error="compile"),
     "an optional field of a map": Case("self.m.?y.orValue(5) + self.m[?'x'].orValue(9)", 6),
     "an optional index of a list": Case("self.l[?7].orValue(-1)", -1),
-    "what follows an optional selection is optional too": Case(
-        "self.?o.a.b.orValue(0)",
-        7,
-    ),
+    "what follows an optional selection is optional too": Case("self.?o.a.b.orValue(0)", 7),
     "an optional value, asked": Case("self.?o.hasValue() && !self.m.?q.hasValue()", True),
     "an optional value, mapped": Case("self.?n.optMap(x, x * 2).orValue(0)", 6),
     "a bound name": Case("cel.bind(x, self.n + 1, x * x)", 16),
@@ -81,7 +78,9 @@ CASES: dict[str, Case] = {
     "an index out of range": Case("self.s.substring(9)", want_error="index out of range: 9"),
     "format": Case("'%d %s %.2f %%'.format([self.n, self.w, 1.5])", "3 [b, a] 1.50 %"),
     "find": Case("'ab12cd345'.find('[0-9]+') + string('ab12cd345'.findAll('[0-9]+').size())", "122"),
-    "sets": Case("sets.contains(self.l, [1]) && sets.equivalent(self.l, [1, 2, 3]) && !sets.intersects(self.w, ['z'])", True),
+    "sets": Case(
+        "sets.contains(self.l, [1]) && sets.equivalent(self.l, [1, 2, 3]) && !sets.intersects(self.w, ['z'])", True
+    ),
     "quantities compare by value": Case(
         "quantity('1Gi') == quantity('1024Mi') && quantity('500m').isLessThan(quantity('1'))", True
     ),
@@ -142,7 +141,9 @@ def test_names_are_escaped() -> None:
 
 
 def test_a_rule_without_anything_special_keeps_its_tokens() -> None:
-    assert rewrite(tokenize("self.a > 1 && self.b in ['x y', \"z\"]")) == "self . a > 1 && self . b in [ 'x y' , \"z\" ]"
+    assert (
+        rewrite(tokenize("self.a > 1 && self.b in ['x y', \"z\"]")) == "self . a > 1 && self . b in [ 'x y' , \"z\" ]"
+    )
 
 
 PATTERNS: dict[str, tuple[str, str, bool]] = {

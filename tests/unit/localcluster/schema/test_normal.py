@@ -50,8 +50,9 @@ CASES: dict[str, Case] = {
     "what was told of and left is told of again": Case({"spec": {"wrong": 1}}, {"spec": {"wrong": 1}}, {"wrong": 1}),
     "what is no object is shown": Case({"spec": [1]}, {"spec": [1]}, [1]),
     "what no JSON holds is shown": Case({"spec": {"a": b"1"}}, {"spec": {"a": b"1"}}, {"a": b"1"}),
-    "what is very large is not kept": Case({"spec": {"a": "x" * LARGEST_BYTES}}, {"spec": {"a": "x" * LARGEST_BYTES}},
-                                           {"a": "x" * LARGEST_BYTES}),
+    "what is very large is not kept": Case(
+        {"spec": {"a": "x" * LARGEST_BYTES}}, {"spec": {"a": "x" * LARGEST_BYTES}}, {"a": "x" * LARGEST_BYTES}
+    ),
 }
 
 
@@ -90,9 +91,18 @@ def test_the_least_recently_used_part_is_forgotten_first() -> None:
 
 
 def test_a_schema_prunes_and_defaults_the_second_object_as_the_first() -> None:
-    schema = StructuralSchema({"type": "object", "properties": {
-        "spec": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer", "default": 7}}},
-        "status": {"type": "object", "properties": {"c": {"type": "integer", "default": 8}}}}})
+    schema = StructuralSchema(
+        {
+            "type": "object",
+            "properties": {
+                "spec": {
+                    "type": "object",
+                    "properties": {"a": {"type": "integer"}, "b": {"type": "integer", "default": 7}},
+                },
+                "status": {"type": "object", "properties": {"c": {"type": "integer", "default": 8}}},
+            },
+        }
+    )
     for _ in range(3):
         obj: Json = {"spec": {"a": 1, "b": 2}, "status": {"x": 1}}
         assert schema.prune(obj) == ['unknown field "status.x"']
@@ -105,8 +115,19 @@ def test_a_schema_prunes_and_defaults_the_second_object_as_the_first() -> None:
 
 
 def test_a_schema_refuses_a_list_with_an_item_twice_each_time() -> None:
-    schema = StructuralSchema({"type": "object", "properties": {"spec": {"type": "object", "properties": {
-        "names": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}}}}})
+    schema = StructuralSchema(
+        {
+            "type": "object",
+            "properties": {
+                "spec": {
+                    "type": "object",
+                    "properties": {
+                        "names": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}
+                    },
+                }
+            },
+        }
+    )
     for _ in range(2):
         assert [cause.field for cause in schema.validate({"spec": {"names": ["a", "a"]}})] == ["spec.names[1]"]
         assert schema.validate({"spec": {"names": ["a", "b"]}}) == []

@@ -35,7 +35,10 @@ PRUNE: dict[str, PruneCase] = {
         {"type": "object", "properties": {"a": _INT}}, {"a": 1, "b": 2}, {"a": 1}, ["spec.b"]
     ),
     "fields of list items are named with their index": PruneCase(
-        {"type": "object", "properties": {"l": {"type": "array", "items": {"type": "object", "properties": {"a": _INT}}}}},
+        {
+            "type": "object",
+            "properties": {"l": {"type": "array", "items": {"type": "object", "properties": {"a": _INT}}}},
+        },
         {"l": [{"a": 1}, {"b": 1}]},
         {"l": [{"a": 1}, {}]},
         ["spec.l[1].b"],
@@ -68,12 +71,20 @@ PRUNE: dict[str, PruneCase] = {
             "x-kubernetes-embedded-resource": True,
             "properties": {"spec": {"type": "object", "properties": {"a": _INT}}},
         },
-        {"apiVersion": "v1", "kind": "X", "metadata": {"name": "x", "color": "red"}, "spec": {"a": 1, "b": 2}, "status": {}},
+        {
+            "apiVersion": "v1",
+            "kind": "X",
+            "metadata": {"name": "x", "color": "red"},
+            "spec": {"a": 1, "b": 2},
+            "status": {},
+        },
         {"apiVersion": "v1", "kind": "X", "metadata": {"name": "x"}, "spec": {"a": 1}},
         ["spec.spec.b", "spec.status", "spec.metadata.color"],
     ),
     "a null that may not be and has no default goes, and is not told": PruneCase(
-        {"type": "object", "properties": {"a": _INT, "b": {**_INT, "nullable": True}}}, {"a": None, "b": None}, {"b": None}
+        {"type": "object", "properties": {"a": _INT, "b": {**_INT, "nullable": True}}},
+        {"a": None, "b": None},
+        {"b": None},
     ),
 }
 
@@ -89,11 +100,18 @@ def test_pruning(case: PruneCase) -> None:
 
 
 def test_unknown_metadata_is_told_before_unknown_fields_at_the_root() -> None:
-    obj = {**_object(spec={"a": 1}, zzz=1), "metadata": {"name": "a", "foo": 1, "ownerReferences": [{"uid": "u", "bar": 1}]}}
-    unknown = StructuralSchema({"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": _INT}}}}).prune(
-        obj
-    )
-    assert unknown == ['unknown field "metadata.foo"', 'unknown field "metadata.ownerReferences[0].bar"', 'unknown field "zzz"']
+    obj = {
+        **_object(spec={"a": 1}, zzz=1),
+        "metadata": {"name": "a", "foo": 1, "ownerReferences": [{"uid": "u", "bar": 1}]},
+    }
+    unknown = StructuralSchema(
+        {"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": _INT}}}}
+    ).prune(obj)
+    assert unknown == [
+        'unknown field "metadata.foo"',
+        'unknown field "metadata.ownerReferences[0].bar"',
+        'unknown field "zzz"',
+    ]
     assert obj["metadata"] == {"name": "a", "ownerReferences": [{"uid": "u"}]}
 
 
@@ -121,7 +139,10 @@ DEFAULT: dict[str, DefaultCase] = {
         {"type": "object", "properties": {"o": {"type": "object", "properties": {"a": {**_INT, "default": 3}}}}}, {}, {}
     ),
     "defaults inside a defaulted object apply": DefaultCase(
-        {"type": "object", "properties": {"o": {"type": "object", "default": {}, "properties": {"a": {**_INT, "default": 3}}}}},
+        {
+            "type": "object",
+            "properties": {"o": {"type": "object", "default": {}, "properties": {"a": {**_INT, "default": 3}}}},
+        },
         {},
         {"o": {"a": 3}},
     ),
@@ -157,7 +178,11 @@ def test_a_default_is_copied_not_shared() -> None:
         {
             "type": "object",
             "properties": {
-                "spec": {"type": "object", "default": {}, "properties": {"l": {"type": "array", "items": _INT, "default": [1]}}}
+                "spec": {
+                    "type": "object",
+                    "default": {},
+                    "properties": {"l": {"type": "array", "items": _INT, "default": [1]}},
+                }
             },
         }
     )
@@ -187,7 +212,9 @@ _bounds = st.fixed_dictionaries(
         "format": st.sampled_from(["date-time", "int32", "byte"]),
     },
 )
-_leaf = st.tuples(st.sampled_from(["integer", "number", "string", "boolean"]), _bounds).map(lambda p: {"type": p[0], **p[1]})
+_leaf = st.tuples(st.sampled_from(["integer", "number", "string", "boolean"]), _bounds).map(
+    lambda p: {"type": p[0], **p[1]}
+)
 
 
 def _composite(child: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:

@@ -14,7 +14,10 @@ _SCHEMA: dict[str, Any] = {
         "status": {
             "type": "object",
             "required": ["phase"],
-            "properties": {"phase": {"type": "string", "enum": ["A"]}, "count": {"type": "integer", "anyOf": [{"minimum": 5}]}},
+            "properties": {
+                "phase": {"type": "string", "enum": ["A"]},
+                "count": {"type": "integer", "anyOf": [{"minimum": 5}]},
+            },
         },
     },
     "x-kubernetes-validations": [{"rule": "!has(self.spec) || self.spec.n != 7", "message": "not seven"}],
@@ -48,7 +51,10 @@ def test_errors_found_before_stop_the_rules_and_are_not_repeated() -> None:
 
 
 def test_one_cause_stands_alone_and_several_in_brackets_each_once() -> None:
-    one, two = FieldCause("FieldValueRequired", "Required value", "a"), FieldCause("FieldValueRequired", "Required value", "b")
+    one, two = (
+        FieldCause("FieldValueRequired", "Required value", "a"),
+        FieldCause("FieldValueRequired", "Required value", "b"),
+    )
     assert aggregate([one]) == "a: Required value"
     assert aggregate([one, two, one]) == "[a: Required value, b: Required value]"
 

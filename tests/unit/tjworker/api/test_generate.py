@@ -37,21 +37,27 @@ class Outer(BaseModel):
 
 
 INNER = {
-    "type": "object", "required": ["n"],
+    "type": "object",
+    "required": ["n"],
     "properties": {"n": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 5}},
 }
 
 
 def test_a_model_becomes_a_structural_schema() -> None:
     assert structural(Outer, defaults=True) == {
-        "description": "Two lines.", "type": "object", "required": ["inner", "plain", "by_name"],
+        "description": "Two lines.",
+        "type": "object",
+        "required": ["inner", "plain", "by_name"],
         "properties": {
             "text": {"type": "string", "default": "x", "maxLength": 3},
             "perhaps": {"type": "string"},
             "inner": INNER | {"description": "said here"},
             "plain": INNER | {"description": "What an Inner is."},
-            "by_name": {"type": "object", "minProperties": 1,
-                        "additionalProperties": INNER | {"description": "What an Inner is."}},
+            "by_name": {
+                "type": "object",
+                "minProperties": 1,
+                "additionalProperties": INNER | {"description": "What an Inner is."},
+            },
             "many": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
             "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
             "flag": {"type": "boolean", "default": False},
@@ -84,8 +90,12 @@ def _nodes(path: str, node: Schema) -> Iterator[tuple[str, Schema]]:
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS.keys())
 def test_every_field_is_described(dialect: Any) -> None:
     whole = crd.schema(dialect)["properties"]
-    bare = [path for part in ("spec", "status") for path, node in _nodes(part, whole[part])
-            if "description" not in node and not path.endswith((".items", ".additionalProperties"))]
+    bare = [
+        path
+        for part in ("spec", "status")
+        for path, node in _nodes(part, whole[part])
+        if "description" not in node and not path.endswith((".items", ".additionalProperties"))
+    ]
     assert bare == []
 
 
@@ -93,7 +103,8 @@ def test_every_field_is_described(dialect: Any) -> None:
 def test_everything_that_grows_has_a_bound(dialect: Any) -> None:
     spec = crd.schema(dialect)["properties"]["spec"]
     unbounded = [
-        path for path, node in _nodes("spec", spec)
+        path
+        for path, node in _nodes("spec", spec)
         if (node.get("type") == "array" and "maxItems" not in node)
         or ("additionalProperties" in node and "maxProperties" not in node)
         # Without a type: a number or a string.
@@ -113,22 +124,32 @@ def test_the_crd_names_what_users_type(dialect: Any) -> None:
     for version in spec["versions"]:
         assert version["subresources"]["status"] == {}
         assert version["subresources"]["scale"]["specReplicasPath"] == dialect.scale_spec_path
-        assert [c["name"] for c in version["additionalPrinterColumns"]] == ["Phase", "Active", "Restarts", "Age", "Message"]
+        assert [c["name"] for c in version["additionalPrinterColumns"]] == [
+            "Phase",
+            "Active",
+            "Restarts",
+            "Age",
+            "Message",
+        ]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS.keys())
 def test_the_columns_show_fields_that_the_status_has(dialect: Any) -> None:
     status = crd.schema(dialect)["properties"]["status"]["properties"]
     paths = [c["jsonPath"] for c in crd.COLUMNS]
-    assert {p.removeprefix(".status.") for p in paths if p.startswith(".status.")} | {"replicas", "selector"} <= status.keys()
+    assert {p.removeprefix(".status.") for p in paths if p.startswith(".status.")} | {
+        "replicas",
+        "selector",
+    } <= status.keys()
 
 
 def test_the_files_in_the_repository_are_those_of_the_models() -> None:
     assert generate.difference(generate.ROOT, generate.outputs()) == "", "run `make generate` and commit the result"
 
 
-def test_a_difference_is_shown_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str],
-                                         monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_difference_is_shown_and_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(generate, "ROOT", tmp_path)
     assert generate.main(["--check"]) == 1
     assert "run `make generate`" in capsys.readouterr().err

@@ -30,31 +30,43 @@ class Case:
 
 CASES: dict[str, Case] = {
     "only containers with the prefix count": Case(
-        template(container("sidecar"), container("aitj-a"), container("aitj-b")), ("aitj-a", "aitj-b")),
+        template(container("sidecar"), container("aitj-a"), container("aitj-b")), ("aitj-a", "aitj-b")
+    ),
     "without the prefix the first container counts": Case(template(container("main"), container("sidecar")), ("main",)),
     "the prefix in the middle of a name is none": Case(template(container("main"), container("my-aitj-a")), ("main",)),
     "init containers never count": Case(
-        template(container("main"), initContainers=[container("aitj-setup", aitj_1=1)]), ("main",)),
+        template(container("main"), initContainers=[container("aitj-setup", aitj_1=1)]), ("main",)
+    ),
     "only ports with the prefix count": Case(
-        template(container("aitj-a", metrics=9090, aitj_7164=7164)), ("aitj-a",), (Port("aitj-7164", 7164),)),
+        template(container("aitj-a", metrics=9090, aitj_7164=7164)), ("aitj-a",), (Port("aitj-7164", 7164),)
+    ),
     "ports of containers that do not count do not count": Case(
-        template(container("sidecar", aitj_1=1), container("aitj-a", aitj_2=2)), ("aitj-a",), (Port("aitj-2", 2),)),
+        template(container("sidecar", aitj_1=1), container("aitj-a", aitj_2=2)), ("aitj-a",), (Port("aitj-2", 2),)
+    ),
     "ports of the first container count when none has the prefix": Case(
-        template(container("main", aitj_1=1, http=80), container("sidecar", aitj_2=2)), ("main",), (Port("aitj-1", 1),)),
+        template(container("main", aitj_1=1, http=80), container("sidecar", aitj_2=2)), ("main",), (Port("aitj-1", 1),)
+    ),
     "ports keep their order over containers": Case(
         template(container("aitj-b", aitj_9=9, aitj_3=3), container("aitj-a", aitj_5=5)),
-        ("aitj-b", "aitj-a"), (Port("aitj-9", 9), Port("aitj-3", 3), Port("aitj-5", 5))),
+        ("aitj-b", "aitj-a"),
+        (Port("aitj-9", 9), Port("aitj-3", 3), Port("aitj-5", 5)),
+    ),
     "a number that two containers name counts once": Case(
-        template(container("aitj-a", aitj_x=5), container("aitj-b", aitj_y=5)), ("aitj-a", "aitj-b"), (Port("aitj-x", 5),)),
+        template(container("aitj-a", aitj_x=5), container("aitj-b", aitj_y=5)),
+        ("aitj-a", "aitj-b"),
+        (Port("aitj-x", 5),),
+    ),
     "no ports at all": Case(template({"name": "aitj-a"}), ("aitj-a",)),
     "a port without a name does not count": Case(
-        template({"name": "aitj-a", "ports": [{"containerPort": 80}]}), ("aitj-a",)),
+        template({"name": "aitj-a", "ports": [{"containerPort": 80}]}), ("aitj-a",)
+    ),
     "no containers": Case(template()),
     "no spec": Case({}),
     "ports that are a word": Case(template({"name": "aitj-a", "ports": "all"}), ("aitj-a",)),
     "containers that are a word": Case({"spec": {"containers": "all"}}),
     "a port number that is a word": Case(
-        template({"name": "aitj-a", "ports": [{"name": "aitj-1", "containerPort": "1"}]}), ("aitj-a",)),
+        template({"name": "aitj-a", "ports": [{"name": "aitj-1", "containerPort": "1"}]}), ("aitj-a",)
+    ),
 }
 
 
@@ -85,8 +97,13 @@ def test_labels_of_a_pod_are_exactly_those_that_the_projection_keeps() -> None:
     found = naming.pod_labels(job, "trainer", 3, 2)
     assert found.keys() <= set(labels.OURS)
     assert found == {
-        "group-name": "elasticdeeplearning.ai", "job-name": "digits", "replica-type": "trainer", "replica-name": "trainer",
-        "replica-index": "3", "restart-attempt": "2", "elasticdeeplearning.ai/job-uid": job.uid,
+        "group-name": "elasticdeeplearning.ai",
+        "job-name": "digits",
+        "replica-type": "trainer",
+        "replica-name": "trainer",
+        "replica-index": "3",
+        "restart-attempt": "2",
+        "elasticdeeplearning.ai/job-uid": job.uid,
     }
 
 

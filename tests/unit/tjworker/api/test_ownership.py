@@ -58,5 +58,9 @@ def test_keepers_are_those_that_the_job_controls_with_their_resource() -> None:
 
 def test_services_that_go_are_not_there_any_more() -> None:
     mine = ServiceRecord("b", "uid-b", 5, owner_uid=JOB.uid)
-    others = (replace(mine, name="a"), replace(mine, name="c", owner_uid="x"), replace(mine, name="d", deleted_at="2026-01-01"))
+    others = (
+        replace(mine, name="a"),
+        replace(mine, name="c", owner_uid="x"),
+        replace(mine, name="d", deleted_at="2026-01-01"),
+    )
     assert [s.name for s in own_services(JOB, Observed(services=(mine, *others)))] == ["a", "b"]

@@ -32,54 +32,105 @@ def plain() -> JobBuilder:
 
 CASES: dict[str, Case] = {
     "roles are sorted by name": Case(
-        make_job().role("trainer").role("master").role("pserver"), lambda j: [r.name for r in j.roles],
-        ["master", "pserver", "trainer"]),
+        make_job().role("trainer").role("master").role("pserver"),
+        lambda j: [r.name for r in j.roles],
+        ["master", "pserver", "trainer"],
+    ),
     "every role of this kind keeps its own pods": Case(plain(), lambda j: {r.workload for r in j.roles}, {"Pod"}),
     "what is not said has the documented default": Case(
         plain(),
-        lambda j: (j.fail_policy, j.complete_policy, j.clean_pod_policy, j.suspend, j.time_limit_seconds, j.backoff_limit,
-                   j.min_available, j.ttl_seconds_after_finished, j.active_deadline_seconds, j.framework, j.priority),
-        ("Any", "All", "All", False, None, None, None, None, None, "", "")),
+        lambda j: (
+            j.fail_policy,
+            j.complete_policy,
+            j.clean_pod_policy,
+            j.suspend,
+            j.time_limit_seconds,
+            j.backoff_limit,
+            j.min_available,
+            j.ttl_seconds_after_finished,
+            j.active_deadline_seconds,
+            j.framework,
+            j.priority,
+        ),
+        ("Any", "All", "All", False, None, None, None, None, None, "", ""),
+    ),
     "what a role does not say has the documented default": Case(
         make_job().spec(replicaSpecs={"a": {"template": {"spec": {"containers": [{"name": "x"}]}}}}),
-        lambda j: (j.roles[0].replicas, j.roles[0].restart_policy, j.roles[0].restart_scope, j.roles[0].fail_policy,
-                   j.roles[0].complete_policy, j.roles[0].edl_policy, j.roles[0].restart_limit),
-        (1, "Never", "All", "Any", "All", "Manual", None)),
+        lambda j: (
+            j.roles[0].replicas,
+            j.roles[0].restart_policy,
+            j.roles[0].restart_scope,
+            j.roles[0].fail_policy,
+            j.roles[0].complete_policy,
+            j.roles[0].edl_policy,
+            j.roles[0].restart_limit,
+        ),
+        (1, "Never", "All", "Any", "All", "Manual", None),
+    ),
     "retryable codes are 128 to 255 by default": Case(
-        plain(), lambda j: (min(j.retryable_exit_codes), max(j.retryable_exit_codes), len(j.retryable_exit_codes)),
-        (128, 255, 128)),
+        plain(),
+        lambda j: (min(j.retryable_exit_codes), max(j.retryable_exit_codes), len(j.retryable_exit_codes)),
+        (128, 255, 128),
+    ),
     "retryable codes as listed": Case(
-        plain().spec(restartingExitCode="137, 128 ,0"), lambda j: j.retryable_exit_codes, frozenset({0, 128, 137})),
+        plain().spec(restartingExitCode="137, 128 ,0"), lambda j: j.retryable_exit_codes, frozenset({0, 128, 137})
+    ),
     "runPolicy reaches the job": Case(
-        plain().run_policy(cleanPodPolicy="None", ttlSecondsAfterFinished=0, activeDeadlineSeconds=5, backoffLimit=0,
-                           schedulingPolicy={"minAvailable": 1}),
-        lambda j: (j.clean_pod_policy, j.ttl_seconds_after_finished, j.active_deadline_seconds, j.backoff_limit,
-                   j.min_available),
-        ("None", 0, 5, 0, 1)),
-    "the job's own clean-up policy": Case(plain().spec(cleanPodPolicy="Running"), lambda j: j.clean_pod_policy, "Running"),
+        plain().run_policy(
+            cleanPodPolicy="None",
+            ttlSecondsAfterFinished=0,
+            activeDeadlineSeconds=5,
+            backoffLimit=0,
+            schedulingPolicy={"minAvailable": 1},
+        ),
+        lambda j: (
+            j.clean_pod_policy,
+            j.ttl_seconds_after_finished,
+            j.active_deadline_seconds,
+            j.backoff_limit,
+            j.min_available,
+        ),
+        ("None", 0, 5, 0, 1),
+    ),
+    "the job's own clean-up policy": Case(
+        plain().spec(cleanPodPolicy="Running"), lambda j: j.clean_pod_policy, "Running"
+    ),
     "an elastic role": Case(
         make_job().role("trainer", 2, least=1, most=6, edl="Auto"),
         lambda j: (j.roles[0].elastic, j.roles[0].min_replicas, j.roles[0].max_replicas, j.roles[0].edl_policy),
-        (True, 1, 6, "Auto")),
+        (True, 1, 6, "Auto"),
+    ),
     "a role with equal bounds is not elastic": Case(
-        make_job().role("trainer", 2, least=2, most=2), lambda j: j.roles[0].elastic, False),
+        make_job().role("trainer", 2, least=2, most=2), lambda j: j.roles[0].elastic, False
+    ),
     "the scale subresource moves the trainers": Case(plain(), lambda j: j.scale_role, "trainer"),
     "a job without trainers has no role to scale": Case(make_job().role("worker"), lambda j: j.scale_role, None),
     "the template stays as the user wrote it": Case(
-        make_job().role("trainer", template={"spec": {"containers": [{"name": "x", "resources": {"limits": {"cpu": 1.0}}}]}}),
-        lambda j: j.roles[0].template, {"spec": {"containers": [{"name": "x", "resources": {"limits": {"cpu": 1.0}}}]}}),
+        make_job().role(
+            "trainer", template={"spec": {"containers": [{"name": "x", "resources": {"limits": {"cpu": 1.0}}}]}}
+        ),
+        lambda j: j.roles[0].template,
+        {"spec": {"containers": [{"name": "x", "resources": {"limits": {"cpu": 1.0}}}]}},
+    ),
     "identity": Case(
         plain().metadata(generation=4, uid="u-1", resourceVersion="77"),
         lambda j: (j.key, j.uid, j.generation, j.resource_version, j.api_version, j.kind),
-        ("aitrainingjobs/default/digits", "u-1", 4, 77, "elasticdeeplearning.ai/v1", "AITrainingJob")),
+        ("aitrainingjobs/default/digits", "u-1", 4, 77, "elasticdeeplearning.ai/v1", "AITrainingJob"),
+    ),
     "annotations and labels": Case(
-        plain().annotate({"Preempted": "by hand"}).labels(team="a"), lambda j: (j.annotations, j.labels),
-        ({"Preempted": "by hand"}, {"team": "a"})),
+        plain().annotate({"Preempted": "by hand"}).labels(team="a"),
+        lambda j: (j.annotations, j.labels),
+        ({"Preempted": "by hand"}, {"team": "a"}),
+    ),
     "annotations that are no strings are left out": Case(
-        plain().metadata(annotations={"Failed": {"x": 1}, "a": "b"}), lambda j: j.annotations, {"a": "b"}),
-    "a job being deleted": Case(plain().deleting("2026-01-01T01:00:00Z"), lambda j: j.deleted_at, "2026-01-01T01:00:00Z"),
+        plain().metadata(annotations={"Failed": {"x": 1}, "a": "b"}), lambda j: j.annotations, {"a": "b"}
+    ),
+    "a job being deleted": Case(
+        plain().deleting("2026-01-01T01:00:00Z"), lambda j: j.deleted_at, "2026-01-01T01:00:00Z"
+    ),
     "null is as good as absent": Case(
-        plain().spec(timeLimit=None, runPolicy=None), lambda j: (j.time_limit_seconds, j.backoff_limit), (None, None)),
+        plain().spec(timeLimit=None, runPolicy=None), lambda j: (j.time_limit_seconds, j.backoff_limit), (None, None)
+    ),
 }
 
 
@@ -93,7 +144,8 @@ def test_an_invalid_job_names_field_value_and_rule() -> None:
     assert isinstance(job, InvalidJob)
     assert [str(e) for e in job.errors] == [
         "spec.replicaSpecs.trainer.restartPolicy: 'Sometimes': input should be 'Never', 'Always', 'OnFailure', 'OnNodeFail', "
-        "'ExitCode' or 'OnNodeFailWithExitCode'"]
+        "'ExitCode' or 'OnNodeFailWithExitCode'"
+    ]
     job = make_job().role("trainer", 3, most=2).parse()
     assert isinstance(job, InvalidJob)
     assert [str(e) for e in job.errors] == ["spec.replicaSpecs.trainer.replicas: 3: must be at most maxReplicas (2)"]
@@ -114,8 +166,26 @@ def test_a_job_with_hundreds_of_errors_tells_a_few() -> None:
 
 # Everything JSON can hold, at any place: the API server keeps most of it out, an old CRD or none does not.
 JUNK: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1.5, 10**30, float("inf"), "", "x", "9" * 5000, "\x00", "ünï",
-    [], {}, [[]], [None], {"": None}, {"a": {"b": [1]}}, [{"name": 1}],
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1.5,
+    10**30,
+    float("inf"),
+    "",
+    "x",
+    "9" * 5000,
+    "\x00",
+    "ünï",
+    [],
+    {},
+    [[]],
+    [None],
+    {"": None},
+    {"a": {"b": [1]}},
+    [{"name": 1}],
 )
 
 
@@ -146,9 +216,14 @@ def test_what_is_no_object_is_an_invalid_job(raw: Any) -> None:
 
 def _full() -> JobBuilder:
     status = {
-        "phase": "Failed", "restarts": 2, "startTime": "2026-01-01T00:00:00Z",
-        "conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "R"}],
-        "replicaStatuses": {"trainer": {"active": 1}}, "restartCounts": {"trainer": {"node": 2}},
+        "phase": "Failed",
+        "restarts": 2,
+        "startTime": "2026-01-01T00:00:00Z",
+        "conditions": [
+            {"type": "Failed", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "R"}
+        ],
+        "replicaStatuses": {"trainer": {"active": 1}},
+        "restartCounts": {"trainer": {"node": 2}},
         "attempts": {"job": 1, "roles": {"trainer": {"all": 1, "pods": {"0": 1}}}},
         "failures": [{"pod": "p", "time": "2026-01-01T00:00:00Z"}],
         "scaleRecords": [{"role": "trainer", "from": 1, "to": 2, "time": "2026-01-01T00:00:00Z"}],
@@ -188,7 +263,9 @@ def test_every_kind_has_its_row() -> None:
 PEER_MANIFESTS = os.environ.get("TJ_PEER_MANIFESTS", "")
 
 
-@pytest.mark.skipif(not PEER_MANIFESTS, reason="TJ_PEER_MANIFESTS names no folder with manifests written for other operators")
+@pytest.mark.skipif(
+    not PEER_MANIFESTS, reason="TJ_PEER_MANIFESTS names no folder with manifests written for other operators"
+)
 def test_manifests_written_for_the_seed_operators_are_accepted() -> None:
     kinds = {dialect.kind: plural for plural, dialect in DIALECTS.items()}
     found = [

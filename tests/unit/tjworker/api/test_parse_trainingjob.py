@@ -35,53 +35,79 @@ class Case:
 
 CASES: dict[str, Case] = {
     "a plain job has parameter servers and trainers": Case(
-        make_training_job(least=3), workloads, {"pserver": ("ReplicaSet", 2), "trainer": ("Job", 3)}),
+        make_training_job(least=3), workloads, {"pserver": ("ReplicaSet", 2), "trainer": ("Job", 3)}
+    ),
     "a fault-tolerant job has a master too": Case(
-        make_training_job(fault_tolerant=True), workloads,
-        {"master": ("ReplicaSet", 1), "pserver": ("ReplicaSet", 2), "trainer": ("Job", 2)}),
+        make_training_job(fault_tolerant=True),
+        workloads,
+        {"master": ("ReplicaSet", 1), "pserver": ("ReplicaSet", 2), "trainer": ("Job", 2)},
+    ),
     "a job that says nothing about parameter servers has one": Case(
-        make_training_job().spec(pserver={}), workloads, {"pserver": ("ReplicaSet", 1), "trainer": ("Job", 2)}),
-    "no parameter servers when none are wanted": Case(make_training_job(pservers=0), workloads, {"trainer": ("Job", 2)}),
+        make_training_job().spec(pserver={}), workloads, {"pserver": ("ReplicaSet", 1), "trainer": ("Job", 2)}
+    ),
+    "no parameter servers when none are wanted": Case(
+        make_training_job(pservers=0), workloads, {"trainer": ("Job", 2)}
+    ),
     "a local job is one trainer": Case(make_training_job(least=4, local_job=True), workloads, {"trainer": ("Job", 1)}),
     "a local job is not elastic, whatever its bounds": Case(
-        make_training_job(least=2, most=6, local_job=True, fault_tolerant=True), trainer, (1, 1, 1, "Never", False)),
+        make_training_job(least=2, most=6, local_job=True, fault_tolerant=True), trainer, (1, 1, 1, "Never", False)
+    ),
     "an nccl job has no parameter servers": Case(make_training_job(is_nccl=True), workloads, {"trainer": ("Job", 2)}),
     "frame_work local": Case(make_training_job(frame_work={"type": "local"}), workloads, {"trainer": ("Job", 1)}),
     "frame_work nccl2": Case(make_training_job(frame_work={"type": "nccl2"}), workloads, {"trainer": ("Job", 2)}),
     "frame_work wins over local_job": Case(
         make_training_job(frame_work={"name": "paddle", "type": "multi"}, local_job=True),
-        lambda j: (workloads(j), j.framework), ({"pserver": ("ReplicaSet", 2), "trainer": ("Job", 2)}, "paddle")),
+        lambda j: (workloads(j), j.framework),
+        ({"pserver": ("ReplicaSet", 2), "trainer": ("Job", 2)}, "paddle"),
+    ),
     "the autoscaler moves the trainers of an elastic job": Case(
-        make_training_job(least=2, most=6, fault_tolerant=True), trainer, (2, 2, 6, "Auto", True)),
+        make_training_job(least=2, most=6, fault_tolerant=True), trainer, (2, 2, 6, "Auto", True)
+    ),
     "people may move those of a fault-tolerant job": Case(
-        make_training_job(most=2, fault_tolerant=True), trainer, (2, 2, 2, "Manual", False)),
+        make_training_job(most=2, fault_tolerant=True), trainer, (2, 2, 2, "Manual", False)
+    ),
     "nobody moves those of any other": Case(make_training_job(), trainer, (2, 2, 2, "Never", False)),
     "the scale subresource moves the trainers": Case(make_training_job(), lambda j: j.scale_role, "trainer"),
     "one failed trainer fails a plain job": Case(
-        make_training_job(), ends, {"pserver": ("None", "None"), "trainer": ("Any", "All")}),
+        make_training_job(), ends, {"pserver": ("None", "None"), "trainer": ("Any", "All")}
+    ),
     "a fault-tolerant job fails with all its trainers": Case(
-        make_training_job(fault_tolerant=True), ends,
-        {"master": ("None", "None"), "pserver": ("None", "None"), "trainer": ("All", "All")}),
+        make_training_job(fault_tolerant=True),
+        ends,
+        {"master": ("None", "None"), "pserver": ("None", "None"), "trainer": ("All", "All")},
+    ),
     "walltime is the limit of time": Case(
-        make_training_job(annotations={"walltime": 60}), lambda j: j.time_limit_seconds, 60),
-    "a walltime of 0 is no limit": Case(make_training_job(annotations={"walltime": 0}), lambda j: j.time_limit_seconds, None),
+        make_training_job(annotations={"walltime": 60}), lambda j: j.time_limit_seconds, 60
+    ),
+    "a walltime of 0 is no limit": Case(
+        make_training_job(annotations={"walltime": 0}), lambda j: j.time_limit_seconds, None
+    ),
     "the setting limits restarts of a parameter server": Case(
-        make_training_job(), lambda j: j.role("pserver").restart_limit, None),
+        make_training_job(), lambda j: j.role("pserver").restart_limit, None
+    ),
     "or an annotation does": Case(
-        make_training_job().annotate({ANNOTATION_RESTART_LIMIT: "0"}), lambda j: j.role("pserver").restart_limit, 0),
+        make_training_job().annotate({ANNOTATION_RESTART_LIMIT: "0"}), lambda j: j.role("pserver").restart_limit, 0
+    ),
     "a master may be restarted for as long as the trainers run": Case(
-        make_training_job(fault_tolerant=True), lambda j: j.role("master").restart_limit, WITHOUT_LIMIT),
+        make_training_job(fault_tolerant=True), lambda j: j.role("master").restart_limit, WITHOUT_LIMIT
+    ),
     "its pods go at the end": Case(make_training_job(), lambda j: j.clean_pod_policy, "All"),
     "or those that run alone, where an annotation says so": Case(
-        make_training_job().annotate({ANNOTATION_CLEAN_POD_POLICY: "Running"}), lambda j: j.clean_pod_policy, "Running"),
+        make_training_job().annotate({ANNOTATION_CLEAN_POD_POLICY: "Running"}), lambda j: j.clean_pod_policy, "Running"
+    ),
     "annotations.scheduler wins over schedulerName": Case(
-        make_training_job(schedulerName="a", annotations={"scheduler": "b"}), lambda j: j.scheduler_name, "b"),
+        make_training_job(schedulerName="a", annotations={"scheduler": "b"}), lambda j: j.scheduler_name, "b"
+    ),
     "identity, of the older version too": Case(
-        make_training_job().version("paddlepaddle.org/v1alpha1"), lambda j: (j.key, j.api_version, j.kind),
-        ("trainingjobs/default/digits", "paddlepaddle.org/v1alpha1", "TrainingJob")),
+        make_training_job().version("paddlepaddle.org/v1alpha1"),
+        lambda j: (j.key, j.api_version, j.kind),
+        ("trainingjobs/default/digits", "paddlepaddle.org/v1alpha1", "TrainingJob"),
+    ),
     "labels, annotations and priority": Case(
         make_training_job(annotations={"priority": "high"}).labels(team="a").annotate({"x": "y"}),
-        lambda j: (j.labels, j.annotations, j.priority), ({"team": "a"}, {"x": "y"}, "high")),
+        lambda j: (j.labels, j.annotations, j.priority),
+        ({"team": "a"}, {"x": "y"}, "high"),
+    ),
 }
 
 
@@ -90,11 +116,14 @@ def test_what_the_parser_makes_of_it(case: Case) -> None:
     assert case.read(case.job.build()) == case.want
 
 
-@pytest.mark.parametrize(("annotation", "value", "want"), [
-    (ANNOTATION_RESTART_LIMIT, "many", "'many': must be a number from 0 to 999999999"),
-    (ANNOTATION_CLEAN_POD_POLICY, "running", "'running': must be one of All, Running, None"),
-    (ANNOTATION_CLEAN_POD_POLICY, "", "'': must be one of All, Running, None"),
-])
+@pytest.mark.parametrize(
+    ("annotation", "value", "want"),
+    [
+        (ANNOTATION_RESTART_LIMIT, "many", "'many': must be a number from 0 to 999999999"),
+        (ANNOTATION_CLEAN_POD_POLICY, "running", "'running': must be one of All, Running, None"),
+        (ANNOTATION_CLEAN_POD_POLICY, "", "'': must be one of All, Running, None"),
+    ],
+)
 def test_an_annotation_that_acts_must_make_sense(annotation: str, value: str, want: str) -> None:
     parsed = make_training_job().annotate({annotation: value}).parse()
     assert isinstance(parsed, InvalidJob)

@@ -14,9 +14,16 @@ from tjworker.api.records_json import decode, decode_view, encode
 from tjworker.base import Terminal
 
 MADE: dict[str, Any] = {
-    "ports": (80, 2222), "unhealthy_devices": ("GPU-1",), "containers": (ContainerRecord("a", unhealthy_devices=("x", "y")),),
-    "labels": {"job-name": "ä"}, "gpus": {"nvidia.com/gpu": 2}, "conditions": {"GpuXid": "m"}, "allocatable": {"cpu": "4"},
-    "ready": True, "scheduled": True, "unschedulable": "0/3",
+    "ports": (80, 2222),
+    "unhealthy_devices": ("GPU-1",),
+    "containers": (ContainerRecord("a", unhealthy_devices=("x", "y")),),
+    "labels": {"job-name": "ä"},
+    "gpus": {"nvidia.com/gpu": 2},
+    "conditions": {"GpuXid": "m"},
+    "allocatable": {"cpu": "4"},
+    "ready": True,
+    "scheduled": True,
+    "unschedulable": "0/3",
 }
 
 
@@ -56,8 +63,12 @@ def test_what_is_no_record_is_named(data: bytes) -> None:
 
 def test_a_view_decodes_to_the_job_and_what_is_observed_sorted_by_name() -> None:
     pods = {name: encode(PodRecord(name, f"u-{name}", 1)) for name in ("b", "a")}
-    raw, observed = decode_view(b'{"kind":"AITrainingJob"}', {"pods": pods, "jobs": {"w": encode(WorkloadRecord("w", "u", 2))}},
-                                seen={"pods": 9}, nodes={"n": encode(NodeRecord("n", "u", 3))})
+    raw, observed = decode_view(
+        b'{"kind":"AITrainingJob"}',
+        {"pods": pods, "jobs": {"w": encode(WorkloadRecord("w", "u", 2))}},
+        seen={"pods": 9},
+        nodes={"n": encode(NodeRecord("n", "u", 3))},
+    )
     assert raw == {"kind": "AITrainingJob"}
     assert [pod.name for pod in observed.pods] == ["a", "b"]
     assert observed.jobs == (WorkloadRecord("w", "u", 2),)

@@ -48,21 +48,27 @@ GARBLED: dict[str, Case] = {
     "an unknown field goes": Case({"phase": "Failed", "mood": "bad"}, JobStatus(phase="Failed")),
     "a bad count goes, its neighbours stay": Case(
         {"replicaStatuses": {"a": {"active": "many", "failed": 2}, "b": {"active": 1}}},
-        JobStatus(replica_statuses={"a": ReplicaStatus(failed=2), "b": ReplicaStatus(active=1)})),
+        JobStatus(replica_statuses={"a": ReplicaStatus(failed=2), "b": ReplicaStatus(active=1)}),
+    ),
     "a role that is no object goes": Case(
-        {"replicaStatuses": {"a": 7, "b": {"active": 1}}}, JobStatus(replica_statuses={"b": ReplicaStatus(active=1)})),
+        {"replicaStatuses": {"a": 7, "b": {"active": 1}}}, JobStatus(replica_statuses={"b": ReplicaStatus(active=1)})
+    ),
     "a condition without its reason goes": Case(
         {"conditions": [{"type": "Running", "status": "True", "lastTransitionTime": NOW}, FAILED]},
-        JobStatus(conditions=(Condition.model_validate(FAILED),))),
+        JobStatus(conditions=(Condition.model_validate(FAILED),)),
+    ),
     "a condition of another kind of job stays": Case(
         {"conditions": [FAILED | {"type": "Queued"}]},
-        JobStatus(conditions=(Condition.model_validate(FAILED | {"type": "Queued"}),))),
+        JobStatus(conditions=(Condition.model_validate(FAILED | {"type": "Queued"}),)),
+    ),
     "more failures than are kept": Case(
         {"failures": [{"pod": str(i), "time": NOW} for i in range(25)]},
-        JobStatus(failures=tuple(Failure(pod=str(i), time=NOW) for i in range(MAX_FAILURES)))),
+        JobStatus(failures=tuple(Failure(pod=str(i), time=NOW) for i in range(MAX_FAILURES))),
+    ),
     "attempts survive a bad neighbour": Case(
         {"attempts": {"job": 2, "roles": {"a": {"all": 3}, "b": []}}, "failures": "none"},
-        JobStatus(attempts=Attempts(job=2, roles={"a": RoleAttempts(all=3)}))),
+        JobStatus(attempts=Attempts(job=2, roles={"a": RoleAttempts(all=3)})),
+    ),
     "an end survives everything": Case({"phase": "Succeed", "conditions": 5, "ending": []}, JobStatus(phase="Succeed")),
 }
 
@@ -82,13 +88,17 @@ def test_a_status_too_deep_for_any_stack_is_read_without_its_depth() -> None:
 def test_the_summary_is_what_the_columns_show() -> None:
     def condition(kind: str, status: str, at: str) -> Condition:
         return Condition.model_validate(
-            {"type": kind, "status": status, "lastTransitionTime": at, "reason": "R", "message": f"{kind}!"})
+            {"type": kind, "status": status, "lastTransitionTime": at, "reason": "R", "message": f"{kind}!"}
+        )
 
     status = JobStatus(
         replica_statuses={"a": ReplicaStatus(desired=2, active=1), "b": ReplicaStatus(desired=3, active=3)},
         restart_counts={"a": RestartCounts(application=1, node=2), "b": RestartCounts(preemption=3, user=4)},
-        conditions=(condition("Created", "True", "2026-01-01T00:00:00Z"), condition("Running", "True", "2026-01-01T00:00:09Z"),
-                    condition("Restarting", "False", "2026-01-01T00:00:10Z")),
+        conditions=(
+            condition("Created", "True", "2026-01-01T00:00:00Z"),
+            condition("Running", "True", "2026-01-01T00:00:09Z"),
+            condition("Restarting", "False", "2026-01-01T00:00:10Z"),
+        ),
     ).summarised()
     assert (status.active, status.restarts, status.message) == ("4/5", 10, "Running!")
     assert JobStatus().summarised() == JobStatus()
@@ -121,17 +131,33 @@ def _any_status(rng: random.Random) -> JobStatus:
     return JobStatus(
         phase=rng.choice(get_args(Phase)),
         conditions=tuple(
-            Condition(type=kind, status=rng.choice(["True", "False", "Unknown"]), last_transition_time=NOW, reason="Because",
-                      message=rng.choice(["", "x" * 500]), observed_generation=count())
-            for kind in rng.sample(get_args(ConditionType), rng.randint(0, 7))),
+            Condition(
+                type=kind,
+                status=rng.choice(["True", "False", "Unknown"]),
+                last_transition_time=NOW,
+                reason="Because",
+                message=rng.choice(["", "x" * 500]),
+                observed_generation=count(),
+            )
+            for kind in rng.sample(get_args(ConditionType), rng.randint(0, 7))
+        ),
         replica_statuses={r: ReplicaStatus(desired=count(), active=count()) for r in roles},
         restart_counts={r: RestartCounts(application=count()) for r in roles},
         attempts=Attempts(job=count(), roles={r: RoleAttempts(all=count(), pods={"0": count()}) for r in roles}),
-        failures=tuple(Failure(pod="p", time=NOW, exit_code=rng.choice([None, 137]), log_tail="ü\n" * 100)
-                       for _ in range(rng.randint(0, 10))),
-        scale_records=tuple(ScaleRecord.model_validate({"role": "a", "from": count(), "to": count(), "time": NOW})
-                            for _ in range(rng.randint(0, 10))),
+        failures=tuple(
+            Failure(pod="p", time=NOW, exit_code=rng.choice([None, 137]), log_tail="ü\n" * 100)
+            for _ in range(rng.randint(0, 10))
+        ),
+        scale_records=tuple(
+            ScaleRecord.model_validate({"role": "a", "from": count(), "to": count(), "time": NOW})
+            for _ in range(rng.randint(0, 10))
+        ),
         ending=rng.choice([None, Ending(phase="Failed", reason="R", time=NOW)]),
-        start_time=times(), start_running_time=times(), completion_time=times(), last_reconcile_time=times(),
-        observed_generation=count(), replicas=count(), selector=rng.choice(["", "a=b"]),
+        start_time=times(),
+        start_running_time=times(),
+        completion_time=times(),
+        last_reconcile_time=times(),
+        observed_generation=count(),
+        replicas=count(),
+        selector=rng.choice(["", "a=b"]),
     ).summarised()

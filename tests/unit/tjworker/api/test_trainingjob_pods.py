@@ -62,148 +62,281 @@ class Case:
 CASES: dict[str, Case] = {
     # -- containers --------------------------------------------------------------------------------------------------
     "the image is that of all roles": Case(
-        lambda: [main(tolerant(image="a:1"), role)["image"] for role in ROLES], ["a:1"] * 3, ("image",)),
+        lambda: [main(tolerant(image="a:1"), role)["image"] for role in ROLES], ["a:1"] * 3, ("image",)
+    ),
     "the master has an etcd beside it": Case(
-        lambda: [c["name"] for c in pod(tolerant(), "master")["containers"]], ["master", "etcd"], ("fault_tolerant",)),
+        lambda: [c["name"] for c in pod(tolerant(), "master")["containers"]], ["master", "etcd"], ("fault_tolerant",)
+    ),
     "the etcd announces the address of the pod": Case(
         lambda: pod(tolerant(), "master")["containers"][1]["command"][:5],
-        ["etcd", "-name", "etcd0", "-advertise-client-urls", "http://$(POD_IP):2379,http://$(POD_IP):4001"]),
+        ["etcd", "-name", "etcd0", "-advertise-client-urls", "http://$(POD_IP):2379,http://$(POD_IP):4001"],
+    ),
     "its image may come from another registry": Case(
         lambda: pod(tolerant().annotate({ANNOTATION_ETCD_IMAGE: "here/etcd:1"}), "master")["containers"][1]["image"],
-        "here/etcd:1"),
+        "here/etcd:1",
+    ),
     "a master may do without": Case(
         lambda: [c["name"] for c in pod(tolerant().annotate({ANNOTATION_ETCD_IMAGE: "none"}), "master")["containers"]],
-        ["master"]),
-    "a container has the name of its role": Case(
-        lambda: [main(tolerant(), role)["name"] for role in ROLES], [*ROLES]),
+        ["master"],
+    ),
+    "a container has the name of its role": Case(lambda: [main(tolerant(), role)["name"] for role in ROLES], [*ROLES]),
     # -- commands ----------------------------------------------------------------------------------------------------
     "commands of a plain job": Case(
         lambda: [main(make_training_job(), role)["command"] for role in ("pserver", "trainer")],
-        [["paddle_k8s", "start_pserver"], ["paddle_k8s", "start_trainer"]]),
+        [["paddle_k8s", "start_pserver"], ["paddle_k8s", "start_trainer"]],
+    ),
     "commands of a fault-tolerant job": Case(
         lambda: [main(tolerant(), role)["command"] for role in ROLES],
-        [["paddle_k8s", "start_master"], ["paddle_k8s", "start_new_pserver"], ["paddle_k8s", "start_new_trainer"]]),
+        [["paddle_k8s", "start_master"], ["paddle_k8s", "start_new_pserver"], ["paddle_k8s", "start_new_trainer"]],
+    ),
     "an entrypoint is split as a shell splits words": Case(
-        lambda: main(make_training_job(trainer={"entrypoint": "sh -c 'train --name \"a b\"'  --last\\ one"}))["command"],
-        ["sh", "-c", 'train --name "a b"', "--last one"], ("trainer.entrypoint",)),
+        lambda: main(make_training_job(trainer={"entrypoint": "sh -c 'train --name \"a b\"'  --last\\ one"}))[
+            "command"
+        ],
+        ["sh", "-c", 'train --name "a b"', "--last one"],
+        ("trainer.entrypoint",),
+    ),
     "each role has its own": Case(
-        lambda: [main(tolerant(master={"entrypoint": "m 1"}, pserver={"entrypoint": "p 2"}), r)["command"]
-                 for r in ("master", "pserver")],
-        [["m", "1"], ["p", "2"]], ("master.entrypoint", "pserver.entrypoint")),
+        lambda: [
+            main(tolerant(master={"entrypoint": "m 1"}, pserver={"entrypoint": "p 2"}), r)["command"]
+            for r in ("master", "pserver")
+        ],
+        [["m", "1"], ["p", "2"]],
+        ("master.entrypoint", "pserver.entrypoint"),
+    ),
     "blanks are no entrypoint": Case(
-        lambda: main(make_training_job(trainer={"entrypoint": "  "}))["command"], ["paddle_k8s", "start_trainer"]),
+        lambda: main(make_training_job(trainer={"entrypoint": "  "}))["command"], ["paddle_k8s", "start_trainer"]
+    ),
     # -- ports -------------------------------------------------------------------------------------------------------
     "ports of the master": Case(
         lambda: main(tolerant(), "master")["ports"],
-        [{"name": "master-port", "containerPort": 8080}, {"name": "etcd-port", "containerPort": 2379}]),
+        [{"name": "master-port", "containerPort": 8080}, {"name": "etcd-port", "containerPort": 2379}],
+    ),
     "ports of a parameter server": Case(
         lambda: main(make_training_job(port=6000, ports_num=2), "pserver")["ports"],
         [{"name": f"jobport-{n}", "containerPort": n} for n in (6000, 6001, 6002)],
-        ("port", "ports_num", "ports_num_for_sparse")),
+        ("port", "ports_num", "ports_num_for_sparse"),
+    ),
     "a trainer beside parameter servers has no port": Case(lambda: numbers(make_training_job()), []),
     "unless it is given some": Case(
-        lambda: numbers(make_training_job(trainer_port=9000, trainer_ports_num=2)), [9000, 9001],
-        ("trainer_port", "trainer_ports_num")),
+        lambda: numbers(make_training_job(trainer_port=9000, trainer_ports_num=2)),
+        [9000, 9001],
+        ("trainer_port", "trainer_ports_num"),
+    ),
     "a trainer of an nccl job listens where the parameter servers would": Case(
-        lambda: numbers(make_training_job(is_nccl=True)), [7164, 7165], ("is_nccl",)),
+        lambda: numbers(make_training_job(is_nccl=True)), [7164, 7165], ("is_nccl",)
+    ),
     "a trainer of frame_work nccl2 listens on its own ports": Case(
-        lambda: numbers(make_training_job(frame_work={"type": "nccl2"}, trainer_port=9000, trainer_ports_num=1)), [9000],
-        ("frame_work.type",)),
+        lambda: numbers(make_training_job(frame_work={"type": "nccl2"}, trainer_port=9000, trainer_ports_num=1)),
+        [9000],
+        ("frame_work.type",),
+    ),
     "a local trainer listens nowhere": Case(
-        lambda: numbers(make_training_job(local_job=True, trainer_port=9000, trainer_ports_num=1)), [], ("local_job",)),
+        lambda: numbers(make_training_job(local_job=True, trainer_port=9000, trainer_ports_num=1)), [], ("local_job",)
+    ),
     # -- environment -------------------------------------------------------------------------------------------------
     "the variables, in their order": Case(
         lambda: list(env(make_training_job(trainer={"envs": {"Z": "1", "A": "2"}}))),
-        ["PADDLE_JOB_NAME", "TRAINERS", "PSERVERS", "ENTRY", "TOPOLOGY", "TRAINER_PACKAGE", "PADDLE_INIT_PORT",
-         "PADDLE_INIT_TRAINER_COUNT", "PADDLE_INIT_PORTS_NUM", "PADDLE_INIT_PORTS_NUM_FOR_SPARSE",
-         "PADDLE_INIT_NUM_GRADIENT_SERVERS", "PADDLE_INIT_NUM_PASSES", "PADDLE_INIT_USE_GPU", "LD_LIBRARY_PATH", "NAMESPACE",
-         "POD_IP", "POD_NAME", "A", "Z"], ("trainer.envs",)),
+        [
+            "PADDLE_JOB_NAME",
+            "TRAINERS",
+            "PSERVERS",
+            "ENTRY",
+            "TOPOLOGY",
+            "TRAINER_PACKAGE",
+            "PADDLE_INIT_PORT",
+            "PADDLE_INIT_TRAINER_COUNT",
+            "PADDLE_INIT_PORTS_NUM",
+            "PADDLE_INIT_PORTS_NUM_FOR_SPARSE",
+            "PADDLE_INIT_NUM_GRADIENT_SERVERS",
+            "PADDLE_INIT_NUM_PASSES",
+            "PADDLE_INIT_USE_GPU",
+            "LD_LIBRARY_PATH",
+            "NAMESPACE",
+            "POD_IP",
+            "POD_NAME",
+            "A",
+            "Z",
+        ],
+        ("trainer.envs",),
+    ),
     "their values": Case(
-        lambda: {k: v for k, v in env(make_training_job(
-            least=3, pservers=4, port=6000, ports_num=2, ports_num_for_sparse=0, passes=7,
-            trainer={"entrypoint": "python t.py", "workspace": "/w"}), "pserver").items() if isinstance(v, str)},
-        {"PADDLE_JOB_NAME": "digits", "TRAINERS": "3", "PSERVERS": "4", "ENTRY": "python t.py", "TOPOLOGY": "python t.py",
-         "TRAINER_PACKAGE": "/w", "PADDLE_INIT_PORT": "6000", "PADDLE_INIT_TRAINER_COUNT": "1", "PADDLE_INIT_PORTS_NUM": "2",
-         "PADDLE_INIT_PORTS_NUM_FOR_SPARSE": "0", "PADDLE_INIT_NUM_GRADIENT_SERVERS": "3", "PADDLE_INIT_NUM_PASSES": "7",
-         "PADDLE_INIT_USE_GPU": "0", "LD_LIBRARY_PATH": "/usr/local/cuda/lib64"},
-        ("passes", "trainer.workspace", "trainer.min-instance", "pserver.min-instance")),
+        lambda: {
+            k: v
+            for k, v in env(
+                make_training_job(
+                    least=3,
+                    pservers=4,
+                    port=6000,
+                    ports_num=2,
+                    ports_num_for_sparse=0,
+                    passes=7,
+                    trainer={"entrypoint": "python t.py", "workspace": "/w"},
+                ),
+                "pserver",
+            ).items()
+            if isinstance(v, str)
+        },
+        {
+            "PADDLE_JOB_NAME": "digits",
+            "TRAINERS": "3",
+            "PSERVERS": "4",
+            "ENTRY": "python t.py",
+            "TOPOLOGY": "python t.py",
+            "TRAINER_PACKAGE": "/w",
+            "PADDLE_INIT_PORT": "6000",
+            "PADDLE_INIT_TRAINER_COUNT": "1",
+            "PADDLE_INIT_PORTS_NUM": "2",
+            "PADDLE_INIT_PORTS_NUM_FOR_SPARSE": "0",
+            "PADDLE_INIT_NUM_GRADIENT_SERVERS": "3",
+            "PADDLE_INIT_NUM_PASSES": "7",
+            "PADDLE_INIT_USE_GPU": "0",
+            "LD_LIBRARY_PATH": "/usr/local/cuda/lib64",
+        },
+        ("passes", "trainer.workspace", "trainer.min-instance", "pserver.min-instance"),
+    ),
     "the pod tells its name, its address and its namespace": Case(
-        lambda: [env(make_training_job())[name]["fieldRef"]["fieldPath"] for name in ("NAMESPACE", "POD_IP", "POD_NAME")],
-        ["metadata.namespace", "status.podIP", "metadata.name"]),
+        lambda: [
+            env(make_training_job())[name]["fieldRef"]["fieldPath"] for name in ("NAMESPACE", "POD_IP", "POD_NAME")
+        ],
+        ["metadata.namespace", "status.podIP", "metadata.name"],
+    ),
     "an elastic job says its least number of trainers": Case(
-        lambda: env(tolerant(least=2, most=9))["TRAINERS"], "2", ("trainer.max-instance",)),
+        lambda: env(tolerant(least=2, most=9))["TRAINERS"], "2", ("trainer.max-instance",)
+    ),
     "a local job says one": Case(
-        lambda: [env(make_training_job(local_job=True, least=3))[name] for name in ("TRAINERS", "PSERVERS")],
-        ["1", "0"]),
+        lambda: [env(make_training_job(local_job=True, least=3))[name] for name in ("TRAINERS", "PSERVERS")], ["1", "0"]
+    ),
     "passes of the trainer win": Case(
-        lambda: env(make_training_job(passes=7, trainer={"passes": 50}))["PADDLE_INIT_NUM_PASSES"], "50", ("trainer.passes",)),
+        lambda: env(make_training_job(passes=7, trainer={"passes": 50}))["PADDLE_INIT_NUM_PASSES"],
+        "50",
+        ("trainer.passes",),
+    ),
     "GPUs are counted": Case(
-        lambda: [env(make_training_job(trainer={"resources": RESOURCES}))[n]
-                 for n in ("PADDLE_INIT_USE_GPU", "PADDLE_INIT_TRAINER_COUNT")], ["1", "4"]),
+        lambda: [
+            env(make_training_job(trainer={"resources": RESOURCES}))[n]
+            for n in ("PADDLE_INIT_USE_GPU", "PADDLE_INIT_TRAINER_COUNT")
+        ],
+        ["1", "4"],
+    ),
     "those of the old name too": Case(
         lambda: env(make_training_job(trainer={"resources": {"limits": {"alpha.kubernetes.io/nvidia-gpu": "2"}}}))[
-            "PADDLE_INIT_TRAINER_COUNT"], "2"),
+            "PADDLE_INIT_TRAINER_COUNT"
+        ],
+        "2",
+    ),
     "without GPUs, a part of a CPU counts as one": Case(
         lambda: env(make_training_job(trainer={"resources": {"requests": {"cpu": "2100m"}}}))[
-            "PADDLE_INIT_TRAINER_COUNT"], "3"),
+            "PADDLE_INIT_TRAINER_COUNT"
+        ],
+        "3",
+    ),
     "a role's own variable wins and stands there once": Case(
-        lambda: [e for e in main(make_training_job(trainer={"envs": {"LD_LIBRARY_PATH": "/mine"}}))["env"]
-                 if e["name"] == "LD_LIBRARY_PATH"], [{"name": "LD_LIBRARY_PATH", "value": "/mine"}]),
+        lambda: [
+            e
+            for e in main(make_training_job(trainer={"envs": {"LD_LIBRARY_PATH": "/mine"}}))["env"]
+            if e["name"] == "LD_LIBRARY_PATH"
+        ],
+        [{"name": "LD_LIBRARY_PATH", "value": "/mine"}],
+    ),
     "each role has its own variables": Case(
-        lambda: [env(tolerant(master={"envs": {"X": "m"}}, pserver={"envs": {"X": "p"}}), r)["X"]
-                 for r in ("master", "pserver")],
-        ["m", "p"], ("master.envs", "pserver.envs")),
+        lambda: [
+            env(tolerant(master={"envs": {"X": "m"}}, pserver={"envs": {"X": "p"}}), r)["X"]
+            for r in ("master", "pserver")
+        ],
+        ["m", "p"],
+        ("master.envs", "pserver.envs"),
+    ),
     "each role may have its own workspace": Case(
-        lambda: [env(tolerant(trainer={"workspace": "/t"}, pserver={"workspace": "/p"}, master={"workspace": "/m"}), r)[
-            "TRAINER_PACKAGE"] for r in ROLES], ["/m", "/p", "/t"],
-        ("master.workspace", "pserver.workspace")),
+        lambda: [
+            env(tolerant(trainer={"workspace": "/t"}, pserver={"workspace": "/p"}, master={"workspace": "/m"}), r)[
+                "TRAINER_PACKAGE"
+            ]
+            for r in ROLES
+        ],
+        ["/m", "/p", "/t"],
+        ("master.workspace", "pserver.workspace"),
+    ),
     # -- the pod -----------------------------------------------------------------------------------------------------
     "a trainer that has ended stays ended, the others are kept": Case(
-        lambda: [pod(tolerant(), role)["restartPolicy"] for role in ROLES],
-        ["Always", "Always", "Never"]),
+        lambda: [pod(tolerant(), role)["restartPolicy"] for role in ROLES], ["Always", "Always", "Never"]
+    ),
     "the network of the node": Case(
-        lambda: [(pod(tolerant(host_network=True), r)["hostNetwork"], pod(tolerant(host_network=True), r)["dnsPolicy"])
-                 for r in ROLES], [(True, "ClusterFirstWithHostNet")] * 3, ("host_network",)),
+        lambda: [
+            (pod(tolerant(host_network=True), r)["hostNetwork"], pod(tolerant(host_network=True), r)["dnsPolicy"])
+            for r in ROLES
+        ],
+        [(True, "ClusterFirstWithHostNet")] * 3,
+        ("host_network",),
+    ),
     "a scheduler of its own": Case(
-        lambda: pod(make_training_job(schedulerName="kube-batchd"))["schedulerName"], "kube-batchd", ("schedulerName",)),
+        lambda: pod(make_training_job(schedulerName="kube-batchd"))["schedulerName"], "kube-batchd", ("schedulerName",)
+    ),
     "annotations.scheduler wins": Case(
-        lambda: pod(make_training_job(schedulerName="a", annotations={"scheduler": "b"}))["schedulerName"], "b",
-        ("annotations.scheduler",)),
+        lambda: pod(make_training_job(schedulerName="a", annotations={"scheduler": "b"}))["schedulerName"],
+        "b",
+        ("annotations.scheduler",),
+    ),
     "volumes and mounts": Case(
-        lambda: [(pod(j, r)["volumes"], main(j, r)["volumeMounts"])
-                 for j in [tolerant(volumes=[{"name": "d", "nfs": {"server": "s", "path": "/x"}}],
-                                    VolumeMounts=[{"name": "d", "mountPath": "/d", "readOnly": True}])]
-                 for r in ROLES],
-        [([{"name": "d", "nfs": {"server": "s", "path": "/x"}}], [{"name": "d", "mountPath": "/d", "readOnly": True}])] * 3,
-        ("volumes", "VolumeMounts")),
+        lambda: [
+            (pod(j, r)["volumes"], main(j, r)["volumeMounts"])
+            for j in [
+                tolerant(
+                    volumes=[{"name": "d", "nfs": {"server": "s", "path": "/x"}}],
+                    VolumeMounts=[{"name": "d", "mountPath": "/d", "readOnly": True}],
+                )
+            ]
+            for r in ROLES
+        ],
+        [([{"name": "d", "nfs": {"server": "s", "path": "/x"}}], [{"name": "d", "mountPath": "/d", "readOnly": True}])]
+        * 3,
+        ("volumes", "VolumeMounts"),
+    ),
     "mountPath takes the first volume that is not mounted": Case(
-        lambda: main(make_training_job(volumes=[{"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}}],
-                                       VolumeMounts=[{"name": "a", "mountPath": "/a"}], mountPath="/b"))["volumeMounts"],
-        [{"name": "a", "mountPath": "/a"}, {"name": "b", "mountPath": "/b"}], ("mountPath",)),
+        lambda: main(
+            make_training_job(
+                volumes=[{"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}}],
+                VolumeMounts=[{"name": "a", "mountPath": "/a"}],
+                mountPath="/b",
+            )
+        )["volumeMounts"],
+        [{"name": "a", "mountPath": "/a"}, {"name": "b", "mountPath": "/b"}],
+        ("mountPath",),
+    ),
     "or a directory that lives as long as the pod": Case(
-        lambda: pod(make_training_job(mountPath="/b"))["volumes"], [{"name": "mount-path", "emptyDir": {}}]),
+        lambda: pod(make_training_job(mountPath="/b"))["volumes"], [{"name": "mount-path", "emptyDir": {}}]
+    ),
     # -- metadata ----------------------------------------------------------------------------------------------------
     "the labels that scripts on clusters select by": Case(
         lambda: [metadata(tolerant(), role)["labels"] for role in ROLES],
-        [{"paddle-job-master": "digits"}, {"paddle-job-pserver": "digits"}, {"paddle-job": "digits"}]),
+        [{"paddle-job-master": "digits"}, {"paddle-job-pserver": "digits"}, {"paddle-job": "digits"}],
+    ),
     "the priority is a label": Case(
         lambda: metadata(make_training_job(annotations={"priority": "high"}))["labels"],
         {"paddle-job": "digits", "priority": "high"},
-        ("annotations.priority",)),
+        ("annotations.priority",),
+    ),
     "the pod group, as kube-batch reads it, and whose job it is": Case(
-        lambda: metadata(make_training_job(podGroupName="g", annotations={"userid": "u", "usergroupid": "v"}))["annotations"],
+        lambda: metadata(make_training_job(podGroupName="g", annotations={"userid": "u", "usergroupid": "v"}))[
+            "annotations"
+        ],
         {"scheduling.k8s.io/group-name": "g", "userid": "u", "usergroupid": "v"},
-        ("podGroupName", "annotations.userid", "annotations.usergroupid")),
+        ("podGroupName", "annotations.userid", "annotations.usergroupid"),
+    ),
     "nothing that was not asked for": Case(
         lambda: (set(pod(make_training_job())), set(main(make_training_job())), set(metadata(make_training_job()))),
-        ({"containers", "restartPolicy"}, {"name", "image", "command", "env"}, {"labels"})),
+        ({"containers", "restartPolicy"}, {"name", "image", "command", "env"}, {"labels"}),
+    ),
 }
 ROLE_FIELDS: dict[str, tuple[Any, Callable[[Json], Any], Any]] = {
     "resources": (RESOURCES, lambda p: p["containers"][0]["resources"], RESOURCES),
     "imagePullSecrets": ([{"name": "s"}], lambda p: p["imagePullSecrets"], [{"name": "s"}]),
     "grace_period_seconds": (0, lambda p: p["terminationGracePeriodSeconds"], 0),
-    "pre_stop_cmd": (["sh", "-c", "save"], lambda p: p["containers"][0]["lifecycle"]["preStop"]["exec"]["command"],
-                     ["sh", "-c", "save"]),
+    "pre_stop_cmd": (
+        ["sh", "-c", "save"],
+        lambda p: p["containers"][0]["lifecycle"]["preStop"]["exec"]["command"],
+        ["sh", "-c", "save"],
+    ),
     "tolerations": (TOLERATIONS, lambda p: p["tolerations"], TOLERATIONS),
     "node_selector": ({"disk": "ssd"}, lambda p: p["nodeSelector"], {"disk": "ssd"}),
     "liveness_probe": (PROBE, lambda p: p["containers"][0]["livenessProbe"], PROBE),
@@ -211,8 +344,10 @@ ROLE_FIELDS: dict[str, tuple[Any, Callable[[Json], Any], Any]] = {
 }
 """Field of every role: what is given, where it arrives in the pod, what arrives."""
 NOT_IN_A_POD = {
-    "annotations.walltime": "the job's limit of time", "frame_work.name": "the job's framework",
-    "master.min-instance": "there is one master", "master.max-instance": "there is one master",
+    "annotations.walltime": "the job's limit of time",
+    "frame_work.name": "the job's framework",
+    "master.min-instance": "there is one master",
+    "master.max-instance": "there is one master",
     "pserver.max-instance": "parameter servers are not scaled",
 }
 
@@ -236,7 +371,10 @@ def test_a_field_of_a_role_arrives_in_its_pods_and_in_no_others(role: str, field
 
 def test_every_field_of_the_spec_is_in_a_table() -> None:
     parts: dict[str, type[BaseModel]] = {
-        "master": spec.Master, "pserver": spec.Pserver, "trainer": spec.Trainer, "annotations": spec.Annotations,
+        "master": spec.Master,
+        "pserver": spec.Pserver,
+        "trainer": spec.Trainer,
+        "annotations": spec.Annotations,
         "frame_work": spec.Framework,
     }
     whole: set[str] = set()
@@ -246,7 +384,8 @@ def test_every_field_of_the_spec_is_in_a_table() -> None:
         else:
             whole.add(field.alias or name)
     shown = {f for case in CASES.values() for f in case.fields} | {
-        f"{role}.{field}" for role in ROLES for field in ROLE_FIELDS}
+        f"{role}.{field}" for role in ROLES for field in ROLE_FIELDS
+    }
     assert whole - shown - NOT_IN_A_POD.keys() == set()
     assert shown - whole == set()
 

@@ -29,8 +29,15 @@ EIGHT_CPUS = {"a": make_node("a", cpu="8", memory="64G").build()}
 
 
 def an_elastic(
-    replicas: int = 2, *, least: int = 1, most: int = 10, name: str = "digits", phase: Phase = "Running", edl: str = "Auto",
-    resources: Mapping[str, Any] | None = None, **status: Any,
+    replicas: int = 2,
+    *,
+    least: int = 1,
+    most: int = 10,
+    name: str = "digits",
+    phase: Phase = "Running",
+    edl: str = "Auto",
+    resources: Mapping[str, Any] | None = None,
+    **status: Any,
 ) -> JobBuilder:
     """A job whose trainers take a CPU and 1 GB each."""
     asked = {"requests": {"cpu": "1", "memory": "1G"}} if resources is None else resources
@@ -48,16 +55,21 @@ def running(builder: JobBuilder, count: int | None = None, node: str = "a") -> J
 
 def with_pods(builder: JobBuilder, change: Callable[[PodBuilder, int], PodBuilder]) -> JobState:
     job = builder.build()
-    return JobState(job, tuple(
-        change(make_pod(job, "trainer", i), i).build() for i in range(job.role("trainer").replicas)))
+    return JobState(
+        job, tuple(change(make_pod(job, "trainer", i), i).build() for i in range(job.role("trainer").replicas))
+    )
 
 
 def used(cpus: float, **extended: int) -> PodLoad:
-    return PodLoad(int(cpus * 1000), int(cpus * GB), pods=int(cpus), extended=tuple((GPU, n) for n in extended.values()))
+    return PodLoad(
+        int(cpus * 1000), int(cpus * GB), pods=int(cpus), extended=tuple((GPU, n) for n in extended.values())
+    )
 
 
 def recorded(from_: int, to: int, minute: str, reason: str = "autoscaler: room") -> dict[str, Any]:
-    return {"scale_records": (ScaleRecord(role="trainer", from_=from_, to=to, time=f"2026-01-01T{minute}Z", reason=reason),)}
+    return {
+        "scale_records": (ScaleRecord(role="trainer", from_=from_, to=to, time=f"2026-01-01T{minute}Z", reason=reason),)
+    }
 
 
 @dataclass(frozen=True)
@@ -78,87 +90,154 @@ def waits(pod: PodBuilder, _: int) -> PodBuilder:
 CASES = {
     "there is room: it grows into all of it": Case((running(an_elastic()),), {"a": used(2)}, {"digits": (2, 8)}),
     "as far as the load is desired": Case(
-        (running(an_elastic()),), {"a": used(2)}, {"digits": (2, 7)}, rules=Rules(), why="room for 5 more (CPU 2 of 8"),
+        (running(an_elastic()),), {"a": used(2)}, {"digits": (2, 7)}, rules=Rules(), why="room for 5 more (CPU 2 of 8"
+    ),
     "other people's pods count": Case((running(an_elastic()),), {"a": used(6)}, {"digits": (2, 4)}),
     "others that wait for a node count": Case(
-        (running(an_elastic(6)),), {"a": used(6), WAITING: used(4)}, {"digits": (6, 4)}, why="room is needed (CPU 10 of 8"),
+        (running(an_elastic(6)),),
+        {"a": used(6), WAITING: used(4)},
+        {"digits": (6, 4)},
+        why="room is needed (CPU 10 of 8",
+    ),
     "nothing to do": Case((running(an_elastic(8)),), {"a": used(8)}, {}),
     "two jobs share what is free": Case(
-        (running(an_elastic(2)), running(an_elastic(2, name="other"))), {"a": used(4)}, {"digits": (2, 4), "other": (2, 4)}),
+        (running(an_elastic(2)), running(an_elastic(2, name="other"))),
+        {"a": used(4)},
+        {"digits": (2, 4), "other": (2, 4)},
+    ),
     "Manual is for people": Case((running(an_elastic(edl="Manual")),), {"a": used(2)}, {}),
     "a role that is not elastic": Case((running(an_elastic(2, least=2, most=2)),), {"a": used(2)}, {}),
     "a suspended job": Case((running(an_elastic().suspended(), 0),), {}, {}),
     "a job that is being deleted": Case((running(an_elastic().deleting()),), {"a": used(2)}, {}),
     "a job that has ended": Case((running(an_elastic(phase="Succeed"), 0),), {}, {}),
     "a job whose end is decided": Case(
-        (running(an_elastic(ending=Ending(phase="Failed", reason="r", time="2026-01-01T00:00:00Z"))),), {"a": used(2)}, {}),
+        (running(an_elastic(ending=Ending(phase="Failed", reason="r", time="2026-01-01T00:00:00Z"))),),
+        {"a": used(2)},
+        {},
+    ),
     "a job that nobody has accepted yet": Case((running(an_elastic(phase=""), 0),), {}, {}),
     "a job that does not run yet does not grow": Case((running(an_elastic(phase="Creating")),), {"a": used(2)}, {}),
     "where a pod waits every job may give way": Case(
-        (running(an_elastic(6, phase="Scaling")),), {"a": used(6), WAITING: used(4)}, {"digits": (6, 4)}),
+        (running(an_elastic(6, phase="Scaling")),), {"a": used(6), WAITING: used(4)}, {"digits": (6, 4)}
+    ),
     "a replica that succeeded: the job comes to its end and does not grow": Case(
-        (running(an_elastic(attempts=Attempts(roles={"trainer": RoleAttempts(completed="0")})), 1),), {"a": used(1)}, {}),
+        (running(an_elastic(attempts=Attempts(roles={"trainer": RoleAttempts(completed="0")})), 1),), {"a": used(1)}, {}
+    ),
     "no nodes are known: nobody shrinks": Case((running(an_elastic()),), {WAITING: used(2)}, {}, nodes=()),
     "no node is ready: nobody shrinks": Case(
-        (running(an_elastic()),), {"a": used(2)}, {},
-        nodes=(make_node("a", cpu="8").not_ready("2026-01-01T00:00:00Z"),)),
+        (running(an_elastic()),), {"a": used(2)}, {}, nodes=(make_node("a", cpu="8").not_ready("2026-01-01T00:00:00Z"),)
+    ),
     "a cordoned node counts with neither its room nor its pods": Case(
-        (running(an_elastic()),), {"a": used(2), "b": used(8)}, {"digits": (2, 8)},
-        nodes=(make_node("a", cpu="8", memory="64G"), make_node("b", cpu="8").cordoned())),
+        (running(an_elastic()),),
+        {"a": used(2), "b": used(8)},
+        {"digits": (2, 8)},
+        nodes=(make_node("a", cpu="8", memory="64G"), make_node("b", cpu="8").cordoned()),
+    ),
     "a replica that fits on no node is not planned": Case(
-        (running(an_elastic(resources={"requests": {"cpu": "3"}})),), {"a": used(6), "b": used(6)}, {},
-        nodes=(make_node("a", cpu="8", memory="64G"), make_node("b", cpu="8", memory="64G"))),
+        (running(an_elastic(resources={"requests": {"cpu": "3"}})),),
+        {"a": used(6), "b": used(6)},
+        {},
+        nodes=(make_node("a", cpu="8", memory="64G"), make_node("b", cpu="8", memory="64G")),
+    ),
     "a job that fits nowhere stays, another grows": Case(
         (running(an_elastic(1, name="huge", resources={"requests": {"cpu": "9"}})), running(an_elastic())),
-        {"a": used(2)}, {"digits": (2, 8)}),
+        {"a": used(2)},
+        {"digits": (2, 8)},
+    ),
     "without requests, as many as the node takes pods": Case(
-        (running(an_elastic(resources={}, most=10_000)),), {"a": PodLoad(pods=2)}, {"digits": (2, 30)},
-        nodes=(make_node("a", cpu="8", memory="64G", pods="30"),)),
+        (running(an_elastic(resources={}, most=10_000)),),
+        {"a": PodLoad(pods=2)},
+        {"digits": (2, 30)},
+        nodes=(make_node("a", cpu="8", memory="64G", pods="30"),),
+    ),
     "a quantity that does not parse: left alone, and the others are not": Case(
-        (running(an_elastic(name="wrong", resources={"requests": {"cpu": "two"}})), running(an_elastic())), {"a": used(4)},
-        {"digits": (2, 6)}),
+        (running(an_elastic(name="wrong", resources={"requests": {"cpu": "two"}})), running(an_elastic())),
+        {"a": used(4)},
+        {"digits": (2, 6)},
+    ),
     "GPUs to the last one": Case(
-        (running(an_elastic(resources={"limits": {GPU: 1}})),), {"a": used(2, gpu=2)}, {"digits": (2, 4)},
-        nodes=(make_node("a", cpu="8", memory="64G", **{GPU: "4"}),), rules=Rules(max_load_desired=0.5)),
+        (running(an_elastic(resources={"limits": {GPU: 1}})),),
+        {"a": used(2, gpu=2)},
+        {"digits": (2, 4)},
+        nodes=(make_node("a", cpu="8", memory="64G", **{GPU: "4"}),),
+        rules=Rules(max_load_desired=0.5),
+    ),
     "GPUs of one kind are none of another": Case(
-        (running(an_elastic(resources={"limits": {"amd.com/gpu": 1}})),), {"a": used(2)}, {"digits": (2, 3)},
-        nodes=(make_node("a", cpu="8", memory="64G", **{GPU: "4"}),
-               make_node("b", cpu="8", memory="64G", **{"amd.com/gpu": "1"})),
-        rules=Rules(gpu_resources=("amd.com/gpu", GPU))),
+        (running(an_elastic(resources={"limits": {"amd.com/gpu": 1}})),),
+        {"a": used(2)},
+        {"digits": (2, 3)},
+        nodes=(
+            make_node("a", cpu="8", memory="64G", **{GPU: "4"}),
+            make_node("b", cpu="8", memory="64G", **{"amd.com/gpu": "1"}),
+        ),
+        rules=Rules(gpu_resources=("amd.com/gpu", GPU)),
+    ),
     "who was told to go is not told again while it goes": Case(
-        (running(an_elastic(4), 6),), {"a": used(6), WAITING: used(4)}, {}),
+        (running(an_elastic(4), 6),), {"a": used(6), WAITING: used(4)}, {}
+    ),
     "who is being deleted leaves its room": Case(
-        (with_pods(an_elastic(4), lambda pod, i: pod.on("a").running().deleting() if i == 3 else pod.on("a").running()),),
-        {"a": used(8)}, {}),
+        (
+            with_pods(
+                an_elastic(4), lambda pod, i: pod.on("a").running().deleting() if i == 3 else pod.on("a").running()
+            ),
+        ),
+        {"a": used(8)},
+        {},
+    ),
     "what has been decided and not been made yet takes its room": Case(
-        (running(an_elastic(6), 2), running(an_elastic(2, name="other"))), {"a": used(4)}, {}),
+        (running(an_elastic(6), 2), running(an_elastic(2, name="other"))), {"a": used(4)}, {}
+    ),
     "who gave way a moment ago does not grow": Case(
-        (running(an_elastic(**recorded(4, 2, "00:59:45"))),), {"a": used(2)}, {}),
+        (running(an_elastic(**recorded(4, 2, "00:59:45"))),), {"a": used(2)}, {}
+    ),
     "who gave way a while ago grows": Case(
-        (running(an_elastic(**recorded(4, 2, "00:59:30"))),), {"a": used(2)}, {"digits": (2, 8)}),
+        (running(an_elastic(**recorded(4, 2, "00:59:30"))),), {"a": used(2)}, {"digits": (2, 8)}
+    ),
     "who has just grown gives way when room is needed": Case(
-        (running(an_elastic(6, **recorded(4, 6, "00:59:58"))),), {"a": used(6), WAITING: used(4)}, {"digits": (6, 4)}),
+        (running(an_elastic(6, **recorded(4, 6, "00:59:58"))),), {"a": used(6), WAITING: used(4)}, {"digits": (6, 4)}
+    ),
     "who has just grown may grow on": Case(
-        (running(an_elastic(**recorded(1, 2, "00:59:58"))),), {"a": used(2)}, {"digits": (2, 8)}),
+        (running(an_elastic(**recorded(1, 2, "00:59:58"))),), {"a": used(2)}, {"digits": (2, 8)}
+    ),
     "a record whose time is garbage holds nobody back": Case(
-        (running(an_elastic(**recorded(4, 2, "soon"))),), {"a": used(2)}, {"digits": (2, 8)}),
+        (running(an_elastic(**recorded(4, 2, "soon"))),), {"a": used(2)}, {"digits": (2, 8)}
+    ),
     "replicas that wait: it does not grow on": Case(
-        (with_pods(an_elastic(4), lambda pod, i: waits(pod, i).but(created_at="2026-01-01T00:59:50Z") if i == 3
-                   else pod.on("a").running()),), {"a": used(3), WAITING: used(1)}, {}),
+        (
+            with_pods(
+                an_elastic(4),
+                lambda pod, i: (
+                    waits(pod, i).but(created_at="2026-01-01T00:59:50Z") if i == 3 else pod.on("a").running()
+                ),
+            ),
+        ),
+        {"a": used(3), WAITING: used(1)},
+        {},
+    ),
     "replicas that the scheduler has refused for long are taken back": Case(
         (with_pods(an_elastic(4), lambda pod, i: waits(pod, i) if i > 1 else pod.on("a").running()),),
-        {"a": used(2), WAITING: used(2)}, {"digits": (4, 2)}, why="the scheduler has found no node for 2 of them for 30 s"),
+        {"a": used(2), WAITING: used(2)},
+        {"digits": (4, 2)},
+        why="the scheduler has found no node for 2 of them for 30 s",
+    ),
     "but never below the minimum": Case(
         (with_pods(an_elastic(4, least=3), lambda pod, i: waits(pod, i) if i > 1 else pod.on("a").running()),),
-        {"a": used(2), WAITING: used(2)}, {"digits": (4, 3)}),
+        {"a": used(2), WAITING: used(2)},
+        {"digits": (4, 3)},
+    ),
     "after that it is not tried again for ten cool-downs": Case(
         (running(an_elastic(**recorded(4, 2, "00:55:01", "autoscaler: the scheduler has found no node for 2"))),),
-        {"a": used(2)}, {}),
+        {"a": used(2)},
+        {},
+    ),
     "and then it is": Case(
         (running(an_elastic(**recorded(4, 2, "00:55:00", "autoscaler: the scheduler has found no node for 2"))),),
-        {"a": used(2)}, {"digits": (2, 8)}),
+        {"a": used(2)},
+        {"digits": (2, 8)},
+    ),
     "ten thousand replicas are wanted, as many as there is room for are had": Case(
-        (running(an_elastic(1, most=10_000)),), {"a": used(1)}, {"digits": (1, 8)}),
+        (running(an_elastic(1, most=10_000)),), {"a": used(1)}, {"digits": (1, 8)}
+    ),
 }
 
 
@@ -195,7 +274,11 @@ def test_the_cool_down_of_one_role_keeps_no_other_of_the_job_back() -> None:
 
     newest_first = (record("reader", 2, 1, "00:59:55"), record("trainer", 4, 2, "00:50:00"))
     template = {"spec": {"containers": [{"name": "aitj-main", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}}
-    job = an_elastic(2, scale_records=newest_first).role("reader", 1, least=1, most=2, edl="Auto", template=template).build()
+    job = (
+        an_elastic(2, scale_records=newest_first)
+        .role("reader", 1, least=1, most=2, edl="Auto", template=template)
+        .build()
+    )
     pods = [make_pod(job, "trainer", i) for i in range(2)] + [make_pod(job, "reader")]
     state = JobState(job, tuple(pod.on("a").running().build() for pod in pods))
     decision = decide([state], EIGHT_CPUS, {"a": used(3)}, NOW, Rules(max_load_desired=1.0))
@@ -205,14 +288,15 @@ def test_the_cool_down_of_one_role_keeps_no_other_of_the_job_back() -> None:
 def test_a_quantity_that_does_not_parse_is_told_with_its_job_and_role() -> None:
     state = running(an_elastic(resources={"requests": {"cpu": "two"}}))
     told = decide([state], {"a": make_node().build()}, {}, NOW, Rules()).problems
-    assert told == ("aitrainingjobs/default/digits: role trainer is not autoscaled: its pod template: "
-                    "'two' is no quantity such as 500m, 2 or 1.5Gi",)
+    assert told == (
+        "aitrainingjobs/default/digits: role trainer is not autoscaled: its pod template: "
+        "'two' is no quantity such as 500m, 2 or 1.5Gi",
+    )
 
 
 PENDING = {
     "all pods of a role are unschedulable": (with_pods(an_elastic(2), waits), True),
-    "one of them has a node": (
-        with_pods(an_elastic(2), lambda pod, i: pod.on("a") if i else waits(pod, i)), False),
+    "one of them has a node": (with_pods(an_elastic(2), lambda pod, i: pod.on("a") if i else waits(pod, i)), False),
     "none has been made": (running(an_elastic(2), 0), False),
     "they wait, and the scheduler has not looked yet": (with_pods(an_elastic(2), lambda pod, _: pod), False),
     "they run": (running(an_elastic(2)), False),
@@ -235,18 +319,34 @@ def test_one_pending_role_makes_a_job_pending() -> None:
 def test_with_a_pending_job_every_job_may_move_else_only_those_that_run() -> None:
     phases: tuple[Phase, ...] = ("Running", "Scaling", "Restarting", "Creating", "Pending", "Succeed", "")
     states = [running(an_elastic(phase=phase), 0) for phase in phases]
-    moved = {pending: [s.job.status.phase for s in find_training_jobs_might_be_rescheduled(states, pending)]
-             for pending in (False, True)}
+    moved = {
+        pending: [s.job.status.phase for s in find_training_jobs_might_be_rescheduled(states, pending)]
+        for pending in (False, True)
+    }
     assert moved == {False: ["Running"], True: ["Running", "Scaling", "Restarting", "Creating", "Pending"]}
 
 
 def test_the_cluster_is_its_usable_nodes_and_what_is_asked_of_them() -> None:
-    nodes = [make_node("a", cpu="8", memory="1000Mi", **{GPU: "4"}), make_node("b", cpu="1500m", memory="100Mi", pods="3"),
-             make_node("off", cpu="99").cordoned(), replace(make_node("odd"), record=make_node("odd", cpu="many").build())]
-    loads = {"a": PodLoad(500, 105 * 10**6 + 1, 700, 900, 2, ((GPU, 3),)), "off": used(5), WAITING: used(1), "gone": used(7)}
+    nodes = [
+        make_node("a", cpu="8", memory="1000Mi", **{GPU: "4"}),
+        make_node("b", cpu="1500m", memory="100Mi", pods="3"),
+        make_node("off", cpu="99").cordoned(),
+        replace(make_node("odd"), record=make_node("odd", cpu="many").build()),
+    ]
+    loads = {
+        "a": PodLoad(500, 105 * 10**6 + 1, 700, 900, 2, ((GPU, 3),)),
+        "off": used(5),
+        WAITING: used(1),
+        "gone": used(7),
+    }
     resource = cluster_resource({n.build().name: n.build() for n in nodes}, loads, (GPU,))
     assert (resource.node_count, resource.cpu_total_milli, resource.cpu_request_milli) == (3, 9500, 1500)
-    assert (resource.gpu_total, resource.gpu_limit, resource.cpu_limit_milli, resource.memory_limit_mega) == (4, 3, 700, 1)
+    assert (resource.gpu_total, resource.gpu_limit, resource.cpu_limit_milli, resource.memory_limit_mega) == (
+        4,
+        3,
+        700,
+        1,
+    )
     assert resource.memory_request_mega == 1000 + 106
     assert resource.nodes.cpu_idle_milli == {"a": 7500, "b": 1500, "odd": 0}
     assert resource.nodes.memory_free_mega["a"] == (1000 * 2**20 - 105 * 10**6 - 1) // 10**6

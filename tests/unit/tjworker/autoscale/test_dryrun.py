@@ -29,8 +29,14 @@ def a_job(name: str = "job", least: int = 1, most: int = 3, now: int = 1, **more
 
 def a_cluster(total: int = 4000, asked: int = 1000, **more: Any) -> ClusterResource:
     """One node, idle as far as its own books say, so that the sums decide."""
-    resource = ClusterResource(1, cpu_total_milli=total, cpu_request_milli=asked, memory_total_mega=10_000,
-                               memory_request_mega=100, nodes=Nodes({"n": 99_000}, {"n": 99_000}))
+    resource = ClusterResource(
+        1,
+        cpu_total_milli=total,
+        cpu_request_milli=asked,
+        memory_total_mega=10_000,
+        memory_request_mega=100,
+        nodes=Nodes({"n": 99_000}, {"n": 99_000}),
+    )
     return replace(resource, **more)
 
 
@@ -57,31 +63,49 @@ STEPS = {
     "up: no memory left": Step(a_job(), a_cluster(memory_request_mega=9_901), 0),
     "up: the last memory": Step(a_job(), a_cluster(memory_request_mega=9_900), 1),
     "up: the cluster has room, no node has": Step(
-        a_job(), a_cluster(nodes=Nodes({"n": 900, "m": 900}, {"n": 999, "m": 999})), 0),
+        a_job(), a_cluster(nodes=Nodes({"n": 900, "m": 900}, {"n": 999, "m": 999})), 0
+    ),
     "up: a cluster without nodes": Step(a_job(), a_cluster(nodes=Nodes()), 0),
     "up: the last GPU, whatever load is desired for CPUs": Step(
-        a_job(gpu_limit=1), a_cluster(gpu_total=10, gpu_limit=9), 1, load=0.8),
+        a_job(gpu_limit=1), a_cluster(gpu_total=10, gpu_limit=9), 1, load=0.8
+    ),
     "up: no GPU left": Step(a_job(gpu_limit=1), a_cluster(gpu_total=10, gpu_limit=10), 0),
     "up: GPUs are left, on a node without CPUs": Step(
         a_job(gpu_limit=1),
-        a_cluster(gpu_total=2, nodes=Nodes({"n": 0, "m": 9000}, {"n": 9000, "m": 9000}, {"n": 2, "m": 0})), 0),
+        a_cluster(gpu_total=2, nodes=Nodes({"n": 0, "m": 9000}, {"n": 9000, "m": 9000}, {"n": 2, "m": 0})),
+        0,
+    ),
     "up: each node has the pods that it can take": Step(
-        a_job(others=(("pods", 1),)), a_cluster(nodes=Nodes({"n": 9000}, {"n": 9000}, others_free={"pods": {"n": 0}})), 0),
+        a_job(others=(("pods", 1),)),
+        a_cluster(nodes=Nodes({"n": 9000}, {"n": 9000}, others_free={"pods": {"n": 0}})),
+        0,
+    ),
     "up: without requests, where CPUs are asked for beyond what there is": Step(
-        a_job(cpu_request_milli=0, memory_request_mega=0), a_cluster(1000, 2000), 0),
+        a_job(cpu_request_milli=0, memory_request_mega=0), a_cluster(1000, 2000), 0
+    ),
     "up: without requests": Step(a_job(cpu_request_milli=0, memory_request_mega=0), a_cluster(1000, 1000), 1),
     "down: there is room for all": Step(a_job(now=3), a_cluster(4000, 4000), 0, down=True),
     "down: more CPUs are asked for than there are": Step(a_job(now=3), a_cluster(3000, 4000), -1, down=True),
-    "down: more CPUs are asked for than is desired": Step(a_job(now=3), a_cluster(4000, 4000), -1, down=True, load=0.97),
-    "down: more memory is asked for than there is": Step(a_job(now=3), a_cluster(memory_request_mega=10_001), -1, down=True),
+    "down: more CPUs are asked for than is desired": Step(
+        a_job(now=3), a_cluster(4000, 4000), -1, down=True, load=0.97
+    ),
+    "down: more memory is asked for than there is": Step(
+        a_job(now=3), a_cluster(memory_request_mega=10_001), -1, down=True
+    ),
     "down: at its minimum": Step(a_job(now=1), a_cluster(3000, 4000), 0, down=True),
-    "down: at its minimum with what is planned already": Step(a_job(now=3), a_cluster(3000, 4000), 0, down=True, diff=-2),
+    "down: at its minimum with what is planned already": Step(
+        a_job(now=3), a_cluster(3000, 4000), 0, down=True, diff=-2
+    ),
     "down: above its maximum": Step(a_job(now=5), a_cluster(), -1, down=True),
     "down: GPUs are wanted, and it has some": Step(
-        a_job(now=3, gpu_limit=1), a_cluster(gpu_total=4, gpu_limit=5), -1, down=True),
-    "down: GPUs are wanted, and it has none to give": Step(a_job(now=3), a_cluster(gpu_total=4, gpu_limit=5), 0, down=True),
+        a_job(now=3, gpu_limit=1), a_cluster(gpu_total=4, gpu_limit=5), -1, down=True
+    ),
+    "down: GPUs are wanted, and it has none to give": Step(
+        a_job(now=3), a_cluster(gpu_total=4, gpu_limit=5), 0, down=True
+    ),
     "down: all GPUs are in use, none is wanted": Step(
-        a_job(now=3, gpu_limit=1), a_cluster(gpu_total=4, gpu_limit=4), 0, down=True, load=0.5),
+        a_job(now=3, gpu_limit=1), a_cluster(gpu_total=4, gpu_limit=4), 0, down=True, load=0.5
+    ),
 }
 
 
@@ -92,23 +116,33 @@ def test_one_step(sentence: str) -> None:
     assert scale_dry_run(resource, case.job, case.diff, case.load, case.down) == case.want
     taken = replace(resource, nodes=case.resource.nodes)
     want = replace(
-        case.resource, cpu_request_milli=case.resource.cpu_request_milli + case.want * case.job.cpu_request_milli,
+        case.resource,
+        cpu_request_milli=case.resource.cpu_request_milli + case.want * case.job.cpu_request_milli,
         memory_request_mega=case.resource.memory_request_mega + case.want * case.job.memory_request_mega,
         gpu_limit=case.resource.gpu_limit + case.want * case.job.gpu_limit,
-        gpu_request=case.resource.gpu_request + case.want * case.job.gpu_limit)
+        gpu_request=case.resource.gpu_request + case.want * case.job.gpu_limit,
+    )
     assert taken == want, "the sums are as they would be after the step"
-    one_node_less = {name: idle - max(0, case.want) * case.job.cpu_request_milli
-                     for name, idle in case.resource.nodes.cpu_idle_milli.items()}
+    one_node_less = {
+        name: idle - max(0, case.want) * case.job.cpu_request_milli
+        for name, idle in case.resource.nodes.cpu_idle_milli.items()
+    }
     assert resource.nodes.cpu_idle_milli == one_node_less
 
 
 def test_who_goes_gives_its_node_back_what_it_had() -> None:
-    resource = a_cluster(3000, 4000, gpu_total=2, gpu_limit=2,
-                         nodes=Nodes({"n": 0, "m": 0}, {"n": 0, "m": 0}, {"n": 0, "m": 0}, {"pods": {"n": 0, "m": 0}}))
+    resource = a_cluster(
+        3000,
+        4000,
+        gpu_total=2,
+        gpu_limit=2,
+        nodes=Nodes({"n": 0, "m": 0}, {"n": 0, "m": 0}, {"n": 0, "m": 0}, {"pods": {"n": 0, "m": 0}}),
+    )
     job = a_job(now=3, gpu_limit=1, placed=("n", "gone", "m"), others=(("pods", 1),))
     assert scale_dry_run(resource, job, 0, 1.0, True) == -1
     assert resource.nodes == Nodes(
-        {"n": 0, "m": 1000}, {"n": 0, "m": 100}, {"n": 0, "m": 1}, {"pods": {"n": 0, "m": 1}}), "the last goes first"
+        {"n": 0, "m": 1000}, {"n": 0, "m": 100}, {"n": 0, "m": 1}, {"pods": {"n": 0, "m": 1}}
+    ), "the last goes first"
     resource.cpu_request_milli = 9999
     assert scale_dry_run(resource, job, -1, 1.0, True) == -1
     assert resource.nodes.cpu_idle_milli == {"n": 0, "m": 1000}, "a node that the plan does not have gets nothing"
@@ -131,8 +165,13 @@ def test_fulfillment(sentence: str) -> None:
 
 def test_the_least_fulfilled_come_first_then_the_least_demanding() -> None:
     jobs = [
-        a_job("full", now=3), a_job("gpu", gpu_limit=1), a_job("big", cpu_request_milli=2000),
-        a_job("more-memory", memory_request_mega=200), a_job("first"), a_job("second"), a_job("fixed", most=1),
+        a_job("full", now=3),
+        a_job("gpu", gpu_limit=1),
+        a_job("big", cpu_request_milli=2000),
+        a_job("more-memory", memory_request_mega=200),
+        a_job("first"),
+        a_job("second"),
+        a_job("fixed", most=1),
     ]
     names = [job.name for job in sorted_jobs(jobs, elastic)]
     assert names == ["first", "second", "more-memory", "big", "gpu", "full"]
@@ -167,36 +206,56 @@ PLANS = {
     "no jobs": Plan((), a_cluster(), {}),
     "a cluster without nodes: nobody grows": Plan((a_job(),), ClusterResource(), {"job": 0}),
     "a cluster that has lost its nodes: everybody shrinks, to the minimum": Plan(
-        (a_job(now=3), a_job("b", now=2)), a_cluster(0, 5000, nodes=Nodes()), {"job": -2, "b": -1}),
+        (a_job(now=3), a_job("b", now=2)), a_cluster(0, 5000, nodes=Nodes()), {"job": -2, "b": -1}
+    ),
     "a job that fits nowhere does not keep the others from growing": Plan(
         (a_job("huge", cpu_request_milli=5000), a_job("small", most=5)),
-        a_cluster(8000, 0, nodes=EIGHT), {"huge": 0, "small": 4}),
+        a_cluster(8000, 0, nodes=EIGHT),
+        {"huge": 0, "small": 4},
+    ),
     "two of 3 CPUs fit on two nodes of 4, though the sum has room for a third": Plan(
-        (a_job(most=9, now=0, least=0, cpu_request_milli=2500),), a_cluster(8000, 0, nodes=EIGHT), {"job": 2}),
+        (a_job(most=9, now=0, least=0, cpu_request_milli=2500),), a_cluster(8000, 0, nodes=EIGHT), {"job": 2}
+    ),
     "two jobs share what is free, one replica a round": Plan(
-        (a_job("a", most=9), a_job("b", most=9)), a_cluster(8000, 2000), {"a": 3, "b": 3}),
+        (a_job("a", most=9), a_job("b", most=9)), a_cluster(8000, 2000), {"a": 3, "b": 3}
+    ),
     "the less fulfilled one gets the odd replica": Plan(
-        (a_job("a", most=9, now=2), a_job("b", most=9)), a_cluster(6000, 3000), {"a": 1, "b": 2}),
+        (a_job("a", most=9, now=2), a_job("b", most=9)), a_cluster(6000, 3000), {"a": 1, "b": 2}
+    ),
     "the more fulfilled one gives way": Plan(
-        (a_job("a", most=9, now=2), a_job("b", most=9, now=8)), a_cluster(9000, 10_000), {"a": 0, "b": -1}),
+        (a_job("a", most=9, now=2), a_job("b", most=9, now=8)), a_cluster(9000, 10_000), {"a": 0, "b": -1}
+    ),
     "what one gives up, a smaller one may use": Plan(
-        (a_job("a", most=9, now=2, cpu_request_milli=4000), a_job("b", most=9)), a_cluster(9000, 10_000), {"a": -1, "b": 3}),
+        (a_job("a", most=9, now=2, cpu_request_milli=4000), a_job("b", most=9)),
+        a_cluster(9000, 10_000),
+        {"a": -1, "b": 3},
+    ),
     "room that one gives up on a node is planned with": Plan(
         (a_job("a", most=2, now=3, cpu_request_milli=4000, placed=("n", "n", "n")), a_job("b", most=4)),
-        a_cluster(16_000, 13_000, nodes=Nodes({"n": 0}, {"n": 9000})), {"a": -1, "b": 3}),
+        a_cluster(16_000, 13_000, nodes=Nodes({"n": 0}, {"n": 9000})),
+        {"a": -1, "b": 3},
+    ),
     "a million replicas, as many as there is room for": Plan(
-        (a_job(most=1_000_000),), a_cluster(8000, 0, nodes=EIGHT), {"job": 8}),
+        (a_job(most=1_000_000),), a_cluster(8000, 0, nodes=EIGHT), {"job": 8}
+    ),
     "a million replicas without requests, all of them": Plan(
-        (a_job(most=1_000_000, cpu_request_milli=0, memory_request_mega=0),), a_cluster(), {"job": 999_999}),
+        (a_job(most=1_000_000, cpu_request_milli=0, memory_request_mega=0),), a_cluster(), {"job": 999_999}
+    ),
     "a million replicas without requests, as many pods as nodes take": Plan(
         (a_job(most=1_000_000, cpu_request_milli=0, memory_request_mega=0, others=(("pods", 1),)),),
-        a_cluster(nodes=Nodes({"a": 0, "b": 0}, {"a": 0, "b": 0}, others_free={"pods": {"a": 109, "b": 110}})), {"job": 219}),
+        a_cluster(nodes=Nodes({"a": 0, "b": 0}, {"a": 0, "b": 0}, others_free={"pods": {"a": 109, "b": 110}})),
+        {"job": 219},
+    ),
     "a million replicas too many": Plan(
-        (a_job(most=2_000_000, now=1_000_000),), a_cluster(4000, 1_000_000_000), {"job": -999_996}),
+        (a_job(most=2_000_000, now=1_000_000),), a_cluster(4000, 1_000_000_000), {"job": -999_996}
+    ),
     "for want of GPUs only those that have some shrink": Plan(
         (a_job("cpu", most=9, now=3), a_job("gpu", most=9, now=4, gpu_limit=1)),
-        a_cluster(9000, 9000, gpu_total=2, gpu_limit=4), {"cpu": 2, "gpu": -2}),
+        a_cluster(9000, 9000, gpu_total=2, gpu_limit=4),
+        {"cpu": 2, "gpu": -2},
+    ),
 }
+
 
 @pytest.mark.parametrize("sentence", PLANS)
 def test_a_plan(sentence: str) -> None:

@@ -41,7 +41,10 @@ def cluster(*jobs: JobBuilder, kinds: tuple[str, ...] = tuple(DIALECTS)) -> Kube
 def test_jobs_of_both_kinds_are_listed_by_name() -> None:
     api = cluster(make_training_job("b"), make_job("a").role("trainer"), make_job("c").role("trainer"))
     assert [(job.plural, job.raw["metadata"]["name"]) for job in list_jobs(api, "")] == [
-        ("aitrainingjobs", "a"), ("trainingjobs", "b"), ("aitrainingjobs", "c")]
+        ("aitrainingjobs", "a"),
+        ("trainingjobs", "b"),
+        ("aitrainingjobs", "c"),
+    ]
 
 
 def test_a_cluster_may_do_with_one_kind() -> None:
@@ -54,7 +57,8 @@ NOT_FOUND: dict[str, tuple[tuple[JobBuilder, ...], str]] = {
     "a name that none has": ((make_training_job("b"),), "no job a in namespace default; there are: b"),
     "a name that two have": (
         (make_training_job("a"), make_job("a").role("trainer")),
-        "a is the name of jobs of 2 kinds in namespace default; use kubectl for them"),
+        "a is the name of jobs of 2 kinds in namespace default; use kubectl for them",
+    ),
 }
 
 
@@ -75,25 +79,39 @@ class Case:
 
 CASES: dict[str, Case] = {
     "the trainers of an AITrainingJob": Case(
-        make_job().role("trainer", 2), None, Scaling("trainer", 2, {"spec": {"replicas": 5}}, "scale")),
+        make_job().role("trainer", 2), None, Scaling("trainer", 2, {"spec": {"replicas": 5}}, "scale")
+    ),
     "another of its roles": Case(
-        make_job().role("trainer", 2).role("pserver", 1), "pserver",
-        Scaling("pserver", 1, {"spec": {"replicaSpecs": {"pserver": {"replicas": 5}}}}, "")),
+        make_job().role("trainer", 2).role("pserver", 1),
+        "pserver",
+        Scaling("pserver", 1, {"spec": {"replicaSpecs": {"pserver": {"replicas": 5}}}}, ""),
+    ),
     "the trainers of a TrainingJob": Case(
-        make_training_job(least=2, most=6, fault_tolerant=True), None,
-        Scaling("trainer", 2, {"spec": {"replicas": 5}}, "scale")),
+        make_training_job(least=2, most=6, fault_tolerant=True),
+        None,
+        Scaling("trainer", 2, {"spec": {"replicas": 5}}, "scale"),
+    ),
     "its parameter servers are not scaled": Case(
-        make_training_job(), "pserver", "role pserver of digits is not scaled: of a TrainingJob only trainer is"),
+        make_training_job(), "pserver", "role pserver of digits is not scaled: of a TrainingJob only trainer is"
+    ),
     "a role that it does not have": Case(
-        make_training_job(), "master", "digits has no role master; it has: pserver, trainer"),
+        make_training_job(), "master", "digits has no role master; it has: pserver, trainer"
+    ),
     "no role that scales by default": Case(
-        make_job().role("worker"), None,
-        "digits has no role that scales by default; name one with --role, it has: worker"),
+        make_job().role("worker"),
+        None,
+        "digits has no role that scales by default; name one with --role, it has: worker",
+    ),
     "a job that has ended": Case(
-        make_training_job().status(phase="Succeed"), None,
-        "digits has ended (Succeed): an end is final; delete the job and apply it again to run it anew"),
+        make_training_job().status(phase="Succeed"),
+        None,
+        "digits has ended (Succeed): an end is final; delete the job and apply it again to run it anew",
+    ),
     "a spec that cannot be used": Case(
-        make_training_job(least=2, most=6), None, "the spec of digits cannot be used: spec.trainer.max-instance: 6: above"),
+        make_training_job(least=2, most=6),
+        None,
+        "the spec of digits cannot be used: spec.trainer.max-instance: 6: above",
+    ),
 }
 
 
@@ -114,14 +132,20 @@ SUSPENDS: dict[str, tuple[JobBuilder, bool, dict[str, Any] | str | None]] = {
     "one that waits goes on": (make_job().role("trainer").spec(suspend=True), False, {"spec": {"suspend": False}}),
     "one that runs goes on": (make_job().role("trainer"), False, None),
     "a job that has ended": (
-        make_job().role("trainer").status(phase="Succeed"), False,
-        "digits has ended (Succeed): an end is final; delete the job and apply it again to run it anew"),
+        make_job().role("trainer").status(phase="Succeed"),
+        False,
+        "digits has ended (Succeed): an end is final; delete the job and apply it again to run it anew",
+    ),
     "a job whose end is decided": (
-        make_job().role("trainer").status(phase="Terminating", ending=Ending(phase="Failed", reason="r", time="t")), True,
-        "digits is about to end (Failed): an end is final; delete the job and apply it again to run it anew"),
+        make_job().role("trainer").status(phase="Terminating", ending=Ending(phase="Failed", reason="r", time="t")),
+        True,
+        "digits is about to end (Failed): an end is final; delete the job and apply it again to run it anew",
+    ),
     "a kind that cannot wait": (
-        make_training_job(), True,
-        "digits cannot be suspended: a TrainingJob has no spec.suspend; delete it and apply it again later"),
+        make_training_job(),
+        True,
+        "digits cannot be suspended: a TrainingJob has no spec.suspend; delete it and apply it again later",
+    ),
 }
 
 
@@ -140,15 +164,25 @@ REPLICAS: dict[str, tuple[JobBuilder, str | None, int | None, str]] = {
     "a role that it has": (make_job().role("b").role("a"), "b", None, ""),
     "one that it has not": (make_job().role("b").role("a"), "c", None, "digits has no role c; it has: a, b"),
     "of the other kind": (
-        make_training_job(fault_tolerant=True), "worker", None, "digits has no role worker; it has: master, pserver, trainer"),
+        make_training_job(fault_tolerant=True),
+        "worker",
+        None,
+        "digits has no role worker; it has: master, pserver, trainer",
+    ),
     "its last replica": (make_job().role("trainer", 3), "trainer", 2, ""),
     "one more": (
-        make_job().role("trainer", 3), "trainer", 3,
-        "digits has no replica 3; it has trainer 3, counted from 0"),
+        make_job().role("trainer", 3),
+        "trainer",
+        3,
+        "digits has no replica 3; it has trainer 3, counted from 0",
+    ),
     "of any role": (make_job().role("ps", 1).role("trainer", 3), None, 2, ""),
     "of none of its roles": (
-        make_job().role("ps", 1).role("trainer", 3), None, 99,
-        "digits has no replica 99; it has ps 1, trainer 3, counted from 0"),
+        make_job().role("ps", 1).role("trainer", 3),
+        None,
+        99,
+        "digits has no replica 99; it has ps 1, trainer 3, counted from 0",
+    ),
     "one that a scale-up would make": (make_job().role("trainer", 2, minReplicas=1, maxReplicas=8), "trainer", 7, ""),
     "of a job that cannot be used: it may have pods": (make_training_job(least=2, most=6), "nobody", 99, ""),
 }

@@ -19,8 +19,13 @@ from tjworker.cli.logstream import Follower, Wanted, targets
 def pod(*names: str, role: str = "trainer", index: str = "1", states: dict[str, Any] | None = None) -> dict[str, Any]:
     statuses = [{"name": n, "state": s, "restartCount": 2} for n, s in (states or {}).items()]
     return {
-        "metadata": {"name": f"digits-{role}-{index}", "uid": "u", "labels": {"replica-name": role, "replica-index": index}},
-        "spec": {"containers": [{"name": n} for n in names]}, "status": {"containerStatuses": statuses},
+        "metadata": {
+            "name": f"digits-{role}-{index}",
+            "uid": "u",
+            "labels": {"replica-name": role, "replica-index": index},
+        },
+        "spec": {"containers": [{"name": n} for n in names]},
+        "status": {"containerStatuses": statuses},
     }
 
 
@@ -33,20 +38,29 @@ class Case:
 
 
 CASES: dict[str, Case] = {
-    "one counted container has the replica's label": Case(pod("aitj-a", "sidecar"), Wanted(), [("trainer-1", "aitj-a", False)]),
+    "one counted container has the replica's label": Case(
+        pod("aitj-a", "sidecar"), Wanted(), [("trainer-1", "aitj-a", False)]
+    ),
     "several have their own names too": Case(
-        pod("aitj-a", "aitj-b"), Wanted(), [("trainer-1/aitj-a", "aitj-a", False), ("trainer-1/aitj-b", "aitj-b", False)]),
+        pod("aitj-a", "aitj-b"),
+        Wanted(),
+        [("trainer-1/aitj-a", "aitj-a", False), ("trainer-1/aitj-b", "aitj-b", False)],
+    ),
     "a running container has something to read": Case(
-        pod("aitj-a", states={"aitj-a": {"running": {}}}), Wanted(), [("trainer-1", "aitj-a", True)]),
+        pod("aitj-a", states={"aitj-a": {"running": {}}}), Wanted(), [("trainer-1", "aitj-a", True)]
+    ),
     "so has one that has ended": Case(
-        pod("aitj-a", states={"aitj-a": {"terminated": {"exitCode": 1}}}), Wanted(), [("trainer-1", "aitj-a", True)]),
+        pod("aitj-a", states={"aitj-a": {"terminated": {"exitCode": 1}}}), Wanted(), [("trainer-1", "aitj-a", True)]
+    ),
     "one that waits has not": Case(
-        pod("aitj-a", states={"aitj-a": {"waiting": {}}}), Wanted(), [("trainer-1", "aitj-a", False)]),
+        pod("aitj-a", states={"aitj-a": {"waiting": {}}}), Wanted(), [("trainer-1", "aitj-a", False)]
+    ),
     "another role is not wanted": Case(pod("aitj-a"), Wanted(role="master"), []),
     "another index is not wanted": Case(pod("aitj-a"), Wanted(role="trainer", index=0), []),
     "role and index fit": Case(pod("aitj-a"), Wanted(role="trainer", index=1), [("trainer-1", "aitj-a", False)]),
     "a pod without counted names shows its first container": Case(
-        pod("main", "side"), Wanted(), [("trainer-1", "main", False)]),
+        pod("main", "side"), Wanted(), [("trainer-1", "main", False)]
+    ),
 }
 
 
@@ -104,7 +118,8 @@ class ShortLog:
 
 
 def test_an_ended_jobs_logs_are_read_once_each_though_the_mirror_tells_of_its_pods_meanwhile(
-        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The job has ended: the last look finds its pods while the mirror's thread begins to read the first."""
     pods = [pod("aitj-a", index=str(i), states={"aitj-a": {"terminated": {"exitCode": 0}}}) for i in range(3)]
     for i, each in enumerate(pods):
@@ -133,9 +148,13 @@ def test_an_ended_jobs_logs_are_read_once_each_though_the_mirror_tells_of_its_po
 
     monkeypatch.setattr(logstream, "Mirror", mirror)
     monkeypatch.setattr(logstream, "list_all", last_look)
-    monkeypatch.setattr(logstream, "threading", SimpleNamespace(Thread=Reader, Lock=threading.Lock, Event=threading.Event))
+    monkeypatch.setattr(
+        logstream, "threading", SimpleNamespace(Thread=Reader, Lock=threading.Lock, Event=threading.Event)
+    )
     job: Any = SimpleNamespace(plural="aitrainingjobs", raw={"metadata": {"name": "digits", "uid": "u"}})
-    api = SimpleNamespace(get=lambda *_: {"metadata": {"uid": "u"}, "status": {"completionTime": "2026-01-01T00:00:00Z"}})
+    api = SimpleNamespace(
+        get=lambda *_: {"metadata": {"uid": "u"}, "status": {"completionTime": "2026-01-01T00:00:00Z"}}
+    )
     cluster: Any = SimpleNamespace(api=api, transport=SimpleNamespace(stream=lambda *_, **__: ShortLog()))
     printed: list[str] = []
     Follower(cluster, "default", job, Wanted(), None, lambda label, line: printed.append(f"{label} {line}")).run()
@@ -145,9 +164,15 @@ def test_an_ended_jobs_logs_are_read_once_each_though_the_mirror_tells_of_its_po
 ENDED = {"metadata": {"uid": "u"}, "status": {"completionTime": "2026-01-01T00:00:00Z"}}
 
 
-def follower(monkeypatch: pytest.MonkeyPatch, pods: list[dict[str, Any]], last_look: Callable[[], object],
-             stream: Callable[[], Any], emit: Callable[[str, str], None]) -> Follower:
+def follower(
+    monkeypatch: pytest.MonkeyPatch,
+    pods: list[dict[str, Any]],
+    last_look: Callable[[], object],
+    stream: Callable[[], Any],
+    emit: Callable[[str, str], None],
+) -> Follower:
     """Of a job that has ended. The mirror tells of the pods at once."""
+
     @contextmanager
     def mirror(*_: Any, on_change: Any, **__: Any) -> Iterator[None]:
         for each in pods:
@@ -173,7 +198,8 @@ class Clock:
 
 
 def test_a_log_is_printed_to_its_end_though_whoever_reads_it_takes_longer_than_a_log_may_be_still(
-        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """`tj logs digits -f | less`: what the job said at its end is not lost because nobody has turned the page yet."""
     clock = Clock()
     prints = threading.Event()
@@ -229,21 +255,30 @@ class OpenLog:
         self.closed.set()
 
 
-def test_a_container_that_runs_on_after_the_job_holds_nobody_up_and_its_reader_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_that_runs_on_after_the_job_holds_nobody_up_and_its_reader_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(logstream, "STILL_SECONDS", 0.05)
     printed: list[str] = []
     log = OpenLog(b"still here")
     runs = pod("aitj-a", states={"aitj-a": {"running": {}}})
     runs["status"]["phase"] = "Running"
-    one = follower(monkeypatch, [runs], lambda: until("it is read", lambda: printed), lambda: log,
-                   lambda _label, line: printed.append(line))
+    one = follower(
+        monkeypatch,
+        [runs],
+        lambda: until("it is read", lambda: printed),
+        lambda: log,
+        lambda _label, line: printed.append(line),
+    )
     one.run()
     assert printed == ["still here"]
     assert log.closed.is_set()
     until("its reader has ended", lambda: not any(r.thread.is_alive() for r in one._readers.values()))
 
 
-def test_a_log_that_is_being_opened_while_the_following_is_stopped_is_closed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_is_being_opened_while_the_following_is_stopped_is_closed_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The demo stops following when its stack is stopped."""
     log, opening = OpenLog(), threading.Event()
 

@@ -29,8 +29,13 @@ users: [{name: u, user: {}}]
 def tj(*args: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("TJ_", "KUBE"))}
     return subprocess.run(
-        [sys.executable, "-m", "tjworker.cli", *args], cwd=cwd, text=True, capture_output=True, check=False,
-        timeout=PATIENCE_SECONDS, env={**clean, "HOME": str(cwd), "PYTHONPATH": str(ROOT), **(env or {})},
+        [sys.executable, "-m", "tjworker.cli", *args],
+        cwd=cwd,
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+        env={**clean, "HOME": str(cwd), "PYTHONPATH": str(ROOT), **(env or {})},
     )
 
 
@@ -46,49 +51,87 @@ class Case:
 
 CASES: dict[str, Case] = {
     "help is a result and names every command": Case(("--help",), 0, want_stdout=tuple(COMMANDS)),
-    "a command that does not exist is wrong usage": Case(("frobnicate",), 2, ("No such command 'frobnicate'; there are: up,",)),
+    "a command that does not exist is wrong usage": Case(
+        ("frobnicate",), 2, ("No such command 'frobnicate'; there are: up,",)
+    ),
     "one that is misspelt is guessed": Case(("gte",), 2, ("No such command 'gte'; did you mean 'get'?",)),
     "an option that does not exist is wrong usage": Case(("get", "--no"), 2, ("No such option", "--no")),
     "a number that is none is wrong usage": Case(("scale", "digits", "--replicas", "many"), 2, ("--replicas", "many")),
-    "without any cluster the message says how to get one": Case(("get",), 1, ("no Kubernetes cluster is configured", "tj up")),
+    "without any cluster the message says how to get one": Case(
+        ("get",), 1, ("no Kubernetes cluster is configured", "tj up")
+    ),
     "a KUBECONFIG that is not there is named": Case(
-        ("get",), 1, ("/no/such/file", "tj up"), env={"KUBECONFIG": "/no/such/file"}),
+        ("get",), 1, ("/no/such/file", "tj up"), env={"KUBECONFIG": "/no/such/file"}
+    ),
     "a cluster that does not answer is named, with what to do": Case(
-        ("get",), 1, ("list aitrainingjobs", "Is the cluster running?"), env={"KUBECONFIG": "config"},
-        files={"config": KUBECONFIG}),
+        ("get",),
+        1,
+        ("list aitrainingjobs", "Is the cluster running?"),
+        env={"KUBECONFIG": "config"},
+        files={"config": KUBECONFIG},
+    ),
     "the kubeconfig of a local stack in this folder is used, and said so": Case(
-        ("get",), 1, ("using .tj/kubeconfig",), files={".tj/kubeconfig": KUBECONFIG}),
+        ("get",), 1, ("using .tj/kubeconfig",), files={".tj/kubeconfig": KUBECONFIG}
+    ),
     "a kubeconfig that is no YAML is named": Case(("get",), 1, (".tj/kubeconfig",), files={".tj/kubeconfig": "{"}),
     "a name and all namespaces exclude each other": Case(("get", "a", "-A"), 2, ("exclude each other",)),
     "watching cannot print YAML": Case(("get", "-w", "-o", "yaml"), 2, ("cannot be used with -o yaml",)),
     "a setting that is wrong is named before anything starts": Case(
-        ("up", "--plain"), 1, ("TJ_RESYNC_SECONDS", "soon"), env={"TJ_RESYNC_SECONDS": "soon"}),
+        ("up", "--plain"), 1, ("TJ_RESYNC_SECONDS", "soon"), env={"TJ_RESYNC_SECONDS": "soon"}
+    ),
     "a Redis that does not answer is named without its password": Case(
-        ("up", "--plain"), 1, ("Redis of TJ_REDIS_URL (redis://127.0.0.1:1/0) cannot be used", "unset it"),
-        env={"TJ_REDIS_URL": "redis://:geheim@127.0.0.1:1/0"}),
+        ("up", "--plain"),
+        1,
+        ("Redis of TJ_REDIS_URL (redis://127.0.0.1:1/0) cannot be used", "unset it"),
+        env={"TJ_REDIS_URL": "redis://:geheim@127.0.0.1:1/0"},
+    ),
     "a Redis address that is none is named": Case(("up", "--plain"), 1, ("TJ_REDIS_URL",), env={"TJ_REDIS_URL": "foo"}),
     "a wrong setting is what doctor finds first": Case(
-        ("doctor",), 1, want_stdout=("FAIL", "TJ_RESYNC_SECONDS='soon'", "docs/settings.md"),
-        env={"TJ_RESYNC_SECONDS": "soon"}),
+        ("doctor",),
+        1,
+        want_stdout=("FAIL", "TJ_RESYNC_SECONDS='soon'", "docs/settings.md"),
+        env={"TJ_RESYNC_SECONDS": "soon"},
+    ),
     "doctor names what is missing, what to do, and every setting without its password": Case(
-        ("doctor",), 1, env={"TJ_REDIS_URL": "redis://:geheim@127.0.0.1:1/0", "TJ_RESYNC_SECONDS": "7"}, want_stdout=(
-            "Redis at redis://127.0.0.1:1/0 cannot be reached", "no Kubernetes cluster is configured", "tj up",
+        ("doctor",),
+        1,
+        env={"TJ_REDIS_URL": "redis://:geheim@127.0.0.1:1/0", "TJ_RESYNC_SECONDS": "7"},
+        want_stdout=(
+            "Redis at redis://127.0.0.1:1/0 cannot be reached",
+            "no Kubernetes cluster is configured",
+            "tj up",
             "2 checks failed",
             "TJ_RESYNC_SECONDS                 7.0                                    environment",
-            "TJ_LOG_LEVEL                      INFO                                   default")),
+            "TJ_LOG_LEVEL                      INFO                                   default",
+        ),
+    ),
     "a program reads the same as JSON": Case(
-        ("doctor", "-o", "json"), 1, env={"TJ_REDIS_URL": "redis://:geheim@127.0.0.1:1/0", "KUBECONFIG": "config"},
-        files={"config": KUBECONFIG}, want_stdout=('"ok": false', '"state": "failed"', '"variable": "TJ_KEY_PREFIX"')),
+        ("doctor", "-o", "json"),
+        1,
+        env={"TJ_REDIS_URL": "redis://:geheim@127.0.0.1:1/0", "KUBECONFIG": "config"},
+        files={"config": KUBECONFIG},
+        want_stdout=('"ok": false', '"state": "failed"', '"variable": "TJ_KEY_PREFIX"'),
+    ),
     "beside a local stack doctor reads the stack's settings": Case(
-        ("doctor",), 1, ("using .tj/kubeconfig",),
+        ("doctor",),
+        1,
+        ("using .tj/kubeconfig",),
         ("mine                                   local stack", "redis://127.0.0.1:1/0                  local stack"),
-        files={".tj/kubeconfig": KUBECONFIG,
-               ".tj/env": "TJ_KEY_PREFIX='mine'\nTJ_REDIS_URL='redis://:geheim@127.0.0.1:1/0'\n"}),
+        files={
+            ".tj/kubeconfig": KUBECONFIG,
+            ".tj/env": "TJ_KEY_PREFIX='mine'\nTJ_REDIS_URL='redis://:geheim@127.0.0.1:1/0'\n",
+        },
+    ),
     "CPUs of a node that are no quantity are refused before anything starts": Case(
-        ("up", "--plain", "--node-cpu", "lots"), 2, ("--node-cpu", "'lots' is no quantity such as 500m, 2 or 1.5Gi")),
+        ("up", "--plain", "--node-cpu", "lots"), 2, ("--node-cpu", "'lots' is no quantity such as 500m, 2 or 1.5Gi")
+    ),
     "nor can a node have none": Case(("up", "--plain", "--node-cpu", "0"), 2, ("--node-cpu", "'0' is not above 0")),
     "a state folder that cannot be made is named": Case(
-        ("up", "--plain", "--state-dir", "file/state"), 1, ("cannot use the state folder", "--state-dir"), files={"file": ""}),
+        ("up", "--plain", "--state-dir", "file/state"),
+        1,
+        ("cannot use the state folder", "--state-dir"),
+        files={"file": ""},
+    ),
 }
 
 
@@ -117,8 +160,8 @@ def test_a_stop_while_python_still_reads_our_packages_is_no_traceback(tmp_path: 
 
 def test_a_second_ctrl_c_while_python_puts_things_away_is_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
-        "import atexit, os, signal\n"
-        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n")
+        "import atexit, os, signal\natexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
+    )
     done = tj("get", cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})
     assert done.returncode == 1
     assert "no Kubernetes cluster is configured" in done.stderr
@@ -129,8 +172,14 @@ def test_a_second_ctrl_c_while_python_puts_things_away_is_no_traceback(tmp_path:
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "tjworker.cli", "--help"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True,
-            check=False, timeout=PATIENCE_SECONDS)
+            [sys.executable, "-m", "tjworker.cli", "--help"],
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=PATIENCE_SECONDS,
+        )
     assert (done.returncode, done.stderr) == (1, "tj: the output cannot be written: No space left on device\n")
 
 
@@ -147,7 +196,9 @@ def test_every_row_of_commands_is_a_click_command_with_help() -> None:
 
 def test_help_imports_no_client_so_that_it_is_fast() -> None:
     """How fast depends on the machine; the list of modules does not."""
-    code = ("import sys; from tjworker.cli.main import run; run(['--help']); "
-            "print([m for m in ('kubernetes', 'celery', 'redis', 'rich', 'pydantic', 'yaml') if m in sys.modules])")
+    code = (
+        "import sys; from tjworker.cli.main import run; run(['--help']); "
+        "print([m for m in ('kubernetes', 'celery', 'redis', 'rich', 'pydantic', 'yaml') if m in sys.modules])"
+    )
     shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True, check=True)
     assert shown.stdout.splitlines()[-1] == "[]"

@@ -43,10 +43,15 @@ class World:
 
     def create(self, name: str, **labels: str) -> None:
         with self.lock:
-            self.cluster.client.create(PODS, {
-                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
-                "spec": {"containers": [{"name": "a", "image": "b"}]},
-            })
+            self.cluster.client.create(
+                PODS,
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": {"name": name, "labels": labels},
+                    "spec": {"containers": [{"name": "a", "image": "b"}]},
+                },
+            )
 
     def delete(self, name: str) -> None:
         with self.lock:
@@ -100,7 +105,9 @@ def test_what_changed_while_the_server_was_away_is_told_when_it_is_back(world: W
         world.told.clear()
         world.broken.clear()
         until("the difference is shown", lambda: world.names(mirror) == {"stays", "comes"})
-    told = [change for change in sorted(world.told) if change != ("MODIFIED", "goes")]  # when it went on from where it was
+    told = [
+        change for change in sorted(world.told) if change != ("MODIFIED", "goes")
+    ]  # when it went on from where it was
     assert told == [("ADDED", "comes"), ("DELETED", "goes")], "and nothing is told of what stayed"
 
 

@@ -12,17 +12,24 @@ from rich.console import Console, RenderableType
 from tjworker.cli.overview import MAX_JOBS, MAX_PODS, job_table, pod_table
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-LONG = "pod digits-trainer-4 on node node-0 failed: container aitj-trainer exited with code 2; restartLimit 20 is used up"
+LONG = (
+    "pod digits-trainer-4 on node node-0 failed: container aitj-trainer exited with code 2; restartLimit 20 is used up"
+)
 
 
 def job(name: str, phase: str = "Running", message: str = LONG, minute: int = 3) -> dict[str, Any]:
-    return {"metadata": {"name": name, "namespace": "default", "creationTimestamp": f"2026-01-02T03:0{minute}:00Z"},
-            "status": {"phase": phase, "active": "2/4", "restarts": 1, "message": message}}
+    return {
+        "metadata": {"name": name, "namespace": "default", "creationTimestamp": f"2026-01-02T03:0{minute}:00Z"},
+        "status": {"phase": phase, "active": "2/4", "restarts": 1, "message": message},
+    }
 
 
 def pod(name: str, phase: str = "Running") -> dict[str, Any]:
-    return {"metadata": {"name": name, "labels": {}}, "spec": {"containers": [{}], "nodeName": "node-0"},
-            "status": {"phase": phase}}
+    return {
+        "metadata": {"name": name, "labels": {}},
+        "spec": {"containers": [{}], "nodeName": "node-0"},
+        "status": {"phase": phase},
+    }
 
 
 def printed(table: RenderableType, columns: int = 80) -> list[str]:

@@ -43,18 +43,40 @@ class JobCase:
 
 JOBS: dict[str, JobCase] = {
     "a job that nobody has seen yet": JobCase({}, ("digits", "<none>", "-", "0", "30s")),
-    "a running job": JobCase({"phase": "Running", "active": "5/5", "restarts": 1}, ("digits", "Running", "5/5", "1", "30s")),
+    "a running job": JobCase(
+        {"phase": "Running", "active": "5/5", "restarts": 1}, ("digits", "Running", "5/5", "1", "30s")
+    ),
     "the status' own message comes first": JobCase(
         {"phase": "Running", "message": "all run", "conditions": [{"status": "True", "message": "accepted"}]},
-        ("digits", "Running", "-", "0", "30s"), "all run",
+        ("digits", "Running", "-", "0", "30s"),
+        "all run",
     ),
     "without one the message is that of the true condition that changed last": JobCase(
-        {"phase": "Failed", "conditions": [
-            {"type": "Failed", "status": "True", "lastTransitionTime": "2026-01-02T03:04:00Z", "message": "trainer 1 failed"},
-            {"type": "Created", "status": "True", "lastTransitionTime": "2026-01-02T03:03:00Z", "message": "created"},
-            {"type": "Running", "status": "False", "lastTransitionTime": "2026-01-02T03:04:01Z", "message": "not any more"},
-        ]},
-        ("digits", "Failed", "-", "0", "30s"), "trainer 1 failed",
+        {
+            "phase": "Failed",
+            "conditions": [
+                {
+                    "type": "Failed",
+                    "status": "True",
+                    "lastTransitionTime": "2026-01-02T03:04:00Z",
+                    "message": "trainer 1 failed",
+                },
+                {
+                    "type": "Created",
+                    "status": "True",
+                    "lastTransitionTime": "2026-01-02T03:03:00Z",
+                    "message": "created",
+                },
+                {
+                    "type": "Running",
+                    "status": "False",
+                    "lastTransitionTime": "2026-01-02T03:04:01Z",
+                    "message": "not any more",
+                },
+            ],
+        },
+        ("digits", "Failed", "-", "0", "30s"),
+        "trainer 1 failed",
     ),
 }
 
@@ -67,23 +89,36 @@ def test_jobs(case: JobCase) -> None:
     assert rows.job_row(job, NOW, wide=True) == (*case.want_row, "AITrainingJob", case.want_message)
 
 
-FAILED = {"pod": "digits-trainer-0", "node": "node-1", "exitCode": 3, "reason": "Error", "time": "2026-01-02T03:03:35Z",
-          "logTail": "one\ntwo\n"}
+FAILED = {
+    "pod": "digits-trainer-0",
+    "node": "node-1",
+    "exitCode": 3,
+    "reason": "Error",
+    "time": "2026-01-02T03:03:35Z",
+    "logTail": "one\ntwo\n",
+}
 FAILURES: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
     "none": ([], []),
     "a program that failed, with its last words": (
-        [FAILED], ["digits-trainer-0 on node-1, 30s ago: exit code 3, Error", "    | one", "    | two"]),
+        [FAILED],
+        ["digits-trainer-0 on node-1, 30s ago: exit code 3, Error", "    | one", "    | two"],
+    ),
     "a pod that was evicted has no exit code": (
         [{"pod": "a", "reason": "Evicted", "message": "low on memory", "time": "2026-01-02T03:03:35Z"}],
-        ["a, 30s ago: Evicted, low on memory"]),
+        ["a, 30s ago: Evicted, low on memory"],
+    ),
     "a long log ends with its end": (
         [{**FAILED, "logTail": "\n".join(map(str, range(50)))}],
-        ["digits-trainer-0 on node-1, 30s ago: exit code 3, Error", *(f"    | {i}" for i in range(45, 50))]),
+        ["digits-trainer-0 on node-1, 30s ago: exit code 3, Error", *(f"    | {i}" for i in range(45, 50))],
+    ),
     "what a terminal would obey is not printed": (
         [{**FAILED, "reason": "\x1b[2J", "logTail": "\x1b]0;x\x07"}],
-        ["digits-trainer-0 on node-1, 30s ago: exit code 3,  [2J", "    |  ]0;x "]),
-    "of many the newest": ([{**FAILED, "pod": str(i), "logTail": ""} for i in range(9)],
-                           [f"{i} on node-1, 30s ago: exit code 3, Error" for i in range(3)]),
+        ["digits-trainer-0 on node-1, 30s ago: exit code 3,  [2J", "    |  ]0;x "],
+    ),
+    "of many the newest": (
+        [{**FAILED, "pod": str(i), "logTail": ""} for i in range(9)],
+        [f"{i} on node-1, 30s ago: exit code 3, Error" for i in range(3)],
+    ),
 }
 
 
@@ -106,15 +141,22 @@ def container(state: dict[str, Any]) -> dict[str, Any]:
 PODS: dict[str, PodCase] = {
     "a pod that waits for a node": PodCase("Pending", {"phase": "Pending"}),
     "a pod that is being created": PodCase(
-        "Pending", {"phase": "Pending", **container({"waiting": {"reason": "ContainerCreating"}})}),
+        "Pending", {"phase": "Pending", **container({"waiting": {"reason": "ContainerCreating"}})}
+    ),
     "a container that cannot start shows why": PodCase(
-        "CreateContainerError", {"phase": "Pending", **container({"waiting": {"reason": "CreateContainerError"}})}),
+        "CreateContainerError", {"phase": "Pending", **container({"waiting": {"reason": "CreateContainerError"}})}
+    ),
     "a running pod": PodCase("Running", {"phase": "Running", **container({"running": {}})}),
     "a failed container shows its exit code": PodCase(
-        "Error (137)", {"phase": "Failed", **container({"terminated": {"exitCode": 137, "reason": "Error"}})}),
-    "a completed one is just that": PodCase("Succeeded", {"phase": "Succeeded", **container({"terminated": {"exitCode": 0}})}),
+        "Error (137)", {"phase": "Failed", **container({"terminated": {"exitCode": 137, "reason": "Error"}})}
+    ),
+    "a completed one is just that": PodCase(
+        "Succeeded", {"phase": "Succeeded", **container({"terminated": {"exitCode": 0}})}
+    ),
     "an evicted pod shows the reason": PodCase("Evicted", {"phase": "Failed", "reason": "Evicted"}),
-    "a pod that is being deleted is Terminating whatever it does": PodCase("Terminating", {"phase": "Running"}, deleted=True),
+    "a pod that is being deleted is Terminating whatever it does": PodCase(
+        "Terminating", {"phase": "Running"}, deleted=True
+    ),
 }
 
 

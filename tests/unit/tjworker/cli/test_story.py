@@ -12,7 +12,9 @@ from tjworker.cli.story import Story
 
 class Api:
     def __init__(self) -> None:
-        self.jobs: dict[str, Any] = {"digits": {"metadata": {"name": "digits", "uid": "u1"}, "status": {"phase": "Succeed"}}}
+        self.jobs: dict[str, Any] = {
+            "digits": {"metadata": {"name": "digits", "uid": "u1"}, "status": {"phase": "Succeed"}}
+        }
 
     def get(self, _resource: str, _namespace: str, name: str) -> Any:
         return self.jobs.get(name)

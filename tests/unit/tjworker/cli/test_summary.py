@@ -37,8 +37,15 @@ JOB: dict[str, Any] = {
     "status": {
         "phase": "Succeed",
         "restartCounts": {"trainer": {"application": 1, "node": 0}, "master": {"application": 0}},
-        "scaleRecords": [{"role": "trainer", "from": 2, "to": 5, "time": "2026-01-02T03:04:50Z",
-                          "reason": "autoscaler: room for 3 more"}],
+        "scaleRecords": [
+            {
+                "role": "trainer",
+                "from": 2,
+                "to": 5,
+                "time": "2026-01-02T03:04:50Z",
+                "reason": "autoscaler: room for 3 more",
+            }
+        ],
         "failures": [{"pod": "digits-trainer-1", "exitCode": 137, "reason": "Error", "logTail": "one\ntwo"}],
         "conditions": [{"type": "Failed", "status": "True", "message": "trainer is beyond its restart limit"}],
     },
@@ -46,31 +53,59 @@ JOB: dict[str, Any] = {
 
 
 def test_the_story_names_phases_restarts_by_cause_failures_and_scaling() -> None:
-    text = "\n".join(summary.happened(
-        JOB, [(0.2, "Pending"), (3.0, "Running")], killed="digits-trainer-1", replaced_after_seconds=2.5,
-        grown_after_seconds=3.5, restarted_by_growth=[], job_seconds=80, wall_seconds=95,
-    ))
-    for part in ("phases       0.2s  Pending", "3.0s  Running", "trainer: 1 application",
-                 "digits-trainer-1, exit code 137, Error",
-                 "trainer 2 -> 5 at 50s   autoscaler: room for 3 more", "replacement ran 2.5 s later",
-                 "no trainer was restarted", "80 s from apply to end, 95 s in all"):
+    text = "\n".join(
+        summary.happened(
+            JOB,
+            [(0.2, "Pending"), (3.0, "Running")],
+            killed="digits-trainer-1",
+            replaced_after_seconds=2.5,
+            grown_after_seconds=3.5,
+            restarted_by_growth=[],
+            job_seconds=80,
+            wall_seconds=95,
+        )
+    )
+    for part in (
+        "phases       0.2s  Pending",
+        "3.0s  Running",
+        "trainer: 1 application",
+        "digits-trainer-1, exit code 137, Error",
+        "trainer 2 -> 5 at 50s   autoscaler: room for 3 more",
+        "replacement ran 2.5 s later",
+        "no trainer was restarted",
+        "80 s from apply to end, 95 s in all",
+    ):
         assert part in text
     assert "master:" not in text, "a role without restarts has no line"
 
 
 def test_the_story_does_not_claim_that_no_trainer_was_restarted_when_one_was() -> None:
-    text = "\n".join(summary.happened(
-        JOB, [], killed="", replaced_after_seconds=None, grown_after_seconds=3.5, restarted_by_growth=["digits-trainer-0"],
-        job_seconds=1, wall_seconds=1,
-    ))
+    text = "\n".join(
+        summary.happened(
+            JOB,
+            [],
+            killed="",
+            replaced_after_seconds=None,
+            grown_after_seconds=3.5,
+            restarted_by_growth=["digits-trainer-0"],
+            job_seconds=1,
+            wall_seconds=1,
+        )
+    )
     assert "digits-trainer-0 was restarted for it" in text
 
 
 def test_a_failure_says_why_with_the_jobs_message_its_failures_logs_and_where_the_rest_is() -> None:
     logs = {"worker1": ["boom"], "watcher": []}
     text = "\n".join(summary.failed("not within 60 s: 2 trainers run", JOB, logs, "/state/logs"))
-    for part in ("not within 60 s: 2 trainers run", "trainer is beyond its restart limit", "exit code 137", "| two", "| boom",
-                 "/state/logs"):
+    for part in (
+        "not within 60 s: 2 trainers run",
+        "trainer is beyond its restart limit",
+        "exit code 137",
+        "| two",
+        "| boom",
+        "/state/logs",
+    ):
         assert part in text
     assert "watcher" not in text, "an empty log has no place"
     assert "The demo failed: no API" in summary.failed("no API", {}, {}, "/logs")[0]

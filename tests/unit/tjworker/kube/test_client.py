@@ -23,8 +23,16 @@ class Wire:
     answer: HttpResponse = field(default_factory=lambda: HttpResponse(200, orjson.dumps(POD)))
     last: tuple[str, str, dict[str, str], Any, str] = ("", "", {}, None, "")
 
-    def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes | None = None,
-                content_type: str = "application/json", timeout_seconds: float | None = None) -> HttpResponse:
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> HttpResponse:
         self.last = (method, path, dict(query or {}), orjson.loads(body) if body else None, content_type)
         if self.answer.status == 0:
             raise Transient("connection refused")
@@ -37,7 +45,9 @@ class Wire:
 
 
 def failure(code: int, reason: str, message: str = "no", **details: Any) -> HttpResponse:
-    return HttpResponse(code, orjson.dumps({"kind": "Status", "reason": reason, "message": message, "details": details}))
+    return HttpResponse(
+        code, orjson.dumps({"kind": "Status", "reason": reason, "message": message, "details": details})
+    )
 
 
 @dataclass(frozen=True)
@@ -53,44 +63,84 @@ class Case:
 CASES: dict[str, Case] = {
     "A pod is read by name.": Case(lambda c: c.get("pods", "team", "a"), "GET", "/api/v1/namespaces/team/pods/a"),
     "A job is read in its group.": Case(
-        lambda c: c.get("aitrainingjobs", "team", "a"), "GET",
-        "/apis/elasticdeeplearning.ai/v1/namespaces/team/aitrainingjobs/a"),
+        lambda c: c.get("aitrainingjobs", "team", "a"),
+        "GET",
+        "/apis/elasticdeeplearning.ai/v1/namespaces/team/aitrainingjobs/a",
+    ),
     "A node has no namespace.": Case(lambda c: c.get("nodes", "", "n1"), "GET", "/api/v1/nodes/n1"),
     "A list asks for pages.": Case(
-        lambda c: c.list_page("pods", limit=500, label_selector="a=b"), "GET", "/api/v1/pods",
-        {"limit": "500", "labelSelector": "a=b"}),
+        lambda c: c.list_page("pods", limit=500, label_selector="a=b"),
+        "GET",
+        "/api/v1/pods",
+        {"limit": "500", "labelSelector": "a=b"},
+    ),
     "A further page repeats no resourceVersion.": Case(
-        lambda c: c.list_page("pods", limit=5, token="t", resource_version="0"), "GET", "/api/v1/pods",
-        {"limit": "5", "continue": "t"}),
+        lambda c: c.list_page("pods", limit=5, token="t", resource_version="0"),
+        "GET",
+        "/api/v1/pods",
+        {"limit": "5", "continue": "t"},
+    ),
     "A create posts to the collection.": Case(
-        lambda c: c.create("services", "team", {"metadata": {"name": "a"}}), "POST", "/api/v1/namespaces/team/services",
-        want_body={"metadata": {"name": "a"}}),
+        lambda c: c.create("services", "team", {"metadata": {"name": "a"}}),
+        "POST",
+        "/api/v1/namespaces/team/services",
+        want_body={"metadata": {"name": "a"}},
+    ),
     "What is made of a user's template is to be refused where a field is unknown, not pruned.": Case(
-        lambda c: c.create("jobs", "team", {"metadata": {"name": "a"}}), "POST", "/apis/batch/v1/namespaces/team/jobs",
-        {"fieldValidation": "Strict"}, {"metadata": {"name": "a"}}),
+        lambda c: c.create("jobs", "team", {"metadata": {"name": "a"}}),
+        "POST",
+        "/apis/batch/v1/namespaces/team/jobs",
+        {"fieldValidation": "Strict"},
+        {"metadata": {"name": "a"}},
+    ),
     "A status has its own path.": Case(
-        lambda c: c.update_status("aitrainingjobs", "team", "a", POD), "PUT",
-        "/apis/elasticdeeplearning.ai/v1/namespaces/team/aitrainingjobs/a/status", want_body=POD),
+        lambda c: c.update_status("aitrainingjobs", "team", "a", POD),
+        "PUT",
+        "/apis/elasticdeeplearning.ai/v1/namespaces/team/aitrainingjobs/a/status",
+        want_body=POD,
+    ),
     "A patch is a merge patch.": Case(
-        lambda c: c.merge_patch("pods", "team", "a", {"metadata": {"labels": {"x": None}}}), "PATCH",
-        "/api/v1/namespaces/team/pods/a", want_body={"metadata": {"labels": {"x": None}}},
-        want_type="application/merge-patch+json"),
-    "A delete names the UID.": Case(
-        lambda c: c.delete("pods", "team", "a", uid="u1"), "DELETE", "/api/v1/namespaces/team/pods/a",
-        want_body={"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "u1"},
-                   "propagationPolicy": "Background"}),
-    "A forced delete has no grace.": Case(
-        lambda c: c.delete("pods", "team", "a", uid="u1", grace_seconds=0, propagation="Foreground"), "DELETE",
+        lambda c: c.merge_patch("pods", "team", "a", {"metadata": {"labels": {"x": None}}}),
+        "PATCH",
         "/api/v1/namespaces/team/pods/a",
-        want_body={"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "u1"},
-                   "propagationPolicy": "Foreground",
-                   "gracePeriodSeconds": 0}),
+        want_body={"metadata": {"labels": {"x": None}}},
+        want_type="application/merge-patch+json",
+    ),
+    "A delete names the UID.": Case(
+        lambda c: c.delete("pods", "team", "a", uid="u1"),
+        "DELETE",
+        "/api/v1/namespaces/team/pods/a",
+        want_body={
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": "u1"},
+            "propagationPolicy": "Background",
+        },
+    ),
+    "A forced delete has no grace.": Case(
+        lambda c: c.delete("pods", "team", "a", uid="u1", grace_seconds=0, propagation="Foreground"),
+        "DELETE",
+        "/api/v1/namespaces/team/pods/a",
+        want_body={
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": "u1"},
+            "propagationPolicy": "Foreground",
+            "gracePeriodSeconds": 0,
+        },
+    ),
     "A collection is deleted by selector.": Case(
-        lambda c: c.delete_collection("pods", "team", label_selector="job-name=a"), "DELETE", "/api/v1/namespaces/team/pods",
-        {"labelSelector": "job-name=a"}),
+        lambda c: c.delete_collection("pods", "team", label_selector="job-name=a"),
+        "DELETE",
+        "/api/v1/namespaces/team/pods",
+        {"labelSelector": "job-name=a"},
+    ),
     "The end of a log is bounded.": Case(
-        lambda c: c.log_tail("team", "a", "main", lines=20, limit_bytes=2048), "GET", "/api/v1/namespaces/team/pods/a/log",
-        {"container": "main", "tailLines": "20", "limitBytes": "2048"}),
+        lambda c: c.log_tail("team", "a", "main", lines=20, limit_bytes=2048),
+        "GET",
+        "/api/v1/namespaces/team/pods/a/log",
+        {"container": "main", "tailLines": "20", "limitBytes": "2048"},
+    ),
 }
 
 
@@ -106,7 +156,9 @@ def test_an_object_that_is_not_there_is_none() -> None:
 
 
 def test_a_delete_of_what_is_gone_is_none() -> None:
-    assert KubeClient(Wire(failure(404, "NotFound", name="a", kind="pods"))).delete("pods", "team", "a", uid="u") is None
+    assert (
+        KubeClient(Wire(failure(404, "NotFound", name="a", kind="pods"))).delete("pods", "team", "a", uid="u") is None
+    )
 
 
 def test_a_delete_of_what_is_another_object_now_is_a_conflict_and_taken_for_nothing_done() -> None:
@@ -145,4 +197,9 @@ def test_no_answer_names_the_request() -> None:
 
 
 def test_alive_is_false_without_an_answer_and_true_for_a_refusal() -> None:
-    assert [KubeClient(Wire(HttpResponse(code, b""))).alive() for code in (0, 500, 200, 403)] == [False, False, True, True]
+    assert [KubeClient(Wire(HttpResponse(code, b""))).alive() for code in (0, 500, 200, 403)] == [
+        False,
+        False,
+        True,
+        True,
+    ]

@@ -28,60 +28,111 @@ class Case:
 
 CASES: dict[str, Case] = {
     "Too many requests waits as the header says.": Case(
-        429, Transient, "TooManyRequests", headers={"retry-after": "7"}, want_wait=7),
+        429, Transient, "TooManyRequests", headers={"retry-after": "7"}, want_wait=7
+    ),
     "The storage of a new CRD waits as the details say.": Case(
-        429, Transient, "TooManyRequests", "storage is (re)initializing", {"retryAfterSeconds": 1}, want_wait=1),
+        429, Transient, "TooManyRequests", "storage is (re)initializing", {"retryAfterSeconds": 1}, want_wait=1
+    ),
     "The header goes before the details.": Case(
-        503, Transient, "ServiceUnavailable", details={"retryAfterSeconds": 9}, headers={"retry-after": "2"}, want_wait=2),
+        503,
+        Transient,
+        "ServiceUnavailable",
+        details={"retryAfterSeconds": 9},
+        headers={"retry-after": "2"},
+        want_wait=2,
+    ),
     "A Retry-After that is a date names no wait.": Case(
-        503, Transient, headers={"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT"}, want_wait=None),
+        503, Transient, headers={"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT"}, want_wait=None
+    ),
     "An internal error may pass.": Case(500, Transient, "InternalError", "etcdserver: request timed out"),
     "A webhook that cannot be reached may pass.": Case(500, Transient, "InternalError", "failed calling webhook"),
     "A gateway's page is no Status and may pass.": Case(502, Transient, body=b"<html>Bad Gateway</html>"),
     "A time-out may pass.": Case(504, Transient, "Timeout"),
     "What the server does not implement is a bug of ours.": Case(501, Terminal),
     "A name that is taken is a conflict.": Case(
-        409, Conflict, "AlreadyExists", 'pods "a" already exists', want_reason="AlreadyExists"),
+        409, Conflict, "AlreadyExists", 'pods "a" already exists', want_reason="AlreadyExists"
+    ),
     "A name whose holder is being deleted is taken all the same.": Case(
-        409, Conflict, "AlreadyExists", 'object is being deleted: pods "a" already exists', want_reason="AlreadyExists"),
+        409, Conflict, "AlreadyExists", 'object is being deleted: pods "a" already exists', want_reason="AlreadyExists"
+    ),
     "Somebody else wrote first.": Case(409, Conflict, "Conflict", want_reason="Conflict"),
     "A failed precondition is a conflict.": Case(412, Conflict),
     "History that is gone is a conflict with reason Expired.": Case(410, Conflict, "Gone", want_reason="Expired"),
     "An object that is gone is a conflict.": Case(
-        404, Conflict, "NotFound", 'pods "a" not found', {"name": "a", "kind": "pods"}, want_reason="NotFound"),
+        404, Conflict, "NotFound", 'pods "a" not found', {"name": "a", "kind": "pods"}, want_reason="NotFound"
+    ),
     "A namespace that is gone takes the job with it.": Case(
-        404, Transient, "NotFound", 'namespaces "team" not found', {"name": "team", "kind": "namespaces"},
-        want_reason="NamespaceGone"),
+        404,
+        Transient,
+        "NotFound",
+        'namespaces "team" not found',
+        {"name": "team", "kind": "namespaces"},
+        want_reason="NamespaceGone",
+    ),
     "A kind that is not installed may come.": Case(
-        404, Transient, body=b"404 page not found\n", want_reason="ResourceNotInstalled"),
+        404, Transient, body=b"404 page not found\n", want_reason="ResourceNotInstalled"
+    ),
     "A kind that is not installed, in a Status without a name.": Case(
-        404, Transient, "NotFound", "the server could not find the requested resource", want_reason="ResourceNotInstalled"),
+        404,
+        Transient,
+        "NotFound",
+        "the server could not find the requested resource",
+        want_reason="ResourceNotInstalled",
+    ),
     "A quota is lifted by others.": Case(
-        403, Transient, "Forbidden",
+        403,
+        Transient,
+        "Forbidden",
         'pods "a" is forbidden: exceeded quota: team, requested: pods=1, used: pods=3, limited: pods=3',
-        want_reason="QuotaExceeded"),
+        want_reason="QuotaExceeded",
+    ),
     "A namespace on its way out ends by itself.": Case(
-        403, Transient, "Forbidden",
+        403,
+        Transient,
+        "Forbidden",
         'pods "a" is forbidden: unable to create new content in namespace team because it is being terminated',
-        {"causes": [{"reason": "NamespaceTerminating"}]}, want_reason="NamespaceTerminating"),
+        {"causes": [{"reason": "NamespaceTerminating"}]},
+        want_reason="NamespaceTerminating",
+    ),
     "A missing permission is for the administrator.": Case(
-        403, Terminal, "Forbidden", 'pods is forbidden: User "system:serviceaccount:a:b" cannot create resource "pods" in API '
-        'group "" in the namespace "team"', want_reason="Forbidden"),
+        403,
+        Terminal,
+        "Forbidden",
+        'pods is forbidden: User "system:serviceaccount:a:b" cannot create resource "pods" in API '
+        'group "" in the namespace "team"',
+        want_reason="Forbidden",
+    ),
     "A security policy refuses at admission.": Case(
-        403, Transient, "Forbidden", 'pods "a" is forbidden: violates PodSecurity "restricted:latest": privileged',
-        want_reason="AdmissionDenied"),
+        403,
+        Transient,
+        "Forbidden",
+        'pods "a" is forbidden: violates PodSecurity "restricted:latest": privileged',
+        want_reason="AdmissionDenied",
+    ),
     "A service account that is not there yet refuses at admission.": Case(
-        403, Transient, "Forbidden",
+        403,
+        Transient,
+        "Forbidden",
         'pods "a" is forbidden: error looking up service account team/x: serviceaccount "x" not found',
-        want_reason="AdmissionDenied"),
+        want_reason="AdmissionDenied",
+    ),
     "An admission webhook says no with 400.": Case(
-        400, Transient, "BadRequest", 'admission webhook "w.example.com" denied the request: not today',
-        want_reason="AdmissionDenied"),
+        400,
+        Transient,
+        "BadRequest",
+        'admission webhook "w.example.com" denied the request: not today',
+        want_reason="AdmissionDenied",
+    ),
     "A validating admission policy says no with 422.": Case(
-        422, Transient, "Invalid", "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
-        want_reason="AdmissionDenied"),
+        422,
+        Transient,
+        "Invalid",
+        "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+        want_reason="AdmissionDenied",
+    ),
     "A pod that cannot be is the job's fault.": Case(
-        422, Invalid, "Invalid", 'Pod "a" is invalid: spec.containers: Required value', want_reason="Invalid"),
+        422, Invalid, "Invalid", 'Pod "a" is invalid: spec.containers: Required value', want_reason="Invalid"
+    ),
     "A request that cannot be read is the job's fault.": Case(400, Invalid, "BadRequest"),
     "A request that is too large is the job's fault.": Case(413, Invalid, "RequestEntityTooLarge"),
     "Who we are is not known.": Case(401, Terminal, "Unauthorized"),
@@ -93,8 +144,19 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("name", CASES)
 def test_answer(name: str) -> None:
     case = CASES[name]
-    body = case.body if case.body is not None else orjson.dumps(
-        {"kind": "Status", "code": case.code, "reason": case.reason, "message": case.message, "details": case.details})
+    body = (
+        case.body
+        if case.body is not None
+        else orjson.dumps(
+            {
+                "kind": "Status",
+                "code": case.code,
+                "reason": case.reason,
+                "message": case.message,
+                "details": case.details,
+            }
+        )
+    )
     error = errors.to_error(HttpResponse(case.code, body, case.headers), "create pods team/a")
     assert type(error) is case.want
     assert error.status == case.code
@@ -109,8 +171,10 @@ def test_answer(name: str) -> None:
 def test_being_deleted_is_told_from_plain_existence() -> None:
     taken = CASES["A name that is taken is a conflict."]
     going = CASES["A name whose holder is being deleted is taken all the same."]
-    found = [errors.being_deleted(errors.classify(c.code, c.reason, c.message, what="create", details={})) for c in (taken,
-                                                                                                                     going)]
+    found = [
+        errors.being_deleted(errors.classify(c.code, c.reason, c.message, what="create", details={}))
+        for c in (taken, going)
+    ]
     assert found == [False, True]
 
 

@@ -14,16 +14,27 @@ FILES = rbac.outputs()
 
 def granted(documents: list[rbac.Json], process: Process) -> set[tuple[str, str, str]]:
     """(group, resource, verb) over all roles of a process."""
-    roles = [d for d in documents if d["kind"] in ("Role", "ClusterRole") and d["metadata"]["name"] == rbac.role(process)]
-    return {(group, resource, verb) for d in roles
-            for rule in d["rules"] for group in rule["apiGroups"] for resource in rule["resources"] for verb in rule["verbs"]}
+    roles = [
+        d for d in documents if d["kind"] in ("Role", "ClusterRole") and d["metadata"]["name"] == rbac.role(process)
+    ]
+    return {
+        (group, resource, verb)
+        for d in roles
+        for rule in d["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
 
 
 def tabled(process: Process, *, nodes: bool) -> set[tuple[str, str, str]]:
     rows = [r for r in RESOURCES.values() if r.namespaced or nodes]
     return {(r.group, r.plural, verb) for r in rows for verb in r.verbs.get(process, ())} | {
         (r.group, f"{r.plural}/{sub}", verb)
-        for r in rows for sub, verbs in r.subresources.items() for verb in verbs.get(process, ())}
+        for r in rows
+        for sub, verbs in r.subresources.items()
+        for verb in verbs.get(process, ())
+    }
 
 
 @pytest.mark.parametrize("process", rbac.PROCESSES)
@@ -37,7 +48,9 @@ def test_no_wildcard_no_secret_no_escalation(text: str) -> None:
     assert "*" not in text
     for document in yaml.safe_load_all(text):
         for rule in document.get("rules", []):
-            assert not {"secrets", "serviceaccounts/token", "roles", "clusterroles", "pods/exec"} & set(rule["resources"])
+            assert not {"secrets", "serviceaccounts/token", "roles", "clusterroles", "pods/exec"} & set(
+                rule["resources"]
+            )
             assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"])
 
 

@@ -28,6 +28,8 @@ def test_jobs_are_found_by_owner_and_by_group() -> None:
 
 def test_paths() -> None:
     assert RESOURCES["pods"].path() == "/api/v1/pods"
-    assert RESOURCES["leases"].path("kube-system", "x") == "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x"
+    assert (
+        RESOURCES["leases"].path("kube-system", "x") == "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x"
+    )
     assert RESOURCES["nodes"].path("ignored", "n") == "/api/v1/nodes/n"
     assert RESOURCES["replicasets"].path("a", "b", "scale") == "/apis/apps/v1/namespaces/a/replicasets/b/scale"

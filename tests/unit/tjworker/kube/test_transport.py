@@ -25,8 +25,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _serve(self) -> None:
         length = int(self.headers.get("content-length") or 0)
-        self.server.seen.append((self.command, self.path, self.rfile.read(length), dict(self.headers.items()),
-                                 self.client_address[1]))
+        self.server.seen.append(
+            (self.command, self.path, self.rfile.read(length), dict(self.headers.items()), self.client_address[1])
+        )
         self.server.answer(self)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815  the base class names them so
@@ -66,7 +67,6 @@ class Server(ThreadingHTTPServer):
         self.let_go = threading.Event()
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
-
     def shutdown_request(self, request: Any) -> None:
         super().shutdown_request(request)
         self.closed += 1
@@ -92,13 +92,24 @@ def kubeconfig(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def write_kubeconfig(path: Path, url: str, token: str) -> None:
-    path.write_text(yaml.safe_dump({
-        "apiVersion": "v1", "kind": "Config", "current-context": "b",
-        "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:1"}}, {"name": "b", "cluster": {"server": url}}],
-        "users": [{"name": "u", "user": {"token": token}}],
-        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "u"}},
-                     {"name": "b", "context": {"cluster": "b", "user": "u"}}],
-    }))
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "b",
+                "clusters": [
+                    {"name": "a", "cluster": {"server": "http://127.0.0.1:1"}},
+                    {"name": "b", "cluster": {"server": url}},
+                ],
+                "users": [{"name": "u", "user": {"token": token}}],
+                "contexts": [
+                    {"name": "a", "context": {"cluster": "a", "user": "u"}},
+                    {"name": "b", "context": {"cluster": "b", "user": "u"}},
+                ],
+            }
+        )
+    )
 
 
 @pytest.fixture
@@ -109,8 +120,13 @@ def transport(kubeconfig: Path) -> Iterator[KubeTransport]:
 
 
 def test_a_request_carries_query_body_token_and_user_agent(server: Server, transport: KubeTransport) -> None:
-    answer = transport.request("PATCH", "/api/v1/pods", query={"labelSelector": "a=b,c"}, body=b'{"x":1}',
-                               content_type="application/merge-patch+json")
+    answer = transport.request(
+        "PATCH",
+        "/api/v1/pods",
+        query={"labelSelector": "a=b,c"},
+        body=b'{"x":1}',
+        content_type="application/merge-patch+json",
+    )
     assert (answer.status, answer.body) == (200, b"{}")
     method, path, body, headers, _ = server.seen[0]
     assert (method, path, body) == ("PATCH", "/api/v1/pods?labelSelector=a%3Db%2Cc", b'{"x":1}')
@@ -150,7 +166,8 @@ def test_a_connection_that_broke_off_in_an_answer_is_not_used_again(server: Serv
 
 
 def test_the_path_of_the_server_stands_before_every_request(
-        server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "kubeconfig"
     write_kubeconfig(path, server.url + "/k8s/clusters/c-1", "x")
     monkeypatch.setenv("KUBECONFIG", str(path))
@@ -158,7 +175,9 @@ def test_the_path_of_the_server_stands_before_every_request(
     assert server.seen[0][1] == "/k8s/clusters/c-1/version?a=b"
 
 
-def test_through_a_proxy_the_whole_url_is_asked_for(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_through_a_proxy_the_whole_url_is_asked_for(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "kubeconfig"
     write_kubeconfig(path, "http://api.example:6443", "x")
     monkeypatch.setenv("KUBECONFIG", str(path))
@@ -222,7 +241,7 @@ def test_lines_come_whole_however_the_chunks_are_cut(server: Server, transport: 
     def answer(handler: Handler) -> None:
         handler.start_chunks()
         for at in [*range(40), *range(40, len(text), 30_000)]:
-            handler.chunk(text[at:at + 1] if at < 40 else text[at:at + 30_000])
+            handler.chunk(text[at : at + 1] if at < 40 else text[at : at + 30_000])
         handler.end_chunks()
 
     server.answer = answer
@@ -306,16 +325,20 @@ def test_a_watch_that_is_refused_gives_its_status_and_body(server: Server, trans
 
 
 def test_a_token_that_was_rotated_in_the_file_is_read_after_a_401(
-        server: Server, transport: KubeTransport, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server: Server, transport: KubeTransport, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tjworker.kube.transport._RELOAD_SECONDS", 0)
-    server.answer = lambda handler: handler.plain(200 if handler.headers["authorization"] == "Bearer second" else 401, b"{}")
+    server.answer = lambda handler: handler.plain(
+        200 if handler.headers["authorization"] == "Bearer second" else 401, b"{}"
+    )
     write_kubeconfig(kubeconfig, server.url, "second")
     assert transport.request("GET", "/version").status == 200
     assert len(server.seen) == 2
 
 
 def test_requests_that_meet_a_rotated_token_at_the_same_moment_all_go_on_with_the_new_one(
-        server: Server, transport: KubeTransport, kubeconfig: Path) -> None:
+    server: Server, transport: KubeTransport, kubeconfig: Path
+) -> None:
     """A pass writes several pods at a time. One of its threads reads the file; none of them fails."""
     both = threading.Barrier(2)
 
@@ -330,7 +353,9 @@ def test_requests_that_meet_a_rotated_token_at_the_same_moment_all_go_on_with_th
     write_kubeconfig(kubeconfig, server.url, "second")
     transport._loaded_at -= 60
     got: list[int] = []
-    threads = [threading.Thread(target=lambda: got.append(transport.request("GET", "/version").status)) for _ in range(2)]
+    threads = [
+        threading.Thread(target=lambda: got.append(transport.request("GET", "/version").status)) for _ in range(2)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -345,7 +370,9 @@ def test_a_token_that_is_refused_is_asked_about_twice_and_no_more(server: Server
     assert len(server.seen) <= 3
 
 
-def test_without_any_configuration_the_message_says_what_to_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_any_configuration_the_message_says_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -368,10 +395,10 @@ BROKEN = {
     "empty": "",
     "no current context": "apiVersion: v1\nkind: Config\nclusters: []\ncontexts: []\nusers: []\n",
     "a context of a cluster that is missing": "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: []\nusers: []\n"
-                                              "contexts: [{name: c, context: {cluster: x, user: y}}]\n",
+    "contexts: [{name: c, context: {cluster: x, user: y}}]\n",
     "an authority that is no base64": "apiVersion: v1\nkind: Config\ncurrent-context: c\nusers: [{name: y, user: {}}]\n"
-                                      "contexts: [{name: c, context: {cluster: x, user: y}}]\n"
-                                      "clusters: [{name: x, cluster: {server: 'https://h', certificate-authority-data: 'a'}}]",
+    "contexts: [{name: c, context: {cluster: x, user: y}}]\n"
+    "clusters: [{name: x, cluster: {server: 'https://h', certificate-authority-data: 'a'}}]",
 }
 
 

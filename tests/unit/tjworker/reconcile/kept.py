@@ -20,8 +20,14 @@ UID = "uid-of-digits"
 
 def tolerant(replicas: int = 2, status: JobStatus | None = None, **fields: Any) -> TrainingJob:
     """Trainers alone, elastic."""
-    made = make_training_job(least=replicas, most=replicas + 6, pservers=0, fault_tolerant=True,
-                             frame_work={"name": "paddle", "type": "nccl2"}, **fields)
+    made = make_training_job(
+        least=replicas,
+        most=replicas + 6,
+        pservers=0,
+        fault_tolerant=True,
+        frame_work={"name": "paddle", "type": "nccl2"},
+        **fields,
+    )
     job = made.status(status or JobStatus()).build()
     return replace(job, roles=tuple(r for r in job.roles if r.name == "trainer"))
 
@@ -48,19 +54,37 @@ def observed_of(job: TrainingJob, pods: Sequence[PodRecord], *, condition: str =
 
 
 def kept_pod(
-    name: str, number: int | None = None, attempt: int = 0, *, state: str = "running", role: str = "trainer",
-    job_uid: str = UID, owner_uid: str = "",
+    name: str,
+    number: int | None = None,
+    attempt: int = 0,
+    *,
+    state: str = "running",
+    role: str = "trainer",
+    job_uid: str = UID,
+    owner_uid: str = "",
 ) -> PodRecord:
     labels = {"replica-name": role, "elasticdeeplearning.ai/job-uid": job_uid}
     if number is not None:
         labels |= {"replica-index": str(number), "restart-attempt": str(attempt)}
-    made = PodBuilder(PodRecord(
-        name=name, uid=f"uid-of-{name}", rv=200, owner_uid=owner_uid or f"uid-of-digits-{role}", labels=labels,
-        created_at=CREATED_AT, containers=(ContainerRecord(role),)))
+    made = PodBuilder(
+        PodRecord(
+            name=name,
+            uid=f"uid-of-{name}",
+            rv=200,
+            owner_uid=owner_uid or f"uid-of-digits-{role}",
+            labels=labels,
+            created_at=CREATED_AT,
+            containers=(ContainerRecord(role),),
+        )
+    )
     deleted = to_rfc3339(NOW)
     steps: dict[str, Callable[[PodBuilder], PodBuilder]] = {
-        "pending": lambda p: p, "running": lambda p: p.running(), "unready": lambda p: p.running(ready=False),
-        "failed": lambda p: p.failed(exit_code=3), "succeeded": lambda p: p.succeeded(), "evicted": lambda p: p.evicted(),
+        "pending": lambda p: p,
+        "running": lambda p: p.running(),
+        "unready": lambda p: p.running(ready=False),
+        "failed": lambda p: p.failed(exit_code=3),
+        "succeeded": lambda p: p.succeeded(),
+        "evicted": lambda p: p.evicted(),
         "preempted": lambda p: p.disrupted("PreemptionByScheduler"),
         "deleting": lambda p: p.running().but(deleted_at=deleted, deletion_asked_at=deleted),
         "stopped": lambda p: p.succeeded().but(deleted_at=CREATED_AT, deletion_asked_at=CREATED_AT),

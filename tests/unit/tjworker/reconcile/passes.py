@@ -44,9 +44,7 @@ def status_of(plan: Plan) -> JobStatus:
 def everything(job: TrainingJob, *pods: PodBuilder) -> Observed:
     """These pods, each with its service."""
     records = [p.build() for p in pods]
-    services = [
-        make_service(job, r.labels["replica-name"], int(r.labels["replica-index"])) for r in records
-    ]
+    services = [make_service(job, r.labels["replica-name"], int(r.labels["replica-index"])) for r in records]
     return observe(*pods, *services)
 
 

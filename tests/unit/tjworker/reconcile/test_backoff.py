@@ -44,7 +44,9 @@ def looping(attempt: int) -> TrainingJob:
     attempts = Attempts(roles={"trainer": RoleAttempts(pods={"0": attempt} if attempt else {})})
     job = make_job().role("trainer", 1, restart="OnFailure", scope="Pod")
     return job.status(
-        phase="Running", start_time="2026-01-01T00:00:00Z", attempts=attempts,
+        phase="Running",
+        start_time="2026-01-01T00:00:00Z",
+        attempts=attempts,
         replica_statuses={"trainer": ReplicaStatus(desired=1, active=1)},
     ).build()
 

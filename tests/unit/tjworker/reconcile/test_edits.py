@@ -58,31 +58,55 @@ AT_ONCE: dict[str, AtOnce] = {
     "`spec.suspend`": AtOnce(base(), base().suspended(), "Suspended"),
     "`spec.timeLimit`": AtOnce(base(), base().spec(timeLimit=60), "Timeout", then=half_an_hour),
     "`spec.restartingExitCode`": AtOnce(
-        base(restart="ExitCode").spec(restartingExitCode="1"), base(restart="ExitCode").spec(restartingExitCode="2"), "Failed",
-        later=fail_0),
+        base(restart="ExitCode").spec(restartingExitCode="1"),
+        base(restart="ExitCode").spec(restartingExitCode="2"),
+        "Failed",
+        later=fail_0,
+    ),
     "`spec.cleanPodPolicy`": AtOnce(
-        base(), base().spec(cleanPodPolicy="None"), "Succeed, 2 pods", later=all_succeed, want_unedited="Succeed, 0 pods"),
+        base(),
+        base().spec(cleanPodPolicy="None"),
+        "Succeed, 2 pods",
+        later=all_succeed,
+        want_unedited="Succeed, 0 pods",
+    ),
     "`spec.completePolicy`": AtOnce(
-        base().role("ps", 1).spec(completePolicy="All"), base().role("ps", 1).spec(completePolicy="Any"), "Succeed",
-        then=lambda w: w.set("digits-ps-0", "succeeded")),
+        base().role("ps", 1).spec(completePolicy="All"),
+        base().role("ps", 1).spec(completePolicy="Any"),
+        "Succeed",
+        then=lambda w: w.set("digits-ps-0", "succeeded"),
+    ),
     "`spec.failPolicy`": AtOnce(
-        base().role("ps", 1).spec(failPolicy="All"), base().role("ps", 1).spec(failPolicy="Any"), "Failed",
-        then=lambda w: w.set("digits-ps-0", "failed")),
+        base().role("ps", 1).spec(failPolicy="All"),
+        base().role("ps", 1).spec(failPolicy="Any"),
+        "Failed",
+        then=lambda w: w.set("digits-ps-0", "failed"),
+    ),
     "`spec.runPolicy.activeDeadlineSeconds`": AtOnce(
-        base(), base().run_policy(activeDeadlineSeconds=60), "Failed", then=half_an_hour),
+        base(), base().run_policy(activeDeadlineSeconds=60), "Failed", then=half_an_hour
+    ),
     "`spec.runPolicy.backoffLimit`": AtOnce(
-        base(restart="OnFailure"), base(restart="OnFailure").run_policy(backoffLimit=0), "Failed", later=fail_0),
+        base(restart="OnFailure"), base(restart="OnFailure").run_policy(backoffLimit=0), "Failed", later=fail_0
+    ),
     f"`{ROLE}.replicas`": AtOnce(
-        base(), make_job().role("trainer", 3), "Running, 3 pods", want_unedited="Running, 2 pods"),
+        base(), make_job().role("trainer", 3), "Running, 3 pods", want_unedited="Running, 2 pods"
+    ),
     f"`{ROLE}.restartPolicy`": AtOnce(base(restart="OnFailure"), base(restart="Never"), "Failed", later=fail_0),
     f"`{ROLE}.restartScope`": AtOnce(
-        base(restart="OnFailure", scope="Pod"), base(restart="OnFailure", scope="All"), "Running, 2 restarted", later=fail_0,
-        want_unedited="Running, 1 restarted"),
+        base(restart="OnFailure", scope="Pod"),
+        base(restart="OnFailure", scope="All"),
+        "Running, 2 restarted",
+        later=fail_0,
+        want_unedited="Running, 1 restarted",
+    ),
     f"`{ROLE}.restartLimit`": AtOnce(
-        base(restart="OnFailure", limit=1), base(restart="OnFailure", limit=0), "Failed", later=fail_0),
+        base(restart="OnFailure", limit=1), base(restart="OnFailure", limit=0), "Failed", later=fail_0
+    ),
     f"`{ROLE}.completePolicy`": AtOnce(base(), base(complete="Rank0"), "Succeed", then=succeed_0),
     f"`{ROLE}.failPolicy`": AtOnce(base(fail="All"), base(fail="Any"), "Failed", then=fail_0),
-    "annotations `Preempted`, `Failed`, `NodeFail`": AtOnce(base(), base().annotate({"NodeFail": "it burns"}), "NodeFail"),
+    "annotations `Preempted`, `Failed`, `NodeFail`": AtOnce(
+        base(), base().annotate({"NodeFail": "it burns"}), "NodeFail"
+    ),
 }
 
 
@@ -111,7 +135,12 @@ def test_what_follows_at_once(case: AtOnce) -> None:
 
 
 def test_a_ttl_may_be_set_after_the_end() -> None:
-    world = lives.World().apply(lives.job({"trainer": lives.role(1, annotations=lives.play(run_seconds=2))})).run().advance(5)
+    world = (
+        lives.World()
+        .apply(lives.job({"trainer": lives.role(1, annotations=lives.play(run_seconds=2))}))
+        .run()
+        .advance(5)
+    )
     assert world.phase() == "Succeed"
     world.patch_job("digits", {"spec": {"runPolicy": {"ttlSecondsAfterFinished": 20}}}).run().advance(30)
     assert world.get("aitrainingjobs")["items"] == []
@@ -120,7 +149,8 @@ def test_a_ttl_may_be_set_after_the_end() -> None:
 def test_a_ttl_outlives_a_redis_that_forgets_everything() -> None:
     """A finished job is in no resync, so nobody else would ever look at it again."""
     manifest = lives.job(
-        {"trainer": lives.role(1, annotations=lives.play(run_seconds=2))}, runPolicy={"ttlSecondsAfterFinished": 20})
+        {"trainer": lives.role(1, annotations=lives.play(run_seconds=2))}, runPolicy={"ttlSecondsAfterFinished": 20}
+    )
     world = lives.World().apply(manifest).run().advance(5)
     assert world.phase() == "Succeed"
     world.store.flush()
@@ -164,17 +194,36 @@ def _with_role(spec: Any) -> None:
 
 
 REFUSED: dict[str, tuple[JobBuilder, Callable[[Any], object], str]] = {
-    "another role in `spec.replicaSpecs`, or one less": (base(), _with_role, "roles cannot be added to a job or removed"),
+    "another role in `spec.replicaSpecs`, or one less": (
+        base(),
+        _with_role,
+        "roles cannot be added to a job or removed",
+    ),
     "`replicas` while `edlPolicy` is `Never`": (
-        base(edl="Never"), lambda s: s["replicaSpecs"]["trainer"].update(replicas=3), "replicas cannot change while edlPolicy"),
+        base(edl="Never"),
+        lambda s: s["replicaSpecs"]["trainer"].update(replicas=3),
+        "replicas cannot change while edlPolicy",
+    ),
     "`replicas` outside of `minReplicas` and `maxReplicas`": (
-        base(least=1, most=3), lambda s: s["replicaSpecs"]["trainer"].update(replicas=4), "it must be at most maxReplicas (3)"),
+        base(least=1, most=3),
+        lambda s: s["replicaSpecs"]["trainer"].update(replicas=4),
+        "it must be at most maxReplicas (3)",
+    ),
     "`minReplicas` above `replicas`": (
-        base(least=1, most=3), lambda s: s["replicaSpecs"]["trainer"].update(minReplicas=3), "at least minReplicas (3)"),
+        base(least=1, most=3),
+        lambda s: s["replicaSpecs"]["trainer"].update(minReplicas=3),
+        "at least minReplicas (3)",
+    ),
     "`cleanPodPolicy` and `runPolicy.cleanPodPolicy` unlike": (
-        base(), lambda s: s.update(cleanPodPolicy="All", runPolicy={"cleanPodPolicy": "None"}), "must agree"),
+        base(),
+        lambda s: s.update(cleanPodPolicy="All", runPolicy={"cleanPodPolicy": "None"}),
+        "must agree",
+    ),
     "`replicas` 0 for the only role": (
-        base(), lambda s: s["replicaSpecs"]["trainer"].update(replicas=0), "at least one role must have replicas"),
+        base(),
+        lambda s: s["replicaSpecs"]["trainer"].update(replicas=0),
+        "at least one role must have replicas",
+    ),
 }
 
 

@@ -48,7 +48,8 @@ ENDS = {
     # the job over its roles
     "job All: every role must complete": End({"t": "SS", "w": "R"}, want=""),
     "job All: a role that never completes by itself is not waited for": End(
-        {"t": "SS", "w": "R"}, {"w": "None"}, want="Succeed"),
+        {"t": "SS", "w": "R"}, {"w": "None"}, want="Succeed"
+    ),
     "job Any: one role is enough": End({"t": "SS", "w": "R"}, job_complete="Any", want="Succeed"),
     "job None: it never completes": End({"t": "SS"}, job_complete="None", want=""),
     "job fail Any: one failed role is enough": End({"t": "F", "w": "R"}, want="Failed"),
@@ -195,7 +196,9 @@ TTLS = {"before it has passed the job stays": Ttl(9, False), "after it has passe
 
 @pytest.mark.parametrize("case", TTLS.values(), ids=TTLS.keys())
 def test_ttl_after_finished(case: Ttl) -> None:
-    world = World(two().run_policy(ttlSecondsAfterFinished=10).build()).settle().all("running").settle().all("succeeded")
+    world = (
+        World(two().run_policy(ttlSecondsAfterFinished=10).build()).settle().all("running").settle().all("succeeded")
+    )
     world.settle()
     completed = from_rfc3339(world.job.status.completion_time)
     assert completed is not None

@@ -42,6 +42,7 @@ def trainers(count: int = 2) -> list[PodRecord]:
 
 # -- deaths ----------------------------------------------------------------------------------------------------------------
 
+
 @dataclass(frozen=True)
 class Death:
     states: tuple[str, str]
@@ -129,13 +130,15 @@ def test_a_pod_without_a_number_replaces_one_only_if_it_was_made_since_the_job_r
 def _told(counts: dict[str, int] | None, *, ends: bool) -> str:
     if counts is None or ends:
         return "Failed"
-    return "replaced, counted as " + " and ".join(cause if n == 1 else f"{cause}, {n} times" for cause, n in counts.items())
+    return "replaced, counted as " + " and ".join(
+        cause if n == 1 else f"{cause}, {n} times" for cause, n in counts.items()
+    )
 
 
 def test_docs_lifecycle_shows_these_deaths() -> None:
     lines = (ROOT / "docs/lifecycle.md").read_text().splitlines()
     start = lines.index("| of two trainers | with `fault_tolerant` | without |")
-    rows = lines[start + 2:start + 2 + len(DEATHS)]
+    rows = lines[start + 2 : start + 2 + len(DEATHS)]
     assert rows == [
         f"| {what} | {_told(d.want_tolerant, ends=d.want_tolerant_ends)} | {_told(d.want_plain, ends=False)} |"
         for what, d in DEATHS.items()
@@ -179,6 +182,7 @@ def test_a_lost_pod_is_deleted_with_grace_0_since_its_controller_waits_for_a_kub
 
 # -- servers ---------------------------------------------------------------------------------------------------------------
 
+
 @dataclass(frozen=True)
 class Server:
     restarts: int
@@ -199,9 +203,13 @@ SERVERS: dict[str, Server] = {
 @pytest.mark.parametrize("case", SERVERS.values(), ids=SERVERS.keys())
 def test_a_server_that_restarts_too_often_fails_the_job(case: Server) -> None:
     job = plain(1, pservers=1)
-    job = replace(job, roles=tuple(replace(r, restart_limit=case.limit) if r.name == "pserver" else r for r in job.roles))
-    server = replace(kept_pod("p0", 0, role="pserver"), containers=(
-        ContainerRecord("pserver", "running", restarts=case.restarts, ready=True),))
+    job = replace(
+        job, roles=tuple(replace(r, restart_limit=case.limit) if r.name == "pserver" else r for r in job.roles)
+    )
+    server = replace(
+        kept_pod("p0", 0, role="pserver"),
+        containers=(ContainerRecord("pserver", "running", restarts=case.restarts, ready=True),),
+    )
     plan = decide(job, observed_of(job, [server, kept_pod("t0", 0)]), settings=case.settings)
     status = status_of(plan)
     assert (status.ending is not None) is case.want_end
@@ -219,19 +227,24 @@ def test_a_server_whose_containers_are_not_told_of_yet_has_no_restarts() -> None
 def test_a_batch_job_that_has_failed_by_itself_ends_the_job_with_its_words() -> None:
     """Somebody has edited it: ours has no limit that it could reach."""
     job = running(plain(2), *trainers())
-    failed = observed_of(job, trainers(), condition="Failed", reason="DeadlineExceeded", message="Job was active too long")
+    failed = observed_of(
+        job, trainers(), condition="Failed", reason="DeadlineExceeded", message="Job was active too long"
+    )
     status = status_of(decide(job, failed))
     assert status.ending is not None
     assert (status.ending.phase, status.ending.message) == (
-        "Failed", "pod digits-trainer failed: DeadlineExceeded (Job was active too long); its batch Job has failed")
+        "Failed",
+        "pod digits-trainer failed: DeadlineExceeded (Job was active too long); its batch Job has failed",
+    )
     assert [(f.pod, f.reason, f.time) for f in status.failures] == [("digits-trainer", "DeadlineExceeded", NOW_TEXT)]
 
 
 def test_a_master_that_has_done_its_work_before_its_trainers_is_started_again_and_fails_nothing() -> None:
     """A ReplicaSet starts what has ended again; only a parameter server has a limit (seed 000)."""
     job = plain(1, pservers=1, fault_tolerant=True)
-    master = replace(kept_pod("m0", 0, role="master"), containers=(
-        ContainerRecord("master", "running", restarts=100, ready=True),))
+    master = replace(
+        kept_pod("m0", 0, role="master"), containers=(ContainerRecord("master", "running", restarts=100, ready=True),)
+    )
     pods = [master, kept_pod("p0", 0, role="pserver"), kept_pod("t0", 0)]
     status = status_of(decide(job, observed_of(job, pods)))
     assert (status.ending, status.phase, status.restart_counts["master"].application) == (None, "Running", 100)
@@ -265,11 +278,15 @@ def test_a_server_whose_pod_is_refused_says_so_and_one_that_is_only_not_made_yet
 
 # -- owners ----------------------------------------------------------------------------------------------------------------
 
+
 def test_the_owners_are_made_and_never_a_pod() -> None:
     job = plain(2, pservers=2)
     plan = decide(job)
     assert (created(plan, "replicasets"), created(plan, "jobs"), created(plan)) == (
-        ["digits-pserver"], ["digits-trainer"], [])
+        ["digits-pserver"],
+        ["digits-trainer"],
+        [],
+    )
     roles = (
         ("digits-pserver", "paddle-job-pserver", "Always", ("apps/v1", "ReplicaSet")),
         ("digits-trainer", "paddle-job", "Never", ("batch/v1", "Job")),
@@ -287,12 +304,17 @@ def test_the_owners_are_made_and_never_a_pod() -> None:
         assert pod["spec"]["restartPolicy"] == restart_policy
         env = {e["name"]: e for e in pod["spec"]["containers"][0]["env"]}
         assert env["TRAININGJOB_NAME"]["value"] == "digits"
-        assert env["TRAININGJOB_REPLICA_INDEX"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.labels['replica-index']"}}
+        assert env["TRAININGJOB_REPLICA_INDEX"]["valueFrom"] == {
+            "fieldRef": {"fieldPath": "metadata.labels['replica-index']"}
+        }
         assert env["TRAINER_INSTANCES_NUM"]["value"] == "2"
 
 
 def test_a_job_that_can_be_scaled_has_no_completions_and_its_backoff_limit_is_out_of_reach() -> None:
-    elastic, fixed = body(decide(tolerant(2)), "digits-trainer")["spec"], body(decide(plain(2)), "digits-trainer")["spec"]
+    elastic, fixed = (
+        body(decide(tolerant(2)), "digits-trainer")["spec"],
+        body(decide(plain(2)), "digits-trainer")["spec"],
+    )
     assert (elastic["parallelism"], "completions" in elastic) == (2, False)
     assert (fixed["parallelism"], fixed["completions"]) == (2, 2)
     assert elastic["backoffLimit"] == fixed["backoffLimit"] == 2**31 - 1
@@ -303,8 +325,12 @@ def test_scaling_patches_the_number_with_its_proof_and_touches_no_pod() -> None:
     more = replace(job, roles=(replace(job.roles[0], replicas=5),))
     seen = replace(observed_of(job, trainers()))
     plan = decide(more, seen)
-    assert patches(plan, "jobs") == {"digits-trainer": {
-        "metadata": {"uid": "uid-of-digits-trainer", "resourceVersion": "400"}, "spec": {"parallelism": 5}}}
+    assert patches(plan, "jobs") == {
+        "digits-trainer": {
+            "metadata": {"uid": "uid-of-digits-trainer", "resourceVersion": "400"},
+            "spec": {"parallelism": 5},
+        }
+    }
     assert (patches(plan), deleted(plan)) == ({}, [])
     assert status_of(plan).phase == "Scaling"
 
@@ -326,7 +352,8 @@ class AfterSuccess:
 AFTER_SUCCESS: dict[str, AfterSuccess] = {
     "it saw the success: it keeps its number": AfterSuccess(2, "1", 2, None, succeeded=1),
     "its status does not tell yet, and the pod is there": AfterSuccess(
-        2, "1", 2, None, pods=(kept_pod("t0", 0), kept_pod("t1", 1, state="succeeded"))),
+        2, "1", 2, None, pods=(kept_pod("t0", 0), kept_pod("t1", 1, state="succeeded"))
+    ),
     "somebody deleted it, and it was made again for the other one": AfterSuccess(2, "1", 1, None),
     "made again, and then scaled up": AfterSuccess(3, "1", 1, 2),
     "made again, and another one has succeeded under it": AfterSuccess(3, "1-2", 2, None, succeeded=1),
@@ -345,9 +372,15 @@ def test_the_number_of_a_batch_job_after_a_success(case: AfterSuccess) -> None:
 def test_a_pod_that_runs_gets_the_number_of_its_seat_with_its_proof() -> None:
     job = tolerant(2)
     plan = decide(job, observed_of(job, [kept_pod("a", 1), kept_pod("b")]))
-    assert patches(plan) == {"b": {"metadata": {
-        "uid": "uid-of-b", "resourceVersion": "200",
-        "labels": {"replica-index": "0", "restart-attempt": "0", "default/digits-trainer-idx": "0"}}}}
+    assert patches(plan) == {
+        "b": {
+            "metadata": {
+                "uid": "uid-of-b",
+                "resourceVersion": "200",
+                "labels": {"replica-index": "0", "restart-attempt": "0", "default/digits-trainer-idx": "0"},
+            }
+        }
+    }
 
 
 def test_one_that_does_not_run_yet_gets_none() -> None:
@@ -367,7 +400,8 @@ def test_one_whose_attempt_is_over_is_deleted_and_gets_no_number() -> None:
     job = tolerant(1, JobStatus(attempts=Attempts(roles={"trainer": RoleAttempts(pods={"0": 1})})))
     plan = decide(job, observed_of(job, [kept_pod("a", 0)]))
     assert [(w.name, w.uid, w.why) for w in plan.writes if isinstance(w, Delete)] == [
-        ("a", "uid-of-a", "attempt 1 replaces it")]
+        ("a", "uid-of-a", "attempt 1 replaces it")
+    ]
     assert patches(plan) == {}
     assert deleted(decide(job, observed_of(job, [kept_pod("a", 0, state="deleting")]))) == []
 
@@ -402,6 +436,7 @@ def test_an_owner_whose_role_is_not_in_the_spec_is_deleted() -> None:
 
 # -- the end, and suspension -----------------------------------------------------------------------------------------------
 
+
 @dataclass(frozen=True)
 class End:
     policy: str
@@ -416,7 +451,8 @@ ENDS: dict[str, End] = {
     "All: the controllers take the pods that live, we those that have ended": End("All", True, ["t1"]),
     "Running: those that have ended stay": End("Running", True, []),
     "All, where the batch Job has seen a success: its controller takes nobody any more": End(
-        "All", True, ["t0", "t1"], succeeded=1),
+        "All", True, ["t0", "t1"], succeeded=1
+    ),
     "Running, where it has": End("Running", True, ["t0"], succeeded=1),
     "None: nothing is touched": End("None", False, []),
     "without autoclean nothing is touched": End("All", False, [], autoclean=False),

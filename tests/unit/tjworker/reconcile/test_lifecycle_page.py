@@ -34,7 +34,7 @@ def table(first_column: str) -> list[Row]:
         group = words[0] if len(words) == 2 and words[0].endswith("Policy") else group
         head.append(f"{group} {cell}" if group and cell in ("Rank0", "All", "None", "Running") else cell)
     rows = []
-    for line in lines[start + 2:]:
+    for line in lines[start + 2 :]:
         if not line.startswith("|"):
             break
         rows.append(dict(zip(head, _cells(line), strict=True)))
@@ -103,7 +103,8 @@ def test_only_what_the_table_says_uses_up_a_limit() -> None:
 def test_limits(row: Row) -> None:
     what, then, reason = [v for k, v in row.items() if k not in ("restartLimit", "backoffLimit")]
     builder = make_job().role(
-        "trainer", 2, restart="OnFailure", scope="Pod", limit=int(row["restartLimit"]) if row["restartLimit"] else None)
+        "trainer", 2, restart="OnFailure", scope="Pod", limit=int(row["restartLimit"]) if row["restartLimit"] else None
+    )
     if row["backoffLimit"]:
         builder = builder.run_policy(backoffLimit=int(row["backoffLimit"]))
     world = World(builder.build()).settle().all("running").settle()
@@ -174,7 +175,9 @@ def test_when_a_job_ends(row: Row, complete: str, fail: str, turned: bool) -> No
     pair = (row["role b"], row["role a"]) if turned else (row["role a"], row["role b"])
     job = make_job().role("a", 1).role("b", 1).spec(completePolicy=complete, failPolicy=fail).build()
     views = {
-        name: RoleView(job.role(name), (Replica(name, 0, name, 0, words[state], final=state != "open"),), (), RoleAttempts())
+        name: RoleView(
+            job.role(name), (Replica(name, 0, name, 0, words[state], final=state != "open"),), (), RoleAttempts()
+        )
         for name, state in zip(("a", "b"), pair, strict=True)
     }
     want = cell(row, "completePolicy", complete) or cell(row, "failPolicy", fail)
@@ -194,12 +197,21 @@ WAYS: dict[str, tuple[JobBuilder, str, float]] = {
     "every replica has succeeded": (two(), "succeeded", 0),
     "a replica has failed for good": (two(), "failed", 0),
     "one has failed, and its `restartLimit` is used up": (
-        make_job().role("trainer", 2, restart="OnFailure", limit=0), "failed", 0),
+        make_job().role("trainer", 2, restart="OnFailure", limit=0),
+        "failed",
+        0,
+    ),
     "one has failed, and the job's `backoffLimit` is used up": (
-        make_job().role("trainer", 2, restart="OnFailure").run_policy(backoffLimit=0), "failed", 0),
+        make_job().role("trainer", 2, restart="OnFailure").run_policy(backoffLimit=0),
+        "failed",
+        0,
+    ),
     "`timeLimit`": (two().spec(timeLimit=60), "running", 61),
     "`runPolicy.activeDeadlineSeconds`": (two().run_policy(activeDeadlineSeconds=60), "running", 61),
-    **{f"annotation `{a}`": (two().annotate({a: "so it is"}), "running", 0) for a in ("Preempted", "Failed", "NodeFail")},
+    **{
+        f"annotation `{a}`": (two().annotate({a: "so it is"}), "running", 0)
+        for a in ("Preempted", "Failed", "NodeFail")
+    },
 }
 KEPT = {"none": [], "the ended one": ["digits-trainer-1"], "both": ["digits-trainer-0", "digits-trainer-1"]}
 WAY_ROWS = table("way to the end")

@@ -50,11 +50,16 @@ class Sick:
 
 NODES = {
     "not Ready for longer than the grace": Sick(
-        lambda: make_node("node-b").not_ready(ago(31), "False", "KubeletNotReady"), True, "node node-b is not Ready since"),
+        lambda: make_node("node-b").not_ready(ago(31), "False", "KubeletNotReady"),
+        True,
+        "node node-b is not Ready since",
+    ),
     "silent for longer than the grace": Sick(
-        lambda: make_node("node-b").not_ready(ago(31)), True, "node node-b is silent (Ready is Unknown) since"),
+        lambda: make_node("node-b").not_ready(ago(31)), True, "node node-b is silent (Ready is Unknown) since"
+    ),
     "unreachable for longer than the grace": Sick(
-        lambda: make_node("node-b").unreachable(ago(31)), True, "node node-b is"),
+        lambda: make_node("node-b").unreachable(ago(31)), True, "node node-b is"
+    ),
     "not Ready within the grace": Sick(lambda: make_node("node-b").not_ready(ago(29), "False"), False),
     "cordoned": Sick(lambda: make_node("node-b").cordoned(), False),
     "healthy": Sick(lambda: make_node("node-b"), False),
@@ -141,8 +146,12 @@ def test_a_node_that_is_seen_a_moment_after_its_pod_is_not_taken_for_gone() -> N
 
 
 def test_a_node_that_comes_back_is_forgotten() -> None:
-    job = make_job().role("trainer", 2, restart="OnNodeFail", scope="Pod").status(
-        phase="Running", start_time=ago(900), missing_nodes={"node-b": ago(10)}).build()
+    job = (
+        make_job()
+        .role("trainer", 2, restart="OnNodeFail", scope="Pod")
+        .status(phase="Running", start_time=ago(900), missing_nodes={"node-b": ago(10)})
+        .build()
+    )
     plan = decide(job, world(job))
     assert status_of(plan).missing_nodes == {}
     assert deleted(plan) == []
@@ -159,7 +168,13 @@ def test_a_pod_that_hangs_in_deletion_on_a_lost_node_is_forced_out() -> None:
 
 
 def test_the_clean_up_of_an_ended_job_does_not_wait_for_a_lost_node() -> None:
-    job = make_job().role("trainer", 2).annotate({"Failed": "enough"}).status(phase="Running", start_time=ago(900)).build()
+    job = (
+        make_job()
+        .role("trainer", 2)
+        .annotate({"Failed": "enough"})
+        .status(phase="Running", start_time=ago(900))
+        .build()
+    )
     hanging = make_pod(job, "trainer", 1).on("node-b").running().deleting(ago(50))
     plan = decide(job, world(job, hanging, make_node("node-b").not_ready(ago(60))))
     assert dict(zip(deleted(plan), graces(plan), strict=True)) == {"digits-trainer-0": None, "digits-trainer-1": 0}
@@ -181,16 +196,22 @@ class Gpu:
 
 GPUS = {
     "kubelet says that its device is Unhealthy": Gpu(
-        lambda j: with_gpu(j).containers(unhealthy_devices=("GPU-7",)), make_node("node-b"),
-        "node node-b: device GPU-7 of the pod is Unhealthy"),
+        lambda j: with_gpu(j).containers(unhealthy_devices=("GPU-7",)),
+        make_node("node-b"),
+        "node node-b: device GPU-7 of the pod is Unhealthy",
+    ),
     "the node has fewer GPUs than its pods hold": Gpu(
-        with_gpu, make_node("node-b", **{"nvidia.com/gpu": "3"}), "node node-b has 3 nvidia.com/gpu, its pods hold 4"),
+        with_gpu, make_node("node-b", **{"nvidia.com/gpu": "3"}), "node node-b has 3 nvidia.com/gpu, its pods hold 4"
+    ),
     "a node problem detector says so": Gpu(
-        with_gpu, make_node("node-b", **{"nvidia.com/gpu": "8"}).condition("GPUFault", "Xid 79"),
-        "node node-b: GPUFault: Xid 79"),
+        with_gpu,
+        make_node("node-b", **{"nvidia.com/gpu": "8"}).condition("GPUFault", "Xid 79"),
+        "node node-b: GPUFault: Xid 79",
+    ),
     "as many GPUs as are held": Gpu(with_gpu, make_node("node-b", **{"nvidia.com/gpu": "4"}), ""),
     "the detector's condition does not concern a pod without GPU": Gpu(
-        lambda j: with_gpu(j, 0), make_node("node-b").condition("GPUFault", "Xid 79"), ""),
+        lambda j: with_gpu(j, 0), make_node("node-b").condition("GPUFault", "Xid 79"), ""
+    ),
 }
 
 
@@ -219,11 +240,18 @@ def test_a_running_pod_with_a_gpu_at_fault_is_taken_away_only_where_its_policy_r
 # -- containers that cannot be created ------------------------------------------------------------------------------------
 
 REASONS = (
-    "CreateContainerConfigError", "CreateContainerError", "ImagePullBackOff", "ImageInspectError", "ErrImagePull",
-    "ErrImageNeverPull", "RegistryUnavailable", "InvalidImageName",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "ImagePullBackOff",
+    "ImageInspectError",
+    "ErrImagePull",
+    "ErrImageNeverPull",
+    "RegistryUnavailable",
+    "InvalidImageName",
 )
 SHORT = SETTINGS.model_copy(
-    update={"creating_duration_seconds": 60, "creating_restart_seconds": 300, "enable_creating_failed": True})
+    update={"creating_duration_seconds": 60, "creating_restart_seconds": 300, "enable_creating_failed": True}
+)
 
 
 def stuck(job: TrainingJob, reason: str, age_seconds: float) -> Observed:
@@ -257,7 +285,9 @@ class Tried:
 
 TRIES = {
     "still within the period: made again": Tried(True, 200, "Restarting", True),
-    "after it, with enable_creating_failed: the job fails with the container's reason": Tried(True, 301, "Terminating", True),
+    "after it, with enable_creating_failed: the job fails with the container's reason": Tried(
+        True, 301, "Terminating", True
+    ),
     "after it, without: the pod is left waiting": Tried(False, 301, "Creating", False),
 }
 
@@ -265,8 +295,12 @@ TRIES = {
 @pytest.mark.parametrize("case", TRIES.values(), ids=TRIES.keys())
 def test_how_long_it_is_tried(case: Tried) -> None:
     settings = SHORT.model_copy(update={"enable_creating_failed": case.enabled})
-    job = make_job().role("trainer", 1).status(
-        phase="Creating", start_time=ago(900), creating_since={"trainer": {ago(case.tried_seconds): "0"}}).build()
+    job = (
+        make_job()
+        .role("trainer", 1)
+        .status(phase="Creating", start_time=ago(900), creating_since={"trainer": {ago(case.tried_seconds): "0"}})
+        .build()
+    )
     plan = decide(job, stuck(job, "ImagePullBackOff", 61), settings=settings)
     status = plan.status or job.status
     assert status.phase == case.want_phase
@@ -278,7 +312,11 @@ def test_how_long_it_is_tried(case: Tried) -> None:
 
 
 def test_a_pod_that_runs_at_last_is_forgotten() -> None:
-    job = make_job().role("trainer", 1).status(
-        phase="Creating", start_time=ago(900), creating_since={"trainer": {ago(100): "0"}}).build()
+    job = (
+        make_job()
+        .role("trainer", 1)
+        .status(phase="Creating", start_time=ago(900), creating_since={"trainer": {ago(100): "0"}})
+        .build()
+    )
     plan = decide(job, observe(make_pod(job, "trainer", 0).running(), make_service(job, "trainer", 0)), settings=SHORT)
     assert status_of(plan).creating_since == {}

@@ -117,12 +117,22 @@ def test_a_job_that_does_not_run_says_which_pod_and_why(case: Waits) -> None:
 def test_replica_statuses_count_each_pod_once() -> None:
     job = make_job().role("trainer", 6, restart="OnFailure", scope="Pod", fail="None").build()
     pods = [
-        make_pod(job, "trainer", 0).running(), make_pod(job, "trainer", 1).creating(), make_pod(job, "trainer", 2),
-        make_pod(job, "trainer", 3).succeeded(), make_pod(job, "trainer", 4).failed(),
+        make_pod(job, "trainer", 0).running(),
+        make_pod(job, "trainer", 1).creating(),
+        make_pod(job, "trainer", 2),
+        make_pod(job, "trainer", 3).succeeded(),
+        make_pod(job, "trainer", 4).failed(),
     ]
     counts = status_of(decide(job, everything(job, *pods))).replica_statuses["trainer"]
     assert counts.model_dump() == {
-        "desired": 6, "pending": 2, "scheduled": 1, "active": 1, "succeeded": 1, "failed": 0, "evicted": 0, "restarting": 1,
+        "desired": 6,
+        "pending": 2,
+        "scheduled": 1,
+        "active": 1,
+        "succeeded": 1,
+        "failed": 0,
+        "evicted": 0,
+        "restarting": 1,
     }
 
 
@@ -155,15 +165,19 @@ def test_scaling_leaves_the_trainers_that_stay_alone(case: Scaled) -> None:
     world.settle().all("running").settle()
     assert world.job.status.phase == "Running"
     assert {n: world.record(n).uid for n in world.pods if n in before} == {
-        n: uid for n, uid in before.items() if n not in case.want_deleted}
+        n: uid for n, uid in before.items() if n not in case.want_deleted
+    }
     assert world.job.status.restarts == 0
     assert world.job.status.replicas == case.to
 
 
 def test_a_job_with_a_trainer_in_surplus_that_never_started_completes() -> None:
     job = make_job().role("trainer", 1).status(start_time="2026-01-01T00:00:00Z", phase="Running").build()
-    surplus = make_pod(job, "trainer", 1).unschedulable().but(
-        name="digits-trainer-1", labels={**make_pod(job, "trainer", 0).record.labels, "replica-index": "1"})
+    surplus = (
+        make_pod(job, "trainer", 1)
+        .unschedulable()
+        .but(name="digits-trainer-1", labels={**make_pod(job, "trainer", 0).record.labels, "replica-index": "1"})
+    )
     plan = decide(job, everything(job, make_pod(job, "trainer", 0).succeeded(), surplus))
     assert status_of(plan).ending is not None
 
@@ -199,7 +213,9 @@ def test_suspend_deletes_the_pods_and_resume_makes_them_again_without_counting_a
 def test_a_pod_that_is_still_going_at_resume_is_not_taken_for_deleted_by_a_user() -> None:
     base = make_job().role("trainer", 1)
     job = base.build()
-    suspended = base.suspended().status(status_of(decide(job, everything(job, make_pod(job, "trainer", 0).running())))).build()
+    suspended = (
+        base.suspended().status(status_of(decide(job, everything(job, make_pod(job, "trainer", 0).running())))).build()
+    )
     first = decide(suspended, everything(suspended, make_pod(suspended, "trainer", 0).running()))
     resumed = base.status(status_of(first)).build()
     plan = decide(resumed, everything(resumed, make_pod(resumed, "trainer", 0).running().deleting()))
@@ -210,7 +226,9 @@ def test_a_pod_that_is_still_going_at_resume_is_not_taken_for_deleted_by_a_user(
 def test_a_deleted_and_recreated_job_waits_for_the_old_ones_pods_and_touches_none() -> None:
     old = make_job().role("trainer", 2).build()
     job = make_job().metadata(uid="the-new-one").role("trainer", 2).build()
-    leftovers = everything(old, make_pod(old, "trainer", 0).running().deleting(), make_pod(old, "trainer", 1).succeeded())
+    leftovers = everything(
+        old, make_pod(old, "trainer", 0).running().deleting(), make_pod(old, "trainer", 1).succeeded()
+    )
     plan = decide(job, leftovers)
     assert plan.writes == ()
     assert status_of(plan).phase == "Pending"
@@ -230,15 +248,20 @@ def test_foreign_pods_with_our_labels_are_neither_counted_nor_touched() -> None:
 WAYS_OUT = {
     "suspended": make_job().role("trainer", 1).suspended(),
     "ended by an annotation": make_job().role("trainer", 1).annotate({"Failed": "out of money"}),
-    "ended by its time limit": make_job().role("trainer", 1).spec(timeLimit=60).status(
-        phase="Running", start_running_time="2026-01-01T00:00:00Z", start_time="2026-01-01T00:00:00Z"),
+    "ended by its time limit": make_job()
+    .role("trainer", 1)
+    .spec(timeLimit=60)
+    .status(phase="Running", start_running_time="2026-01-01T00:00:00Z", start_time="2026-01-01T00:00:00Z"),
 }
 
 
 @pytest.mark.parametrize("builder", WAYS_OUT.values(), ids=WAYS_OUT.keys())
 def test_a_job_that_lets_go_of_its_pods_takes_none_of_a_strangers_with_our_labels(builder: JobBuilder) -> None:
     job = builder.build()
-    strangers = make_pod(job, "trainer", 5).foreign("somebody").running(), make_pod(job, "trainer", 6).foreign().failed()
+    strangers = (
+        make_pod(job, "trainer", 5).foreign("somebody").running(),
+        make_pod(job, "trainer", 6).foreign().failed(),
+    )
     mine = make_pod(job, "trainer", 0).running()
     assert deleted(decide(job, observe(mine, *strangers, make_service(job, "trainer", 0)))) == ["digits-trainer-0"]
 

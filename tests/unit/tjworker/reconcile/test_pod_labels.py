@@ -23,11 +23,15 @@ class Case:
 CASES: dict[str, Case] = {
     "as it should be": Case(),
     "one taken off": Case(gone=(labels.REPLICA_INDEX,), want={labels.REPLICA_INDEX: "0"}),
-    "several": Case(gone=(labels.JOB_NAME, labels.REPLICA_NAME, labels.RESTART_ATTEMPT),
-                    want={labels.JOB_NAME: "digits", labels.REPLICA_NAME: "trainer", labels.RESTART_ATTEMPT: "0"}),
+    "several": Case(
+        gone=(labels.JOB_NAME, labels.REPLICA_NAME, labels.RESTART_ATTEMPT),
+        want={labels.JOB_NAME: "digits", labels.REPLICA_NAME: "trainer", labels.RESTART_ATTEMPT: "0"},
+    ),
     "one changed": Case(changed={labels.REPLICA_TYPE: "other"}, want={labels.REPLICA_TYPE: "trainer"}),
     "an attempt that is yet to come": Case(changed={labels.RESTART_ATTEMPT: "7"}, want={labels.RESTART_ATTEMPT: "0"}),
-    "of a pod that waits for its node": Case(gone=(labels.JOB_NAME,), state="pending", want={labels.JOB_NAME: "digits"}),
+    "of a pod that waits for its node": Case(
+        gone=(labels.JOB_NAME,), state="pending", want={labels.JOB_NAME: "digits"}
+    ),
     "of a pod that has ended: nobody looks for it": Case(gone=(labels.JOB_NAME,), state="succeeded"),
     "of a pod that goes": Case(gone=(labels.JOB_NAME,), state="deleting"),
 }
@@ -48,5 +52,6 @@ def test_what_is_put_back(sentence: str) -> None:
     assert deleted(plan) == [], "for a label nobody is restarted"
     (patch,) = patches
     assert (patch.resource, patch.name) == ("pods", "digits-trainer-0")
-    assert patch.body == {"metadata": {
-        "uid": pod.record.uid, "resourceVersion": str(pod.record.rv), "labels": case.want}}
+    assert patch.body == {
+        "metadata": {"uid": pod.record.uid, "resourceVersion": str(pod.record.rv), "labels": case.want}
+    }

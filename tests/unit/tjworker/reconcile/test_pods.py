@@ -35,14 +35,25 @@ def test_every_replica_has_a_pod_and_a_service_of_the_same_name() -> None:
 def test_labels_and_owner() -> None:
     pod = bodies(make_job().labels(team="vision").role("trainer", 2))["digits-trainer-1"]
     assert pod["metadata"]["labels"] == {
-        "team": "vision", "group-name": "elasticdeeplearning.ai", "job-name": "digits", "replica-type": "trainer",
-        "replica-name": "trainer", "replica-index": "1", "restart-attempt": "0",
+        "team": "vision",
+        "group-name": "elasticdeeplearning.ai",
+        "job-name": "digits",
+        "replica-type": "trainer",
+        "replica-name": "trainer",
+        "replica-index": "1",
+        "restart-attempt": "0",
         "elasticdeeplearning.ai/job-uid": "uid-of-digits",
     }
-    assert pod["metadata"]["ownerReferences"] == [{
-        "apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "name": "digits", "uid": "uid-of-digits",
-        "controller": True, "blockOwnerDeletion": True,
-    }]
+    assert pod["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": "elasticdeeplearning.ai/v1",
+            "kind": "AITrainingJob",
+            "name": "digits",
+            "uid": "uid-of-digits",
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
     assert pod["metadata"]["namespace"] == "default"
 
 
@@ -158,5 +169,7 @@ def test_a_service_follows_the_ports_of_an_edited_template_when_its_pod_is_made_
     plan = decide(new, observe(make_pod(new, "trainer", 0).running(), *services))
     assert deleted(plan, "services") == ["digits-trainer-1"], "trainer-0 runs with the old port"
     assert created(plan) == ["digits-trainer-1"]
-    then = decide(after(new, plan), observe(make_pod(new, "trainer", 0).running(), make_pod(new, "trainer", 1), services[0]))
+    then = decide(
+        after(new, plan), observe(make_pod(new, "trainer", 0).running(), make_pod(new, "trainer", 1), services[0])
+    )
     assert (deleted(then, "services"), created(then, "services")) == ([], ["digits-trainer-1"])

@@ -48,7 +48,9 @@ def test_a_running_job_whose_spec_becomes_unusable_is_left_as_it_is_until_it_is_
 
 def test_a_child_that_the_api_server_calls_invalid_ends_the_job_with_its_words() -> None:
     job = make_job().role("trainer", 2).build()
-    plan = refuse_child(job, Observed(), NOW, 'Pod "digits-trainer-0" is invalid: spec.containers[0].image: Required value')
+    plan = refuse_child(
+        job, Observed(), NOW, 'Pod "digits-trainer-0" is invalid: spec.containers[0].image: Required value'
+    )
     status = status_of(plan)
     assert (status.phase, status.ending.reason if status.ending else "") == ("Terminating", "InvalidSpec")
     assert "Required value" in (status.ending.message if status.ending else "")
@@ -65,7 +67,9 @@ def test_what_to_do_is_said_after_however_many_words_of_the_api_server() -> None
 
 def test_a_refused_child_of_a_job_that_keeps_its_pods_takes_nothing_away() -> None:
     job = make_job().role("trainer", 2).spec(cleanPodPolicy="None").build()
-    made = observe(make_pod(job, "trainer", 0).running(), make_service(job, "trainer", 0), make_service(job, "trainer", 1))
+    made = observe(
+        make_pod(job, "trainer", 0).running(), make_service(job, "trainer", 0), make_service(job, "trainer", 1)
+    )
     plan = refuse_child(job, made, NOW, 'Pod "digits-trainer-1" is invalid: spec.containers[0].image: Required value')
     assert (status_of(plan).phase, plan.writes) == ("Terminating", ())
 
@@ -83,7 +87,9 @@ def test_a_child_that_cannot_be_made_for_now_puts_the_servers_words_into_a_condi
     refused = replace(started, status=status)
     assert [(e.type, e.reason, e.message) for e in plan.events] == [("Warning", "FailedCreate", words)]
     assert report_create_failure(refused, NOW + 60, words).empty
-    assert report_create_failure(refused, NOW + 60, f"{words}, still").events == (), "one event, however the words change"
+    assert report_create_failure(refused, NOW + 60, f"{words}, still").events == (), (
+        "one event, however the words change"
+    )
     again = decide(refused, now=NOW + 60)
     assert again.status is None
     assert len(created(again)) == 2

@@ -38,10 +38,12 @@ def test_exit_codes(case: ExitCode) -> None:
 def test_one_permanent_exit_code_among_retryable_ones_is_permanent() -> None:
     job = make_job().role("trainer", 1, restart="ExitCode", scope="Pod", containers=("aitj-a", "aitj-b")).build()
     pod = make_pod(job, "trainer", 0).failed(exit_code=137, container="aitj-a")
-    both = pod.but(containers=tuple(
-        c if c.name == "aitj-a" else ContainerRecord(c.name, state="terminated", exit_code=2)
-        for c in pod.build().containers
-    ))
+    both = pod.but(
+        containers=tuple(
+            c if c.name == "aitj-a" else ContainerRecord(c.name, state="terminated", exit_code=2)
+            for c in pod.build().containers
+        )
+    )
     assert status_of(decide(job, everything(job, pod))).ending is None
     assert status_of(decide(job, everything(job, both))).ending is not None
 
@@ -49,10 +51,12 @@ def test_one_permanent_exit_code_among_retryable_ones_is_permanent() -> None:
 def test_a_sidecar_that_does_not_count_decides_nothing() -> None:
     job = make_job().role("trainer", 1, restart="ExitCode", scope="Pod", containers=("sidecar", "aitj-main")).build()
     pod = make_pod(job, "trainer", 0).failed(exit_code=137, container="aitj-main")
-    noisy = pod.but(containers=tuple(
-        c if c.name == "aitj-main" else ContainerRecord(c.name, state="terminated", exit_code=1)
-        for c in pod.build().containers
-    ))
+    noisy = pod.but(
+        containers=tuple(
+            c if c.name == "aitj-main" else ContainerRecord(c.name, state="terminated", exit_code=1)
+            for c in pod.build().containers
+        )
+    )
     assert status_of(decide(job, everything(job, noisy))).ending is None
 
 
@@ -109,7 +113,10 @@ def test_a_failure_for_good_and_one_that_is_worth_a_restart(case: AtOnce) -> Non
     status = status_of(world.step())
     restarts = status.restart_counts["trainer"].application if "trainer" in status.restart_counts else 0
     assert (status.phase, restarts, status.attempts.roles["trainer"].pods) == (
-        case.want_phase, case.want_restarts, {"1": 1} if case.want_restarts else {})
+        case.want_phase,
+        case.want_restarts,
+        {"1": 1} if case.want_restarts else {},
+    )
 
 
 @dataclass
@@ -128,9 +135,11 @@ WHOSE = {
     "restartLimit counts those of its own": Whose(("trainer", "ps", "trainer"), "RestartLimitReached", trainer_limit=1),
     "backoffLimit counts those of all roles": Whose(("ps", "trainer", "ps"), "BackoffLimitExceeded", backoff_limit=2),
     "backoffLimit counts them also for a role that fails for the first time": Whose(
-        ("ps", "trainer"), "BackoffLimitExceeded", backoff_limit=1),
+        ("ps", "trainer"), "BackoffLimitExceeded", backoff_limit=1
+    ),
     "the role's own limit is named where both are used up": Whose(
-        ("trainer", "trainer"), "RestartLimitReached", trainer_limit=1, backoff_limit=1),
+        ("trainer", "trainer"), "RestartLimitReached", trainer_limit=1, backoff_limit=1
+    ),
 }
 
 
@@ -146,7 +155,9 @@ def test_whose_restarts_a_limit_counts(case: Whose) -> None:
         world.set(f"digits-{role}-0", "failed", exit_code=1).settle().all("running").settle()
     ending = world.job.status.ending
     assert (world.job.status.phase, ending.reason if ending else "") == (
-        "Failed" if case.want_reason else "Running", case.want_reason)
+        "Failed" if case.want_reason else "Running",
+        case.want_reason,
+    )
 
 
 def test_ten_pods_that_fail_at_once_are_one_restart_of_the_job() -> None:
@@ -229,7 +240,12 @@ def test_a_failure_says_pod_node_container_code_and_asks_for_the_log() -> None:
     job = make_job().role("trainer", 1, restart="OnFailure", scope="Pod").build()
     plan = decide(job, everything(job, make_pod(job, "trainer", 0).on("node-7").failed(exit_code=3)))
     failure = status_of(plan).failures[0]
-    assert (failure.pod, failure.node, failure.container, failure.exit_code) == ("digits-trainer-0", "node-7", "aitj-main", 3)
+    assert (failure.pod, failure.node, failure.container, failure.exit_code) == (
+        "digits-trainer-0",
+        "node-7",
+        "aitj-main",
+        3,
+    )
     assert [(t.pod, t.container) for t in plan.log_tails] == [("digits-trainer-0", "aitj-main")]
 
 
@@ -238,8 +254,11 @@ def test_of_two_containers_that_failed_the_one_that_ended_first_is_why() -> None
     job = make_job().role("trainer", 1, restart="OnFailure", scope="Pod", containers=("aitj-a", "aitj-b")).build()
     pod = make_pod(job, "trainer", 0).failed(exit_code=1)
     ends = {"aitj-a": (1, "2026-01-01T00:10:05Z"), "aitj-b": (137, "2026-01-01T00:10:00Z")}
-    both = pod.but(containers=tuple(
-        replace(c, exit_code=ends[c.name][0], finished_at=ends[c.name][1]) for c in pod.build().containers))
+    both = pod.but(
+        containers=tuple(
+            replace(c, exit_code=ends[c.name][0], finished_at=ends[c.name][1]) for c in pod.build().containers
+        )
+    )
     failure = status_of(decide(job, everything(job, both))).failures[0]
     assert (failure.container, failure.exit_code, failure.time) == ("aitj-b", 137, "2026-01-01T00:10:00Z")
 
@@ -268,5 +287,3 @@ def test_a_pod_that_has_vanished_is_made_again() -> None:
     job = make_job().role("trainer", 2, restart="Never").build()
     world = World(job).settle().all("running").settle().lose("digits-trainer-0")
     assert created(world.step()) == ["digits-trainer-0"]
-
-

@@ -58,7 +58,12 @@ def test_pods_that_fail_together_end_the_job_when_one_of_them_would(case: Togeth
 
 
 def test_of_many_failures_at_once_the_first_are_kept() -> None:
-    job = make_job().role("trainer", 20, restart="OnFailure", scope="All").status(phase="Running", start_time=ago(900)).build()
+    job = (
+        make_job()
+        .role("trainer", 20, restart="OnFailure", scope="All")
+        .status(phase="Running", start_time=ago(900))
+        .build()
+    )
     pods = [make_pod(job, "trainer", i).failed(exit_code=134).containers(finished_at=ago(1)) for i in range(20)]
     pods[17] = make_pod(job, "trainer", 17).failed(exit_code=1).containers(finished_at=ago(3))
     status = status_of(decide(job, everything(job, *pods)))
@@ -71,17 +76,27 @@ def test_of_many_failures_at_once_the_first_are_kept() -> None:
 LOOKS: dict[str, Callable[[PodBuilder], PodBuilder]] = {
     "while it runs out its grace": lambda p: p.running().deleting(ago(-30)).but(disruption="PreemptionByScheduler"),
     "after it has failed": lambda p: p.disrupted("PreemptionByScheduler"),
-    "after it has failed, still there": lambda p: p.disrupted("PreemptionByScheduler").deleting(ago(-20)).but(
-        deletion_asked_at=ago(10)).containers(finished_at=ago(5)),
-    "after it has saved its state and exited with 0": lambda p: p.succeeded().deleting(ago(-20)).but(
-        disruption="PreemptionByScheduler", deletion_asked_at=ago(10)).containers(finished_at=ago(5)),
+    "after it has failed, still there": lambda p: (
+        p.disrupted("PreemptionByScheduler")
+        .deleting(ago(-20))
+        .but(deletion_asked_at=ago(10))
+        .containers(finished_at=ago(5))
+    ),
+    "after it has saved its state and exited with 0": lambda p: (
+        p.succeeded()
+        .deleting(ago(-20))
+        .but(disruption="PreemptionByScheduler", deletion_asked_at=ago(10))
+        .containers(finished_at=ago(5))
+    ),
 }
 
 
 @pytest.mark.parametrize("policy", ["Never", "OnFailure", "OnNodeFail"])
 @pytest.mark.parametrize("look", LOOKS)
 def test_a_preempted_pod_comes_to_the_same_whenever_it_is_seen(look: str, policy: str) -> None:
-    job = make_job().role("trainer", 2, restart=policy, scope="Pod").status(phase="Running", start_time=ago(900)).build()
+    job = (
+        make_job().role("trainer", 2, restart=policy, scope="Pod").status(phase="Running", start_time=ago(900)).build()
+    )
     pod = LOOKS[look](make_pod(job, "trainer", 1).on("node-a"))
     status = status_of(decide(job, everything(job, make_pod(job, "trainer", 0).running(), pod)))
     if policy == "Never":
@@ -178,10 +193,10 @@ WHILE = {
     "it is Pending": While(plain, lambda w: w, "Running", 3),
     "it is Running": While(plain, lambda w: w.all("running").settle(), "Running", 3),
     "it is Restarting": While(
-        plain, lambda w: w.all("running").settle().set("digits-trainer-0", "failed").step(), "Running", 3),
+        plain, lambda w: w.all("running").settle().set("digits-trainer-0", "failed").step(), "Running", 3
+    ),
     "it is Suspended": While(lambda n: plain(n).suspended(), lambda w: w, "Suspended", 0),
-    "it is Terminating": While(
-        plain, lambda w: w.all("running").settle().all("succeeded").step(), "Succeed", 0),
+    "it is Terminating": While(plain, lambda w: w.all("running").settle().all("succeeded").step(), "Succeed", 0),
     "it has ended": While(plain, lambda w: w.all("running").settle().all("succeeded").settle(), "Succeed", 0),
 }
 
@@ -273,20 +288,33 @@ def test_a_time_limit_that_passes_while_the_job_ends_changes_nothing() -> None:
 
 
 def test_an_ended_pod_that_hangs_in_deletion_on_a_lost_node_is_forced_out_and_not_taken_for_a_lost_one() -> None:
-    job = make_job().role("trainer", 1, restart="OnFailure", scope="Pod").status(phase="Running", start_time=ago(900)).build()
+    job = (
+        make_job()
+        .role("trainer", 1, restart="OnFailure", scope="Pod")
+        .status(phase="Running", start_time=ago(900))
+        .build()
+    )
     failed = make_pod(job, "trainer", 0).on("node-b").failed(exit_code=3)
     first = status_of(decide(job, everything(job, failed)))
     going = make_job().role("trainer", 1, restart="OnFailure", scope="Pod").status(first).build()
     seen = observe(
         make_pod(going, "trainer", 0).on("node-b").failed(exit_code=3).deleting(ago(60)).but(created_at=ago(900)),
-        make_node("node-b").not_ready(ago(60)), make_service(going, "trainer", 0), seen={"nodes": 1})
+        make_node("node-b").not_ready(ago(60)),
+        make_service(going, "trainer", 0),
+        seen={"nodes": 1},
+    )
     plan = decide(going, seen)
     assert [(w.name, getattr(w, "grace_seconds", None)) for w in plan.writes] == [("digits-trainer-0", 0)]
     assert (plan.status or first).restart_counts["trainer"].application == 1
 
 
 def test_a_pod_put_onto_a_sick_node_has_a_grace_of_its_own() -> None:
-    job = make_job().role("trainer", 1, restart="Always", scope="Pod").status(phase="Running", start_time=ago(900)).build()
+    job = (
+        make_job()
+        .role("trainer", 1, restart="Always", scope="Pod")
+        .status(phase="Running", start_time=ago(900))
+        .build()
+    )
     young = make_pod(job, "trainer", 0).on("node-b").running().but(created_at=ago(2))
     sick = make_node("node-b").not_ready(ago(600))
     plan = decide(job, observe(young, sick, make_service(job, "trainer", 0), seen={"nodes": 1}))
@@ -295,7 +323,12 @@ def test_a_pod_put_onto_a_sick_node_has_a_grace_of_its_own() -> None:
 
 
 def test_a_pod_that_was_forced_out_and_hangs_on_a_finalizer_is_not_asked_to_go_again_and_again() -> None:
-    job = make_job().role("trainer", 1, restart="Always", scope="Pod").status(phase="Running", start_time=ago(900)).build()
+    job = (
+        make_job()
+        .role("trainer", 1, restart="Always", scope="Pod")
+        .status(phase="Running", start_time=ago(900))
+        .build()
+    )
 
     def plan(asked_at: str) -> list[str]:
         pod = make_pod(job, "trainer", 0).on("node-b").running().deleting(ago(5)).but(deletion_asked_at=asked_at)
@@ -322,10 +355,18 @@ FAULTS = {
 
 @pytest.mark.parametrize("case", FAULTS.values(), ids=FAULTS.keys())
 def test_a_gpu_fault_of_a_node_replaces_each_pod_once(case: Fault) -> None:
-    job = make_job().role("trainer", 1, restart="Always", scope="Pod").status(phase="Running", start_time=ago(900)).build()
+    job = (
+        make_job()
+        .role("trainer", 1, restart="Always", scope="Pod")
+        .status(phase="Running", start_time=ago(900))
+        .build()
+    )
     pod = make_pod(job, "trainer", 0).on("node-b").running().but(created_at=case.created_at, gpus={"nvidia.com/gpu": 1})
-    node = make_node("node-b", **{"nvidia.com/gpu": "8"}).condition("GPUFault", "Xid 79").but(
-        condition_since={"GPUFault": ago(300)})
+    node = (
+        make_node("node-b", **{"nvidia.com/gpu": "8"})
+        .condition("GPUFault", "Xid 79")
+        .but(condition_since={"GPUFault": ago(300)})
+    )
     plan = decide(job, observe(pod, node, make_service(job, "trainer", 0), seen={"nodes": 1}))
     assert (deleted(plan) == ["digits-trainer-0"]) is case.want_replaced
 
@@ -343,14 +384,21 @@ def test_a_pod_that_the_kubelet_turns_away_uses_up_no_limit(reason: str) -> None
 
 QUIET: dict[str, tuple[str, Callable[[PodBuilder], PodBuilder], Callable[[PodBuilder], PodBuilder]]] = {
     "Pending, while the scheduler counts other nodes": (
-        "", lambda p: p.unschedulable("0/41 nodes are available: 41 Insufficient cpu."),
-        lambda p: p.unschedulable("0/43 nodes are available: 43 Insufficient cpu.")),
+        "",
+        lambda p: p.unschedulable("0/41 nodes are available: 41 Insufficient cpu."),
+        lambda p: p.unschedulable("0/43 nodes are available: 43 Insufficient cpu."),
+    ),
     "Creating, while nothing happens": ("", lambda p: p.creating(), lambda p: p.creating()),
     "Creating, while the image is pulled in vain": (
-        "", lambda p: p.creating("ImagePullBackOff", "Back-off 10s"), lambda p: p.creating("ImagePullBackOff", "Back-off 20s")),
+        "",
+        lambda p: p.creating("ImagePullBackOff", "Back-off 10s"),
+        lambda p: p.creating("ImagePullBackOff", "Back-off 20s"),
+    ),
     "Restarting, while the scheduler counts other nodes": (
-        "Restarting", lambda p: p.unschedulable("0/41 nodes are available: 41 Insufficient cpu."),
-        lambda p: p.unschedulable("0/43 nodes are available: 43 Insufficient cpu.")),
+        "Restarting",
+        lambda p: p.unschedulable("0/41 nodes are available: 41 Insufficient cpu."),
+        lambda p: p.unschedulable("0/43 nodes are available: 43 Insufficient cpu."),
+    ),
 }
 
 
@@ -366,8 +414,13 @@ def test_a_job_that_waits_is_written_no_times(case: Any) -> None:
     waiting = make_job().role("trainer", 2).status(first.status or job.status).build()
     assert decide(waiting, pods(before), now=NOW + 5).status is None
     assert decide(waiting, pods(after), now=NOW + 60).status is None
-    other = decide(waiting, everything(
-        job, make_pod(job, "trainer", 0).running(), make_pod(job, "trainer", 1).unschedulable("no such GPU")), now=NOW + 60)
+    other = decide(
+        waiting,
+        everything(
+            job, make_pod(job, "trainer", 0).running(), make_pod(job, "trainer", 1).unschedulable("no such GPU")
+        ),
+        now=NOW + 60,
+    )
     assert "no such GPU" in status_of(other).message
 
 
@@ -380,8 +433,7 @@ BIG: dict[str, tuple[dict[str, Any], Callable[[PodBuilder, int], PodBuilder]]] =
     "every pod restarts by itself": ({"restart": "OnFailure", "scope": "Pod"}, lambda p, i: p.failed()),
     "every second pod has failed for good": ({"fail": "None"}, lambda p, i: p.failed() if i % 2 else p.running()),
     "every second pod has succeeded": ({}, lambda p, i: p.succeeded() if i % 2 else p.running()),
-    "no image can be pulled": (
-        {}, lambda p, i: p.creating("ImagePullBackOff").but(created_at=ago(2000 + i // 100))),
+    "no image can be pulled": ({}, lambda p, i: p.creating("ImagePullBackOff").but(created_at=ago(2000 + i // 100))),
     "nothing has a node": ({}, lambda p, i: p.unschedulable()),
 }
 
@@ -419,11 +471,14 @@ def _restart_without_room(world: World) -> None:
 
 
 LINES = {
-    "Pending: the scheduler's words": Line(_unschedulable, "pod digits-trainer-0 has no node: 0/2 nodes are available."),
+    "Pending: the scheduler's words": Line(
+        _unschedulable, "pod digits-trainer-0 has no node: 0/2 nodes are available."
+    ),
     "Restarting: why, and what it still waits for": Line(
         _restart_without_room,
         "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 3; restart, scope Pod; "
-        "pod digits-trainer-0 has no node: 0/2 nodes are available."),
+        "pod digits-trainer-0 has no node: 0/2 nodes are available.",
+    ),
     "Running": Line(lambda w: w.all("running").settle(), "every desired replica runs"),
     "Succeed": Line(lambda w: w.all("succeeded").settle(), "all roles are complete (trainer 1/1)"),
 }
@@ -447,4 +502,7 @@ def test_the_status_after_any_pass_can_be_read_back() -> None:
     world.set("digits-trainer-0", "failed", exit_code=3).settle()
     status = world.job.status
     assert JobStatus.model_validate(orjson.loads(orjson.dumps(status.to_json()))) == status
-    assert created(decide(replace(world.job, status=status), observe(*world.pods.values(), *world.services.values()))) == []
+    assert (
+        created(decide(replace(world.job, status=status), observe(*world.pods.values(), *world.services.values())))
+        == []
+    )

@@ -13,7 +13,9 @@ from tjworker.reconcile.replicas import RoleView
 from tjworker.reconcile.views import view_roles
 
 
-def look(pods: list[PodRecord], *, replicas: int = 2, attempts: RoleAttempts | None = None, condition: str = "") -> RoleView:
+def look(
+    pods: list[PodRecord], *, replicas: int = 2, attempts: RoleAttempts | None = None, condition: str = ""
+) -> RoleView:
     job = tolerant(replicas)
     status = JobStatus(attempts=Attempts(roles={"trainer": attempts or RoleAttempts()}))
     return view_roles(job, observed_of(job, pods, condition=condition), status)["trainer"]
@@ -38,47 +40,71 @@ def pod(name: str, number: int | None = None, attempt: int = 0, *, state: str = 
 NOBODY = "digits-trainer-"
 CASES: dict[str, Case] = {
     "pods without numbers take the free seats, oldest first": Case(
-        [pod("b"), pod("a")], {0: ("running", "a"), 1: ("running", "b")}),
-    "a pod keeps the seat of its number": Case(
-        [pod("a", 1), pod("b", 0)], {0: ("running", "b"), 1: ("running", "a")}),
+        [pod("b"), pod("a")], {0: ("running", "a"), 1: ("running", "b")}
+    ),
+    "a pod keeps the seat of its number": Case([pod("a", 1), pod("b", 0)], {0: ("running", "b"), 1: ("running", "a")}),
     "one that runs goes before one that waits for a node": Case(
-        [pod("a", state="pending"), pod("b")], {0: ("running", "b"), 1: ("pending", "a")}),
+        [pod("a", state="pending"), pod("b")], {0: ("running", "b"), 1: ("pending", "a")}
+    ),
     "a seat without a pod is missing": Case([pod("a", 1)], {0: ("missing", NOBODY + "0"), 1: ("running", "a")}),
     "of two with one number the older attempt moves": Case(
-        [pod("a", 0, 0), pod("b", 0, 1)], {0: ("running", "b"), 1: ("running", "a")},
-        attempts=RoleAttempts(pods={"0": 1})),
+        [pod("a", 0, 0), pod("b", 0, 1)],
+        {0: ("running", "b"), 1: ("running", "a")},
+        attempts=RoleAttempts(pods={"0": 1}),
+    ),
     "after scaling down, whose number is too high moves to a free seat": Case(
-        [pod("a", 0), pod("c", 4)], {0: ("running", "a"), 1: ("running", "c")}),
+        [pod("a", 0), pod("c", 4)], {0: ("running", "a"), 1: ("running", "c")}
+    ),
     "and is not counted as the death of the one that it follows": Case(
-        [pod("a", 0, state="deleting"), pod("b", 1), pod("c", 2)], {0: ("running", "c"), 1: ("running", "b")},
-        want_others=["a"]),
+        [pod("a", 0, state="deleting"), pod("b", 1), pod("c", 2)],
+        {0: ("running", "c"), 1: ("running", "b")},
+        want_others=["a"],
+    ),
     "more that live than seats are surplus": Case(
-        [pod("a", 0), pod("b", 1), pod("c", 2)], {0: ("running", "a"), 1: ("running", "b")}, want_surplus=["c"]),
+        [pod("a", 0), pod("b", 1), pod("c", 2)], {0: ("running", "a"), 1: ("running", "b")}, want_surplus=["c"]
+    ),
     "a pod that failed on its seat holds it until that is counted": Case(
-        [pod("a", 0, state="failed"), pod("b"), pod("c", 1)], {0: ("failed", "a"), 1: ("running", "c")}, want_surplus=["b"]),
+        [pod("a", 0, state="failed"), pod("b"), pod("c", 1)],
+        {0: ("failed", "a"), 1: ("running", "c")},
+        want_surplus=["b"],
+    ),
     "and gives it up then": Case(
-        [pod("a", 0, state="failed"), pod("b"), pod("c", 1)], {0: ("running", "b"), 1: ("running", "c")}, want_others=["a"],
-        attempts=RoleAttempts(pods={"0": 1})),
+        [pod("a", 0, state="failed"), pod("b"), pod("c", 1)],
+        {0: ("running", "b"), 1: ("running", "c")},
+        want_others=["a"],
+        attempts=RoleAttempts(pods={"0": 1}),
+    ),
     "a pod that ended before it got a number is given one first": Case(
-        [pod("a", state="failed"), pod("c", 1)], {0: ("running", "a"), 1: ("running", "c")}),
+        [pod("a", state="failed"), pod("c", 1)], {0: ("running", "a"), 1: ("running", "c")}
+    ),
     "a deleted pod holds its seat until that is counted": Case(
-        [pod("a", 0, state="deleting"), pod("b"), pod("c", 1)], {0: ("terminating", "a"), 1: ("running", "c")},
-        want_surplus=["b"]),
+        [pod("a", 0, state="deleting"), pod("b"), pod("c", 1)],
+        {0: ("terminating", "a"), 1: ("running", "c")},
+        want_surplus=["b"],
+    ),
     "a pod that was deleted and then exits with 0 has not succeeded": Case(
-        [pod("a", 0, state="stopped"), pod("c", 1)], {0: ("terminating", "a"), 1: ("running", "c")}),
+        [pod("a", 0, state="stopped"), pod("c", 1)], {0: ("terminating", "a"), 1: ("running", "c")}
+    ),
     "one of an older attempt that lives is outdated": Case(
-        [pod("a", 0), pod("c", 1, 3)], {0: ("outdated", "a"), 1: ("running", "c")}, attempts=RoleAttempts(all=3)),
+        [pod("a", 0), pod("c", 1, 3)], {0: ("outdated", "a"), 1: ("running", "c")}, attempts=RoleAttempts(all=3)
+    ),
     "what has succeeded stays so without its pod": Case(
-        [pod("c", 1)], {0: ("succeeded", NOBODY + "0"), 1: ("running", "c")}, attempts=RoleAttempts(completed="0")),
+        [pod("c", 1)], {0: ("succeeded", NOBODY + "0"), 1: ("running", "c")}, attempts=RoleAttempts(completed="0")
+    ),
     "a Job that is Complete has no seat left open, however its pods ended": Case(
-        [pod("a", 0, state="succeeded"), pod("b", 1, state="failed")], {0: ("succeeded", "a"), 1: ("succeeded", "b")},
-        condition="Complete"),
+        [pod("a", 0, state="succeeded"), pod("b", 1, state="failed")],
+        {0: ("succeeded", "a"), 1: ("succeeded", "b")},
+        condition="Complete",
+    ),
     "a Job that has failed has failed on every seat": Case(
-        [pod("a", 0)], {0: ("failed", "a"), 1: ("failed", NOBODY + "1")}, condition="Failed"),
+        [pod("a", 0)], {0: ("failed", "a"), 1: ("failed", NOBODY + "1")}, condition="Failed"
+    ),
     "a pod of an earlier job of that name is nobody": Case(
-        [kept_pod("a", 0, job_uid="another")], {0: ("missing", NOBODY + "0"), 1: ("missing", NOBODY + "1")}),
+        [kept_pod("a", 0, job_uid="another")], {0: ("missing", NOBODY + "0"), 1: ("missing", NOBODY + "1")}
+    ),
     "a pod of a stranger's Job with our labels is nobody": Case(
-        [kept_pod("a", 0, owner_uid="uid-of-a-stranger")], {0: ("missing", NOBODY + "0"), 1: ("missing", NOBODY + "1")}),
+        [kept_pod("a", 0, owner_uid="uid-of-a-stranger")], {0: ("missing", NOBODY + "0"), 1: ("missing", NOBODY + "1")}
+    ),
 }
 
 

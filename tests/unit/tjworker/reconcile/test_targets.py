@@ -60,22 +60,29 @@ def test_how_many_trainers_there_are(sentence: str) -> None:
 
 
 def test_a_suspended_job_forgets_its_target_and_comes_back_as_the_spec_says() -> None:
-    job = auto(suspend=True).status(JobStatus(phase="Running", targets={"trainer": 4}, targets_beside={"trainer": 2})).build()
+    job = (
+        auto(suspend=True)
+        .status(JobStatus(phase="Running", targets={"trainer": 4}, targets_beside={"trainer": 2}))
+        .build()
+    )
     status = status_of(decide(job))
     assert (status.phase, status.targets, status.targets_beside) == ("Suspended", {}, {})
 
 
 def running(builder: JobBuilder, was: int, records: tuple[ScaleRecord, ...], **status: Any) -> JobBuilder:
     desired = {"trainer": ReplicaStatus(desired=was), "pserver": ReplicaStatus(desired=1)}
-    return builder.status(JobStatus(
-        phase="Running", start_time=NOW_TEXT, replica_statuses=desired, scale_records=records, **status))
+    return builder.status(
+        JobStatus(phase="Running", start_time=NOW_TEXT, replica_statuses=desired, scale_records=records, **status)
+    )
 
 
 def test_a_target_is_carried_out_without_a_restart_and_recorded_once_with_its_reason() -> None:
     builder = running(auto(), 2, (RECORD,), targets={"trainer": 4}, targets_beside={"trainer": 2})
     job = builder.build()
-    plan = decide(job, everything(job, *(make_pod(job, "trainer", i).running() for i in range(2)),
-                                  make_pod(job, "pserver").running()))
+    plan = decide(
+        job,
+        everything(job, *(make_pod(job, "trainer", i).running() for i in range(2)), make_pod(job, "pserver").running()),
+    )
     assert created(plan) == ["digits-trainer-2", "digits-trainer-3"]
     assert deleted(plan) == []
     status = status_of(plan)
@@ -86,20 +93,29 @@ def test_a_target_is_carried_out_without_a_restart_and_recorded_once_with_its_re
 def test_the_highest_indices_go_first() -> None:
     builder = running(auto(), 4, (), targets={"trainer": 1}, targets_beside={"trainer": 2})
     job = builder.build()
-    plan = decide(job, everything(job, *(make_pod(job, "trainer", i).running() for i in range(4)),
-                                  make_pod(job, "pserver").running()))
+    plan = decide(
+        job,
+        everything(job, *(make_pod(job, "trainer", i).running() for i in range(4)), make_pod(job, "pserver").running()),
+    )
     assert deleted(plan) == ["digits-trainer-1", "digits-trainer-2", "digits-trainer-3"]
 
 
 REASONS = {
     "kubectl scale on a role of the autoscaler's": (
-        running(auto(3), 4, (RECORD,), targets={"trainer": 4}, targets_beside={"trainer": 2}), 3,
-        "the autoscaler's target is set aside: spec.replicaSpecs.trainer or spec.suspend changed"),
+        running(auto(3), 4, (RECORD,), targets={"trainer": 4}, targets_beside={"trainer": 2}),
+        3,
+        "the autoscaler's target is set aside: spec.replicaSpecs.trainer or spec.suspend changed",
+    ),
     "kubectl scale where there is no target": (
-        running(auto(3), 2, ()), 3, "spec.replicaSpecs.trainer.replicas changed"),
+        running(auto(3), 2, ()),
+        3,
+        "spec.replicaSpecs.trainer.replicas changed",
+    ),
     "a maximum below the target": (
-        running(auto(most=3), 4, (RECORD,), targets={"trainer": 4}, targets_beside={"trainer": 2}), 3,
-        "autoscaler: kept within minReplicas and maxReplicas"),
+        running(auto(most=3), 4, (RECORD,), targets={"trainer": 4}, targets_beside={"trainer": 2}),
+        3,
+        "autoscaler: kept within minReplicas and maxReplicas",
+    ),
 }
 
 

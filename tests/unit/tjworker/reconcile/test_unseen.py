@@ -31,34 +31,56 @@ class Case:
 CASES: dict[str, Case] = {
     "none has failed": Case([FIRST, SECOND], {}),
     "one failed, and its replacement had no number yet": Case(
-        [FIRST, kept_pod("t1", 1, state="failed"), kept_pod("t1-again", state="succeeded")], {"application": 1}, {"1": 1}),
+        [FIRST, kept_pod("t1", 1, state="failed"), kept_pod("t1-again", state="succeeded")],
+        {"application": 1},
+        {"1": 1},
+    ),
     "one failed before it had a number": Case(
-        [FIRST, kept_pod("early", state="failed"), kept_pod("t1", 1, state="succeeded")], {"application": 1}),
+        [FIRST, kept_pod("early", state="failed"), kept_pod("t1", 1, state="succeeded")], {"application": 1}
+    ),
     "one failed when another had found the work done": Case(
-        [FIRST, kept_pod("t1", 1, state="failed")], {"application": 1}, {"1": 1}),
+        [FIRST, kept_pod("t1", 1, state="failed")], {"application": 1}, {"1": 1}
+    ),
     "one failed twice": Case(
         [FIRST, kept_pod("t1", 1, state="failed"), kept_pod("t2", state="failed"), kept_pod("t3", state="succeeded")],
-        {"application": 2}, {"1": 1}),
+        {"application": 2},
+        {"1": 1},
+    ),
     "one was evicted, the other preempted": Case(
         [kept_pod("t0", 0, state="evicted"), kept_pod("t1", 1, state="preempted"), kept_pod("t2", state="succeeded")],
-        {"node": 1, "preemption": 1}, {"0": 1, "1": 1}),
+        {"node": 1, "preemption": 1},
+        {"0": 1, "1": 1},
+    ),
     "one failed, and that was counted": Case(
-        [FIRST, kept_pod("t1", 1, state="failed"), kept_pod("t1-again", 1, 1, state="succeeded")], {}, {"1": 1},
-        before=RoleAttempts(pods={"1": 1})),
+        [FIRST, kept_pod("t1", 1, state="failed"), kept_pod("t1-again", 1, 1, state="succeeded")],
+        {},
+        {"1": 1},
+        before=RoleAttempts(pods={"1": 1}),
+    ),
     "one failed and was counted, its replacement failed too": Case(
-        [FIRST, kept_pod("t1", 1, state="failed"), kept_pod("t1-again", 1, 1, state="failed")], {"application": 1}, {"1": 2},
-        before=RoleAttempts(pods={"1": 1})),
+        [FIRST, kept_pod("t1", 1, state="failed"), kept_pod("t1-again", 1, 1, state="failed")],
+        {"application": 1},
+        {"1": 2},
+        before=RoleAttempts(pods={"1": 1}),
+    ),
     "one was told to go, and ended": Case([FIRST, kept_pod("t1", 1, state="stopped")], {}),
     "one failed in a job that is not fault tolerant, and was replaced": Case(
-        [FIRST, kept_pod("t1", 1, state="failed"), kept_pod("t1-again", state="succeeded")], {"application": 1}, {"1": 1},
-        job=plain),
+        [FIRST, kept_pod("t1", 1, state="failed"), kept_pod("t1-again", state="succeeded")],
+        {"application": 1},
+        {"1": 1},
+        job=plain,
+    ),
 }
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_failure_that_nobody_has_looked_at_counts_when_the_job_succeeds(case: Case) -> None:
-    job = case.job(2, status=JobStatus(phase="Running", start_time="2026-01-01T00:00:00Z",
-                                       attempts=Attempts(roles={"trainer": case.before})))
+    job = case.job(
+        2,
+        status=JobStatus(
+            phase="Running", start_time="2026-01-01T00:00:00Z", attempts=Attempts(roles={"trainer": case.before})
+        ),
+    )
     seen = observed_of(job, case.pods, condition="Complete")
     plan = decide(job, seen)
     status = status_of(plan)
@@ -98,7 +120,9 @@ LATE: dict[str, Late] = {
     "None of its pods has been seen.": Late([], False),
     "One of its two successes has been seen, and a failure.": Late([FIRST, kept_pod("t1", 1, state="failed")], False),
     "One that goes is not waited for.": Late([FIRST, SECOND, kept_pod("t2", state="deleting")], True),
-    "A pod of another owner is not waited for.": Late([FIRST, SECOND, kept_pod("t2", owner_uid="uid-of-another")], True),
+    "A pod of another owner is not waited for.": Late(
+        [FIRST, SECOND, kept_pod("t2", owner_uid="uid-of-another")], True
+    ),
     "What has not come a minute and a half later is gone.": Late([FIRST], True, ago_seconds=91),
 }
 
@@ -107,8 +131,16 @@ LATE: dict[str, Late] = {
 def test_a_complete_batch_job_whose_pods_are_behind_it_ends_nothing_yet(name: str) -> None:
     case = LATE[name]
     job = tolerant(2, status=JobStatus(phase="Running", start_time="2026-01-01T00:00:00Z"))
-    plan = decide(job, observed_of(job, case.pods, condition="Complete", succeeded=case.succeeded,
-                                   completed_at=to_rfc3339(NOW - case.ago_seconds)))
+    plan = decide(
+        job,
+        observed_of(
+            job,
+            case.pods,
+            condition="Complete",
+            succeeded=case.succeeded,
+            completed_at=to_rfc3339(NOW - case.ago_seconds),
+        ),
+    )
     if case.want_end:
         assert status_of(plan).ending is not None
     else:

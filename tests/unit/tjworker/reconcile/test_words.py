@@ -41,8 +41,17 @@ def condition(status: JobStatus, type_: ConditionType) -> tuple[str, str, str]:
 
 
 def true(*types: ConditionType) -> tuple[Condition, ...]:
-    return tuple(Condition(type=t, status="True", observed_generation=1, last_transition_time="2026-01-01T00:00:00Z",
-                           reason="Before", message="before") for t in types)
+    return tuple(
+        Condition(
+            type=t,
+            status="True",
+            observed_generation=1,
+            last_transition_time="2026-01-01T00:00:00Z",
+            reason="Before",
+            message="before",
+        )
+        for t in types
+    )
 
 
 def whys(plan: Plan) -> dict[str, str]:
@@ -56,8 +65,13 @@ HOLDING: tuple[ConditionType, ...] = ("Running", "Restarting", "Scaling", "Suspe
 
 @pytest.mark.parametrize("type_", HOLDING)
 def test_at_the_end_no_condition_of_a_live_job_holds_any_more_and_each_says_why(type_: ConditionType) -> None:
-    job = make_job().role("trainer", 1).annotate({"Failed": "out of money"}).status(
-        phase="Running", start_time="2026-01-01T00:00:00Z", conditions=true(type_)).build()
+    job = (
+        make_job()
+        .role("trainer", 1)
+        .annotate({"Failed": "out of money"})
+        .status(phase="Running", start_time="2026-01-01T00:00:00Z", conditions=true(type_))
+        .build()
+    )
     status = status_of(decide(job))
     assert condition(status, type_) == ("False", "AnnotationFailed", "out of money")
     assert condition(status, "Failed") == ("True", "AnnotationFailed", "out of money")
@@ -67,17 +81,30 @@ def test_at_the_end_no_condition_of_a_live_job_holds_any_more_and_each_says_why(
 WAITED_FOR = {
     "pods that were being made": (("Pending", "pod digits-trainer-0 is waiting for a node"), "out of money"),
     "pods that were being replaced": (("Restarting", "pod digits-trainer-0 is waiting for a node"), "out of money"),
-    "room that there was none of": (("Unschedulable", "pod digits-trainer-0: 0/1 nodes are available"),
-                                    "out of money; before that Unschedulable: pod digits-trainer-0: 0/1 nodes are available"),
+    "room that there was none of": (
+        ("Unschedulable", "pod digits-trainer-0: 0/1 nodes are available"),
+        "out of money; before that Unschedulable: pod digits-trainer-0: 0/1 nodes are available",
+    ),
 }
 
 
 @pytest.mark.parametrize(("said", "want"), WAITED_FOR.values(), ids=WAITED_FOR.keys())
 def test_a_job_that_ends_without_running_waits_for_nothing_any_more(said: tuple[str, str], want: str) -> None:
-    waits = Condition(type="Running", status="False", observed_generation=1, last_transition_time="2026-01-01T00:00:00Z",
-                      reason=said[0], message=said[1])
-    job = make_job().role("trainer", 1).annotate({"Failed": "out of money"}).status(
-        phase="Pending", start_time="2026-01-01T00:00:00Z", conditions=(waits,)).build()
+    waits = Condition(
+        type="Running",
+        status="False",
+        observed_generation=1,
+        last_transition_time="2026-01-01T00:00:00Z",
+        reason=said[0],
+        message=said[1],
+    )
+    job = (
+        make_job()
+        .role("trainer", 1)
+        .annotate({"Failed": "out of money"})
+        .status(phase="Pending", start_time="2026-01-01T00:00:00Z", conditions=(waits,))
+        .build()
+    )
     going = decide(job, observe(make_pod(job, "trainer")))
     ended = decide(after(job, going))
     assert [status_of(plan).phase for plan in (going, ended)] == ["Terminating", "Failed"]
@@ -90,8 +117,13 @@ SUSPENDED = "spec.suspend is true: the pods are deleted, the job waits"
 
 @pytest.mark.parametrize("type_", ["Running", "Restarting", "Scaling"])
 def test_while_it_is_suspended_it_neither_runs_nor_restarts_nor_scales(type_: ConditionType) -> None:
-    job = make_job().role("trainer", 1).suspended().status(
-        phase="Running", start_time="2026-01-01T00:00:00Z", conditions=true(type_)).build()
+    job = (
+        make_job()
+        .role("trainer", 1)
+        .suspended()
+        .status(phase="Running", start_time="2026-01-01T00:00:00Z", conditions=true(type_))
+        .build()
+    )
     status = status_of(decide(job))
     assert condition(status, type_) == ("False", "Suspended", SUSPENDED)
     assert condition(status, "Suspended") == ("True", "Suspended", SUSPENDED)
@@ -116,9 +148,13 @@ def test_a_scale_while_suspended_is_recorded_and_costs_the_number_only() -> None
     world.job = make_job().role("trainer", 3).suspended().status(world.job.status).build()
     status = status_of(world.step())
     assert [(r.role, r.from_, r.to, r.reason) for r in status.scale_records] == [
-        ("trainer", 2, 3, "spec.replicaSpecs.trainer.replicas changed")]
+        ("trainer", 2, 3, "spec.replicaSpecs.trainer.replicas changed")
+    ]
     assert (status.phase, status.replica_statuses["trainer"].desired, status.replica_statuses["trainer"].pending) == (
-        "Suspended", 3, 0)
+        "Suspended",
+        3,
+        0,
+    )
 
 
 def test_suspending_begins_a_new_attempt_and_forgets_neither_the_jobs_restarts_nor_what_is_done() -> None:
@@ -158,27 +194,40 @@ class Goes:
 
 GOES = {
     "scaled down": Goes(
-        make_job().role("trainer", 1), lambda j: _running(make_job().role("trainer", 2).build(), 0, 1),
-        dict.fromkeys(("pods/digits-trainer-1", "services/digits-trainer-1"), "index is not below replicas 1")),
+        make_job().role("trainer", 1),
+        lambda j: _running(make_job().role("trainer", 2).build(), 0, 1),
+        dict.fromkeys(("pods/digits-trainer-1", "services/digits-trainer-1"), "index is not below replicas 1"),
+    ),
     "replaced": Goes(
         make_job().role("trainer", 1, restart="Always", scope="Pod"),
         lambda j: everything(j, make_pod(j, "trainer", 0).failed()),
-        {"pods/digits-trainer-0": "attempt 1 replaces it"}),
+        {"pods/digits-trainer-0": "attempt 1 replaces it"},
+    ),
     "suspended": Goes(
-        make_job().role("trainer", 1).suspended(), lambda j: _running(j, 0),
-        {"pods/digits-trainer-0": "the job is suspended", "services/digits-trainer-0": "the job is suspended"}),
+        make_job().role("trainer", 1).suspended(),
+        lambda j: _running(j, 0),
+        {"pods/digits-trainer-0": "the job is suspended", "services/digits-trainer-0": "the job is suspended"},
+    ),
     "ended": Goes(
-        make_job().role("trainer", 1).annotate({"Preempted": ""}), lambda j: _running(j, 0),
-        dict.fromkeys(("pods/digits-trainer-0", "services/digits-trainer-0"),
-                      "the job ends in Preempted, cleanPodPolicy is All")),
+        make_job().role("trainer", 1).annotate({"Preempted": ""}),
+        lambda j: _running(j, 0),
+        dict.fromkeys(
+            ("pods/digits-trainer-0", "services/digits-trainer-0"), "the job ends in Preempted, cleanPodPolicy is All"
+        ),
+    ),
     "of a role that is gone": Goes(
-        make_job().role("ps", 1), lambda j: _running(make_job().role("trainer", 1).build(), 0),
-        dict.fromkeys(("pods/digits-trainer-0", "services/digits-trainer-0"), "its role is not in the spec")),
+        make_job().role("ps", 1),
+        lambda j: _running(make_job().role("trainer", 1).build(), 0),
+        dict.fromkeys(("pods/digits-trainer-0", "services/digits-trainer-0"), "its role is not in the spec"),
+    ),
     "too long ended": Goes(
-        make_job().role("trainer", 1).run_policy(ttlSecondsAfterFinished=60).status(
-            phase="Succeed", completion_time="2026-01-01T00:00:00Z", observed_generation=1),
+        make_job()
+        .role("trainer", 1)
+        .run_policy(ttlSecondsAfterFinished=60)
+        .status(phase="Succeed", completion_time="2026-01-01T00:00:00Z", observed_generation=1),
         lambda j: observe(),
-        {"aitrainingjobs/digits": "ttlSecondsAfterFinished 60 has passed since 2026-01-01T00:00:00Z"}),
+        {"aitrainingjobs/digits": "ttlSecondsAfterFinished 60 has passed since 2026-01-01T00:00:00Z"},
+    ),
 }
 
 
@@ -204,28 +253,40 @@ WHYS = {
     "a container's own reason and message": Why(
         lambda p: p.failed(3, reason="OOMKilled").containers(message="out of memory"),
         ("OOMKilled", "out of memory", "aitj-main", 3),
-        "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 3 (out of memory)"),
+        "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 3 (out of memory)",
+    ),
     "the pod's own reason goes before the container's": Why(
         lambda p: p.failed(137).but(reason="DeadlineExceeded", message="too long"),
         ("DeadlineExceeded", "too long", "aitj-main", 137),
-        "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 137 (too long)"),
+        "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 137 (too long)",
+    ),
     "a disruption goes before both": Why(
         lambda p: p.disrupted("EvictionByEvictionAPI").but(reason="Evicted", message="not this"),
         ("EvictionByEvictionAPI", "disrupted: EvictionByEvictionAPI", "aitj-main", 143),
         "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 143 "
-        "(disrupted: EvictionByEvictionAPI)", "node"),
+        "(disrupted: EvictionByEvictionAPI)",
+        "node",
+    ),
     "no container has a reason, nor has the pod": Why(
-        lambda p: p.but(phase="Failed", containers=()), ("Failed", "", "", None), "pod digits-trainer-0 failed: Failed"),
+        lambda p: p.but(phase="Failed", containers=()), ("Failed", "", "", None), "pod digits-trainer-0 failed: Failed"
+    ),
     "without a node it names none": Why(
         lambda p: p.but(phase="Failed", reason="UnexpectedAdmissionError", containers=()),
-        ("UnexpectedAdmissionError", "", "", None), "pod digits-trainer-0 failed: UnexpectedAdmissionError", "node"),
+        ("UnexpectedAdmissionError", "", "", None),
+        "pod digits-trainer-0 failed: UnexpectedAdmissionError",
+        "node",
+    ),
     "a GPU at fault under a pod that runs": Why(
         lambda p: p.running().but(gpu_fault="node node-a: device 3 of the pod is Unhealthy"),
         ("GPUFault", "node node-a: device 3 of the pod is Unhealthy", "", None),
-        "pod digits-trainer-0 on node node-a failed: GPUFault (node node-a: device 3 of the pod is Unhealthy)", "node"),
+        "pod digits-trainer-0 on node node-a failed: GPUFault (node node-a: device 3 of the pod is Unhealthy)",
+        "node",
+    ),
     "a GPU at fault under a pod that has failed by itself: its own exit counts": Why(
         lambda p: p.failed(2).but(gpu_fault="node node-a: device 3 of the pod is Unhealthy"),
-        ("Error", "", "aitj-main", 2), "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 2"),
+        ("Error", "", "aitj-main", 2),
+        "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 2",
+    ),
 }
 
 
@@ -238,15 +299,25 @@ def test_diagnosis(case: Why) -> None:
 
 
 BY_CONDITION = {
-    "PreemptionByScheduler": ("disrupted", "preemption"), "EvictionByEvictionAPI": ("disrupted", "node"),
-    "TerminationByKubelet": ("disrupted", "node"), "DeletionByTaintManager": ("node_lost", "node"),
+    "PreemptionByScheduler": ("disrupted", "preemption"),
+    "EvictionByEvictionAPI": ("disrupted", "node"),
+    "TerminationByKubelet": ("disrupted", "node"),
+    "DeletionByTaintManager": ("node_lost", "node"),
     "DeletionByPodGC": ("node_lost", "node"),
 }
 BY_REASON = {
-    "Preempting": ("disrupted", "preemption"), "NodeLost": ("node_lost", "node"), "Evicted": ("disrupted", "node"),
-    "NodeShutdown": ("disrupted", "node"), "Terminated": ("disrupted", "node"), "Shutdown": ("disrupted", "node"),
-    "NodeAffinity": ("disrupted", "node"), "UnexpectedAdmissionError": ("disrupted", "node"), "OutOfcpu": ("disrupted", "node"),
-    "OutOfnvidia.com/gpu": ("disrupted", "node"), "DeadlineExceeded": ("exit", "application"), "": ("exit", "application"),
+    "Preempting": ("disrupted", "preemption"),
+    "NodeLost": ("node_lost", "node"),
+    "Evicted": ("disrupted", "node"),
+    "NodeShutdown": ("disrupted", "node"),
+    "Terminated": ("disrupted", "node"),
+    "Shutdown": ("disrupted", "node"),
+    "NodeAffinity": ("disrupted", "node"),
+    "UnexpectedAdmissionError": ("disrupted", "node"),
+    "OutOfcpu": ("disrupted", "node"),
+    "OutOfnvidia.com/gpu": ("disrupted", "node"),
+    "DeadlineExceeded": ("exit", "application"),
+    "": ("exit", "application"),
 }
 
 
@@ -271,7 +342,10 @@ REFUSED = {
     "Never": ("Never", "restartPolicy is Never"),
     "ExitCode": ("ExitCode", "restartPolicy ExitCode: exit code 1 is not retryable"),
     "OnNodeFail": ("OnNodeFail", "restartPolicy is OnNodeFail"),
-    "OnNodeFailWithExitCode": ("OnNodeFailWithExitCode", "restartPolicy OnNodeFailWithExitCode: exit code 1 is not retryable"),
+    "OnNodeFailWithExitCode": (
+        "OnNodeFailWithExitCode",
+        "restartPolicy OnNodeFailWithExitCode: exit code 1 is not retryable",
+    ),
 }
 
 
@@ -282,7 +356,8 @@ def test_why_a_failure_is_not_followed_by_a_restart(policy: str, want: str) -> N
     status = status_of(plan)
     assert status.ending is not None
     assert status.ending.message == (
-        f"pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 1; {want}")
+        f"pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 1; {want}"
+    )
 
 
 def test_a_failure_without_an_exit_code_is_not_retryable_and_says_none() -> None:
@@ -291,13 +366,19 @@ def test_a_failure_without_an_exit_code_is_not_retryable_and_says_none() -> None
     ending = status_of(plan).ending
     assert ending is not None
     assert ending.message == (
-        "pod digits-trainer-0 on node node-a failed: Failed; restartPolicy ExitCode: exit code none is not retryable")
+        "pod digits-trainer-0 on node node-a failed: Failed; restartPolicy ExitCode: exit code none is not retryable"
+    )
 
 
 LIMITS = {
-    "of the role": (make_job().role("trainer", 1, restart="Always", limit=0), "restartLimit 0 of role trainer is used up"),
-    "of the job": (make_job().role("trainer", 1, restart="Always").run_policy(backoffLimit=0),
-                   "backoffLimit 0 of the job is used up"),
+    "of the role": (
+        make_job().role("trainer", 1, restart="Always", limit=0),
+        "restartLimit 0 of role trainer is used up",
+    ),
+    "of the job": (
+        make_job().role("trainer", 1, restart="Always").run_policy(backoffLimit=0),
+        "backoffLimit 0 of the job is used up",
+    ),
 }
 
 
@@ -317,7 +398,8 @@ def test_the_words_of_a_job_that_runs_is_scaled_and_runs_again() -> None:
     plan = world.step()
     assert condition(world.job.status, "Running") == ("True", "AllReplicasRunning", "every desired replica runs")
     assert [(e.type, e.reason, e.message) for e in plan.events] == [
-        ("Normal", "Running", "every desired replica runs (trainer 2/2)")]
+        ("Normal", "Running", "every desired replica runs (trainer 2/2)")
+    ]
     assert plan.decisions == ("phase Pending -> Running: every desired replica runs (trainer 2/2)",)
     world.job = replace(make_job().role("trainer", 3).build(), status=world.job.status)
     plan = world.step()
@@ -361,10 +443,7 @@ def test_another_reason_is_told_again_and_other_numbers_are_not() -> None:
     assert [(e.type, e.reason) for e in third.events] == [("Warning", "ErrImagePull")]
 
 
-EVICTED = {
-    "by the kubelet": lambda p: p.evicted(),
-    "through the API": lambda p: p.disrupted("EvictionByEvictionAPI"),
-}
+EVICTED = {"by the kubelet": lambda p: p.evicted(), "through the API": lambda p: p.disrupted("EvictionByEvictionAPI")}
 
 
 @pytest.mark.parametrize("change", EVICTED.values(), ids=EVICTED.keys())
@@ -378,8 +457,12 @@ def test_an_evicted_replica_is_counted_as_that(change: Callable[[PodBuilder], Po
 def test_a_container_that_could_not_be_created_is_named_with_its_node_and_for_how_long() -> None:
     settings = SETTINGS.model_copy(update={"creating_duration_seconds": 60, "creating_restart_seconds": 300})
     job = make_job().role("trainer", 1).build()
-    pod = make_pod(job, "trainer", 0).on("node-7").creating("ErrImagePull", "no such image").but(
-        created_at="2026-01-01T00:58:59Z")
+    pod = (
+        make_pod(job, "trainer", 0)
+        .on("node-7")
+        .creating("ErrImagePull", "no such image")
+        .but(created_at="2026-01-01T00:58:59Z")
+    )
     status = status_of(decide(job, observe(pod, make_service(job, "trainer", 0)), settings=settings))
     words = "pod digits-trainer-0 on node node-7 cannot start container aitj-main: ErrImagePull no such image"
     assert f"{words} for 60 s" in condition(status, "Restarting")[2]
@@ -397,7 +480,12 @@ HELD: dict[str, tuple[list[str], float, str, float | None]] = {
     "the kubelet still has a second": (["node-a"], 9, "", 1),
     "it should be gone": (["node-a"], 10, f"pod p0 on node node-a {WAS} and is still there: {WHO}", None),
     "it never had a node": ([""], 10, f"pod p0 {WAS} and is still there: {WHO}", None),
-    "two should be": (["node-a", "node-b"], 60, f"pod p0 on node node-a {WAS} and is still there, and 1 more: {WHO}", None),
+    "two should be": (
+        ["node-a", "node-b"],
+        60,
+        f"pod p0 on node node-a {WAS} and is still there, and 1 more: {WHO}",
+        None,
+    ),
 }
 
 
@@ -406,8 +494,14 @@ def test_a_pod_that_does_not_go(nodes: list[str], seconds: float, want: str, wan
     job = make_job().role("trainer", 1).build()
     stays = make_pod(job, "trainer", 0).running().build()
     asked_at = to_rfc3339(NOW - 30)  # its grace is 30 s; what counts is when that is over
-    pods = [make_pod(job, "trainer", 0).running().but(name=f"p{i}", node=node, deletion_asked_at=asked_at)
-            .deleting(GRACE_OVER).build() for i, node in enumerate(nodes)]
+    pods = [
+        make_pod(job, "trainer", 0)
+        .running()
+        .but(name=f"p{i}", node=node, deletion_asked_at=asked_at)
+        .deleting(GRACE_OVER)
+        .build()
+        for i, node in enumerate(nodes)
+    ]
     assert find_held([stays, *reversed(pods)], NOW + seconds) == Held(want, want_next)
 
 
@@ -456,8 +550,13 @@ def test_a_pod_without_a_readable_attempt_is_of_the_first(text: str | None) -> N
 
 
 def test_a_ttl_that_is_over_deletes_the_job_that_was_seen_and_no_successor_of_its_name() -> None:
-    job = make_job().role("trainer", 1).run_policy(ttlSecondsAfterFinished=60).status(
-        phase="Succeed", completion_time="2026-01-01T00:59:00Z", observed_generation=1).build()
+    job = (
+        make_job()
+        .role("trainer", 1)
+        .run_policy(ttlSecondsAfterFinished=60)
+        .status(phase="Succeed", completion_time="2026-01-01T00:59:00Z", observed_generation=1)
+        .build()
+    )
     why = "ttlSecondsAfterFinished 60 has passed since 2026-01-01T00:59:00Z"
     assert decide(job) == Plan(writes=(Delete("aitrainingjobs", "digits", "uid-of-digits", why=why),), decisions=(why,))
     assert decide(job, now=NOW - 1) == Plan(requeue_after_seconds=1)
@@ -477,4 +576,6 @@ def test_a_service_gives_each_port_by_its_name_to_the_same_port_of_the_pod() -> 
     job = make_job().role("trainer", 1, ports=(7164, 7165)).build()
     (service,) = [w for w in decide(job).writes if w.resource == "services"]
     assert service.body["spec"]["ports"] == [  # type: ignore[union-attr]
-        {"name": "aitj-7164", "port": 7164, "targetPort": 7164}, {"name": "aitj-7165", "port": 7165, "targetPort": 7165}]
+        {"name": "aitj-7164", "port": 7164, "targetPort": 7164},
+        {"name": "aitj-7165", "port": 7165, "targetPort": 7165},
+    ]

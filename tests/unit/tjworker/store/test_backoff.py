@@ -51,4 +51,6 @@ def test_redis_waits_as_long_as_python_says(real_redis: RealRedis) -> None:
         hold = store.acquire(KEY, "worker", 30)
         assert hold is not None
         told.append(store.finish(hold, failed=True).backoff_seconds)
-    assert told == pytest.approx([backoff_seconds(KEY, n, base_seconds=0.5, max_seconds=60) for n in range(1, 13)], abs=1e-6)
+    assert told == pytest.approx(
+        [backoff_seconds(KEY, n, base_seconds=0.5, max_seconds=60) for n in range(1, 13)], abs=1e-6
+    )

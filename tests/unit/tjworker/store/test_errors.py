@@ -28,17 +28,29 @@ class Case:
 CASES = {
     "refused": Case(exceptions.ConnectionError("Error 111 connecting to h:1."), Transient, "cannot be reached"),
     "silent": Case(exceptions.TimeoutError("Timeout reading from socket"), Transient, "does not answer"),
-    "starting": Case(exceptions.BusyLoadingError("Redis is loading the dataset in memory"), Transient, "is still loading"),
-    "starting, inside a script": Case(exceptions.ResponseError("LOADING Redis is loading"), Transient, "is still loading"),
+    "starting": Case(
+        exceptions.BusyLoadingError("Redis is loading the dataset in memory"), Transient, "is still loading"
+    ),
+    "starting, inside a script": Case(
+        exceptions.ResponseError("LOADING Redis is loading"), Transient, "is still loading"
+    ),
     "a replica": Case(exceptions.ReadOnlyError("You can't write"), Transient, "read-only replica"),
     "a replica, inside a script": Case(exceptions.ResponseError("READONLY script: 1a2b"), Transient, "read-only"),
     "full": Case(exceptions.OutOfMemoryError("command not allowed"), Transient, "no memory left"),
-    "full, inside a script": Case(exceptions.ResponseError("OOM command not allowed script: f_1"), Transient, "no memory left"),
+    "full, inside a script": Case(
+        exceptions.ResponseError("OOM command not allowed script: f_1"), Transient, "no memory left"
+    ),
     "busy with a script": Case(exceptions.ResponseError("BUSY Redis is busy running a script."), Transient, "is busy"),
     "its disk is full": Case(exceptions.ResponseError("MISCONF Redis is configured to save"), Transient, "its disk"),
-    "a wrong password": Case(exceptions.AuthenticationError("invalid username-password pair"), Terminal, "TJ_REDIS_URL"),
-    "a user without the right": Case(exceptions.NoPermissionError("No permissions to access a key"), Terminal, "docs/redis.md"),
-    "a command that it does not know": Case(exceptions.ResponseError("ERR unknown command"), Terminal, "refused a command"),
+    "a wrong password": Case(
+        exceptions.AuthenticationError("invalid username-password pair"), Terminal, "TJ_REDIS_URL"
+    ),
+    "a user without the right": Case(
+        exceptions.NoPermissionError("No permissions to access a key"), Terminal, "docs/redis.md"
+    ),
+    "a command that it does not know": Case(
+        exceptions.ResponseError("ERR unknown command"), Terminal, "refused a command"
+    ),
     "a script that fences": Case(exceptions.ResponseError("FENCED writer 1 by writer 2"), Fenced, "a newer holder"),
     "a script that finds nothing": Case(exceptions.ResponseError("LOST the projection has vanished"), Lost, "vanished"),
 }
@@ -67,8 +79,16 @@ def test_a_message_names_the_redis_and_never_its_password(url: str) -> None:
 
 def test_a_redis_that_is_away_is_transient_for_every_call() -> None:
     store = open_store(f"redis://:secret@127.0.0.1:{free_port()}/0", "t")
-    for call in (store.ping, store.stats, lambda: store.view(KEY), lambda: store.add([KEY]), lambda: store.apply(1, []),
-                 lambda: store.once("x", 1), lambda: list(store.known_keys()), lambda: store.take_due(1)):
+    for call in (
+        store.ping,
+        store.stats,
+        lambda: store.view(KEY),
+        lambda: store.add([KEY]),
+        lambda: store.apply(1, []),
+        lambda: store.once("x", 1),
+        lambda: list(store.known_keys()),
+        lambda: store.take_due(1),
+    ):
         with pytest.raises(Transient, match="cannot be reached") as caught:
             call()
         assert "secret" not in str(caught.value)
@@ -83,7 +103,9 @@ def test_a_full_redis_is_transient(tmp_path: Path) -> None:
 
 
 def test_a_read_only_replica_is_transient(tmp_path: Path) -> None:
-    replica = Valkey(tmp_path, options=("--replicaof", "127.0.0.1", str(free_port()), "--replica-serve-stale-data", "yes"))
+    replica = Valkey(
+        tmp_path, options=("--replicaof", "127.0.0.1", str(free_port()), "--replica-serve-stale-data", "yes")
+    )
     with replica as server, pytest.raises(Transient, match="read-only replica"):
         open_store(server.url, "t").add([KEY])
 

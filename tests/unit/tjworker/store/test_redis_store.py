@@ -28,10 +28,34 @@ def used_bytes(real_redis: RealRedis) -> int:
 def a_full_pod(index: int) -> bytes:
     """About what a pod of a job looks like in the projection when everything that it may say is said."""
     labels = {f"label-{n}": "x" * 40 for n in range(8)}
-    container = ContainerRecord("aitj-trainer", "terminated", "Error", "m" * 200, 137, 9, 2, False,
-                                "2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z")
-    pod = PodRecord(f"digits-trainer-{index}", "u" * 36, 123456, "o" * 36, labels, "Failed", "Evicted", "m" * 200, "node-1",
-                    "10.0.0.1", "2026-01-01T00:00:00Z", "", "2026-01-01T00:00:00Z", containers=(container, container))
+    container = ContainerRecord(
+        "aitj-trainer",
+        "terminated",
+        "Error",
+        "m" * 200,
+        137,
+        9,
+        2,
+        False,
+        "2026-01-01T00:00:00Z",
+        "2026-01-01T00:00:00Z",
+    )
+    pod = PodRecord(
+        f"digits-trainer-{index}",
+        "u" * 36,
+        123456,
+        "o" * 36,
+        labels,
+        "Failed",
+        "Evicted",
+        "m" * 200,
+        "node-1",
+        "10.0.0.1",
+        "2026-01-01T00:00:00Z",
+        "",
+        "2026-01-01T00:00:00Z",
+        containers=(container, container),
+    )
     return orjson.dumps(pod)
 
 
@@ -72,7 +96,9 @@ def test_nothing_is_left_of_a_deleted_job_but_what_lapses(real_redis: RealRedis)
     store.finish(hold, Written([("pods", 9)]), after_seconds=60, failed=True)
     store.apply(1, [Change(A, "pods", "a-0", 10, None), Change(A, "aitrainingjobs", "a", 11, None, is_job=True)])
     with real_redis.client() as redis:
-        lasting = {key.decode().removeprefix(f"{real_redis.prefix}:") for key in real_redis.all_keys() if redis.ttl(key) < 0}
+        lasting = {
+            key.decode().removeprefix(f"{real_redis.prefix}:") for key in real_redis.all_keys() if redis.ttl(key) < 0
+        }
     assert lasting == {"writer", "fence"}
 
 
@@ -202,7 +228,8 @@ def test_a_key_never_has_two_holders_whatever_the_threads_do(redis_url: str, rea
 
 
 def test_a_writer_that_was_paused_while_it_forgot_takes_nothing_from_the_next_one(
-        real_redis: RealRedis, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_redis: RealRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, two = (open_store(real_redis.url, real_redis.prefix) for _ in range(2))
     one.lead(1)
     one.apply(1, [a_job(5)])
@@ -240,6 +267,7 @@ def test_a_large_batch_of_changes_never_blocks_redis_for_long(real_redis: RealRe
     keys = [JobKey(f"aitrainingjobs/default/j{n}") for n in range(2000)]
     changes = [change for key in keys for change in (a_job(5, key), a_pod(6, key))]
     with client(real_redis.url) as redis:
+
         def calls() -> int:
             told: dict[str, dict[str, int]] = redis.info("commandstats")
             return sum(told.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("eval", "evalsha"))

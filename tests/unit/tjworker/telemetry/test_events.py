@@ -17,8 +17,16 @@ from tjworker.telemetry.events import BURST, REFILL_SECONDS, SIMILAR_MESSAGES, S
 
 
 def job(name: str = "digits", uid: str = "u1") -> InvalidJob:
-    return InvalidJob(JobName("aitrainingjobs", "team", name), "elasticdeeplearning.ai/v1", "AITrainingJob", uid, 7, 1,
-                      JobStatus(), ())
+    return InvalidJob(
+        JobName("aitrainingjobs", "team", name),
+        "elasticdeeplearning.ai/v1",
+        "AITrainingJob",
+        uid,
+        7,
+        1,
+        JobStatus(),
+        (),
+    )
 
 
 class Cluster:
@@ -81,14 +89,23 @@ CASES: dict[str, Case] = {
     "Different messages are different objects.": Case(repeat(2), [("R", "m 0", 1), ("R", "m 1", 1)]),
     "Too many similar ones become one.": Case(
         repeat(SIMILAR_MESSAGES + 3),
-        sorted([*((("R", f"m {n}", 1)) for n in range(SIMILAR_MESSAGES)),
-                ("R", f"(combined from similar events): m {SIMILAR_MESSAGES + 2}", 3)])),
+        sorted(
+            [
+                *((("R", f"m {n}", 1)) for n in range(SIMILAR_MESSAGES)),
+                ("R", f"(combined from similar events): m {SIMILAR_MESSAGES + 2}", 3),
+            ]
+        ),
+    ),
     "Similar ones over a long time stay apart.": Case(
         repeat(SIMILAR_MESSAGES + 1, every_seconds=SIMILAR_SECONDS),
-        [("R", f"m {n}", 1) for n in sorted(range(SIMILAR_MESSAGES + 1), key=str)]),
-    "An object that talks without end is cut short.": Case(repeat(BURST + 50, message="again"), [("R", "again", BURST)]),
+        [("R", f"m {n}", 1) for n in sorted(range(SIMILAR_MESSAGES + 1), key=str)],
+    ),
+    "An object that talks without end is cut short.": Case(
+        repeat(BURST + 50, message="again"), [("R", "again", BURST)]
+    ),
     "After a while it may speak again.": Case(
-        repeat(BURST + 4, every_seconds=REFILL_SECONDS / 2, message="again"), [("R", "again", BURST + 4)]),
+        repeat(BURST + 4, every_seconds=REFILL_SECONDS / 2, message="again"), [("R", "again", BURST + 4)]
+    ),
 }
 
 
@@ -102,12 +119,21 @@ def test_events(name: str) -> None:
 def test_an_event_names_the_job_by_kind_name_and_uid() -> None:
     cluster = Cluster()
     EventRecorder(cluster, clock=Clock(), background=False).event(job(), "Warning", "PodFailed", "exit code 3")
-    ((namespace, _), event), = cluster.events.items()
+    (((namespace, _), event),) = cluster.events.items()
     assert namespace == "team"
-    assert event["involvedObject"] == {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "namespace": "team",
-                                       "name": "digits", "uid": "u1", "resourceVersion": "7"}
+    assert event["involvedObject"] == {
+        "apiVersion": "elasticdeeplearning.ai/v1",
+        "kind": "AITrainingJob",
+        "namespace": "team",
+        "name": "digits",
+        "uid": "u1",
+        "resourceVersion": "7",
+    }
     assert (event["type"], event["firstTimestamp"], event["source"]) == (
-        "Warning", "2026-01-01T00:00:00Z", {"component": "trainingjob-operator"})
+        "Warning",
+        "2026-01-01T00:00:00Z",
+        {"component": "trainingjob-operator"},
+    )
 
 
 def test_two_workers_count_on_the_same_object() -> None:
@@ -128,7 +154,7 @@ def test_a_job_made_again_under_the_same_name_has_its_own_events() -> None:
 def test_the_longest_name_and_a_long_message_are_still_accepted() -> None:
     cluster = Cluster()
     EventRecorder(cluster, clock=Clock(), background=False).event(job("x" * 253), "Normal", "R", "m" * 5000)
-    ((_, name), event), = cluster.events.items()
+    (((_, name), event),) = cluster.events.items()
     assert len(name) <= 253
     assert len(event["message"]) <= 1024
 

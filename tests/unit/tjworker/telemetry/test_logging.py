@@ -33,8 +33,15 @@ def test_a_decision_is_one_json_object_on_one_line() -> None:
     get_logger("tjworker.executor", job="aitrainingjobs/default/a").info("pod deleted", uid="u-1", attempt=2, token=7)
     line = json.loads(stream.getvalue())
     time = line.pop("timestamp")
-    assert line == {"event": "pod deleted", "level": "info", "logger": "tjworker.executor", "job": "aitrainingjobs/default/a",
-                    "uid": "u-1", "attempt": 2, "token": 7}
+    assert line == {
+        "event": "pod deleted",
+        "level": "info",
+        "logger": "tjworker.executor",
+        "job": "aitrainingjobs/default/a",
+        "uid": "u-1",
+        "attempt": 2,
+        "token": 7,
+    }
     assert time.endswith("Z")
 
 

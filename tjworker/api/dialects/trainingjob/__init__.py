@@ -76,13 +76,16 @@ def _acting(annotations: dict[str, str]) -> _Acting | FieldError:
     limit = annotations.get(ANNOTATION_RESTART_LIMIT)
     if limit is not None and not (limit.isascii() and limit.isdigit() and len(limit) <= 9):
         return FieldError(
-            f"metadata.annotations.{ANNOTATION_RESTART_LIMIT}", f"{limit[:80]!r}: must be a number from 0 to 999999999")
+            f"metadata.annotations.{ANNOTATION_RESTART_LIMIT}", f"{limit[:80]!r}: must be a number from 0 to 999999999"
+        )
     image = annotations.get(ANNOTATION_ETCD_IMAGE) or ETCD_IMAGE
     asked = annotations.get(ANNOTATION_CLEAN_POD_POLICY, "All")
     policy = next((p for p in get_args(CleanPodPolicy) if p == asked), None)
     if policy is None:
         known = ", ".join(get_args(CleanPodPolicy))
-        return FieldError(f"metadata.annotations.{ANNOTATION_CLEAN_POD_POLICY}", f"{asked[:80]!r}: must be one of {known}")
+        return FieldError(
+            f"metadata.annotations.{ANNOTATION_CLEAN_POD_POLICY}", f"{asked[:80]!r}: must be one of {known}"
+        )
     return {
         "restart_limit": None if limit is None else int(limit),
         "etcd_image": "" if image == NO_ETCD else image,
@@ -101,31 +104,55 @@ def _roles(job: str, spec: TrainingJobSpec, spec_json: Json, acting: _Acting) ->
         roles.append(_served("master", 1, template(shape, "master", spec.master), WITHOUT_LIMIT))
     if pservers:
         roles.append(_served("pserver", pservers, template(shape, "pserver", spec.pserver), acting["restart_limit"]))
-    roles.append(Role(
-        name="trainer", workload="Job", replicas=least, template=template(shape, "trainer", spec.trainer),
-        min_replicas=least, max_replicas=most, spec_path="spec.trainer.min-instance",
-        edl_policy="Auto" if least < most else "Manual" if spec.fault_tolerant and not local else "Never",
-        # The Job makes a new trainer for one that failed; a job that does not bear that has ended by then.
-        restart_policy="Always" if spec.fault_tolerant else "Never", restart_scope="Pod",
-        fail_policy="All" if spec.fault_tolerant else "Any", complete_policy="All",
-    ))
+    roles.append(
+        Role(
+            name="trainer",
+            workload="Job",
+            replicas=least,
+            template=template(shape, "trainer", spec.trainer),
+            min_replicas=least,
+            max_replicas=most,
+            spec_path="spec.trainer.min-instance",
+            edl_policy="Auto" if least < most else "Manual" if spec.fault_tolerant and not local else "Never",
+            # The Job makes a new trainer for one that failed; a job that does not bear that has ended by then.
+            restart_policy="Always" if spec.fault_tolerant else "Never",
+            restart_scope="Pod",
+            fail_policy="All" if spec.fault_tolerant else "Any",
+            complete_policy="All",
+        )
+    )
     return tuple(roles)
 
 
 def _served(name: str, replicas: int, pods: Json, restart_limit: int | None = None) -> Role:
     """A role that is kept alive for as long as the trainers need it, and never ends the job by itself."""
     return Role(
-        name=name, workload="ReplicaSet", replicas=replicas, template=pods, edl_policy="Never", restart_policy="Always",
-        restart_scope="Pod", restart_limit=restart_limit, fail_policy="None", complete_policy="None",
+        name=name,
+        workload="ReplicaSet",
+        replicas=replicas,
+        template=pods,
+        edl_policy="Never",
+        restart_policy="Always",
+        restart_scope="Pod",
+        restart_limit=restart_limit,
+        fail_policy="None",
+        complete_policy="None",
         spec_path=f"spec.{name}.min-instance",
     )
 
 
 DIALECT = Dialect(
-    plural=PLURAL, singular="trainingjob", kind=KIND, short_name="tj",
+    plural=PLURAL,
+    singular="trainingjob",
+    kind=KIND,
+    short_name="tj",
     description="An elastic PaddlePaddle job: a master, parameter servers, and trainers that come and go with the "
-                "cluster's load while the training goes on.",
-    group=GROUP, versions=("v1", "v1alpha1"),
-    scale_role=SCALE_ROLE, scale_spec_path=f".spec.{SCALE_ROLE}.min-instance",
-    spec_model=TrainingJobSpec, root_rules=rules.ROOT, parse=parse,
+    "cluster's load while the training goes on.",
+    group=GROUP,
+    versions=("v1", "v1alpha1"),
+    scale_role=SCALE_ROLE,
+    scale_spec_path=f".spec.{SCALE_ROLE}.min-instance",
+    spec_model=TrainingJobSpec,
+    root_rules=rules.ROOT,
+    parse=parse,
 )

@@ -18,7 +18,9 @@ from tjworker.api.dialects.trainingjob.spec import Component, TrainingJobSpec
 ETCD_IMAGE = "quay.io/coreos/etcd:v3.5.21"
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 ROLE_LABELS: Mapping[str, str] = {
-    "master": "paddle-job-master", "pserver": "paddle-job-pserver", "trainer": "paddle-job",
+    "master": "paddle-job-master",
+    "pserver": "paddle-job-pserver",
+    "trainer": "paddle-job",
 }
 """Label of a role's pods and of what owns them; its value is the name of the job."""
 
@@ -29,13 +31,21 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 """Of `paddle_k8s`, when there is no entrypoint: of a plain job, of a fault-tolerant one."""
 _ETCD = (
-    "etcd", "-name", "etcd0",
-    "-advertise-client-urls", "http://$(POD_IP):2379,http://$(POD_IP):4001",
-    "-listen-client-urls", "http://0.0.0.0:2379,http://0.0.0.0:4001",
-    "-initial-advertise-peer-urls", "http://$(POD_IP):2380",
-    "-listen-peer-urls", "http://0.0.0.0:2380",
-    "-initial-cluster", "etcd0=http://$(POD_IP):2380",
-    "-initial-cluster-state", "new",
+    "etcd",
+    "-name",
+    "etcd0",
+    "-advertise-client-urls",
+    "http://$(POD_IP):2379,http://$(POD_IP):4001",
+    "-listen-client-urls",
+    "http://0.0.0.0:2379,http://0.0.0.0:4001",
+    "-initial-advertise-peer-urls",
+    "http://$(POD_IP):2380",
+    "-listen-peer-urls",
+    "http://0.0.0.0:2380",
+    "-initial-cluster",
+    "etcd0=http://$(POD_IP):2380",
+    "-initial-cluster-state",
+    "new",
 )
 _SCRATCH = "mount-path"
 """Volume behind `mountPath` when the job names none for it."""
@@ -60,9 +70,15 @@ def template(shape: Shape, name: str, role: Component) -> Json:
     volumes, mounts = _volumes(shape)
     env = environment(shape.job, spec, role, shape.trainers, shape.pservers)
     main: dict[str, Any] = {
-        "name": name, "image": spec.image, "command": command(name, role.entrypoint, spec.fault_tolerant), "env": env,
-        "ports": ports(name, spec), "volumeMounts": mounts, "resources": raw.get("resources"),
-        "livenessProbe": raw.get("liveness_probe"), "readinessProbe": raw.get("readiness_probe"),
+        "name": name,
+        "image": spec.image,
+        "command": command(name, role.entrypoint, spec.fault_tolerant),
+        "env": env,
+        "ports": ports(name, spec),
+        "volumeMounts": mounts,
+        "resources": raw.get("resources"),
+        "livenessProbe": raw.get("liveness_probe"),
+        "readinessProbe": raw.get("readiness_probe"),
         "lifecycle": {"preStop": {"exec": {"command": role.pre_stop_cmd}}} if role.pre_stop_cmd else None,
     }
     containers = [_set(main)]
@@ -73,8 +89,11 @@ def template(shape: Shape, name: str, role: Component) -> Json:
         "containers": containers,
         # A ReplicaSet takes no other policy than Always; a trainer that has ended is the Job's to replace.
         "restartPolicy": "Never" if name == "trainer" else "Always",
-        "volumes": volumes, "tolerations": raw.get("tolerations"), "nodeSelector": raw.get("node_selector"),
-        "imagePullSecrets": secrets, "schedulerName": spec.annotations.scheduler or spec.scheduler_name,
+        "volumes": volumes,
+        "tolerations": raw.get("tolerations"),
+        "nodeSelector": raw.get("node_selector"),
+        "imagePullSecrets": secrets,
+        "schedulerName": spec.annotations.scheduler or spec.scheduler_name,
         "terminationGracePeriodSeconds": role.grace_period_seconds,
     }
     if spec.host_network:

@@ -24,9 +24,7 @@ LONGEST_CHILD = "-pserver-xxxxx"
 """What Kubernetes appends to the job's name for the longest of its pods; `-trainer-xxxxx` is as long."""
 MAX_JOB_NAME = MAX_NAME_LENGTH - len(LONGEST_CHILD)
 
-QUANTITY = (
-    r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,3}))?$"
-)
+QUANTITY = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,3}))?$"
 is_quantity = re.compile(QUANTITY, re.ASCII).fullmatch
 
 # A quoted part ends, and a backslash has something to quote. `shlex.split` agrees, a random test says.
@@ -53,10 +51,10 @@ _PORT_RULE = "the last port must be at most 65535; lower the first port or the n
 _MOUNT_RULE = "must name one of spec.volumes"
 _TWICE_RULE = "a volume's name must be unique in the job"
 
-_MODE = (
-    "(has({0}.frame_work) ? {0}.frame_work.type : {0}.local_job ? 'local' : {0}.is_nccl ? 'nccl2' : 'multi')"
+_MODE = "(has({0}.frame_work) ? {0}.frame_work.type : {0}.local_job ? 'local' : {0}.is_nccl ? 'nccl2' : 'multi')"
+_ELASTIC = (
+    "has(self.trainer.max__dash__instance) && self.trainer.min__dash__instance < self.trainer.max__dash__instance"
 )
-_ELASTIC = "has(self.trainer.max__dash__instance) && self.trainer.min__dash__instance < self.trainer.max__dash__instance"
 
 
 def extension(*rules: Rule) -> dict[str, Any]:
@@ -73,41 +71,57 @@ BOUNDS: Rule = {
     "fieldPath": ".max-instance",
     "message": "max-instance must be at least min-instance",
     "messageExpression": "'max-instance is %d, it must be at least min-instance (%d)'"
-                         ".format([self.max__dash__instance, self.min__dash__instance])",
+    ".format([self.max__dash__instance, self.min__dash__instance])",
 }
 SPEC: tuple[Rule, ...] = (
-    {"rule": f"self.fault_tolerant || {_MODE.format('self')} == 'local' || !({_ELASTIC})",
-     "fieldPath": ".trainer.max-instance",
-     "message": _TOLERANT_RULE,
-     "messageExpression": f"'max-instance is %d: {_TOLERANT_RULE} (%d)'"
-                          ".format([self.trainer.max__dash__instance, self.trainer.min__dash__instance])"},
-    {"rule": "self.port + self.ports_num + self.ports_num_for_sparse <= 65536",
-     "fieldPath": ".port",
-     "message": _PORT_RULE},
-    {"rule": "!has(self.trainer_port) || !has(self.trainer_ports_num)"
-             " || self.trainer_port + self.trainer_ports_num <= 65536",
-     "fieldPath": ".trainer_port",
-     "message": _PORT_RULE},
-    {"rule": "!has(self.VolumeMounts) || self.VolumeMounts.all(m, has(self.volumes)"
-             " && self.volumes.exists(v, v.name == m.name))",
-     "fieldPath": ".VolumeMounts",
-     "message": f"each of VolumeMounts {_MOUNT_RULE}"},
-    {"rule": f"self.trainer.min__dash__instance == oldSelf.trainer.min__dash__instance || self.fault_tolerant"
-             f" && {_MODE.format('self')} != 'local'",
-     "fieldPath": ".trainer.min-instance",
-     "message": _SCALE_RULE},
-    {"rule": "self.fault_tolerant == oldSelf.fault_tolerant",
-     "fieldPath": ".fault_tolerant",
-     "message": f"fault_tolerant {_SHAPE_RULE}"},
-    {"rule": f"{_MODE.format('self')} == {_MODE.format('oldSelf')}",
-     "fieldPath": ".frame_work",
-     "message": f"the kind of job (frame_work.type, else local_job or is_nccl) {_SHAPE_RULE}"},
+    {
+        "rule": f"self.fault_tolerant || {_MODE.format('self')} == 'local' || !({_ELASTIC})",
+        "fieldPath": ".trainer.max-instance",
+        "message": _TOLERANT_RULE,
+        "messageExpression": f"'max-instance is %d: {_TOLERANT_RULE} (%d)'"
+        ".format([self.trainer.max__dash__instance, self.trainer.min__dash__instance])",
+    },
+    {
+        "rule": "self.port + self.ports_num + self.ports_num_for_sparse <= 65536",
+        "fieldPath": ".port",
+        "message": _PORT_RULE,
+    },
+    {
+        "rule": "!has(self.trainer_port) || !has(self.trainer_ports_num)"
+        " || self.trainer_port + self.trainer_ports_num <= 65536",
+        "fieldPath": ".trainer_port",
+        "message": _PORT_RULE,
+    },
+    {
+        "rule": "!has(self.VolumeMounts) || self.VolumeMounts.all(m, has(self.volumes)"
+        " && self.volumes.exists(v, v.name == m.name))",
+        "fieldPath": ".VolumeMounts",
+        "message": f"each of VolumeMounts {_MOUNT_RULE}",
+    },
+    {
+        "rule": f"self.trainer.min__dash__instance == oldSelf.trainer.min__dash__instance || self.fault_tolerant"
+        f" && {_MODE.format('self')} != 'local'",
+        "fieldPath": ".trainer.min-instance",
+        "message": _SCALE_RULE,
+    },
+    {
+        "rule": "self.fault_tolerant == oldSelf.fault_tolerant",
+        "fieldPath": ".fault_tolerant",
+        "message": f"fault_tolerant {_SHAPE_RULE}",
+    },
+    {
+        "rule": f"{_MODE.format('self')} == {_MODE.format('oldSelf')}",
+        "fieldPath": ".frame_work",
+        "message": f"the kind of job (frame_work.type, else local_job or is_nccl) {_SHAPE_RULE}",
+    },
 )
 ROOT: tuple[Rule, ...] = (
-    {"rule": f"size(self.metadata.name) <= {MAX_JOB_NAME} && self.metadata.name.matches('{DNS_LABEL}')",
-     "fieldPath": ".metadata.name",
-     "message": _NAME_RULE,
-     "messageExpression": f"'%s: {_NAME_RULE}'.format([self.metadata.name])"},
+    {
+        "rule": f"size(self.metadata.name) <= {MAX_JOB_NAME} && self.metadata.name.matches('{DNS_LABEL}')",
+        "fieldPath": ".metadata.name",
+        "message": _NAME_RULE,
+        "messageExpression": f"'%s: {_NAME_RULE}'.format([self.metadata.name])",
+    },
 )
 
 
@@ -118,7 +132,9 @@ def broken(job: str, spec: TrainingJobSpec) -> Iterator[FieldError]:
     for name, role in (("master", spec.master), ("pserver", spec.pserver), ("trainer", spec.trainer)):
         most = role.max_instance
         if name != "master" and most is not None and most < role.min_instance:
-            yield FieldError(f"spec.{name}.max-instance", f"{most}: must be at least min-instance ({role.min_instance})")
+            yield FieldError(
+                f"spec.{name}.max-instance", f"{most}: must be at least min-instance ({role.min_instance})"
+            )
         if role.entrypoint and not are_words(role.entrypoint):
             yield FieldError(f"spec.{name}.entrypoint", f"{role.entrypoint[:80]!r}: {_WORDS_RULE}")
     most = spec.trainer.max_instance

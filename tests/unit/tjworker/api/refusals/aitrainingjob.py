@@ -41,130 +41,186 @@ def _five_roles(replicas: int, one_more: int = 0) -> Json:
 CASES: dict[str, Refusal] = {
     # -- accepted ----------------------------------------------------------------------------------------------------
     "a plain job": Refusal(_job().manifest()),
-    "numbers as quantities": Refusal(_container(lambda c: c.update(resources={"limits": {"cpu": 1.0, "memory": 1000000}}))),
-    "any field of a pod": Refusal(_pod(lambda s: s.update(tolerations=[{"operator": "Exists"}], dnsConfig={"x": ["y"]}))),
-    "generated template metadata": Refusal(_edit(lambda m: m["spec"]["replicaSpecs"]["trainer"]["template"].update(
-        metadata={"creationTimestamp": None, "labels": {"a": "b"}}))),
+    "numbers as quantities": Refusal(
+        _container(lambda c: c.update(resources={"limits": {"cpu": 1.0, "memory": 1000000}}))
+    ),
+    "any field of a pod": Refusal(
+        _pod(lambda s: s.update(tolerations=[{"operator": "Exists"}], dnsConfig={"x": ["y"]}))
+    ),
+    "generated template metadata": Refusal(
+        _edit(
+            lambda m: m["spec"]["replicaSpecs"]["trainer"]["template"].update(
+                metadata={"creationTimestamp": None, "labels": {"a": "b"}}
+            )
+        )
+    ),
     "an elastic role": Refusal(_trainer(least=1, most=6, edl="Auto")),
-    "sixteen roles": Refusal(_edit(lambda m: m["spec"].update(
-        replicaSpecs={f"r{i}": m["spec"]["replicaSpecs"]["trainer"] for i in range(16)}))),
+    "sixteen roles": Refusal(
+        _edit(
+            lambda m: m["spec"].update(replicaSpecs={f"r{i}": m["spec"]["replicaSpecs"]["trainer"] for i in range(16)})
+        )
+    ),
     "a role without pods beside one with pods": Refusal(_job().role("evaluator", 0).manifest()),
     "spaces between exit codes": Refusal(_job().spec(restartingExitCode="137, 143 ,0").manifest()),
     "the same clean-up policy twice": Refusal(
-        _job().spec(cleanPodPolicy="Running").run_policy(cleanPodPolicy="Running").manifest()),
+        _job().spec(cleanPodPolicy="Running").run_policy(cleanPodPolicy="Running").manifest()
+    ),
     "a clean-up policy in runPolicy alone": Refusal(_job().run_policy(cleanPodPolicy="Running").manifest()),
     "a minAvailable of all replicas": Refusal(
-        _job().role("pserver", 3).run_policy(schedulingPolicy={"minAvailable": 5}).manifest()),
+        _job().role("pserver", 3).run_policy(schedulingPolicy={"minAvailable": 5}).manifest()
+    ),
     "the longest name that fits": Refusal(_job("j" * 53).manifest()),
     "ten thousand replicas": Refusal(make_job().role("trainer", 10_000).manifest()),
     "fifty thousand replicas": Refusal(_five_roles(10_000)),
     "one replica more than that": Refusal(_five_roles(10_000, one_more=1), want_path="spec.replicaSpecs"),
     # -- roles -------------------------------------------------------------------------------------------------------
     "no roles": Refusal(make_job().manifest(), want_path="spec.replicaSpecs"),
-    "seventeen roles": Refusal(_edit(lambda m: m["spec"].update(
-        replicaSpecs={f"r{i}": m["spec"]["replicaSpecs"]["trainer"] for i in range(17)})), want_path="spec.replicaSpecs"),
+    "seventeen roles": Refusal(
+        _edit(
+            lambda m: m["spec"].update(replicaSpecs={f"r{i}": m["spec"]["replicaSpecs"]["trainer"] for i in range(17)})
+        ),
+        want_path="spec.replicaSpecs",
+    ),
     "a role name with a capital": Refusal(
-        make_job().role("Trainer", 1).manifest(), want_path="spec.replicaSpecs.Trainer"),
+        make_job().role("Trainer", 1).manifest(), want_path="spec.replicaSpecs.Trainer"
+    ),
     "a role name that starts with a digit": Refusal(
-        make_job().role("2nd", 1).manifest(), want_path="spec.replicaSpecs.2nd"),
+        make_job().role("2nd", 1).manifest(), want_path="spec.replicaSpecs.2nd"
+    ),
     "a role name with an underscore": Refusal(
-        make_job().role("data_loader", 1).manifest(), want_path="spec.replicaSpecs.data_loader"),
+        make_job().role("data_loader", 1).manifest(), want_path="spec.replicaSpecs.data_loader"
+    ),
     "the reserved role name": Refusal(
-        make_job().role("trainingjob", 1).manifest(), want_path="spec.replicaSpecs.trainingjob"),
+        make_job().role("trainingjob", 1).manifest(), want_path="spec.replicaSpecs.trainingjob"
+    ),
     "no replicas at all": Refusal(make_job().role("trainer", 0).manifest(), want_path="spec.replicaSpecs"),
     "more than ten thousand replicas": Refusal(
-        make_job().role("trainer", 10_001).manifest(), want_path="spec.replicaSpecs.trainer.replicas"),
+        make_job().role("trainer", 10_001).manifest(), want_path="spec.replicaSpecs.trainer.replicas"
+    ),
     "replicas below zero": Refusal(
-        make_job().role("trainer", -1).manifest(), want_path="spec.replicaSpecs.trainer.replicas"),
+        make_job().role("trainer", -1).manifest(), want_path="spec.replicaSpecs.trainer.replicas"
+    ),
     "replicas as a word": Refusal(
         make_job().role("trainer", "two").manifest(),  # type: ignore[arg-type]
-        want_path="spec.replicaSpecs.trainer.replicas"),
+        want_path="spec.replicaSpecs.trainer.replicas",
+    ),
     "replicas as a fraction": Refusal(
         make_job().role("trainer", 1.5).manifest(),  # type: ignore[arg-type]
-        want_path="spec.replicaSpecs.trainer.replicas"),
+        want_path="spec.replicaSpecs.trainer.replicas",
+    ),
     "replicas below minReplicas": Refusal(_trainer(least=3), want_path="spec.replicaSpecs.trainer.replicas"),
     "replicas above maxReplicas": Refusal(_trainer(most=1), want_path="spec.replicaSpecs.trainer.replicas"),
-    "an unknown restart policy": Refusal(_trainer(restart="Sometimes"), want_path="spec.replicaSpecs.trainer.restartPolicy"),
+    "an unknown restart policy": Refusal(
+        _trainer(restart="Sometimes"), want_path="spec.replicaSpecs.trainer.restartPolicy"
+    ),
     "an unknown restart scope": Refusal(_trainer(scope="Node"), want_path="spec.replicaSpecs.trainer.restartScope"),
-    "an unknown complete policy": Refusal(_trainer(complete="Most"), want_path="spec.replicaSpecs.trainer.completePolicy"),
+    "an unknown complete policy": Refusal(
+        _trainer(complete="Most"), want_path="spec.replicaSpecs.trainer.completePolicy"
+    ),
     "an unknown fail policy": Refusal(_trainer(fail="Most"), want_path="spec.replicaSpecs.trainer.failPolicy"),
     "an unknown EDL policy": Refusal(_trainer(edl="Maybe"), want_path="spec.replicaSpecs.trainer.edlPolicy"),
     "a restart limit below zero": Refusal(_trainer(limit=-1), want_path="spec.replicaSpecs.trainer.restartLimit"),
     # -- templates ---------------------------------------------------------------------------------------------------
     "no template": Refusal(
         _edit(lambda m: m["spec"]["replicaSpecs"]["trainer"].pop("template")),
-        want_path="spec.replicaSpecs.trainer.template"),
+        want_path="spec.replicaSpecs.trainer.template",
+    ),
     "a template without a spec": Refusal(
-        _trainer(template={"metadata": {}}), want_path="spec.replicaSpecs.trainer.template.spec"),
+        _trainer(template={"metadata": {}}), want_path="spec.replicaSpecs.trainer.template.spec"
+    ),
     "a template without containers": Refusal(
-        _pod(lambda s: s.pop("containers")), want_path="spec.replicaSpecs.trainer.template.spec.containers"),
+        _pod(lambda s: s.pop("containers")), want_path="spec.replicaSpecs.trainer.template.spec.containers"
+    ),
     "a template with an empty list of containers": Refusal(
-        _pod(lambda s: s.update(containers=[])), want_path="spec.replicaSpecs.trainer.template.spec.containers"),
+        _pod(lambda s: s.update(containers=[])), want_path="spec.replicaSpecs.trainer.template.spec.containers"
+    ),
     "a container without a name": Refusal(
-        _container(lambda c: c.pop("name")), want_path="spec.replicaSpecs.trainer.template.spec.containers[0].name"),
+        _container(lambda c: c.pop("name")), want_path="spec.replicaSpecs.trainer.template.spec.containers[0].name"
+    ),
     "a container with a bad name": Refusal(
         _container(lambda c: c.update(name="Main_1")),
-        want_path="spec.replicaSpecs.trainer.template.spec.containers[0].name"),
+        want_path="spec.replicaSpecs.trainer.template.spec.containers[0].name",
+    ),
     "two containers of one name": Refusal(
-        _trainer(containers=("aitj-main", "aitj-main")),
-        want_path="spec.replicaSpecs.trainer.template.spec.containers"),
+        _trainer(containers=("aitj-main", "aitj-main")), want_path="spec.replicaSpecs.trainer.template.spec.containers"
+    ),
     "a port that is no port": Refusal(
         _container(lambda c: c.update(ports=[{"containerPort": 70000}])),
-        want_path="spec.replicaSpecs.trainer.template.spec.containers[0].ports[0].containerPort"),
+        want_path="spec.replicaSpecs.trainer.template.spec.containers[0].ports[0].containerPort",
+    ),
     "a label that is no string": Refusal(
         _edit(lambda m: m["spec"]["replicaSpecs"]["trainer"]["template"].update(metadata={"labels": {"a": 1}})),
-        want_path="spec.replicaSpecs.trainer.template.metadata.labels.a"),
+        want_path="spec.replicaSpecs.trainer.template.metadata.labels.a",
+    ),
     "a label that no pod may have": Refusal(
         _edit(lambda m: m["spec"]["replicaSpecs"]["trainer"]["template"].update(metadata={"labels": {"a": "b c"}})),
-        want_path="spec.replicaSpecs.trainer.template.metadata.labels.a"),
+        want_path="spec.replicaSpecs.trainer.template.metadata.labels.a",
+    ),
     # -- the job -----------------------------------------------------------------------------------------------------
     "no spec": Refusal(_edit(lambda m: m.pop("spec")), want_path="spec.replicaSpecs"),
     "a field that is not there": Refusal(_job().spec(replicaSpec={}).manifest()),
-    "an unknown clean-up policy": Refusal(_job().spec(cleanPodPolicy="Some").manifest(), want_path="spec.cleanPodPolicy"),
+    "an unknown clean-up policy": Refusal(
+        _job().spec(cleanPodPolicy="Some").manifest(), want_path="spec.cleanPodPolicy"
+    ),
     "a clean-up policy that runPolicy contradicts": Refusal(
-        _job().spec(cleanPodPolicy="All").run_policy(cleanPodPolicy="None").manifest(), want_path="spec.cleanPodPolicy"),
+        _job().spec(cleanPodPolicy="All").run_policy(cleanPodPolicy="None").manifest(), want_path="spec.cleanPodPolicy"
+    ),
     "an exit code above 255": Refusal(
-        _job().spec(restartingExitCode="137,256").manifest(), want_path="spec.restartingExitCode"),
+        _job().spec(restartingExitCode="137,256").manifest(), want_path="spec.restartingExitCode"
+    ),
     "exit codes in words": Refusal(
-        _job().spec(restartingExitCode="SIGKILL").manifest(), want_path="spec.restartingExitCode"),
+        _job().spec(restartingExitCode="SIGKILL").manifest(), want_path="spec.restartingExitCode"
+    ),
     "an exit code as a number": Refusal(
-        _job().spec(restartingExitCode=137).manifest(), want_path="spec.restartingExitCode"),
+        _job().spec(restartingExitCode=137).manifest(), want_path="spec.restartingExitCode"
+    ),
     "an empty list of exit codes": Refusal(
-        _job().spec(restartingExitCode="").manifest(), want_path="spec.restartingExitCode"),
+        _job().spec(restartingExitCode="").manifest(), want_path="spec.restartingExitCode"
+    ),
     "a time limit of zero": Refusal(_job().spec(timeLimit=0).manifest(), want_path="spec.timeLimit"),
     "a deadline of zero": Refusal(
-        _job().run_policy(activeDeadlineSeconds=0).manifest(), want_path="spec.runPolicy.activeDeadlineSeconds"),
+        _job().run_policy(activeDeadlineSeconds=0).manifest(), want_path="spec.runPolicy.activeDeadlineSeconds"
+    ),
     "a TTL below zero": Refusal(
-        _job().run_policy(ttlSecondsAfterFinished=-1).manifest(), want_path="spec.runPolicy.ttlSecondsAfterFinished"),
+        _job().run_policy(ttlSecondsAfterFinished=-1).manifest(), want_path="spec.runPolicy.ttlSecondsAfterFinished"
+    ),
     "a backoff limit below zero": Refusal(
-        _job().run_policy(backoffLimit=-1).manifest(), want_path="spec.runPolicy.backoffLimit"),
+        _job().run_policy(backoffLimit=-1).manifest(), want_path="spec.runPolicy.backoffLimit"
+    ),
     "a time limit beyond the calendar": Refusal(_job().spec(timeLimit=2**31).manifest(), want_path="spec.timeLimit"),
     "a minAvailable of zero": Refusal(
         _job().run_policy(schedulingPolicy={"minAvailable": 0}).manifest(),
-        want_path="spec.runPolicy.schedulingPolicy.minAvailable"),
+        want_path="spec.runPolicy.schedulingPolicy.minAvailable",
+    ),
     "a minAvailable above the sum of replicas": Refusal(
         _job().run_policy(schedulingPolicy={"minAvailable": 3}).manifest(),
-        want_path="spec.runPolicy.schedulingPolicy.minAvailable"),
+        want_path="spec.runPolicy.schedulingPolicy.minAvailable",
+    ),
     "a priority that is no label": Refusal(_job().spec(priority="very high").manifest(), want_path="spec.priority"),
     "suspend as a word": Refusal(_job().spec(suspend="yes").manifest(), want_path="spec.suspend"),
     # -- names -------------------------------------------------------------------------------------------------------
     "a name one too long": Refusal(_job("j" * 54).manifest(), want_path="metadata.name"),
     "a name too long for the most replicas": Refusal(
-        make_job("j" * 53).role("trainer", 2, most=11).manifest(), want_path="metadata.name"),
+        make_job("j" * 53).role("trainer", 2, most=11).manifest(), want_path="metadata.name"
+    ),
     "a name with a dot": Refusal(_job("digits.v2").manifest(), want_path="metadata.name"),
     "a name that starts with a digit": Refusal(_job("2digits").manifest(), want_path="metadata.name"),
     # -- changes -----------------------------------------------------------------------------------------------------
     "scaling": Refusal(make_job().role("trainer", 3).manifest(), after=_job().manifest()),
     "scaling a role that is never scaled": Refusal(
-        make_job().role("trainer", 3, edl="Never").manifest(), after=_trainer(edl="Never")),
+        make_job().role("trainer", 3, edl="Never").manifest(), after=_trainer(edl="Never")
+    ),
     "scaling a role that is no longer never scaled": Refusal(
-        make_job().role("trainer", 3, edl="Manual").manifest(), after=_trainer(edl="Never")),
+        make_job().role("trainer", 3, edl="Manual").manifest(), after=_trainer(edl="Never")
+    ),
     "scaling to nothing": Refusal(
-        make_job().role("trainer", 0).manifest(), after=_job().manifest(), want_path="spec.replicaSpecs"),
+        make_job().role("trainer", 0).manifest(), after=_job().manifest(), want_path="spec.replicaSpecs"
+    ),
     "adding a role": Refusal(_job().role("pserver", 1).manifest(), after=_job().manifest()),
     "removing a role": Refusal(_job().manifest(), after=_job().role("pserver", 1).manifest()),
     "changing the framework": Refusal(
-        _job().spec(frameworkType="jax").manifest(), after=_job().spec(frameworkType="paddle").manifest()),
+        _job().spec(frameworkType="jax").manifest(), after=_job().spec(frameworkType="paddle").manifest()
+    ),
     "setting a framework later": Refusal(_job().spec(frameworkType="jax").manifest(), after=_job().manifest()),
     "suspending": Refusal(_job().suspended().manifest(), after=_job().manifest()),
 }

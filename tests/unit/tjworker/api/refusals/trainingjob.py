@@ -39,12 +39,21 @@ CASES: dict[str, Refusal] = {
     "a name that starts with a digit": Refusal(_job("2digits")),
     "passes of the trainer": Refusal(_job(trainer={"passes": 50})),
     "quantities as numbers and as words": Refusal(
-        _job(trainer={"resources": {"limits": {"cpu": 2, "memory": "1.5Gi"}, "requests": {"cpu": "500m", "memory": "1e9"}}})),
+        _job(
+            trainer={
+                "resources": {"limits": {"cpu": 2, "memory": "1.5Gi"}, "requests": {"cpu": "500m", "memory": "1e9"}}
+            }
+        )
+    ),
     "an entrypoint with quoted words": Refusal(_job(trainer={"entrypoint": "sh -c 'exit \"3\"' \\'"})),
     "an entrypoint of several lines": Refusal(_job(trainer={"entrypoint": "sh -c 'set -e\ntrain'"})),
-    "any field of a volume, a toleration and a probe": Refusal(_job(
-        volumes=[{"name": "data", "nfs": {"server": "a", "path": "/b"}}], VolumeMounts=[{"name": "data", "mountPath": "/d"}],
-        trainer={"tolerations": [{"operator": "Exists"}], "liveness_probe": {"exec": {"command": ["true"]}}})),
+    "any field of a volume, a toleration and a probe": Refusal(
+        _job(
+            volumes=[{"name": "data", "nfs": {"server": "a", "path": "/b"}}],
+            VolumeMounts=[{"name": "data", "mountPath": "/d"}],
+            trainer={"tolerations": [{"operator": "Exists"}], "liveness_probe": {"exec": {"command": ["true"]}}},
+        )
+    ),
     "the last port": Refusal(_job(port=65_534)),
     "ten thousand trainers": Refusal(_job(least=10_000)),
     "no parameter servers": Refusal(_job(pservers=0)),
@@ -52,46 +61,55 @@ CASES: dict[str, Refusal] = {
     "no spec": Refusal(_edit(lambda m: m.pop("spec")), want_path="spec.trainer"),
     "no trainers": Refusal(_without("trainer"), want_path="spec.trainer"),
     "a min-instance of zero": Refusal(_job(least=0), want_path="spec.trainer.min-instance"),
-    "a min-instance in words": Refusal(
-        _job(least="two"), want_path="spec.trainer.min-instance"),
+    "a min-instance in words": Refusal(_job(least="two"), want_path="spec.trainer.min-instance"),
     "a million trainers": Refusal(_elastic(1, 1_000_000), want_path="spec.trainer.max-instance"),
     "a max-instance below min-instance": Refusal(_elastic(3, 2), want_path="spec.trainer.max-instance"),
     "a max-instance of the parameter servers below their min-instance": Refusal(
-        _job(pservers=3, pserver={"max-instance": 2}), want_path="spec.pserver.max-instance"),
+        _job(pservers=3, pserver={"max-instance": 2}), want_path="spec.pserver.max-instance"
+    ),
     "an elastic job that is not fault tolerant": Refusal(_job(least=2, most=6), want_path="spec.trainer.max-instance"),
-    "two masters": Refusal(
-        _job(fault_tolerant=True, master={"min-instance": 2}), want_path="spec.master.min-instance"),
+    "two masters": Refusal(_job(fault_tolerant=True, master={"min-instance": 2}), want_path="spec.master.min-instance"),
     # -- what a pod gets ---------------------------------------------------------------------------------------------
     "a quantity that is none": Refusal(
-        _job(trainer={"resources": {"limits": {"cpu": "2 cores"}}}), want_path="spec.trainer.resources.limits.cpu"),
+        _job(trainer={"resources": {"limits": {"cpu": "2 cores"}}}), want_path="spec.trainer.resources.limits.cpu"
+    ),
     "a quantity below zero": Refusal(
-        _job(pserver={"resources": {"requests": {"cpu": "-1"}}}), want_path="spec.pserver.resources.requests.cpu"),
+        _job(pserver={"resources": {"requests": {"cpu": "-1"}}}), want_path="spec.pserver.resources.requests.cpu"
+    ),
     "a number below zero as a quantity": Refusal(
-        _job(pserver={"resources": {"requests": {"cpu": -1}}}), want_path="spec.pserver.resources.requests.cpu"),
+        _job(pserver={"resources": {"requests": {"cpu": -1}}}), want_path="spec.pserver.resources.requests.cpu"
+    ),
     "a fraction that is no text": Refusal(
-        _job(trainer={"resources": {"limits": {"cpu": 0.5}}}), want_path="spec.trainer.resources.limits.cpu"),
+        _job(trainer={"resources": {"limits": {"cpu": 0.5}}}), want_path="spec.trainer.resources.limits.cpu"
+    ),
     "a quotation mark that is not closed": Refusal(
-        _job(trainer={"entrypoint": "sh -c 'train"}), want_path="spec.trainer.entrypoint"),
-    "a backslash at the end": Refusal(
-        _job(pserver={"entrypoint": "serve \\"}), want_path="spec.pserver.entrypoint"),
+        _job(trainer={"entrypoint": "sh -c 'train"}), want_path="spec.trainer.entrypoint"
+    ),
+    "a backslash at the end": Refusal(_job(pserver={"entrypoint": "serve \\"}), want_path="spec.pserver.entrypoint"),
     "a variable that is no text": Refusal(_job(trainer={"envs": {"A": 1}}), want_path="spec.trainer.envs.A"),
     "a mount of no volume": Refusal(
-        _job(VolumeMounts=[{"name": "data", "mountPath": "/d"}]), want_path="spec.VolumeMounts[0].name"),
+        _job(VolumeMounts=[{"name": "data", "mountPath": "/d"}]), want_path="spec.VolumeMounts[0].name"
+    ),
     "two volumes of one name": Refusal(
-        _job(volumes=[{"name": "data", "emptyDir": {}}, {"name": "data", "emptyDir": {}}]), want_path="spec.volumes"),
+        _job(volumes=[{"name": "data", "emptyDir": {}}, {"name": "data", "emptyDir": {}}]), want_path="spec.volumes"
+    ),
     "two mounts at one path": Refusal(
         _job(volumes=[{"name": "a", "emptyDir": {}}], VolumeMounts=[{"name": "a", "mountPath": "/d"}] * 2),
-        want_path="spec.VolumeMounts"),
+        want_path="spec.VolumeMounts",
+    ),
     "a priority that is no label": Refusal(
-        _job(annotations={"priority": "very high"}), want_path="spec.annotations.priority"),
+        _job(annotations={"priority": "very high"}), want_path="spec.annotations.priority"
+    ),
     "a grace period below zero": Refusal(
-        _job(trainer={"grace_period_seconds": -1}), want_path="spec.trainer.grace_period_seconds"),
+        _job(trainer={"grace_period_seconds": -1}), want_path="spec.trainer.grace_period_seconds"
+    ),
     # -- the job -----------------------------------------------------------------------------------------------------
     "a field that is not there": Refusal(_job(trainer={"minInstance": 2})),
     "a port that is no port": Refusal(_job(port=70_000), want_path="spec.port"),
     "ports beyond the last": Refusal(_job(port=65_535), want_path="spec.port"),
     "ports of a trainer beyond the last": Refusal(
-        _job(trainer_port=65_500, trainer_ports_num=200), want_path="spec.trainer_port"),
+        _job(trainer_port=65_500, trainer_ports_num=200), want_path="spec.trainer_port"
+    ),
     "an unknown type of framework": Refusal(_job(frame_work={"type": "gloo"}), want_path="spec.frame_work.type"),
     "a framework without a type": Refusal(_job(frame_work={"name": "paddle"}), want_path="spec.frame_work.type"),
     "a walltime below zero": Refusal(_job(annotations={"walltime": -1}), want_path="spec.annotations.walltime"),
@@ -105,7 +123,8 @@ CASES: dict[str, Refusal] = {
     "another most": Refusal(_elastic(2, 9), after=_elastic(2, 6)),
     "scaling a job that is not fault tolerant": Refusal(_job(least=3), after=_job(least=2)),
     "scaling a local job": Refusal(
-        _job(least=3, local_job=True, fault_tolerant=True), after=_job(least=2, local_job=True, fault_tolerant=True)),
+        _job(least=3, local_job=True, fault_tolerant=True), after=_job(least=2, local_job=True, fault_tolerant=True)
+    ),
     "becoming fault tolerant": Refusal(_job(fault_tolerant=True), after=_job()),
     "becoming an nccl job": Refusal(_job(is_nccl=True), after=_job()),
     "saying the same in other words": Refusal(_job(frame_work={"type": "nccl2"}), after=_job(is_nccl=True)),

@@ -41,7 +41,11 @@ def deny(resource: str, verb: str, subresource: str | None = None, namespace: st
             return None
         asked = orjson.loads(request.body)["spec"]["resourceAttributes"]
         allowed = (asked["resource"], asked["verb"], asked.get("subresource"), asked.get("namespace")) != (
-            resource, verb, subresource, namespace)
+            resource,
+            verb,
+            subresource,
+            namespace,
+        )
         return Response(201, orjson.dumps({"status": {"allowed": allowed}}))
 
     return front
@@ -85,22 +89,32 @@ CASES: dict[str, Case] = {
     "a CRD of an earlier version is noticed by a field that it lacks": Case({NAME: ("failed", "runPolicy")}, older),
     "a CRD of a later version is noticed by a field that is too many": Case({NAME: ("failed", "tomorrow")}, newer),
     "a column that is missing is noticed": Case({NAME: ("failed", "additionalPrinterColumns")}, without_columns),
-    "who may not read CRDs learns that it is served": Case({NAME: ("ok", "may not read CRDs")}, front=refuse(403, CRDS)),
+    "who may not read CRDs learns that it is served": Case(
+        {NAME: ("ok", "may not read CRDs")}, front=refuse(403, CRDS)
+    ),
     "and that it is not": Case({NAME: ("failed", "is not served")}, None, refuse(403, CRDS)),
     "an API server that cannot read its CRDs is quoted": Case(
-        {NAME: ("failed", "no")}, front=refuse(500, f"{CRDS}/{CRD.plural}.")),
-    "a verb that is missing is named": Case({"may use pods": ("failed", "may not create")}, front=deny("pods", "create")),
+        {NAME: ("failed", "no")}, front=refuse(500, f"{CRDS}/{CRD.plural}.")
+    ),
+    "a verb that is missing is named": Case(
+        {"may use pods": ("failed", "may not create")}, front=deny("pods", "create")
+    ),
     "a subresource too": Case({"may use pods": ("failed", "may not get log")}, front=deny("pods", "get", "log")),
-    "what the operator can do without is a warning": Case({"may use nodes": ("warning", "may not list")},
-                                                          front=deny("nodes", "list")),
+    "what the operator can do without is a warning": Case(
+        {"may use nodes": ("warning", "may not list")}, front=deny("nodes", "list")
+    ),
     "rights are asked for in each namespace that is served": Case(
-        {"may use services": ("failed", "may not delete in two")}, front=deny("services", "delete", None, "two"),
-        namespaces=("one", "two")),
-    "nodes have no namespace": Case({"may use nodes": ("warning", "may not list")}, front=deny("nodes", "list"),
-                                    namespaces=("one",)),
+        {"may use services": ("failed", "may not delete in two")},
+        front=deny("services", "delete", None, "two"),
+        namespaces=("one", "two"),
+    ),
+    "nodes have no namespace": Case(
+        {"may use nodes": ("warning", "may not list")}, front=deny("nodes", "list"), namespaces=("one",)
+    ),
     "rights that cannot be reviewed are skipped": Case(
         {f"may use {plural}": ("skipped", "could not be reviewed") for plural in RESOURCES},
-        front=refuse(403, "/apis/authorization.k8s.io")),
+        front=refuse(403, "/apis/authorization.k8s.io"),
+    ),
 }
 
 

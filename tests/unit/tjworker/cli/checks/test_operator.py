@@ -22,9 +22,15 @@ from tjworker.store.port import QueueStats
 NOW = datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC)
 
 
-def lease(renewed: str = "2026-01-01T12:00:25.000000Z", holder: str = "vm_1", name: str = "tj-watcher") -> dict[str, Any]:
-    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name},
-            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed}}
+def lease(
+    renewed: str = "2026-01-01T12:00:25.000000Z", holder: str = "vm_1", name: str = "tj-watcher"
+) -> dict[str, Any]:
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed},
+    }
 
 
 @dataclass(frozen=True)
@@ -39,16 +45,23 @@ class Case:
 CASES: dict[str, Case] = {
     "a Lease that is renewed": Case("ok", "vm_1 holds Lease default/tj-watcher, renewed 5 s ago", {"default": lease()}),
     "one in the operator's own namespace": Case("ok", "tj-system/tj-watcher", {"tj-system": lease()}),
-    "of two, the one that lives": Case("ok", "tj-system/tj-watcher", {
-        "default": lease("2026-01-01T11:00:00.000000Z"), "tj-system": lease()}),
-    "one that is not renewed any more": Case("failed", "vm_1 has not renewed it for 60 s (it lasts 15 s)",
-                                             {"default": lease("2026-01-01T11:59:30.000000Z")}),
+    "of two, the one that lives": Case(
+        "ok", "tj-system/tj-watcher", {"default": lease("2026-01-01T11:00:00.000000Z"), "tj-system": lease()}
+    ),
+    "one that is not renewed any more": Case(
+        "failed", "vm_1 has not renewed it for 60 s (it lasts 15 s)", {"default": lease("2026-01-01T11:59:30.000000Z")}
+    ),
     "one that was given back": Case("failed", "no watcher runs", {"default": lease(holder="")}),
     "none": Case("failed", "there is no Lease tj-watcher in default or tj-system"),
-    "that of another operator is none of ours": Case("failed", "no Lease mine-watcher", {"default": lease()},
-                                                     {"key_prefix": "mine"}),
-    "none in the namespace that the settings name": Case("failed", "in ops", {"default": lease()}, {"leader_namespace": "ops"}),
-    "without election there is nothing to look at": Case("skipped", "TJ_LEADER_ELECT", settings={"leader_elect": False}),
+    "that of another operator is none of ours": Case(
+        "failed", "no Lease mine-watcher", {"default": lease()}, {"key_prefix": "mine"}
+    ),
+    "none in the namespace that the settings name": Case(
+        "failed", "in ops", {"default": lease()}, {"leader_namespace": "ops"}
+    ),
+    "without election there is nothing to look at": Case(
+        "skipped", "TJ_LEADER_ELECT", settings={"leader_elect": False}
+    ),
 }
 
 
@@ -57,7 +70,9 @@ def test_who_leads(case: Case) -> None:
     api = KubeClient(InProcessTransport(ApiServer(clock=lambda: 1e9, rng=random.Random(1)).handle))
     for namespace, body in case.leases.items():
         if namespace != "default":
-            api._transport.request("POST", "/api/v1/namespaces", body=b'{"metadata": {"name": "%s"}}' % namespace.encode())
+            api._transport.request(
+                "POST", "/api/v1/namespaces", body=b'{"metadata": {"name": "%s"}}' % namespace.encode()
+            )
         api.create("leases", namespace, body)
     found = operator.leader(api, Settings(**case.settings), NOW)
     assert (found.state, bool(found.advice)) == (case.want_state, case.want_state == "failed")

@@ -13,8 +13,14 @@ from tjworker.cli.checks import redis
 from tjworker.cli.checks.check import State
 from tjworker.settings import Settings
 
-GOOD = {"redis_version": "7.2.4", "aof_enabled": 1, "aof_last_write_status": "ok", "maxmemory": 0,
-        "maxmemory_policy": "noeviction", "used_memory": 2_000_000}
+GOOD = {
+    "redis_version": "7.2.4",
+    "aof_enabled": 1,
+    "aof_last_write_status": "ok",
+    "maxmemory": 0,
+    "maxmemory_policy": "noeviction",
+    "used_memory": 2_000_000,
+}
 
 
 @dataclass(frozen=True)
@@ -36,9 +42,11 @@ CASES: dict[str, Case] = {
     "one that cannot be written is a failure": Case({"aof_last_write_status": "err"}, "persistence", "failed", "err"),
     "no eviction is good": Case({}, "eviction", "ok", "2.0 MB used of no limit"),
     "eviction with a limit is a failure": Case(
-        {"maxmemory_policy": "allkeys-lru", "maxmemory": 64_000_000}, "eviction", "failed", "2.0 MB used of 64 MB"),
+        {"maxmemory_policy": "allkeys-lru", "maxmemory": 64_000_000}, "eviction", "failed", "2.0 MB used of 64 MB"
+    ),
     "eviction that cannot happen yet is a warning": Case(
-        {"maxmemory_policy": "allkeys-lru"}, "eviction", "warning", "allkeys-lru"),
+        {"maxmemory_policy": "allkeys-lru"}, "eviction", "warning", "allkeys-lru"
+    ),
 }
 JUDGES = {"version": redis.version, "persistence": redis.persistence, "eviction": redis.eviction}
 

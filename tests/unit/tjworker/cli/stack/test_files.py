@@ -51,7 +51,8 @@ def test_a_probe_of_a_log_does_not_believe_what_an_earlier_process_wrote(tmp_pat
 
 
 def test_an_owner_that_has_the_folder_and_has_not_written_its_name_yet_is_waited_for(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two `tj up` at the same moment: a message that says `kill unknown` helps nobody."""
     paths = StatePaths(tmp_path)
     with paths.lock.open("a+") as owner:
@@ -76,8 +77,10 @@ def test_a_roster_that_cannot_be_read_names_nobody(tmp_path: Path) -> None:
 
 def test_a_mark_belongs_to_its_own_folder_and_run(tmp_path: Path) -> None:
     ours, beside = tmp_path / "a", tmp_path / "a#b"
-    sleeper = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"],
-                               env={processes.MARKER: processes.mark(beside, "r1")})
+    sleeper = subprocess.Popen(
+        [sys.executable, "-S", "-c", "import time; time.sleep(60)"],
+        env={processes.MARKER: processes.mark(beside, "r1")},
+    )
     try:
         until("it is marked", lambda: len(processes.marked(beside)) == 1)
         assert processes.marked(ours) == [], "a folder whose name begins alike is another folder"

@@ -53,7 +53,9 @@ def test_two_services_never_get_the_same_port(claims: Claims, free: int) -> None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="claims are seen by others on Linux only")
-def test_two_stacks_that_start_together_never_get_the_same_port_though_none_listens_yet(claims: Claims, free: int) -> None:
+def test_two_stacks_that_start_together_never_get_the_same_port_though_none_listens_yet(
+    claims: Claims, free: int
+) -> None:
     assert claims.choose("Flower", "--flower-port", None, free) == (free, "")
     with Claims() as other:
         assert other.choose("Flower", "--flower-port", None, free)[0] != free

@@ -49,7 +49,10 @@ def test_it_keeps_what_was_written_over_kill_9_and_restart_in_a_folder_with_blan
                     client.set("flushed", "yes")
                 else:
                     assert client.get("kept") == b"yes"
-            with redis.Redis(port=port, retry=Retry(NoBackoff(), 0)) as stranger, pytest.raises(redis.AuthenticationError):
+            with (
+                redis.Redis(port=port, retry=Retry(NoBackoff(), 0)) as stranger,
+                pytest.raises(redis.AuthenticationError),
+            ):
                 stranger.ping()
         finally:
             server.kill()

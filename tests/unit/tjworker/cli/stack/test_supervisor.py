@@ -31,7 +31,10 @@ class Toy:
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.unit.tjworker.cli.stack.toy_stack", str(state), scenario],
-                cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+                cwd=ROOT,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
 
     @property
@@ -78,7 +81,9 @@ STOPS: dict[str, Stop] = {
     "Ctrl-C stops everything and gives the shell's code for it": Stop(signal.SIGINT, 130),
     "SIGTERM stops everything and is no failure": Stop(signal.SIGTERM, 0),
     "a closed terminal stops everything": Stop(signal.SIGHUP, 0),
-    "a service that ignores SIGTERM and has a child in a session of its own goes too": Stop(signal.SIGTERM, 0, "stubborn"),
+    "a service that ignores SIGTERM and has a child in a session of its own goes too": Stop(
+        signal.SIGTERM, 0, "stubborn"
+    ),
 }
 
 
@@ -106,7 +111,10 @@ def test_services_stop_in_the_reverse_order(toy: Callable[..., Toy]) -> None:
     stack.says("READY")
     stack.process.terminate()
     stack.process.wait(timeout=PATIENCE_SECONDS)
-    assert [line for line in stack.output.splitlines() if line.startswith("stopping")] == ["stopping top", "stopping base"]
+    assert [line for line in stack.output.splitlines() if line.startswith("stopping")] == [
+        "stopping top",
+        "stopping base",
+    ]
 
 
 def test_a_killed_service_starts_again_and_the_line_says_what_how_and_when(toy: Callable[..., Toy]) -> None:
@@ -131,7 +139,9 @@ def test_what_a_killed_service_has_started_does_not_outlive_it(toy: Callable[...
     stack.says("family is ready again")
     until("all three run again", lambda: len(stack.left()) == 3)
     after = stack.left()
-    assert len(set(before) & set(after)) == 1, "only base is the same: a killed Celery worker's children would go on working"
+    assert len(set(before) & set(after)) == 1, (
+        "only base is the same: a killed Celery worker's children would go on working"
+    )
 
 
 def test_a_service_that_cannot_start_ends_the_stack_with_its_own_words(toy: Callable[..., Toy]) -> None:

@@ -29,15 +29,25 @@ FAMILY = (
 )
 
 
-def service(name: str, code: str, paths: StatePaths, after: tuple[str, ...] = (), stop_stage: int = 0,
-            stop_seconds: float = 1.0) -> Service:
-    return Service(name, (sys.executable, "-S", "-c", code), env=dict(os.environ), after=after,
-                   ready=probes.log_says(paths.log(name), "up"), stop_stage=stop_stage, stop_seconds=stop_seconds)
+def service(
+    name: str, code: str, paths: StatePaths, after: tuple[str, ...] = (), stop_stage: int = 0, stop_seconds: float = 1.0
+) -> Service:
+    return Service(
+        name,
+        (sys.executable, "-S", "-c", code),
+        env=dict(os.environ),
+        after=after,
+        ready=probes.log_says(paths.log(name), "up"),
+        stop_stage=stop_stage,
+        stop_seconds=stop_seconds,
+    )
 
 
 def services(scenario: str, paths: StatePaths) -> list[Service]:
     base = service("base", SLEEPER, paths, stop_stage=1)
-    task = Service("task", (sys.executable, "-S", "-c", "print('done')"), env=dict(os.environ), after=("base",), one_shot=True)
+    task = Service(
+        "task", (sys.executable, "-S", "-c", "print('done')"), env=dict(os.environ), after=("base",), one_shot=True
+    )
     if scenario == "stubborn":
         return [base, service("stubborn", STUBBORN, paths)]
     if scenario == "slow":
