@@ -18,12 +18,14 @@ RUN pip install --quiet --require-hashes -r requirements/build.txt \
 COPY pyproject.toml README.md LICENSE beat_schedule.py ./
 COPY tjworker tjworker
 COPY watcher watcher
-COPY localcluster localcluster
 RUN pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /project .
 
 FROM wheels AS wheels-local
 COPY requirements/local.txt requirements/
 RUN pip download --quiet --only-binary=:all: --require-hashes --dest /wheels -r requirements/local.txt
+COPY localcluster/pyproject.toml localcluster/README.md localcluster/
+COPY localcluster/src localcluster/src
+RUN pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /project ./localcluster
 
 FROM ${PYTHON} AS base
 # Nothing is written: the root file system may be read-only. HOME is where the kubernetes client looks for a kubeconfig.

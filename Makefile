@@ -21,16 +21,18 @@ test: setup  ## the default test suite (under 5 minutes on 2 cores)
 	@$(PY) -m pytest -q -n auto --dist loadgroup $(PYTEST_ARGS)
 
 sim-all: setup  ## the simulation's whole figures, row by row (SHARE=0.1: a tenth of them; ROW=1: one row)
-	@$(PY) -m tests.sim all $(if $(SHARE),--share $(SHARE)) $(if $(ROW),--row $(ROW))
+	@$(PY) -m tests.simulation all $(if $(SHARE),--share $(SHARE)) $(if $(ROW),--row $(ROW))
 
 sim: setup  ## one run of the simulation again, exactly, with its trace: SEED=<what a failure said>
-	@$(PY) -m tests.sim replay "$(if $(ROW),$(ROW)/)$(SEED)"
+	@$(PY) -m tests.simulation replay "$(if $(ROW),$(ROW)/)$(SEED)"
 
-check: setup  ## ruff, mypy --strict, import contracts, generated files
+check: setup  ## ruff, mypy --strict, import contracts, generated files, pages
 	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check --quiet . || { echo "check: not formatted; run '.venv/bin/ruff format .'" >&2; exit 1; }
 	@$(PY) -m mypy
 	@.venv/bin/lint-imports
 	@$(MAKE) --no-print-directory verify
+	@$(PY) -m pytest -q tests/unit/test_pages.py tests/unit/test_contributing.py tests/unit/test_house.py
 
 verify: setup  ## fail when a generated file differs from what `make generate` writes
 	@$(PY) -m tjworker.api.generate --check
@@ -41,8 +43,8 @@ control-plane: setup  ## build the real Kubernetes control plane from its Go mod
 	@$(PY) -m controlplane build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
 test-real: control-plane  ## the tests that need the real control plane (about 10 minutes on 2 cores, after the build)
-	@TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m tests.real.contract -q tests/contract $(PYTEST_ARGS)
-	@TJ_REAL=1 TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m pytest -q tests/real $(PYTEST_ARGS)
+	@TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m tests.e2e.control_plane.contract -q localcluster/tests/contract tests/integration $(PYTEST_ARGS)
+	@TJ_REAL=1 TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m pytest -q tests/e2e/control_plane $(PYTEST_ARGS)
 
 bench: control-plane  ## the operator beside a bare client on the real control plane (about 12 minutes; BENCH_ARGS="--jobs 100")
 	@$(PY) -m benchmarks $(BENCH_ARGS)
@@ -52,13 +54,13 @@ mutants: setup  ## mutants of reconcile and the executor: how many does a test n
 	  rm -rf .venv/mutation && $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --target .venv/mutation -r requirements/mutation.txt && \
 	  cksum < requirements/mutation.txt > .venv/mutation/.stamp; \
 	fi
-	@$(PY) -m tests.bite.mutants $(MUTANTS)
+	@$(PY) -m tests.mutation.mutants $(MUTANTS)
 
 chaos: control-plane  ## real processes killed, stopped, starved, cut off: the same ends (about 40 minutes; SHARE=0.1 for a tenth)
 	@$(PY) -m tests.chaos --share $(SHARE) $(CHAOS_ARGS)
 
 bugs: setup  ## put classic operator bugs into a copy of the tree, one by one: which test catches each (a few minutes)
-	@$(PY) -m tests.bite $(BUGS)
+	@$(PY) -m tests.mutation $(BUGS)
 
 generate: setup  ## write the generated files (CRDs, API reference, RBAC, settings)
 	@$(PY) -m tjworker.api.generate
@@ -72,14 +74,14 @@ clean:  ## remove the environment, caches and the state of a local stack
 	@if [ -e .tj/lock ] && [ -x $(PY) ] && ! $(PY) -c 'import fcntl; fcntl.flock(open(".tj/lock"), fcntl.LOCK_EX | fcntl.LOCK_NB)' 2>/dev/null; then \
 	  echo "clean: a local stack runs in .tj, on this environment; stop it with Ctrl-C in its terminal, then try again" >&2; exit 1; \
 	fi
-	@rm -rf .venv .tj .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
+	@rm -rf .venv .tj .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info localcluster/src/*.egg-info controlplane/src/*.egg-info localcluster/build controlplane/build
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is written last and holds what the environment was made from. Without it the environment is half made (a killed
 # set-up) and is made anew: what pip left behind cannot be trusted. In another folder too, as its scripts name the old one.
 setup:
 	@set -eu; \
-	key="$$(cat requirements/runtime.txt requirements/dev.txt pyproject.toml | cksum) $$(pwd -P)"; \
+	key="$$(cat requirements/runtime.txt requirements/dev.txt pyproject.toml localcluster/pyproject.toml controlplane/pyproject.toml | cksum) $$(pwd -P)"; \
 	if [ "$$(cat .venv/.stamp 2>/dev/null)" = "$$key" ] && $(PY) -c '' 2>/dev/null; then exit 0; fi; \
 	case "$$(cat .venv/.stamp 2>/dev/null)" in \
 	*" $$(pwd -P)") $(PY) -m pip --version >/dev/null 2>&1 || rm -rf .venv ;; \
@@ -105,6 +107,6 @@ setup:
 	  echo "set-up: pip could not install requirements/dev.txt (above: why). It needs a package index, this once: mend the network, or name" >&2; \
 	  echo "a mirror (PIP_INDEX_URL=https://...), and run the same command again" >&2; exit 1; \
 	}; \
-	$(PY) -m pip install --quiet --no-deps --no-build-isolation -e .; \
+	$(PY) -m pip install --quiet --no-deps --no-build-isolation -e localcluster -e controlplane -e .; \
 	printf '%s' "$$key" > .venv/.stamp; \
 	echo "set-up: .venv is ready"

@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.measure import Sizes, measure
 from benchmarks.table import render
 
-CRDS = Path(__file__).resolve().parent.parent / "k8s" / "crds" / "aitrainingjobs.yaml"
+CRDS = Path(__file__).resolve().parent.parent / "k8s" / "crds" / "aitrainingjobs.elasticdeeplearning.ai.yaml"
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,7 +1,7 @@
 """etcd and kube-apiserver of the benchmark: the two alone, with an audit log and one token for each who asks.
 
-No scheduler, no controllers: pods come with their node, and nothing but the operator is to be measured. The programs are
-those of `make control-plane` (or KUBEBUILDER_ASSETS). Ends with its processes.
+No scheduler, no controllers: pods come with their node, and nothing but the operator is to be measured. The programs
+are those of `make control-plane` (or KUBEBUILDER_ASSETS). Ends with its processes.
 """
 
 from __future__ import annotations
@@ -47,55 +47,27 @@ class ApiServer:
                 "KUBEBUILDER_ASSETS to a folder that has it"
             )
         self._write_files()
-        etcd = f"http://127.0.0.1:{_free_port()}"
+        etcd = self._start_etcd(programs["etcd"])
         here = self._folder
-        self._processes.start(
-            "etcd",
-            [
-                str(programs["etcd"]),
-                "--data-dir",
-                str(here / "etcd"),
-                "--unsafe-no-fsync",
-                "--listen-client-urls",
-                etcd,
-                "--advertise-client-urls",
-                etcd,
-                "--listen-peer-urls",
-                f"http://127.0.0.1:{_free_port()}",
-                "--log-level",
-                "warn",
-            ],
-        )
         self._processes.start(
             "kube-apiserver",
             [
                 str(programs["kube-apiserver"]),
-                "--etcd-servers",
-                etcd,
-                "--secure-port",
-                str(self.server.port),
-                "--bind-address",
-                "127.0.0.1",
-                "--cert-dir",
-                str(here / "certs"),
-                "--token-auth-file",
-                str(here / "tokens.csv"),
-                "--authorization-mode",
-                "RBAC",
-                "--disable-admission-plugins",
-                "ServiceAccount",
-                "--service-account-key-file",
-                str(here / "sa.key"),
-                "--service-account-signing-key-file",
-                str(here / "sa.key"),
-                "--service-account-issuer",
-                "https://kubernetes.default",
-                "--service-cluster-ip-range",
-                "10.0.0.0/16",
-                "--audit-policy-file",
-                str(here / "audit.yaml"),
-                "--audit-log-path",
-                str(here / "audit.log"),
+                *_flags(
+                    etcd_servers=etcd,
+                    secure_port=self.server.port,
+                    bind_address="127.0.0.1",
+                    cert_dir=here / "certs",
+                    token_auth_file=here / "tokens.csv",
+                    authorization_mode="RBAC",
+                    disable_admission_plugins="ServiceAccount",
+                    service_account_key_file=here / "sa.key",
+                    service_account_signing_key_file=here / "sa.key",
+                    service_account_issuer="https://kubernetes.default",
+                    service_cluster_ip_range="10.0.0.0/16",
+                    audit_policy_file=here / "audit.yaml",
+                    audit_log_path=here / "audit.log",
+                ),
             ],
         )
         self._until("the API server is ready", self._ready)
@@ -103,6 +75,24 @@ class ApiServer:
             "the namespace is there", lambda: self.connection().send("GET", "/api/v1/namespaces/default")[0] == 200
         )
         self._prepare()
+
+    def _start_etcd(self, program: Path) -> str:
+        url = f"http://127.0.0.1:{_free_port()}"
+        self._processes.start(
+            "etcd",
+            [
+                str(program),
+                *_flags(
+                    data_dir=self._folder / "etcd",
+                    unsafe_no_fsync=True,
+                    listen_client_urls=url,
+                    advertise_client_urls=url,
+                    listen_peer_urls=f"http://127.0.0.1:{_free_port()}",
+                    log_level="warn",
+                ),
+            ],
+        )
+        return url
 
     def connection(self, user: str = "client") -> Connection:
         return Connection(self.server, user)
@@ -133,7 +123,8 @@ class ApiServer:
         for user in USERS:
             self.kubeconfig(user).write_text(
                 f"apiVersion: v1\nkind: Config\ncurrent-context: bench\n"
-                f'clusters: [{{name: bench, cluster: {{server: "{self.server.url}", insecure-skip-tls-verify: true}}}}]\n'
+                f'clusters: [{{name: bench, cluster: {{server: "{self.server.url}", insecure-skip-tls-verify:'
+                " true}}]\n"
                 f"users: [{{name: bench, user: {{token: {user}}}}}]\n"
                 f"contexts: [{{name: bench, context: {{cluster: bench, user: bench}}}}]\n"
             )
@@ -165,3 +156,10 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def _flags(**flags: object) -> list[str]:
+    """`--data-dir=/x --unsafe-no-fsync=true`"""
+    return [
+        f"--{name.replace('_', '-')}={str(value).lower() if value is True else value}" for name, value in flags.items()
+    ]

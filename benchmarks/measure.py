@@ -64,8 +64,8 @@ class Measured:
 
     @property
     def cpu_share(self) -> float:
-        """What the share would be if nothing but the CPU of this machine were the limit: CPU of the bare client's run by that
-        of the operator's, API server included. Other work on the machine hardly moves it."""
+        """What the share would be if nothing but the CPU of this machine were the limit: CPU of the bare client's run
+        by that of the operator's, API server included. Other work on the machine hardly moves it."""
         return statistics.median(self.bare_cpu_seconds) / statistics.median(
             sum(cpu.values()) for cpu in self.cpu_seconds
         )

@@ -1,8 +1,9 @@
 """`python -m benchmarks.memory`: what a job costs in Redis, while it runs, when it has ended, and five minutes later.
 
-The real watcher, worker and store over a Redis of its own; only the cluster is the local one, in the same process and in
-virtual time, so that nothing is waited for. Memory of every key as Redis counts it (MEMORY USAGE), over that of an operator
-without jobs. What is written with a time to live (floors, tombstones) is left out of the last column, as time would.
+The real watcher, worker and store over a Redis of its own; only the cluster is the local one, in the same process and
+in virtual time, so that nothing is waited for. Memory of every key as Redis counts it (MEMORY USAGE), over that of an
+operator without jobs. What is written with a time to live (own writes, tombstones) is left out of the last column,
+as time would.
 """
 
 from __future__ import annotations
@@ -12,20 +13,30 @@ import logging
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import redis
 import structlog
+import yaml
 
-from tests.lives.world import World, job, play, role
-from tests.valkey import Valkey
+from benchmarks.support.inprocess import InProcessTransport, InProcessWatcher
+from benchmarks.support.valkey import Valkey
+from localcluster.cluster import LocalCluster
+from localcluster.driver import VirtualClock
+from tjworker.base import JobKey
+from tjworker.kube.client import KubeClient
+from tjworker.runtime import assemble
+from tjworker.settings import Settings
 from tjworker.store.connect import client, open_store
 
+ROOT = Path(__file__).resolve().parents[1]
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+JOBS = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs"
 PREFIX = "bench-memory"
-RUN_SECONDS = 3600
+RUN_SECONDS = 3600.0
 DEADLINE_SECONDS = 120.0
 
 
@@ -40,47 +51,94 @@ class Memory:
     """When all that expires has expired."""
 
 
-class RedisWorld(World):
-    """The world of the lives, with Redis for its store."""
+class Operator:
+    """Cluster, watcher and worker in this process, in virtual time; the store is a real Redis."""
 
-    def keep_in(self, url: str) -> RedisWorld:
-        self.store: Any = open_store(url, PREFIX)
-        self.worker = self.make_worker("bench")
-        self.start_watcher()
-        return self
+    def __init__(self, url: str, nodes: int) -> None:
+        self.clock = VirtualClock()
+        self.cluster = LocalCluster(clock=self.clock, seed=1, nodes=nodes)
+        for crd in sorted((ROOT / "k8s" / "crds").glob("*.yaml")):
+            self.cluster.client.create(CRDS, yaml.safe_load(crd.read_text()))
+        self._published: deque[JobKey] = deque()
+        store, handle = open_store(url, PREFIX), self.cluster.apiserver.handle
+        self._watcher = InProcessWatcher(handle, store, self.publish, now=self.clock)
+        self._runtime = assemble(
+            Settings(write_concurrency=1),
+            store,
+            KubeClient(InProcessTransport(handle)),
+            self,
+            owner="bench",
+            clock=self.clock,
+            monotonic=self.clock,
+            background_events=False,
+        )
+
+    def publish(self, keys: Iterable[JobKey]) -> int:
+        before = len(self._published)
+        self._published.extend(keys)
+        return len(self._published) - before
+
+    def run(self) -> None:
+        """Until nothing changes at this moment."""
+        before = -1
+        while self.cluster.apiserver.store.revision != before or self._published:
+            before = self.cluster.apiserver.store.revision
+            self.cluster.run_until_idle()
+            self._watcher.pump()
+            while self._published:
+                self._runtime.jobs.reconcile(self._published.popleft())
+
+    def advance(self, seconds: float) -> None:
+        self.cluster.advance(seconds)
+        self.run()
+
+    def apply(self, name: str, replicas: int) -> None:
+        container = {
+            "name": "aitj-main",
+            "image": "trainer:1",
+            "command": ["train"],
+            "ports": [{"name": "aitj-7164", "containerPort": 7164}],
+        }
+        annotations = {"fake.localcluster/run-seconds": str(RUN_SECONDS)}
+        template = {"metadata": {"annotations": annotations}, "spec": {"containers": [container]}}
+        job = {
+            "apiVersion": "elasticdeeplearning.ai/v1",
+            "kind": "AITrainingJob",
+            "metadata": {"name": name},
+            "spec": {"replicaSpecs": {"trainer": {"replicas": replicas, "template": template}}},
+        }
+        self.cluster.client.create(JOBS, job)
+
+    def phases(self) -> list[str]:
+        return [one.get("status", {}).get("phase", "") for one in self.cluster.client.get(JOBS)["items"]]
 
 
 def measure(url: str, jobs: int, replicas: int) -> Memory:
     with client(url) as server:
         server.flushall()
-        world = RedisWorld(nodes=1 + jobs * replicas // 50, seed=1).keep_in(url)
-        world.run()
+        operator = Operator(url, nodes=1 + jobs * replicas // 50)
+        operator.run()
         empty = _used(server)
         for number in range(jobs):
-            world.apply(
-                job({"trainer": role(replicas, annotations=play(run_seconds=RUN_SECONDS))}, name=f"bench-{number}")
-            )
-        _until(world, "Running", jobs)
+            operator.apply(f"bench-{number}", replicas)
+        _until(operator, "Running", jobs)
         running = _used(server)
-        world.advance(RUN_SECONDS, step_seconds=RUN_SECONDS / 4)
-        _until(world, "Succeed", jobs)
+        for _ in range(4):
+            operator.advance(RUN_SECONDS / 4)
+        _until(operator, "Succeed", jobs)
         return Memory(
             replicas, *((used - empty) / jobs for used in (running, _used(server), _used(server, lasting=True)))
         )
 
 
-def _until(world: World, phase: str, jobs: int) -> None:
-    def reached() -> bool:
-        found = [one.get("status", {}).get("phase") for one in world.get("aitrainingjobs")["items"]]
-        return found.count(phase) == jobs
-
+def _until(operator: Operator, phase: str, jobs: int) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while not reached():
+    while operator.phases().count(phase) < jobs:
         if time.monotonic() > deadline:
             raise SystemExit(f"not all of {jobs} jobs are {phase} after {DEADLINE_SECONDS:.0f} s")
         # Redis has a clock of its own: a pass that waits for the watch waits there in earnest.
         time.sleep(0.1)
-        world.advance(1)
+        operator.advance(1)
 
 
 def _used(server: redis.Redis, *, lasting: bool = False) -> int:

@@ -1,9 +1,9 @@
 """`python -m benchmarks.neighbours`: how long small jobs wait beside one that is being made, of thousands of pods.
 
-On the real kube-apiserver, with the operator as users run it. First small jobs alone, one every so often; then the big job is
-created and, from its first pod on, small ones in the same rhythm. Each is timed from its creation to Running by a watch. The
-row says how many pods of the big job there were when the first small job came and when the last one ran: were that all of
-them, the small ones would have had no neighbour.
+On the real kube-apiserver, with the operator as users run it. First small jobs alone, one every so often; then the big
+job is created and, from its first pod on, small ones in the same rhythm. Each is timed from its creation to Running by
+a watch. The row says how many pods of the big job there were when the first small job came and when the last one ran:
+were that all of them, the small ones would have had no neighbour.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def measure(pods: int, small: int, every_seconds: float, folder: Path) -> list[W
 
 
 def _small(api: ApiServer, count: int, every_seconds: float) -> list[float]:
-    """Seconds from creation to Running of each. They are created in a fixed rhythm, whether those before run yet or not."""
+    """Seconds from creation to Running of each. They are created in a fixed rhythm, whether those before run yet or
+    not."""
     watch = loads.PhaseWatch(api)
     connection = api.connection()
     created: dict[str, float] = {}

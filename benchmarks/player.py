@@ -1,5 +1,5 @@
-"""`python -m benchmarks.player`: plays every pod that has a node, as cheaply as can be: one write when it starts, one when it
-ends, nothing else. No events, no leases: what a kubelet costs is no part of the measure.
+"""`python -m benchmarks.player`: plays every pod that has a node, as cheaply as can be: one write when it starts, one
+when it ends, nothing else. No events, no leases: what a kubelet costs is no part of the measure.
 
 Annotations of a pod: `bench/run-seconds` says how long it runs (absent: for ever); `bench/hands-off` leaves it alone.
 """

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tjworker.cli.stack import launch
+from benchmarks import launch
 
 LAUNCH = Path(launch.__file__)
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")

@@ -2,14 +2,14 @@
 
     python -m benchmarks.redis_restart --rounds 5
 
-Starts its own valkey-server (append-only file, fsync every second), one prefork worker and beat with the project's own app
-settings, and a publisher that queues keys as the watcher does. In each round Redis is killed with SIGKILL, is away for
-some seconds and comes back. Printed for each round: seconds from Redis' return to the publisher's first success, to the
-first pass that a worker ends, and until no more keys wait than half a second of work. Exits 1 when a process died, a key
-was lost, or a round took longer than 30 s.
+Starts its own valkey-server (append-only file, fsync every second), one prefork worker and beat with the project's own
+app settings, and a publisher that queues keys as the watcher does. In each round Redis is killed with SIGKILL, is away
+for some seconds and comes back. Printed for each round: seconds from Redis' return to the publisher's first success, to
+the first pass that a worker ends, and until no more keys wait than half a second of work. Exits 1 when a process died,
+a key was lost, or a round took longer than 30 s.
 
-The tasks are the project's own work-queue calls around an empty pass (`tests/empty_pass.py`), so what is measured is
-Redis, kombu, Celery and the store, not the reconcile.
+The tasks are the project's own work-queue calls around an empty pass (`benchmarks/support/empty_pass.py`), so what is
+measured is Redis, kombu, Celery and the store, not the reconcile.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> int:
     options.add_argument("--concurrency", default="1")
     given = options.parse_args()
     sys.path.insert(0, str(ROOT))
-    from tests.valkey import Valkey
+    from benchmarks.support.valkey import Valkey
 
     with tempfile.TemporaryDirectory(prefix="tj-restart-") as folder, Valkey(Path(folder), append_only=True) as server:
         env = dict(
@@ -72,7 +72,7 @@ class Run:
         self.refused = 0
         self.successes: list[float] = []
         self.stopping = threading.Event()
-        celery = [str(Path(sys.executable).parent / "celery"), "-A", "tests.empty_pass"]
+        celery = [str(Path(sys.executable).parent / "celery"), "-A", "benchmarks.support.empty_pass"]
         self.processes = {
             name: subprocess.Popen(
                 [*celery, *arguments],
@@ -91,9 +91,9 @@ class Run:
         number = 0
         waiting = False
         while not self.stopping.is_set():
-            key = JobKey(f"aitrainingjobs/default/job-{number}")
+            key = JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/job-{number}")
             try:
-                self.publisher.publish(self.store.add([key]))
+                self.publisher.publish(self.store.queue.add([key]))
                 if waiting:
                     print(f"    publisher: Redis is back, {self.publisher.waiting} keys waiting", flush=True)
                 waiting = False
@@ -136,7 +136,7 @@ class Run:
         return 1 if bad or dead or self.missing() else 0
 
     def ping_work(self) -> bool:
-        self.publisher.publish(self.store.add(["aitrainingjobs/default/warm-up"]))  # type: ignore[list-item]
+        self.publisher.publish(self.store.queue.add(["aitrainingjobs.elasticdeeplearning.ai/default/warm-up"]))  # type: ignore[list-item]
         return self.passes() > 0
 
     def passes(self) -> int:
@@ -145,7 +145,7 @@ class Run:
 
     def missing(self) -> int:
         """Keys that are neither done nor about to be: still queued, held or waiting in the publisher."""
-        stats = self.store.stats()
+        stats = self.store.queue.stats()
         return stats.queued + stats.running + self.publisher.waiting
 
     def wait(self, what: str, true, seconds: float) -> float:  # type: ignore[no-untyped-def]

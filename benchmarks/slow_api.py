@@ -1,5 +1,5 @@
-"""An API server that is not there: each request takes `TJ_BENCH_REQUEST_SECONDS` and no CPU. Every write is accepted; nothing
-is remembered."""
+"""An API server that is not there: each request takes `TJ_BENCH_REQUEST_SECONDS` and no CPU. Every write is accepted;
+nothing is remembered."""
 
 from __future__ import annotations
 

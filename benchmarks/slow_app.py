@@ -1,22 +1,26 @@
 """The project's Celery app over `benchmarks.slow_api`: `celery -A benchmarks.slow_app worker`. Tasks, store, reconcile,
-executor and client are the real ones; only the transport is replaced. For such a worker alone: it changes the tasks of its
-process."""
+executor and client are the real ones; only the transport is replaced."""
 
 from __future__ import annotations
 
-from functools import cache
+import os
 
 from benchmarks.slow_api import SlowTransport
 from tjworker import tasks
 from tjworker.app import app
 from tjworker.kube.client import KubeClient
+from tjworker.publisher import Publisher
+from tjworker.runtime import Runtime, assemble
+from tjworker.settings import load_settings
+from tjworker.store.connect import open_store
 
 __all__ = ["app"]
 
 
-@cache
-def _kube() -> KubeClient:
-    return KubeClient(SlowTransport())
+def _runtime() -> Runtime:
+    settings = load_settings()
+    store = open_store(settings.redis_url, settings.key_prefix)
+    return assemble(settings, store, KubeClient(SlowTransport()), Publisher(app), owner=f"pid {os.getpid()}")
 
 
-tasks._kube = _kube
+tasks.use(_runtime)

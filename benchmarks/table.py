@@ -20,9 +20,9 @@ def render(result: Result) -> Iterator[str]:
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(result.started))
     load = ", ".join(f"{one:.1f}" for one in result.load_average)
     yield (
-        f"{when}; {_cpu()}, {os.cpu_count()} cores for everything; Python {platform.python_version()}; workers prefork "
-        f"{' + '.join(str(size) for size in result.sizes.workers)}; {result.sizes.rounds} rounds, medians; load average "
-        f"before each: {load}"
+        f"{when}; {_cpu()}, {os.cpu_count()} cores for everything; Python {platform.python_version()}; workers prefork"
+        f" {' + '.join(str(size) for size in result.sizes.workers)}; {result.sizes.rounds} rounds, medians; load"
+        f" average before each: {load}"
     )
     yield ""
     yield (
@@ -52,6 +52,11 @@ def render(result: Result) -> Iterator[str]:
         cells = [f"{_per_job(one, verb, resource):.2f}" for one in result.loads]
         yield f"| {verb} {resource} | " + " | ".join(cells) + " |"
     yield ""
+    yield from _latency(result)
+    yield from _memory(result)
+
+
+def _latency(result: Result) -> Iterator[str]:
     if result.pod_to_status:
         yield "| latency, idle system | p50, ms | p99, ms |"
         yield "|---|---|---|"
@@ -61,6 +66,9 @@ def render(result: Result) -> Iterator[str]:
         ):
             yield f"| {name} | {percentile_ms(took, 50):.0f} | {percentile_ms(took, 99):.0f} |"
         yield ""
+
+
+def _memory(result: Result) -> Iterator[str]:
     yield "| memory | " + " | ".join(name for name in _CPU_COLUMNS if name in result.rss_mib) + " |"
     yield "|---|" + "---|" * sum(name in result.rss_mib for name in _CPU_COLUMNS)
     yield (

@@ -27,7 +27,7 @@ metadata:
     app.kubernetes.io/part-of: trainingjob-operator
 stringData:
   url: redis://tj:$redis@tj-redis:6379/0
-  # The operator's user sees its own keys alone (docs/redis.md), and nobody may run a command that administrates.
+  # The operator's user sees its own keys alone (docs/redis.md), and no user may run a command that administrates.
   users.acl: |
     user default off
     user probe on nopass resetkeys resetchannels -@all +ping

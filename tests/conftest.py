@@ -1,4 +1,5 @@
-"""Fixtures of the whole suite. A real Redis is started once a session (once for each xdist worker) and killed at its end.
+"""Fixtures of the whole suite. A real Redis is started once a session (once for each xdist worker) and killed at its
+end.
 
 `TJ_TEST_REDIS_URL` names another Redis to use instead; nothing in it is touched but keys under this run's own prefixes.
 """
@@ -15,13 +16,13 @@ from pathlib import Path
 import pytest
 import redis
 
-from tests.valkey import Valkey
+from benchmarks.support.valkey import Valkey
 from tjworker.settings import Settings
 
 
 def pytest_configure() -> None:
-    """The tester's own operator and cluster are none of the tests' business: settings in their shell would change what is
-    tested, and a kubeconfig could lead to a cluster that is in use."""
+    """The tester's own operator and cluster are none of the tests' business: settings in their shell would change what
+    is tested, and a kubeconfig could lead to a cluster that is in use."""
     theirs = {f"TJ_{name.upper()}" for name in Settings.model_fields}
     for name in list(os.environ):
         if name in theirs or name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
@@ -54,7 +55,8 @@ class RealRedis:
 
 @pytest.fixture(scope="session")
 def redis_url() -> Iterator[str]:
-    """A Redis for reading and writing, not for stopping: tests that stop one start their own (`tests.valkey.Valkey`)."""
+    """A Redis for reading and writing, not for stopping: tests that stop one start their own
+    (`benchmarks.support.valkey.Valkey`)."""
     given = os.environ.get("TJ_TEST_REDIS_URL")
     if given:
         yield given

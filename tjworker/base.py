@@ -1,7 +1,7 @@
-"""Names for ids, and the four kinds of error. Imports nothing of the project; safe everywhere.
+"""Names for ids, and the classes of error. Imports nothing of the project.
 
-Every error of the API server or of Redis is mapped to one of the four classes once, where the call is made
-(`kube/errors.py`, `store/errors.py`); everything above handles classes, never status codes.
+An error of the API server or of Redis becomes one of four classes in one place, where the call is made
+(`kube/errors.py`, `store/errors.py`); all code above handles classes and no status codes.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ import re
 from dataclasses import dataclass
 from typing import NewType
 
+GroupResource = NewType("GroupResource", str)
+"""`<plural>.<group>`, the plural alone in the core group: what Kubernetes' GroupResource prints."""
 JobKey = NewType("JobKey", str)
-"""`<plural>/<namespace>/<name>`, for example `aitrainingjobs/default/digits`: what is queued, locked and logged."""
+"""`<plural>.<group>/<namespace>/<name>`, for example `aitrainingjobs.elasticdeeplearning.ai/default/digits`: what is
+queued, locked and logged. Two kinds of the same plural never share a key."""
 Uid = NewType("Uid", str)
-ResourceVersion = NewType("ResourceVersion", int)
-"""The API server's revision of one object. Compared as an integer: etcd's revisions only grow, and Kubernetes
-guarantees since 1.35 that clients may do so (KEP-5504). 0 means none seen."""
 
 _KEY = re.compile(
-    r"(?P<plural>[a-z]{1,63})/(?P<namespace>[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)/(?P<name>[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?)"
+    r"(?P<resource>[a-z]([-a-z0-9]{0,61}[a-z0-9])?\.[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?)"
+    r"/(?P<namespace>[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)"
+    r"/(?P<name>[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?)"
 )
 
 
@@ -26,26 +28,26 @@ _KEY = re.compile(
 class JobName:
     """The parts of a JobKey."""
 
-    plural: str
+    resource: GroupResource
     namespace: str
     name: str
 
     @property
     def key(self) -> JobKey:
-        return JobKey(f"{self.plural}/{self.namespace}/{self.name}")
+        return JobKey(f"{self.resource}/{self.namespace}/{self.name}")
 
 
 def parse_key(text: str) -> JobName:
-    """The parts of `<plural>/<namespace>/<name>`. Raises Invalid for anything else: a key comes out of a message
-    queue, so it is not trusted to be one."""
-    match = _KEY.fullmatch(text) if isinstance(text, str) and len(text) <= 400 else None
+    """The parts of `<plural>.<group>/<namespace>/<name>`. Raises Invalid for anything else: keys come from a message
+    queue and are not trusted."""
+    match = _KEY.fullmatch(text) if isinstance(text, str) and len(text) <= 640 else None
     if match is None:
-        raise Invalid(f"job key {str(text)[:80]!r} is not of the form <plural>/<namespace>/<name>")
-    return JobName(match["plural"], match["namespace"], match["name"])
+        raise Invalid(f"job key {str(text)[:80]!r} is not of the form <plural>.<group>/<namespace>/<name>")
+    return JobName(GroupResource(match["resource"]), match["namespace"], match["name"])
 
 
 class OperatorError(Exception):
-    """The base of the four. `retry_after_seconds` is what the server asked for, None when it did not."""
+    """The base of all. `retry_after_seconds` is the wait that the server asked for, None without one."""
 
     def __init__(
         self, message: str, *, status: int = 0, reason: str = "", retry_after_seconds: float | None = None
@@ -58,12 +60,12 @@ class OperatorError(Exception):
 
 
 class Transient(OperatorError):
-    """It may work later: a time-out, 429, 5xx, quota. Retried with backoff."""
+    """It may work later: a time-out, 429, 5xx, a quota. Retried with backoff."""
 
 
 class Conflict(OperatorError):
-    """Somebody else wrote first (409, a failed precondition, 404 of something that was there). Retried at once with a
-    fresh view."""
+    """Another writer was first (409, a failed precondition, 404 of an object that was there). Retried with a fresh
+    view."""
 
 
 class Invalid(OperatorError):
@@ -71,9 +73,8 @@ class Invalid(OperatorError):
 
 
 class Terminal(OperatorError):
-    """A bug (405, ...), or a missing permission (401, 403). Waiting for it in one call is of no use."""
+    """A bug (405, ...), or a missing permission (401, 403). A retry within the same call is no use."""
 
 
 class Fenced(OperatorError):
-    """The caller is no longer who it was: a newer holder has taken the lock or the leadership. It stops at once and
-    writes nothing more."""
+    """A newer holder has taken the caller's lease or leadership. The caller stops at once and writes nothing more."""

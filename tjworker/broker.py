@@ -1,7 +1,9 @@
-"""kombu's transport over Redis, with one client a connection pool instead of one a command.
+"""kombu's Redis transport with one client a connection pool instead of one a command.
 
-Nothing else is changed: what is sent, where to, and what happens when Redis goes away are kombu's. A worker's main process
-takes 1.7 ms a no-op task instead of 2.4 (docs/benchmarks.md). `register` connects to nothing and may be called twice.
+What is sent, where to, and what happens when Redis goes away stay kombu's. A worker's main process takes 1.7 ms a no-op
+task instead of 2.4 (docs/benchmarks.md). The app selects it with `amqp="tjworker.broker:AMQP"`. The setting
+`broker_transport` would select it too, but then kombu prints the class where the URL's scheme belongs, and Flower,
+which reads the scheme, has no broker page.
 """
 
 from __future__ import annotations
@@ -10,14 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kombu.transport import TRANSPORT_ALIASES
+from celery.app import amqp
+from kombu import connection
 from kombu.transport import redis as kombu_redis
 
 
 class Channel(kombu_redis.Channel):  # type: ignore[misc,unused-ignore]
-    """A client of redis-py is a view of a connection pool and holds no state, but making one copies 170 entries (0.15 ms),
-    and kombu makes one for every command."""
-
     _client_kept: Any = None
 
     @contextmanager
@@ -25,7 +25,8 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc,unused-ignore]
         yield self._client_of_pool() if client is None else client
 
     def _client_of_pool(self) -> Any:
-        # After a fork, and after every lost connection, kombu drops the pool and makes a new one.
+        # A client of redis-py is a view of a connection pool without a state of its own, but making one copies 170
+        # entries (0.15 ms). After a fork, and after every lost connection, kombu replaces the pool.
         pool = self.pool
         kept = self._client_kept
         if kept is None or kept.connection_pool is not pool:
@@ -33,8 +34,8 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc,unused-ignore]
         return kept
 
     def close(self) -> None:
-        """kombu begins with asking Redis to delete the queues that are this worker's own, and lets its connections be when
-        Redis does not answer: each loss of Redis would cost two descriptors for good."""
+        # kombu first asks Redis to delete this worker's own queues. When Redis is down that raises, and kombu leaks its
+        # connections: two descriptors at each loss of Redis.
         try:
             super().close()  # type: ignore[no-untyped-call]
         finally:
@@ -46,7 +47,12 @@ class Transport(kombu_redis.Transport):  # type: ignore[misc,unused-ignore]
     Channel = Channel
 
 
-def register() -> None:
-    """Make kombu use `Transport` for redis:// and rediss:// URLs in this process, for every app in it."""
-    name = f"{Transport.__module__}:{Transport.__qualname__}"
-    TRANSPORT_ALIASES["redis"] = TRANSPORT_ALIASES["rediss"] = name
+class Connection(connection.Connection):  # type: ignore[misc,unused-ignore]
+    def get_transport_cls(self) -> type[Transport]:
+        return Transport
+
+
+class AMQP(amqp.AMQP):  # type: ignore[misc,unused-ignore]
+    """Celery's factory of connections, producers and messages."""
+
+    Connection = Connection

@@ -1,8 +1,8 @@
-"""Celery's consumer (the loop of a worker's main process) with task events sent some at a time, and never long away from a
-broker that is back. The setting `worker_consumer`.
+"""Celery's consumer (the loop of a worker's main process), with two changes: task events go out in groups, and the wait
+between two tries to reach the broker stays short. The app selects it with the setting `worker_consumer`.
 
-Nothing else is changed: the events, their order and their times are Celery's. A worker's main process takes 1.1 ms a no-op
-task instead of 1.7 (docs/benchmarks.md).
+The events, their order and their times stay Celery's. A worker's main process takes 1.1 ms a no-op task instead of 1.7
+(docs/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -14,22 +14,21 @@ from typing import Any
 from celery.worker.consumer import Consumer as CeleryConsumer
 
 EVENTS_GATHER_SECONDS = 0.2
-"""Flower is behind by that much; the times that it shows are in the events. Celery's dispatcher sends a full buffer (24) at
-once."""
+"""Flower shows a task that much later, with its true times, which the events carry. Celery's dispatcher sends a full
+buffer (24 events) at once."""
 
 RECONNECT_MOST_SECONDS = 4.0
-"""Between two tries to reach the broker. Celery's waits grow to 30 s, has no setting for it, and for so long would a worker
-take no task after Redis has been away for some minutes."""
+"""Between two tries to reach the broker. Celery's own waits grow to 30 s without a setting for it: after some minutes
+without Redis a worker would take no task for that long."""
 
 
 class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
-    """Three events a task, each published alone, are a third of what a worker's main process does. They go out together,
-    as one message, a moment later."""
+    """Three events a task, each its own message, are a third of the main process's work. Here they share a message."""
 
     _flush_at_seconds = 0.0
 
     def on_send_event_buffered(self) -> None:
-        # A moment in time, not a flag: a timer that a lost connection has cancelled is set again by a later event.
+        # A time instead of a flag: a lost connection cancels the timer, and a later event sets it again.
         now = monotonic()
         if self.hub and now >= self._flush_at_seconds:
             self._flush_at_seconds = now + EVENTS_GATHER_SECONDS

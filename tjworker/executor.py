@@ -1,24 +1,24 @@
-"""Carry out a Plan: the one status write, then creates and deletes several at a time, then the events that tell of them.
+"""Carry out a Plan: the one status write, then creates and deletes several at a time, then the events about them.
 
 Decides nothing. Safe to run twice and to be cut off anywhere: the status write names the resourceVersion it was decided
-on, creates have fixed names, deletes name a UID. The status goes first, so that after a crash the next pass knows what
-was meant.
+on, creates have fixed names, deletes name a UID. The status goes first, so that after a crash the next pass knows the
+intent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
 
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.status import JobStatus
 from tjworker.base import Conflict, Invalid, OperatorError, Transient
-from tjworker.kube.port import Json, KubeApi
+from tjworker.kube.client import KubeClient
+from tjworker.kube.port import Json
 from tjworker.lease import Lease
-from tjworker.reconcile.plan import Create, Delete, Patch, Plan, Write
+from tjworker.reconcile.plan import Create, Delete, Plan, Write
 from tjworker.settings import Settings
 from tjworker.telemetry.events import EventRecorder
 
@@ -27,12 +27,12 @@ Job = TrainingJob | InvalidJob
 LOG_TAIL_LINES = 20
 LOG_TAIL_BYTES = 2048
 LOG_TAILS_A_PASS = 3
-"""A hundred pods that fail at once say the same; reading all their logs would hold the pass up."""
+"""A hundred pods that fail at once log the same; reading them all would delay the pass."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a pass came to. `job` is the job as it stands after the status write."""
+    """What a pass did. `job` is the job after the status write."""
 
     job: Job
     creates: int = 0
@@ -40,9 +40,9 @@ class Outcome:
     patches: int = 0
     status_writes: int = 0
     refused: OperatorError | None = None
-    """The first create that the API server refused for now; those after it were not tried."""
+    """The first create that the API server refused for now; later creates were not tried."""
     invalid: Invalid | None = None
-    """A child that the API server calls invalid: trying again cannot help."""
+    """The API server called a child invalid, so a retry cannot help."""
 
     def summary(self) -> str:
         counts = {"created": self.creates, "deleted": self.deletes, "patched": self.patches}
@@ -54,26 +54,25 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Result:
-    """Of one write, possibly made in another thread."""
+    """Of one write, which another thread may have made."""
 
     write: Write
     answer: Json | None = None
     error: OperatorError | None = None
-    done: bool = field(default=False)
 
 
 class Executor:
-    """One a process; made after the fork, because it owns threads and connections."""
+    """One a process. Owns threads, so make it after the fork."""
 
-    def __init__(self, kube: KubeApi, events: EventRecorder, settings: Settings) -> None:
+    def __init__(self, kube: KubeClient, events: EventRecorder, settings: Settings) -> None:
         self._kube = kube
         self._events = events
         self._width = settings.write_concurrency
         self._pool = ThreadPoolExecutor(self._width, thread_name_prefix="write") if self._width > 1 else None
 
     def apply(self, job: Job, plan: Plan, lease: Lease) -> Outcome:
-        """Raises Conflict when the plan was decided on an old view (nothing has been created or deleted then), Fenced when
-        the key is no longer held, Transient or Terminal when the API server does not take the status."""
+        """Raises Conflict when the plan was decided on a stale view (then nothing was created or deleted), Fenced when
+        the lease is lost, Transient or Terminal when the API server does not accept the status."""
         outcome = Outcome(job)
         if plan.status is not None:
             self.write_status(outcome, self._with_log_tails(job, plan), lease)
@@ -98,21 +97,21 @@ class Executor:
             },
             "status": status.to_json(),
         }
-        answer = self._kube.update_status(job.name.plural, job.name.namespace, job.name.name, body)
+        answer = self._kube.update_status(job.name.resource, job.name.namespace, job.name.name, body)
         version = _version(answer)
-        lease.versions.append((job.name.plural, version))
+        lease.versions.append((job.name.resource, version))
         outcome.job = replace(job, status=status, resource_version=version)
         outcome.status_writes += 1
 
     def _prove_fresh(self, job: Job) -> None:
-        """A pass that writes without a status write has no proof of its view yet: one GET gives it. Rare: it resumes a
-        pass that was cut off, or goes on with a big job."""
-        live = self._kube.get(job.name.plural, job.name.namespace, job.name.name)
+        """A pass without a status write has no proof of its view; one GET is the proof. Rare: the pass resumes one that
+        was cut off, or continues a big job."""
+        live = self._kube.get(job.name.resource, job.name.namespace, job.name.name)
         if live is None or live["metadata"]["uid"] != job.uid or _version(live) != job.resource_version:
-            raise Conflict(f"{job.name.key} has changed since this view of it", reason="StaleView")
+            raise Conflict(f"{job.name.key} has changed since this view", reason="StaleView")
 
     def _with_log_tails(self, job: Job, plan: Plan) -> JobStatus:
-        """Best effort: a log that cannot be had delays nothing."""
+        """Best effort: a log that cannot be read is left out."""
         assert plan.status is not None  # noqa: S101  the caller has looked
         tails: dict[tuple[str, str], str] = {}
         for wanted in plan.log_tails[:LOG_TAILS_A_PASS]:
@@ -131,8 +130,7 @@ class Executor:
         return plan.status.model_copy(update={"failures": failures})
 
     def _write_all(self, outcome: Outcome, writes: Sequence[Write], lease: Lease) -> None:
-        # After a refused create the job is known to be refusable: one create at a time then, so that a job over its quota
-        # costs one failing request a pass.
+        # One create at a time after a refused one, so that a job over its quota costs one failing request a pass.
         width = 1 if any(c.reason == "FailedCreate" for c in outcome.job.status.conditions) else self._width
         remaining = iter(writes)
         while batch := list(islice(remaining, width)):
@@ -142,7 +140,7 @@ class Executor:
             failed: OperatorError | None = None
             for result in self._run(outcome.job, batch):
                 failed = self._account(outcome, result, lease) or failed
-            if failed:  # and not before: those beside it have been written
+            if failed:  # only now: the writes beside it have happened and must be accounted for
                 raise failed
 
     def _run(self, job: Job, batch: Sequence[Write]) -> Iterable[_Result]:
@@ -154,7 +152,7 @@ class Executor:
 
         if self._pool is None or len(batch) <= 1:
             return [one(w) for w in batch]
-        # The first one here: this thread would only wait, and handing a write to another costs as much as half of it.
+        # This thread makes the first write itself: it would only wait, and handing a write over costs half a write.
         others = [self._pool.submit(one, w) for w in batch[1:]]
         return [one(batch[0]), *(other.result() for other in others)]
 
@@ -174,7 +172,7 @@ class Executor:
         except Conflict as conflict:
             if conflict.reason != "AlreadyExists":
                 raise
-            # Ours, from a pass that was cut off before it could say so: as good as created. Somebody else's: refused.
+            # Ours, from a pass that was cut off after the create: as good as created. Foreign: refused.
             live = self._kube.get(write.resource, job.name.namespace, write.name)
             if live is not None and any(o.get("uid") == job.uid for o in live["metadata"].get("ownerReferences", ())):
                 return live
@@ -185,13 +183,18 @@ class Executor:
             raise Transient(message, status=409, reason="AlreadyExists") from conflict
 
     def _account(self, outcome: Outcome, result: _Result, lease: Lease) -> OperatorError | None:
-        """The error that ends the pass; a refused create does not."""
+        """Returns the error that ends the pass, if there is one. A refused create does not end it."""
         write, error = result.write, result.error
         if error is None:
             left_nothing = isinstance(write, Delete) and _gone_at_once(result.answer)
             if version := _version(result.answer):
                 (lease.gone if left_nothing else lease.versions).append((write.resource, version))
-            _COUNTERS[type(write)](outcome)
+            if isinstance(write, Create):
+                outcome.creates += 1
+            elif isinstance(write, Delete):
+                outcome.deletes += 1
+            else:
+                outcome.patches += 1
         elif not isinstance(write, Create):
             return error
         elif isinstance(error, Invalid):
@@ -201,29 +204,14 @@ class Executor:
         return None
 
 
-def _created(outcome: Outcome) -> None:
-    outcome.creates += 1
-
-
-def _deleted(outcome: Outcome) -> None:
-    outcome.deletes += 1
-
-
-def _patched(outcome: Outcome) -> None:
-    outcome.patches += 1
-
-
-_COUNTERS: Mapping[type[Any], Callable[[Outcome], None]] = {Create: _created, Delete: _deleted, Patch: _patched}
-
-
 def _version(answer: Json | None) -> int:
-    """0 for an answer that names none: the Status that a deletion may be answered with, or nothing at all."""
+    """0 for an answer without one: nothing at all, or the Status that a deletion may return."""
     return int((answer or {}).get("metadata", {}).get("resourceVersion") or 0)
 
 
 def _gone_at_once(answer: Json | None) -> bool:
-    """A delete that left nothing. Its event is news to this job, not an echo: the next pass is waiting for the object to
-    be gone. A pod with grace stays for a while, and the event of that is what the plan has reckoned with."""
+    """A delete that left nothing. Its event is news and no echo: the next pass waits for the object to be gone. A pod
+    with a grace period stays for a while; the plan expects the event of that."""
     if answer is None or answer.get("kind") == "Status":
         return True
     meta = answer["metadata"]

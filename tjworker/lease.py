@@ -1,46 +1,46 @@
-"""A worker's hold on a key while it works: renewed between writes, checked before each of them.
+"""A worker's lease on a key during a pass: checked before each write, renewed between writes.
 
-Never runs a thread of its own: the holder asks `ensure` before it writes, so the lease is as alive as the work. A holder
-that slept past its lease is Fenced at the next check and writes nothing more; what it was about to write would have been
-harmless all the same (every write carries its own proof), only wasted.
+Runs no thread: the holder calls `ensure` before it writes, so the lease lives exactly as long as the work makes
+progress. A holder that slept past its lease is Fenced at the next check and writes nothing more. A write that slips
+through is wasted but harmless, because every write carries its own proof.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tjworker.base import JobKey
-from tjworker.store.port import Hold, Store, Written
+from tjworker.base import GroupResource, JobKey
+from tjworker.store.work_queue import Claim, WorkQueue, Written
 
 
 class Lease:
     """Not thread-safe: one pass, one thread."""
 
-    def __init__(self, store: Store, hold: Hold, ttl_seconds: float, monotonic: Callable[[], float]) -> None:
-        self._store = store
+    def __init__(self, queue: WorkQueue, claim: Claim, ttl_seconds: float, monotonic: Callable[[], float]) -> None:
+        self._queue = queue
         self._ttl_seconds = ttl_seconds
         self._monotonic = monotonic
         self._renewed_at = monotonic()
-        self.hold = hold
-        self.versions: list[tuple[str, int]] = []
-        """(resource, resourceVersion) of every write so far: the floor below which a later view is stale."""
-        self.gone: list[tuple[str, int]] = []
-        """Likewise of every deletion that left nothing."""
+        self.claim = claim
+        self.versions: list[tuple[GroupResource, int]] = []
+        """(resource, resourceVersion) of every write so far: a view that shows less is stale."""
+        self.gone: list[tuple[GroupResource, int]] = []
+        """(resource, resourceVersion) of every deletion that left nothing."""
 
     @property
     def key(self) -> JobKey:
-        return self.hold.key
+        return self.claim.key
 
     @property
     def written(self) -> Written:
         return Written(tuple(self.versions), tuple(self.gone))
 
     def ensure(self) -> None:
-        """Raises Fenced when somebody else may hold the key by now. Costs a round trip once in a third of the lease."""
+        """Raises Fenced when another worker may hold the key. Costs a round trip once in a third of the lease."""
         if self._monotonic() - self._renewed_at < self._ttl_seconds / 3:
             return
         started = self._monotonic()
-        self._store.renew(self.hold, self._ttl_seconds)
+        self._queue.renew(self.claim, self._ttl_seconds)
         if self.versions or self.gone:
-            self._store.raise_floor(self.hold, self.written)
+            self._queue.raise_min_observed(self.claim, self.written)
         self._renewed_at = started

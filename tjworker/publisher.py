@@ -1,7 +1,7 @@
-"""Publishes one Celery task for each key. Used by the watcher, the workers and beat's tasks; decides nothing.
+"""Publish one Celery task for each key. Used by the watcher, the workers and beat's tasks; decides nothing.
 
-A key that could not be published stays in this process and goes with the next call, so nobody has to remember it; a key
-lost with the process is found by the resync. Publishing a key twice does no harm: the second task finds nothing queued.
+A key that could not be published stays here and goes with the next call, so callers keep none themselves; the resync
+finds a key that was lost with the process. Publishing a key twice does no harm: the second task finds nothing queued.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from celery import Celery
 from kombu.exceptions import BatchPublishError, OperationalError
@@ -28,8 +28,14 @@ KEYS_PER_BATCH = 200
 _AWAY = (OperationalError, BatchPublishError, RedisError, OSError)
 
 
+class KeyPublisher(Protocol):
+    """What controllers need of a Publisher."""
+
+    def publish(self, keys: Iterable[JobKey]) -> int: ...
+
+
 class Publisher:
-    """Thread-safe. Connects at the first call; make it after a fork."""
+    """Thread-safe. Connects at the first call; make it after the fork."""
 
     def __init__(self, app: Celery) -> None:
         self._app = app
@@ -38,12 +44,12 @@ class Publisher:
 
     @property
     def waiting(self) -> int:
-        """Keys that have not been published yet because Redis was away."""
+        """Keys that wait because Redis was away."""
         return len(self._waiting)
 
     def publish(self, keys: Iterable[JobKey]) -> int:
-        """One task a key, in order, after those that are still waiting. Returns how many. Raises Transient when Redis is
-        away; then call again, with new keys or none."""
+        """Publish the keys that wait, then these, in order. Returns how many. Raises Transient when Redis is away; then
+        call again, with new keys or none."""
         with self._mutex:
             self._waiting.update(dict.fromkeys(keys))
             if not self._waiting:
@@ -66,9 +72,8 @@ class Publisher:
             return sent
 
     def _send(self, producer: Any, keys: list[JobKey]) -> None:
-        """As one pipeline, which more than halves the cost of a message. A pipeline that failed may have been carried out
-        in part and is not repeated; one by one each message has Celery's own retry over a broken connection, and the doubles
-        do no harm."""
+        """As one pipeline, which more than halves the cost of a message. A failed pipeline may have run in part; then
+        the messages go one by one, each with Celery's own retry over a broken connection. Doubles do no harm."""
         if len(keys) > 1:
             with suppress(*_AWAY), producer.batch(max_size=KEYS_PER_BATCH):
                 for key in keys:

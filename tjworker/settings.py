@@ -17,13 +17,13 @@ OFF = "off"
 
 
 def turn_seconds(period: float) -> float:
-    """For how long one run of a periodic task keeps other beats' runs out. A little less than the period: two runs of one beat
-    are never exactly a period apart."""
+    """How long one run of a periodic task keeps the runs of other beats out. A little less than the period, because two
+    runs of one beat are never exactly a period apart."""
     return 0.8 * period
 
 
 class Settings(BaseSettings):
-    """`TJ_` and the upper-case name is the environment variable; `tj doctor` prints them all."""
+    """Each is the environment variable `TJ_` and the name in upper case; `tj doctor` prints them all."""
 
     model_config = SettingsConfigDict(env_prefix="TJ_", frozen=True, extra="ignore")
 
@@ -42,15 +42,17 @@ class Settings(BaseSettings):
     resync_seconds: float = Field(30, gt=0, description="how often the resync looks for keys whose task was lost")
     full_resync_seconds: float = Field(600, gt=0, description="how often every unfinished job is queued")
     collect_orphans_seconds: float = Field(
-        600, gt=0, description="how often what deleted jobs left behind is looked for"
+        600, gt=0, description="how often the orphan collector looks for what deleted jobs left behind"
     )
     lock_ttl_seconds: float = Field(
-        30, gt=0, description="lease of the lock of one key; its worker renews it at a third"
+        30, gt=0, description="lease of the lock of one key; its worker renews it after a third"
     )
     retry_base_seconds: float = Field(1, gt=0, description="first wait of a key after a failure; doubles with each")
     retry_max_seconds: float = Field(300, gt=0, description="longest wait of a key after failures")
-    writes_per_pass: int = Field(500, ge=1, description="creates and deletes of one pass; the rest waits for its turn")
-    write_concurrency: int = Field(8, ge=1, le=64, description="requests of one pass that are under way at once")
+    writes_per_pass: int = Field(
+        500, ge=1, description="most creates and deletes of one pass; the rest waits for the next"
+    )
+    write_concurrency: int = Field(8, ge=1, le=64, description="concurrent write requests of one pass")
 
     autoscale_seconds: float = Field(
         5, gt=0, description="how often the autoscaler looks at the cluster and the elastic jobs"
@@ -58,16 +60,23 @@ class Settings(BaseSettings):
     autoscale_policy: str = Field(
         "fulfillment",
         pattern="^(fulfillment|off)$",
-        description="how the autoscaler shares the cluster out: fulfillment; off: it does not, roles are scaled by hand",
+        description=(
+            "how the autoscaler shares out the cluster: fulfillment; off: it does not, and roles are scaled by hand"
+        ),
     )
     autoscale_cooldown_seconds: float = Field(
         30,
         ge=0,
-        description="a job that gave way does not grow again, and one that grew does not shrink unless room is "
-        "needed, for this long; a replica that finds no node for this long is taken back",
+        description=(
+            "for this long a role that shrank does not grow, and one that grew does not shrink unless room is "
+            "needed; a replica without a node for this long is taken back"
+        ),
     )
     max_load_desired: float = Field(
-        0.97, ge=0, le=1, description="part of the cluster's CPUs up to which the autoscaler fills it; GPUs to the last"
+        0.97,
+        ge=0,
+        le=1,
+        description="part of the cluster's CPUs up to which the autoscaler fills it; GPUs to the last one",
     )
 
     request_timeout_seconds: float = Field(15, gt=0, description="time-out of one request to the API server")
@@ -75,11 +84,13 @@ class Settings(BaseSettings):
         60,
         gt=0,
         le=80,
-        description="a watch that has been silent for this long is opened again (half-open connections are seen within 90 s)",
+        description=(
+            "a watch that was silent for this long is opened again (so a half-open connection lasts at most 90 s)"
+        ),
     )
     list_page_size: int = Field(500, ge=1, description="objects a page of a list")
 
-    leader_elect: bool = Field(True, description="watchers elect one leader by a Lease")
+    leader_elect: bool = Field(True, description="watchers elect a leader through a Lease")
     leader_namespace: str = Field("", description="namespace of the Lease; empty: the pod's own, else default")
     lease_duration_seconds: float = Field(
         15, gt=0, description="a leader that has not renewed for this long is replaced"
@@ -89,34 +100,34 @@ class Settings(BaseSettings):
     task_soft_time_limit_seconds: float = Field(30, gt=0, description="a reconcile is stopped after this long")
 
     node_failure_grace_seconds: float = Field(
-        30, ge=0, description="pods of a node that is not ready for this long are taken for lost"
+        30, ge=0, description="pods on a node that is not ready for this long count as lost"
     )
     creating_duration_seconds: float = Field(
-        900, gt=0, description="a pod whose containers cannot be created is made again after this long"
+        900, gt=0, description="a pod whose containers cannot be created is replaced after this long"
     )
-    creating_restart_seconds: float = Field(3600, gt=0, description="for how long in all that is tried")
+    creating_restart_seconds: float = Field(3600, gt=0, description="for how long such pods are replaced in all")
     enable_creating_failed: bool = Field(
-        False, description="after that the job fails; otherwise the pod is left waiting"
+        False, description="the job fails after that; otherwise the pod is left waiting"
     )
     gpu_resources: str = Field(
         "nvidia.com/gpu,amd.com/gpu",
-        description="extended resources that are GPUs (or other devices that the autoscaler shares out), separated by commas",
+        description=("extended resources that the autoscaler counts as GPUs, separated by commas"),
     )
     gpu_fault_conditions: str = Field(
         "GPUFault,GPUUnhealthy,NvidiaGPUFault",
-        description="node conditions, set by a node problem detector, that mean a GPU at fault; separated by commas",
+        description="node conditions, set by a node problem detector, that mean a faulty GPU; separated by commas",
     )
-    restart_limit: int = Field(5, ge=0, description="a pserver that has been restarted so often fails its EDL job")
+    restart_limit: int = Field(5, ge=0, description="restarts of one pserver after which its EDL job fails")
     autoclean: bool = Field(True, description="release the resources of an ended EDL job")
 
     health_host: str = Field(
         "0.0.0.0",  # noqa: S104  the kubelet must reach it
         min_length=1,
-        description="address of the watcher's /healthz and /readyz; the kubelet asks from outside of the pod",
+        description="address of the watcher's /healthz and /readyz; the kubelet calls from outside the pod",
     )
     health_port: int = Field(0, ge=0, le=65535, description="port of the watcher's /healthz and /readyz; 0: none")
     log_format: str = Field(
-        "console", pattern="^(console|json)$", description="console (for people) or json, a line a message"
+        "console", pattern="^(console|json)$", description="console (for people) or json (one object a line)"
     )
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="DEBUG, INFO, WARNING or ERROR")
 
@@ -141,12 +152,12 @@ def _names(text: str) -> tuple[str, ...]:
 
 @cache
 def load_settings() -> Settings:
-    """The settings of this process. Raises pydantic.ValidationError naming each wrong variable."""
+    """The settings of this process. Raises pydantic.ValidationError that names each wrong variable."""
     return Settings()
 
 
 def settings_or_exit() -> Settings:
-    """`load_settings` for a process that starts: a wrong variable ends it with one line instead of a traceback."""
+    """`load_settings` at the start of a process: a wrong variable ends it with one line instead of a traceback."""
     try:
         return load_settings()
     except ValidationError as error:
@@ -163,10 +174,10 @@ def markdown() -> Iterator[str]:
     """docs/settings.md, line by line."""
     yield "# Settings"
     yield ""
-    yield "Generated by `python -m tjworker.settings` from `tjworker/settings.py`; `make verify` compares the two."
+    yield "Generated by `python -m tjworker.settings` from `tjworker/settings.py`; `make verify` compares them."
     yield ""
-    yield "Read from the environment once, when a process starts. Every process of one operator gets the same; a value that is"
-    yield "out of bounds ends the process with a line that says which."
+    yield "Read from the environment once, when a process starts. Every process of one operator gets the same;"
+    yield "a value that is out of bounds ends the process with a line that says which."
     yield ""
     yield "| variable | default | bounds | what |"
     yield "|---|---|---|---|"

@@ -1,8 +1,8 @@
 """`python -m watcher`: reads the cluster, writes the projection, queues keys; takes no decision.
 
-Settings from the environment (`TJ_*`), the cluster from KUBECONFIG or the pod's service account. SIGTERM and SIGINT leave
-in order and give the lease back, so that a standby leads at once; a second signal leaves at once. Runs until then: an API
-server, a Redis or a CRD that is away is waited for. Any number of it may run; one leads.
+Settings from the environment (`TJ_*`), the cluster from KUBECONFIG or the pod's service account. SIGTERM and SIGINT
+leave in order and give the lease back, so that a standby leads at once; a second signal leaves at once. Runs until
+then: an API server, a Redis or a CRD that is away is waited for. Any number of it may run; one leads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tjworker.publisher import Publisher
 from tjworker.settings import Settings, settings_or_exit
 from tjworker.store.connect import open_store
 from tjworker.telemetry.logging import configure_logging
-from watcher.app import Identity, Watcher
+from watcher.app import Watcher
 from watcher.health import HealthServer
 
 log = structlog.get_logger("watcher")
@@ -40,7 +40,8 @@ LOOK_SECONDS = 5.0
 def main() -> int:
     settings = settings_or_exit()
     configure_logging(settings)
-    # Signals are taken one by one below: a handler could find the main thread inside a lock that it needs.
+    # Signals are waited for below, not handled: a handler could interrupt the main thread while it holds a lock that
+    # `Watcher.stop` needs.
     signal.pthread_sigmask(signal.SIG_BLOCK, {*_SIGNALS, signal.SIGALRM})
     try:
         watcher = _watcher(settings)
@@ -71,10 +72,10 @@ def main() -> int:
 
 
 def until_told(alive: Callable[[], bool], look_seconds: float = LOOK_SECONDS) -> None:
-    """Returns at SIGTERM or SIGINT, or when it finds that it is no longer `alive`. These two and SIGALRM must be blocked, and
-    SIGALRM must stay so."""
-    # Not sigtimedwait: in a process that was stopped (SIGSTOP, Ctrl-Z) for longer than its time-out, CPython's returns a signal
-    # that nobody has sent.
+    """Returns at SIGTERM or SIGINT, or when it finds that it is no longer `alive`. These two and SIGALRM must be
+    blocked, and SIGALRM must stay so."""
+    # Not sigtimedwait: in a process that was stopped (SIGSTOP, Ctrl-Z) for longer than its time-out, CPython's returns
+    # a signal that was never sent.
     signal.setitimer(signal.ITIMER_REAL, look_seconds, look_seconds)
     while alive() and signal.sigwait({*_SIGNALS, signal.SIGALRM}) == signal.SIGALRM:
         pass
@@ -96,9 +97,9 @@ def _watcher(settings: Settings) -> Watcher:
         retry_base_seconds=settings.retry_base_seconds,
         retry_max_seconds=settings.retry_max_seconds,
     )
-    publisher = Publisher(make_app(settings))
-    identity = Identity(f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}", _lease_namespace(settings))
-    return Watcher(settings, api, lease_api, store, publisher.publish, identity)
+    publish = Publisher(make_app(settings)).publish
+    name, namespace = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}", _lease_namespace(settings)
+    return Watcher(settings, api, lease_api, store, publish, name=name, lease_namespace=namespace)
 
 
 def _lease_namespace(settings: Settings) -> str:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import structlog
 
 from tjworker.base import JobKey
-from tjworker.kube.port import KubeApi
+from tjworker.kube.client import KubeClient
 from tjworker.settings import Settings
 from tjworker.store.port import Store
 from watcher.health import Report
@@ -25,24 +24,19 @@ log = structlog.get_logger(__name__)
 BETWEEN_TERMS_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who this watcher is in the Lease."""
-
-    name: str
-    namespace: str
-
-
 class Watcher:
+    """`name`: who it is in the Lease."""
+
     def __init__(
         self,
         settings: Settings,
-        api: KubeApi,
-        lease_api: KubeApi,
+        api: KubeClient,
+        lease_api: KubeClient,
         store: Store,
         publish: Callable[[Sequence[JobKey]], object],
-        identity: Identity,
         *,
+        name: str,
+        lease_namespace: str,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
@@ -53,12 +47,9 @@ class Watcher:
         self.stopped = threading.Event()
         self.term: Term | None = None
         self._elector: Elector | None = None
-        self._started_at = now()
         if settings.leader_elect:
-            name = f"{settings.key_prefix}-watcher"
-            election = Election(
-                identity.name, identity.namespace, name, lease_duration_seconds=settings.lease_duration_seconds
-            )
+            lease, lasts_seconds = f"{settings.key_prefix}-watcher", settings.lease_duration_seconds
+            election = Election(name, lease_namespace, lease, lease_duration_seconds=lasts_seconds)
             self._elector = Elector(
                 lease_api, election, stopped=self.stopped, now=now, renew_seconds=settings.lease_renew_seconds
             )
@@ -90,13 +81,14 @@ class Watcher:
         if self._elector and term.fenced:
             self._elector.fenced(token)
         if self._elector and why in ("over", "stopped"):
-            # Whoever waits may lead at once. After a failed renewal there is nothing to give back.
+            # A standby may lead at once. After a failed renewal there is nothing to give back.
             self._elector.release(token)
         if not self.stopped.is_set():
             log.warning("leadership ended, standing for it again", reason=term.why or why)
 
     def stop(self) -> None:
-        """Leave in order: the term ends, the lease is given back. Safe in a signal handler."""
+        """Leave in order: the term ends, the lease is given back. Returns at once. Not for a signal handler, which
+        could interrupt a thread that holds the lock of an event that this sets."""
         self.stopped.set()
         term = self.term
         if term is not None:

@@ -1,8 +1,7 @@
 """/healthz and /readyz of the watcher. The judgement is pure; the server is the standard library's.
 
-Ready says synced: everything there is has been projected, or what the last watcher had projected is kept up to date. Alive
-says that each informer's thread moves and its watch has given a sign within the limit. A watcher that waits (for the
-leadership, for an API server or a Redis that is away) is alive: a restart would cure nothing.
+Alive says that each watch has given a sign within the limit. A watcher that waits (for the leadership, for an API
+server or a Redis that is away) is alive: a restart would cure nothing.
 """
 
 from __future__ import annotations
@@ -22,12 +21,11 @@ WAITING_STATES = frozenset({"waiting", "missing", "forbidden", "starting"})
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """One informer, at one moment."""
+    """One reflector, at one moment."""
 
     state: str
     synced: bool
     sign_age_seconds: float
-    step_age_seconds: float
     problem: str = ""
 
 
@@ -39,12 +37,12 @@ class Report:
     synced: bool
     store_away: bool = False
     writer_age_seconds: float = 0.0
-    informers: Mapping[str, Pulse] | None = None
+    reflectors: Mapping[str, Pulse] | None = None
     resumed: bool = False
     """What the last watcher had projected is kept up to date, while the lists come."""
 
     def problems(self) -> list[str]:
-        """Why it is not alive; empty when it is."""
+        """Why it is not alive."""
         if not self.leading:
             return []
         found = []
@@ -52,9 +50,9 @@ class Report:
             found.append(
                 f"the writer has not moved for {self.writer_age_seconds:.0f} s (limit {STEP_LIMIT_SECONDS:.0f} s)"
             )
-        for source, pulse in sorted((self.informers or {}).items()):
+        for source, pulse in sorted((self.reflectors or {}).items()):
             if self.store_away or pulse.state in WAITING_STATES:
-                # Informers wait for room in the inbox, or for the API server: with their threads, not dead.
+                # Reflectors wait for room in the queue, or for the API server: with their threads, not dead.
                 continue
             if pulse.sign_age_seconds > SIGN_LIMIT_SECONDS:
                 found.append(
@@ -64,14 +62,14 @@ class Report:
         return found
 
     def body(self) -> dict[str, Any]:
-        informers = {
+        reflectors = {
             source: {
                 "state": pulse.state,
                 "synced": pulse.synced,
                 "age_seconds": round(pulse.sign_age_seconds, 1),
                 "problem": pulse.problem,
             }
-            for source, pulse in sorted((self.informers or {}).items())
+            for source, pulse in sorted((self.reflectors or {}).items())
         }
         return {
             "leading": self.leading,
@@ -79,7 +77,7 @@ class Report:
             "resumed": self.resumed,
             "redis_away": self.store_away,
             "problems": self.problems(),
-            "informers": informers,
+            "reflectors": reflectors,
         }
 
     @property

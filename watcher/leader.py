@@ -5,9 +5,10 @@ machines are shown to people and never compared: a holder counts as dead when it
 duration, as seen by one's own clock. `Elector` is the shell around it. Being leader is a hint, too: every write of the
 projection carries the fencing token, and the store refuses an older one.
 
-The token must grow with every change of leader, also when someone deletes the Lease or a clock is wrong: it is the larger
-of the last token (kept in the Lease) + 1 and the time in milliseconds. Should both happen at once (the Lease deleted by
-somebody with a clock ahead of ours as its last holder), the store refuses our token; then it leaps, twice as far each time.
+The token must grow with every change of leader, also when someone deletes the Lease or a clock is wrong: it is the
+larger of the last token (kept in the Lease) + 1 and the time in milliseconds. Should both happen at once (the Lease
+deleted, and its last holder's clock ahead of ours), the store refuses our token; then it leaps, twice as
+far each time.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from typing import Any
 
 import structlog
 
+from tjworker.api.resources import LEASES
 from tjworker.base import Conflict, Invalid, OperatorError, Terminal, Transient
-from tjworker.kube.port import Json, KubeApi
+from tjworker.kube.client import KubeClient
+from tjworker.kube.port import Json
 
 log = structlog.get_logger(__name__)
 
@@ -65,7 +68,7 @@ class Election:
         return str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
 
     def bid(self, lease: Json | None, now: float, wall: datetime) -> Bid | None:
-        """The Lease that makes this candidate the leader; None while somebody else may still be it."""
+        """The Lease that makes this candidate the leader; None while another may still lead."""
         if lease is None:
             token = max(self._floor, _milliseconds(wall))
             return Bid(self._lease({}, token, transitions=0, acquired=wall, renewed=wall), token, create=True)
@@ -80,31 +83,32 @@ class Election:
         return Bid(self._lease(lease["metadata"], token, transitions=transitions, acquired=wall, renewed=wall), token)
 
     def wait_seconds(self, now: float, most: float) -> float:
-        """How long a standby may wait before it looks again: not past the moment in which the Lease as it was seen runs out."""
+        """How long a standby may wait before it looks again: not past the moment in which the Lease as it was seen runs
+        out."""
         left = self._free_at - now
         return min(most, left) if left > 0 else most
 
     def renewal(self, lease: Json | None, now: float, wall: datetime, token: int) -> Bid | None:
-        """The same leadership, renewed; None when it is somebody else's, or another term's of our own."""
-        if lease is None or self.holder(lease) != self.identity or _token(lease) != token:
+        """The same leadership, renewed; None when another watcher holds it, or another term of our own."""
+        renewed = self._same_term(lease, wall, token)
+        if lease is None or renewed is None:
             return None
         self._observe(lease, now)
-        spec = lease["spec"]
-        renewed = self._lease(
-            lease["metadata"], token, transitions=int(spec.get("leaseTransitions") or 0), renewed=wall
-        )
-        renewed["spec"]["acquireTime"] = spec.get("acquireTime")
+        renewed["spec"]["acquireTime"] = lease["spec"].get("acquireTime")
         return Bid(renewed, token)
 
     def release(self, lease: Json | None, wall: datetime, token: int) -> Json | None:
         """The Lease given back: a standby need not wait. None when it is not ours to give."""
+        given = self._same_term(lease, wall, token)
+        if given is not None:
+            given["spec"].update(holderIdentity="", leaseDurationSeconds=1)
+        return given
+
+    def _same_term(self, lease: Json | None, wall: datetime, token: int) -> Json | None:
         if lease is None or self.holder(lease) != self.identity or _token(lease) != token:
             return None
-        given = self._lease(
-            lease["metadata"], token, transitions=int(lease["spec"].get("leaseTransitions") or 0), renewed=wall
-        )
-        given["spec"].update(holderIdentity="", leaseDurationSeconds=1)
-        return given
+        transitions = int(lease["spec"].get("leaseTransitions") or 0)
+        return self._lease(lease["metadata"], token, transitions=transitions, renewed=wall)
 
     def _observe(self, lease: Json, now: float) -> None:
         spec = lease.get("spec") or {}
@@ -147,7 +151,7 @@ class Tenure:
     def __init__(
         self, renew: Callable[[], bool], now: Callable[[], float], *, renew_seconds: float, deadline_seconds: float
     ) -> None:
-        """`renew` gives False when the Lease is another's, and raises OperatorError when nobody can tell."""
+        """`renew` returns False when another holds the Lease, and raises OperatorError when that cannot be read."""
         self._renew = renew
         self._now = now
         self._renew_seconds = renew_seconds
@@ -174,7 +178,7 @@ class Elector:
 
     def __init__(
         self,
-        api: KubeApi,
+        api: KubeClient,
         election: Election,
         *,
         stopped: threading.Event,
@@ -208,17 +212,17 @@ class Elector:
 
     def try_acquire(self) -> int | None:
         try:
-            lease = self._api.get("leases", *self._where)
+            lease = self._api.get(LEASES, *self._where)
             bid = self._election.bid(lease, self._now(), self._wall())
             if bid is None:
                 self._say(f"standing by, the leader is {self._election.holder(lease)}")
                 return None
             if bid.create:
-                self._api.create("leases", self._where[0], bid.lease)
+                self._api.create(LEASES, self._where[0], bid.lease)
             else:
-                self._api.update("leases", *self._where, bid.lease)
+                self._api.update(LEASES, *self._where, bid.lease)
         except Conflict:
-            return None  # somebody was faster
+            return None  # another was faster
         except (Transient, Terminal, Invalid) as error:
             self._say(f"cannot take the lease, trying again: {error.message}")
             return None
@@ -247,21 +251,21 @@ class Elector:
         )
 
     def _renew(self, token: int) -> bool:
-        lease = self._api.get("leases", *self._where)
+        lease = self._api.get(LEASES, *self._where)
         if lease is None:
             return False
         bid = self._election.renewal(lease, self._now(), self._wall(), token)
         if bid is None:
             return False
-        self._api.update("leases", *self._where, bid.lease)
+        self._api.update(LEASES, *self._where, bid.lease)
         return True
 
     def release(self, token: int) -> None:
         """Best effort: without it the standby waits for the lease to run out."""
         try:
-            given = self._election.release(self._api.get("leases", *self._where), self._wall(), token)
+            given = self._election.release(self._api.get(LEASES, *self._where), self._wall(), token)
             if given is not None:
-                self._api.update("leases", *self._where, given)
+                self._api.update(LEASES, *self._where, given)
                 self._say("gave the lease back")
         except OperatorError as error:
             self._say(f"could not give the lease back: {error.message}")

@@ -1,4 +1,4 @@
-"""Says once that the API server fails, and once that it works again, however many informers notice. Thread-safe."""
+"""Says once that the API server fails, and once that it works again, however many reflectors notice. Thread-safe."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Whether a watcher may go on where the last one stopped, and from where. PURE, but for the fingerprint of this code.
+"""Whether a watcher may resume the watches of the last one, and from which versions. PURE, but for the fingerprint of
+this code.
 
-Redis outlives the watcher, and with the projection it keeps how far each watch had got (`progress`, written in one step with
-what it speaks of). So a new watcher need not be blind while it lists: it follows each watch from there (`watcher.forerunner`).
-Only from what is whole (a writer had it synced), of a cluster that has a name, and made by this very code.
+Redis keeps with the projection how far each watch had got. A new watcher resumes each watch from there while it lists,
+if the projection is whole (a writer had it synced), is of a cluster that has a name, and was made by this very code.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+from tjworker.base import GroupResource
 from tjworker.kube.resources import RESOURCES
-from tjworker.store.port import History
+from tjworker.store.projection import Checkpoint
 
 _MAKERS = ("watcher", "tjworker.api", "tjworker.kube", "tjworker.store")
 """Packages that say what stands in the projection and how."""
@@ -23,7 +24,8 @@ _MAKERS = ("watcher", "tjworker.api", "tjworker.kube", "tjworker.store")
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """`positions`: source -> resourceVersion from which its watch may go on; none for those that only a list can begin."""
+    """`positions`: source -> resourceVersion from which its watch may be resumed; a source that needs a list has
+    none."""
 
     cluster: str = ""
     """The one that the projection is of; elsewhere the positions mean nothing."""
@@ -33,26 +35,26 @@ class Start:
 FROM_NOTHING = Start()
 
 
-def start_from(history: History, sources: Collection[str], form: str) -> Start:
-    """Where a watcher of this form begins after what this history says."""
-    if not (history.synced and history.cluster and form and history.form == form):
+def start_from(checkpoint: Checkpoint, sources: Collection[str], form: str) -> Start:
+    """Where a watcher whose records have this form may resume."""
+    if not (checkpoint.synced and checkpoint.cluster and form and checkpoint.form == form):
         return FROM_NOTHING
-    # A source without progress is of a kind that was not installed. Those outside of namespaces (nodes) are few and change with
-    # every heartbeat; the store keeps no order of theirs, so that only one of two may write them.
+    # A source without progress is of a kind that was not installed. Those outside of namespaces (nodes) are few and
+    # change with every heartbeat; the store keeps no order of theirs, so that only one of two may write them.
     return Start(
-        history.cluster,
+        checkpoint.cluster,
         {
-            source: history.progress[source]
+            source: checkpoint.progress[source]
             for source in sources
-            if RESOURCES[source.partition("/")[0]].namespaced and history.progress.get(source)
+            if RESOURCES[GroupResource(source.partition("/")[0])].namespaced and checkpoint.progress.get(source)
         },
     )
 
 
 @cache
 def this_form() -> str:
-    """A fingerprint of the code that writes the projection, so that nobody has to remember to raise a number: another version
-    lists. '' where the sources cannot be read; then nothing is trusted."""
+    """A fingerprint of the code that writes the projection, so that no number has to be raised by hand: another
+    version lists. '' where the sources cannot be read; then nothing is trusted."""
     return fingerprint([files(package) for package in _MAKERS])
 
 

@@ -1,112 +1,141 @@
-"""One term of leadership: an informer for each resource (and namespace), one inbox, one writer, each on its own thread.
+"""One term of leadership, where its parts are put together: reflectors put batches on the event queue, the projection
+writer takes them off. Each reflector has its own thread, and so has the writer.
 
-Begins with a fencing token and what Redis says, and ends without a trace. The writer leads first; then everything is listed,
-and where the last term's projection is whole a forerunner of each informer goes on from there meanwhile. Two terms at once (a
-leader that does not know yet that it is none) do no harm: the store refuses the older token.
+The writer leads first. Then everything is listed; where the last term's projection is whole, a resumed watch goes on
+from there beside each list, so that new events do not wait for the lists. When the projection is lost, or the cluster's
+history began anew, the parts are made again and everything is listed. Two terms at once (a leader that does not know
+yet that it is none) do no harm: the store refuses the older token.
 """
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import structlog
 
 from tjworker.base import Fenced, JobKey
-from tjworker.kube.port import KubeApi
-from tjworker.kube.resources import WATCHED
+from tjworker.kube.client import KubeClient
+from tjworker.kube.reflector import Reflector
 from tjworker.settings import Settings
 from tjworker.store.port import Store
-from watcher.forerunner import Forerunner, forerunners
-from watcher.health import Pulse, Report
-from watcher.history import ClusterId
-from watcher.inbox import Inbox
-from watcher.informer import Informer
+from tjworker.store.projection import Lost
+from watcher.cluster_id import ClusterId
+from watcher.event_queue import EventQueue
+from watcher.feed import Feed
+from watcher.health import Report
 from watcher.outage import Outage
-from watcher.resume import Start
-from watcher.writer import Writer
+from watcher.progress import BeganAnew
+from watcher.projection_writer import ProjectionWriter
+from watcher.redis_retry import RedisRetry, Stopped
+from watcher.resume import FROM_NOTHING, Start
 
 log = structlog.get_logger(__name__)
 JOIN_SECONDS = 5.0
 LISTS_AFTER_SECONDS = 1.0
 LISTS_WAIT_SECONDS = 10.0
-"""So long after the watches of all forerunners have been opened the lists begin; so long after their start at the latest."""
+"""The lists begin so long after all resumed watches have been opened; so long after the term's start at the latest."""
 
 
 class Term:
+    queue_capacity = 50_000
+
     def __init__(
         self,
-        api: KubeApi,
+        api: KubeClient,
         store: Store,
         publish: Callable[[Sequence[JobKey]], object],
         *,
         token: int,
         now: Callable[[], float],
         settings: Settings,
+        wall_clock: Callable[[], float] = time.time,
+        stopped: threading.Event | None = None,
     ) -> None:
         self.over = threading.Event()
         """Set when the term has ended by itself: fenced, or a thread that broke."""
         self.why = ""
         self.fenced = False
         self._now = now
-        self._stopped = threading.Event()
-        self._inbox = Inbox()
-        outage = Outage(now)
-        cluster = ClusterId(api, now)
-        self.informers = [
-            Informer(
-                row.plural,
+        self._stopped = stopped or threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._redis = RedisRetry(self._stopped, now, self.make_rng())
+        self._make_feed = partial(
+            Feed,
+            make_reflector=lambda *which, **where: Reflector(
                 api,
-                self._inbox,
+                *which,
                 now=now,
-                namespace=namespace,
                 page_size=settings.list_page_size,
                 watch_timeout_seconds=settings.watch_timeout_seconds,
-            )
-            for row in WATCHED
-            for namespace in ((settings.namespace_list or ("",)) if row.namespaced else ("",))
-        ]
-        for informer in self.informers:
-            informer.outage, informer.cluster = outage, cluster
-        self.writer = Writer(
-            store,
-            publish,
-            self._inbox,
-            token=token,
-            sources=[i.source for i in self.informers],
-            relist=self._relist,
-            now=now,
-            stopped=self._stopped,
-            begin=self._begin,
+                rng=self.make_rng(),
+                **where,
+            ),
+            cluster_id=ClusterId(api, now).read,
+            outage=Outage(now),
+            namespaces=settings.namespace_list,
         )
-        self.forerunners: list[Forerunner] = []
-        self._threads: list[threading.Thread] = []
+        self._make_writer = partial(
+            ProjectionWriter, store, publish, redis=self._redis, token=token, now=now, wall_clock=wall_clock
+        )
+        self._make_parts()
+
+    def _make_parts(self) -> None:
+        self.feed = self._make_feed(EventQueue(self.queue_capacity))
+        self.writer = self._make_writer(self.feed.queue, sources=[one.source for one in self.feed.reflectors])
+
+    def make_rng(self) -> random.Random:
+        """Of one reflector, or of the writer; a simulation gives its own."""
+        return random.Random()
+
+    # -- threads -----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._run("writer", self.writer.run)
+        self._run("writer", self._write)
 
-    def _begin(self, start: Start) -> None:
-        """On the writer's thread, once it leads: no list and no watch is older than that."""
-        self.forerunners = forerunners(self.informers, start)
+    def _write(self) -> None:
+        """The writer's thread. No list and no watch is older than the writer's lead."""
+        try:
+            self._start_feed(self.writer.take_over())
+            while not self._stopped.is_set():
+                try:
+                    self.writer.step()
+                except (Lost, BeganAnew) as error:
+                    self._begin_again(error)
+        except Stopped:
+            return
+
+    def _begin_again(self, error: Lost | BeganAnew) -> None:
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        began_anew = isinstance(error, BeganAnew)
+        what = "the cluster's history began anew" if began_anew else "the projection has vanished from Redis"
+        log.warning(f"{what}, everything is listed again", reason=str(error))
+        self.feed.stop()
+        self._make_parts()
+        self.writer.take_over(reset=began_anew)
+        self._start_feed(FROM_NOTHING)
+
+    def _start_feed(self, start: Start) -> None:
+        self.feed.resume(start)
         if self._stopped.is_set():
-            for forerunner in self.forerunners:
-                forerunner.stop()
-        if self.forerunners:
-            log.info("going on where the last watcher stopped; the lists follow", watches=len(self.forerunners))
-        for forerunner in self.forerunners:
-            self._run(f"forerunner {forerunner.source}", forerunner.run)
-        self._run("lists", self._list)
+            self.feed.stop()
+        for source, resumed in self.feed.resumed.items():
+            self._run(f"resumed watch {source}", resumed.run)
+        self._run("lists", partial(self._list, self.feed))
 
-    def _list(self) -> None:
-        """The lists are a load on the API server and on ourselves, and nobody waits for them once the watches go on."""
+    def _list(self, feed: Feed) -> None:
+        """The lists are a load on the API server and on ourselves, and no event waits for them once the watches are
+        resumed."""
         latest = self._now() + LISTS_WAIT_SECONDS
-        for forerunner in self.forerunners:
-            forerunner.settled.wait(max(0.0, latest - self._now()))
-        if self.forerunners:
+        for resumed in feed.resumed.values():
+            resumed.settled.wait(max(0.0, latest - self._now()))
+        if feed.resumed:
             self._stopped.wait(LISTS_AFTER_SECONDS)
-        for informer in self.informers:
-            self._run(f"informer {informer.source}", informer.run)
+        for reflector in feed.reflectors:
+            self._run(f"reflector {reflector.source}", reflector.run)
 
     def _run(self, name: str, target: Callable[[], None]) -> None:
         thread = threading.Thread(target=self._guard, args=(target,), name=name, daemon=True)
@@ -116,57 +145,15 @@ class Term:
     def stop(self) -> None:
         """End every thread. A request under way may outlive this for its time-out; it can do nothing any more."""
         self._stopped.set()
-        for informer in (*self.forerunners, *self.informers):
-            informer.stop()
-        self._inbox.close()
+        self.feed.stop()
         deadline = time.monotonic() + JOIN_SECONDS
         for thread in list(self._threads):
             if thread.is_alive():
                 thread.join(max(0.0, deadline - time.monotonic()))
 
-    def report(self) -> Report:
-        now = self._now()
-        pulses = {
-            informer.source: Pulse(
-                informer.vitals.state,
-                informer.vitals.synced,
-                now - informer.vitals.last_sign_at,
-                now - informer.vitals.last_step_at,
-                informer.vitals.problem,
-            )
-            for informer in self.informers
-        }
-        return Report(
-            leading=True,
-            synced=self.writer.synced,
-            resumed=self._goes_on(),
-            store_away=self.writer.store_away,
-            writer_age_seconds=now - self.writer.last_step_at,
-            informers=pulses,
-        )
-
-    def _goes_on(self) -> bool:
-        """What the last term has projected is kept up to date: each of its watches goes on, or has been listed since."""
-
-        def goes_on(informer: Informer) -> bool:
-            ahead = informer.forerunner
-            if ahead is None:  # nodes, and kinds that were not installed; or a namespace of which nothing is known yet
-                return informer.vitals.synced or informer.resource not in followed
-            return informer.vitals.synced or (ahead.settled.is_set() and not ahead.stopped)
-
-        followed = {one.resource for one in self.forerunners}
-        return bool(followed) and all(goes_on(informer) for informer in self.informers)
-
-    def _relist(self, epoch: int) -> None:
-        for forerunner in self.forerunners:
-            forerunner.stop()
-        self.forerunners = []  # what they followed is lost
-        for informer in self.informers:
-            informer.relist(epoch)
-
     def _guard(self, target: Callable[[], None]) -> None:
-        """The edge of a thread. Whatever breaks in it ends the term, and the next one starts with nothing: no half-alive
-        watcher, and no exit."""
+        """The edge of a thread. Whatever breaks in it ends the term, and the next one starts with nothing: no
+        half-alive watcher, and no exit."""
         try:
             target()
         except Fenced as error:
@@ -178,3 +165,16 @@ class Term:
             )
             self.why = "a thread broke"
             self.over.set()
+
+    # -- health ------------------------------------------------------------------------------------
+
+    def report(self) -> Report:
+        now = self._now()
+        return Report(
+            leading=True,
+            synced=self.writer.synced,
+            resumed=self.feed.follows,
+            store_away=self._redis.away,
+            writer_age_seconds=now - self.writer.moved_at,
+            reflectors=self.feed.pulses(now),
+        )

@@ -89,7 +89,7 @@ class Desk:
     def _next(self, session: Session) -> Message:
         deadline = time.monotonic() + ANSWER_WITHIN_SECONDS
         while not self._queue.finished:
-            # Not to one whose connection was given up meanwhile: nobody would give this shard back.
+            # Not to one whose connection was given up meanwhile: nothing would give this shard back.
             present = session.number in self._names
             if present and (lease := self._queue.take(str(session.number), time.monotonic())):
                 return self._task(lease)

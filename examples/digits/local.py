@@ -77,7 +77,7 @@ class LocalJob:
                 self._record(name)
         ended = self.exit_codes.get("master-0", [])
         if ended and 0 <= ended[-1] < 128 and "master-0" not in self.processes:
-            # 2: it never came to the training, so it told nobody of an end.
+            # 2: it never came to the training, so it reported no end.
             deadline = time.monotonic() + (END_SECONDS if ended[-1] != 2 else 0)
             while any(process.poll() is None for process in self.processes.values()) and time.monotonic() < deadline:
                 time.sleep(0.02)
@@ -144,8 +144,8 @@ class LocalJob:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago. Below those that Linux gives to clients (32768 on): a server that is started again
-    finds its own free."""
+    """Ports that were free a moment ago. Below those that Linux gives to clients (32768 on): a server that is started
+    again finds its own free."""
     found: dict[int, None] = {}
     while len(found) < count:
         port = random.randint(20_000, 31_999)

@@ -4,7 +4,7 @@ Starts empty and asks callers to come again until the master has given it parame
 those of the newest checkpoint. So it needs no disk. Also keeps a note for the master (the state of its queue), which a
 restarted master reads. Ends with 0 when the master says so, with 143 on SIGTERM: it had not finished.
 
-Has no authentication: whoever can reach the port can change the model. In a cluster that is a network policy's work.
+Has no authentication: a process that reaches the port can change the model. In a cluster a network policy prevents it.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class TaskQueue:
         return lease
 
     def done(self, token: str) -> bool:
-        """False when the lease is no longer valid: the shard is somebody else's by now."""
+        """False when the lease is no longer valid: the shard is another's by now."""
         lease = self._leases.pop(token, None)
         if lease is None:
             return False

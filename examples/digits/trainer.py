@@ -2,7 +2,7 @@
 
 Holds nothing that matters: it may be killed at any time, and another one joins at any time. Ends with 0 only when the
 master says that the training is over. On SIGTERM (scaled down, evicted, drained) it stops after the minibatch in hand,
-gives its shard back, so that nobody waits for the lease, and ends with 143: a pod that ends with 0 has done its work,
+gives its shard back, so that no other waits for the lease, and ends with 143: a pod that ends with 0 has done its work,
 and an operator would rightly not replace it when it was evicted.
 """
 

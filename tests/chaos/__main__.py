@@ -1,15 +1,17 @@
-"""Disturb the operator, one way after another, while jobs begin, run, restart and end; hold the ends against the undisturbed.
+"""Disturb the operator, one way after another, while jobs begin, run, restart and end; hold the ends against the
+undisturbed.
 
     make chaos                       # all of it, about 40 minutes; SHARE=0.1 for a tenth of the numbers
     make chaos CHAOS_ARGS="--only 'redis wiped' --only 'processes killed' --seed 7"
-    make chaos CHAOS_ARGS="--soak-seconds 7200"    # random kills and wipes for so long: the same ends, and nothing grows
+    make chaos CHAOS_ARGS="--soak-seconds 7200"      # random kills and wipes for so long: the same ends, nothing grows
 
-For each way: a wave of jobs of every life, of both kinds, begins meanwhile, and four stand before, during and after. Held then:
-each job ends within two minutes of the mending, which is when Kubernetes' own controllers make pods again (`probe.py`); its
-end, counts, conditions, pods left and pods ever made are those of that life undisturbed (played twice, which must agree); no
-pod of a standing job is another one than before; Redis holds what the API server has, record for record. Exits 1 when one of
-these does not hold, or when a watcher or a beat has ended by itself; workers that have are told. `random histories` is a row
-of its own kind (`histories.py`): any edits and failures, then calm.
+For each way: a wave of jobs of every scenario, of both kinds, begins meanwhile, and four stand before, during and
+after. Held then: each job ends within two minutes of the mending, which is when Kubernetes' own controllers make pods
+again (`probe.py`); its end, counts, conditions, pods left and pods ever made are those of that scenario undisturbed
+(played twice, which must agree); no pod of a standing job is another one than before; Redis holds what the API server
+has, record for record. Exits 1 when one of these does not hold, or when a watcher or a beat has ended by itself;
+workers that have are told. `random histories` is a row of its own kind (`histories.py`): any edits and failures, then
+calm.
 """
 
 from __future__ import annotations
@@ -28,12 +30,12 @@ from typing import Any
 from controlplane import ControlPlane
 from tests.chaos.disturbances import DISTURBANCES, LEFT_OUT, Chaos
 from tests.chaos.histories import Histories
-from tests.chaos.lives import EVERY_SECONDS, STANDS, Wave
 from tests.chaos.probe import Probe
 from tests.chaos.soak import soak
 from tests.chaos.system import WORKERS, NotInTimeError, System
 from tests.chaos.watching import PodLog
-from tests.real.api import open_transport
+from tests.chaos.waves import EVERY_SECONDS, STANDS, Wave
+from tests.e2e.control_plane.api import open_transport
 
 STAND_SECONDS = 120.0
 BACK_SECONDS, WORTH_TELLING_SECONDS = 180.0, 5.0
@@ -150,12 +152,14 @@ class Run:
         for words in (*self._system.ended_alone, *self._system.plane_ended):
             print(f"\n{words}")
         print(
-            f"\n{time.monotonic() - began:.0f} s, seed {self._seed}, {len(bad)} bad; the pod log had {self._log.gaps} gaps"
+            f"\n{time.monotonic() - began:.0f} s, seed {self._seed}, {len(bad)} bad; the pod log had {self._log.gaps}"
+            " gaps"
         )
         return 1 if bad else 0
 
     def _undisturbed(self) -> list[Row]:
-        """The two rows in which nothing is done; none, and what was wrong is printed, when those do not agree already."""
+        """The two rows in which nothing is done; none, and what was wrong is printed, when those do not agree
+        already."""
         rows = [self._row("nothing", f"undisturbed-{n}") for n in (1, 2)]
         if all(row.good for row in rows):
             return rows
@@ -181,7 +185,8 @@ class Run:
         return row
 
     def _histories(self) -> Row:
-        """Row 10 with real processes. The jobs are not of the lives above, and what they come to is not held against others."""
+        """Row 10 with real processes. The jobs are not of the scenarios above, and what they come to is not held
+        against others."""
         row, began = Row(HISTORIES, max(1, round(FULL_HISTORIES * self._share))), time.monotonic()
         try:
             histories = Histories(self._system, random.Random(f"{self._seed} {HISTORIES}"), row.jobs)
@@ -203,7 +208,8 @@ class Run:
             row.trouble = f"{error}. "
         finally:
             wave.fed()
-        probe = Probe(wave.send, wave.namespace)
+        probe = Probe(wave)
+        probe.begin()
         away = self._system.until("Kubernetes' own controllers make pods", probe.answered, BACK_SECONDS)
         if away >= WORTH_TELLING_SECONDS:
             row.note += f"; Kubernetes' own controllers were back after {away:.0f} s"
@@ -224,7 +230,7 @@ class Run:
             row.trouble += f"{error}: {len(found)} differ: {'; '.join(found[:5])}"
 
     def _divergent(self, wave: Wave, jobs: Iterable[str]) -> list[str]:
-        """Of these jobs, which have ended: those whose end is not that of the first of their life, and in what."""
+        """Of these jobs, which have ended: those whose end is not that of the first of their scenario, and in what."""
         self._system.until("the pod log is up to date", lambda: self._log.caught_up_with(wave.version()), 60)
         ends, found = wave.ends(jobs), []
         for job, end in ends.items():

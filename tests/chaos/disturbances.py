@@ -1,5 +1,6 @@
-"""What happens to the system: one function a row of the table. Each gets the system, a seeded source and how much of the full
-number is asked for (`share`), and returns its notes: what was counted and measured. When it returns, what it broke is mended.
+"""What happens to the system: one function a row of the table. Each gets the system, a seeded source and how much of
+the full number is asked for (`share`), and returns its notes: what was counted and measured. When it returns, what it
+broke is mended.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class Consumers:
         system = self._chaos.system
         with system.redis_commands() as commands:
             for _ in range(20):
-                system.publisher.publish(system.store.add(self._chaos.keys))
+                system.publisher.publish(system.store.queue.add(self._chaos.keys))
                 for command in commands(0.2):
                     self._seen |= {
                         name for name in WORKERS for pid in system.children(name) if f"/{pid} " in f"{command} "
@@ -188,7 +189,10 @@ def api_server_refuses(chaos: Chaos) -> str:
     chaos.system.proxy.faults = Faults(refused_share=0.4)
     time.sleep(chaos.times(60))
     chaos.system.proxy.faults = Faults()
-    return f"4 of 10 requests of the operator got 429 for {chaos.times(60)} s: {chaos.system.proxy.refused - before} in all"
+    return (
+        f"4 of 10 requests of the operator got 429 for {chaos.times(60)} s: {chaos.system.proxy.refused - before}"
+        " in all"
+    )
 
 
 def answers_are_lost(chaos: Chaos) -> str:
@@ -196,12 +200,15 @@ def answers_are_lost(chaos: Chaos) -> str:
     chaos.system.proxy.faults = Faults(cut_share=0.3)
     time.sleep(chaos.times(60))
     chaos.system.proxy.faults = Faults()
-    return f"3 of 10 writes were done and the answer lost, for {chaos.times(60)} s: {chaos.system.proxy.cut - before} in all"
+    return (
+        f"3 of 10 writes were done and the answer lost, for {chaos.times(60)} s: {chaos.system.proxy.cut - before}"
+        " in all"
+    )
 
 
 def watches_broken(chaos: Chaos) -> str:
-    """It is mended when the last half-open watch has been given up: that it is one, nobody but the watcher itself can find out,
-    within 90 s each time."""
+    """It is mended when the last half-open watch has been given up: that it is one, nobody but the watcher itself can
+    find out, within 90 s each time."""
     proxy, seconds = chaos.system.proxy, chaos.times(120)
     proxy.fates.clear()
     proxy.silences.clear()
@@ -224,12 +231,12 @@ def watches_broken(chaos: Chaos) -> str:
 
 
 def api_server_lost(chaos: Chaos) -> str:
-    """Every connection of the operator breaks but those for its Lease (Kubernetes, too, serves those when it serves nothing
-    else), so that the leader stays; and Redis is emptied, so that there is everything to list. A kube-apiserver that is killed
-    is asked for hardly any list: without a lease nobody leads, and watches go on where they were.
+    """Every connection of the operator breaks but those for its Lease (Kubernetes, too, serves those when it serves
+    nothing else), so that the leader stays; and Redis is emptied, so that there is everything to list. A kube-apiserver
+    that is killed is asked for hardly any list: without a lease no watcher leads, and watches go on where they were.
 
-    Lists are told apart by resource and by watcher, each of which has a URL of its own: at most one in 30 s. No watcher dies
-    or loses its lease here, so each has one term at most."""
+    Lists are told apart by resource and by watcher, each of which has a URL of its own: at most one in 30 s. No watcher
+    dies or loses its lease here, so each has one term at most."""
     system, began = chaos.system, time.monotonic()
     system.proxy.faults = Faults(dead=True)
     system.proxy.break_watches()
@@ -264,8 +271,8 @@ def closest_lists(lists: Iterable[Listed]) -> float:
 
 
 def leaders_come_and_go(chaos: Chaos) -> str:
-    """The leading watcher is killed, or sleeps past its lease and wakes up; beats die besides. Each time there is a standby:
-    one that has only just begun to look at the lease must wait for the whole of it."""
+    """The leading watcher is killed, or sleeps past its lease and wakes up; beats die besides. Each time there is a
+    standby: one that has only just begun to look at the lease must wait for the whole of it."""
     count, took = chaos.times(8), []
     for number in range(count):
         chaos.system.kill(chaos.rng.choice(BEATS))
@@ -317,10 +324,12 @@ DISTURBANCES: Mapping[str, Callable[[Chaos], str]] = {
     "leaders come and go": leaders_come_and_go,
 }
 LEFT_OUT: Mapping[str, tuple[str, ...]] = {
-    # A batch Job makes no pod any more once a trainer has succeeded. Whoever learns only a minute later that a job was scaled,
-    # while its trainers went on and are done by then, comes too late; that is right, and no other end of an operator.
+    # A batch Job makes no pod any more once a trainer has succeeded. Whoever learns only a minute later that a job was
+    # scaled, while its trainers went on and are done by then, comes too late; that is right, and no other end of an
+    # operator.
     "watches broken": ("edl-scales",),
-    # So is Kubernetes' own controller of batch Jobs: after four deaths of an API server it looks again only after 70 to 95 s.
+    # So is Kubernetes' own controller of batch Jobs: after four deaths of an API server it looks again only after 70 to
+    # 95 s.
     "api server dies": ("edl-scales", "edl-replaces"),
 }
-"""Way -> lives that are not played in it."""
+"""Way -> scenarios that are not played in it."""

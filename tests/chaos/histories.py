@@ -1,12 +1,14 @@
-"""Row 10 with real processes: many random histories at once (`tests/sim/histories.py`), each in a namespace of its own, while
-the operator's processes, its Redis and the API server die and come back. Then all is calm, and held is:
+"""Row 10 with real processes: many random histories at once (`tests/simulation/histories.py`), each in a namespace of
+its own, while the operator's processes, its Redis and the API server die and come back. Then all is calm, and held is:
 
-- each job comes to be as it should be (`tests/sim/desired.py`) within the time that the simulation gives it: Kubernetes makes
+- each job comes to be as it should be (`tests/simulation/desired.py`) within the time that the simulation gives it:
+  Kubernetes makes
   no pod of a batch Job for ten minutes once seven of its pods have died, all at once or one by one;
-- then nothing changes any more, and after fifty more passes of every job each object has the resourceVersion that it had.
+- then nothing changes any more, and after fifty more passes of every job each object has the resourceVersion that it
+  had.
 
-Of the acts of a history all are played that users and pods do. Those of the operator's troubles come as `troubles.py` has them,
-for all histories together; a node fails for all, too, twice.
+Of the acts of a history all are played that users and pods do. Those of the operator's troubles come as `troubles.py`
+has them, for all histories together; a node fails for all, too, twice.
 """
 
 from __future__ import annotations
@@ -20,18 +22,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from localcluster.agents.fake import PREFIX
-from localcluster.agents.node import FAIL_ANNOTATION
 from localcluster.client import ApiError, Client
 from localcluster.http_client import HttpClient, from_kubeconfig
+from localcluster.kubelet.fake import PREFIX
+from localcluster.kubelet.node import FAIL_ANNOTATION
 from tests.chaos.system import NotInTimeError, System
 from tests.chaos.troubles import told, trouble
-from tests.sim.desired import amiss
-from tests.sim.histories import ACTS, Act, History, make_history
-from tests.sim.place import Json
-from tests.sim.rows.histories import QUIET_PASSES, QUIET_SECONDS
-from tests.sim.scenarios import NAME
-from tjworker.base import JobKey, JobName
+from tests.simulation.desired import amiss
+from tests.simulation.faults.histories import QUIET_PASSES, QUIET_SECONDS
+from tests.simulation.histories import ACTS, Act, History, make_history
+from tests.simulation.place import Json
+from tests.simulation.scenarios import NAME
+from tests.support.kinds import resource_of
+from tjworker.api.kinds import KINDS
+from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
+from tjworker.base import GroupResource, JobKey, JobName
 from tjworker.kube.resources import RESOURCES
 
 BEGIN_EVERY_SECONDS = 0.5
@@ -46,8 +51,7 @@ PASSES_WITHIN_SECONDS = 600.0
 FIRST_ACT_SECONDS = 5.0
 ACTORS = 8
 BEGIN_TRIES = 240
-_JOBS = tuple(row.plural for row in RESOURCES.values() if row.is_job)
-_CHILDREN = ("pods", "services", "replicasets", "jobs")
+_CHILDREN = (PODS, SERVICES, REPLICASETS, BATCH_JOBS)
 
 
 @contextmanager
@@ -67,16 +71,18 @@ class RealPlace:
         self.namespace = namespace
 
     def the_job(self) -> Json | None:
-        for plural in _JOBS:
-            if found := self.objects(plural).get(NAME):
+        for job_kind in KINDS.values():
+            if found := self.objects(f"{job_kind.group}/{job_kind.plural}").get(NAME):
                 return found
         return None
 
     def pods(self) -> dict[str, Json]:
-        return self.objects("pods")
+        return self.objects(PODS)
 
     def objects(self, bucket: str) -> dict[str, Json]:
-        found = self.client.get(RESOURCES[bucket.rpartition("/")[2]].path(self.namespace))
+        group, _, plural = bucket.rpartition("/")
+        resource = GroupResource(f"{plural}.{group}" if group else plural)
+        found = self.client.get(RESOURCES[resource].path(self.namespace))
         # The items of a list have neither kind nor apiVersion.
         head = {"kind": found["kind"].removesuffix("List"), "apiVersion": found["apiVersion"]}
         return {item["metadata"]["name"]: {**head, **item} for item in found["items"]}
@@ -97,7 +103,7 @@ class Played:
 
     @property
     def key(self) -> JobKey:
-        return JobName(f"{self.history.manifest['kind'].lower()}s", self.place.namespace, NAME).key
+        return JobName(resource_of(self.history.manifest), self.place.namespace, NAME).key
 
     def begin(self) -> None:
         """Insists: the API server may be away."""
@@ -145,10 +151,13 @@ class Histories:
             self._fail(self._nodes[0], None)
             self._client.close()
         done, refused = sum(p.done for p in self._all), sum(p.refused for p in self._all)
-        words = f"{done} acts of users and pods ({refused} more refused), {told(self._troubles)}, {QUIET_PASSES} quiet passes"
+        words = (
+            f"{done} acts of users and pods ({refused} more refused), {told(self._troubles)}, {QUIET_PASSES} quiet"
+            " passes"
+        )
         return wrong, self._calm_seconds, words
 
-    # -- for some minutes ----------------------------------------------------------------------------------------------
+    # -- for some minutes --------------------------------------------------------------------------
     def _busy(self) -> None:
         began = time.monotonic()
         agenda = deque(
@@ -185,7 +194,7 @@ class Histories:
             for one in under_way:
                 one.result()
 
-    # -- and then ------------------------------------------------------------------------------------------------------
+    # -- and then ----------------------------------------------------------------------------------
     def _calm(self) -> Iterator[str]:
         self._fail(self._nodes[0], None)
         began = time.monotonic()
@@ -232,9 +241,9 @@ class Histories:
     def _versions(self) -> dict[str, tuple[str, str]]:
         """Of every object of every history: its UID and resourceVersion."""
         return {
-            f"{meta['namespace']}/{plural}/{meta['name']}": (meta["uid"], meta["resourceVersion"])
-            for plural in (*_JOBS, *_CHILDREN)
-            for meta in (item["metadata"] for item in self._client.get(RESOURCES[plural].path())["items"])
+            f"{meta['namespace']}/{resource}/{meta['name']}": (meta["uid"], meta["resourceVersion"])
+            for resource in (*KINDS, *_CHILDREN)
+            for meta in (item["metadata"] for item in self._client.get(RESOURCES[resource].path())["items"])
             if meta["namespace"].startswith(self._prefix)
         }
 
@@ -243,7 +252,7 @@ class Histories:
         passes: Counter[JobKey] = Counter({played.key: 0 for played in self._all})
 
         def done() -> bool:
-            taken = self._system.store.add([key for key, count in passes.items() if count <= QUIET_PASSES])
+            taken = self._system.store.queue.add([key for key, count in passes.items() if count <= QUIET_PASSES])
             self._system.publisher.publish(taken)
             passes.update(taken)
             return all(count > QUIET_PASSES for count in passes.values())

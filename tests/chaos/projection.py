@@ -1,8 +1,8 @@
-"""What Redis holds, against what the API server has: every job, every child, every node, record for record (so UID and version
-too). What is missing, what has gone and is still there, and what is of an older state each has its line.
+"""What Redis holds, against what the API server has: every job, every child, every node, record for record (so UID and
+version too). What is missing, what has gone and is still there, and what is of an older state each has its line.
 
-Both sides are read by what the operator itself uses, a list of all namespaces by the admin and the store of a worker. Of a
-finished job its own small record is held and nothing of its children (`tjworker/store/port.py`).
+Both sides are read by what the operator itself uses, a list of all namespaces by the admin and the store of a worker.
+Of a finished job its own small record is held and nothing of its children (`tjworker/store/projection.py`).
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from dataclasses import replace
 
 from tjworker.api.observed import NodeRecord
 from tjworker.api.records_json import decode
-from tjworker.base import OperatorError
+from tjworker.api.resources import NODES
+from tjworker.base import GroupResource, OperatorError
+from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import NOT_INSTALLED
-from tjworker.kube.port import KubeApi
 from tjworker.kube.resources import WATCHED
-from tjworker.store.port import Store
+from tjworker.store.projection import Projection
 from watcher.projection import project, project_node
 
 Records = Mapping[tuple[str, str, str], object]
 """(job key, resource, name) -> record."""
 
 
-def differences(api: KubeApi, store: Store) -> list[str]:
+def differences(api: KubeClient, projection: Projection) -> list[str]:
     """A sentence each; none when the two agree. They are not read in one moment: ask again until nothing moves."""
-    there, held = of_the_api_server(api), of_redis(store)
+    there, held = of_the_api_server(api), of_redis(projection)
     return [
         f"{resource} {name} of {key or 'the cluster'}: Redis has {held.get(it)!r}, the API server {there.get(it)!r}"
         for it in sorted({*there, *held})
@@ -34,16 +35,16 @@ def differences(api: KubeApi, store: Store) -> list[str]:
     ]
 
 
-def of_the_api_server(api: KubeApi) -> Records:
+def of_the_api_server(api: KubeClient) -> Records:
     found: dict[tuple[str, str, str], object] = {}
     finished = set()
     for row in WATCHED:
-        for item in _everything(api, row.plural):
-            projected = project_node(item) if row.plural == "nodes" else project(row.plural, item)
+        for item in _everything(api, row.name):
+            projected = project_node(item) if row.name == NODES else project(row.name, item)
             if projected is None:
                 continue
             change, record = projected.change, projected.change.record or b""
-            found[change.key, row.plural, change.name] = _timeless(record) if row.plural == "nodes" else record
+            found[change.key, row.name, change.name] = _timeless(record) if row.name == NODES else record
             if change.finished:
                 finished.add(change.key)
     return {
@@ -53,14 +54,14 @@ def of_the_api_server(api: KubeApi) -> Records:
     }
 
 
-def of_redis(store: Store) -> Records:
+def of_redis(projection: Projection) -> Records:
     found: dict[tuple[str, str, str], object] = {
-        ("", "nodes", name): _timeless(record) for name, record in store.nodes(store.known_nodes()).items()
+        ("", NODES, name): _timeless(record) for name, record in projection.nodes(projection.known_nodes()).items()
     }
-    for key in store.known_keys():
-        view, (plural, _, name) = store.view(key), key.split("/")
+    for key in projection.known_keys():
+        view, (of_job, _, name) = projection.view(key), key.split("/")
         if view.job is not None:
-            found[key, plural, name] = view.job
+            found[key, of_job, name] = view.job
         found |= {
             (key, resource, child): record
             for resource, records in view.children.items()
@@ -69,7 +70,7 @@ def of_redis(store: Store) -> Records:
     return found
 
 
-def _everything(api: KubeApi, resource: str) -> list[dict[str, object]]:
+def _everything(api: KubeClient, resource: GroupResource) -> list[dict[str, object]]:
     try:
         return list(api.list_page(resource).items)
     except OperatorError as error:
@@ -80,6 +81,6 @@ def _everything(api: KubeApi, resource: str) -> list[dict[str, object]]:
 
 def _timeless(record: bytes) -> NodeRecord:
     """A heartbeat changes nothing but the version, and is not written."""
-    node = decode("nodes", record)
+    node = decode(NODES, record)
     assert isinstance(node, NodeRecord)
     return replace(node, rv=0)

@@ -1,9 +1,9 @@
-"""A proxy before the API server, for the operator alone: it can be slow, answer 429, lose answers, spoil watches, or break
-every connection. It counts the lists that come to it.
+"""A proxy before the API server, for the operator alone: it can be slow, answer 429, lose answers, spoil watches, or
+break every connection. It counts the lists that come to it.
 
-Plain HTTP inside, TLS to the API server. It runs in a thread of its own; `faults` may be changed at any time. Each process of
-the operator has a URL of its own, so what it asks for is told from what the others do. Users and node agents go to the API
-server itself, so what a job is asked to do does not hang on it.
+Plain HTTP inside, TLS to the API server. It runs in a thread of its own; `faults` may be changed at any time. Each
+process of the operator has a URL of its own, so what it asks for is told from what the others do. Users and node agents
+go to the API server itself, so what a job is asked to do does not hang on it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ import aiohttp
 from aiohttp import web
 
 from tests.chaos.spoiled import ENDS_EARLY, EXPIRED, Fate, spoiled
-from tjworker.kube.lines import LineSplitter
+from tjworker.api.resources import LEASES
 from tjworker.kube.resources import RESOURCES, WATCHED
+from tjworker.kube.transport import LineSplitter
 
 _NOT_PASSED_ON = {"host", "connection", "transfer-encoding", "content-length", "keep-alive"}
-_LEASES = RESOURCES["leases"].path().removesuffix("leases")
-_COLLECTIONS = {row.path(): row.plural for row in WATCHED}
+_LEASES = RESOURCES[LEASES].path().removesuffix("leases")
+_COLLECTIONS = {row.path(): row.name for row in WATCHED}
 FATE_SECONDS = (0.5, 6.0)
 """A watch that ends early does so after this long, with however many events."""
 
@@ -42,8 +43,8 @@ class Faults:
     cut_share: float = 0.0
     """So many requests of 1 are carried out and their answers thrown away with the connection."""
     fates: tuple[Fate, ...] = ()
-    """Each watch that is opened has one of these, dealt as from a pack of cards: none comes again before each has come. It
-    keeps it when the faults are over."""
+    """Each watch that is opened has one of these, dealt as from a pack of cards: none comes again before each has come.
+    It keeps it when the faults are over."""
     dead: bool = False
     """Every request meets a broken connection, but for those for Leases."""
 

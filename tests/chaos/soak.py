@@ -1,10 +1,9 @@
-"""Hours of random kills, wipes and restarts under a stream of jobs: each ends as it does undisturbed, and memory, open files
-and Redis keys stay flat.
+"""Hours of random kills, wipes and restarts under a stream of jobs: each ends as it does undisturbed, and memory, open
+files and Redis keys stay flat.
 
 Jobs that have ended are held against the undisturbed and deleted, so that what is there at the end is as much as at the
-beginning. Compared are the medians of
-the first and the last third, of processes that nobody has killed in between (the workers' children are killed by nobody) and of
-Redis.
+beginning. Compared are the medians of the first and the last third, of processes that were not killed in between (the
+workers' children never are) and of Redis.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from tests.chaos.lives import Wave
 from tests.chaos.system import BEATS, WATCHERS, WORKERS, NotInTimeError, System
 from tests.chaos.troubles import told, trouble
+from tests.chaos.waves import Wave
 
 LOOK_SECONDS = 10.0
 TROUBLE_SECONDS = (20.0, 60.0)

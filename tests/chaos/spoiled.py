@@ -1,7 +1,8 @@
-"""What may become of a watch on its way: seven fates, each a rule of which bytes still come and how they end. PURE: lines of a
-sound watch and a seeded source in, bytes out; the proxy carries them (`tests/chaos/proxy.py`).
+"""What may become of a watch on its way: seven fates, each a rule of which bytes still come and how they end. PURE:
+lines of a sound watch and a seeded source in, bytes out; the proxy carries them (`tests/chaos/proxy.py`).
 
-Each is something that API servers, load balancers and connections do; row 14 of the simulation plays the same in virtual time.
+Each is something that API servers, load balancers and connections do; row 14 of the simulation plays the same in
+virtual time.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ ENDS_EARLY = frozenset({Fate.ERROR, Fate.CUT, Fate.SILENT})
 
 
 async def spoiled(fate: Fate, lines: AsyncIterator[bytes], rng: random.Random) -> AsyncIterator[bytes]:
-    """The pieces that the client gets of these lines (each with its newline), each to be sent on its own. How the connection
-    ends then is the caller's. GONE is answered without a stream, and is none of these."""
+    """The pieces that the client gets of these lines (each with its newline), each to be sent on its own. How the
+    connection ends then is the caller's. GONE is answered without a stream, and is none of these."""
     if fate in ENDS_EARLY:
         left, line = rng.randint(0, WHOLE_LINES), b""
         async for line in lines:

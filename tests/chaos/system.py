@@ -1,5 +1,6 @@
-"""The operator as it is deployed: two watchers, two workers, three beats, a Redis with an append-only file, and before the API
-server a proxy. A supervisor starts again what has ended, as Kubernetes does; who ended by itself is told, with its last words.
+"""The operator as it is deployed: two watchers, two workers, three beats, a Redis with an append-only file, and before
+the API server a proxy. A supervisor starts again what has ended, as Kubernetes does; who ended by itself is told, with
+its last words.
 """
 
 from __future__ import annotations
@@ -17,14 +18,24 @@ from pathlib import Path
 import orjson
 import redis
 
+from benchmarks.support.valkey import Valkey
 from controlplane import ControlPlane
 from controlplane.process import Process
 from tests.chaos.projection import differences
 from tests.chaos.proxy import Proxy
-from tests.real.api import open_transport
-from tests.real.install import CELERY, SETTINGS, WATCHER, agent, environment, install, nodes_ready, worker, worker_ready
-from tests.real.operator import NODES
-from tests.valkey import Valkey
+from tests.e2e.control_plane.api import open_transport
+from tests.e2e.control_plane.install import (
+    CELERY,
+    SETTINGS,
+    WATCHER,
+    agent,
+    environment,
+    install,
+    nodes_ready,
+    worker,
+    worker_ready,
+)
+from tests.e2e.control_plane.operator import NODES
 from tjworker.app import make_app
 from tjworker.kube import rbac
 from tjworker.kube.client import KubeClient
@@ -35,10 +46,10 @@ from tjworker.store.connect import client, open_store
 WATCHERS, WORKERS, BEATS = ("watcher1", "watcher2"), ("worker1", "worker2"), ("beat1", "beat2", "beat3")
 LOCK_TTL_SECONDS = int(SETTINGS["TJ_LOCK_TTL_SECONDS"])
 PLANE_SUPERVISED = ("kube-controller-manager", "kube-scheduler")
-"""A kubelet would start them again. A scheduler ends itself when an API server that died had taken a binding and not answered:
-it finds the pod on another node than the one that it chose next ("Scheduler cache is corrupted")."""
+"""A kubelet would start them again. A scheduler ends itself when an API server that died had taken a binding and not
+answered: it finds the pod on another node than the one that it chose next ("Scheduler cache is corrupted")."""
 NODE_PODS = 1_000
-"""Nobody waits for room: it is not what is tried here."""
+"""No job waits for room: that is not what is tried here."""
 RESTART_SECONDS = 1.0
 """A supervisor's wait before it starts a process again."""
 
@@ -58,7 +69,7 @@ class System:
         self._stopping = threading.Event()
         self._mutex = threading.Lock()
 
-    # -- life ----------------------------------------------------------------------------------------------------------
+    # -- start and stop ----------------------------------------------------------------------------
     def start(self) -> None:
         admin = self.plane.kubeconfig
         install(self.plane)
@@ -122,7 +133,7 @@ class System:
         self._log_began[name] = process.log.stat().st_size if process.log.exists() else 0
         process.start()
 
-    # -- what may happen to it -----------------------------------------------------------------------------------------
+    # -- what may happen to it ---------------------------------------------------------------------
     def kill(self, name: str) -> None:
         """-9, with all its children, as a container that is killed."""
         with self._mutex:
@@ -181,7 +192,8 @@ class System:
 
     @contextmanager
     def redis_commands(self) -> Iterator[Callable[[float], list[str]]]:
-        """Gives a function that listens for so many seconds: every command that Redis has got meanwhile, as MONITOR tells."""
+        """Gives a function that listens for so many seconds: every command that Redis has got meanwhile, as MONITOR
+        tells."""
         with redis.Redis(port=self.redis.port, socket_timeout=0.05).monitor() as monitor:  # type: ignore[no-untyped-call]
 
             def heard(seconds: float) -> list[str]:
@@ -205,7 +217,7 @@ class System:
     def thaw_api_server(self) -> None:
         os.kill(self.plane.processes["kube-apiserver"].pid, signal.SIGCONT)
 
-    # -- looking on ----------------------------------------------------------------------------------------------------
+    # -- looking on --------------------------------------------------------------------------------
     def until(self, what: str, true: Callable[[], bool], within_seconds: float) -> float:
         """Seconds it took. Errors of a cluster or a Redis that is away count as not yet."""
         began = time.monotonic()
@@ -223,7 +235,7 @@ class System:
 
     def projection_differs(self) -> list[str]:
         """In what Redis is not what the API server has, now."""
-        return differences(KubeClient(self._transport), self.store)
+        return differences(KubeClient(self._transport), self.store.projection)
 
     def leader(self) -> tuple[str, int]:
         """(name, pid) of the watcher that the Lease names. Raises LookupError when that is none of those that run."""

@@ -14,14 +14,15 @@ import pytest
 
 from tests.chaos.proxy import Faults, Proxy
 from tests.chaos.spoiled import Fate
-from tests.real.api import open_transport
-from tests.unit.watcher.scripted import line, pod
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.e2e.control_plane.api import open_transport
+from tests.support.scripted_api import line, pod
+from tests.support.waiting import PATIENCE_SECONDS, until
+from tjworker.api.resources import LEASES, NODES, PODS
 from tjworker.base import Conflict, OperatorError, Transient
 from tjworker.kube.client import KubeClient
 
 EVENTS = [line("ADDED", pod(f"p{n}", n + 1, note="läuft, 訓練中 🚀")).rstrip() for n in range(6)]
-PODS, LEASE = "/api/v1/pods", "/apis/coordination.k8s.io/v1/namespaces/default/leases/leader"
+PODS_PATH, LEASE = "/api/v1/pods", "/apis/coordination.k8s.io/v1/namespaces/default/leases/leader"
 
 
 class Upstream(BaseHTTPRequestHandler):
@@ -81,7 +82,7 @@ def seen(client: KubeClient) -> tuple[list[bytes], OperatorError | None]:
     """The lines of a watch of pods, and how it broke off."""
     got: list[bytes] = []
     try:
-        stream = client.watch("pods", resource_version=1, timeout_seconds=40)
+        stream = client.watch(PODS, resource_version=1, timeout_seconds=40)
         for lines in stream.lines():
             got += lines
     except OperatorError as error:
@@ -141,7 +142,7 @@ def test_a_half_open_watch_stays_so_when_the_faults_are_over_until_it_is_given_u
     proxy.silences.clear()
     proxy.faults = Faults(fates=(Fate.SILENT,))
     got: list[bytes] = []
-    stream = client.watch("pods", resource_version=1, timeout_seconds=40)
+    stream = client.watch(PODS, resource_version=1, timeout_seconds=40)
     reader = threading.Thread(target=lambda: got.extend(line for lines in stream.lines() for line in lines))
     reader.start()
     until("the watch is silent", lambda: proxy.silent_now)
@@ -169,24 +170,23 @@ def test_open_watches_break_when_they_are_told_to(proxy: Proxy, client: KubeClie
 def test_a_dead_server_answers_nothing_but_for_the_lease(proxy: Proxy, client: KubeClient) -> None:
     proxy.faults = Faults(dead=True)
     assert not client.alive()
-    for asked in (
-        lambda: client.list_page("pods"),
-        lambda: client.watch("pods", resource_version=1, timeout_seconds=40),
-    ):
+    for asked in (lambda: client.list_page(PODS), lambda: client.watch(PODS, resource_version=1, timeout_seconds=40)):
         with pytest.raises(Transient):
             asked()
-    assert client.get("leases", "default", "leader") is not None
+    assert client.get(LEASES, "default", "leader") is not None
 
 
-def test_lists_are_counted_by_process_and_resource_also_when_nobody_answers(proxy: Proxy, client: KubeClient) -> None:
+def test_lists_are_counted_by_process_and_resource_also_when_the_server_does_not_answer(
+    proxy: Proxy, client: KubeClient
+) -> None:
     proxy.lists.clear()
-    client.list_page("pods", limit=500)
-    client.list_page("pods", limit=500, token="the next page")
-    client.list_page("pods", limit=1)
-    client.list_page("pods", "default")
-    client.get("leases", "default", "leader")
+    client.list_page(PODS, limit=500)
+    client.list_page(PODS, limit=500, token="the next page")
+    client.list_page(PODS, limit=1)
+    client.list_page(PODS, "default")
+    client.get(LEASES, "default", "leader")
     seen(client)
     proxy.faults = Faults(dead=True)
     with suppress(Transient):
-        client.list_page("nodes", limit=500)
-    assert [(one.process, one.resource) for one in proxy.lists] == [("watcher1", "pods"), ("watcher1", "nodes")]
+        client.list_page(NODES, limit=500)
+    assert [(one.process, one.resource) for one in proxy.lists] == [("watcher1", PODS), ("watcher1", NODES)]

@@ -1,4 +1,5 @@
-"""What comes of the lines of a watch, by its fate; and how often a resource has been listed. Random, with the seed printed."""
+"""What comes of the lines of a watch, by its fate; and how often a resource has been listed. Random, with the seed
+printed."""
 
 from __future__ import annotations
 

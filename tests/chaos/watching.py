@@ -1,5 +1,5 @@
-"""What becomes of pods, seen by a list and a watch of their own, straight from the API server: every pod ever made, by UID. A
-server that dies in between costs nothing: the watch goes on from the version it had come to."""
+"""What becomes of pods, seen by a list and a watch of their own, straight from the API server: every pod ever made, by
+UID. A server that dies in between costs nothing: the watch goes on from the version it had come to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import orjson
 
-from tests.real.api import open_transport
+from tests.e2e.control_plane.api import open_transport
+from tjworker.api.resources import PODS
 from tjworker.base import OperatorError
 from tjworker.kube.client import KubeClient
 
@@ -49,7 +50,7 @@ class PodLog:
         while not self._stopping.is_set():
             try:
                 if not self._version:
-                    page = self._client.list_page("pods")
+                    page = self._client.list_page(PODS)
                     for pod in page.items:
                         self._see(pod)
                     self._version = page.resource_version
@@ -60,7 +61,7 @@ class PodLog:
                 self._stopping.wait(0.5)
 
     def _watch(self) -> None:
-        stream = self._client.watch("pods", resource_version=self._version, timeout_seconds=8)
+        stream = self._client.watch(PODS, resource_version=self._version, timeout_seconds=8)
         try:
             for lines in stream.lines():
                 for line in lines:

@@ -1,4 +1,5 @@
-"""A whole local stack as a test sees it: `tj up --plain` as a process, kubectl and tj beside it, and its processes to kill."""
+"""A whole local stack as a test sees it: `tj up --plain` as a process, kubectl and tj beside it, and its processes to
+kill."""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests import waiting
-from tests.waiting import PATIENCE_SECONDS
-from tjworker.cli import podprocess
-from tjworker.cli.stack import processes, roster
+import psutil
+
+from tests.support import waiting
+from tests.support.waiting import PATIENCE_SECONDS
+from tjworker.cli.stack import processes
 from tjworker.cli.stack.paths import StatePaths
-from tjworker.cli.stack.processes import ProcessId
 from tjworker.cli.stack.services import kubectl_path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,9 +88,9 @@ class LocalStack:
     def wait_stopped(self) -> int:
         return self.process.wait(timeout=PATIENCE_SECONDS)
 
-    def left(self) -> list[ProcessId]:
+    def left(self) -> list[psutil.Process]:
         """Every live process of this stack, pods included."""
-        return roster.leftovers(self.paths)
+        return processes.of_stack(self.paths)
 
     def clear(self) -> None:
         """Whatever the tests did: leave nothing."""
@@ -100,11 +101,11 @@ class LocalStack:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        roster.sweep(self.paths, grace_seconds=0)
+        processes.end_all(self.paths, grace_seconds=0)
 
-    # -- its processes -------------------------------------------------------------------------------------------------
-    def service(self, name: str) -> ProcessId:
-        return roster.read_roster(self.paths.roster)[1][name]
+    # -- its processes -----------------------------------------------------------------------------
+    def service(self, name: str) -> psutil.Process:
+        return psutil.Process(json.loads(self.paths.pids.read_text())[name])
 
     def kill_service(self, name: str) -> None:
         """kill -9, and wait until the supervisor says that a new one is ready."""
@@ -113,10 +114,10 @@ class LocalStack:
         processes.send(victim, signal.SIGKILL)
         until(back, lambda: self.output.count(back) > said, context=lambda: self.output[-3000:])
 
-    def pod_process(self, job: str, role: str, index: int) -> ProcessId | None:
-        return podprocess.find(self.paths.root, job, role, index)
+    def pod_process(self, job: str, role: str, index: int) -> psutil.Process | None:
+        return processes.replica(self.paths, job, role, index)
 
-    # -- its cluster ---------------------------------------------------------------------------------------------------
+    # -- its cluster -------------------------------------------------------------------------------
     def kubectl(self, *args: str, stdin: str | None = None, check: bool = True) -> str:
         done = subprocess.run(
             [str(kubectl_path()), "--kubeconfig", str(self.paths.kubeconfig), *args],

@@ -1,7 +1,7 @@
 """Two elastic digits jobs and a burst of others on a node of eight CPUs: real processes that really train.
 
-The story of `tests.lives.elastic` once more. With TJ_PLOT=docs/elasticity.svg it draws what it saw; that is how the image in
-docs/autoscaler.md is made.
+The story of `tests.scenarios.elastic` once more. With TJ_PLOT=docs/elasticity.svg it draws what it saw; that is how the
+image in docs/autoscaler.md is made.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import yaml
 
 from benchmarks.chart import steps
 from tests.e2e.stack import LocalStack, until
-from tests.paths import ROOT
+from tests.support.paths import ROOT
 
 pytestmark = [
     pytest.mark.e2e,
@@ -29,7 +29,8 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="pods are processes, found in /proc"),
 ]
 CPUS, FULL = 8, 7
-"""What the node says it has; trainers of one CPU that the autoscaler fits in beside masters and parameter servers (97 %)."""
+"""What the node says it has; trainers of one CPU that the autoscaler fits in beside masters and parameter servers (97
+%)."""
 NEVER = 100_000
 """Epochs: the jobs are taken away before that."""
 

@@ -1,4 +1,4 @@
-"""Redis goes away under real processes of the project: nobody exits, nobody hangs, and nothing queued is lost."""
+"""Redis goes away under real processes of the project: no process exits or hangs, and nothing queued is lost."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import waiting
-from tests.valkey import Valkey
+from benchmarks.support.valkey import Valkey
+from tests.support import waiting
 from tjworker.app import make_app
 from tjworker.base import JobKey, Transient
 from tjworker.publisher import Publisher
@@ -44,7 +44,7 @@ class Stack:
         }
         with (self.folder / f"{name}.log").open("wb") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "celery", "-A", "tests.empty_pass", name, *options],
+                [sys.executable, "-m", "celery", "-A", "benchmarks.support.empty_pass", name, *options],
                 env=env,
                 cwd=self.folder,
                 stdout=log,
@@ -68,8 +68,8 @@ class Stack:
         waiting.until(what, holds, context=self.logs, look_seconds=0.05)
 
     def queue(self, name: str) -> JobKey:
-        key = JobKey(f"aitrainingjobs/default/{name}")
-        self.until(f"{key} is queued", lambda: self.publisher.publish(self.store.add([key])) >= 0)
+        key = JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/{name}")
+        self.until(f"{key} is queued", lambda: self.publisher.publish(self.store.queue.add([key])) >= 0)
         return key
 
     def runs(self, name: str) -> None:
@@ -106,7 +106,7 @@ def test_processes_wait_for_a_redis_that_comes_late_is_killed_forgets_everything
 
     stack.server.kill()
     with pytest.raises(Transient, match="cannot be reached"):
-        stack.store.add([JobKey("aitrainingjobs/default/while-away")])
+        stack.store.queue.add([JobKey("aitrainingjobs.elasticdeeplearning.ai/default/while-away")])
     stack.server.start()
     stack.runs("after-sigkill")
 
@@ -115,17 +115,17 @@ def test_processes_wait_for_a_redis_that_comes_late_is_killed_forgets_everything
     stack.runs("after-flushall")
 
     # Queued, but its task was lost on the way: only the resync of beat and worker can bring it back.
-    lost = JobKey("aitrainingjobs/default/lost-task")
-    assert stack.store.add([lost]) == [lost]
+    lost = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/lost-task")
+    assert stack.store.queue.add([lost]) == [lost]
     stack.until("the lost key runs", lambda: lost in stack.passes())
 
     # Held by a worker that died: its lease lapses.
-    held = JobKey("aitrainingjobs/default/dead-holder")
+    held = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/dead-holder")
 
     def dies_with_it() -> bool:
-        """The stack's own worker may be faster: whoever resyncs finds the key queued, too."""
-        stack.store.add([held])
-        return stack.store.acquire(held, "a worker that dies", 1.0) is not None
+        """The stack's own worker may be faster: its resync finds the key queued, too."""
+        stack.store.queue.add([held])
+        return stack.store.queue.acquire(held, "a worker that dies", 1.0) is not None
 
     stack.until("another worker holds it", dies_with_it)
     (stack.folder / "passes").write_text("")

@@ -1,7 +1,7 @@
 """The whole product as real processes: a job's life, and that it goes on whatever is killed.
 
-One stack for the whole file, in the order of the tests (one xdist group); each test has its own jobs. The job's program waits
-for a file, so that the test decides when it ends.
+One stack for the whole file, in the order of the tests (one xdist group); each test has its own jobs. The job's program
+waits for a file, so that the test decides when it ends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from tests.e2e.stack import LocalStack, until
-from tests.paths import ROOT
+from tests.support.paths import ROOT
 from tjworker.cli.stack import processes
 
 pytestmark = [
@@ -192,7 +192,7 @@ def test_a_killed_process_starts_again_and_the_job_goes_on(
 
     until(f"the trainer is replaced after the {victim} was killed", replaced, context=lambda: explain(stack, job))
     assert stack.running_uids(job)["steady-trainer-0"] == before["steady-trainer-0"]
-    assert processes.alive(survivor), "a pod that has nothing to do with it is not touched"
+    assert survivor.is_running(), "a pod that has nothing to do with it is not touched"
 
 
 def test_both_workers_killed_at_once_lose_nothing(stack: LocalStack, steady: tuple[str, Path]) -> None:

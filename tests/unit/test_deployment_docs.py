@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.paths import ROOT
+from tests.support.paths import ROOT
 from tjworker import settings
 from tjworker.settings import Settings
 

@@ -1,5 +1,5 @@
-"""The Dockerfile, read as its builder reads it, without building: what it copies is there and let through by .dockerignore,
-what it installs is pinned, what it starts runs, and the final stages are those of an unprivileged user.
+"""The Dockerfile, read as its builder reads it, without building: what it copies is there and let through by
+.dockerignore, what it installs is pinned, what it starts runs, and the final stages are those of an unprivileged user.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.paths import ROOT
+from tests.support.paths import ROOT
 
 FINAL_STAGES = ("operator", "local")
 _PIN = re.compile(r"^([A-Za-z0-9][-A-Za-z0-9._]*)==([^ ;\\]+)", re.MULTILINE)
@@ -73,7 +74,7 @@ def ignored(path: str) -> bool:
 
 def test_what_is_copied_is_there_and_not_ignored() -> None:
     sources = [source for s in STEPS if s.word == "COPY" and "--from" not in s.rest for source in s.rest.split()[:-1]]
-    assert {"tjworker", "watcher", "localcluster", "beat_schedule.py", "requirements/runtime.txt"} <= set(sources)
+    assert {"tjworker", "watcher", "localcluster/src", "beat_schedule.py", "requirements/runtime.txt"} <= set(sources)
     for source in sources:
         assert (ROOT / source).exists(), source
         assert not ignored(source), source
@@ -89,6 +90,8 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
         "tests/conftest.py",
         ".tj/kubeconfig",
         "docker-compose.yml",
+        "controlplane/pyproject.toml",
+        "localcluster/tests/conftest.py",
         "tjworker/__pycache__/app.cpython-311.pyc",
     ],
 )
@@ -98,15 +101,11 @@ def test_what_is_no_business_of_the_image_stays_out(path: str) -> None:
 
 def test_every_package_that_the_wheel_holds_is_copied_before_it_is_built() -> None:
     copied = {source for rest in of("wheels", "COPY") for source in rest.split()[:-1]}
-    assert {
-        "watcher",
-        "tjworker",
-        "localcluster",
-        "beat_schedule.py",
-        "pyproject.toml",
-        "README.md",
-        "LICENSE",
-    } <= copied
+    assert {"watcher", "tjworker", "beat_schedule.py", "pyproject.toml", "README.md", "LICENSE"} <= copied
+    assert not [
+        source for source in copied if source.startswith(("localcluster", "controlplane"))
+    ]  # what a laptop needs stays out of the operator's image
+    assert "localcluster/src" in {source for rest in of("wheels-local", "COPY") for source in rest.split()[:-1]}
 
 
 def test_every_installation_checks_hashes_or_installs_what_was_built_here() -> None:
@@ -135,8 +134,18 @@ def test_the_images_hold_the_versions_that_are_tested() -> None:
     assert {pin for pin in pins("runtime.txt") if pin[0] not in conditional} <= pins("local.txt")
 
 
+@pytest.mark.parametrize(
+    ("project", "requirements"), [("pyproject.toml", "runtime.txt"), ("localcluster/pyproject.toml", "local.txt")]
+)
+def test_what_a_wheel_depends_on_is_in_its_image(project: str, requirements: str) -> None:
+    """The wheels are installed with --no-deps."""
+    needed = tomllib.loads((ROOT / project).read_text(encoding="utf-8"))["project"]["dependencies"]
+    names = {re.split(r"[^A-Za-z0-9._-]", each)[0].lower() for each in needed}
+    assert names <= {name.lower() for name, _ in pins(requirements)}
+
+
 @pytest.mark.parametrize("stage", FINAL_STAGES)
-def test_final_stages_run_as_nobody_in_particular_and_hold_no_tools(stage: str) -> None:
+def test_final_stages_run_as_an_unprivileged_user_and_hold_no_tools(stage: str) -> None:
     (user,) = of(stage, "USER")
     assert re.fullmatch(r"[1-9]\d{3,}:[1-9]\d{3,}", user)
     assert not re.search(r"apt-get|gcc|build-essential|curl|sudo", " ".join(of(stage, "RUN")))

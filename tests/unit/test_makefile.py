@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.paths import ROOT
+from tests.support.paths import ROOT
 
 
 @pytest.fixture
@@ -54,8 +54,8 @@ def test_clean_works_without_an_environment(project: Path) -> None:
 
 @pytest.mark.xdist_group("kept")
 def test_tests_of_one_group_run_on_one_worker(request: pytest.FixtureRequest) -> None:
-    """They share what is slow to make: a whole stack. Pytest and pytest-xdist agree on groups by the names of tests; with
-    versions that do not know each other every worker makes its own, and nobody says so."""
+    """They share what is slow to make: a whole stack. Pytest and pytest-xdist agree on groups by the names of tests;
+    with versions that do not know each other every worker makes its own, silently."""
     if not getattr(request.config.option, "loadgroup", False):
         pytest.skip("groups count with `-n 2 --dist loadgroup`, as `make test` runs")
     assert request.node.nodeid.endswith("@kept")
@@ -70,7 +70,14 @@ esac
 
 
 def test_a_set_up_without_a_network_says_what_it_needs_and_is_not_taken_for_done(tmp_path: Path) -> None:
-    for name in ("Makefile", "pyproject.toml", "requirements/runtime.txt", "requirements/dev.txt"):
+    for name in (
+        "Makefile",
+        "pyproject.toml",
+        "localcluster/pyproject.toml",
+        "controlplane/pyproject.toml",
+        "requirements/runtime.txt",
+        "requirements/dev.txt",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     python = tmp_path / "python-without-network"

@@ -1,5 +1,5 @@
-"""The documents say what is so: links lead somewhere, commands and variables are those that there are, a manifest on a page is
-one that the API server takes.
+"""The documents say what is so: links lead somewhere, commands and variables are those that there are, a manifest on a
+page is one that the API server takes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import yaml
 
 from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response
-from tests.paths import ROOT
+from tests.support.kinds import AITRAININGJOBS
+from tests.support.paths import ROOT
 from tjworker.api import crd
-from tjworker.api.dialects import DIALECTS, parse
+from tjworker.api.kinds import KINDS, parse
 from tjworker.api.model import RestartPolicy, TrainingJob
 from tjworker.cli.main import COMMANDS
 from tjworker.reconcile.workloads.environment import role_environment
@@ -48,6 +49,20 @@ def test_links_lead_somewhere(page: Path) -> None:
         target = page.parent / name if name else page
         assert target.exists(), f"{link}: there is no such file"
         assert not anchor or anchor in headings(target), f"{link}: there is no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_prose_is_at_most_100_columns_wide(page: Path) -> None:
+    """Code, tables and links may be wider."""
+    code = re.compile(r"^ *```.*?^ *```", flags=re.DOTALL | re.MULTILINE)
+    prose = code.sub(lambda block: "\n" * block[0].count("\n"), page.read_text(encoding="utf-8"))
+    wide = [
+        f"{page.relative_to(ROOT)}:{number}: {len(line)} columns, at most 100; break the line"
+        for number, line in enumerate(prose.splitlines(), 1)
+        if len(line) > 100 and not line.startswith(("|", "    "))
+        if "](" not in line and not re.fullmatch(r" *`[^`]+`\S*", line)
+    ]
+    assert not wide, "\n".join(wide)
 
 
 def test_pages_are_reached_from_the_readme() -> None:
@@ -80,7 +95,7 @@ def blocks() -> list[Any]:
 
 
 def hello() -> TrainingJob:
-    job = parse("aitrainingjobs", {**blocks()[0], "metadata": {"name": "hello", "namespace": "default", "uid": "u"}})
+    job = parse(AITRAININGJOBS, {**blocks()[0], "metadata": {"name": "hello", "namespace": "default", "uid": "u"}})
     assert isinstance(job, TrainingJob)
     return job
 
@@ -89,7 +104,7 @@ def test_the_manifest_is_one_that_the_api_server_takes() -> None:
     server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     jobs = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs"
-    for path, body in ((crds, crd.build(DIALECTS["aitrainingjobs"])), (jobs, blocks()[0])):
+    for path, body in ((crds, crd.build(KINDS[AITRAININGJOBS])), (jobs, blocks()[0])):
         made = server.handle(
             Request(
                 "POST", path, {"fieldValidation": "Strict"}, orjson.dumps(body), {"content-type": "application/json"}

@@ -1,10 +1,11 @@
-"""A dialect -> its CustomResourceDefinition (apiextensions.k8s.io/v1), as JSON. Pure; `generate` writes it to `k8s/crds/`."""
+"""A job kind -> its CustomResourceDefinition (apiextensions.k8s.io/v1), as JSON. Pure; `generate` writes it to
+`k8s/crds/`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tjworker.api.dialects.base import Dialect
+from tjworker.api.kinds.base import JobKind
 from tjworker.api.schema import Schema, structural
 from tjworker.api.status import JobStatus
 
@@ -29,37 +30,37 @@ COLUMNS: tuple[dict[str, Any], ...] = (
 """A column is one JSONPath: what needs a sum is summed up in the status (`JobStatus.summarised`)."""
 
 
-def build(dialect: Dialect) -> dict[str, Any]:
+def build(job_kind: JobKind) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{dialect.plural}.{dialect.group}"},
+        "metadata": {"name": job_kind.resource},
         "spec": {
-            "group": dialect.group,
+            "group": job_kind.group,
             "names": {
-                "plural": dialect.plural,
-                "singular": dialect.singular,
-                "kind": dialect.kind,
-                "listKind": f"{dialect.kind}List",
-                "shortNames": [dialect.short_name],
+                "plural": job_kind.plural,
+                "singular": job_kind.singular,
+                "kind": job_kind.kind,
+                "listKind": f"{job_kind.kind}List",
+                "shortNames": [job_kind.short_name],
                 "categories": ["training"],
             },
             "scope": "Namespaced",
-            "versions": [_version(dialect, version) for version in dialect.versions],
+            "versions": [_version(job_kind, version) for version in job_kind.versions],
         },
     }
 
 
-def _version(dialect: Dialect, version: str) -> dict[str, Any]:
+def _version(job_kind: JobKind, version: str) -> dict[str, Any]:
     return {
         "name": version,
         "served": True,
-        "storage": version == dialect.versions[0],
-        "schema": {"openAPIV3Schema": schema(dialect)},
+        "storage": version == job_kind.versions[0],
+        "schema": {"openAPIV3Schema": schema(job_kind)},
         "subresources": {
             "status": {},
             "scale": {
-                "specReplicasPath": dialect.scale_spec_path,
+                "specReplicasPath": job_kind.scale_spec_path,
                 "statusReplicasPath": ".status.replicas",
                 "labelSelectorPath": ".status.selector",
             },
@@ -68,10 +69,10 @@ def _version(dialect: Dialect, version: str) -> dict[str, Any]:
     }
 
 
-def schema(dialect: Dialect) -> Schema:
+def schema(job_kind: JobKind) -> Schema:
     """The schema of a whole object."""
     return {
-        "description": dialect.description,
+        "description": job_kind.description,
         "type": "object",
         "required": ["spec"],
         "properties": {
@@ -79,8 +80,8 @@ def schema(dialect: Dialect) -> Schema:
             "kind": {"type": "string", "description": "name of this kind"},
             # Only so that rules can point at it: the API server checks names itself, up to 253 characters.
             "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}},
-            "spec": structural(dialect.spec_model, defaults=True),
+            "spec": structural(job_kind.spec_model, defaults=True),
             "status": structural(JobStatus, defaults=False),
         },
-        "x-kubernetes-validations": [dict(rule) for rule in dialect.root_rules],
+        "x-kubernetes-validations": [dict(rule) for rule in job_kind.root_rules],
     }

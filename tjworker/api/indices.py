@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 MAX_INDEX = 10_000
-"""No role has more replicas than this (spec 1)."""
+"""No role has more replicas than this."""
 
 
 def format_indices(indices: Iterable[int]) -> str:
@@ -21,8 +21,8 @@ def format_indices(indices: Iterable[int]) -> str:
 
 
 def parse_indices(text: str, below: int) -> frozenset[int]:
-    """The indices from 0 to below - 1 that `text` names. Garbled parts are passed over: the text comes out of a status,
-    which anybody may have written."""
+    """The indices from 0 to below - 1 that `text` names. Invalid parts are skipped: a user may have written
+    the status that the text comes from."""
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.strip().partition("-")

@@ -1,6 +1,6 @@
 """Label, annotation and environment names: the fixed vocabulary between the operator, its pods and its users.
 
-Source: seed 004 (KubeDL job API v1 constants), seed 002 (annotations that act), spec 1.
+The labels are KubeDL's, the annotations that act are the trainingjob-operator's.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ RESTART_ATTEMPT = "restart-attempt"
 JOB_UID = "elasticdeeplearning.ai/job-uid"
 """UID of the job: children are told from those of an earlier job of the same name by it."""
 
+JOB_KIND = "elasticdeeplearning.ai/job-kind"
+"""Kind of the job, on pods that a ReplicaSet or batch Job keeps: their owner reference does not name the job, and an
+API group may have several kinds."""
+
 OURS = (GROUP_NAME, JOB_NAME, REPLICA_TYPE, REPLICA_NAME, REPLICA_INDEX, JOB_ROLE, RESTART_ATTEMPT, JOB_UID)
-"""Every label key that the operator sets on pods and services, and that the projection keeps."""
+"""The label keys that the operator sets on pods and services and that the projection keeps."""
 
 ANNOTATION_PREEMPTED = "Preempted"
 ANNOTATION_FAILED = "Failed"
 ANNOTATION_NODE_FAIL = "NodeFail"
-ANNOTATION_GIT_SYNC = "kubedl.io/git-sync-config"
-ANNOTATION_TENSORBOARD = "kubedl.io/tensorboard-config"
-ANNOTATION_NETWORK_MODE = "kubedl.io/network-mode"
-ANNOTATION_TENANCY = "kubedl.io/tenancy"
 
 COUNTED_PREFIX = "aitj-"
-"""Containers and ports whose name starts so count for exit codes, services and hosts (seed 002)."""
+"""Containers and ports with this prefix count for exit codes, services and hosts, as in the trainingjob-operator."""

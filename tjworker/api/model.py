@@ -1,6 +1,6 @@
-"""The internal job: what every dialect is parsed into, and all that reconcile, frameworks and the autoscaler know.
+"""The internal job: what every kind is parsed into, and all that reconcile, frameworks and the autoscaler know.
 
-Nothing behind the parser asks which kind a job came from. Frozen; built by `dialects.parse`, never by hand outside tests.
+Nothing behind the parser asks which kind a job came from. Frozen; built by `kinds.parse`, never by hand outside tests.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Role:
     workload: Workload
     replicas: int
     template: Mapping[str, Any]
-    """The pod template, raw JSON: of workload Pod as the user wrote it, else complete, as a ReplicaSet or a Job takes it.
-    Its labels belong on the owner too."""
+    """The pod template, raw JSON: of workload Pod as the user wrote it, else complete, as a ReplicaSet or a Job takes
+    it. Its labels belong on the owner too."""
     min_replicas: int | None = None
     max_replicas: int | None = None
     edl_policy: EdlPolicy = "Manual"
@@ -40,9 +40,9 @@ class Role:
     fail_policy: EndPolicy = "Any"
     complete_policy: EndPolicy = "All"
     spec_path: str = ""
-    """Where the manifest says how many, as kubectl prints it: for messages."""
+    """The field that sets `replicas`, as kubectl prints it; for messages."""
     declared_replicas: int | None = None
-    """What the spec says, while the autoscaler's target stands in for it in `replicas`; else None."""
+    """spec.replicas while the autoscaler's target replaces it in `replicas`; else None."""
 
     @property
     def elastic(self) -> bool:
@@ -50,7 +50,7 @@ class Role:
 
     @property
     def autoscaled(self) -> bool:
-        """The autoscaler moves it."""
+        """The autoscaler changes its number of replicas."""
         return self.elastic and self.edl_policy == "Auto"
 
 
@@ -73,7 +73,7 @@ class TrainingJob:
     fault_tolerant: bool = False
     priority: str = ""
     priority_class: str = ""
-    """`priority`, where the cluster has a PriorityClass of that name: no part of the spec, the worker finds it out."""
+    """`priority` if the cluster has a PriorityClass of that name. Not in the spec: the worker looks it up."""
     scheduler_name: str = ""
     time_limit_seconds: int | None = None
     active_deadline_seconds: int | None = None
@@ -96,8 +96,8 @@ class TrainingJob:
         """With the autoscaler's targets in the place of the spec's replicas: the one place where that is decided.
 
         A target counts while its role is the autoscaler's and the job is not suspended, kept within minReplicas and
-        maxReplicas as they are now. Whoever writes another number into the spec (kubectl scale) is heard: the target was set
-        beside the number that stood there, and is set aside with it."""
+        maxReplicas as they are now. A user who writes another number into the spec (kubectl scale) wins: the target
+        was set beside the number that stood there, and is set aside with it."""
         return replace(self, roles=tuple(self._follow(role) for role in self.roles))
 
     def _follow(self, role: Role) -> Role:
@@ -115,7 +115,7 @@ class TrainingJob:
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing wrong with a spec: `path` as kubectl prints it (`spec.replicaSpecs.trainer.replicas`)."""
+    """One error of a spec: `path` as kubectl prints it (`spec.replicaSpecs.trainer.replicas`)."""
 
     path: str
     message: str
@@ -126,7 +126,7 @@ class FieldError:
 
 @dataclass(frozen=True, slots=True)
 class InvalidJob:
-    """A job whose spec cannot be used; it still has a name, a UID and a status, so that it can be told so."""
+    """A job whose spec cannot be used. Name, UID and status are there, so that the operator can report the errors."""
 
     name: JobName
     api_version: str

@@ -1,7 +1,7 @@
 """Names and what counts: pod, service and environment names of a role, and its counted containers and ports.
 
-Pure. Takes a pod template as it stands in the manifest (raw JSON) and never raises for one that `dialects.parse` let pass.
-Source: seed 002 (`aitj-` prefixes, service of the pod's own name), spec 1.
+Pure. Takes a pod template as it stands in the manifest (raw JSON) and never raises for one that `kinds.parse` let pass.
+The `aitj-` prefixes and the service of the pod's own name are the trainingjob-operator's.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ def pod_name(job: str, role: str, index: int) -> str:
 
 
 def service_name(job: str, role: str, index: int) -> str:
-    """Of the pod's own name, so that `<pod>.<namespace>` resolves to it."""
+    """The pod's own name, so that `<pod>.<namespace>` resolves to the pod."""
     return pod_name(job, role, index)
 
 
 def owner_name(job: str, role: str) -> str:
-    """Of the ReplicaSet or batch Job that keeps a role's pods; they are named by its controller: `<owner>-<five letters>`."""
+    """Of the ReplicaSet or batch Job that keeps a role's pods; they are named by its controller: `<owner>-<five
+    letters>`."""
     return f"{job}-{role}"
 
 
@@ -71,7 +72,7 @@ def counted_containers(template: Mapping[str, Any]) -> tuple[Mapping[str, Any], 
 def counted_ports(template: Mapping[str, Any]) -> tuple[Port, ...]:
     """The `aitj-` ports of the counted containers, in order, each number once. None: the pod gets no service, and its
     hosts are not in the environment. A port without that prefix never counts, not even of a container that counts only
-    because it is the first: it may be meant for somebody else (metrics, a debugger)."""
+    because it is the first: it may serve another purpose (metrics, a debugger)."""
     found: dict[int, Port] = {}
     for container in counted_containers(template):
         for port in _named_ports(container.get("ports")):
@@ -88,7 +89,7 @@ def _named_ports(ports: object) -> Iterable[Port]:
 
 
 def role_labels(job: TrainingJob, role: str) -> dict[str, str]:
-    """What all pods and services of a role carry, and what selects them among those of every job in the namespace."""
+    """The labels of all pods and services of a role; they select them among those of every job in the namespace."""
     return {
         labels.GROUP_NAME: job.api_version.partition("/")[0],
         labels.JOB_NAME: job.name.name,
@@ -103,9 +104,9 @@ def pod_labels(job: TrainingJob, role: str, index: int, attempt: int) -> dict[st
     return role_labels(job, role) | {labels.REPLICA_INDEX: str(index), labels.RESTART_ATTEMPT: str(attempt)}
 
 
-def number_labels(job: TrainingJob, role: str, index: int, attempt: int) -> dict[str, str]:
-    """What a pod gets of which the operator learns only when it is there: its number, as `replica-index` and under the name
-    by which scripts for the seed's operator look for it."""
+def ordinal_labels(job: TrainingJob, role: str, index: int, attempt: int) -> dict[str, str]:
+    """The labels for the ordinal of a pod that a controller has made: `replica-index`, and the
+    label that scripts written for PaddlePaddle EDL look for."""
     return {
         labels.REPLICA_INDEX: str(index),
         labels.RESTART_ATTEMPT: str(attempt),

@@ -1,7 +1,7 @@
 """What the watcher projects and reconcile reads: the few facts of each object that a decision needs.
 
-Pure data, shared by `watcher.projection` (writes) and `tjworker.reconcile` (reads). Never here: managedFields, values of
-environment variables, Secrets. Each record encodes to compact JSON and decodes to an equal record.
+Pure data, shared by `watcher.projection` (writes) and `tjworker.reconcile` (reads). Never here: managedFields, values
+of environment variables, Secrets. Each record encodes to compact JSON and decodes to an equal record.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
+from tjworker.base import GroupResource
 
 ContainerState = Literal["waiting", "running", "terminated"]
 ENDED_PHASES = frozenset({"Succeeded", "Failed"})
@@ -50,23 +53,23 @@ class PodRecord:
     pod_ip: str = ""
     created_at: str = ""
     deleted_at: str = ""
-    """metadata.deletionTimestamp; '' while nobody deletes it."""
+    """metadata.deletionTimestamp; '' unless the object is being deleted."""
     deletion_asked_at: str = ""
-    """When somebody asked for it: `deleted_at` less the grace period, which Kubernetes adds to it."""
+    """When the deletion was requested: `deleted_at` minus the grace period, which Kubernetes adds."""
     started_at: str = ""
     ready: bool = False
     scheduled: bool = False
     unschedulable: str = ""
     """The scheduler's words when PodScheduled is False, else ''."""
     disruption: str = ""
-    """Reason of a true DisruptionTarget condition: EvictionByEvictionAPI, PreemptionByScheduler, DeletionByTaintManager,
-    DeletionByPodGC, TerminationByKubelet; else ''."""
+    """Reason of a true DisruptionTarget condition: EvictionByEvictionAPI, PreemptionByScheduler,
+    DeletionByTaintManager, DeletionByPodGC, TerminationByKubelet; else ''."""
     disruption_message: str = ""
     containers: tuple[ContainerRecord, ...] = ()
     gpus: Mapping[str, int] = field(default_factory=dict)
     """Extended resources the pod holds, by name (limits)."""
     lost: str = ""
-    """Why the pod is lost with its node. Found by `reconcile.policies.nodes`; the watcher leaves it empty."""
+    """Why the pod is lost with its node. Found by `reconcile.nodes`; the watcher leaves it empty."""
     gpu_fault: str = ""
     """Why a GPU of it is taken to be at fault. Likewise."""
 
@@ -84,7 +87,7 @@ class ServiceRecord:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRecord:
-    """A ReplicaSet or a batch Job that a role keeps its pods with; also a PodGroup."""
+    """A ReplicaSet or a batch Job that a role keeps its pods with."""
 
     name: str
     uid: str
@@ -92,7 +95,7 @@ class WorkloadRecord:
     owner_uid: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     desired: int = 0
-    """ReplicaSet spec.replicas; Job spec.parallelism; PodGroup minMember."""
+    """ReplicaSet spec.replicas; Job spec.parallelism."""
     ready: int = 0
     active: int = 0
     succeeded: int = 0
@@ -138,20 +141,18 @@ class Observed:
     services: tuple[ServiceRecord, ...] = ()
     replicasets: tuple[WorkloadRecord, ...] = ()
     jobs: tuple[WorkloadRecord, ...] = ()
-    podgroups: tuple[WorkloadRecord, ...] = ()
     nodes: Mapping[str, NodeRecord] = field(default_factory=dict)
     """Nodes that hold a pod of this job, by name; a node that is gone has no entry."""
-    seen: Mapping[str, int] = field(default_factory=dict)
-    """Per resource (plural) the newest resourceVersion that the watch has shown."""
+    seen: Mapping[GroupResource, int] = field(default_factory=dict)
+    """Per resource the newest resourceVersion that the watch has shown."""
 
 
 Record = PodRecord | ServiceRecord | WorkloadRecord | NodeRecord
-RECORD_TYPES: Mapping[str, type[Any]] = {
-    "pods": PodRecord,
-    "services": ServiceRecord,
-    "replicasets": WorkloadRecord,
-    "jobs": WorkloadRecord,
-    "podgroups": WorkloadRecord,
-    "nodes": NodeRecord,
+RECORD_TYPES: Mapping[GroupResource, type[Any]] = {
+    PODS: PodRecord,
+    SERVICES: ServiceRecord,
+    REPLICASETS: WorkloadRecord,
+    BATCH_JOBS: WorkloadRecord,
+    NODES: NodeRecord,
 }
-"""Which record a resource (plural) is projected to. A resource that is not here is not projected."""
+"""Which record a resource is projected to. A resource that is not here is not projected."""

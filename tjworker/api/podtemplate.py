@@ -1,8 +1,8 @@
 """The shape of a pod template, as far as the operator reads it: enough to name, merge and count, nothing more.
 
-Everything else is kept as the user wrote it and judged by the API server when the pod is made, so that a template that a
-Pod accepts is accepted here too. Used twice: for the CRD's schema, and by the parser, which keeps the raw template and
-only wants to know that it has this shape.
+Everything else is kept as the user wrote it and judged by the API server when the pod is made, so that a template that
+a Pod accepts is accepted here too. Used twice: for the CRD's schema, and by the parser, which keeps the raw template
+and only wants to know that it has this shape.
 """
 
 from __future__ import annotations

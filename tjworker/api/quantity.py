@@ -1,6 +1,7 @@
 """Kubernetes quantities ("500m", "2", "1.5Gi", 4) as whole numbers of the unit that sums are made in. Pure.
 
-Rounded up, as the scheduler rounds. Raises ValueError for what is no quantity; whoever asks knows whose mistake that is.
+Rounded up, as the scheduler rounds. Raises ValueError for what is no quantity; the caller knows whose mistake that
+is.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _DECIMAL = {
     )
 }
 _LONGEST = 64
-"""Characters: the API server takes no longer ones either."""
+"""In characters, the API server's own bound."""
 
 
 @lru_cache(maxsize=4096)

@@ -22,7 +22,8 @@ from tjworker.api.observed import (
     ServiceRecord,
     WorkloadRecord,
 )
-from tjworker.base import Terminal
+from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
+from tjworker.base import GroupResource, Terminal
 
 
 def _defaults(record_type: type[Any]) -> tuple[tuple[str, Any], ...]:
@@ -56,9 +57,9 @@ def encode(record: Record) -> bytes:
     return orjson.dumps(out)
 
 
-def decode(resource: str, data: bytes) -> Record:
-    """The record that `encode` was given. `resource` is a plural of RECORD_TYPES. Raises Terminal when the bytes are
-    nothing that `encode` made: a bug, or somebody else's data in our Redis."""
+def decode(resource: GroupResource, data: bytes) -> Record:
+    """The record that `encode` was given. `resource` is a key of RECORD_TYPES. Raises Terminal when the bytes are
+    nothing that `encode` made: a bug, or foreign data in our Redis."""
     try:
         raw = orjson.loads(data)
         if "containers" in raw:
@@ -79,24 +80,23 @@ def _container(raw: dict[str, Any]) -> ContainerRecord:
 
 def decode_view(
     job: bytes | None,
-    children: Mapping[str, Mapping[str, bytes]],
+    children: Mapping[GroupResource, Mapping[str, bytes]],
     *,
-    seen: Mapping[str, int] | None = None,
+    seen: Mapping[GroupResource, int] | None = None,
     nodes: Mapping[str, bytes] | None = None,
 ) -> tuple[dict[str, Any] | None, Observed]:
     """The raw job (None when there is none) and what is observed of it, out of the parts of a store's View."""
-    groups: dict[str, tuple[Any, ...]] = {
+    groups: dict[GroupResource, tuple[Any, ...]] = {
         resource: tuple(decode(resource, records[name]) for name in sorted(records))
         for resource, records in children.items()
         if resource in RECORD_TYPES
     }
-    node_records = {name: decode("nodes", data) for name, data in sorted((nodes or {}).items())}
+    node_records = {name: decode(NODES, data) for name, data in sorted((nodes or {}).items())}
     observed = Observed(
-        pods=groups.get("pods", ()),
-        services=groups.get("services", ()),
-        replicasets=groups.get("replicasets", ()),
-        jobs=groups.get("jobs", ()),
-        podgroups=groups.get("podgroups", ()),
+        pods=groups.get(PODS, ()),
+        services=groups.get(SERVICES, ()),
+        replicasets=groups.get(REPLICASETS, ()),
+        jobs=groups.get(BATCH_JOBS, ()),
         nodes={name: record for name, record in node_records.items() if isinstance(record, NodeRecord)},
         seen=dict(seen or {}),
     )

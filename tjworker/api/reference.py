@@ -1,12 +1,13 @@
-"""A dialect -> its page of the API reference, in Markdown, out of the same schema as its CRD. Pure."""
+"""A job kind -> its page of the API reference, in Markdown, out of the same schema as its CRD. Pure."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tjworker.api.crd import COLUMNS, schema
-from tjworker.api.dialects.base import Dialect
+from tjworker.api.kinds.base import JobKind
 from tjworker.api.schema import Schema
 
 _BOUNDS = (
@@ -23,40 +24,46 @@ _BOUNDS = (
 
 HEAD = """# API reference
 
-Generated from the models in `tjworker/api` by `make generate`; edit those. `kubectl explain <kind>.spec --recursive` shows
-the same on a cluster that has the CRDs.
+Generated from the models in `tjworker/api` by `make generate`; edit those. On a cluster that has
+the CRDs, `kubectl explain <kind>.spec --recursive` shows the same.
 
-Durations are whole seconds, times are RFC 3339 in UTC. `<name>` stands for a key that you choose, `[]` for each entry of a
-list. **Required** fields have no default.
+Durations are whole seconds, times are RFC 3339 in UTC. `<name>` stands for a key that you choose,
+`[]` for each entry of a list. **Required** fields have no default.
 """
 
 
-def page(dialects: Sequence[Dialect]) -> str:
-    return "\n".join([HEAD, *(line for dialect in dialects for line in _dialect(dialect))]).rstrip() + "\n"
+def page(job_kinds: Sequence[JobKind]) -> str:
+    return "\n".join([HEAD, *(line for job_kind in job_kinds for line in _kind(job_kind))]).rstrip() + "\n"
 
 
-def _dialect(dialect: Dialect) -> Iterator[str]:
-    whole = schema(dialect)
-    yield f"## {dialect.kind}\n"
-    yield f"{whole['description']}\n"
-    yield f"`apiVersion`: {', '.join(f'`{v}`' for v in dialect.api_versions)}. `kubectl get {dialect.short_name}` lists them,"
-    yield f"`kubectl get training` those of every kind. Scale subresource: `{dialect.scale_spec_path}`.\n"
+def _kind(job_kind: JobKind) -> Iterator[str]:
+    whole = schema(job_kind)
+    yield f"## {job_kind.kind}\n"
+    yield _filled(whole["description"])
+    yield _filled(
+        f"`apiVersion`: {', '.join(f'`{v}`' for v in job_kind.api_versions)}. `kubectl get {job_kind.short_name}` lists"
+        f" them, `kubectl get training` those of every kind. Scale subresource: `{job_kind.scale_spec_path}`."
+    )
     yield (
         f"Columns: {', '.join(c['name'].upper() for c in COLUMNS if not c.get('priority'))}; with `-o wide` also "
         f"{', '.join(c['name'].upper() for c in COLUMNS if c.get('priority'))}.\n"
     )
     for part, title in (("spec", "Spec"), ("status", "Status")):
-        yield f"### {title} of {dialect.kind}\n"
+        yield f"### {title} of {job_kind.kind}\n"
         yield "| Field | Type | Default | Meaning and bounds |"
         yield "|---|---|---|---|"
         yield from _rows(part, whole["properties"][part], required=part == "spec")
         yield ""
-    yield f"### Rules of {dialect.kind}\n"
+    yield f"### Rules of {job_kind.kind}\n"
     yield "What the API server refuses beyond the bounds above, with the message that it gives:\n"
     yield "| Where | Rule |"
     yield "|---|---|"
     yield from (f"| `{path}` | {_cell(rule['message'])} |" for path, rule in _all_rules("", whole))
     yield ""
+
+
+def _filled(paragraph: str) -> str:
+    return textwrap.fill(paragraph, 100, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def _rows(path: str, node: Schema, *, required: bool) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """pydantic models -> structural OpenAPI v3 schemas, as a CustomResourceDefinition wants them.
 
-Pure. pydantic speaks JSON schema: references, `anyOf` with null, titles, `const`. A structural schema has none of these:
-every reference is written out, an optional field is one that is not required, each node has a type (but a quantity). Rules
-and list semantics (`x-kubernetes-*`) come from `json_schema_extra` of models and fields and pass through.
+Pure. pydantic speaks JSON schema: references, `anyOf` with null, titles, `const`. A structural schema has none of
+these: every reference is written out, an optional field is one that is not required, each node has a type (but a
+quantity). Rules and list semantics (`x-kubernetes-*`) come from `json_schema_extra` of models and fields and pass
+through.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ MAX_INT32 = 2**31 - 1
 
 
 def structural(model: type[BaseModel], *, defaults: bool) -> Schema:
-    """The schema of `model`. `defaults`: whether the API server shall fill them in: for a spec, never for a status, whose
-    writer says what there is."""
+    """The schema of `model`. `defaults`: whether the API server fills them in: for a spec, never for a status,
+    whose writer sets every field."""
     raw = model.model_json_schema(by_alias=True, mode="validation")
     return _convert(raw, raw.get("$defs", {}), defaults)
 

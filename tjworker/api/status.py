@@ -33,11 +33,14 @@ Cause = Literal["application", "node", "preemption", "user"]
 MAX_FAILURES = 10
 MAX_SCALE_RECORDS = 10
 Count = Annotated[int, Field(ge=0, le=2**53)]
-"""What is counted up: whoever writes into a status must not make the next number one that JSON cannot hold."""
+"""A counter. The bound keeps the next number within what JSON can hold, whatever a user has written into the status."""
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+    """Keeps fields that it does not know: in a rolling upgrade an older worker writes the status that a newer one has
+    written, and must not erase what it cannot read."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="allow")
 
 
 class Condition(_Model):
@@ -69,8 +72,8 @@ class RestartCounts(_Model):
 
     application: Count = Field(0, description="because the training program failed")
     node: Count = Field(0, description="because a node or a GPU failed or was drained")
-    preemption: Count = Field(0, description="because pods of a higher priority took the room, or of eviction")
-    user: Count = Field(0, description="because somebody deleted the pod")
+    preemption: Count = Field(0, description="because pods of higher priority preempted it, or it was evicted")
+    user: Count = Field(0, description="because a user deleted the pod")
 
 
 POD_NOT_GONE = "PodNotGone"
@@ -143,7 +146,9 @@ class JobStatus(_Model):
 
     phase: Phase = Field(
         "",
-        description="where the job is in its life. Succeed, Failed, Timeout, Preempted and NodeFail are ends, and final",
+        description=(
+            "where the job is in its life. Succeed, Failed, Timeout, Preempted and NodeFail are ends, and final"
+        ),
     )
     conditions: tuple[Condition, ...] = Field(
         (),
@@ -159,11 +164,15 @@ class JobStatus(_Model):
     )
     targets: dict[str, int] = Field(
         default_factory=dict,
-        description="replicas that the autoscaler wants of each role with edlPolicy Auto; they stand in for spec.replicas",
+        description=(
+            "replicas that the autoscaler wants of each role with edlPolicy Auto; they stand in for spec.replicas"
+        ),
     )
     targets_beside: dict[str, int] = Field(
         default_factory=dict,
-        description="spec.replicas of each of these roles when its target was set; another number there sets the target aside",
+        description=(
+            "spec.replicas of each of these roles when its target was set; another number there sets the target aside"
+        ),
     )
     ending: Ending | None = Field(None, description="the end that has been decided while pods are still going")
     start_time: str | None = Field(None, description="when the operator accepted the job")
@@ -194,7 +203,8 @@ class JobStatus(_Model):
         return self.phase in END_PHASES
 
     def to_json(self) -> dict[str, Any]:
-        """As it is written to the API server: without what is empty, so that `kubectl get -o yaml` shows what there is."""
+        """As it is written to the API server: without what is empty, so that `kubectl get -o yaml` shows what there
+        is."""
         whole = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         if self.attempts == Attempts():
             del whole["attempts"]

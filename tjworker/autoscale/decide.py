@@ -1,13 +1,13 @@
 """decide(jobs, cluster, now) -> the new target of each role that should change. Pure: no I/O, no clock.
 
-A policy says what each role should have; here stand the rules that hold whichever policy is chosen:
+A policy says what each role should have. These rules hold for every policy:
 
-- Without a usable node nothing is planned: then it is the projection that lacks something, or the cluster's own trouble.
-- Nothing is reversed within the cool-down: who gave way does not grow again so soon, and who has just grown gives way only
-  when room is needed.
-- A replica that the scheduler has refused for as long as that is taken back: it knows more about nodes than we do (taints,
-  affinity, volumes). It is tried again only after ten times as long.
-- Never below the minimum, never above the maximum. All moves of a tick are decided together, those that make room first.
+- Without a usable node nothing is planned: the projection lacks something, or the cluster is in trouble itself.
+- Nothing is reversed within the cool-down: a role that shrank does not grow, and a role that grew shrinks only when
+  room is needed.
+- A replica that stays unschedulable for the whole cool-down is taken back: the scheduler knows more about nodes than we
+  do (taints, affinity, volumes). It is tried again after ten times as long.
+- Never below the minimum, never above the maximum. All moves of a run are decided together, those that make room first.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests
 from tjworker.api.observed import NodeRecord
-from tjworker.api.podload import NOTHING, WAITING, PodLoad
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.autoscale.cluster import cluster_resource
 from tjworker.autoscale.dryrun import cpu_reach
@@ -27,14 +27,14 @@ from tjworker.autoscale.roles import AutoRole, as_decided, auto_roles, held_back
 from tjworker.autoscale.state import JobState, find_pending_job, find_training_jobs_might_be_rescheduled
 
 REFUSED = "the scheduler has found no node"
-"""Part of the reason of a replica taken back; the record of it in the status is how the next run knows."""
+"""Part of the reason of a replica taken back; the next run knows it from the record in the status."""
 REFUSED_REST = 10
-"""Cool-downs before it is tried again."""
+"""Cool-downs until it is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Out of the settings."""
+    """From the settings."""
 
     policy: str = "fulfillment"
     max_load_desired: float = 0.97
@@ -57,23 +57,27 @@ class Move:
 class Decision:
     moves: tuple[Move, ...] = ()
     roles: int = 0
-    """How many roles the autoscaler has in its care."""
+    """How many roles are autoscaled."""
     load: str = ""
-    """What is asked of the cluster, in words."""
+    """What pods request of the cluster, in words."""
     problems: tuple[str, ...] = field(default=())
 
 
 def decide(
-    states: Sequence[JobState], nodes: Mapping[str, NodeRecord], loads: Mapping[str, PodLoad], now: float, rules: Rules
+    states: Sequence[JobState],
+    nodes: Mapping[str, NodeRecord],
+    requests: Mapping[str, NodeRequests],
+    now: float,
+    rules: Rules,
 ) -> Decision:
     """`now` is in Unix seconds."""
     roles, problems = auto_roles(states, rules.gpu_resources)
-    resource = cluster_resource(nodes, loads, rules.gpu_resources)
+    resource = cluster_resource(nodes, requests, rules.gpu_resources)
     if not roles or not resource.node_count:
         why = "nothing to move" if not roles else "no node is ready and schedulable"
         return Decision(roles=len(roles), load=why, problems=tuple(problems))
     resource = as_decided(resource, roles)
-    have_pending = find_pending_job(states) or loads.get(WAITING, NOTHING).pods > 0
+    have_pending = find_pending_job(states) or requests.get(WAITING, NOTHING).pods > 0
     movable = {id(state) for state in find_training_jobs_might_be_rescheduled(states, have_pending)}
     moving = [auto for auto in roles if id(auto.state) in movable]
     jobs = [held_back(auto, resting=_moved(auto, now, rules) < 0) for auto in moving]
@@ -85,7 +89,7 @@ def decide(
 
 
 def room_is_needed(resource: ClusterResource, max_load_desired: float) -> bool:
-    """More is asked for than there is."""
+    """Pods request more than there is."""
     return (
         resource.cpu_request_milli > cpu_reach(resource, max_load_desired)
         or resource.memory_request_mega > resource.memory_total_mega
@@ -108,7 +112,7 @@ def _move(auto: AutoRole, step: int, needed: bool, load: str, now: float, rules:
 
 
 def _moved(auto: AutoRole, now: float, rules: Rules) -> int:
-    """By how many the role's number was changed last, if the cool-down after that is not over; else 0."""
+    """By how much the target was last changed, if the cool-down after that is not over; else 0."""
     record = next((r for r in auto.state.job.status.scale_records if r.role == auto.role.name), None)
     at = from_rfc3339(record.time) if record is not None else None
     if record is None or at is None:

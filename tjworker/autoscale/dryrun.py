@@ -1,11 +1,13 @@
-"""The seeds' planner, one replica a step: easy to read and to believe, slow in a big cluster. `fast.py` gives the same answer,
-which a property test holds it to. Pure; only `scale_dry_run` changes an argument, as its name in seed 003 says.
+"""The planner of PaddlePaddle EDL, one replica a step: easy to read and to check, slow in a big cluster. The policy
+`fulfillment` gives the same answer, and a property test holds it to that. Pure; only `scale_dry_run` changes an
+argument, as its original does.
 
-Where it is not the seeds' code, and why:
+Where it differs from the original, and why:
 
-- a job is scaled down only for what it uses (theirs took CPU jobs down for want of GPUs, up again in the same round, for ever);
-- GPUs count by node, and they are filled up to the last one (theirs: a FIXME);
-- room is taken from a node only when a replica is planned there, and given back to it when one goes.
+- a job is scaled down only for what it uses (the original scaled CPU jobs down for want of GPUs, and up again in the
+  same round, for ever);
+- GPUs count for each node, and are filled to the last one (a FIXME there);
+- a planned replica takes room from its node, and a replica that goes gives it back.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ def cpu_reach(resource: ClusterResource, max_load_desired: float) -> int:
 def scale_dry_run(
     resource: ClusterResource, job: ElasticJob, current_diff: int, max_load_desired: float, scale_down: bool
 ) -> int:
-    """One step for a job of which `current_diff` replicas have been planned already: -1, 0 or +1; or, on the way up, from
-    above its maximum straight down to that. `resource` is as it would be after it."""
+    """One step for a job of which `current_diff` replicas have been planned already: -1, 0 or +1; or, on the way up,
+    from above its maximum straight down to that. `resource` is as it would be after it."""
     planned = job.parallelism + current_diff
     if scale_down:
         may = planned > job.max_instance or (planned > job.min_instance and _helps(resource, job, max_load_desired))
@@ -60,7 +62,7 @@ def scale_dry_run(
 
 
 def _helps(resource: ClusterResource, job: ElasticJob, max_load_desired: float) -> bool:
-    """More is asked for than there is, of something that this job uses."""
+    """Something that this job uses is requested beyond what there is."""
     return (
         bool(job.cpu_request_milli and resource.cpu_request_milli > cpu_reach(resource, max_load_desired))
         or bool(job.memory_request_mega and resource.memory_request_mega > resource.memory_total_mega)
@@ -100,9 +102,10 @@ def _take(resource: ClusterResource, job: ElasticJob, node: str, replicas: int) 
 
 
 def scale_one_by_one(jobs: Sequence[ElasticJob], resource: ClusterResource, max_load_desired: float) -> dict[str, int]:
-    """How many replicas more or fewer each elastic job should have. Round after round, one step up for each job from the least
-    fulfilled on, then one down from the most fulfilled on, until a round changes nothing. It ends: what is asked for beyond
-    the cluster only ever falls, and without such an excess there are only steps up, to the maxima at most."""
+    """How many replicas more or fewer each elastic job should have. Round after round, one step up for each job,
+    the least fulfilled first, then one down, the most fulfilled first, until a round changes nothing. It terminates:
+    the excess of requests over the cluster only falls, and without an excess there are only steps up, at most to the
+    maxima."""
     left = resource.copy()
     ordered = sorted_jobs(jobs, elastic)
     diff = {job.name: 0 for job in ordered}

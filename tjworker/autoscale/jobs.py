@@ -1,7 +1,7 @@
 """A role whose number of replicas the autoscaler may choose, and the order in which such roles are served. Pure.
 
-Names and meaning: seed 003 (`elastic`, `needGPU`, `sortedJobs`). Its question why a lower demand is served first: more
-replicas come of the same room. And why the limit for GPUs but the request for the rest: an extended resource cannot be
+Names and meaning: PaddlePaddle EDL (`elastic`, `needGPU`, `sortedJobs`). A lower demand is served first because the
+same room then holds more replicas. GPUs count by limit, the rest by request: an extended resource cannot be
 overcommitted, so its limit is its request.
 """
 
@@ -19,15 +19,15 @@ class ElasticJob:
     min_instance: int
     max_instance: int
     parallelism: int
-    """How many replicas it has now, or was last told to have."""
+    """Its current target."""
     cpu_request_milli: int = 0
     memory_request_mega: int = 0
     gpu_limit: int = 0
     others: tuple[tuple[str, int], ...] = ()
     """(resource, amount) of `Nodes.others_free` that one replica takes of its node."""
     placed: tuple[str, ...] = ()
-    """The node of each replica, the one that would go first at the end; '' for one that has none. Not given: room that
-    this job gives up is no node's."""
+    """The node of each replica, the one to go first at the end; '' for one without a node. Not given: room that this
+    job gives up belongs to no node."""
     ceiling: int | None = None
     """It does not grow beyond this in this plan, though its maximum is higher: the anti-flap rule."""
 
@@ -51,7 +51,8 @@ def need_gpu(job: ElasticJob) -> bool:
 
 
 def sorted_jobs(jobs: Iterable[ElasticJob], *filters: Filter) -> list[ElasticJob]:
-    """Those that pass every filter, the least fulfilled first, then the least demanding; equal ones keep their order."""
+    """Those that pass every filter, the least fulfilled first, then the least demanding; equal ones keep their
+    order."""
     return sorted((job for job in jobs if all(passes(job) for passes in filters)), key=_need)
 
 

@@ -1,4 +1,5 @@
-"""What a policy is asked. Pure data: a policy that needs more (priorities, steps per second) adds a field with a default."""
+"""What a policy is given. Pure data: a policy that needs more (priorities, a rate of change) adds a field with a
+default."""
 
 from __future__ import annotations
 
@@ -14,4 +15,4 @@ class Problem:
     jobs: Sequence[ElasticJob]
     resource: ClusterResource
     max_load_desired: float = 0.97
-    """The part of the cluster's CPUs up to which it is filled; GPUs are filled up to the last one."""
+    """The part of the cluster's CPUs that may be requested; GPUs may be to the last one."""

@@ -1,7 +1,7 @@
-"""What a cluster has, what is asked of it, and what each node has left: the planner's picture of it. Pure.
+"""What a cluster has, what pods request of it, and what each node has left. Pure data.
 
-Milli-CPUs; mega = 10^6 bytes, rounded up. These two may be changed: a dry run takes from them what it plans. Names and
-meaning: seed 003 (`ClusterResource`, `Nodes`).
+Milli-CPUs; mega = 10^6 bytes, rounded up. Mutable: a dry run subtracts what it plans. Names and meaning: PaddlePaddle
+EDL (`ClusterResource`, `Nodes`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ class Nodes:
     cpu_idle_milli: dict[str, int] = field(default_factory=dict)
     memory_free_mega: dict[str, int] = field(default_factory=dict)
     gpu_free: dict[str, int] = field(default_factory=dict)
-    """Empty: not known by node, so only the cluster's total counts."""
+    """Empty: not known for each node, so only the cluster's total counts."""
     others_free: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Whatever else a replica needs of its one node: resource -> node -> left. The number of pods that a node may still
-    take is one of them; each kind of GPU is another where there are several."""
+    """What else a replica needs of its node: resource -> node -> left. One is the number of pods that a node may still
+    take; where there are several kinds of GPU, each is another."""
 
     def copy(self) -> Nodes:
         others = {name: dict(free) for name, free in self.others_free.items()}
@@ -28,7 +28,7 @@ class Nodes:
 
 @dataclass(slots=True)
 class ClusterResource:
-    """Requests and limits are sums over pods that have not finished, those that wait for a node included."""
+    """Requests and limits are sums over pods that have not finished, including those without a node."""
 
     node_count: int = 0
     gpu_request: int = 0

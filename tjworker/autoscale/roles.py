@@ -1,8 +1,8 @@
-"""The roles that the autoscaler moves, with what one replica takes, and the cluster as it will be when everything that has been
-decided so far is carried out. Pure.
+"""The roles that the autoscaler scales, with what one replica requests, and the cluster as it will be when every
+decision so far is carried out. Pure.
 
-Without the second half each tick would decide anew what an earlier one did: a trainer that was told to go asks for its room
-until it has gone, and one that was planned does not ask for any until it is made.
+Without the second half each run would repeat the decision of the one before: a trainer that is to be deleted requests
+its room until it is gone, and one that is to be created requests none until it exists.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tjworker.api.model import Role
+from tjworker.api.node_requests import NodeRequests, pod_requests
 from tjworker.api.observed import PodRecord
-from tjworker.api.podload import PodLoad, pod_load
 from tjworker.api.quantity import mega
-from tjworker.autoscale.cluster import PODS, kinds_of
-from tjworker.autoscale.fast import reserve
+from tjworker.autoscale.cluster import MOST, PODS, kinds_of
+from tjworker.autoscale.fleet import reserve
 from tjworker.autoscale.jobs import ElasticJob
 from tjworker.autoscale.resources import ClusterResource
 from tjworker.autoscale.state import JobState
@@ -30,9 +30,9 @@ class AutoRole:
     elastic: ElasticJob
     staying: tuple[PodRecord, ...]
     leaving: tuple[PodRecord, ...]
-    """Being deleted, or beyond the number that was decided."""
+    """Being deleted, or beyond the target."""
     missing: int
-    """Replicas that have been decided and are not made yet."""
+    """Replicas of the target without a pod."""
 
     @property
     def waiting(self) -> tuple[PodRecord, ...]:
@@ -41,7 +41,7 @@ class AutoRole:
 
 
 def auto_roles(states: Iterable[JobState], gpu_resources: Sequence[str]) -> tuple[list[AutoRole], list[str]]:
-    """Those of every job that lives; and in words why a role is left alone that cannot be planned with."""
+    """The roles of every job that lives; and for each role that cannot be planned with, a sentence that says why."""
     found: list[AutoRole] = []
     problems: list[str] = []
     for state in states:
@@ -51,15 +51,14 @@ def auto_roles(states: Iterable[JobState], gpu_resources: Sequence[str]) -> tupl
             if not role.autoscaled:
                 continue
             try:
-                load = pod_load(role.template.get("spec") or {})
-            except (ValueError, TypeError, AttributeError) as error:
-                problems.append(f"{state.job.key}: role {role.name} is not autoscaled: its pod template: {error}")
-                continue
-            found.append(_auto_role(state, role, load, gpu_resources))
+                found.append(_auto_role(state, role, gpu_resources))
+            except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
+                problems.append(f"{state.job.key}: role {role.name} is not autoscaled: {error}")
     return found, problems
 
 
-def _auto_role(state: JobState, role: Role, load: PodLoad, gpu_resources: Sequence[str]) -> AutoRole:
+def _auto_role(state: JobState, role: Role, gpu_resources: Sequence[str]) -> AutoRole:
+    load = _replica_requests(role)
     pods = state.of_role(role)
     kept = [pod for pod in pods if not pod.deleted_at]
     needed = max(0, role.replicas - state.finished_replicas(role))
@@ -79,27 +78,38 @@ def _auto_role(state: JobState, role: Role, load: PodLoad, gpu_resources: Sequen
     return AutoRole(state, role, elastic, staying, leaving, missing=max(0, needed - len(staying)))
 
 
+def _replica_requests(role: Role) -> NodeRequests:
+    """Raises ValueError for a template that asks for what cannot be read, or for more than any node will have."""
+    try:
+        load = pod_requests(role.template.get("spec") or {})
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"its pod template: {error}") from error
+    if max(load.cpu_milli, load.memory_bytes, *(amount for _, amount in load.extended)) > MOST:
+        raise ValueError("its pod template: a replica requests more than any node has")
+    return load
+
+
 def as_decided(resource: ClusterResource, roles: Iterable[AutoRole]) -> ClusterResource:
-    """The cluster when those that leave have left, and those that are missing or wait have a node."""
+    """The cluster when the leaving pods are gone, and the missing and waiting ones have a node."""
     resource = resource.copy()
     to_place: list[tuple[ElasticJob, int]] = []
     for auto in roles:
         for pod in auto.leaving:
             _gone(resource, auto.elastic, pod)
         _ask(resource, auto.elastic, auto.missing)
-        if homeless := auto.missing + len(auto.waiting):
-            to_place.append((auto.elastic, homeless))
+        if unplaced := auto.missing + len(auto.waiting):
+            to_place.append((auto.elastic, unplaced))
     return reserve(resource, to_place)
 
 
 def _gone(resource: ClusterResource, job: ElasticJob, pod: PodRecord) -> None:
     if not pod.node:
-        if not pod.deleted_at:  # one that is being deleted asks for nothing any more
+        if not pod.deleted_at:  # a pod that is being deleted before it got a node requests nothing any more
             _ask(resource, job, -1)
         return
     nodes = resource.nodes
     if pod.node not in nodes.cpu_idle_milli:
-        return  # neither the node nor what is on it counts
+        return  # an unusable node: neither it nor its pods count
     _ask(resource, job, -1)
     nodes.cpu_idle_milli[pod.node] += job.cpu_request_milli
     nodes.memory_free_mega[pod.node] += job.memory_request_mega
@@ -116,8 +126,8 @@ def _ask(resource: ClusterResource, job: ElasticJob, replicas: int) -> None:
 
 
 def held_back(auto: AutoRole, *, resting: bool) -> ElasticJob:
-    """With a ceiling where it may not grow now: while it rests after it has given way, while replicas of it still wait for a
-    node, and once replicas have finished, since a job that comes to its end trains no faster with more."""
+    """With a ceiling where it may not grow now: in the cool-down after it shrank, while replicas of it wait for a node,
+    and once replicas have finished, because a job near its end trains no faster with more."""
     if resting or auto.waiting or auto.state.finished_replicas(auto.role):
         return replace(auto.elastic, ceiling=auto.elastic.parallelism)
     return auto.elastic

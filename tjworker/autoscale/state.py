@@ -1,8 +1,8 @@
-"""The jobs as the autoscaler finds them, and which of them it may move. Pure.
+"""The jobs as the autoscaler finds them, and which of them it may scale. Pure.
 
-Names and meaning: seed 003 (`findPendingJob`, `findTrainingJobsMightBeRescheduled`). To its questions: any role counts, not
-only master and pserver, since a job without its trainers does not run either; and a pod is unschedulable when the scheduler
-has said so in its condition PodScheduled, whatever else the pod waits for.
+Names and meaning: PaddlePaddle EDL (`findPendingJob`, `findTrainingJobsMightBeRescheduled`). Unlike there, every role
+counts and not only master and pserver, because a job without its trainers does not run either. A pod is unschedulable
+when its condition PodScheduled says so, whatever else it waits for.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tjworker.api.observed import ENDED_PHASES, PodRecord
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """A job and its pods that are there."""
+    """A job and its pods."""
 
     job: TrainingJob
     pods: tuple[PodRecord, ...] = ()
 
     @property
     def alive(self) -> bool:
-        """It runs or will: it has been accepted, and neither ends nor waits to be resumed."""
+        """It runs or will run: accepted, and not ended, ending, suspended or being deleted."""
         job = self.job
         return bool(job.status.phase and not (job.deleted_at or job.suspend or job.status.ended or job.status.ending))
 
     def of_role(self, role: Role) -> tuple[PodRecord, ...]:
-        """Pods that have not ended, those that stay longest first."""
+        """Pods that have not ended, by ordinal: the last go first."""
         mine = (p for p in self.pods if p.labels.get(labels.REPLICA_NAME) == role.name and p.phase not in ENDED_PHASES)
         return tuple(sorted(mine, key=_index))
 
@@ -49,7 +49,7 @@ def _index(pod: PodRecord) -> tuple[int, str]:
 
 
 def find_pending_job(states: Iterable[JobState]) -> bool:
-    """Some job waits for room: some role of it has pods, and all of them are unschedulable."""
+    """Some job waits for room: all pods of one of its roles are unschedulable."""
     return any(_all_unschedulable(state.of_role(role)) for state in states if state.alive for role in state.job.roles)
 
 
@@ -58,5 +58,5 @@ def _all_unschedulable(pods: tuple[PodRecord, ...]) -> bool:
 
 
 def find_training_jobs_might_be_rescheduled(states: Iterable[JobState], have_pending: bool) -> list[JobState]:
-    """Those that may be moved: all that live when some pod waits for room, else only those that run."""
+    """Those that may be scaled: all that are alive when some pod waits for room, else only those that run."""
     return [state for state in states if state.alive and (have_pending or state.job.status.phase == "Running")]

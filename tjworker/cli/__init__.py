@@ -1,1 +1,1 @@
-"""`tj`, the command for people. One file per command; `main` finds them lazily."""
+"""`tj`, the command for people. One file per command (suspend has resume, too); `main` finds them lazily."""

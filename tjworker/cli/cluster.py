@@ -1,7 +1,7 @@
 """Which cluster a command talks to, and a client for it. Opens nothing before the first request; changes nothing.
 
-Which: KUBECONFIG and its current context; else the kubeconfig of a local stack in this folder (said on stderr); else what
-the kubernetes package finds (in-cluster, ~/.kube/config).
+Which: KUBECONFIG and its current context; else the kubeconfig of a local stack in this folder (said on stderr); else
+what the kubernetes package finds (in-cluster, ~/.kube/config).
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from typing import TYPE_CHECKING
 import click
 
 from tjworker.cli.errors import UserError
-from tjworker.cli.stack.paths import DEFAULT_STATE_DIR
 
 if TYPE_CHECKING:
-    from tjworker.kube.port import KubeApi, Transport
+    from tjworker.kube.client import KubeClient
+    from tjworker.kube.port import Transport
+
+DEFAULT_STATE_DIR = ".tj"
+"""Of a local stack, in the current folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    api: KubeApi
+    api: KubeClient
     transport: Transport
     namespace: str
     """Of the current context; `default` when it names none."""
@@ -43,30 +46,17 @@ def choose_kubeconfig() -> Path | None:
 
 @contextmanager
 def open_cluster(kubeconfig: Path | None = None) -> Iterator[Cluster]:
-    """A client for the cluster of this kubeconfig; None: see `load_configuration`. Raises UserError when none is usable."""
-    import yaml
-    from kubernetes import config
-    from kubernetes.client import Configuration
-
+    """A client for the cluster of this kubeconfig; None: see `load_configuration`. Raises UserError when none is
+    usable."""
     from tjworker.base import Terminal
     from tjworker.kube.client import KubeClient
-    from tjworker.kube.transport import KubeTransport, load_configuration
+    from tjworker.kube.configuration import load_configuration
+    from tjworker.kube.transport import KubeTransport
 
     try:
-        if kubeconfig is None:
-            configuration = load_configuration()
-        else:
-            configuration = Configuration()
-            config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=str(kubeconfig), client_configuration=configuration
-            )
+        transport = KubeTransport(load_configuration(kubeconfig))
     except Terminal as error:
         raise UserError(f"{error.message}; or start a local one with `tj up`") from None
-    except (config.ConfigException, OSError, ValueError, TypeError, yaml.YAMLError) as error:
-        which = kubeconfig or os.environ.get("KUBECONFIG", "of ~/.kube/config")
-        why = " ".join(str(error).split())
-        raise UserError(f"the kubeconfig {which} cannot be used: {why}; choose another with KUBECONFIG") from None
-    transport = KubeTransport(configuration)
     client = KubeClient(transport)
     try:
         yield Cluster(client, transport, _context_namespace(kubeconfig))

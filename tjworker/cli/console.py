@@ -1,9 +1,10 @@
-"""What `tj up` and `tj demo` say: one line a thing, with the time since the start in front, above a live table when there is
-one. Thread-safe.
+"""What `tj up` and `tj demo` print: one line for each thing that happens, with the time since the start, above a live
+table if there is one. Thread-safe.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -20,18 +21,12 @@ class Reporter:
         self.plain = plain
         self._began = time.monotonic()
         self._lock = threading.Lock()
-        self._rich: Console | None = None
+        self.rich: Console | None = None
+        """The console that a live table must share, else lines and table would overwrite each other."""
         if not plain:
             from rich.console import Console
 
-            self._rich = Console(highlight=False)
-
-    @property
-    def rich(self) -> Console:
-        """The console that a live table must share, else lines and table would overwrite each other."""
-        if self._rich is None:
-            raise RuntimeError("plain output has no rich console")
-        return self._rich
+            self.rich = Console(highlight=False)
 
     def elapsed_seconds(self) -> float:
         return time.monotonic() - self._began
@@ -43,18 +38,16 @@ class Reporter:
     def line(self, text: str = "", *, style: str = "") -> None:
         """Text as it stands."""
         with self._lock:
-            if self._rich is not None:
-                self._rich.print(text, style=style or None, markup=False, soft_wrap=True)
+            if self.rich is not None:
+                self.rich.print(text, style=style or None, markup=False, soft_wrap=True)
                 return
             try:
                 sys.stdout.write(text + "\n")
                 sys.stdout.flush()
             except BrokenPipeError:
-                pass  # nobody reads any more; the stack must still be stopped in order
+                pass  # the reader has gone; the stack must still be stopped in order
 
 
 def wants_plain(asked: bool) -> bool:
     """A table needs a terminal that can move its cursor."""
-    import os
-
     return asked or not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb"

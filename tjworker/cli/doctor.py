@@ -1,37 +1,46 @@
-"""`tj doctor`: what is wrong between here and a running job, and what to do about it; then every setting. Changes nothing.
+"""`tj doctor`: what is wrong between here and a running job, and what to do about it; then every setting. Changes
+nothing.
 
-Asks with the rights of whoever runs it. Beside a local stack (its kubeconfig is the one that is used) the stack's own settings
-count where the environment says nothing. Exit code 1 when a check has failed.
+Asks with the rights of the user. Beside a local stack (its kubeconfig is the one that is used) the stack's own
+settings count where the environment says nothing. Exit code 1 when a check has failed.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
+import platform
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tjworker.base import OperatorError
+from tjworker.cli.checks.check import Check, good
+from tjworker.cli.cluster import choose_kubeconfig, open_cluster
+from tjworker.cli.errors import UserError
+from tjworker.cli.stack.paths import StatePaths
+
 if TYPE_CHECKING:
-    from tjworker.cli.checks.check import Check
     from tjworker.settings import Settings
 
 _HERE = "this machine"
 _MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "failed": ("FAIL", "red"), "skipped": ("skip", "cyan")}
 
 
-@click.command("doctor", short_help="Check Redis, cluster and operator; print the settings.")
+@click.command(short_help="Check Redis, cluster and operator; print the settings.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print.")
-def command(output: str) -> int:
-    """Check Redis, the cluster, CRDs, permissions, the operator's processes and clocks, and say what to do about each that is
-    wrong. Then print every setting with its value and where it comes from.
+def doctor(output: str) -> int:
+    """Check Redis, the cluster, CRDs, permissions, the operator's processes and clocks, and say what to do about each
+    that is wrong. Then print every setting with its value and where it comes from.
 
     Exit code 1 when a check has failed; a warning is not a failure.
     """
-    from tjworker.cli.checks.check import good
-    from tjworker.cli.cluster import choose_kubeconfig
-
     kubeconfig = choose_kubeconfig()
     of_stack = stack_settings(kubeconfig or Path(os.environ.get("KUBECONFIG") or "kubeconfig"))
     checks, settings = examine(kubeconfig, of_stack)
@@ -45,10 +54,6 @@ def command(output: str) -> int:
 
 def stack_settings(kubeconfig: Path) -> Mapping[str, str]:
     """Of the local stack that wrote this kubeconfig, without those that the environment has; {} when none did."""
-    import shlex
-
-    from tjworker.cli.stack.paths import StatePaths
-
     try:
         text = StatePaths(kubeconfig.parent).environment.read_text(encoding="utf-8")
         pairs = [word.partition("=") for word in shlex.split(text)]
@@ -60,8 +65,6 @@ def stack_settings(kubeconfig: Path) -> Mapping[str, str]:
 def examine(kubeconfig: Path | None, of_stack: Mapping[str, str]) -> tuple[list[Check], Settings | None]:
     """Every check, and the settings where they are valid."""
     from pydantic import ValidationError
-
-    from tjworker.cli.checks.check import Check
 
     os.environ.update(of_stack)  # everything that reads settings in this process must read the same
     settings, refusal = None, ""
@@ -88,11 +91,6 @@ def examine(kubeconfig: Path | None, of_stack: Mapping[str, str]) -> tuple[list[
 
 
 def _versions() -> Check:
-    import platform
-    from importlib.metadata import PackageNotFoundError, version
-
-    from tjworker.cli.checks.check import Check
-
     def of(package: str) -> str:
         try:
             return f"{package} {version(package)}"
@@ -104,14 +102,8 @@ def _versions() -> Check:
 
 
 def _cluster(kubeconfig: Path | None, settings: Settings) -> Iterator[Check]:
-    from datetime import UTC, datetime
-
-    from tjworker.base import OperatorError
     from tjworker.cli.checks import cluster as checks
     from tjworker.cli.checks import operator
-    from tjworker.cli.checks.check import Check
-    from tjworker.cli.cluster import open_cluster
-    from tjworker.cli.errors import UserError
 
     try:
         with open_cluster(kubeconfig) as cluster:
@@ -122,34 +114,30 @@ def _cluster(kubeconfig: Path | None, settings: Settings) -> Iterator[Check]:
                 now = checks.server_now(cluster.transport) or datetime.now(UTC)
                 yield operator.leader(cluster.api, settings, now)
     except UserError as error:
-        yield Check(
-            checks.SUBJECT, "configured", "failed", str(error), "set KUBECONFIG, or start a local stack: `tj up`"
-        )
+        yield checks.SUBJECT.failed("configured", str(error), "set KUBECONFIG, or start a local stack: `tj up`")
     except OperatorError as error:
-        yield Check(checks.SUBJECT, "answers", "failed", error.message, "run `tj doctor` again")
+        yield checks.SUBJECT.failed("answers", error.message, "run `tj doctor` again")
 
 
 def _operator(settings: Settings, of_redis: Sequence[Check]) -> Iterator[Check]:
     import redis
 
     from tjworker.app import make_app
-    from tjworker.base import OperatorError
     from tjworker.cli.checks import operator
-    from tjworker.cli.checks.check import Check
     from tjworker.store.connect import client, open_store
 
     if of_redis[0].state == "failed":
-        yield Check(operator.SUBJECT, "projection, queue, workers", "skipped", "Redis does not answer")
+        yield operator.SUBJECT.skipped("projection, queue, workers", "Redis does not answer")
         return
     store = open_store(settings.redis_url, settings.key_prefix)
     try:
-        yield operator.projection(store)
-        yield operator.work_queue(store.stats())
+        yield operator.projection(store.projection)
+        yield operator.work_queue(store.queue.stats())
         yield operator.workers(lambda: make_app(settings).control.ping(timeout=1.0) or [])
         with client(settings.redis_url) as connection:
             yield operator.beat(settings, lambda key: bool(connection.exists(key)))
     except (OperatorError, redis.RedisError, OSError) as error:
-        yield Check(operator.SUBJECT, "Redis", "failed", " ".join(str(error).split()), "see the checks of Redis")
+        yield operator.SUBJECT.failed("Redis", " ".join(str(error).split()), "see the checks of Redis")
 
 
 def setting_rows(settings: Settings, of_stack: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
@@ -164,11 +152,6 @@ def setting_rows(settings: Settings, of_stack: Mapping[str, str]) -> Iterator[tu
 
 
 def _print_json(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) -> None:
-    import dataclasses
-    import json
-
-    from tjworker.cli.checks.check import good
-
     click.echo(
         json.dumps(
             {

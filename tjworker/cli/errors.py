@@ -1,5 +1,4 @@
-"""What a user did or met that is not a bug: shown as one message, never as a traceback. Imports nothing: the
-warden of a stack, which runs without packages, has these too.
+"""What a user did or met that is not a bug: shown as one message, never as a traceback.
 
 Exit codes of `tj`: 0 it worked; 1 it failed, or what was asked for is not there; 2 wrong usage (click's own); 130 the
 user stopped it.
@@ -8,20 +7,15 @@ user stopped it.
 from __future__ import annotations
 
 EXIT_FAILED = 1
-EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 
 class UserError(Exception):
     """The message names the object, the value, the rule, and what to do next."""
 
-    def __init__(self, message: str, *, exit_code: int = EXIT_FAILED) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
-
 
 def tell_outage(why: str) -> None:
-    """On stderr, of a command that follows something; see `mirror.OnOutage`."""
+    """On stderr, of a command that follows something; see `informer.OnOutage`."""
     import click
 
     if why:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tjworker.api.resources import PODS
+
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
 
 
-@click.command("get", short_help="Show jobs, or one job and its pods.")
+@click.command(short_help="Show jobs, or one job and its pods.")
 @click.argument("job", required=False)
 @click.option(
     "-o", "--output", type=click.Choice(["table", "wide", "json", "yaml"]), default="table", help="How to print."
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("-n", "--namespace", help="Namespace; default: the context's.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
 @click.option("-w", "--watch", is_flag=True, help="Go on printing a row for each change, until Ctrl-C.")
-def command(job: str | None, output: str, namespace: str | None, all_namespaces: bool, watch: bool) -> int:
+def get(job: str | None, output: str, namespace: str | None, all_namespaces: bool, watch: bool) -> int:
     """Show all jobs, or JOB and its pods.
 
     \b
@@ -55,7 +57,7 @@ def _show_all(cluster: Cluster, namespace: str, output: str) -> int:
         click.echo(f"no jobs in {f'namespace {namespace}' if namespace else 'any namespace'}", err=True)
         return 0
     wide, now = output == "wide", rows.utc_now()
-    table = [rows.JOB_HEADER_WIDE if wide else rows.JOB_HEADER] + [rows.job_row(f.raw, now, wide=wide) for f in found]
+    table = [rows.job_header(wide=wide), *(rows.job_row(f.raw, now, wide=wide) for f in found)]
     if not namespace:
         namespaces = ["NAMESPACE", *(str(f.raw["metadata"]["namespace"]) for f in found)]
         table = [(head, *row) for head, row in zip(namespaces, table, strict=True)]
@@ -72,11 +74,10 @@ def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
         _dump(found.raw, output)
         return 0
     wide, now = output == "wide", rows.utc_now()
-    header = rows.JOB_HEADER_WIDE if wide else rows.JOB_HEADER
-    click.echo("\n".join(rows.align([header, rows.job_row(found.raw, now, wide=wide)])))
+    click.echo("\n".join(rows.align([rows.job_header(wide=wide), rows.job_row(found.raw, now, wide=wide)])))
     if not wide and (message := rows.job_message(found.raw)):
         click.echo(f"\n{message}")
-    pods = sorted(list_all(cluster.api, "pods", namespace, label_selector=pods_selector(name)), key=pod_order)
+    pods = sorted(list_all(cluster.api, PODS, namespace, label_selector=pods_selector(name)), key=pod_order)
     if pods:
         click.echo("\n" + "\n".join(rows.align([rows.POD_HEADER, *(rows.pod_row(p, now) for p in pods)])))
     if failures := rows.failure_lines(found.raw, now):
@@ -87,10 +88,11 @@ def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
 def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) -> int:
     from contextlib import ExitStack
 
+    from tjworker.api.kinds import KINDS
     from tjworker.cli import rows
     from tjworker.cli.errors import tell_outage
-    from tjworker.cli.jobs import find_job, plurals
-    from tjworker.cli.mirror import Mirror
+    from tjworker.cli.informer import Informer
+    from tjworker.cli.jobs import find_job
 
     if name:
         find_job(cluster.api, namespace, name)
@@ -100,14 +102,13 @@ def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) ->
         if kind != "DELETED" and name in (None, obj["metadata"]["name"]):
             changes.put(obj)
 
-    header = rows.JOB_HEADER_WIDE if wide else rows.JOB_HEADER
     widths = (24, 12, 8, 8, 8, 14, 0)
-    click.echo(_fixed(header, widths))
+    click.echo(_fixed(rows.job_header(wide=wide), widths))
     with ExitStack() as stack:
-        for number, plural in enumerate(plurals()):
+        for number, resource in enumerate(KINDS):
             # One of them is enough to say that the server is away.
             on_outage = tell_outage if number == 0 else None
-            stack.enter_context(Mirror(cluster.api, plural, namespace, on_change=on_change, on_outage=on_outage))
+            stack.enter_context(Informer(cluster.api, resource, namespace, on_change=on_change, on_outage=on_outage))
         while True:
             click.echo(_fixed(rows.job_row(changes.get(), rows.utc_now(), wide=wide), widths))
 

@@ -1,4 +1,4 @@
-"""Finding jobs and their pods for the commands: reads through a KubeApi, changes nothing.
+"""Finding jobs and their pods for the commands: reads through a KubeClient, changes nothing.
 
 A kind whose CRD is not installed has no jobs; it never makes a command fail.
 """
@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tjworker.api import labels
+from tjworker.api.kinds import KINDS, parse
+from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.base import OperatorError
 from tjworker.cli.errors import UserError
 
 if TYPE_CHECKING:
-    from tjworker.api.model import TrainingJob
-    from tjworker.kube.port import KubeApi
+    from tjworker.base import GroupResource
+    from tjworker.kube.client import KubeClient
 
 Json = dict[str, Any]
 PAGE_SIZE = 500
@@ -24,7 +26,7 @@ _AN_END_IS_FINAL = "an end is final; delete the job and apply it again to run it
 
 @dataclass(frozen=True, slots=True)
 class FoundJob:
-    plural: str
+    resource: GroupResource
     raw: Json
 
 
@@ -36,14 +38,7 @@ class Scaling:
     subresource: str
 
 
-def plurals() -> tuple[str, ...]:
-    """Our kinds."""
-    from tjworker.api.dialects import DIALECTS
-
-    return tuple(DIALECTS)
-
-
-def list_all(api: KubeApi, resource: str, namespace: str, *, label_selector: str = "") -> Iterator[Json]:
+def list_all(api: KubeClient, resource: GroupResource, namespace: str, *, label_selector: str = "") -> Iterator[Json]:
     """Every object, page by page; `namespace` '' means all."""
     token = ""
     while True:
@@ -54,21 +49,21 @@ def list_all(api: KubeApi, resource: str, namespace: str, *, label_selector: str
             return
 
 
-def list_jobs(api: KubeApi, namespace: str) -> list[FoundJob]:
+def list_jobs(api: KubeClient, namespace: str) -> list[FoundJob]:
     """By namespace and name."""
     found = []
-    for plural in plurals():
+    for resource in KINDS:
         try:
-            found += [FoundJob(plural, raw) for raw in list_all(api, plural, namespace)]
+            found += [FoundJob(resource, raw) for raw in list_all(api, resource, namespace)]
         except OperatorError as error:
             if error.status != 404:
                 raise
-    return sorted(found, key=lambda f: (f.raw["metadata"]["namespace"], f.raw["metadata"]["name"], f.plural))
+    return sorted(found, key=lambda f: (f.raw["metadata"]["namespace"], f.raw["metadata"]["name"], f.resource))
 
 
-def find_job(api: KubeApi, namespace: str, name: str) -> FoundJob:
+def find_job(api: KubeClient, namespace: str, name: str) -> FoundJob:
     """The job of that name, of whichever kind. Raises UserError when there is none, or one of each kind."""
-    found = [FoundJob(plural, raw) for plural in plurals() if (raw := _get(api, plural, namespace, name)) is not None]
+    found = [FoundJob(resource, raw) for resource in KINDS if (raw := _get(api, resource, namespace, name)) is not None]
     if len(found) == 1:
         return found[0]
     if found:
@@ -82,9 +77,9 @@ def find_job(api: KubeApi, namespace: str, name: str) -> FoundJob:
     raise UserError(f"no job {name} in namespace {namespace}; {hint}")
 
 
-def _get(api: KubeApi, plural: str, namespace: str, name: str) -> Json | None:
+def _get(api: KubeClient, resource: GroupResource, namespace: str, name: str) -> Json | None:
     try:
-        return api.get(plural, namespace, name)
+        return api.get(resource, namespace, name)
     except OperatorError as error:
         if error.status == 404:
             return None
@@ -93,10 +88,7 @@ def _get(api: KubeApi, plural: str, namespace: str, name: str) -> Json | None:
 
 def parsed(job: FoundJob) -> TrainingJob:
     """The internal model. Raises UserError with the field errors for a job that cannot be used."""
-    from tjworker.api.dialects import parse
-    from tjworker.api.model import InvalidJob
-
-    model = parse(job.plural, job.raw)
+    model = parse(job.resource, job.raw)
     if isinstance(model, InvalidJob):
         raise UserError(
             f"the spec of {job.raw['metadata']['name']} cannot be used: " + "; ".join(map(str, model.errors))
@@ -105,12 +97,9 @@ def parsed(job: FoundJob) -> TrainingJob:
 
 
 def check_replica(job: FoundJob, role: str | None, index: int | None) -> None:
-    """Raises UserError when the job can have no such role or replica. Not for a job whose spec cannot be used: it may still
-    have pods."""
-    from tjworker.api.dialects import parse
-    from tjworker.api.model import TrainingJob
-
-    model, name = parse(job.plural, job.raw), job.raw["metadata"]["name"]
+    """Raises UserError when the job can have no such role or replica. Not for a job whose spec cannot be used: it may
+    still have pods."""
+    model, name = parse(job.resource, job.raw), job.raw["metadata"]["name"]
     if not isinstance(model, TrainingJob):
         return
     names = [r.name for r in model.roles]
@@ -124,9 +113,7 @@ def check_replica(job: FoundJob, role: str | None, index: int | None) -> None:
 
 def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
     """What `tj scale` writes. Raises UserError for a job or a role that cannot be scaled."""
-    from tjworker.api.dialects import DIALECTS
-
-    model, name, dialect = parsed(job), job.raw["metadata"]["name"], DIALECTS[job.plural]
+    model, name, job_kind = parsed(job), job.raw["metadata"]["name"], KINDS[job.resource]
     if model.status.ended:
         raise UserError(f"{name} has ended ({model.status.phase}): {_AN_END_IS_FINAL}")
     wanted, names = role or model.scale_role, [r.name for r in model.roles]
@@ -137,19 +124,18 @@ def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
     before = model.role(wanted).replicas
     if wanted == model.scale_role:
         return Scaling(wanted, before, {"spec": {"replicas": replicas}}, "scale")
-    if dialect.role_patch is None:
-        raise UserError(f"role {wanted} of {name} is not scaled: of a {dialect.kind} only {model.scale_role} is")
-    return Scaling(wanted, before, dialect.role_patch(wanted, replicas), "")
+    if job_kind.role_patch is None:
+        raise UserError(f"role {wanted} of {name} is not scaled: of a {job_kind.kind} only {model.scale_role} is")
+    return Scaling(wanted, before, job_kind.role_patch(wanted, replicas), "")
 
 
 def suspending(job: FoundJob, suspend: bool) -> Json | None:
-    """The merge patch that suspends the job or lets it go on; None when it is so already. Raises UserError where it cannot."""
-    from tjworker.api.dialects import DIALECTS
-
-    model, name, dialect = parsed(job), job.raw["metadata"]["name"], DIALECTS[job.plural]
-    if "suspend" not in dialect.spec_model.model_fields:
+    """The merge patch that suspends the job or lets it go on; None when it is so already. Raises UserError where it
+    cannot."""
+    model, name, job_kind = parsed(job), job.raw["metadata"]["name"], KINDS[job.resource]
+    if "suspend" not in job_kind.spec_model.model_fields:
         raise UserError(
-            f"{name} cannot be suspended: a {dialect.kind} has no spec.suspend; delete it and apply it again later"
+            f"{name} cannot be suspended: a {job_kind.kind} has no spec.suspend; delete it and apply it again later"
         )
     if model.status.ended:
         raise UserError(f"{name} has ended ({model.status.phase}): {_AN_END_IS_FINAL}")

@@ -1,24 +1,28 @@
-"""The running stack as one looks on: a live table on a terminal, otherwise a line for each change. Reads only.
+"""Shows the running stack: a live table on a terminal, otherwise a line for each change. Reads only.
 
-Jobs and pods come from mirrors (list and watch), the queue from Redis once a second, and only for the table.
+Jobs and pods come from informers (list and watch), the queue from Redis once a second, and only for the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from tjworker.api.kinds import KINDS
+from tjworker.api.resources import PODS
 from tjworker.base import OperatorError
 from tjworker.cli import rows
 from tjworker.cli.cluster import Cluster, open_cluster
 from tjworker.cli.console import Reporter
-from tjworker.cli.jobs import plurals
-from tjworker.cli.mirror import Mirror
+from tjworker.cli.informer import Informer
+from tjworker.cli.overview import job_table, pod_table
 from tjworker.cli.stack.local import Stack
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from tjworker.store.connect import open_store
 
 Json = dict[str, Any]
 _REFRESH_PER_SECOND = 2
@@ -26,18 +30,16 @@ _REFRESH_PER_SECOND = 2
 
 @contextmanager
 def looking_on(stack: Stack, reporter: Reporter) -> Iterator[Cluster]:
-    """Shows jobs and pods for as long as the block lasts; gives a client for the stack's cluster."""
+    """Shows jobs and pods while the block runs; yields a client for the stack's cluster."""
     with ExitStack() as opened:
         cluster = opened.enter_context(open_cluster(stack.plan.paths.kubeconfig))
         tell_jobs, tell_pods = _changes(reporter, _job_state), _changes(reporter, _pod_state)
-        mirrors = {
-            resource: opened.enter_context(Mirror(cluster.api, resource, on_change=tell if reporter.plain else None))
-            for resource, tell in (*((kind, tell_jobs) for kind in plurals()), ("pods", tell_pods))
+        informers = {
+            resource: opened.enter_context(Informer(cluster.api, resource, on_change=tell if reporter.plain else None))
+            for resource, tell in (*((kind, tell_jobs) for kind in KINDS), (PODS, tell_pods))
         }
         if not reporter.plain:
-            from rich.live import Live
-
-            view = _View(stack, [mirrors[kind] for kind in plurals()], mirrors["pods"])
+            view = _View(stack, [informers[kind] for kind in KINDS], informers[PODS])
             opened.enter_context(
                 Live(
                     get_renderable=view.render,
@@ -50,7 +52,7 @@ def looking_on(stack: Stack, reporter: Reporter) -> Iterator[Cluster]:
         yield cluster
 
 
-# -- one line a change ----------------------------------------------------------------------------------------------------
+# -- one line a change -----------------------------------------------------------------------------
 def _changes(reporter: Reporter, describe: Callable[[Json], str]) -> Callable[[str, Json], None]:
     said: dict[str, str] = {}
 
@@ -82,30 +84,24 @@ def _pod_state(pod: Json) -> str:
     return f"pod {pod['metadata']['name']}: {rows.pod_phase(pod)}" + (f" on {node}" if node else "")
 
 
-# -- the table ------------------------------------------------------------------------------------------------------------
+# -- the table -------------------------------------------------------------------------------------
 class _View:
     """What the table shows now. Rendered by rich's own thread."""
 
-    def __init__(self, stack: Stack, jobs: Sequence[Mirror], pods: Mirror) -> None:
-        from tjworker.store.connect import open_store
-
+    def __init__(self, stack: Stack, jobs: Sequence[Informer], pods: Informer) -> None:
         self._stack, self._jobs, self._pods = stack, jobs, pods
-        self._store = open_store(stack.plan.redis_url, stack.plan.key_prefix)
+        self._work_queue = open_store(stack.plan.redis_url, stack.plan.key_prefix).queue
         self._queue = ""
         self._ticks = 0
 
     def render(self) -> RenderableType:
-        from rich.console import Group
-        from rich.text import Text
-
         if self._ticks % _REFRESH_PER_SECOND == 0:
             self._queue = self._queue_line()
         self._ticks += 1
-        return Group(Text(), self._services(), Text(self._queue, style="dim"), self._job_table(), self._pod_table())
+        pods = pod_table(self._pods.objects(), rows.utc_now())
+        return Group(Text(), self._services(), Text(self._queue, style="dim"), self._job_table(), pods)
 
     def _services(self) -> RenderableType:
-        from rich.text import Text
-
         line = Text()
         for name, state in self._stack.handle.states().items():
             if name != "crds":
@@ -115,25 +111,13 @@ class _View:
 
     def _queue_line(self) -> str:
         try:
-            stats = self._store.stats()
+            stats = self._work_queue.stats()
         except OperatorError as error:
             return f"queue: {error.message}"
-        return (
-            f"queue: {stats.queued} queued, {stats.running} running, {stats.delayed} delayed, {stats.failing} failing; "
-            f"{stats.unfinished} unfinished job{'' if stats.unfinished == 1 else 's'}"
-        )
+        return f"queue: {rows.queue_line(stats)}"
 
     def _job_table(self) -> RenderableType:
-        from tjworker.cli.overview import job_table
-
-        jobs = [job for mirror in self._jobs for job in mirror.objects()]
+        jobs = [job for informer in self._jobs for job in informer.objects()]
         if not jobs:
-            from rich.text import Text
-
             return Text("no jobs yet: kubectl apply -f examples/digits/job.yaml", style="dim")
         return job_table(jobs, rows.utc_now())
-
-    def _pod_table(self) -> RenderableType:
-        from tjworker.cli.overview import pod_table
-
-        return pod_table(self._pods.objects(), rows.utc_now())

@@ -1,7 +1,7 @@
 """`tj logs`: the logs of all replicas of a job, each line with its replica in front. Reads only.
 
-With -f it also follows pods that come later (replacements, a scale-up) and ends when the job has ended and every log has been
-read to its end.
+With -f it also follows pods that come later (replacements, a scale-up) and ends when the job has ended and every log
+has been read to its end.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Callable
 
 import click
 
+from tjworker.api.resources import PODS
 
-@click.command("logs", short_help="Show or follow the logs of all replicas.")
+
+@click.command(short_help="Show or follow the logs of all replicas.")
 @click.argument("job")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended, pods that come later included.")
 @click.option("--role", help="Only this role.")
 @click.option("--index", type=click.IntRange(min=0), help="Only this replica of the role.")
 @click.option("--tail", type=click.IntRange(min=0), help="Only the last N lines of each.")
 @click.option("-n", "--namespace", help="Namespace; default: the context's.")
-def command(
-    job: str, follow: bool, role: str | None, index: int | None, tail: int | None, namespace: str | None
-) -> int:
+def logs(job: str, follow: bool, role: str | None, index: int | None, tail: int | None, namespace: str | None) -> int:
     """Show the logs of all replicas of JOB.
 
     \b
@@ -41,7 +41,7 @@ def command(
         if follow:
             Follower(cluster, where, found, wanted, tail, _printer()).run()
             return 0
-        pods = sorted(list_all(cluster.api, "pods", where, label_selector=pods_selector(job)), key=pod_order)
+        pods = sorted(list_all(cluster.api, PODS, where, label_selector=pods_selector(job)), key=pod_order)
         chosen = [t for pod in pods for t in targets(pod, wanted)]
         if not chosen:
             phase = (found.raw.get("status") or {}).get("phase") or "not accepted yet"

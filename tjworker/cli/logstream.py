@@ -10,10 +10,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from tjworker.api import labels, naming
+from tjworker.api.resources import PODS
 from tjworker.base import OperatorError, Transient
 from tjworker.cli.errors import tell_outage
+from tjworker.cli.informer import Informer
 from tjworker.cli.jobs import FoundJob, list_all, pods_selector
-from tjworker.cli.mirror import Mirror
 
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
@@ -24,7 +25,8 @@ Emit = Callable[[str, str], None]
 """(label, line). May be called from several threads, one at a time."""
 _DAY_SECONDS = 86_400.0
 STILL_SECONDS = 5.0
-"""A log that has given nothing for so long after the job's end has no more: its container runs on, or its node is away."""
+"""A log that has given nothing for so long after the job's end has no more: its container runs on, or its node is
+away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,8 @@ def read_log(
     follow: bool = False,
     on_open: Callable[[Any], None] | None = None,
 ) -> Iterator[str]:
-    """The lines; with `follow` until the container's end. A log that is not there (yet, any more) has no lines. `on_open` gets
-    the stream, which another thread may close."""
+    """The lines; with `follow` until the container's end. A log that is not there (yet, any more) has no lines.
+    `on_open` gets the stream, which another thread may close."""
     query = {"container": target.container}
     if tail is not None:
         query["tailLines"] = str(tail)
@@ -112,7 +114,7 @@ class _Reader:
     thread: threading.Thread
     moved_at: float
     emitting: bool = False
-    """It has a line that is not printed yet: others print, or whoever reads ours (a pager) takes its time."""
+    """It has a line that is not printed yet: others print, or the reader of stdout (a pager) is slow."""
 
 
 class Follower:
@@ -125,7 +127,7 @@ class Follower:
         self._tail, self._emit = tail, emit
         self._lock = threading.Lock()
         self._readers_lock = threading.Lock()
-        """Of what stands below: pods are told of by the mirror's thread and, at the end, by the caller's."""
+        """Guards the two below: the informer's thread adds pods and, at the end, the caller's does."""
         self._readers: dict[tuple[str, str, int], _Reader] = {}
         self._all_found = False
         self._streams: list[Any] = []
@@ -134,12 +136,12 @@ class Follower:
 
     def run(self, stop: threading.Event | None = None) -> None:
         """Returns when the job has ended (or is gone, or `stop` is set) and every log has been read to its end. Raises
-        BrokenPipeError when nobody reads what is printed (`tj logs -f | head`)."""
+        BrokenPipeError when the reader of stdout has gone (`tj logs -f | head`)."""
         stop = stop or threading.Event()
         name, uid = self._job.raw["metadata"]["name"], self._job.raw["metadata"]["uid"]
-        with Mirror(
+        with Informer(
             self._cluster.api,
-            "pods",
+            PODS,
             self._namespace,
             label_selector=pods_selector(name),
             on_change=self._on_pod,
@@ -179,17 +181,17 @@ class Follower:
 
     def _ended(self, name: str, uid: str) -> bool:
         try:
-            now = self._cluster.api.get(self._job.plural, self._namespace, name)
+            now = self._cluster.api.get(self._job.resource, self._namespace, name)
         except OperatorError:
             return False
         return now is None or now["metadata"]["uid"] != uid or bool((now.get("status") or {}).get("completionTime"))
 
     def _look_again(self, name: str) -> set[tuple[str, str, int]]:
-        """The job may have ended before the mirror had seen its last pods, or any. Gives those that nobody has asked to end:
-        their logs may have none."""
+        """The job may have ended before the informer had seen its last pods, or any. Returns the containers that go on
+        running: their logs may have no end."""
         runs_on = set()
         with contextlib.suppress(OperatorError):
-            for pod in list_all(self._cluster.api, "pods", self._namespace, label_selector=pods_selector(name)):
+            for pod in list_all(self._cluster.api, PODS, self._namespace, label_selector=pods_selector(name)):
                 self._on_pod("ADDED", pod)
                 if (pod.get("status") or {}).get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp"):
                     runs_on |= {target.key for target in targets(pod, self._wanted)}

@@ -1,4 +1,5 @@
-"""`tj`: finds the command, runs it, turns what a user did into one line on stderr. Imports no command before it is asked for.
+"""`tj`: finds the command, runs it, turns what a user did into one line on stderr. Imports no command before it is
+asked for.
 
 Results go to stdout, messages to stderr. Exit codes are those of `errors`. A traceback means a bug of ours.
 """
@@ -10,23 +11,14 @@ import errno
 import importlib
 import os
 import sys
-from collections.abc import Mapping
 
 import click
 
 from tjworker.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
 
-COMMANDS: Mapping[str, str] = {
-    "up": "tjworker.cli.up",
-    "demo": "tjworker.cli.demo",
-    "get": "tjworker.cli.get",
-    "logs": "tjworker.cli.logs",
-    "scale": "tjworker.cli.scale",
-    "suspend": "tjworker.cli.suspend",
-    "resume": "tjworker.cli.resume",
-    "doctor": "tjworker.cli.doctor",
-}
-"""Command -> module, which has a click command named `command`. In the order in which `tj --help` shows them."""
+COMMANDS = ("up", "demo", "get", "logs", "scale", "suspend", "resume", "doctor")
+"""In the order in which `tj --help` shows them. Each is in the module of its name, or in that of MODULES."""
+MODULES = {"resume": "suspend"}
 
 
 class LazyGroup(click.Group):
@@ -40,7 +32,7 @@ class LazyGroup(click.Group):
             close = difflib.get_close_matches(cmd_name, COMMANDS, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(COMMANDS)}"
             ctx.fail(f"No such command {cmd_name!r}; {hint}")
-        command = importlib.import_module(COMMANDS[cmd_name]).command
+        command = getattr(importlib.import_module(f"tjworker.cli.{MODULES.get(cmd_name, cmd_name)}"), cmd_name)
         assert isinstance(command, click.Command)  # noqa: S101  for the type checker; a test holds it
         return command
 
@@ -64,7 +56,7 @@ def tj() -> None:
 
 def run(argv: list[str]) -> int:
     """The exit code of `tj ARGV`."""
-    from tjworker.base import OperatorError
+    from tjworker.base import OperatorError, Transient
 
     try:
         result = tj.main(args=argv, prog_name="tj", standalone_mode=False)
@@ -76,14 +68,15 @@ def run(argv: list[str]) -> int:
         return error.exit_code
     except UserError as error:
         click.echo(f"tj: {error}", err=True)
-        return error.exit_code
+        return EXIT_FAILED
     except OperatorError as error:
-        click.echo(f"tj: {error.message}{_hint(error)}", err=True)
+        click.echo(f"tj: {error.message}{_IS_IT_RUNNING if isinstance(error, Transient) else ''}", err=True)
         return EXIT_FAILED
     except OSError as error:
         return _give_up_writing(error)
 
 
+_IS_IT_RUNNING = "\n    Is the cluster running? `tj up` starts a local one; KUBECONFIG says which one is meant."
 _CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """What a full disk answers (`tj get > /dev/full`)."""
 
@@ -92,16 +85,8 @@ def _give_up_writing(error: OSError) -> int:
     """The exit code when stdout takes nothing more; any other error goes on."""
     if error.errno in _CANNOT_WRITE:
         click.echo(f"tj: the output cannot be written: {error.strerror}", err=True)
-    elif not isinstance(error, BrokenPipeError):  # its reader has gone (`tj get | head`): nobody is left to tell
+    elif not isinstance(error, BrokenPipeError):  # its reader has gone (`tj get | head`)
         raise error
     # Else Python would try once more at exit what is still in its buffer.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return EXIT_FAILED
-
-
-def _hint(error: Exception) -> str:
-    from tjworker.base import Transient
-
-    if isinstance(error, Transient):
-        return "\n    Is the cluster running? `tj up` starts a local one; KUBECONFIG says which one is meant."
-    return ""

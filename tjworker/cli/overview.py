@@ -1,5 +1,5 @@
-"""Jobs and pods as tables for a terminal of any size: what goes on comes first, what has ended last; a long message gives way
-before a name or a phase does. Pure: objects and a time in, something to print out.
+"""Jobs and pods as tables for a terminal of any size: what goes on comes first, what has ended last; a long message
+gives way before a name or a phase does. Pure: objects and a time in, something to print out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def job_table(jobs: Iterable[Json], now: datetime) -> Table:
     """At most MAX_JOBS; those that have not ended first, then the youngest."""
     found = sorted(jobs, key=lambda j: (j["metadata"]["namespace"], j["metadata"]["name"]))
     found.sort(key=lambda j: str(j["metadata"].get("creationTimestamp")), reverse=True)
-    found.sort(key=_job_ended)
+    found.sort(key=lambda j: (j.get("status") or {}).get("phase") in END_PHASES)
     body = [(*rows.job_row(j, now), rows.job_message(j)) for j in found[:MAX_JOBS]]
     return _table(("JOB", *rows.JOB_HEADER[1:], "MESSAGE"), body, len(found), gives_way="MESSAGE")
 
@@ -49,14 +49,11 @@ def pod_table(pods: Iterable[Json], now: datetime) -> Table:
     return _table(rows.POD_HEADER, [rows.pod_row(p, now) for p in found[:MAX_PODS]], len(found))
 
 
-def _job_ended(job: Json) -> bool:
-    return (job.get("status") or {}).get("phase") in END_PHASES
-
-
 def _table(header: Sequence[str], body: Sequence[tuple[str, ...]], of: int, gives_way: str = "") -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
     for name in header:
-        # rich takes room from columns that may wrap before it takes it from others; their text does not wrap all the same.
+        # rich takes room from columns that may wrap before it takes it from others; their text does not wrap all the
+        # same.
         table.add_column(name, no_wrap=name != gives_way, overflow="ellipsis")
     for row in body:
         styles = (_PHASE_STYLES.get(cell, "") if i == _PHASE_COLUMN else "" for i, cell in enumerate(row))

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tjworker.api import labels
+from tjworker.store.work_queue import QueueStats
 
 JOB_HEADER = ("NAME", "PHASE", "ACTIVE", "RESTARTS", "AGE")
-JOB_HEADER_WIDE = (*JOB_HEADER, "KIND", "MESSAGE")
 POD_HEADER = ("POD", "PHASE", "READY", "ATTEMPT", "NODE", "AGE")
 
 SHOWN_FAILURES = 3
@@ -60,7 +60,8 @@ def job_message(raw: Mapping[str, Any]) -> str:
 
 
 def failure_lines(raw: Mapping[str, Any], now: datetime) -> list[str]:
-    """The newest failures of a job: which pod, where, when, how it ended and the last words of its log. Empty without any."""
+    """The newest failures of a job: which pod, where, when, how it ended and the last words of its log. Empty without
+    any."""
     lines: list[str] = []
     for failure in ((raw.get("status") or {}).get("failures") or [])[:SHOWN_FAILURES]:
         where = f" on {failure['node']}" if failure.get("node") else ""
@@ -78,6 +79,10 @@ def failure_lines(raw: Mapping[str, Any], now: datetime) -> list[str]:
 def _printable(text: str) -> str:
     """A program's words may hold what a terminal obeys."""
     return "".join(c if c.isprintable() else " " for c in text)
+
+
+def job_header(*, wide: bool) -> tuple[str, ...]:
+    return (*JOB_HEADER, "KIND", "MESSAGE") if wide else JOB_HEADER
 
 
 def job_row(raw: Mapping[str, Any], now: datetime, *, wide: bool = False) -> tuple[str, ...]:
@@ -129,6 +134,13 @@ def align(rows: Sequence[Sequence[str]], gap: int = 3) -> list[str]:
         return []
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["".join(cell.ljust(width + gap) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def queue_line(stats: QueueStats) -> str:
+    return (
+        f"{stats.queued} queued, {stats.running} running, {stats.delayed} delayed, {stats.failing} failing; "
+        f"{stats.unfinished} unfinished job{'' if stats.unfinished == 1 else 's'}"
+    )
 
 
 def utc_now() -> datetime:

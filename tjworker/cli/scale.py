@@ -1,7 +1,7 @@
 """`tj scale`: set the number of replicas of one role. One write; running it twice changes nothing more.
 
-The API server checks the bounds; its refusal is what the user reads. The elastic role goes through the scale subresource, as
-`kubectl scale` does; a role that the CRD's one scale path does not name is patched in the spec.
+The API server checks the bounds; its refusal is what the user reads. The elastic role goes through the scale
+subresource, as `kubectl scale` does; a role that the CRD's one scale path does not name is patched in the spec.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import click
 
 
-@click.command("scale", short_help="Set the number of replicas of a role.")
+@click.command(short_help="Set the number of replicas of a role.")
 @click.argument("job")
 @click.option("--replicas", type=click.IntRange(min=0), required=True, help="How many.")
 @click.option("--role", help="Which role; default: the one that `kubectl scale` moves (trainer).")
 @click.option("-n", "--namespace", help="Namespace; default: the context's.")
-def command(job: str, replicas: int, role: str | None, namespace: str | None) -> int:
+def scale(job: str, replicas: int, role: str | None, namespace: str | None) -> int:
     """Set the number of replicas of a role of JOB. Replicas that run are not restarted.
 
     \b
@@ -27,7 +27,7 @@ def command(job: str, replicas: int, role: str | None, namespace: str | None) ->
         where = namespace or cluster.namespace
         found = find_job(cluster.api, where, job)
         asked = scaling(found, role, replicas)
-        cluster.api.merge_patch(found.plural, where, job, asked.patch, subresource=asked.subresource)
+        cluster.api.merge_patch(found.resource, where, job, asked.patch, subresource=asked.subresource)
         changed = f"{asked.before} -> {replicas}" if asked.before != replicas else f"is {replicas} already"
         click.echo(f"{job}: {asked.role} {changed}")
         return 0

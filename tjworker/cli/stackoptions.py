@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tjworker.cli.stack.paths import DEFAULT_STATE_DIR
+from tjworker.cli.cluster import DEFAULT_STATE_DIR
 
 _PORT = click.IntRange(1, 65535)
 
@@ -30,7 +30,7 @@ class _Quantity(click.ParamType[str]):
 
 
 def stack_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds them, as `state_dir`, `api_port`, `flower_port`, `redis_port`, `nodes`, `node_cpu`, `control_plane`, `plain`."""
+    """The fields of `stack.services.StackOptions`, and `plain`."""
     options = (
         click.option(
             "--state-dir",

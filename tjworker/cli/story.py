@@ -1,8 +1,8 @@
-"""The demo's run: applies the job, sees the autoscaler let it grow, kills a trainer, waits for the end. Writes to the cluster
-what a user would, and sends one SIGKILL; everything else it only watches.
+"""The demo's run: applies the job, sees the autoscaler let it grow, kills a trainer, waits for the end. Writes to the
+cluster what a user would, and sends one SIGKILL; everything else it only watches.
 
-Each wait names what it waits for and how long; one that fails, or a job that ends too early, raises StoryFailed with all
-that is known.
+Each wait names what it waits for and how long; one that fails, or a job that ends too early, raises StoryFailed with
+all that is known.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tjworker.api import labels
+from tjworker.api.kinds import aitrainingjob
+from tjworker.api.resources import PODS
 from tjworker.api.status import END_PHASES
 from tjworker.base import OperatorError
-from tjworker.cli import podprocess
 from tjworker.cli.cluster import Cluster
 from tjworker.cli.console import Reporter
+from tjworker.cli.informer import Informer
 from tjworker.cli.jobs import FoundJob, list_all, pods_selector
 from tjworker.cli.logstream import Follower, Wanted
-from tjworker.cli.mirror import Mirror
 from tjworker.cli.stack import processes
 from tjworker.cli.stack.local import Stack
 from tjworker.cli.stack.services import kubectl_path
+from tjworker.cli.summary import Seen
 
 Json = dict[str, Any]
-JOBS = "aitrainingjobs"
+JOBS = aitrainingjob.RESOURCE
 NAMESPACE, JOB, ROLE = "default", "digits", "trainer"
 START_REPLICAS, MOST_REPLICAS = 2, 5
 """As in the manifest: minReplicas and maxReplicas."""
@@ -46,43 +47,27 @@ class StoryFailed(Exception):
     """Why the run did not go as it should."""
 
 
-@dataclass(slots=True)
-class Told:
-    """What happened, as far as it was seen."""
-
-    phases: list[tuple[float, str]] = field(default_factory=list)
-    """(seconds since the job was applied, phase)."""
-    job: Json = field(default_factory=dict)
-    accuracy: float | None = None
-    killed: str = ""
-    replaced_after_seconds: float | None = None
-    grown_after_seconds: float | None = None
-    restarted_by_growth: list[str] = field(default_factory=list)
-    """Trainers that ran before it and were another pod after it."""
-    job_seconds: float = 0.0
-
-
 class Story:
     def __init__(self, stack: Stack, cluster: Cluster, reporter: Reporter, manifest: Path) -> None:
         self._stack, self._cluster, self._reporter, self._manifest = stack, cluster, reporter, manifest
         self._began = 0.0
         self._progress = 0.0
         self._stop = threading.Event()
-        self.told = Told()
+        self.seen = Seen()
 
     def run(self) -> None:
         """Raises StoryFailed. Returns early, with nothing said, when the stack is being stopped."""
         self._remove_earlier()
         self._began = time.monotonic()
-        with Mirror(self._cluster.api, JOBS, NAMESPACE, on_change=self._on_job):
+        with Informer(self._cluster.api, JOBS, NAMESPACE, on_change=self._on_job):
             self._apply()
-            self._until("the job exists", lambda: bool(self.told.job), 60)
+            self._until("the job exists", lambda: bool(self.seen.job), 60)
             follower = threading.Thread(target=self._follow_master, name="master-log", daemon=True)
             follower.start()
             try:
                 self._train()
             finally:
-                self.told.job_seconds = time.monotonic() - self._began
+                self.seen.job_seconds = time.monotonic() - self._began
                 if self._phase() not in END_PHASES:
                     self._stop.set()
                 follower.join(timeout=10)
@@ -95,12 +80,12 @@ class Story:
         self._until("the job's end", lambda: self._phase() in END_PHASES, 600)
 
     def tidy(self) -> None:
-        """Take the job that is over away: the state folder is that of `tj up` too, and applying the manifest to a job that
-        has ended trains nothing. Best effort."""
+        """Take the job that is over away: the state folder is that of `tj up` too, and applying the manifest to a job
+        that has ended trains nothing. Best effort."""
         with contextlib.suppress(OperatorError, StoryFailed):
             self._remove()
 
-    # -- steps ---------------------------------------------------------------------------------------------------------
+    # -- steps -------------------------------------------------------------------------------------
     def _remove_earlier(self) -> None:
         earlier = self._cluster.api.get(JOBS, NAMESPACE, JOB)
         if earlier is not None:
@@ -124,8 +109,8 @@ class Story:
 
     def _kill_one(self) -> None:
         index = START_REPLICAS - 1
-        self.told.killed = pod_name = f"{JOB}-{ROLE}-{index}"
-        process = podprocess.find(self._stack.plan.paths.root, JOB, ROLE, index)
+        self.seen.killed = pod_name = f"{JOB}-{ROLE}-{index}"
+        process = processes.replica(self._stack.plan.paths, JOB, ROLE, index)
         before = self._pod(pod_name)
         if process is None or before is None:
             raise StoryFailed(f"the process of {pod_name} was not found, so it could not be killed")
@@ -140,11 +125,11 @@ class Story:
             return bool((now.get("status") or {}).get("phase") == "Running")
 
         self._until(f"{pod_name} is replaced", replaced, 180)
-        self.told.replaced_after_seconds = time.monotonic() - began
-        self._reporter.say(f"{pod_name} runs again, as a new pod, after {self.told.replaced_after_seconds:.1f} s")
+        self.seen.replaced_after_seconds = time.monotonic() - began
+        self._reporter.say(f"{pod_name} runs again, as a new pod, after {self.seen.replaced_after_seconds:.1f} s")
 
     def _watch_it_grow(self) -> None:
-        """Nobody asks for it: edlPolicy Auto, and there is room."""
+        """No command asks for it: edlPolicy Auto, and there is room."""
         before, began = self._trainers(), time.monotonic()
         self._heading(f"(no command: edlPolicy Auto, so the autoscaler lets {JOB} grow where there is room)")
         self._until(
@@ -152,51 +137,51 @@ class Story:
             lambda: self._active() == MOST_REPLICAS and self._phase() == "Running",
             300,
         )
-        self.told.grown_after_seconds = time.monotonic() - began
+        self.seen.grown_after_seconds = time.monotonic() - began
         after = self._trainers()
-        self.told.restarted_by_growth = sorted(name for name, uid in before.items() if after.get(name) != uid)
-        for record in reversed((self.told.job.get("status") or {}).get("scaleRecords") or []):
+        self.seen.restarted_by_growth = sorted(name for name, uid in before.items() if after.get(name) != uid)
+        for record in reversed((self.seen.job.get("status") or {}).get("scaleRecords") or []):
             self._reporter.say(f"{record['role']} {record['from']} -> {record['to']}   {record['reason']}")
-        restarted = ", ".join(self.told.restarted_by_growth) or "no trainer"
-        took = f"{self.told.grown_after_seconds:.1f} s"
+        restarted = ", ".join(self.seen.restarted_by_growth) or "no trainer"
+        took = f"{self.seen.grown_after_seconds:.1f} s"
         self._reporter.say(
             f"{MOST_REPLICAS} trainers run, {took} after the first two; {restarted} was restarted for it"
         )
 
-    # -- what is seen ------------------------------------------------------------------------------------------------------
+    # -- what is seen ------------------------------------------------------------------------------
     def _on_job(self, kind: str, job: Json) -> None:
         if job["metadata"]["name"] != JOB or kind == "DELETED":
             return
         phase = str((job.get("status") or {}).get("phase") or "")
-        if phase and (not self.told.phases or self.told.phases[-1][1] != phase):
-            self.told.phases.append((time.monotonic() - self._began, phase))
-        self.told.job = job
+        if phase and (not self.seen.phases or self.seen.phases[-1][1] != phase):
+            self.seen.phases.append((time.monotonic() - self._began, phase))
+        self.seen.job = job
 
     def _follow_master(self) -> None:
         def emit(_label: str, line: str) -> None:
             if match := _EPOCH.search(line):
                 self._progress = int(match[1]) / max(1, int(match[2]))
             if match := _ACCURACY.search(line):
-                self.told.accuracy = float(match[1])
+                self.seen.accuracy = float(match[1])
             self._reporter.say(f"  master | {line}", style="cyan")
 
-        found = FoundJob(JOBS, self.told.job)
+        found = FoundJob(JOBS, self.seen.job)
         Follower(self._cluster, NAMESPACE, found, Wanted("master"), None, emit).run(self._stop)
 
     def _phase(self) -> str:
-        return str((self.told.job.get("status") or {}).get("phase") or "")
+        return str((self.seen.job.get("status") or {}).get("phase") or "")
 
     def _active(self) -> int:
-        statuses = (self.told.job.get("status") or {}).get("replicaStatuses") or {}
+        statuses = (self.seen.job.get("status") or {}).get("replicaStatuses") or {}
         return int((statuses.get(ROLE) or {}).get("active") or 0)
 
     def _pod(self, name: str) -> Json | None:
-        return self._cluster.api.get("pods", NAMESPACE, name)
+        return self._cluster.api.get(PODS, NAMESPACE, name)
 
     def _trainers(self) -> dict[str, str]:
         """Pod name -> UID."""
         selector = f"{pods_selector(JOB)},{labels.REPLICA_NAME}={ROLE}"
-        pods = list_all(self._cluster.api, "pods", NAMESPACE, label_selector=selector)
+        pods = list_all(self._cluster.api, PODS, NAMESPACE, label_selector=selector)
         return {str(p["metadata"]["name"]): str(p["metadata"]["uid"]) for p in pods}
 
     def _heading(self, text: str) -> None:

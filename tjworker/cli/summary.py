@@ -1,8 +1,10 @@
-"""What the demo says at its end: what happened and what to try next, or why it failed. Pure: what was seen in, lines out."""
+"""What the demo says at its end: what happened and what to try next, or why it failed. Pure: what was seen in, lines
+out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -11,43 +13,50 @@ from tjworker.cli import rows
 ACCURACY_WANTED = 0.95
 
 
+@dataclass(slots=True)
+class Seen:
+    """What the demo saw of its job."""
+
+    job: dict[str, Any] = field(default_factory=dict)
+    phases: list[tuple[float, str]] = field(default_factory=list)
+    """(seconds since the job was applied, phase)."""
+    accuracy: float | None = None
+    killed: str = ""
+    replaced_after_seconds: float | None = None
+    grown_after_seconds: float | None = None
+    restarted_by_growth: list[str] = field(default_factory=list)
+    """Trainers that ran before it and were another pod after it."""
+    job_seconds: float = 0.0
+
+
 def succeeded(job: Mapping[str, Any], accuracy: float | None) -> bool:
     return (job.get("status") or {}).get("phase") == "Succeed" and accuracy is not None and accuracy >= ACCURACY_WANTED
 
 
-def happened(
-    job: Mapping[str, Any],
-    phases: Iterable[tuple[float, str]],
-    *,
-    killed: str,
-    replaced_after_seconds: float | None,
-    grown_after_seconds: float | None,
-    restarted_by_growth: Sequence[str],
-    job_seconds: float,
-    wall_seconds: float,
-) -> list[str]:
+def happened(seen: Seen, wall_seconds: float) -> list[str]:
     """The story in a few lines, in the order of time."""
-    status = job.get("status") or {}
+    job, status = seen.job, seen.job.get("status") or {}
     lines = ["What happened", ""]
-    for number, (seconds, phase) in enumerate(phases):
+    for number, (seconds, phase) in enumerate(seen.phases):
         lines.append(f"  {'' if number else 'phases':<10}{seconds:6.1f}s  {phase}")
     for role, counts in sorted((status.get("restartCounts") or {}).items()):
         causes = ", ".join(f"{count} {cause}" for cause, count in counts.items() if count)
         if causes:
             lines.append(f"  {'restarts':<10}{role}: {causes}")
-    if killed and replaced_after_seconds is not None:
-        lines.append(f"  {'killed':<10}{killed} with SIGKILL; its replacement ran {replaced_after_seconds:.1f} s later")
+    if seen.killed and seen.replaced_after_seconds is not None:
+        took = f"{seen.replaced_after_seconds:.1f} s"
+        lines.append(f"  {'killed':<10}{seen.killed} with SIGKILL; its replacement ran {took} later")
     for failure in status.get("failures") or []:
         lines.append(f"  {'failure':<10}{describe_failure(failure)}")
     created = rows.parse_time((job.get("metadata") or {}).get("creationTimestamp"))
     for record in reversed(status.get("scaleRecords") or []):
         change = f"{record['role']} {record['from']} -> {record['to']}{_at(record.get('time'), created)}"
-        lines.append(f"  {'scaled':<10}{change}{_because(record.get('reason'))}")
-    if grown_after_seconds is not None:
-        restarted = ", ".join(restarted_by_growth) or "no trainer"
-        took = f"{grown_after_seconds:.1f} s"
+        lines.append(f"  {'scaled':<10}{change}   {record.get('reason') or ''}".rstrip())
+    if seen.grown_after_seconds is not None:
+        restarted = ", ".join(seen.restarted_by_growth) or "no trainer"
+        took = f"{seen.grown_after_seconds:.1f} s"
         lines.append(f"  {'':<10}all of them ran {took} after the first ones; {restarted} was restarted for it")
-    lines.append(f"  {'time':<10}{job_seconds:.0f} s from apply to end, {wall_seconds:.0f} s in all")
+    lines.append(f"  {'time':<10}{seen.job_seconds:.0f} s from apply to end, {wall_seconds:.0f} s in all")
     return lines
 
 
@@ -55,11 +64,17 @@ def next_steps() -> list[str]:
     return [
         "What to try next",
         "",
-        "  make up                                    the same stack, until Ctrl-C; prints two lines that kubectl and tj need",
+        (
+            "  make up                                    the same stack, until Ctrl-C; prints two lines that kubectl"
+            " and tj need"
+        ),
         "  kubectl apply -f examples/digits/job.yaml  train again; then, while it runs:",
         "  tj logs digits -f                          every replica's log, replacements included",
         "  kubectl get aitj digits -o yaml            status.scaleRecords: what the autoscaler did, and why",
-        "  tj scale digits --replicas 3               it is heard; the autoscaler goes on from there half a minute later",
+        (
+            "  tj scale digits --replicas 3               it is heard; the autoscaler goes on from there half a minute"
+            " later"
+        ),
         "  kubectl delete pod digits-trainer-0        it comes back; the training goes on",
     ]
 
@@ -93,10 +108,6 @@ def describe_failure(failure: Mapping[str, Any]) -> str:
         str(failure.get("reason") or ""),
     ]
     return ", ".join(part for part in parts if part)
-
-
-def _because(reason: str | None) -> str:
-    return f"   {reason}" if reason else ""
 
 
 def _at(time: str | None, created: datetime | None) -> str:

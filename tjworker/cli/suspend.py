@@ -1,5 +1,5 @@
-"""`tj suspend`: a job's pods go, the job waits; and the write that `tj resume` shares. One write of `spec.suspend`; running it
-twice changes nothing more.
+"""`tj suspend`: a job's pods go, the job waits. `tj resume`: it makes them again. One write of `spec.suspend`; running
+it twice changes nothing more.
 """
 
 from __future__ import annotations
@@ -7,21 +7,32 @@ from __future__ import annotations
 import click
 
 
-@click.command("suspend", short_help="Delete a job's pods and let it wait.")
+@click.command(short_help="Delete a job's pods and let it wait.")
 @click.argument("job")
 @click.option("-n", "--namespace", help="Namespace; default: the context's.")
-def command(job: str, namespace: str | None) -> int:
-    """Delete the pods of JOB and let it wait until `tj resume`. Its time limits stand still, what has succeeded stays so, and
-    no restart is counted.
+def suspend(job: str, namespace: str | None) -> int:
+    """Delete the pods of JOB and let it wait until `tj resume`. Its time limits stand still, what has succeeded stays
+    so, and no restart is counted.
 
     \b
     tj suspend digits
     """
-    return write_suspend(job, namespace, suspend=True)
+    return _write(job, namespace, suspend=True)
 
 
-def write_suspend(job: str, namespace: str | None, *, suspend: bool) -> int:
-    """The exit code."""
+@click.command(short_help="Let a suspended job go on.")
+@click.argument("job")
+@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+def resume(job: str, namespace: str | None) -> int:
+    """Let JOB go on after `tj suspend`: its pods are made again, its time limits go on where they were.
+
+    \b
+    tj resume digits
+    """
+    return _write(job, namespace, suspend=False)
+
+
+def _write(job: str, namespace: str | None, *, suspend: bool) -> int:
     from tjworker.cli.cluster import user_cluster
     from tjworker.cli.jobs import find_job, suspending
 
@@ -32,6 +43,6 @@ def write_suspend(job: str, namespace: str | None, *, suspend: bool) -> int:
         if patch is None:
             click.echo(f"{job} is suspended already" if suspend else f"{job} is not suspended")
             return 0
-        cluster.api.merge_patch(found.plural, where, job, patch)
+        cluster.api.merge_patch(found.resource, where, job, patch)
         click.echo(f"{job}: suspended; `tj resume {job}` lets it go on" if suspend else f"{job}: resumed")
         return 0

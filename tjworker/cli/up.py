@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tjworker.cli.console import Reporter, wants_plain
 from tjworker.cli.stackoptions import stack_options
 
 if TYPE_CHECKING:
-    from tjworker.cli.console import Reporter
     from tjworker.cli.stack.local import Stack
 
 
-@click.command("up", short_help="Run the whole product on this machine, until Ctrl-C.")
+@click.command(short_help="Run the whole product on this machine, until Ctrl-C.")
 @stack_options
-def command(plain: bool, **options: Any) -> int:
-    """Run the whole product on this machine, until Ctrl-C: Redis, a local Kubernetes API that runs pods as processes, the
-    watcher, two Celery workers, beat and Flower. What dies is started again; nothing is left behind. Needs neither Docker
-    nor Kubernetes nor Redis.
+def up(plain: bool, **options: Any) -> int:
+    """Run the whole product on this machine, until Ctrl-C: Redis, a local Kubernetes API that runs pods as processes,
+    the watcher, two Celery workers, beat and Flower. What dies is started again; nothing is left behind. Needs neither
+    Docker nor Kubernetes nor Redis.
 
     Ctrl-C stops it in order, a second Ctrl-C at once.
     """
-    from tjworker.cli.console import Reporter, wants_plain
     from tjworker.cli.live import looking_on
-    from tjworker.cli.stack.local import StackOptions, run
+    from tjworker.cli.stack.local import run
+    from tjworker.cli.stack.services import StackOptions
 
     reporter = Reporter(plain=wants_plain(plain))
 
@@ -40,6 +39,8 @@ def command(plain: bool, **options: Any) -> int:
 
 def announce(stack: Stack, reporter: Reporter) -> None:
     """Where everything is."""
+    from shlex import quote
+
     from tjworker.cli.stack.services import kubectl_path
 
     paths, tools = stack.plan.paths, kubectl_path().parent
@@ -48,15 +49,9 @@ def announce(stack: Stack, reporter: Reporter) -> None:
     reporter.line(f"  logs             {paths.logs}")
     reporter.line()
     reporter.line("  In another terminal:")
-    reporter.line(f"    export KUBECONFIG={shell_quoted(paths.kubeconfig)}")
-    reporter.line(f"    export PATH={shell_quoted(tools)}:$PATH   # tj, kubectl")
-    reporter.line(f"    kubectl apply -f {shell_quoted(stack.plan.root / 'examples' / 'digits' / 'job.yaml')}")
+    reporter.line(f"    export KUBECONFIG={quote(str(paths.kubeconfig))}")
+    reporter.line(f"    export PATH={quote(str(tools))}:$PATH   # tj, kubectl")
+    reporter.line(f"    kubectl apply -f {quote(f'{stack.plan.root}/examples/digits/job.yaml')}")
     reporter.line("    tj get")
     reporter.line("  Ctrl-C stops everything.")
     reporter.line()
-
-
-def shell_quoted(path: Path) -> str:
-    import shlex
-
-    return shlex.quote(str(path))

@@ -1,6 +1,7 @@
-"""KubeApi over a Transport: paths, queries, raw JSON and the errors of `kube.errors`. Caches nothing, retries nothing.
+"""The API server over a Transport: paths, queries, raw JSON, the errors of `kube.errors`. No cache, no retry.
 
-Thread-safe as its transport is. Creating twice answers Conflict/AlreadyExists, deleting twice None: safe to run twice.
+Thread-safe if its transport is. Safe to run twice: a second create raises Conflict/AlreadyExists, a second delete
+returns None.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from typing import Any
 
 import orjson
 
-from tjworker.base import Conflict, OperatorError, Terminal, Transient
-from tjworker.kube.errors import ALREADY_EXISTS, NOT_FOUND, to_error
+from tjworker.api.resources import PODS
+from tjworker.base import Conflict, GroupResource, Terminal, Transient
+from tjworker.kube.errors import NOT_FOUND, to_error
 from tjworker.kube.port import HttpResponse, Json, ListPage, Stream, Transport
 from tjworker.kube.resources import RESOURCES
 
@@ -19,7 +21,7 @@ MERGE_PATCH = "application/merge-patch+json"
 
 
 class KubeClient:
-    """The KubeApi of `kube.port`."""
+    """Every method raises Transient, Conflict, Invalid or Terminal. `resource` names a row of `kube.resources`."""
 
     def __init__(
         self, transport: Transport, *, request_timeout_seconds: float = 15, watch_read_timeout_seconds: float = 60
@@ -28,7 +30,8 @@ class KubeClient:
         self._timeout_seconds = request_timeout_seconds
         self._watch_read_timeout_seconds = watch_read_timeout_seconds
 
-    def get(self, resource: str, namespace: str, name: str) -> Json | None:
+    def get(self, resource: GroupResource, namespace: str, name: str) -> Json | None:
+        """The object, None when there is none."""
         what = f"get {resource} {namespace}/{name}"
         try:
             return self._json("GET", RESOURCES[resource].path(namespace, name), what=what)
@@ -38,23 +41,9 @@ class KubeClient:
             raise
 
     def list_page(
-        self,
-        resource: str,
-        namespace: str = "",
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = 0,
-        token: str = "",
-        resource_version: str = "",
+        self, resource: GroupResource, namespace: str = "", *, label_selector: str = "", limit: int = 0, token: str = ""
     ) -> ListPage:
-        query = _query(
-            labelSelector=label_selector,
-            fieldSelector=field_selector,
-            limit=str(limit) if limit else "",
-            **{"continue": token},
-            resourceVersion="" if token else resource_version,
-        )
+        query = _query(labelSelector=label_selector, limit=str(limit) if limit else "", **{"continue": token})
         answer = self._json(
             "GET", RESOURCES[resource].path(namespace), query=query, what=f"list {resource} {namespace or '*'}"
         )
@@ -67,22 +56,24 @@ class KubeClient:
             ) from error
         return ListPage(answer.get("items") or [], version, meta.get("continue") or "")
 
-    def create(self, resource: str, namespace: str, body: Mapping[str, Any]) -> Json:
+    def create(self, resource: GroupResource, namespace: str, body: Mapping[str, Any]) -> Json:
+        """Raises Conflict with reason AlreadyExists when the name is taken."""
         row = RESOURCES[resource]
         what = f"create {resource} {namespace}/{(body.get('metadata') or {}).get('name', '')}"
         query = {"fieldValidation": "Strict"} if row.templated else None
         return self._json("POST", row.path(namespace), query=query, body=body, what=what)
 
-    def update(self, resource: str, namespace: str, name: str, body: Mapping[str, Any]) -> Json:
+    def update(self, resource: GroupResource, namespace: str, name: str, body: Mapping[str, Any]) -> Json:
         path = RESOURCES[resource].path(namespace, name)
         return self._json("PUT", path, body=body, what=f"update {resource} {namespace}/{name}")
 
-    def update_status(self, resource: str, namespace: str, name: str, body: Mapping[str, Any]) -> Json:
+    def update_status(self, resource: GroupResource, namespace: str, name: str, body: Mapping[str, Any]) -> Json:
+        """`body.metadata` carries uid and resourceVersion."""
         path = RESOURCES[resource].path(namespace, name, "status")
         return self._json("PUT", path, body=body, what=f"update status of {resource} {namespace}/{name}")
 
     def merge_patch(
-        self, resource: str, namespace: str, name: str, body: Mapping[str, Any], *, subresource: str = ""
+        self, resource: GroupResource, namespace: str, name: str, body: Mapping[str, Any], *, subresource: str = ""
     ) -> Json:
         path = RESOURCES[resource].path(namespace, name, subresource)
         return self._json(
@@ -91,7 +82,7 @@ class KubeClient:
 
     def delete(
         self,
-        resource: str,
+        resource: GroupResource,
         namespace: str,
         name: str,
         *,
@@ -99,6 +90,7 @@ class KubeClient:
         grace_seconds: int | None = None,
         propagation: str = "Background",
     ) -> Json | None:
+        """None when it was gone already. Raises Conflict when the name now is another object's (the UID differs)."""
         options: Json = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -111,38 +103,28 @@ class KubeClient:
         try:
             return self._json("DELETE", RESOURCES[resource].path(namespace, name), body=options, what=what)
         except Conflict as error:
-            # Gone already. A 409 (another object has the name by now, or a race inside the server) tells that the view was
-            # old: the caller looks again, and nothing is taken for done that was not.
+            # A 409 is not "gone": another object has the name by now, or the server met a race. The view was old, and
+            # the caller looks again.
             if error.status == 404:
                 return None
             raise
 
-    def delete_collection(
-        self, resource: str, namespace: str, *, label_selector: str, grace_seconds: int | None = None
-    ) -> None:
-        if not label_selector:
-            raise Terminal(f"delete collection of {resource} in {namespace}: refused without a label selector")
-        query = _query(
-            labelSelector=label_selector, gracePeriodSeconds="" if grace_seconds is None else str(grace_seconds)
-        )
-        what = f"delete {resource} in {namespace} ({label_selector})"
-        self._json("DELETE", RESOURCES[resource].path(namespace), query=query, what=what)
-
     def log_tail(self, namespace: str, pod: str, container: str, *, lines: int, limit_bytes: int) -> str:
         query = _query(container=container, tailLines=str(lines), limitBytes=str(limit_bytes))
-        path = RESOURCES["pods"].path(namespace, pod, "log")
+        path = RESOURCES[PODS].path(namespace, pod, "log")
         answer = self._request("GET", path, query=query, what=f"log of {namespace}/{pod}")
         return answer.body.decode("utf-8", "replace")
 
     def watch(
         self,
-        resource: str,
+        resource: GroupResource,
         namespace: str = "",
         *,
         resource_version: int,
         timeout_seconds: int,
         label_selector: str = "",
     ) -> Stream:
+        """An open watch with bookmarks. 410 is Conflict with reason Expired."""
         query = _query(
             watch="1",
             allowWatchBookmarks="true",
@@ -162,7 +144,7 @@ class KubeClient:
             stream.close()
 
     def alive(self) -> bool:
-        """True when the API server answers at all. Cheap; asked before a list is tried again."""
+        """Whether the API server answers at all: a cheap request, never a list. Raises nothing."""
         try:
             return (
                 self._transport.request("GET", "/version", timeout_seconds=min(5.0, self._timeout_seconds)).status < 500
@@ -174,27 +156,13 @@ class KubeClient:
         self._transport.close()
 
     def _json(
-        self,
-        method: str,
-        path: str,
-        *,
-        what: str,
-        query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
-        content_type: str = "application/json",
+        self, method: str, path: str, *, what: str, body: Mapping[str, Any] | None = None, **options: Any
     ) -> Json:
-        answer = self._request(
-            method,
-            path,
-            what=what,
-            query=query,
-            body=None if body is None else orjson.dumps(body),
-            content_type=content_type,
-        )
+        answer = self._request(method, path, what=what, body=None if body is None else orjson.dumps(body), **options)
         try:
             parsed = orjson.loads(answer.body)
         except orjson.JSONDecodeError as error:
-            # A body that was cut on its way; the next one may be whole.
+            # The body was cut off on its way; the next one may be whole.
             raise Transient(
                 f"{what}: {answer.status} with a body that is not JSON: {error}", status=answer.status
             ) from error
@@ -221,10 +189,6 @@ class KubeClient:
         if answer.status < 300:
             return answer
         raise to_error(answer, what)
-
-
-def name_is_taken(error: OperatorError) -> bool:
-    return isinstance(error, Conflict) and error.reason == ALREADY_EXISTS
 
 
 def _query(**parts: str) -> dict[str, str]:

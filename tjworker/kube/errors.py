@@ -1,14 +1,15 @@
-"""HTTP answers to the four classes of error, in this one place. Pure: an answer in, an exception out; never raises itself.
+"""HTTP answers to the four classes of error, in this one place. Pure: an answer in, an exception out; raises nothing.
 
-The rules, and where they differ from the status code alone:
+What the status code alone does not say:
 
 * 429 and every 5xx but 501 are Transient, with the server's own wait (`Retry-After`, else `details.retryAfterSeconds`).
   "storage is (re)initializing" of a new CRD is such a 429.
-* 409 is Conflict; its reason says AlreadyExists or Conflict. 410 (Expired) is Conflict: look again.
+* 409 is Conflict; its reason is AlreadyExists or Conflict. 410 (Expired) is Conflict, too: look again.
 * 403 has four meanings. RBAC is Terminal. Quota, a namespace that is being deleted, and a refusal by admission are
-  Transient: each is cured from outside, and the API server's own words reach the job's condition meanwhile.
-* 400 and 422 are Invalid, unless an admission plug-in said it.
-* 404 of an object is Conflict (it was there a moment ago); of a namespace or of a whole kind (CRD not installed) Transient.
+  Transient: each is cured from outside. Meanwhile the job's condition carries the API server's own words.
+* 400 and 422 are Invalid, unless an admission plug-in answered them.
+* 404 is Conflict for an object (it was there a moment ago), and Transient for a namespace or a whole kind (the CRD is
+  not installed).
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ import orjson
 from tjworker.base import Conflict, Invalid, OperatorError, Terminal, Transient
 from tjworker.kube.port import HttpResponse
 
-ALREADY_EXISTS = "AlreadyExists"
 EXPIRED = "Expired"
 NOT_FOUND = "NotFound"
 NOT_INSTALLED = "ResourceNotInstalled"
@@ -30,8 +30,8 @@ NAMESPACE_TERMINATING = "NamespaceTerminating"
 NAMESPACE_GONE = "NamespaceGone"
 ADMISSION_DENIED = "AdmissionDenied"
 NO_PERMISSION = (401, 403)
-"""The statuses of a right that is missing. An API server that has just started knows neither roles nor tokens for some seconds
-and refuses everybody, too."""
+"""A missing permission. An API server that has just started answers so, too: for some seconds it knows neither roles
+nor tokens."""
 
 _RBAC = re.compile(r'\bUser "[^"]*" cannot ')
 _WEBHOOK = re.compile(r"^admission webhook .* denied the request|ValidatingAdmissionPolicy .* denied request")
@@ -48,8 +48,8 @@ def parse_status(body: bytes) -> dict[str, Any]:
 
 
 def retry_after(response: HttpResponse, status: dict[str, Any]) -> float | None:
-    """Seconds that the server asks to wait, None when it does not say. A Retry-After that is a date is not used: the API
-    server sends seconds, and clocks are not compared across machines."""
+    """Seconds that the server asks to wait; None when it does not say. A date in Retry-After is ignored: the API server
+    sends seconds, and clocks of two machines are not compared."""
     for value in (response.headers.get("retry-after"), (status.get("details") or {}).get("retryAfterSeconds")):
         try:
             seconds = float(value) if value else 0.0
@@ -64,43 +64,19 @@ def to_error(response: HttpResponse, what: str) -> OperatorError:
     """The error for an answer of 300 and above. `what` names the request: 'create pods default/a'."""
     status = parse_status(response.body)
     message = str(status.get("message") or response.body[:300].decode("utf-8", "replace").strip() or "no message")
-    return classify(
-        response.status,
-        str(status.get("reason") or ""),
-        message[:_MESSAGE_CHARS],
-        what=what,
-        details=status.get("details") or {},
-        has_status=bool(status),
-        wait_seconds=retry_after(response, status),
-    )
+    return _classify(response.status, status, message[:_MESSAGE_CHARS], what, retry_after(response, status))
 
 
 def from_status(status: dict[str, Any], what: str) -> OperatorError:
     """The error for the Status object in a watch's ERROR event."""
-    details = status.get("details") or {}
-    return classify(
-        int(status.get("code") or 500),
-        str(status.get("reason") or ""),
-        str(status.get("message") or "no message"),
-        what=what,
-        details=details,
-        has_status=True,
-        wait_seconds=retry_after(HttpResponse(0, b""), status),
-    )
+    message, wait_seconds = str(status.get("message") or "no message"), retry_after(HttpResponse(0, b""), status)
+    return _classify(int(status.get("code") or 500), status, message, what, wait_seconds)
 
 
-def classify(
-    code: int,
-    reason: str,
-    message: str,
-    *,
-    what: str,
-    details: dict[str, Any],
-    has_status: bool = True,
-    wait_seconds: float | None = None,
-) -> OperatorError:
+def _classify(code: int, status: dict[str, Any], message: str, what: str, wait_seconds: float | None) -> OperatorError:
     """The table itself."""
     kind: type[OperatorError]
+    reason, details = str(status.get("reason") or ""), status.get("details") or {}
     if code in (408, 429) or (code >= 500 and code != 501):
         kind = Transient
     elif code == 409:
@@ -112,7 +88,7 @@ def classify(
     elif code == 403:
         kind, reason = _forbidden(reason, message, details)
     elif code == 404:
-        kind, reason = _not_found(details, has_status)
+        kind, reason = _not_found(details)
     elif code in (400, 413, 422):
         kind, reason = Invalid, reason or "Invalid"
     else:
@@ -120,15 +96,10 @@ def classify(
     return kind(f"{what}: {code} {reason}: {message}", status=code, reason=reason, retry_after_seconds=wait_seconds)
 
 
-def being_deleted(error: OperatorError) -> bool:
-    """AlreadyExists, and the one that exists is on its way out: its deletion will be seen, no need to ask again."""
-    return isinstance(error, Conflict) and "object is being deleted" in error.message
-
-
 def _forbidden(reason: str, message: str, details: dict[str, Any]) -> tuple[type[OperatorError], str]:
     causes = {cause.get("reason") for cause in details.get("causes") or ()}
     if "NamespaceTerminating" in causes or "because it is being terminated" in message:
-        # The job goes with its namespace; until then nothing helps and nothing is wrong.
+        # The job goes with its namespace; until then there is nothing to do.
         return Transient, NAMESPACE_TERMINATING
     if "exceeded quota" in message or "insufficient quota" in message:
         return Transient, QUOTA_EXCEEDED
@@ -137,9 +108,9 @@ def _forbidden(reason: str, message: str, details: dict[str, Any]) -> tuple[type
     return Transient, ADMISSION_DENIED
 
 
-def _not_found(details: dict[str, Any], has_status: bool) -> tuple[type[OperatorError], str]:
+def _not_found(details: dict[str, Any]) -> tuple[type[OperatorError], str]:
     if details.get("kind") == "namespaces":
         return Transient, NAMESPACE_GONE
-    if not has_status or not details.get("name"):
+    if not details.get("name"):
         return Transient, NOT_INSTALLED
     return Conflict, NOT_FOUND

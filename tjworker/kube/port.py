@@ -1,7 +1,5 @@
-"""The API server as the operator sees it: raw JSON (dicts) in and out, errors of the four classes, nothing cached.
-
-`client.py` implements it over a `Transport`; `transport.py` is the real transport (the kubernetes client's own connection
-pool and authentication). Tests put a transport to an in-process API server under the same client.
+"""What `client.py` sends its requests over: a `Transport`. `transport.py` is the real one; tests put a transport to an
+in-process API server under the same client.
 """
 
 from __future__ import annotations
@@ -36,7 +34,8 @@ class Transport(Protocol):
     ) -> HttpResponse: ...
 
     def stream(self, path: str, *, query: Mapping[str, str], read_timeout_seconds: float) -> Stream:
-        """Open a watch. Raises Transient when it cannot be opened; a status other than 200 is given in `Stream.status`."""
+        """Open a watch. Raises Transient when it cannot be opened; a status other than 200 is given in
+        `Stream.status`."""
         ...
 
     def close(self) -> None: ...
@@ -67,75 +66,3 @@ class ListPage:
     resource_version: int
     """Of the list, the same on each page."""
     next_token: str = ""
-
-
-class KubeApi(Protocol):
-    """Every method raises Transient, Conflict, Invalid or Terminal (`tjworker.base`). `resource` is the plural of a row in
-    `kube.resources.RESOURCES`."""
-
-    def get(self, resource: str, namespace: str, name: str) -> Json | None:
-        """The object, None when there is none."""
-        ...
-
-    def list_page(
-        self,
-        resource: str,
-        namespace: str = "",
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = 0,
-        token: str = "",
-        resource_version: str = "",
-    ) -> ListPage: ...
-
-    def create(self, resource: str, namespace: str, body: Mapping[str, Any]) -> Json:
-        """Raises Conflict with reason AlreadyExists when the name is taken."""
-        ...
-
-    def update(self, resource: str, namespace: str, name: str, body: Mapping[str, Any]) -> Json: ...
-
-    def update_status(self, resource: str, namespace: str, name: str, body: Mapping[str, Any]) -> Json:
-        """PUT on /status. `body.metadata` carries uid and resourceVersion."""
-        ...
-
-    def merge_patch(
-        self, resource: str, namespace: str, name: str, body: Mapping[str, Any], *, subresource: str = ""
-    ) -> Json: ...
-
-    def delete(
-        self,
-        resource: str,
-        namespace: str,
-        name: str,
-        *,
-        uid: str,
-        grace_seconds: int | None = None,
-        propagation: str = "Background",
-    ) -> Json | None:
-        """None when it was gone already. Raises Conflict when the name now is another object's (the UID differs)."""
-        ...
-
-    def delete_collection(
-        self, resource: str, namespace: str, *, label_selector: str, grace_seconds: int | None = None
-    ) -> None: ...
-
-    def log_tail(self, namespace: str, pod: str, container: str, *, lines: int, limit_bytes: int) -> str: ...
-
-    def watch(
-        self,
-        resource: str,
-        namespace: str = "",
-        *,
-        resource_version: int,
-        timeout_seconds: int,
-        label_selector: str = "",
-    ) -> Stream:
-        """An open watch with bookmarks. Raises as the others; 410 is Conflict with reason Expired."""
-        ...
-
-    def alive(self) -> bool:
-        """Whether the API server answers at all: a cheap request, never a list. Does not raise."""
-        ...
-
-    def close(self) -> None: ...

@@ -1,15 +1,18 @@
 """The one table of Kubernetes resources that the operator touches: what each is called, and who does what with it.
 
-Clients build their paths from it, the watcher its informers, the projection its owner look-up, and the shipped RBAC is
-generated from it: a verb that is not here is a verb that no process of ours may use. Pure data. There is no Secret in it
-and no wildcard, and there never will be.
+Clients build their paths from it, the watcher its reflectors, the projection its owner look-up, and the shipped RBAC is
+generated from it: no process may use a verb that is not here. Pure data. It has no Secret and no wildcard, and
+must never have one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+from tjworker.api.kinds import JOB_KINDS
+from tjworker.base import GroupResource
 
 Process = Literal["watcher", "worker"]
 READ = ("list", "watch")
@@ -25,18 +28,24 @@ class Resource:
     kind: str
     namespaced: bool = True
     watched: bool = False
-    """The watcher runs an informer for it."""
+    """The watcher runs a reflector for it."""
     optional: bool = False
-    """The operator does its work without it: a CRD that may be missing, or a kind that a namespaced install may not read."""
+    """The operator does its work without it: a CRD that may be missing, or a kind that a namespaced install may not
+    read."""
     only: tuple[str, ...] = ()
     """The RBAC allows no other names than these; empty: all."""
     templated: bool = False
-    """Made from a template that a user wrote: a field that the API server does not know refuses it, else it would be dropped
-    without a word, and a container that lacks its `command` runs something else."""
+    """Made from a user's template. The API server must refuse a field that it does not know: it would drop a misspelt
+    `command` silently, and the container would run something else."""
     is_job: bool = False
-    """One of our own kinds: its plural is the first part of a JobKey."""
+    """One of our own kinds: its name is the first part of a JobKey."""
     verbs: Mapping[Process, tuple[str, ...]] = field(default_factory=dict)
     subresources: Mapping[str, Mapping[Process, tuple[str, ...]]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> GroupResource:
+        """As Kubernetes' GroupResource prints it: `pods`, `jobs.batch`."""
+        return GroupResource(f"{self.plural}.{self.group}" if self.group else self.plural)
 
     @property
     def api_version(self) -> str:
@@ -60,28 +69,22 @@ _CHILD_VERBS: Mapping[Process, tuple[str, ...]] = {
     "worker": ("get", "list", "create", "patch", "delete"),
 }
 
+_JOBS = tuple(
+    Resource(
+        kind.plural,
+        kind.group,
+        kind.versions[0],
+        kind.kind,
+        watched=True,
+        is_job=True,
+        optional=kind.optional,
+        verbs=_JOB_VERBS,
+        subresources=_JOB_SUBRESOURCES,
+    )
+    for kind in JOB_KINDS
+)
 _ROWS = (
-    Resource(
-        "aitrainingjobs",
-        "elasticdeeplearning.ai",
-        "v1",
-        "AITrainingJob",
-        watched=True,
-        is_job=True,
-        verbs=_JOB_VERBS,
-        subresources=_JOB_SUBRESOURCES,
-    ),
-    Resource(
-        "trainingjobs",
-        "paddlepaddle.org",
-        "v1",
-        "TrainingJob",
-        watched=True,
-        is_job=True,
-        optional=True,
-        verbs=_JOB_VERBS,
-        subresources=_JOB_SUBRESOURCES,
-    ),
+    *_JOBS,
     Resource(
         "pods",
         "",
@@ -95,9 +98,6 @@ _ROWS = (
     Resource("services", "", "v1", "Service", watched=True, verbs=_CHILD_VERBS),
     Resource("replicasets", "apps", "v1", "ReplicaSet", watched=True, templated=True, verbs=_CHILD_VERBS),
     Resource("jobs", "batch", "v1", "Job", watched=True, templated=True, verbs=_CHILD_VERBS),
-    Resource(
-        "podgroups", "scheduling.x-k8s.io", "v1alpha1", "PodGroup", watched=True, optional=True, verbs=_CHILD_VERBS
-    ),
     Resource(
         "nodes",
         "",
@@ -118,7 +118,7 @@ _ROWS = (
         optional=True,
         verbs={"worker": ("get",)},
     ),
-    # Its UID is the identity of the cluster (watcher/history.py).
+    # Its UID is the identity of the cluster (watcher/cluster_id.py).
     Resource(
         "namespaces",
         "",
@@ -133,9 +133,10 @@ _ROWS = (
     Resource("leases", "coordination.k8s.io", "v1", "Lease", verbs={"watcher": ("get", "create", "update")}),
 )
 
-RESOURCES: Mapping[str, Resource] = {row.plural: row for row in _ROWS}
+
+def by_name(rows: Iterable[Resource]) -> Mapping[GroupResource, Resource]:
+    return {row.name: row for row in rows}
+
+
+RESOURCES = by_name(_ROWS)
 WATCHED: tuple[Resource, ...] = tuple(row for row in _ROWS if row.watched)
-JOB_PLURALS: Mapping[tuple[str, str], str] = {(row.group, row.kind): row.plural for row in _ROWS if row.is_job}
-"""(API group, kind) of an owner reference -> the first part of the JobKey. The version does not matter."""
-JOB_GROUPS: Mapping[str, str] = {row.group: row.plural for row in _ROWS if row.is_job}
-"""API group (the label `group-name` of a child) -> the first part of the JobKey."""

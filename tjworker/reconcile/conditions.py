@@ -17,7 +17,8 @@ def is_true(status: JobStatus, type_: ConditionType) -> bool:
 def set_condition(  # the six fields of metav1.Condition
     status: JobStatus, type_: ConditionType, value: bool, reason: str, message: str, *, now: str, generation: int
 ) -> JobStatus:
-    """The status with that condition; the same object when nothing but the generation would move on a quiet condition."""
+    """The status with that condition; the same object when nothing but the generation would move on a quiet
+    condition."""
     old = get_condition(status, type_)
     wanted = "True" if value else "False"
     moved = now if old is None or old.status != wanted else old.last_transition_time

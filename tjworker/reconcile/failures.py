@@ -30,8 +30,8 @@ class Diagnosis:
 
 
 def counted(pod: PodRecord) -> tuple[ContainerRecord, ...]:
-    """The containers that count for exit codes: `aitj-*`, else the first one (seed 002). Init containers count only when
-    none of those ever ran."""
+    """The containers that count for exit codes: `aitj-*`, else the first one, as in trainingjob-operator. Init
+    containers count only when none of those ever ran."""
     mains = tuple(c for c in pod.containers if not c.init)
     names = set(counted_names([c.name for c in mains]))
     chosen = tuple(c for c in mains if c.name in names)

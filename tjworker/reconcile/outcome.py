@@ -15,9 +15,10 @@ from tjworker.reconcile.replicas import RoleView
 
 _NUMBER = re.compile("[0-9]+")
 
-# Phases whose entering is told by an event. Pending, Creating and Terminating are passed through within seconds: an event
-# each would be three more requests in the life of a short job, to tell what the next one tells too. A job that stays in one
-# of them says why (`_stuck`): no node, an image that is not there, a child that is refused, a pod that does not go.
+# Phases whose entering is told by an event. Pending, Creating and Terminating are passed through within seconds: an
+# event each would be three more requests in the life of a short job, to tell what the next one tells too. A job that
+# stays in one of them says why (`_stuck`): no node, an image that is not there, a child that is refused, a pod that
+# does not go.
 _EVENTS: Mapping[str, EventType] = {
     "Running": "Normal",
     "Restarting": "Warning",
@@ -65,7 +66,7 @@ def _without_old_targets(job: TrainingJob, status: JobStatus) -> JobStatus:
 
 
 def _stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:
-    """The moment in which it turns out why a job does not start: the scheduler has refused it, an image is not there."""
+    """One event when the reason that blocks a job first appears: the scheduler has refused it, an image is missing."""
     was, now = get_condition(old, "Running"), get_condition(new, "Running")
     if now is None or now.status == "True" or now.reason == new.phase:
         return ()
@@ -77,8 +78,8 @@ def _stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:
 
 
 def _only_numbers_moved(old: JobStatus, new: JobStatus) -> bool:
-    """While a pod waits, the scheduler counts nodes anew with every change in the cluster ("0/41 nodes are available: 17
-    Insufficient cpu"). Other words are news, other numbers alone are not worth a write: the next write has them."""
+    """While a pod waits, the scheduler counts nodes anew with every change in the cluster ("0/41 nodes are available:
+    17 Insufficient cpu"). Other words are news, other numbers alone are not worth a write: the next write has them."""
     return _numberless(old) == _numberless(new)
 
 

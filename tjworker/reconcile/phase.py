@@ -24,15 +24,15 @@ def _desired_run(views: Mapping[str, RoleView]) -> bool:
 
 
 def live_phase(was: Phase, views: Mapping[str, RoleView], *, restarted: bool, scaled: bool) -> Phase:
-    """`restarted` and `scaled`: decided in this pass. A job that scales or restarts stays so until every desired replica
-    runs; it never goes back to Pending once it has run."""
+    """`restarted` and `scaled`: decided in this pass. A job that scales or restarts stays so until every desired
+    replica runs; it never goes back to Pending once it has run."""
     if all_run(views) and not restarted:
         return "Running"
     if restarted or was == "Restarting":
         return "Restarting"
     if was not in _BEFORE_RUNNING:
-        # Nothing is restarted for a pod too many that we made late: it goes as those of a scaling down do. (One too many of a
-        # controller's is on its way to replace another.)
+        # Nothing is restarted for a pod too many that we made late: it goes as those of a scaling down do. (One too
+        # many of a controller's is on its way to replace another.)
         late = _desired_run(views) and all(v.role.workload == "Pod" for v in views.values() if v.surplus)
         return "Scaling" if scaled or was == "Scaling" or late else "Restarting"
     unassigned = any(v.count("missing", "blocked", "pending", "outdated", "terminating") for v in views.values())
@@ -61,8 +61,8 @@ def _evicted(pod: PodRecord) -> bool:
 
 
 def scale_changes(job: TrainingJob, status: JobStatus, now: str) -> tuple[ScaleRecord, ...]:
-    """Roles whose desired number is another one than the status last said. The autoscaler has recorded its own changes, with
-    their reasons, together with the target (`with_scale_records` leaves those out)."""
+    """Roles whose desired count differs from what the status last said. The autoscaler has recorded its own changes,
+    with their reasons, together with the target (`with_scale_records` leaves those out)."""
     records = []
     for role in job.roles:
         old = status.replica_statuses.get(role.name)
@@ -88,7 +88,7 @@ def with_scale_records(status: JobStatus, records: tuple[ScaleRecord, ...]) -> J
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Why a job does not run yet, of the replica that says most."""
+    """Why a job does not run yet: the most informative reason among waiting replicas."""
 
     reason: str = ""
     """For programs: Unschedulable, the reason of a container that cannot start, Blocked; '' while all goes its way."""
@@ -96,7 +96,7 @@ class Waiting:
 
 
 def waiting_for(views: Mapping[str, RoleView]) -> Waiting:
-    """What a job that does not run yet waits for, in words: one pod named, with the scheduler's or the container's."""
+    """What a job that does not run yet waits for: one pod by name, with the words of the scheduler or the container."""
     waiting: list[tuple[str, str, str]] = []
     for view in views.values():
         for replica in view.replicas:
@@ -119,8 +119,8 @@ _BLOCKED = ("Blocked", "waits for an older pod of that name, of another owner, t
 
 
 def _why_not_made(view: RoleView, replica: Replica) -> tuple[str, str]:
-    """A pod that a controller is to make, or has made and that waits for a node. A ReplicaSet says in its status when the API
-    server refuses its pods; a batch Job says so by events alone."""
+    """A pod that a controller is to make, or has made and that waits for a node. A ReplicaSet says in its status when
+    the API server refuses its pods; a batch Job says so by events alone."""
     owner = view.owner
     if replica.pod is None and owner is not None and owner.reason == FAILED_CREATE and owner.message:
         return FAILED_CREATE, f"cannot be made by its ReplicaSet {owner.name}: {owner.message}"

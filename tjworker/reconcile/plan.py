@@ -1,8 +1,9 @@
-"""What reconcile decides: data only, carried out by `tjworker.executor` in this order: status, then writes, then events.
+"""What reconcile decides: data only, carried out by `tjworker.executor` in this order: status, then writes, then
+events.
 
-The same input gives the same Plan, byte for byte. A Plan may be carried out twice, or only up to any point, without harm:
-creates have fixed names, deletes name a UID, patches name a resourceVersion, the status write names the resourceVersion
-it was decided on.
+The same input gives the same Plan, byte for byte. A Plan may be carried out twice, or only up to any point, without
+harm: creates have fixed names, deletes name a UID, patches name a resourceVersion, the status write names the
+resourceVersion it was decided on.
 """
 
 from __future__ import annotations
@@ -12,19 +13,20 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tjworker.api.status import JobStatus
+from tjworker.base import GroupResource
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    resource: str
-    """Plural of a row of `kube.resources.RESOURCES`."""
+    resource: GroupResource
+    """Name of a row of `kube.resources.RESOURCES`."""
     name: str
     body: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    resource: str
+    resource: GroupResource
     name: str
     uid: str
     grace_seconds: int | None = None
@@ -36,7 +38,7 @@ class Delete:
 class Patch:
     """A JSON merge patch; `body.metadata` carries uid and resourceVersion as preconditions."""
 
-    resource: str
+    resource: GroupResource
     name: str
     body: Mapping[str, Any]
     why: str = ""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
-from tjworker.api.status import FAILED_CREATE, Ending
+from tjworker.api.status import FAILED_CREATE
 from tjworker.api.timefmt import to_rfc3339
-from tjworker.reconcile import ending, outcome
 from tjworker.reconcile.conditions import get_condition, see_generation, set_condition
+from tjworker.reconcile.ending import finish, see_the_spec
+from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Event, Plan
-from tjworker.reconcile.views import view_roles
+from tjworker.reconcile.rules import Rules
 
 INVALID_SPEC = "InvalidSpec"
-"""Reason of the condition Failed: True before the start, False while a job that runs waits for its spec to be mended."""
+"""Reason of the condition Failed: True before the start, False while a job that runs waits for its spec to be
+mended."""
 MEND = "; the job has ended: mend its manifest, delete the job and apply it again"
 """What to do about a child that no later try can make. After the API server's words, however long these are."""
 MAX_MESSAGE = 1024
@@ -20,10 +22,10 @@ MAX_MESSAGE = 1024
 
 
 def refuse_spec(job: InvalidJob, at: str) -> Plan:
-    """A spec that the schema let pass and that cannot be used. Before the start that is the job's end; a job that runs is
-    left as it is until its spec is mended."""
+    """A spec that the schema let pass and that cannot be used. Before the start that is the job's end; a job that runs
+    is left as it is until its spec is mended."""
     if job.status.ended:
-        return ending.see_the_spec(job)
+        return see_the_spec(job)
     message = "; ".join(str(e) for e in job.errors)
     started = bool(job.status.start_time)
     status = set_condition(job.status, "Failed", not started, INVALID_SPEC, message, now=at, generation=job.generation)
@@ -37,15 +39,13 @@ def refuse_spec(job: InvalidJob, at: str) -> Plan:
     return Plan(status, events=events, decisions=(f"refuse the spec: {message}",))
 
 
-def refuse_child(job: TrainingJob, observed: Observed, now: float, message: str) -> Plan:
-    """The API server called a child invalid (422): the template is wrong, and trying again cannot help. The job ends."""
-    at = to_rfc3339(now)
-    status = outcome.accept(job, at)
-    if status.ended or status.ending is not None:
+def refuse_child(job: TrainingJob, observed: Observed, now: float, rules: Rules, message: str) -> Plan:
+    """The API server called a child invalid (422): the template is wrong, and trying again cannot help. The job
+    ends."""
+    if job.status.ended or job.status.ending is not None:
         return Plan()
-    told = f"{message[: MAX_MESSAGE - len(MEND)]}{MEND}"
-    end = Ending(phase="Failed", reason=INVALID_SPEC, message=told, time=at)
-    return ending.carry_out(job, status, end, view_roles(job, observed, status), observed, now, whole_view=False)
+    p = Pass.begin(job, observed, now, rules)
+    return finish(p.ending("Failed", INVALID_SPEC, f"{message[: MAX_MESSAGE - len(MEND)]}{MEND}"), whole_view=False)
 
 
 def report_create_failure(job: TrainingJob, now: float, message: str) -> Plan:

@@ -1,8 +1,8 @@
 """What each replica of a role is doing: the observed pods, read against the attempts in the status. Pure.
 
 Every policy looks at a RoleView and never at a raw list of pods, so that what counts as "terminating", "outdated" or
-"surplus" is decided here and nowhere else. This file knows the pods that the operator names itself; `seats` those that a
-ReplicaSet or batch Job names; `views` asks the right one.
+"surplus" is decided here and nowhere else. This file knows the pods that the operator names itself; `slots` those that
+a ReplicaSet or batch Job names; `views` asks the right one.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tjworker.api.status import JobStatus, RoleAttempts
 
 State = Literal[
     "missing",  # no pod of this index
-    "blocked",  # the name is held by a pod that is not this job's, for example of a deleted job of the same name
+    "blocked",  # the name is taken by a pod that is not this job's, for example of a deleted job of the same name
     "outdated",  # its attempt is over: it goes, a new pod comes
-    "terminating",  # somebody else deletes it (also when that has already made it end)
+    "terminating",  # deleted from outside (also when that has already made it end)
     "pending",  # no node yet
     "scheduled",  # a node, and no container up
     "running",
-    "lost",  # with its node: nobody will ever report of it again
+    "lost",  # with its node: no kubelet will ever report of it again
     "succeeded",
     "failed",
 ]
@@ -53,7 +53,8 @@ class RoleView:
     """Own pods whose index is not wanted: after scaling down."""
     attempts: RoleAttempts
     owner: WorkloadRecord | None = None
-    """The ReplicaSet or batch Job that keeps the pods; None where the operator does so itself, or while there is none."""
+    """The ReplicaSet or batch Job that keeps the pods; None where the operator does so itself, or while there is
+    none."""
     others: tuple[PodRecord, ...] = ()
     """Own pods that hold no index any more: ended ones whose place another has taken, those on their way out."""
     ran: frozenset[int] = frozenset()
@@ -88,8 +89,8 @@ def pod_index(pod: PodRecord) -> int | None:
 def view_named(
     job: TrainingJob, role: Role, own: Mapping[str, PodRecord], taken: set[str], status: JobStatus
 ) -> RoleView:
-    """Of a role whose pods the operator makes itself, each by its fixed name. `own`: the job's pods by name; `taken`: names
-    of pods that are not its own."""
+    """Of a role whose pods the operator makes itself, each by its fixed name. `own`: the job's pods by name; `taken`:
+    names of pods that are not its own."""
     attempts = status.attempts.roles.get(role.name, RoleAttempts())
     completed = parse_indices(attempts.completed, role.replicas)
     failed = parse_indices(attempts.failed, role.replicas)
@@ -130,7 +131,7 @@ def state_of(pod: PodRecord, attempt: int) -> State:
 
 
 def stopped(pod: PodRecord) -> bool:
-    """It ended because it was deleted. A trainer that is told to go saves its state and exits, with 0 or with 143: neither
-    is a success nor a failure of its own, whether we look before it has ended or after."""
+    """It ended because it was deleted. A trainer that is told to go saves its state and exits, with 0 or with 143:
+    neither is a success nor a failure of its own, whether we look before it has ended or after."""
     ended = [c.finished_at for c in pod.containers if c.state == "terminated" and not c.init and c.finished_at]
     return bool(pod.deletion_asked_at and ended) and max(ended) >= pod.deletion_asked_at

@@ -1,34 +1,26 @@
-"""One RoleView a role, by how its pods are kept. Pure."""
+"""One RoleView a role, by who makes its pods. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tjworker.api.model import TrainingJob
-from tjworker.api.observed import Observed
-from tjworker.api.ownership import own_pods
+from tjworker.api.observed import Observed, PodRecord
 from tjworker.api.status import JobStatus
 from tjworker.reconcile.replicas import RoleView, view_named
-from tjworker.reconcile.seats import view_seated
+from tjworker.reconcile.slots import view_slots
 
 Views = Mapping[str, RoleView]
 
 
-def look_again(job: TrainingJob, observed: Observed, status: JobStatus, views: Views, seen: JobStatus) -> Views:
-    """As a status shows the roles that has just been changed; `views` are those of the status `seen`. Most passes decide
-    nothing, and to look at ten thousand pods four times takes a second."""
-    same = (status.attempts, status.phase) == (seen.attempts, seen.phase)
-    return views if same else view_roles(job, observed, status)
-
-
-def view_roles(job: TrainingJob, observed: Observed, status: JobStatus) -> Views:
-    """In the job's order of roles. Of the status, only attempts and phase are looked at."""
-    own = own_pods(job, observed)
+def view_roles(job: TrainingJob, observed: Observed, own: Iterable[PodRecord], status: JobStatus) -> Views:
+    """In the job's order of roles. `own`: every pod of the job (`own_pods`). Of the status, only attempts and phase are
+    looked at."""
     direct = {p.name: p for p in own if p.owner_uid == job.uid}
     taken = {p.name for p in observed.pods if p.owner_uid != job.uid}
     return {
         role.name: view_named(job, role, direct, taken, status)
         if role.workload == "Pod"
-        else view_seated(job, role, own, observed, status)
+        else view_slots(job, role, own, observed, status)
         for role in job.roles
     }

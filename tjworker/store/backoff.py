@@ -1,4 +1,4 @@
-"""How long a key waits after failures. Pure; `scripts/finish.lua` computes the same, and a test compares the two."""
+"""How long a key waits after failures. Pure. `scripts/finish.lua` computes the same; a test compares the two."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tjworker.base import JobKey
 
 
 def backoff_seconds(key: JobKey, failures: int, *, base_seconds: float, max_seconds: float) -> float:
-    """Doubles with each failure in a row from base to max, times 0.8 to 1.2. The jitter comes from key and count: spread
-    over the keys that one outage made fail, and yet the same whenever it is asked."""
+    """Doubles with each failure in a row from base to max, times 0.8 to 1.2. The jitter depends on key and count alone:
+    keys that one outage made fail come back at different times, and a test run sees the same times again."""
     digest = hashlib.sha1(f"{key}:{failures}".encode(), usedforsecurity=False).hexdigest()
     spread = int(digest[:8], 16) / 2**32
     return float(min(max_seconds, base_seconds * 2 ** min(failures - 1, 40))) * (0.8 + 0.4 * spread)

@@ -1,14 +1,15 @@
-"""The client of Redis: every wait bounded, nothing sent twice by itself.
+"""The client of Redis, and the store over it: every wait is bounded, and no command is sent twice by the client.
 
-Makes a client, connects to nothing yet. Safe after a fork only when made after it.
+Connects to nothing yet. Not safe across a fork: make it afterwards.
 
-redis-py would by default send a command again when its answer did not come. Most of ours may not run twice (an `acquire`
-sent again finds the key held by itself, until the lease lapses), so retries are off here; `redis_store.py` repeats the
-calls that it knows to be harmless.
+redis-py by default sends a command again when its answer did not come. Most of ours must not run twice (an `acquire`
+sent again finds the key leased, by itself, until the lease lapses), so retries are off; `RedisCommands.read` repeats
+reads.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import redis
@@ -16,7 +17,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tjworker.store.errors import describe
-from tjworker.store.redis_store import RedisStore
+from tjworker.store.redis_commands import RedisCommands
+from tjworker.store.redis_projection import RedisProjection
+from tjworker.store.redis_work_queue import RedisWorkQueue
 
 CONNECT_TIMEOUT_SECONDS = 3.0
 ANSWER_TIMEOUT_SECONDS = 8.0
@@ -25,7 +28,7 @@ HEALTH_CHECK_SECONDS = 15
 
 
 def client(url: str, **options: Any) -> redis.Redis:
-    """A pooled, thread-safe client. Raises ValueError for a URL that is none."""
+    """A pooled, thread-safe client. Raises ValueError for a URL that it cannot parse."""
     return redis.Redis.from_url(
         url,
         socket_connect_timeout=CONNECT_TIMEOUT_SECONDS,
@@ -38,12 +41,18 @@ def client(url: str, **options: Any) -> redis.Redis:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class RedisStore:
+    """The Store of `store.port` in Redis."""
+
+    projection: RedisProjection
+    queue: RedisWorkQueue
+
+
 def open_store(url: str, prefix: str, *, retry_base_seconds: float = 1, retry_max_seconds: float = 300) -> RedisStore:
     """The store of this process, not connected yet."""
+    commands = RedisCommands(client(url), prefix, where=describe(url))
     return RedisStore(
-        client(url),
-        prefix,
-        where=describe(url),
-        retry_base_seconds=retry_base_seconds,
-        retry_max_seconds=retry_max_seconds,
+        RedisProjection(commands),
+        RedisWorkQueue(commands, retry_base_seconds=retry_base_seconds, retry_max_seconds=retry_max_seconds),
     )

@@ -1,7 +1,7 @@
-"""The one place where an error of Redis becomes one of ours. Messages name the Redis, never its password.
+"""Redis' errors to the operator's, in this one place. Messages name the Redis, never its password.
 
-Transient: away, starting, read-only, full, busy, silent. Terminal: it refuses the user or the command. Scripts answer
-`FENCED ...` and `LOST ...` themselves.
+Transient: Redis is away, starting, read-only, full, busy or silent. Terminal: it refuses the user or the command.
+Scripts answer `FENCED ...` and `LOST ...` themselves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from redis import exceptions
 
 from tjworker.base import Fenced, OperatorError, Terminal, Transient
-from tjworker.store.port import Lost
+from tjworker.store.projection import Lost
 
 _PASSING = {
     "LOADING": "is still loading its data",
@@ -26,7 +26,7 @@ _PASSING = {
     "READONLY": "is a read-only replica",
     "OOM": "has no memory left (maxmemory)",
 }
-"""First word of an answer -> what is the matter. Each may pass."""
+"""First word of an error reply -> what the message says. Each passes by itself or is cured from outside."""
 
 
 def describe(url: str) -> str:
@@ -41,7 +41,7 @@ def describe(url: str) -> str:
 
 @contextmanager
 def mapped(where: str) -> Iterator[None]:
-    """Raise our errors for those of Redis. `where` is `describe(url)`."""
+    """Raises the operator's errors for those of redis-py. `where` is `describe(url)`."""
     try:
         yield
     except exceptions.RedisError as error:

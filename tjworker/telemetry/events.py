@@ -1,10 +1,10 @@
-"""Kubernetes Events on the job, for its owner: best effort, never in the way.
+"""Kubernetes Events on the job, for its owner: best effort, never in the way of a pass.
 
-`event` puts the event into a bounded queue and returns; a thread sends it, made with the first event and so after any
-fork. A full queue, a refused or failed request costs the event and nothing else. One cause is one Event object: its name
-is made from the job's UID and what it says, so a repeat, from whichever worker, raises `count` on the same object. As
-client-go's correlator does: more than 10 different messages of one reason in 10 minutes become one "(combined from
-similar events)", and an object that has used up its burst of 25 gets one event in 5 minutes.
+`event` puts the event into a bounded queue and returns; a thread, started with the first event and so after any fork,
+sends it. A full queue or a failed request costs the event and nothing else. One cause is one Event object: its name is
+made from the job's UID and the message, so a repeat by any worker raises `count` on the same object. As client-go's
+correlator does, more than 10 different messages of one reason in 10 minutes become one "(combined from similar
+events)", and an object that has used up its burst of 25 gets one event in 5 minutes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import Any, Protocol
 import structlog
 
 from tjworker.api.model import InvalidJob, TrainingJob
-from tjworker.base import Conflict, OperatorError
+from tjworker.api.resources import EVENTS
+from tjworker.base import Conflict, GroupResource, OperatorError
 from tjworker.reconcile.plan import EventType
 
 log = structlog.get_logger(__name__)
@@ -35,21 +36,23 @@ REFILL_SECONDS = 300.0
 SIMILAR_MESSAGES = 10
 SIMILAR_SECONDS = 600.0
 MESSAGE_CHARS = 1_000
-"""The API server refuses an Event with a longer message (1,024)."""
+"""The API server refuses an Event with a message over 1,024."""
 COMBINED = "(combined from similar events): "
 
 
 class EventApi(Protocol):
-    """What of KubeApi this needs (telemetry and kube know nothing of each other)."""
+    """The part of KubeClient used here: telemetry and kube know nothing of each other."""
 
-    def get(self, resource: str, namespace: str, name: str) -> dict[str, Any] | None: ...
-    def create(self, resource: str, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]: ...
-    def merge_patch(self, resource: str, namespace: str, name: str, body: Mapping[str, Any]) -> dict[str, Any]: ...
+    def get(self, resource: GroupResource, namespace: str, name: str) -> dict[str, Any] | None: ...
+    def create(self, resource: GroupResource, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]: ...
+    def merge_patch(
+        self, resource: GroupResource, namespace: str, name: str, body: Mapping[str, Any]
+    ) -> dict[str, Any]: ...
 
 
 @dataclass(slots=True)
 class _Spam:
-    """What one job has said lately."""
+    """Recent events of one job."""
 
     tokens: float = BURST
     refilled_at: float = 0.0
@@ -57,13 +60,13 @@ class _Spam:
 
 
 class Correlator:
-    """Which events of an object go out, and under which message. PURE: `now` is an argument."""
+    """Which events of an object go out, and with which message. Pure: `now` is an argument."""
 
     def __init__(self) -> None:
         self._objects: OrderedDict[str, _Spam] = OrderedDict()
 
     def message(self, uid: str, kind: str, reason: str, message: str, now: float) -> str | None:
-        """The message to send, None when this object has said too much."""
+        """The message to send, None when this object is over its limit."""
         spam = self._objects.setdefault(uid, _Spam(refilled_at=now))
         self._objects.move_to_end(uid)
         if len(self._objects) > OBJECTS_REMEMBERED:
@@ -84,7 +87,7 @@ class Correlator:
 
 
 class EventRecorder:
-    """Thread-safe. `background=False` sends at once, for tests and simulations; it swallows the same errors."""
+    """Thread-safe. `background=False` sends at once, for tests and simulation, and ignores the same errors."""
 
     def __init__(
         self,
@@ -107,7 +110,7 @@ class EventRecorder:
         self.dropped = 0
 
     def event(self, job: TrainingJob | InvalidJob, event_type: EventType, reason: str, message: str) -> None:
-        """Tell the job's owner. Never raises, never waits for the API server (with `background`)."""
+        """Record an event on the job. Never raises; with `background` never waits for the API server."""
         now = self._clock()
         with self._lock:
             text = self._correlator.message(job.uid, event_type, reason, message, now)
@@ -125,7 +128,7 @@ class EventRecorder:
             self.dropped += 1
 
     def flush(self, timeout_seconds: float = 2.0) -> bool:
-        """Wait until what was told so far has been sent (before a process ends). False when time ran out."""
+        """Wait until the queue is sent, before a process ends. False when time ran out."""
         deadline = time.monotonic() + timeout_seconds
         with self._queue.all_tasks_done:
             while self._queue.unfinished_tasks:
@@ -152,26 +155,26 @@ class EventRecorder:
     def _send(self, namespace: str, body: dict[str, Any]) -> None:
         try:
             try:
-                self._api.create("events", namespace, body)
+                self._api.create(EVENTS, namespace, body)
             except Conflict:
                 self._repeat(namespace, body)
         except OperatorError as error:
             self.dropped += 1
-            log.debug("event not recorded", reason=body["reason"], error=error.message)
+            log.debug("cannot record an event", reason=body["reason"], error=error.message)
 
     def _repeat(self, namespace: str, body: dict[str, Any]) -> None:
-        """The Event exists: this is its next time. Two workers at once may count one for two, which harms nobody."""
+        """The Event exists: count it once more. Two workers at the same time may count once; that does no harm."""
         name = body["metadata"]["name"]
-        known = self._api.get("events", namespace, name)
+        known = self._api.get(EVENTS, namespace, name)
         if known is None:
-            self._api.create("events", namespace, body)  # it has just been forgotten (events live for an hour)
+            self._api.create(EVENTS, namespace, body)  # it has just expired (events live for an hour)
             return
         patch = {
             "count": int(known.get("count") or 1) + 1,
             "lastTimestamp": body["lastTimestamp"],
             "message": body["message"],
         }
-        self._api.merge_patch("events", namespace, name, patch)
+        self._api.merge_patch(EVENTS, namespace, name, patch)
 
     def _body(
         self, job: TrainingJob | InvalidJob, event_type: str, reason: str, message: str, now: float
@@ -179,7 +182,7 @@ class EventRecorder:
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         about = "" if message.startswith(COMBINED) else message
         digest = hashlib.sha256("\0".join((job.uid, event_type, reason, about)).encode()).hexdigest()[:16]
-        # An object's name has at most 253 characters.
+        # A name has at most 253 characters.
         name = f"{job.name.name[:230]}.{digest}"
         return {
             "apiVersion": "v1",

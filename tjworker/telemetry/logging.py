@@ -1,21 +1,22 @@
 """Structured logs: one line for each decision that changed something, to stderr, as text for people or as JSON.
 
-`configure_logging` once a process (again does no harm). Then `get_logger().info("pod deleted", job=key, uid=..., attempt=...,
-token=...)`: an event in a few words, the facts as fields. What libraries log through `logging` comes out in the same form.
+Call `configure_logging` once a process; a second call does no harm. Then `structlog.get_logger(__name__).info("pod
+deleted", key=..., uid=..., token=...)`: a few words, and the facts as fields. Lines that libraries log through
+`logging` come out in the same form.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from typing import Any, TextIO
+from typing import TextIO
 
 import structlog
 
 from tjworker.settings import Settings
 
 _TOO_TALKATIVE = {
-    # Two lines a task, whether or not it changed anything; Flower shows tasks.
+    # Two lines a task, whether it changed anything or not; Flower shows tasks.
     "celery.worker.strategy": logging.WARNING,
     "celery.app.trace": logging.WARNING,
     "celery.beat": logging.WARNING,
@@ -64,13 +65,7 @@ def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> No
 def _renderers(log_format: str, target: TextIO) -> list[structlog.types.Processor]:
     if log_format == "json":
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
-    # Not structlog's default, rich's tracebacks: they print local variables, secrets included, and took seconds of CPU for
-    # one traceback, during which a worker that had lost Redis did not look for it.
+    # structlog's default, rich's tracebacks, prints local variables, secrets included, and takes seconds of CPU for one
+    # traceback: a worker that had lost Redis did not reconnect meanwhile.
     plain = structlog.dev.plain_traceback
     return [structlog.dev.ConsoleRenderer(colors=target.isatty(), pad_event_to=0, exception_formatter=plain)]
-
-
-def get_logger(name: str = "tjworker", **fields: Any) -> structlog.stdlib.BoundLogger:
-    """A logger; `fields` stand in each of its lines."""
-    logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name).bind(**fields)
-    return logger

@@ -11,10 +11,12 @@ import pytest
 from benchmarks import ceiling, loads, player, table
 from benchmarks.audit import AuditLog
 from benchmarks.measure import Load, Measured, Result, Sizes
-from tjworker.api.dialects import parse
+from tests.support.kinds import AITRAININGJOBS
+from tjworker.api.kinds import parse
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import PodRecord
 from tjworker.api.records_json import decode
+from tjworker.api.resources import PODS
 from watcher.projection import project
 
 
@@ -143,7 +145,7 @@ def test_the_jobs_of_the_loads_are_accepted_and_their_pods_have_a_node() -> None
         "generation": 1,
         "creationTimestamp": "2026-01-01T00:00:00Z",
     }
-    job = parse("aitrainingjobs", raw)
+    job = parse(AITRAININGJOBS, raw)
     assert isinstance(job, TrainingJob)
     assert [(role.name, role.replicas) for role in job.roles] == [("trainer", 4)]
     template = raw["spec"]["replicaSpecs"]["trainer"]["template"]
@@ -177,9 +179,9 @@ def test_what_the_player_writes_is_a_running_and_then_a_succeeded_pod_to_the_wat
     }
     seen = []
     for status in (player.running(pod, "10.0.0.1"), player.ended(pod, "2026-01-01T00:00:00Z")):
-        projected = project("pods", {**pod, "status": status})
+        projected = project(PODS, {**pod, "status": status})
         assert projected is not None
-        record = decode("pods", projected.change.record or b"")
+        record = decode(PODS, projected.change.record or b"")
         assert isinstance(record, PodRecord)
         seen.append((record.phase, record.ready))
     assert seen == [("Running", True), ("Succeeded", False)]

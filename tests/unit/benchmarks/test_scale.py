@@ -1,5 +1,5 @@
-"""The benchmarks of size: what they feed the operator with, and the tables that they print. Those that need an API server are
-run by hand; memory in Redis is measured here as well, since it is exact."""
+"""The benchmarks of size: what they feed the operator with, and the tables that they print. Those that need an API
+server are run by hand; memory in Redis is measured here as well, since it is exact."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from benchmarks.__main__ import CRDS
 from benchmarks.growth import Grown
 from benchmarks.loads import job
 from benchmarks.slow_api import SlowTransport
-from tests.valkey import Valkey
-from tjworker.api.dialects import parse
+from benchmarks.support.valkey import Valkey
+from tests.support.kinds import AITRAININGJOBS
+from tests.support.memory_store import MemoryStore
+from tjworker.api.kinds import parse
 from tjworker.api.model import TrainingJob
+from tjworker.api.resources import PODS
 from tjworker.kube.client import KubeClient
-from tjworker.store.memory import MemoryStore
-from watcher.projection import project_job
+from watcher.projection.jobs import project_job
 
 
 def cells(line: str) -> list[str]:
@@ -40,10 +42,10 @@ def test_growth_is_told_beside_what_the_cores_allow() -> None:
 
 def test_growth_queues_new_jobs_as_the_watcher_does() -> None:
     store = MemoryStore()
-    store.lead(1)
+    store.projection.lead(1)
     keys = growth._queued(store, "bench", 3)
-    assert keys == [f"aitrainingjobs/default/bench-{n}" for n in range(3)]
-    parsed = parse("aitrainingjobs", orjson.loads(store.view(keys[0]).job or b""))
+    assert keys == [f"aitrainingjobs.elasticdeeplearning.ai/default/bench-{n}" for n in range(3)]
+    parsed = parse(AITRAININGJOBS, orjson.loads(store.projection.view(keys[0]).job or b""))
     assert isinstance(parsed, TrainingJob), "a job that is refused would be no pass worth the name"
     assert (parsed.uid, [role.replicas for role in parsed.roles]) == ("bench-0", [1])
 
@@ -55,9 +57,9 @@ def test_the_api_server_that_is_not_there_answers_each_write_with_a_newer_versio
     monkeypatch.setattr("benchmarks.slow_api.time.sleep", slept.append)
     client = KubeClient(SlowTransport())
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"}}
-    made = client.create("pods", "default", body)
+    made = client.create(PODS, "default", body)
     told = client.update_status(
-        "aitrainingjobs", "default", "a", {"metadata": {"name": "a"}, "status": {"phase": "Pending"}}
+        AITRAININGJOBS, "default", "a", {"metadata": {"name": "a"}, "status": {"phase": "Pending"}}
     )
     assert int(told["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
     assert (made["metadata"]["name"], told["status"], slept) == ("a", {"phase": "Pending"}, [0.005, 0.005])
@@ -95,7 +97,7 @@ def test_without_its_status_subresource_the_kind_is_the_same_in_all_else() -> No
 def test_a_finished_job_is_one_to_the_watcher_too() -> None:
     raw = {**job("old", 1), "status": finished.ENDED}
     raw["metadata"] |= {"uid": "old", "resourceVersion": "1", "generation": 1}
-    assert project_job("aitrainingjobs", raw).change.finished
+    assert project_job(AITRAININGJOBS, raw).change.finished
 
 
 def test_what_small_jobs_waited_is_told_by_nearest_rank() -> None:

@@ -1,5 +1,5 @@
-"""Building: whole or not there, once, and never with too old a Go. A shell script stands in for the Go command, which the tests
-of the real control plane do not."""
+"""Building: whole or not there, once, and never with too old a Go. A shell script stands in for the Go command, which
+the tests of the real control plane do not."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from controlplane.binaries import cached
 from controlplane.build import build
 from controlplane.errors import BuildError
 from controlplane.releases import NAMES, release
-from tests.paths import ROOT
-from tests.waiting import until
+from tests.support.paths import ROOT
+from tests.support.waiting import until
 
 GO = """#!/bin/sh
 echo "$@" >> {log}
@@ -75,7 +75,7 @@ def test_a_failed_build_says_why_and_leaves_nothing_that_looks_whole(go: Path) -
     assert build(release(), lambda _: None).is_dir()
 
 
-def test_a_killed_build_leaves_nothing_that_looks_whole_and_holds_nobody_up(go: Path) -> None:
+def test_a_killed_build_leaves_nothing_that_looks_whole_and_blocks_no_other(go: Path) -> None:
     _write(go, build=f"touch {go.with_name('compiling')}; exec sleep 600")
     with subprocess.Popen(
         [sys.executable, "-m", "controlplane", "build"],

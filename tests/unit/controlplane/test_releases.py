@@ -11,6 +11,7 @@ import pytest
 from controlplane import binaries
 from controlplane.errors import BuildError
 from controlplane.releases import MODULES, NEEDED, PROGRAMS, SUPPORTED, Release, release
+from tests.support.paths import ROOT
 
 ROWS = {"": "1.36.3", "1.36": "1.36.3", "1.36.3": "1.36.3", "v1.34.3": "1.34.3", "1.34": "1.34.3"}
 
@@ -69,6 +70,6 @@ def test_assets_that_are_no_folder_are_a_mistake(tmp_path: Path) -> None:
 
 def test_the_cache_is_in_the_project_and_ignored_by_git() -> None:
     # It may be a link to a larger disk.
-    assert binaries.cache_root({}) == (MODULES.parents[1] / ".cache").resolve() / "control-plane"
-    assert ".cache/" in (MODULES.parents[1] / ".gitignore").read_text().split()
+    assert binaries.cache_root({}) == (ROOT / ".cache").resolve() / "control-plane"
+    assert ".cache/" in (ROOT / ".gitignore").read_text().split()
     assert os.access(MODULES, os.R_OK)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import PATIENCE_SECONDS
+from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.app import make_app
 from tjworker.publisher import RESYNC
 from tjworker.settings import Settings, load_settings, settings_or_exit

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from kombu.transport import redis as kombu_redis
 
-from tests.valkey import Valkey
+from benchmarks.support.valkey import Valkey
 from tjworker import broker
 from tjworker.app import make_app
 from tjworker.settings import Settings

@@ -10,7 +10,7 @@ import pytest
 from celery.worker.consumer import Consumer as CeleryConsumer
 from kombu.connection import Connection
 
-from tests.valkey import Valkey
+from benchmarks.support.valkey import Valkey
 from tjworker import consumer
 from tjworker.app import make_app
 from tjworker.consumer import EVENTS_GATHER_SECONDS, RECONNECT_MOST_SECONDS, Consumer

@@ -1,4 +1,5 @@
-"""A holder's lease: kept as long as it works, given up as soon as somebody else may have the key, and cheap in between."""
+"""A holder's lease: kept as long as it works, given up as soon as another worker may have the key, and cheap in
+between."""
 
 from __future__ import annotations
 
@@ -7,11 +8,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.support.memory_store import MemoryStore
+from tjworker.api.resources import PODS, SERVICES
 from tjworker.base import Fenced, JobKey
 from tjworker.lease import Lease
-from tjworker.store.memory import MemoryStore
 
-KEY = JobKey("aitrainingjobs/default/digits")
+KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
 TTL_SECONDS = 30.0
 
 
@@ -31,19 +33,19 @@ class Room:
         self.store = MemoryStore(clock=self.clock)
         self.renewals = 0
         self.answers_after_seconds = 0.0
-        renew = self.store.renew
+        renew = self.store.queue.renew
 
-        def counted(hold: object, ttl_seconds: float) -> None:
+        def counted(claim: object, ttl_seconds: float) -> None:
             self.renewals += 1
-            renew(hold, ttl_seconds)  # type: ignore[arg-type]
+            renew(claim, ttl_seconds)  # type: ignore[arg-type]
             self.clock.now += self.answers_after_seconds
 
-        self.store.renew = counted  # type: ignore[method-assign]
-        self.store.lead(1)
-        self.store.add([KEY])
-        hold = self.store.acquire(KEY, "worker-1", TTL_SECONDS)
-        assert hold is not None
-        self.lease = Lease(self.store, hold, TTL_SECONDS, self.clock)
+        self.store.queue.renew = counted  # type: ignore[method-assign]
+        self.store.projection.lead(1)
+        self.store.queue.add([KEY])
+        claim = self.store.queue.acquire(KEY, "worker-1", TTL_SECONDS)
+        assert claim is not None
+        self.lease = Lease(self.store.queue, claim, TTL_SECONDS, self.clock)
 
     def works(self, seconds: float, *, every_seconds: float) -> None:
         """Write by write, for so long."""
@@ -53,8 +55,8 @@ class Room:
             self.lease.ensure()
 
     def held(self) -> bool:
-        self.store.add([KEY])
-        return self.store.acquire(KEY, "worker-2", TTL_SECONDS) is None
+        self.store.queue.add([KEY])
+        return self.store.queue.acquire(KEY, "worker-2", TTL_SECONDS) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ def test_a_holder_that_slept_past_its_lease_is_told_before_its_next_write() -> N
 
 
 def test_a_renewal_counts_from_when_it_was_asked_for_because_its_answer_may_be_late() -> None:
-    """The store began to count before the answer came: after slow ones the key would be another's, unknown to its holder."""
+    """The store began to count before the answer came: after slow ones the key would be another's, unknown to its
+    holder."""
     room = Room()
     room.answers_after_seconds = 12
     room.works(10, every_seconds=10)
@@ -99,21 +102,21 @@ def test_a_renewal_counts_from_when_it_was_asked_for_because_its_answer_may_be_l
     assert room.renewals == 2
 
 
-def test_what_a_long_pass_has_written_raises_the_floor_while_it_still_works() -> None:
+def test_what_a_long_pass_has_written_raises_the_minimum_observed_version_while_it_still_works() -> None:
     """Else a worker that takes over after a crash in the middle would trust a view from before those writes."""
     room = Room()
-    room.lease.versions += [("pods", 40), ("pods", 41)]
+    room.lease.versions += [(PODS, 40), (PODS, 41)]
     room.works(9, every_seconds=1)
-    assert room.store.view(KEY).floor == {}, "not yet: a short pass tells it at its end"
+    assert room.store.projection.view(KEY).min_observed == {}, "not yet: a short pass tells it at its end"
     room.works(1, every_seconds=1)
-    assert room.store.view(KEY).floor == {"pods": 41}
+    assert room.store.projection.view(KEY).min_observed == {PODS: 41}
 
 
 def test_what_a_long_pass_has_written_and_deleted_counts_before_it_ends() -> None:
     room = Room()
-    room.lease.gone.append(("pods", 9))
+    room.lease.gone.append((PODS, 9))
     room.works(10, every_seconds=10)
-    assert room.store.view(KEY).floor == {"pods": 9}
-    room.lease.versions.append(("services", 11))
+    assert room.store.projection.view(KEY).min_observed == {PODS: 9}
+    room.lease.versions.append((SERVICES, 11))
     room.works(10, every_seconds=10)
-    assert room.store.view(KEY).floor == {"pods": 9, "services": 11}
+    assert room.store.projection.view(KEY).min_observed == {PODS: 9, SERVICES: 11}

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import redis
 from celery.contrib.testing.worker import start_worker
 
-from tests.valkey import Valkey
-from tests.waiting import PATIENCE_SECONDS
+from benchmarks.support.valkey import Valkey
+from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.app import make_app
 from tjworker.settings import Settings
 

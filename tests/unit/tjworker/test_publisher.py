@@ -7,14 +7,14 @@ from base64 import b64decode
 
 import pytest
 
-from tests.valkey import Valkey
+from benchmarks.support.valkey import Valkey
 from tjworker.app import make_app
 from tjworker.base import JobKey, Transient
 from tjworker.publisher import RECONCILE, Publisher
 from tjworker.settings import Settings
 from tjworker.store.connect import client
 
-A, B, C = (JobKey(f"aitrainingjobs/default/{name}") for name in "abc")
+A, B, C = (JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/{name}") for name in "abc")
 
 
 def messages(server: Valkey) -> list[tuple[str, list[str]]]:
@@ -45,7 +45,7 @@ def test_keys_wait_while_redis_is_away_and_go_first_when_it_is_back(own_valkey: 
 
 
 def test_many_keys_are_one_task_each_in_their_order(own_valkey: Valkey) -> None:
-    keys = [JobKey(f"aitrainingjobs/default/job-{n}") for n in range(450)]
+    keys = [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/job-{n}") for n in range(450)]
     assert Publisher(make_app(Settings(redis_url=own_valkey.url))).publish(keys) == 450
     assert messages(own_valkey) == [(RECONCILE, [key]) for key in keys]
 

@@ -22,7 +22,7 @@ class Case:
 def leading(
     *, synced: bool = True, state: str = "watching", age: float = 1, away: bool = False, writer: float = 0
 ) -> Report:
-    return Report(True, synced, away, writer, {"pods": Pulse(state, synced, age, age)})
+    return Report(True, synced, away, writer, {"pods": Pulse(state, synced, age)})
 
 
 CASES: dict[str, Case] = {
@@ -56,7 +56,7 @@ def test_the_server_answers_with_the_report() -> None:
     server.start()
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=5) as answer:
-            assert orjson.loads(answer.read())["informers"]["pods"]["state"] == "watching"
+            assert orjson.loads(answer.read())["reflectors"]["pods"]["state"] == "watching"
         reports.pop(0)
         with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=5)

@@ -9,14 +9,21 @@ import orjson
 import pytest
 import yaml
 
+from benchmarks.support.inprocess import InProcessTransport, InProcessWatcher
 from localcluster.cluster import LocalCluster
-from tests.inprocess import InProcessTransport, InProcessWatcher
+from tests.support.kinds import AITRAININGJOBS
+from tests.support.memory_store import MemoryStore
+from tjworker.api.kinds import JOB_KINDS
 from tjworker.api.records_json import decode_view
+from tjworker.api.resources import PODS
 from tjworker.base import JobKey
 from tjworker.kube.client import KubeClient
-from tjworker.store.memory import MemoryStore
 
-KEY = JobKey("aitrainingjobs/default/digits")
+KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
+NOT_INSTALLED = tuple(
+    f"/apis/{kind.group}/{kind.versions[0]}/{kind.plural}" for kind in JOB_KINDS if kind.resource != AITRAININGJOBS
+)
+"""The watcher looks every now and then whether their CRDs are there."""
 CRDS = Path(__file__).parents[3] / "k8s" / "crds"
 JOB: dict[str, Any] = {
     "apiVersion": "elasticdeeplearning.ai/v1",
@@ -46,7 +53,7 @@ class Bench:
         self.watcher = self.new_watcher()
 
     def install(self) -> None:
-        definition = yaml.safe_load((CRDS / "aitrainingjobs.yaml").read_text())
+        definition = yaml.safe_load((CRDS / "aitrainingjobs.elasticdeeplearning.ai.yaml").read_text())
         self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
         self.cluster.run_until_idle()
 
@@ -69,9 +76,9 @@ class Bench:
             self.watcher.pump()
             self.cluster.advance(1)
         for key in dict.fromkeys(self.published):
-            hold = self.store.acquire(key, "w", 30)
-            if hold is not None:
-                self.store.finish(hold)
+            claim = self.store.queue.acquire(key, "w", 30)
+            if claim is not None:
+                self.store.queue.finish(claim)
         self.published.clear()
 
     def pod(self, name: str, owner: dict[str, Any]) -> dict[str, Any]:
@@ -98,21 +105,21 @@ class Bench:
         }
 
     def observed(self) -> Any:
-        view = self.store.view(KEY)
+        view = self.store.projection.view(KEY)
         return decode_view(view.job, view.children, seen=view.seen)
 
 
 def test_a_job_and_its_pods_reach_the_projection_and_follow_the_cluster() -> None:
     bench = Bench()
-    made = bench.kube.create("aitrainingjobs", "default", JOB)
-    pod = bench.kube.create("pods", "default", bench.pod("digits-trainer-0", made))
+    made = bench.kube.create(AITRAININGJOBS, "default", JOB)
+    pod = bench.kube.create(PODS, "default", bench.pod("digits-trainer-0", made))
     bench.settle()
     raw, observed = bench.observed()
     assert raw["metadata"]["uid"] == made["metadata"]["uid"]
-    assert bench.store.view(KEY).synced
+    assert bench.store.projection.view(KEY).synced
     assert [(p.name, p.phase) for p in observed.pods] == [("digits-trainer-0", "Running")]
     assert observed.seen["pods"] >= int(pod["metadata"]["resourceVersion"])
-    bench.kube.delete("pods", "default", "digits-trainer-0", uid=pod["metadata"]["uid"], grace_seconds=0)
+    bench.kube.delete(PODS, "default", "digits-trainer-0", uid=pod["metadata"]["uid"], grace_seconds=0)
     bench.watcher.pump()
     assert bench.observed()[1].pods == ()
     assert bench.published == [KEY]
@@ -120,7 +127,7 @@ def test_a_job_and_its_pods_reach_the_projection_and_follow_the_cluster() -> Non
 
 def test_a_quiet_cluster_costs_no_task_no_list_and_no_write() -> None:
     bench = Bench()
-    bench.kube.create("aitrainingjobs", "default", JOB)
+    bench.kube.create(AITRAININGJOBS, "default", JOB)
     bench.settle()
     requests = len(bench.watcher.transport.requests)
     for _ in range(20):
@@ -131,33 +138,33 @@ def test_a_quiet_cluster_costs_no_task_no_list_and_no_write() -> None:
     lists = [
         path
         for method, path in bench.watcher.transport.requests[requests:]
-        if method == "GET" and "paddle" not in path and "podgroups" not in path
+        if method == "GET" and not path.startswith(NOT_INSTALLED)
     ]
     assert lists == []
 
 
 def test_a_node_that_fails_wakes_the_job_with_a_pod_there() -> None:
     bench = Bench()
-    made = bench.kube.create("aitrainingjobs", "default", JOB)
-    bench.kube.create("pods", "default", bench.pod("digits-trainer-0", made))
+    made = bench.kube.create(AITRAININGJOBS, "default", JOB)
+    bench.kube.create(PODS, "default", bench.pod("digits-trainer-0", made))
     bench.settle()
     node = bench.observed()[1].pods[0].node
-    assert bench.store.nodes([node])
+    assert bench.store.projection.nodes([node])
     bench.cluster.fail_node(node, "gone")
     for _ in range(10):
         bench.cluster.advance(5)
         bench.watcher.pump()
     assert bench.published == [KEY]
-    assert bench.store.nodes([node]) == {}
+    assert bench.store.projection.nodes([node]) == {}
 
 
 @pytest.mark.parametrize("page_size", [1, 500])
 def test_a_new_watcher_finds_what_went_away_while_none_ran(page_size: int) -> None:
     bench = Bench(page_size=page_size)
-    made = bench.kube.create("aitrainingjobs", "default", JOB)
-    pods = [bench.kube.create("pods", "default", bench.pod(f"digits-trainer-{n}", made)) for n in range(3)]
+    made = bench.kube.create(AITRAININGJOBS, "default", JOB)
+    pods = [bench.kube.create(PODS, "default", bench.pod(f"digits-trainer-{n}", made)) for n in range(3)]
     bench.settle()
-    bench.kube.delete("pods", "default", "digits-trainer-1", uid=pods[1]["metadata"]["uid"], grace_seconds=0)
+    bench.kube.delete(PODS, "default", "digits-trainer-1", uid=pods[1]["metadata"]["uid"], grace_seconds=0)
     bench.new_watcher()
     bench.watcher.pump()
     assert [pod.name for pod in bench.observed()[1].pods] == ["digits-trainer-0", "digits-trainer-2"]
@@ -166,15 +173,15 @@ def test_a_new_watcher_finds_what_went_away_while_none_ran(page_size: int) -> No
 
 def test_an_emptied_redis_is_filled_again() -> None:
     bench = Bench()
-    made = bench.kube.create("aitrainingjobs", "default", JOB)
-    bench.kube.create("pods", "default", bench.pod("digits-trainer-0", made))
+    made = bench.kube.create(AITRAININGJOBS, "default", JOB)
+    bench.kube.create(PODS, "default", bench.pod("digits-trainer-0", made))
     bench.settle()
     before = bench.observed()
     bench.store.flush()
     for _ in range(3):
         bench.cluster.advance(3)
         bench.watcher.pump()
-    assert bench.store.view(KEY).synced
+    assert bench.store.projection.view(KEY).synced
     after = bench.observed()
     assert (after[0], after[1].pods) == (before[0], before[1].pods)
     assert bench.published == [KEY]
@@ -185,32 +192,32 @@ def test_a_crd_that_is_installed_later_is_found() -> None:
     bench.settle()
     assert bench.watcher.writer.synced
     bench.install()
-    bench.kube.create("aitrainingjobs", "default", JOB)
+    bench.kube.create(AITRAININGJOBS, "default", JOB)
     bench.settle()
     assert bench.observed()[0] is not None
 
 
 def test_a_job_that_is_gone_leaves_nothing_behind() -> None:
     bench = Bench()
-    made = bench.kube.create("aitrainingjobs", "default", JOB)
-    bench.kube.create("pods", "default", bench.pod("digits-trainer-0", made))
+    made = bench.kube.create(AITRAININGJOBS, "default", JOB)
+    bench.kube.create(PODS, "default", bench.pod("digits-trainer-0", made))
     bench.settle()
-    bench.kube.delete("aitrainingjobs", "default", "digits", uid=made["metadata"]["uid"])
+    bench.kube.delete(AITRAININGJOBS, "default", "digits", uid=made["metadata"]["uid"])
     for _ in range(3):
         bench.cluster.advance(40)
         bench.watcher.pump()
-    assert list(bench.store.known_keys()) == []
+    assert list(bench.store.projection.known_keys()) == []
 
 
 def test_history_that_is_compacted_away_makes_a_list_with_a_difference() -> None:
     bench = Bench()
-    made = bench.kube.create("aitrainingjobs", "default", JOB)
-    pod = bench.kube.create("pods", "default", bench.pod("digits-trainer-0", made))
+    made = bench.kube.create(AITRAININGJOBS, "default", JOB)
+    pod = bench.kube.create(PODS, "default", bench.pod("digits-trainer-0", made))
     bench.settle()
-    bench.kube.delete("pods", "default", "digits-trainer-0", uid=pod["metadata"]["uid"], grace_seconds=0)
+    bench.kube.delete(PODS, "default", "digits-trainer-0", uid=pod["metadata"]["uid"], grace_seconds=0)
     bench.cluster.advance(1000)
     for _ in range(3):
         bench.watcher.pump()
         bench.cluster.advance(1)
     assert bench.observed()[1].pods == ()
-    assert orjson.loads(bench.store.view(KEY).job or b"{}")["kind"] == "AITrainingJob"
+    assert orjson.loads(bench.store.projection.view(KEY).job or b"{}")["kind"] == "AITrainingJob"

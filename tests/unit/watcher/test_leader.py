@@ -14,7 +14,8 @@ from typing import Any, cast
 import pytest
 
 from tjworker.base import Conflict, Transient
-from tjworker.kube.port import Json, KubeApi
+from tjworker.kube.client import KubeClient
+from tjworker.kube.port import Json
 from watcher.leader import TOKEN, Election, Elector
 
 WALL = datetime(2026, 1, 1, tzinfo=UTC)
@@ -55,7 +56,7 @@ class Case:
 CASES: dict[str, Case] = {
     "Without a Lease the first one leads.": Case([(0, None)], True, 0),
     "A Lease that was given back is taken at once.": Case([(0, lease("", duration=1))], True, 4),
-    "A Lease of somebody else is not touched when first seen, however old its times look.": Case(
+    "A Lease of another holder is not touched when first seen, however old its times look.": Case(
         [(0, lease("other"))], False
     ),
     "A Lease that has not changed for its duration is taken.": Case(
@@ -124,7 +125,7 @@ def test_a_standby_looks_again_when_the_lease_runs_out_and_not_at_its_next_turn(
     standby.bid(lease("other"), 100, WALL)
     assert standby.wait_seconds(100, 2) == 2
     assert standby.wait_seconds(114.5, 2) == 0.5
-    assert standby.wait_seconds(115, 2) == 2, "somebody was faster, or the API server is away"
+    assert standby.wait_seconds(115, 2) == 2, "another was faster, or the API server is away"
 
 
 def test_a_renewal_keeps_token_transitions_and_the_time_of_acquisition() -> None:
@@ -181,7 +182,7 @@ class Life:
         self.now = 0.0
         self.skew = timedelta(seconds=skew_seconds)
         self.elector = Elector(
-            cast(KubeApi, leases),
+            cast(KubeClient, leases),
             candidate(name),
             stopped=threading.Event(),
             renew_seconds=5,

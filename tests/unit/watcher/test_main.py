@@ -8,8 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from tests.paths import ROOT
-from tests.waiting import until
+from tests.support.paths import ROOT
+from tests.support.waiting import until
 
 LOOK_SECONDS = 0.05
 TIMES = 5

@@ -1,9 +1,11 @@
-"""Watchers that die anywhere and resume, on a local cluster that goes on: what Redis holds is always what a list would give.
+"""Watchers that die anywhere and resume, on a local cluster that goes on: what Redis holds is always what a list would
+give.
 
-A run is a random history: jobs, pods and services come, change, finish and go; watchers die at any command to Redis (before it
-or with its answer lost) and are followed by others; Redis is rolled back or emptied, with and without a watcher looking; the
-API server forgets its history. Informers come to their lists only where forerunners have given up, so that what is compared at
-the end is the forerunners' work. Truth is what a fresh watcher makes of the same cluster on an empty store.
+A run is a random history: jobs, pods and services come, change, finish and go; watchers die at any command to Redis
+(before it or with its answer lost) and are followed by others; Redis is rolled back or emptied, with and without a
+watcher looking; the API server forgets its history. Reflectors list only where resumed watches have given up, so that
+what is compared at the end is the work of resumed watches. Truth is what a fresh watcher makes of the same cluster on
+an empty store.
 """
 
 from __future__ import annotations
@@ -14,10 +16,13 @@ from typing import Any, cast
 
 import pytest
 
-from tests.inprocess import InProcessWatcher
+from benchmarks.support.inprocess import InProcessWatcher
+from tests.support.kinds import AITRAININGJOBS
+from tests.support.memory_store import MemoryStore
 from tests.unit.watcher.test_in_process import JOB
 from tests.unit.watcher.test_in_process import Bench as Local
-from tjworker.store.memory import MemoryStore
+from tjworker.api.resources import PODS, SERVICES
+from tjworker.base import GroupResource
 from tjworker.store.port import Store
 
 RUNS = 20
@@ -34,19 +39,25 @@ class Mortal:
     """A store whose user dies at its nth command from now, before it or after."""
 
     def __init__(self, store: MemoryStore, commands: int, *, after: bool) -> None:
-        self._store = store
-        self._left = commands
-        self._after = after
+        self.projection, self.queue = _MortalHalf(self, store.projection), _MortalHalf(self, store.queue)
+        self.left = commands
+        self.after = after
+
+
+class _MortalHalf:
+    def __init__(self, mortal: Mortal, half: object) -> None:
+        self._mortal = mortal
+        self._half = half
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        call = getattr(self._store, name)
+        call = getattr(self._half, name)
 
         def mortal(*args: Any, **more: Any) -> Any:
-            self._left -= 1
-            if self._left < 0 and not self._after:
+            self._mortal.left -= 1
+            if self._mortal.left < 0 and not self._mortal.after:
                 raise Died
             answer = call(*args, **more)
-            if self._left < 0:
+            if self._mortal.left < 0:
                 raise Died
             return answer
 
@@ -62,16 +73,16 @@ class History:
         self.watcher: InProcessWatcher | None = None
         self.snapshots: list[Any] = []
         self.followed = 0
-        """Looks of forerunners in all of it."""
+        """Looks of resumed watches in all of it."""
         self.bench.settle()
 
-    # -- the cluster -------------------------------------------------------------------------------------------------
+    # -- the cluster -------------------------------------------------------------------------------
 
     def change(self) -> None:
         name = self.rng.choice(JOBS)
-        job = self.kube.get("aitrainingjobs", "default", name)
+        job = self.kube.get(AITRAININGJOBS, "default", name)
         if job is None:
-            self.kube.create("aitrainingjobs", "default", {**JOB, "metadata": {"name": name}})
+            self.kube.create(AITRAININGJOBS, "default", {**JOB, "metadata": {"name": name}})
             return
         child = f"{name}-{self.rng.randrange(SLOTS)}"
         what = self.rng.choice(("child", "child", "child", "phase", "phase", "delete", "time"))
@@ -79,24 +90,24 @@ class History:
             if (job.get("status") or {}).get("phase") == "Succeed":
                 return  # what has ended stays so
             phase = self.rng.choice(("Running", "Restarting", "Succeed"))
-            self.kube.update_status("aitrainingjobs", "default", name, {**job, "status": {"phase": phase}})
+            self.kube.update_status(AITRAININGJOBS, "default", name, {**job, "status": {"phase": phase}})
         elif what == "delete":
-            self.kube.delete("aitrainingjobs", "default", name, uid=job["metadata"]["uid"])
+            self.kube.delete(AITRAININGJOBS, "default", name, uid=job["metadata"]["uid"])
         elif what == "time":
             self.cluster.advance(self.rng.choice((1, 40)))
         else:
-            self._change_child(self.rng.choice(("pods", "services")), child, job)
+            self._change_child(self.rng.choice((PODS, SERVICES)), child, job)
 
-    def _change_child(self, resource: str, name: str, job: Any) -> None:
+    def _change_child(self, resource: GroupResource, name: str, job: Any) -> None:
         there = self.kube.get(resource, "default", name)
         if there is not None:
             self.kube.delete(resource, "default", name, uid=there["metadata"]["uid"], grace_seconds=0)
-        elif resource == "pods":
-            self.kube.create("pods", "default", self.bench.pod(name, job))
+        elif resource == PODS:
+            self.kube.create(PODS, "default", self.bench.pod(name, job))
         else:
             owners = self.bench.pod(name, job)["metadata"]["ownerReferences"]
             self.kube.create(
-                "services",
+                SERVICES,
                 "default",
                 {
                     "apiVersion": "v1",
@@ -106,7 +117,7 @@ class History:
                 },
             )
 
-    # -- watchers and Redis --------------------------------------------------------------------------------------------
+    # -- watchers and Redis ------------------------------------------------------------------------
 
     def start(self, store: Any) -> None:
         self.token += 1
@@ -129,7 +140,7 @@ class History:
         assert self.watcher is not None
         try:
             self.watcher.pump()
-            self.followed += len(self.watcher.forerunners)
+            self.followed += len(self.watcher.resumed_watches)
             self.watcher.lists = self.watcher.lists or self.rng.random() < 0.05
         except Died:
             self.watcher = None
@@ -175,8 +186,8 @@ class History:
 def held(store: MemoryStore) -> dict[str, Any]:
     return {
         key: (view.job, {resource: dict(names) for resource, names in view.children.items() if names})
-        for key in store.known_keys()
-        for view in (store.view(key),)
+        for key in store.projection.known_keys()
+        for view in (store.projection.view(key),)
     }
 
 
@@ -188,7 +199,7 @@ def test_whatever_dies_and_whenever_redis_ends_up_with_what_there_is(run: int) -
     assert held(history.store) == held(history.truth()), f"seed {seed}"
 
 
-def test_in_such_a_history_forerunners_do_most_of_the_work() -> None:
+def test_in_such_a_history_resumed_watches_do_most_of_the_work() -> None:
     made = [History(seed) for seed in range(5)]
     for history in made:
         history.play()

@@ -8,38 +8,40 @@ from pathlib import Path
 
 import pytest
 
-from tjworker.store.port import History
+from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
+from tjworker.api.resources import NODES, PODS
+from tjworker.store.projection import Checkpoint
 from watcher.resume import FROM_NOTHING, Start, fingerprint, start_from, this_form
 
-SOURCES = ("aitrainingjobs", "trainingjobs", "pods", "nodes")
-PROGRESS = {"aitrainingjobs": 50, "pods": 52, "nodes": 51}
-WHOLE = History("red", PROGRESS, synced=True, form="f1")
+SOURCES = (AITRAININGJOBS, TRAININGJOBS, PODS, NODES)
+PROGRESS: dict[str, int] = {AITRAININGJOBS: 50, PODS: 52, NODES: 51}
+WHOLE = Checkpoint("red", PROGRESS, synced=True, form="f1")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    history: History
+    checkpoint: Checkpoint
     want: Start = FROM_NOTHING
     sources: tuple[str, ...] = SOURCES
     form: str = "f1"
 
 
 CASES = {
-    "A whole projection, of a known cluster and made by the same code, goes on; a kind that was not there is listed.": Case(
-        WHOLE, Start("red", {"aitrainingjobs": 50, "pods": 52})
+    "A whole projection, of a known cluster and made by the same code, goes on; a kind that was not there is listed.": (
+        Case(WHOLE, Start("red", {AITRAININGJOBS: 50, PODS: 52}))
     ),
-    "An empty Redis says nothing.": Case(History()),
-    "A projection that never was whole, or was lost, is not trusted.": Case(History("red", PROGRESS, form="f1")),
+    "An empty Redis says nothing.": Case(Checkpoint()),
+    "A projection that never was whole, or was lost, is not trusted.": Case(Checkpoint("red", PROGRESS, form="f1")),
     "A projection of another version of the code is not trusted.": Case(WHOLE, form="f2"),
-    "A projection of a version that did not say is not trusted.": Case(History("red", PROGRESS, synced=True)),
+    "A projection of a version that did not say is not trusted.": Case(Checkpoint("red", PROGRESS, synced=True)),
     "Code that cannot say its form trusts nothing, not even another that cannot.": Case(
-        History("red", PROGRESS, synced=True), form=""
+        Checkpoint("red", PROGRESS, synced=True), form=""
     ),
     "A cluster without a name may be any: its versions are not trusted.": Case(
-        History("", PROGRESS, synced=True, form="f1")
+        Checkpoint("", PROGRESS, synced=True, form="f1")
     ),
     "Watches of namespaces go on each for itself, and a namespace that is new is listed.": Case(
-        History("red", {"pods/a": 7, "pods/b": 8}, synced=True, form="f1"),
+        Checkpoint("red", {"pods/a": 7, "pods/b": 8}, synced=True, form="f1"),
         Start("red", {"pods/a": 7}),
         sources=("pods/a", "pods/c"),
     ),
@@ -49,7 +51,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_start(name: str) -> None:
     case = CASES[name]
-    assert start_from(case.history, case.sources, case.form) == case.want
+    assert start_from(case.checkpoint, case.sources, case.form) == case.want
 
 
 @dataclass(frozen=True, slots=True)

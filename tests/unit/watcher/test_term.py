@@ -1,78 +1,100 @@
-"""When a resumed term says that it is ready: what the last one projected is kept up to date, while the lists come."""
+"""A term that lists everything again: after a loss of Redis, and when the cluster's history began anew."""
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
+from benchmarks.support.inprocess import InProcessWatcher
+from tests.support.kinds import AITRAININGJOBS
+from tests.unit.watcher.test_in_process import JOB, KEY, Bench
+from tjworker.api.resources import PODS
+from tjworker.kube.reflector import Closed
+from watcher.event_queue import Batch
 from watcher.term import Term
 
 
-def informer(resource: str, forerunner: Any = None, *, synced: bool = False) -> Any:
-    vitals = SimpleNamespace(synced=synced)
-    return SimpleNamespace(resource=resource, forerunner=forerunner, vitals=vitals, relist=lambda epoch: None)
+def with_two_pods() -> Bench:
+    bench = Bench()
+    job = bench.kube.create(AITRAININGJOBS, "default", JOB)
+    for number in range(2):
+        bench.kube.create(PODS, "default", bench.pod(f"digits-trainer-{number}", job))
+    bench.settle()
+    return bench
 
 
-def ahead(resource: str, *, opened: bool = True) -> Any:
-    settled = threading.Event()
-    if opened:
-        settled.set()
-    one = SimpleNamespace(resource=resource, settled=settled, stopped=False)
-    one.stop = lambda: setattr(one, "stopped", True)
-    return one
+def delete(bench: Bench, name: str) -> None:
+    pod = bench.kube.get(PODS, "default", name)
+    assert pod is not None
+    bench.kube.delete(PODS, "default", name, uid=pod["metadata"]["uid"], grace_seconds=0)
 
 
-def over(resource: str) -> Any:
-    one = ahead(resource)
-    one.stop()
-    return one
+def test_after_a_loss_everything_is_listed_by_new_reflectors_and_nothing_is_resumed() -> None:
+    bench = with_two_pods()
+    watcher = bench.new_watcher()
+    watcher.lists = False
+    watcher.pump()
+    before = watcher.feed
+    assert before.resumed
+    bench.store.flush()
+    for _ in range(2):
+        bench.cluster.advance(3)
+        watcher.pump()
+    assert (watcher.feed is before, watcher.feed.resumed) == (False, {})
+    assert all(one.stopped for one in (*before.reflectors, *before.resumed.values()))
+    assert (bench.store.projection.view(KEY).synced, len(bench.observed()[1].pods)) == (True, 2)
 
 
-@dataclass(frozen=True)
-class Case:
-    informers: list[Any]
-    want: bool
+def test_what_was_read_before_a_loss_is_not_written_after_it() -> None:
+    """Redis has come back older: what a reflector had shown before is not all in it. Progress from before would let the
+    next watcher resume too late."""
+    bench = with_two_pods()
+    older = bench.store.snapshot()
+    queue = bench.watcher.feed.queue
+    delete(bench, "digits-trainer-1")
+    bench.watcher.pump()
+    bench.store.restore(older)
+    bench.cluster.advance(3)
+    bench.watcher.pump()
+    progress = bench.store.projection.checkpoint().progress
+    with pytest.raises(Closed):
+        queue.put(Batch(PODS, position=10**9))
+    bench.cluster.advance(3)
+    bench.watcher.pump()
+    assert progress[PODS] <= bench.store.projection.checkpoint().progress[PODS] < 10**9
+    assert [pod.name for pod in bench.observed()[1].pods] == ["digits-trainer-0"]
 
 
-CASES: dict[str, Case] = {
-    "nothing is followed": Case([informer("pods"), informer("nodes")], False),
-    "every watch goes on": Case([informer("pods", ahead("pods")), informer("nodes")], True),
-    "one is not open yet": Case(
-        [informer("pods", ahead("pods")), informer("jobs", ahead("jobs", opened=False))], False
-    ),
-    "one has given up, and its list is waited for": Case(
-        [informer("pods", ahead("pods")), informer("jobs", over("jobs"))], False
-    ),
-    "one is over, since its list is in": Case(
-        [informer("pods", ahead("pods")), informer("jobs", over("jobs"), synced=True)], True
-    ),
-    "a kind that was not installed is not waited for": Case(
-        [informer("pods", ahead("pods")), informer("podgroups")], True
-    ),
-    "a namespace that was not watched in the last term is": Case(
-        [informer("pods", ahead("pods")), informer("pods")], False
-    ),
-    "until it is listed": Case([informer("pods", ahead("pods")), informer("pods", synced=True)], True),
-}
+def test_each_time_that_everything_is_listed_again_what_has_gone_is_swept() -> None:
+    """Redis has come back older, twice: what has gone since is in it again."""
+    bench = with_two_pods()
+    older = bench.store.snapshot()
+    delete(bench, "digits-trainer-1")
+    bench.watcher.pump()
+    for _ in range(2):
+        bench.store.restore(older)
+        assert len(bench.observed()[1].pods) == 2
+        for _ in range(3):
+            bench.cluster.advance(3)
+            bench.watcher.pump()
+        assert [pod.name for pod in bench.observed()[1].pods] == ["digits-trainer-0"]
 
 
-def term_of(informers: list[Any]) -> Term:
-    term = Term.__new__(Term)
-    term.informers, term.forerunners = informers, [i.forerunner for i in informers if i.forerunner is not None]
-    return term
+def test_the_threads_of_earlier_lists_are_not_remembered() -> None:
+    """A Redis that evicts keys makes one term list again and again."""
+    bench = with_two_pods()
 
+    class Threaded(InProcessWatcher):
+        def _run(self, name: str, target: Callable[[], None]) -> None:
+            Term._run(self, name, lambda: None)
+            self._threads[-1].join()
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_what_goes_on(case: Case) -> None:
-    assert term_of(case.informers)._goes_on() is case.want
-
-
-def test_after_a_loss_of_redis_nothing_goes_on_though_lists_have_been_in() -> None:
-    term = term_of([informer("pods", ahead("pods"), synced=True)])
-    followed = term.forerunners[0]
-    term._relist(1)
-    assert (term._goes_on(), followed.stopped) == (False, True)
+    term = Threaded(bench.cluster.apiserver.handle, bench.store, bench.published.extend, now=bench.cluster.clock)
+    term.pump()
+    first = len(term._threads)
+    for _ in range(3):
+        bench.store.flush()
+        bench.cluster.advance(3)
+        term.pump()
+    assert len(term._threads) <= first

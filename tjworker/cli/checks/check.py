@@ -21,6 +21,22 @@ class Check:
     """What to do next; for every warning and failure."""
 
 
+class Subject(str):
+    """What a check is of: `Subject("Redis").ok("clock", "0.1 s behind")`. Warnings and failures have an advice."""
+
+    def ok(self, name: str, detail: str) -> Check:
+        return Check(self, name, "ok", detail)
+
+    def skipped(self, name: str, detail: str) -> Check:
+        return Check(self, name, "skipped", detail)
+
+    def warning(self, name: str, detail: str, advice: str) -> Check:
+        return Check(self, name, "warning", detail, advice)
+
+    def failed(self, name: str, detail: str, advice: str) -> Check:
+        return Check(self, name, "failed", detail, advice)
+
+
 def good(checks: Iterable[Check]) -> bool:
     """Whether nothing has failed. A warning is not a failure: the operator works."""
     return all(check.state != "failed" for check in checks)

@@ -13,16 +13,16 @@ from typing import Any
 import orjson
 
 from tjworker.api import crd
-from tjworker.api.dialects import DIALECTS
-from tjworker.api.dialects.base import Dialect
+from tjworker.api.kinds import KINDS
+from tjworker.api.kinds.base import JobKind
 from tjworker.base import OperatorError
-from tjworker.cli.checks.check import Check, State
+from tjworker.cli.checks.check import Check, State, Subject
 from tjworker.cli.checks.redis import CLOCK_SECONDS
 from tjworker.kube.errors import NO_PERMISSION, to_error
 from tjworker.kube.port import Transport
 from tjworker.kube.resources import RESOURCES, Resource
 
-SUBJECT = "cluster"
+SUBJECT = Subject("cluster")
 TIMEOUT_SECONDS = 10.0
 APPLY_CRDS = "run `kubectl apply --server-side --force-conflicts -f k8s/crds`"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -37,18 +37,16 @@ def check(transport: Transport, namespaces: Sequence[str], now: datetime, which:
         version, server_time = _version(transport)
     except OperatorError as error:
         return [
-            Check(
-                SUBJECT,
+            SUBJECT.failed(
                 "reachable",
-                "failed",
                 f"{error.message} ({which})",
                 "start the cluster (`tj up` starts a local one), or choose another with KUBECONFIG",
             )
         ]
-    found = [Check(SUBJECT, "reachable", "ok", f"Kubernetes {version}, of {which}")]
+    found = [SUBJECT.ok("reachable", f"Kubernetes {version}, of {which}")]
     if server_time is not None:
         found.append(clock((server_time - now).total_seconds()))
-    found += [definition(transport, dialect) for dialect in DIALECTS.values()]
+    found += [definition(transport, job_kind) for job_kind in KINDS.values()]
     return [*found, *permissions(transport, namespaces)]
 
 
@@ -69,26 +67,24 @@ def clock(ahead_seconds: float) -> Check:
     # The header has whole seconds.
     detail = f"{abs(ahead_seconds):.0f} s {'ahead of' if ahead_seconds > 0 else 'behind'} this machine's"
     if abs(ahead_seconds) > CLOCK_SECONDS:
-        return Check(
-            SUBJECT, "clock", "warning", detail, "run NTP on both machines: time limits and grace periods will be off"
-        )
-    return Check(SUBJECT, "clock", "ok", detail)
+        return SUBJECT.warning("clock", detail, "run NTP on both machines: time limits and grace periods will be off")
+    return SUBJECT.ok("clock", detail)
 
 
-# -- CRDs -----------------------------------------------------------------------------------------------------------------
-def definition(transport: Transport, dialect: Dialect) -> Check:
-    wanted = crd.build(dialect)
+# -- CRDs ------------------------------------------------------------------------------------------
+def definition(transport: Transport, job_kind: JobKind) -> Check:
+    wanted = crd.build(job_kind)
     name = f"CRD {wanted['metadata']['name']}"
     try:
         answer = transport.request("GET", f"{_CRDS}/{wanted['metadata']['name']}", timeout_seconds=TIMEOUT_SECONDS)
     except OperatorError as error:
-        return Check(SUBJECT, name, "failed", error.message, "try again")
+        return SUBJECT.failed(name, error.message, "try again")
     if answer.status == 404:
-        return Check(SUBJECT, name, _missing(dialect), "is not installed", APPLY_CRDS)
+        return Check(SUBJECT, name, _missing(job_kind), "is not installed", APPLY_CRDS)
     if answer.status in NO_PERMISSION:
-        return _served(transport, dialect, name)
+        return _served(transport, job_kind, name)
     if answer.status != 200:
-        return Check(SUBJECT, name, "failed", to_error(answer, f"get {name}").message, "look at the API server's log")
+        return SUBJECT.failed(name, to_error(answer, f"get {name}").message, "look at the API server's log")
     return _compared(name, wanted, orjson.loads(answer.body))
 
 
@@ -96,28 +92,29 @@ def _compared(name: str, wanted: Json, found: Json) -> Check:
     conditions = {c["type"]: c for c in (found.get("status") or {}).get("conditions") or []}
     if conditions.get("Established", {}).get("status") != "True":
         why = conditions.get("NamesAccepted", {}).get("message", "") or "is not established"
-        return Check(SUBJECT, name, "failed", why, "`kubectl describe crd` says why; another CRD may have its names")
+        return SUBJECT.failed(name, why, "`kubectl describe crd` says why; another CRD may have its names")
     if difference := first_difference(wanted["spec"], found.get("spec") or {}, "spec"):
-        return Check(SUBJECT, name, "failed", f"is not the one of this version: {difference} differs", APPLY_CRDS)
-    return Check(SUBJECT, name, "ok", "is served, with the schema of this version")
+        return SUBJECT.failed(name, f"is not the one of this version: {difference} differs", APPLY_CRDS)
+    return SUBJECT.ok(name, "is served, with the schema of this version")
 
 
-def _served(transport: Transport, dialect: Dialect, name: str) -> Check:
-    answer = transport.request("GET", f"/apis/{dialect.group}/{dialect.versions[0]}", timeout_seconds=TIMEOUT_SECONDS)
+def _served(transport: Transport, job_kind: JobKind, name: str) -> Check:
+    answer = transport.request("GET", f"/apis/{job_kind.group}/{job_kind.versions[0]}", timeout_seconds=TIMEOUT_SECONDS)
     if answer.status == 200 and any(
-        r.get("name") == dialect.plural for r in orjson.loads(answer.body).get("resources", [])
+        r.get("name") == job_kind.plural for r in orjson.loads(answer.body).get("resources", [])
     ):
-        return Check(SUBJECT, name, "ok", "is served (this user may not read CRDs, so its schema was not compared)")
-    return Check(SUBJECT, name, _missing(dialect), "is not served", APPLY_CRDS)
+        return SUBJECT.ok(name, "is served (this user may not read CRDs, so its schema was not compared)")
+    return Check(SUBJECT, name, _missing(job_kind), "is not served", APPLY_CRDS)
 
 
-def _missing(dialect: Dialect) -> State:
+def _missing(job_kind: JobKind) -> State:
     """One kind may be enough for a cluster."""
-    return "warning" if RESOURCES[dialect.plural].optional else "failed"
+    return "warning" if RESOURCES[job_kind.resource].optional else "failed"
 
 
 def first_difference(wanted: Any, found: Any, path: str) -> str:
-    """The first field of `wanted` that `found` has otherwise, '' when there is none. What a server adds is no difference."""
+    """The first field of `wanted` that `found` has otherwise, '' when there is none. What a server adds is no
+    difference."""
     if isinstance(wanted, Mapping) and isinstance(found, Mapping):
         for key, value in wanted.items():
             if key not in found and value not in ({}, [], "", False):  # left out when it says nothing
@@ -140,12 +137,19 @@ def _surplus(wanted: Mapping[str, Any], found: Mapping[str, Any], path: str) -> 
     return next((f"{path}.{key}" for key in found if key not in wanted), "")
 
 
-# -- RBAC -----------------------------------------------------------------------------------------------------------------
+# -- RBAC ------------------------------------------------------------------------------------------
+_WITHOUT_IT: tuple[State, str] = "warning", "the operator works without; k8s/base/rbac.yaml has the role"
+_NEEDS_IT: tuple[State, str] = (
+    "failed",
+    "apply k8s/base/rbac.yaml (k8s/namespaced/rbac.yaml for one namespace), or ask who runs the cluster",
+)
+
+
 def permissions(transport: Transport, namespaces: Sequence[str]) -> Iterator[Check]:
     """One check for each row of the table of verbs."""
     who = _who(transport)
     for row in RESOURCES.values():
-        name = f"may use {row.plural}"
+        name = f"may use {row.name}"
         try:
             missing = sorted(
                 {
@@ -156,26 +160,13 @@ def permissions(transport: Transport, namespaces: Sequence[str]) -> Iterator[Che
                 }
             )
         except OperatorError as error:
-            yield Check(SUBJECT, name, "skipped", f"access could not be reviewed: {error.message}")
+            yield SUBJECT.skipped(name, f"access could not be reviewed: {error.message}")
             continue
         if not missing:
-            yield Check(SUBJECT, name, "ok", who)
-        elif row.optional:
-            yield Check(
-                SUBJECT,
-                name,
-                "warning",
-                f"{who} may not {', '.join(missing)}",
-                "the operator works without; k8s/base/rbac.yaml has the role",
-            )
+            yield SUBJECT.ok(name, who)
         else:
-            yield Check(
-                SUBJECT,
-                name,
-                "failed",
-                f"{who} may not {', '.join(missing)}",
-                "apply k8s/base/rbac.yaml (k8s/namespaced/rbac.yaml for one namespace), or ask who runs the cluster",
-            )
+            state, advice = _WITHOUT_IT if row.optional else _NEEDS_IT
+            yield Check(SUBJECT, name, state, f"{who} may not {', '.join(missing)}", advice)
 
 
 def _wanted(row: Resource) -> Iterable[tuple[str, str]]:

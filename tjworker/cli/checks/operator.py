@@ -1,5 +1,5 @@
-"""The operator's own processes, as far as Redis and the cluster show them: who leads, is the projection whole, does the queue
-move, do workers answer, does beat.
+"""The operator's own processes, as far as Redis and the cluster show them: who leads, is the projection whole, does the
+queue move, do workers answer, does beat.
 """
 
 from __future__ import annotations
@@ -8,16 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from tjworker.api.resources import LEASES
 from tjworker.base import JobKey, OperatorError
-from tjworker.cli.checks.check import Check
-from tjworker.cli.rows import parse_time
-from tjworker.kube.port import KubeApi
+from tjworker.cli.checks.check import Check, Subject
+from tjworker.cli.rows import parse_time, queue_line
+from tjworker.kube.client import KubeClient
 from tjworker.kube.rbac import NAMESPACE
 from tjworker.settings import Settings, turn_seconds
 from tjworker.store.keys import BY_NAME
-from tjworker.store.port import QueueStats, Store
+from tjworker.store.projection import Projection
+from tjworker.store.work_queue import QueueStats
 
-SUBJECT = "operator"
+SUBJECT = Subject("operator")
 OLD_SECONDS = 60.0
 PINGS = 3
 """A key that has waited for longer than two resyncs is waiting for a worker that is not there."""
@@ -25,20 +27,18 @@ START_WATCHER = "start `python -m watcher` and read its log; with `tj up` that i
 Ping = Callable[[], Sequence[Mapping[str, Any]]]
 
 
-def leader(api: KubeApi, settings: Settings, now: datetime) -> Check:
+def leader(api: KubeClient, settings: Settings, now: datetime) -> Check:
     """`now` is the API server's."""
     name = f"{settings.key_prefix}-watcher"
     if not settings.leader_elect:
-        return Check(SUBJECT, "watcher leads", "skipped", "TJ_LEADER_ELECT is off: there is no Lease to look at")
+        return SUBJECT.skipped("watcher leads", "TJ_LEADER_ELECT is off: there is no Lease to look at")
     places = [settings.leader_namespace] if settings.leader_namespace else ["default", NAMESPACE]
     try:
-        found = [(place, lease) for place in places if (lease := api.get("leases", place, name)) is not None]
+        found = [(place, lease) for place in places if (lease := api.get(LEASES, place, name)) is not None]
     except OperatorError as error:
-        return Check(SUBJECT, "watcher leads", "skipped", f"the Lease cannot be read: {error.message}")
+        return SUBJECT.skipped("watcher leads", f"the Lease cannot be read: {error.message}")
     if not found:
-        return Check(
-            SUBJECT, "watcher leads", "failed", f"there is no Lease {name} in {' or '.join(places)}", START_WATCHER
-        )
+        return SUBJECT.failed("watcher leads", f"there is no Lease {name} in {' or '.join(places)}", START_WATCHER)
 
     def age_seconds(lease: Mapping[str, Any]) -> float:
         renewed = parse_time(str((lease.get("spec") or {}).get("renewTime") or ""))
@@ -49,50 +49,36 @@ def leader(api: KubeApi, settings: Settings, now: datetime) -> Check:
     holder, duration_seconds = spec.get("holderIdentity") or "", float(spec.get("leaseDurationSeconds") or 15)
     where = f"Lease {place}/{name}"
     if not holder:
-        return Check(SUBJECT, "watcher leads", "failed", f"{where} was given back: no watcher runs", START_WATCHER)
+        return SUBJECT.failed("watcher leads", f"{where} was given back: no watcher runs", START_WATCHER)
     # The server's clock is read in whole seconds, and a renewal may be under way.
     if (age := age_seconds(lease)) > duration_seconds + 2:
-        return Check(
-            SUBJECT,
-            "watcher leads",
-            "failed",
-            f"{where}: {holder} has not renewed it for {age:.0f} s (it lasts {duration_seconds:.0f} s)",
-            START_WATCHER,
-        )
-    return Check(SUBJECT, "watcher leads", "ok", f"{holder} holds {where}, renewed {max(0.0, age):.0f} s ago")
+        late = f"{holder} has not renewed it for {age:.0f} s (it lasts {duration_seconds:.0f} s)"
+        return SUBJECT.failed("watcher leads", f"{where}: {late}", START_WATCHER)
+    return SUBJECT.ok("watcher leads", f"{holder} holds {where}, renewed {max(0.0, age):.0f} s ago")
 
 
-def projection(store: Store) -> Check:
+def projection(projection: Projection) -> Check:
     # Whether the projection is whole stands in every view, that of a job which does not exist too.
-    if store.view(JobKey("aitrainingjobs/default/-")).synced:
-        return Check(SUBJECT, "projection", "ok", "is whole: every list has been projected")
-    return Check(
-        SUBJECT,
+    if projection.view(JobKey("aitrainingjobs.elasticdeeplearning.ai/default/-")).synced:
+        return SUBJECT.ok("projection", "is whole: every list has been projected")
+    return SUBJECT.failed(
         "projection",
-        "failed",
         "is not whole: workers wait until the watcher has listed everything",
         "wait some seconds after a start; else read the watcher's log, or ask its /readyz what it waits for",
     )
 
 
 def work_queue(stats: QueueStats) -> Check:
-    detail = (
-        f"{stats.queued} queued, {stats.running} running, {stats.delayed} delayed, {stats.failing} failing; "
-        f"{stats.unfinished} unfinished job{'' if stats.unfinished == 1 else 's'}"
-    )
+    detail = queue_line(stats)
     if stats.queued and stats.oldest_seconds > OLD_SECONDS:
-        return Check(
-            SUBJECT,
+        return SUBJECT.failed(
             "work queue",
-            "failed",
             f"{detail}; the oldest has waited for {stats.oldest_seconds:.0f} s",
             "start more workers, and look whether those that run are stuck (their log, Flower)",
         )
     if stats.failing:
-        return Check(
-            SUBJECT, "work queue", "warning", detail, "read a worker's log: each failed pass is one line with its job"
-        )
-    return Check(SUBJECT, "work queue", "ok", detail)
+        return SUBJECT.warning("work queue", detail, "read a worker's log: each failed pass is one line with its job")
+    return SUBJECT.ok("work queue", detail)
 
 
 def workers(ping: Ping) -> Check:
@@ -100,28 +86,25 @@ def workers(ping: Ping) -> Check:
     asked = (sorted(name for reply in ping() for name in reply) for _ in range(PINGS))
     names = next((found for found in asked if found), [])
     if not names:
-        return Check(
-            SUBJECT,
+        return SUBJECT.failed(
             "workers",
-            "failed",
             "none answers",
             "start `celery -A tjworker.app worker` with the same TJ_REDIS_URL and TJ_KEY_PREFIX",
         )
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return Check(SUBJECT, "workers", "ok", f"{len(names)} answer{'s' if len(names) == 1 else ''}: {shown}")
+    return SUBJECT.ok("workers", f"{len(names)} answer{'s' if len(names) == 1 else ''}: {shown}")
 
 
 def beat(settings: Settings, exists: Callable[[str], bool]) -> Check:
-    """Beat leaves no address; what its resync takes for its period does. Neither key is there all the time, but one is."""
+    """Beat leaves no address; what its resync takes for its period does. Neither key is there all the time, but one
+    is."""
     once = BY_NAME["once"]
     if exists(once.of(settings.key_prefix, "resync")):
-        return Check(SUBJECT, "beat", "ok", f"a resync ran in the last {turn_seconds(settings.resync_seconds):.0f} s")
+        return SUBJECT.ok("beat", f"a resync ran in the last {turn_seconds(settings.resync_seconds):.0f} s")
     if exists(once.of(settings.key_prefix, "full-resync")):
-        return Check(SUBJECT, "beat", "ok", f"a resync ran in the last {settings.full_resync_seconds:.0f} s")
-    return Check(
-        SUBJECT,
+        return SUBJECT.ok("beat", f"a resync ran in the last {settings.full_resync_seconds:.0f} s")
+    return SUBJECT.warning(
         "beat",
-        "warning",
         "no resync has run of late",
         f"wait {settings.resync_seconds:.0f} s after a start and ask again; else start `celery -A tjworker.app beat`",
     )

@@ -1,5 +1,5 @@
-"""Redis: is it there, is it new enough, does it keep what it is given, does its clock agree. Uses INFO, PING, TIME and EXISTS
-only, which the shipped ACL users may.
+"""Redis: is it there, is it new enough, does it keep what it is given, does its clock agree. Uses INFO, PING, TIME and
+EXISTS only, which the shipped ACL users may.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 
 import redis
 
-from tjworker.cli.checks.check import Check
+from tjworker.cli.checks.check import Check, Subject
 from tjworker.settings import Settings
 from tjworker.store.connect import client
 from tjworker.store.errors import describe, translate
 
-SUBJECT = "Redis"
+SUBJECT = Subject("Redis")
 OLDEST = (7, 0)
 """docs/redis.md; a Valkey calls itself redis_version 7.2.4 for those who ask for that."""
 CLOCK_SECONDS = 5.0
@@ -34,13 +34,9 @@ def check(settings: Settings) -> list[Check]:
     except redis.RedisError as error:
         told = translate(error, where)
         why = getattr(told, "message", str(told)).removesuffix("; trying again")
-        return [
-            Check(
-                SUBJECT, "reachable", "failed", why, "start it, or correct TJ_REDIS_URL; `tj up` brings one of its own"
-            )
-        ]
+        return [SUBJECT.failed("reachable", why, "start it, or correct TJ_REDIS_URL; `tj up` brings one of its own")]
     return [
-        Check(SUBJECT, "reachable", "ok", f"{where}, answers in {took_ms:.1f} ms"),
+        SUBJECT.ok("reachable", f"{where}, answers in {took_ms:.1f} ms"),
         version(info),
         persistence(info),
         eviction(info),
@@ -53,37 +49,33 @@ def version(info: Mapping[str, Any]) -> Check:
     numbers = tuple(int(n) for n in re.findall(r"\d+", text)[:2])
     shown = f"Valkey {info['valkey_version']}" if info.get("valkey_version") else f"Redis {text or '(unknown version)'}"
     if numbers < OLDEST:
-        return Check(SUBJECT, "version", "failed", shown, f"use Redis or Valkey {OLDEST[0]}.{OLDEST[1]} or newer")
-    return Check(SUBJECT, "version", "ok", shown)
+        return SUBJECT.failed("version", shown, f"use Redis or Valkey {OLDEST[0]}.{OLDEST[1]} or newer")
+    return SUBJECT.ok("version", shown)
 
 
 def persistence(info: Mapping[str, Any]) -> Check:
     if not info.get("aof_enabled"):
-        return Check(
-            SUBJECT,
+        return SUBJECT.warning(
             "persistence",
-            "warning",
             "appendonly is off",
             "set `appendonly yes`: without it a restart of Redis costs the time of a new listing of the cluster, and "
             "Celery the tasks that were queued (no job is lost)",
         )
     status = str(info.get("aof_last_write_status", "ok"))
     if status != "ok":
-        return Check(
-            SUBJECT,
+        return SUBJECT.failed(
             "persistence",
-            "failed",
             f"aof_last_write_status is {status}",
             "look at its log: most often the disk is full or not writable",
         )
-    return Check(SUBJECT, "persistence", "ok", "append-only file is on")
+    return SUBJECT.ok("persistence", "append-only file is on")
 
 
 def eviction(info: Mapping[str, Any]) -> Check:
     policy, limit = str(info.get("maxmemory_policy", "unknown")), int(info.get("maxmemory", 0))
     used = f"{int(info.get('used_memory', 0)) / 1e6:.1f} MB used of {f'{limit / 1e6:.0f} MB' if limit else 'no limit'}"
     if policy == "noeviction":
-        return Check(SUBJECT, "eviction", "ok", f"maxmemory-policy noeviction, {used}")
+        return SUBJECT.ok("eviction", f"maxmemory-policy noeviction, {used}")
     return Check(
         SUBJECT,
         "eviction",
@@ -96,7 +88,5 @@ def eviction(info: Mapping[str, Any]) -> Check:
 def clock(ahead_seconds: float) -> Check:
     detail = f"{abs(ahead_seconds):.1f} s {'ahead of' if ahead_seconds > 0 else 'behind'} this machine's"
     if abs(ahead_seconds) > CLOCK_SECONDS:
-        return Check(
-            SUBJECT, "clock", "warning", detail, "run NTP on both machines: ages and times in messages will be wrong"
-        )
-    return Check(SUBJECT, "clock", "ok", detail)
+        return SUBJECT.warning("clock", detail, "run NTP on both machines: ages and times in messages will be wrong")
+    return SUBJECT.ok("clock", detail)

@@ -6,8 +6,8 @@ Owns the state folder while it runs; ends what an earlier, killed stack left in 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
-import secrets
 import shlex
 import subprocess
 import sys
@@ -16,25 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tjworker.cli.errors import UserError
-from tjworker.cli.stack import ports, redis_server, roster, services
+from tjworker.cli.stack import lock, ports, processes, redis_server, services
 from tjworker.cli.stack.paths import StatePaths, project_root
-from tjworker.cli.stack.services import StackPlan
+from tjworker.cli.stack.services import StackOptions, StackPlan
 from tjworker.cli.stack.supervisor import Handle, Supervisor
 
 FLOWER_PORT = 5555
 API_PORT = 6443
-
-
-@dataclass(frozen=True, slots=True)
-class StackOptions:
-    state_dir: Path
-    api_port: int | None = None
-    flower_port: int | None = None
-    redis_port: int | None = None
-    nodes: int = 2
-    node_cpu: str = ""
-    control_plane: str = "local"
-    """Or `real`: Kubernetes itself, built by `make control-plane`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +41,28 @@ Say = Callable[[str], None]
 
 
 def run(options: StackOptions, say: Say, body: Callable[[Stack], int]) -> int:
-    """Start the stack, run `body` once it is ready, stop the stack. Returns what Supervisor.run returns; raises UserError."""
+    """Start the stack, run `body` once it is ready, stop the stack. Returns what Supervisor.run returns; raises
+    UserError."""
     paths = StatePaths(options.state_dir.resolve())
-    with roster.take_lock(paths), ports.Claims() as claims:
-        run_id = secrets.token_hex(6)
-        swept = roster.sweep(paths, excluding=run_id)
+    with lock.take(paths) as held, ports.Claims() as claims:
+        swept = processes.end_all(paths, grace_seconds=3.0)
         if swept:
             say(f"an earlier stack in {paths.root} had left {swept} process{'es' if swept > 1 else ''}: ended")
-        plan = make_plan(options, paths, say, claims)
-        return Supervisor(services.build(plan), paths, run_id, say).run(lambda handle: body(Stack(plan, handle)))
+        plan = _make_plan(options, paths, say, claims)
+        return Supervisor(services.build(plan), paths, held, say).run(lambda handle: body(Stack(plan, handle)))
 
 
-def make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports.Claims) -> StackPlan:
+def _make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports.Claims) -> StackPlan:
     """Choose ports and Redis, write Redis' configuration. Raises UserError when a port that was asked for is taken."""
     root = project_root()
     _check_complete(root)
     _check_settings()
-    given = os.environ.get("TJ_REDIS_URL", "")
-    if given:
-        _check_redis(given)
+    check_installed("localcluster")  # its agents are the nodes of the real control plane, too
     if options.control_plane == "real":
+        check_installed("controlplane")
         _check_control_plane(root)
+    given, prefix, binary = os.environ.get("TJ_REDIS_URL", ""), os.environ.get("TJ_KEY_PREFIX", ""), None
+    version = _check_redis(given) if given else ""
     for folder in (paths.logs, paths.redis_data, paths.cluster_data):
         folder.mkdir(parents=True, exist_ok=True)
     paths.kubeconfig.unlink(missing_ok=True)  # its appearance tells that the cluster serves
@@ -87,36 +76,40 @@ def make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports.
     api_port = port("the API server", "--api-port", options.api_port, API_PORT)
     flower_port = port("Flower", "--flower-port", options.flower_port, FLOWER_PORT)
     health_port = port("the watcher's health", "", None, 0)
-    binary, redis_url, prefix = None, given, os.environ.get("TJ_KEY_PREFIX", "")
     if given:
-        # Two stacks may share one Redis: each has its own keys, and so has whoever else uses it.
+        redis_url = given
+        # Two stacks, and other programs, may share one Redis: each stack has its own keys.
         prefix = prefix or f"tj-{hashlib.sha256(str(paths.root).encode()).hexdigest()[:8]}"
-        say(f"Redis of TJ_REDIS_URL is used: {redis_server.hide_password(given)}, keys start with {prefix}")
+        say(f"Redis of TJ_REDIS_URL is used: {version}, keys start with {prefix}")
     else:
         binary = redis_server.find_binary(os.environ.get("PATH"))
-        redis_port = port("Redis", "--redis-port", options.redis_port, 0)
-        password = secrets.token_urlsafe(24)
-        redis_url = redis_server.url(redis_port, password)
-        text = redis_server.config_text(port=redis_port, data_dir=paths.redis_data, password=password)
-        redis_server.write_config(paths.redis_config, text)
+        redis_url = redis_server.configure(paths, port("Redis", "--redis-port", options.redis_port, 0))
     plan = StackPlan(
-        paths,
-        root,
-        dict(os.environ),
-        redis_url,
-        binary,
-        prefix or "tj",
-        api_port,
-        flower_port,
-        health_port,
-        options.nodes,
-        options.control_plane,
-        options.node_cpu,
+        options,
+        paths=paths,
+        root=root,
+        environment=dict(os.environ),
+        redis_url=redis_url,
+        redis_binary=binary,
+        key_prefix=prefix or "tj",
+        api_port=api_port,
+        flower_port=flower_port,
+        health_port=health_port,
     )
     settings = {k: v for k, v in services.operator_environment(plan).items() if k.startswith("TJ_")}
     text = "".join(f"{name}={shlex.quote(value)}\n" for name, value in sorted(settings.items()))
-    redis_server.write_config(paths.environment, text)
+    redis_server.write_private(paths.environment, text)
     return plan
+
+
+def check_installed(package: str) -> None:
+    """The workbench is in distributions of its own, which the operator's does not bring. Raises UserError."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:  # without an origin: only the folder of that name in a checkout
+        raise UserError(
+            f"the package {package} is not installed in {sys.prefix}: run `make up` in a checkout of the project, or "
+            f"there `{sys.executable} -m pip install ./{package}`"
+        )
 
 
 def _check_control_plane(root: Path) -> None:
@@ -128,7 +121,7 @@ def _check_control_plane(root: Path) -> None:
 
 
 def _check_settings() -> None:
-    """Every process of the operator would refuse a wrong variable: better told once, before anything starts."""
+    """Every process of the operator would refuse a wrong variable: say so once, before anything starts."""
     from tjworker.settings import settings_or_exit
 
     try:
@@ -137,21 +130,25 @@ def _check_settings() -> None:
         raise UserError(str(refusal)) from None
 
 
-def _check_redis(redis_url: str) -> None:
-    """A Redis that was named but is not there would only show as workers that never become ready."""
+def _check_redis(redis_url: str) -> str:
+    """Its address as it may be shown. A Redis that does not answer would only show as workers that never become
+    ready."""
     import redis
 
     from tjworker.store.connect import client
+    from tjworker.store.errors import describe
 
-    shown = redis_server.hide_password(redis_url)
+    shown = "no address"
     try:
+        shown = describe(redis_url)
         with client(redis_url) as connection:
             connection.ping()
     except (redis.RedisError, ValueError) as error:
         raise UserError(
-            f"Redis of TJ_REDIS_URL ({shown}) cannot be used: {error}; start it, correct TJ_REDIS_URL, or unset it: the stack "
-            "then has a Redis of its own"
+            f"Redis of TJ_REDIS_URL ({shown}) cannot be used: {error}; start it, correct TJ_REDIS_URL, or unset it: the"
+            " stack then has a Redis of its own"
         ) from None
+    return shown
 
 
 def _check_complete(root: Path) -> None:

@@ -1,8 +1,7 @@
 """A service's output in a file that stays bounded: the process writes to it directly, so that nothing is lost when the
 supervisor dies; once it is too long, its content moves to `<name>.log.1` and the file is emptied in place.
 
-The process keeps its descriptor, opened for appending, so it goes on at the new end. What is written between copy and
-truncation is lost: a few lines of a debug log, against a pump that every byte would have to pass.
+What is written between copy and truncation is lost: a few lines of a debug log, against a pump for every byte.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ MAX_BYTES = 5_000_000
 
 
 def open_log(path: Path) -> int:
-    """A descriptor for appending; the caller closes it."""
+    """A descriptor for appending, so that the writer goes on at the new end; the caller closes it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
@@ -32,11 +31,9 @@ def bound(path: Path, max_bytes: int = MAX_BYTES) -> bool:
     return True
 
 
-def tail(path: Path, lines: int = 10, max_bytes: int = 8192) -> list[str]:
+def tail(path: Path, lines: int = 10) -> list[str]:
     """The last lines, [] when there are none."""
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - max_bytes))
-            return file.read().decode("utf-8", "replace").splitlines()[-lines:]
+        return path.read_bytes().decode("utf-8", "replace").splitlines()[-lines:]
     except OSError:
         return []

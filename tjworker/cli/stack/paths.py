@@ -1,18 +1,15 @@
-"""Where a local stack keeps its things: one state folder, every name in it decided here. Touches no disk."""
+"""Where a local stack keeps its files: one state folder, every name in it decided here. Touches no disk."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-DEFAULT_STATE_DIR = ".tj"
-
 
 @dataclass(frozen=True, slots=True)
 class StatePaths:
-    """`root` is absolute: it also identifies the stack (see `processes.MARKER`)."""
-
     root: Path
+    """Absolute: it also identifies the stack (see `processes.MARKER`)."""
 
     @property
     def kubeconfig(self) -> Path:
@@ -20,12 +17,18 @@ class StatePaths:
 
     @property
     def environment(self) -> Path:
-        """The settings (`TJ_NAME=value`, as a shell reads them) of the operator's processes, Redis' password among them."""
+        """The operator's settings (`TJ_NAME=value`, as a shell reads them), Redis' password among them."""
         return self.root / "env"
 
     @property
-    def logs(self) -> Path:
-        return self.root / "logs"
+    def lock(self) -> Path:
+        """Locked (flock) for as long as a `tj up` owns this folder."""
+        return self.root / "lock"
+
+    @property
+    def pids(self) -> Path:
+        """Service -> pid, for people."""
+        return self.root / "stack.json"
 
     @property
     def redis_data(self) -> Path:
@@ -44,14 +47,8 @@ class StatePaths:
         return self.root / "data" / "control-plane"
 
     @property
-    def lock(self) -> Path:
-        """Locked (flock) for as long as a `tj up` owns this folder."""
-        return self.root / "lock"
-
-    @property
-    def roster(self) -> Path:
-        """Which processes the stack runs, with their start times."""
-        return self.root / "stack.json"
+    def logs(self) -> Path:
+        return self.root / "logs"
 
     def log(self, service: str) -> Path:
         return self.logs / f"{service}.log"

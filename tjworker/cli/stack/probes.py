@@ -1,49 +1,39 @@
-"""How one sees from outside that a service is ready. Each probe answers within a second, changes nothing, never raises."""
+"""How one sees from outside that a service is ready. Each probe answers within a second, changes nothing, never
+raises."""
 
 from __future__ import annotations
 
 import http.client
 import json
 import re
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+
+from tjworker.api.resources import NODES
 
 Probe = Callable[[], bool]
 _TIMEOUT_SECONDS = 0.8
 
 
-def http_ok(port: int, path: str, host: str = "127.0.0.1") -> Probe:
-    """Any answer below 400 counts."""
+def http_says(port: int, path: str, judge: Callable[[bytes], bool] = lambda body: True) -> Probe:
+    """The answer is 2xx, with a body of which `judge` is true."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback is never behind a proxy
 
     def probe() -> bool:
-        connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
         try:
-            connection.request("GET", path)
-            return connection.getresponse().status < 400
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
-
-    return probe
-
-
-def http_says(port: int, path: str, judge: Callable[[dict[str, object]], bool], host: str = "127.0.0.1") -> Probe:
-    """The answer is 200 with a JSON object of which `judge` is true."""
-
-    def probe() -> bool:
-        connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
-        try:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            body = json.loads(answer.read())
-            return answer.status == 200 and isinstance(body, dict) and judge(body)
+            with opener.open(f"http://127.0.0.1:{port}{path}", timeout=_TIMEOUT_SECONDS) as answer:
+                return judge(answer.read())
         except (OSError, http.client.HTTPException, ValueError):
             return False
-        finally:
-            connection.close()
 
     return probe
+
+
+def leads(body: bytes) -> bool:
+    """A watcher's /readyz. A standby calls itself ready too; here there is no other, so it must lead."""
+    said = json.loads(body)
+    return isinstance(said, dict) and bool(said.get("leading") and said.get("synced"))
 
 
 def redis_answers(redis_url: str) -> Probe:
@@ -54,41 +44,32 @@ def redis_answers(redis_url: str) -> Probe:
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 
-        # Without retries of its own: with them a Redis that is not there yet would hold up the supervisor for seconds.
-        client = redis.Redis.from_url(
-            redis_url,
-            socket_timeout=_TIMEOUT_SECONDS,
-            socket_connect_timeout=_TIMEOUT_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-        )
+        timeouts = {"socket_timeout": _TIMEOUT_SECONDS, "socket_connect_timeout": _TIMEOUT_SECONDS}
         try:
-            return bool(client.ping())
+            with redis.Redis.from_url(redis_url, retry=Retry(NoBackoff(), 0), **timeouts) as client:
+                return bool(client.ping())
         except redis.RedisError:
             return False
-        finally:
-            client.close()
 
     return probe
 
 
 def log_says(log: Path, pattern: str) -> Probe:
-    """The log has a line that matches, in what was written since this probe was made or since it last matched: a restarted
-    service is not ready because of what its predecessor wrote."""
-    seen = [log.stat().st_size if log.exists() else 0]
+    """The log has a line that matches, in what was written since this probe was made or since it last matched: a
+    restarted service is not ready because of what its predecessor wrote."""
+    seen = log.stat().st_size if log.exists() else 0
     wanted = re.compile(pattern.encode())
 
     def probe() -> bool:
+        nonlocal seen
         try:
-            with log.open("rb") as file:
-                size = file.seek(0, 2)
-                if size < seen[0]:
-                    seen[0] = 0
-                file.seek(seen[0])
-                text = file.read()
+            written = log.read_bytes()
         except OSError:
             return False
-        if wanted.search(text):
-            seen[0] = size
+        if len(written) < seen:  # it was emptied
+            seen = 0
+        if wanted.search(written, seen):
+            seen = len(written)
             return True
         return False
 
@@ -105,15 +86,10 @@ def cluster_ready(kubeconfig: Path, nodes: int) -> Probe:
 
         try:
             with open_cluster(kubeconfig) as cluster:
-                items = cluster.api.list_page("nodes").items
+                items = cluster.api.list_page(NODES).items
         except Exception:  # noqa: BLE001  not ready, for whatever reason: asked again
             return False
-        return sum(1 for node in items if _node_ready(node)) >= nodes
+        conditions = [c for node in items for c in (node.get("status") or {}).get("conditions") or []]
+        return len([c for c in conditions if c.get("type") == "Ready" and c.get("status") == "True"]) >= nodes
 
     return probe
-
-
-def _node_ready(node: dict[str, object]) -> bool:
-    status = node.get("status")
-    conditions = status.get("conditions", []) if isinstance(status, dict) else []
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)

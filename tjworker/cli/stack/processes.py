@@ -1,94 +1,115 @@
-"""Processes as the operating system shows them: identity (pid and start time), marks, groups, signals.
+"""The processes of a stack: found by what they carry, told apart from strangers by psutil (pid and start time).
 
-A pid alone names nobody, as the system gives it out again; pid and start time do. A mark is an environment variable that
-every process of a stack inherits, so that what outlived its parent can still be found (pods have an environment of their own:
-`pods`). Every function is safe to run twice; a process that is gone is never an error. Standard library only: the warden
-runs without the rest.
+Each service carries MARKER with the stack's state folder, and its children inherit it. Pods have an environment of
+their own and outlive the local cluster on purpose; the kubelet marks each process of a container, and starts the
+container runner with the container's folder as its last argument. Every function is safe to run twice; a process that
+is gone is never an error.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from tjworker.cli.errors import UserError
+from tjworker.cli.stack.paths import StatePaths
+
+try:
+    import psutil
+except ModuleNotFoundError:
+    raise UserError(
+        "the local stack is not installed: run `make up` in a checkout of the project, or install the extra `local`"
+    ) from None
+
 MARKER = "TJSTACK"
-"""`<state folder>#<run id>`. Not `TJ_...`: those are the operator's settings."""
+"""Not `TJ_...`: those are the operator's settings."""
 
-_PROC = Path("/proc")
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessId:
-    pid: int
-    started: str
-    """Opaque: compared for equality only."""
+_CONTAINER = "LOCALCLUSTER_CONTAINER"
+_ROUNDS = 5
 
 
-def identify(pid: int) -> ProcessId | None:
-    """The process that has this pid now, None when there is none (a zombie counts as none)."""
-    if sys.platform == "linux":
-        try:
-            # The command's name may hold blanks and brackets: the fields that follow start after the last bracket.
-            fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-        except (OSError, ValueError):
-            return None
-        return None if fields[0] in "ZX" else ProcessId(pid, fields[19])
-    shown = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    state, _, started = shown.stdout.strip().partition(" ")
-    return ProcessId(pid, started.strip()) if state and not state.startswith("Z") else None
+def of_stack(paths: StatePaths) -> list[psutil.Process]:
+    """Every live process of the stacks of this state folder, pods included."""
+    runner = re.compile(re.escape(str(paths.cluster_data)) + "/pods/[^/]+/containers/[^/]+/[^/]+")
+    found = [p for p, environment in _others() if environment.get(MARKER) == str(paths.root)]
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if runner.fullmatch((process.cmdline() or [""])[-1]):
+                found.append(process)
+    return list({*found, *in_containers(paths.cluster_data)})
 
 
-def alive(process: ProcessId) -> bool:
-    return identify(process.pid) == process
+def in_containers(cluster_data: Path, **environment: str) -> Iterator[psutil.Process]:
+    """The processes inside containers of the local cluster with this data folder, of those with this environment."""
+    for process, theirs in _others():
+        if theirs.get(_CONTAINER, "").startswith(f"{cluster_data}/") and environment.items() <= theirs.items():
+            yield process
 
 
-def mark(root: Path, run_id: str) -> str:
-    """The value of MARKER for one run in one state folder."""
-    return f"{root}#{run_id}"
+def program(cluster_data: Path, **environment: str) -> psutil.Process | None:
+    """The one of `in_containers` that started the others; None when there is none, or more than one candidate (a pod
+    that is being replaced)."""
+    found = set(in_containers(cluster_data, **environment))
+    roots = []
+    for process in found:
+        with contextlib.suppress(psutil.Error):
+            if process.parent() not in found:
+                roots.append(process)
+    return roots[0] if len(roots) == 1 else None
 
 
-def marked(root: Path, *, run_id: str = "", excluding: str = "") -> list[ProcessId]:
-    """Live processes of the stacks of this state folder: of the run `run_id` only, when that is given; never of the run
-    `excluding`. Only on Linux; elsewhere environments of others cannot be read without a helper, and the list is empty."""
-    if sys.platform != "linux":
-        return []
-    name = f"{MARKER}=".encode()
-    found = []
-    for pid, environment in environments():
-        value = next((os.fsdecode(v[len(name) :]) for v in environment if v.startswith(name)), "")
-        # From the right: a run id has no '#', a folder may.
-        folder, _, run = value.rpartition("#")
-        if folder != str(root) or (run_id and run != run_id) or (excluding and run == excluding):
-            continue
-        process = identify(pid)
-        if process is not None:
-            found.append(process)
-    return found
+def replica(paths: StatePaths, job: str, role: str, index: int) -> psutil.Process | None:
+    """The program of this replica, by the environment that the operator gives each container."""
+    names = {"TRAININGJOB_NAME": job, "TRAININGJOB_REPLICA_NAME": role, "TRAININGJOB_REPLICA_INDEX": str(index)}
+    return program(paths.cluster_data, **names)
 
 
-def environments() -> Iterator[tuple[int, list[bytes]]]:
-    """pid and environment of every other process that we may look into. Linux only."""
-    for entry in _PROC.iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            with contextlib.suppress(OSError):  # gone meanwhile, or another user's
-                yield int(entry.name), (entry / "environ").read_bytes().split(b"\0")
+def end_all(paths: StatePaths, *, grace_seconds: float) -> int:
+    """End every process of the stack: SIGTERM, SIGKILL after the grace, and again until none is left, since a process
+    may start another while it is being ended. How many there were."""
+    count = 0
+    for _ in range(_ROUNDS):
+        found = of_stack(paths)
+        if not found:
+            break
+        count += len(found)
+        for process in found:
+            send(process, signal.SIGTERM)
+        _, late = psutil.wait_procs(found, timeout=grace_seconds)
+        for process in late:
+            send(process, signal.SIGKILL)
+        psutil.wait_procs(late, timeout=1.0)
+        grace_seconds = min(grace_seconds, 0.5)
+    return count
 
 
-def send(process: ProcessId, signum: int) -> None:
+def send(process: psutil.Process, signum: signal.Signals) -> None:
     """Signal the process if it is still the same one."""
-    if alive(process):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(process.pid, signum)
+    with contextlib.suppress(psutil.Error):
+        process.send_signal(signum)
 
 
-def kill_group(group: int, signum: int = signal.SIGKILL) -> None:
-    """Signal a whole process group. Every service leads a group of its own; the caller's own group is never meant."""
+def exists(pid: int) -> bool:
+    """A zombie counts as gone: it does nothing any more, and may stay for as long as its parent does."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
+def kill_group(group: int) -> None:
+    """End a whole process group. Each service leads a group of its own; the caller's own group is never meant."""
     if group > 1 and group != os.getpgrp():
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signum)
+            os.killpg(group, signal.SIGKILL)
+
+
+def _others() -> Iterator[tuple[psutil.Process, dict[str, str]]]:
+    """Every other process whose environment we may read."""
+    for process in psutil.process_iter():
+        if process.pid != os.getpid():
+            with contextlib.suppress(psutil.Error, OSError):
+                yield process, process.environ()

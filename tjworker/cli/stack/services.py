@@ -1,28 +1,66 @@
 """The services of the local stack: one function a process, and the order between them. Builds data; starts nothing.
 
-The operator's processes get the settings (`TJ_*`) and the kubeconfig. The local cluster gets neither: its pods inherit its
-environment, and a pod must not find in it what belongs to the operator. What pods do get: the Python that runs `tj` first on
-the PATH and the project's folder as working directory, so that `command: ["python", "-m", "examples..."]` runs.
+The operator's processes get the settings (`TJ_*`) and the kubeconfig. The local cluster gets neither: its pods inherit
+its environment, and a pod must not find in it what belongs to the operator. What pods do get: the Python that runs `tj`
+first on the PATH and the project's folder as working directory, so that `command: ["python", "-m", "examples..."]`
+runs.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tjworker.cli.stack import probes
 from tjworker.cli.stack.paths import StatePaths
-from tjworker.cli.stack.service import Service
 
 WORKERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One process: what to run, after what, and how to see that it is ready."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    """The whole environment, the stack's mark not included."""
+    cwd: Path | None = None
+    after: tuple[str, ...] = ()
+    """Names of services that must be ready first."""
+    ready: Callable[[], bool] | None = None
+    """Asked again and again, in a thread, until True; it answers within a second. None: ready once it runs."""
+    one_shot: bool = False
+    """It ends by itself, and is ready when it has ended with exit code 0."""
+    stop_stage: int = 0
+    """Stages are stopped in ascending order, the services of one at the same time."""
+    stop_seconds: float = 5.0
+    """How long it may take to end after SIGTERM before it is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackOptions:
+    """What the user asks for; None: whichever port is free."""
+
+    state_dir: Path
+    api_port: int | None
+    flower_port: int | None
+    redis_port: int | None
+    nodes: int
+    node_cpu: str
+    """What each node says it has, for example 8; '': what the machine has."""
+    control_plane: str
+    """`local`, or `real`: Kubernetes itself, built by `make control-plane`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackPlan:
     """What has been decided before the first process starts."""
 
+    options: StackOptions
     paths: StatePaths
     root: Path
     environment: Mapping[str, str]
@@ -34,25 +72,21 @@ class StackPlan:
     api_port: int
     flower_port: int
     health_port: int
-    nodes: int = 2
-    control_plane: str = "local"
-    node_cpu: str = ""
-    """What each node says it has, for example 8; '': what the machine has."""
 
 
 def build(plan: StackPlan) -> list[Service]:
     """In the order in which they are shown."""
     redis = [_redis(plan)] if plan.redis_binary else []
+    cluster = [_control_plane(plan), _kubelet(plan)] if plan.options.control_plane == "real" else [_cluster(plan)]
     after_redis = tuple(s.name for s in redis)
-    workers = [_worker(plan, n, (*after_redis, "crds")) for n in range(1, WORKERS + 1)]
-    cluster = [_control_plane(plan), _agents(plan)] if plan.control_plane == "real" else [_cluster(plan)]
+    after_crds = (*after_redis, "crds")
     return [
         *redis,
         *cluster,
         _crds(plan, cluster[0].name),
-        _watcher(plan, (*after_redis, "crds")),
-        *workers,
-        _beat(plan, after_redis),
+        _watcher(plan, after_crds),
+        *(_worker(plan, f"worker{n}", after_crds) for n in range(1, WORKERS + 1)),
+        _celery(plan, "beat", after_redis),
         _flower(plan, after_redis),
     ]
 
@@ -72,7 +106,7 @@ def pod_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def operator_environment(plan: StackPlan) -> dict[str, str]:
     return {
-        # One machine, one clock, one watcher: a killed one need not keep its successor waiting for long.
+        # One machine, one clock, one watcher: the successor of a killed one need not wait for long.
         "TJ_LEASE_DURATION_SECONDS": "6",
         "TJ_LEASE_RENEW_SECONDS": "2",
         **plan.environment,
@@ -89,157 +123,89 @@ def _path(environment: Mapping[str, str]) -> str:
     return f"{here}:{environment['PATH']}" if environment.get("PATH") else f"{here}:/usr/local/bin:/usr/bin:/bin"
 
 
+def _python(module: str, *options: str) -> tuple[str, ...]:
+    # As a module, never as a script: a script's first line breaks when the folder's name holds a blank.
+    return (sys.executable, "-m", module, *options)
+
+
+# -- Redis and the cluster ---------------------------------------------------------------------------
 def _redis(plan: StackPlan) -> Service:
-    return Service(
-        "redis",
-        (str(plan.redis_binary), str(plan.paths.redis_config)),
-        env=dict(plan.environment),
-        cwd=plan.paths.redis_data,
-        ready=probes.redis_answers(plan.redis_url),
-        stop_stage=2,
-        stop_seconds=3.0,
-    )
+    argv = (str(plan.redis_binary), str(plan.paths.redis_config))
+    ready = probes.redis_answers(plan.redis_url)
+    env, cwd = dict(plan.environment), plan.paths.redis_data
+    return Service("redis", argv, env, cwd, ready=ready, stop_stage=2, stop_seconds=3.0)
 
 
 def _cluster(plan: StackPlan) -> Service:
-    argv = (
-        sys.executable,
-        "-m",
-        "localcluster",
-        "--port",
-        str(plan.api_port),
-        "--data-dir",
-        str(plan.paths.cluster_data),
-        "--kubeconfig",
-        str(plan.paths.kubeconfig),
-        "--agent",
-        "process",
-        "--nodes",
-        str(plan.nodes),
-        *_node_cpu(plan),
-    )
-    return Service(
-        "localcluster",
-        argv,
-        env=pod_environment(plan.environment),
-        cwd=plan.root,
-        ready=probes.cluster_ready(plan.paths.kubeconfig, plan.nodes),
-        stop_stage=1,
-        stop_seconds=4.0,
-    )
+    argv = _python("localcluster", f"--port={plan.api_port}", *_nodes(plan))
+    ready = probes.cluster_ready(plan.paths.kubeconfig, plan.options.nodes)
+    return _of_cluster(plan, "localcluster", argv, ready=ready, stop_stage=1, stop_seconds=4.0)
 
 
 def _control_plane(plan: StackPlan) -> Service:
-    """Kubernetes itself instead of the local cluster. It has no nodes: those are the agents' part."""
-    argv = (
-        sys.executable,
-        "-m",
-        "controlplane",
-        "run",
-        "--port",
-        str(plan.api_port),
-        "--data-dir",
-        str(plan.paths.control_plane_data),
-        "--kubeconfig",
-        str(plan.paths.kubeconfig),
-    )
-    return Service(
-        "control-plane",
-        argv,
-        env=pod_environment(plan.environment),
-        cwd=plan.root,
-        ready=probes.cluster_ready(plan.paths.kubeconfig, 0),
-        stop_stage=2,
-        stop_seconds=10.0,
-    )
+    """Kubernetes itself instead of the local cluster. Its nodes are the kubelet's part."""
+    folders = (f"--data-dir={plan.paths.control_plane_data}", f"--kubeconfig={plan.paths.kubeconfig}")
+    argv = _python("controlplane", "run", f"--port={plan.api_port}", *folders)
+    ready = probes.cluster_ready(plan.paths.kubeconfig, 0)
+    return _of_cluster(plan, "control-plane", argv, ready=ready, stop_stage=2, stop_seconds=10.0)
 
 
-def _agents(plan: StackPlan) -> Service:
-    # kube-apiserver asks for logs over TLS and checks no name: its own certificate will do.
-    certificate = plan.paths.control_plane_data / "certs" / "apiserver"
-    argv = (
-        sys.executable,
-        "-m",
-        "localcluster.agents",
-        "--kubeconfig",
-        str(plan.paths.kubeconfig),
-        "--data-dir",
-        str(plan.paths.cluster_data),
-        "--agent",
-        "process",
-        "--nodes",
-        str(plan.nodes),
-        *_node_cpu(plan),
-        "--tls-cert-file",
-        f"{certificate}.crt",
-        "--tls-private-key-file",
-        f"{certificate}.key",
-    )
-    return Service(
-        "agents",
-        argv,
-        env=pod_environment(plan.environment),
-        cwd=plan.root,
-        after=("control-plane",),
-        ready=probes.cluster_ready(plan.paths.kubeconfig, plan.nodes),
-        stop_stage=1,
-        stop_seconds=4.0,
-    )
+def _kubelet(plan: StackPlan) -> Service:
+    # kube-apiserver asks for logs over TLS and does not check the name: its own certificate will do.
+    pair = plan.paths.control_plane_data / "certs" / "apiserver"
+    tls = (f"--tls-cert-file={pair}.crt", f"--tls-private-key-file={pair}.key")
+    argv = _python("localcluster.kubelet", *_nodes(plan), *tls)
+    ready = probes.cluster_ready(plan.paths.kubeconfig, plan.options.nodes)
+    after = ("control-plane",)
+    return _of_cluster(plan, "kubelet", argv, after=after, ready=ready, stop_stage=1, stop_seconds=4.0)
 
 
-def _node_cpu(plan: StackPlan) -> tuple[str, ...]:
-    return ("--node-cpu", plan.node_cpu) if plan.node_cpu else ()
+def _nodes(plan: StackPlan) -> tuple[str, ...]:
+    folders = (f"--data-dir={plan.paths.cluster_data}", f"--kubeconfig={plan.paths.kubeconfig}")
+    cpu = (f"--node-cpu={plan.options.node_cpu}",) if plan.options.node_cpu else ()
+    return (*folders, "--agent=process", f"--nodes={plan.options.nodes}", *cpu)
 
 
+def _of_cluster(plan: StackPlan, name: str, argv: tuple[str, ...], **options: Any) -> Service:
+    return Service(name, argv, pod_environment(plan.environment), plan.root, **options)
+
+
+# -- the operator ------------------------------------------------------------------------------------
 def _crds(plan: StackPlan, cluster: str) -> Service:
     argv = (str(kubectl_path()), "apply", "--server-side", "--force-conflicts", "-f", str(plan.root / "k8s" / "crds"))
-    return Service("crds", argv, env=operator_environment(plan), cwd=plan.root, after=(cluster,), one_shot=True)
+    return Service("crds", argv, operator_environment(plan), plan.root, (cluster,), one_shot=True)
 
 
 def _watcher(plan: StackPlan, after: tuple[str, ...]) -> Service:
     env = {**operator_environment(plan), "TJ_HEALTH_HOST": "127.0.0.1", "TJ_HEALTH_PORT": str(plan.health_port)}
-    # A standby calls itself ready too; here there is no other, so it must lead.
-    ready = probes.http_says(plan.health_port, "/readyz", lambda body: bool(body.get("leading") and body.get("synced")))
-    return Service("watcher", (sys.executable, "-m", "watcher"), env=env, cwd=plan.root, after=after, ready=ready)
+    ready = probes.http_says(plan.health_port, "/readyz", probes.leads)
+    return Service("watcher", _python("watcher"), env, plan.root, after, ready)
 
 
-def _worker(plan: StackPlan, number: int, after: tuple[str, ...]) -> Service:
-    name = f"worker{number}"
+def _worker(plan: StackPlan, name: str, after: tuple[str, ...]) -> Service:
     # Gossip, mingle and heartbeat stay on: without them a worker does not live through a restart of Redis.
-    argv = _celery("worker", "-n", f"{name}@%h", "--concurrency", "1", "--pool", "prefork", "-E")
-    return Service(
-        name,
-        argv,
-        env=operator_environment(plan),
-        cwd=plan.root,
-        after=after,
-        ready=probes.log_says(plan.paths.log(name), rf"{name}@\S+ ready") if _logs_info(plan) else None,
-    )
-
-
-def _beat(plan: StackPlan, after: tuple[str, ...]) -> Service:
-    return Service("beat", _celery("beat"), env=operator_environment(plan), cwd=plan.root, after=after)
+    options = ("-n", f"{name}@%h", "--concurrency", "1", "--pool", "prefork", "-E")
+    logs_info = plan.environment.get("TJ_LOG_LEVEL", "INFO") in ("INFO", "DEBUG")
+    ready = probes.log_says(plan.paths.log(name), rf"{name}@\S+ ready") if logs_info else None
+    return _celery(plan, name, after, "worker", *options, ready=ready)
 
 
 def _flower(plan: StackPlan, after: tuple[str, ...]) -> Service:
-    argv = _celery("flower", "--address=127.0.0.1", f"--port={plan.flower_port}")
+    ready = probes.http_says(plan.flower_port, "/healthcheck")
+    options = ("--address=127.0.0.1", f"--port={plan.flower_port}")
+    flower = _celery(plan, "flower", after, "flower", *options, ready=ready, stop_seconds=3.0)
     # Which job a task was for stands in its arguments, how it ended in its result: Flower does not show that by itself.
-    env = {"FLOWER_TASKS_COLUMNS": "name,args,result,state,received,runtime,worker", **operator_environment(plan)}
-    return Service(
-        "flower",
-        argv,
-        env=env,
-        cwd=plan.root,
-        after=after,
-        ready=probes.http_ok(plan.flower_port, "/healthcheck"),
-        stop_seconds=3.0,
-    )
+    columns = {"FLOWER_TASKS_COLUMNS": "name,args,result,state,received,runtime,worker"}
+    return replace(flower, env={**columns, **flower.env})
 
 
-def _logs_info(plan: StackPlan) -> bool:
-    return plan.environment.get("TJ_LOG_LEVEL", "INFO") in ("INFO", "DEBUG")
-
-
-def _celery(command: str, *options: str) -> tuple[str, ...]:
-    # As a module, not as the script: the script's first line breaks when the folder's name holds a blank.
-    return (sys.executable, "-m", "celery", "-A", "tjworker.app", command, *options)
+def _celery(
+    plan: StackPlan,
+    name: str,
+    after: tuple[str, ...],
+    *command: str,
+    ready: Callable[[], bool] | None = None,
+    stop_seconds: float = 5.0,
+) -> Service:
+    argv = _python("celery", "-A", "tjworker.app", *(command or (name,)))
+    return Service(name, argv, operator_environment(plan), plan.root, after, ready, stop_seconds=stop_seconds)

@@ -1,23 +1,22 @@
-"""Annotations on the job that end it: Preempted, Failed, NodeFail (seed 002). The value is the message. Pure."""
+"""Annotations on the job that end it: Preempted, Failed, NodeFail (trainingjob-operator has them). The value is the
+message. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
-
 from tjworker.api import labels
-from tjworker.api.status import Ending
+from tjworker.reconcile.one_pass import EndPhase, Pass
+from tjworker.reconcile.policies.late_failures import count_late_failures
 
-_ENDS: tuple[tuple[str, Literal["Preempted", "Failed", "NodeFail"]], ...] = (
+_ENDS: tuple[tuple[str, EndPhase], ...] = (
     (labels.ANNOTATION_PREEMPTED, "Preempted"),
     (labels.ANNOTATION_FAILED, "Failed"),
     (labels.ANNOTATION_NODE_FAIL, "NodeFail"),
 )
 
 
-def decide_annotations(annotations: Mapping[str, str], now: str) -> Ending | None:
+def end_by_annotation(p: Pass) -> Pass:
     for name, phase in _ENDS:
-        if name in annotations:
-            message = str(annotations[name])[:1024] or f"annotation {name} was set on the job"
-            return Ending(phase=phase, reason=f"Annotation{phase}", message=message, time=now)
-    return None
+        if name in p.job.annotations:
+            message = str(p.job.annotations[name])[:1024] or f"annotation {name} was set on the job"
+            return count_late_failures(p).ending(phase, f"Annotation{phase}", message)
+    return p

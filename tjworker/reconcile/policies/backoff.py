@@ -1,9 +1,10 @@
 """A replica that crashes again and again rests between its attempts, as kubelet's crash loop does. Pure.
 
-The first two restarts come at once; then 10 s, doubling to 5 minutes. What counts is already data: the attempt in the failed
-pod's label says how often, its container says since when. So the failed pod itself stays for that long (its log can be
-read meanwhile), and its deletion, which makes room for the next attempt, waits. A pod that ran for 10 minutes begins anew.
-Only the application's own failures rest: a lost node, an eviction or a user's deletion is replaced at once.
+The first two restarts come at once; then 10 s, doubling to 5 minutes. What counts is already data: the attempt in the
+failed pod's label says how often, its container says since when. So the failed pod itself stays for that long (its log
+can be read meanwhile), and its deletion, which makes room for the next attempt, waits. A pod that ran for 10 minutes
+begins anew. Only the application's own failures rest: a lost node, an eviction or a user's deletion is replaced at
+once.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ class InPhase(Protocol):
 
 
 def goes(policy: CleanPodPolicy, pod: InPhase) -> bool:
-    """All: every pod. Running: those that have not ended, so that the logs of the others can still be read. None: none."""
+    """All: every pod. Running: those that have not ended, so that the logs of the others can still be read. None:
+    none."""
     if policy == "All":
         return True
     return policy == "Running" and pod.phase not in ENDED_PHASES

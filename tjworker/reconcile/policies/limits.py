@@ -1,32 +1,36 @@
-"""Limits of time: timeLimit from the first Running, activeDeadlineSeconds from the start. Suspended time does not count.
-Pure."""
+"""Limits of time: timeLimit from the first Running, activeDeadlineSeconds from the start. Suspended time does not
+count. Pure."""
 
 from __future__ import annotations
 
 from tjworker.api.model import TrainingJob
-from tjworker.api.status import Ending, JobStatus
-from tjworker.api.timefmt import from_rfc3339, to_rfc3339
+from tjworker.api.status import JobStatus
+from tjworker.api.timefmt import from_rfc3339
+from tjworker.reconcile.one_pass import Pass
 
 
-def _remaining(since: str | None, limit_seconds: int | None, status: JobStatus, now: float) -> float | None:
-    started = from_rfc3339(since)
-    if started is None or limit_seconds is None:
-        return None
-    return started + limit_seconds + status.suspended_seconds - now
-
-
-def decide_limits(job: TrainingJob, status: JobStatus, now: float) -> tuple[Ending | None, float | None]:
-    """(the end that a limit brings, seconds until the next limit). A suspended job's limits stand still."""
-    if status.suspend_time:
-        return None, None
-    run = _remaining(status.start_running_time, job.time_limit_seconds, status, now)
-    active = _remaining(status.start_time, job.active_deadline_seconds, status, now)
-    at = to_rfc3339(now)
-    if run is not None and run <= 0:
-        message = f"the job has run for longer than spec.timeLimit {job.time_limit_seconds} s"
-        return Ending(phase="Timeout", reason="TimeLimitExceeded", message=message, time=at), None
+def end_by_deadline(p: Pass) -> Pass:
+    running, active = _remaining(p.job, p.status, p.now)
+    if running is not None and running <= 0:
+        message = f"the job has run for longer than spec.timeLimit {p.job.time_limit_seconds} s"
+        return p.ending("Timeout", "TimeLimitExceeded", message)
     if active is not None and active <= 0:
-        message = f"the job has been active for longer than activeDeadlineSeconds {job.active_deadline_seconds}"
-        return Ending(phase="Failed", reason="DeadlineExceeded", message=message, time=at), None
-    waits = [w for w in (run, active) if w is not None]
-    return None, min(waits) if waits else None
+        message = f"the job has been active for longer than activeDeadlineSeconds {p.job.active_deadline_seconds}"
+        return p.ending("Failed", "DeadlineExceeded", message)
+    return p
+
+
+def seconds_to_deadline(job: TrainingJob, status: JobStatus, now: float) -> float | None:
+    return min((left for left in _remaining(job, status, now) if left is not None), default=None)
+
+
+def _remaining(job: TrainingJob, status: JobStatus, now: float) -> tuple[float | None, float | None]:
+    """Seconds left of (timeLimit, activeDeadlineSeconds)."""
+    limits = ((status.start_running_time, job.time_limit_seconds), (status.start_time, job.active_deadline_seconds))
+    running, active = (
+        None
+        if limit is None or (started := from_rfc3339(since)) is None
+        else started + limit + status.suspended_seconds - now
+        for since, limit in limits
+    )
+    return running, active

@@ -1,7 +1,7 @@
-"""How a role's pods are kept. `WORKLOADS` is the one place: a workload is a file and a row here.
+"""Who makes a role's pods, and how. `WORKLOADS` is the one place: a workload is a file and a row here.
 
 A workload turns the difference between what a role should be and what is observed into writes. It decides nothing about
-ends, restarts or phases: those have been decided, as data in the status, before it is asked.
+ends, restarts or phases: the steps have, as data in the status.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tjworker.api.model import TrainingJob, Workload
-from tjworker.api.observed import Observed
+from tjworker.api.model import Workload
+from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Write
 from tjworker.reconcile.replicas import RoleView
 from tjworker.reconcile.workloads import job, pod, replicaset
@@ -18,8 +18,8 @@ from tjworker.reconcile.workloads import job, pod, replicaset
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRules:
-    shape: Callable[[TrainingJob, RoleView, Observed, bool], Sequence[Write]]
-    """(job, view, observed, may_create) -> the writes that bring the role's objects to what is wanted."""
+    shape: Callable[[Pass, RoleView, bool], Sequence[Write]]
+    """(pass, view, may_create) -> the writes that bring the role's objects to what is wanted."""
 
 
 WORKLOADS: Mapping[Workload, WorkloadRules] = {

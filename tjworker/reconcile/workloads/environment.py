@@ -1,6 +1,6 @@
 """The environment that the operator writes into every container: how replicas find each other. Pure.
 
-Source: seed 002's table, spec 1. The user's own variables win, except for these names.
+The names are trainingjob-operator's and reserved: they win over the user's variables. A framework's yield to them.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from typing import Any
 
 from tjworker.api import labels
 from tjworker.api.model import Role, TrainingJob
-from tjworker.api.naming import counted_ports, env_name, service_name
+from tjworker.api.naming import env_name, service_name
+from tjworker.reconcile.frameworks import role_ports
 
-Env = Mapping[str, str | Mapping[str, Any]]
+Env = dict[str, str | Mapping[str, Any]]
 """Name -> value, or where Kubernetes takes it from (`valueFrom`)."""
 
 
@@ -21,11 +22,11 @@ def role_environment(job: TrainingJob) -> dict[str, str]:
     env: dict[str, str] = {}
     for role in job.roles:
         prefix = env_name(role.name)
-        # The pods of a ReplicaSet or batch Job have no names before they are there, nor services: who looks for them selects
-        # them by label. Their number is the one at the start; the template is made once.
+        # The pods of a ReplicaSet or batch Job have no names before they are there, nor services: who looks for them
+        # selects them by label. Their count is the one at the start: the template is made once.
         named = role.workload == "Pod"
         instances = [service_name(job.name.name, role.name, i) for i in range(role.replicas)] if named else []
-        ports = [str(p.number) for p in counted_ports(role.template)]
+        ports = [str(p.number) for p in role_ports(job, role)]
         hosts = [f"{instance}:{port}" for instance in instances for port in ports]
         for what, values in (("INSTANCES", instances), ("PORTS", ports), ("HOSTS", hosts)):
             env[f"{prefix}_{what}"] = ",".join(values)
@@ -46,8 +47,8 @@ def replica_environment(job: TrainingJob, role: Role, index: int, attempt: int) 
 
 def template_environment(job: TrainingJob, role: Role) -> Env:
     """Of all pods of a ReplicaSet or batch Job: what differs from pod to pod comes out of the labels that the operator
-    gives them when they run. So it is empty in a container's first start and there from its second; a program that needs
-    its number from the beginning mounts the labels (a downwardAPI volume follows them)."""
+    gives them when they run. So it is empty in a container's first start and there from its second; a program that
+    needs its ordinal from the beginning mounts the labels (a downwardAPI volume follows them)."""
     return {
         **_common(job, role),
         "TRAININGJOB_REPLICA_INDEX": _label(labels.REPLICA_INDEX),
@@ -62,7 +63,7 @@ def _common(job: TrainingJob, role: Role) -> dict[str, str]:
         "TRAININGJOB_NAMESPACE": job.name.namespace,
         "TRAININGJOB_REPLICA_NAME": role.name,
         "TRAININGJOB_REPLICA_TYPE": role.name,
-        "TRAININGJOB_PORTS": ",".join(str(p.number) for p in counted_ports(role.template)),
+        "TRAININGJOB_PORTS": ",".join(str(p.number) for p in role_ports(job, role)),
     }
 
 
@@ -70,12 +71,15 @@ def _label(name: str) -> Mapping[str, Any]:
     return {"fieldRef": {"fieldPath": f"metadata.labels['{name}']"}}
 
 
-def env_list(user: object, ours: Env) -> list[object]:
-    """Ours first, so that the user's own variables may refer to them as $(NAME); then the user's, less our names."""
+def env_list(user: object, ours: Env, defaults: Mapping[str, str]) -> list[object]:
+    """Ours first, so that the user's own variables may refer to them as $(NAME); then `defaults`, the framework's, less
+    the user's names; then the user's, less our names."""
     own = [e for e in user if not (isinstance(e, Mapping) and e.get("name") in ours)] if isinstance(user, list) else []
+    named = {e.get("name") for e in own if isinstance(e, Mapping)}
+    every = ours | {k: v for k, v in defaults.items() if k not in named and k not in ours}
     # Kubernetes expands $(NAME) in values: a `$` of ours means itself.
     made: list[object] = [
         {"name": k, "value": v.replace("$", "$$")} if isinstance(v, str) else {"name": k, "valueFrom": v}
-        for k, v in ours.items()
+        for k, v in every.items()
     ]
     return [*made, *own]

@@ -1,18 +1,19 @@
-"""The workload Job: trainers as a batch Job whose parallelism is their number. Pure.
+"""The workload Job: trainers as a batch Job; its parallelism says how many. Pure.
 
-Facts of the batch Job controller (1.34) that this is made for; tests/real shows each of them:
+It relies on these facts of the batch Job controller (1.34); tests/e2e/control_plane shows each of them:
 
-- Without `completions` (a work queue) parallelism alone is the number of pods, and scaling fails nobody. With them the
+- Without `completions` (a work queue), parallelism alone is the count of pods, and scaling fails no pod. With them the
   controller never runs more pods than are still to complete, so that scaling up does nothing: only a trainer whose
-  number is fixed (edlPolicy Never) has them. They cannot be changed later.
-- A pod that fails, or that somebody deletes, counts as failed, and `backoffLimit` (default 6) ends the whole Job. Which
-  deaths end a job is decided by `policies.kept`, in every job, so the limit is out of reach.
-- After a failure the controller waits before it makes the next pod, longer with each, up to 10 minutes; a pod that succeeds
-  sets that back. Scaling down is no failure and makes nobody wait.
-- `podReplacementPolicy` stays at its default: the replacement of a deleted trainer is made at once. With `Failed` a trainer
-  that is deleted, saves its state and exits with 0 would count as a success, and a work queue that has one makes no pods
-  any more.
-- The selector is ours, since a generated one demands a label `job-name` with the name of the batch Job; ours is the job's.
+  count is fixed (edlPolicy Never) has them. They cannot be changed later.
+- A pod that fails or is deleted counts as failed, and `backoffLimit` (default 6) ends the whole Job. The operator
+  itself decides in `policies.controller_managed` which deaths end a job, so the limit is out of reach.
+- After a failure the controller waits before it makes the next pod, longer with each, up to 10 minutes; a pod that
+  succeeds resets that. Scaling down is no failure and delays nothing.
+- `podReplacementPolicy` stays at its default: the replacement of a deleted trainer is made at once. With `Failed`, a
+  trainer that is deleted, saves its state and exits with 0 would count as a success, and a work queue that has one
+  makes no pods any more.
+- The selector is the operator's: a generated one demands a label `job-name` with the name of the batch Job, and that
+  label has the job's name.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tjworker.api.model import TrainingJob
-from tjworker.api.observed import Observed
+from tjworker.api.resources import BATCH_JOBS
+from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Write
 from tjworker.reconcile.replicas import RoleView
 from tjworker.reconcile.workloads.owner import Json, selector, shape_owner
@@ -28,24 +30,17 @@ from tjworker.reconcile.workloads.owner import Json, selector, shape_owner
 BACKOFF_LIMIT = 2**31 - 1
 
 
-def shape(job: TrainingJob, view: RoleView, observed: Observed, may_create: bool) -> Sequence[Write]:
+def shape(p: Pass, view: RoleView, may_create: bool) -> Sequence[Write]:
     return [
         *shape_owner(
-            job,
-            view,
-            observed,
-            resource="jobs",
-            api_version="batch/v1",
-            spec=_spec,
-            restart_policy="Never",
-            count=_count(view),
+            p, view, resource=BATCH_JOBS, api_version="batch/v1", spec=_spec, restart_policy="Never", count=_count(view)
         )
     ]
 
 
 def _count(view: RoleView) -> int:
-    """Without those that have succeeded under an earlier Job of this name, which somebody has deleted. Those that have under
-    this one stay in its number: it makes no pod for them. Its status may tell of one later than the pod does."""
+    """Without those that have succeeded under an earlier Job of this name, since deleted. Those that have succeeded
+    under this one stay in its count: it makes no pod for them. Its status may tell of one later than the pod does."""
     done, here = sum(r.final for r in view.replicas), 0
     if view.owner is not None:
         mine = sum(p.phase == "Succeeded" and p.owner_uid == view.owner.uid for p in view.others)

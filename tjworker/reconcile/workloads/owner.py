@@ -1,8 +1,8 @@
-"""What the workloads ReplicaSet and Job have in common: an owner object made once, its count moved by patches, and the pods
-that its controller makes, which the operator numbers and otherwise leaves alone. Pure.
+"""What the workloads ReplicaSet and Job have in common: an owner object made once, its count moved by patches, and the
+pods that its controller makes, which get their ordinals from the operator and are otherwise left alone. Pure.
 
-Never makes such a pod, and deletes one only where nobody else will: on a lost node, or to replace it. A count is patched with
-the owner's uid and resourceVersion, a number with the pod's. Safe to run twice.
+Never makes such a pod, and deletes one only where its controller does not: on a lost node, or to replace it. A count is
+patched with the owner's uid and resourceVersion, an ordinal with the pod's. Safe to run twice.
 """
 
 from __future__ import annotations
@@ -10,14 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from tjworker.api.model import CleanPodPolicy, Role, TrainingJob
-from tjworker.api.naming import number_labels, owner_name, role_labels
+from tjworker.api import labels
+from tjworker.api.model import Role, TrainingJob
+from tjworker.api.naming import ordinal_labels, owner_name, role_labels
 from tjworker.api.observed import ENDED_PHASES, Observed, PodRecord, WorkloadRecord
 from tjworker.api.ownership import own_workloads
+from tjworker.api.resources import BATCH_JOBS, REPLICASETS
+from tjworker.base import GroupResource
+from tjworker.reconcile.gangs import find_gang
+from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create, Delete, Patch, Write
 from tjworker.reconcile.policies.creating import stuck_container
 from tjworker.reconcile.replicas import Replica, RoleView
-from tjworker.reconcile.seats import number_of
+from tjworker.reconcile.slots import ordinal_of
 from tjworker.reconcile.workloads.environment import role_environment, template_environment
 from tjworker.reconcile.workloads.pod import delete_pod, label_pod, to_delete
 from tjworker.reconcile.workloads.podbody import owner_reference, pod_template
@@ -26,52 +31,45 @@ Json = dict[str, Any]
 Spec = Callable[[TrainingJob, RoleView, Json], Json]
 """(job, view, pod template) -> the owner's spec."""
 
-COUNT_FIELDS: Mapping[str, str] = {"replicasets": "replicas", "jobs": "parallelism"}
+COUNT_FIELDS: Mapping[GroupResource, str] = {REPLICASETS: "replicas", BATCH_JOBS: "parallelism"}
 
 
 def shape_owner(
-    job: TrainingJob,
-    view: RoleView,
-    observed: Observed,
-    *,
-    resource: str,
-    api_version: str,
-    spec: Spec,
-    restart_policy: str,
-    count: int,
+    p: Pass, view: RoleView, *, resource: GroupResource, api_version: str, spec: Spec, restart_policy: str, count: int
 ) -> Iterator[Write]:
     """`count`: of the pods that the owner is to keep."""
-    role, owner = view.role, view.owner
+    job, role, owner = p.job, view.role, view.owner
     if owner is None:
-        if not _name_taken(job, role, observed, resource):
-            yield _create(job, view, resource, api_version, spec, restart_policy)
+        if not _name_taken(job, role, p.observed, resource):
+            yield _create(p, view, resource, api_version, spec, restart_policy)
         return
     if owner.deleted_at:
-        return  # somebody deletes it; when it is gone it is made again
+        return  # it is being deleted; once it is gone it is made again
     if owner.desired != count and not owner.condition:
         yield _scale(resource, owner, count, f"role {role.name} is to have {count} pods")
     for replica in view.replicas:
         if replica.state == "outdated" and replica.pod is not None and to_delete(replica.pod):
             yield delete_pod(replica.pod, f"attempt {replica.attempt} replaces it")
-        elif _needs_number(replica):
-            yield _number(job, replica)
+        elif _needs_ordinal(replica):
+            yield _give_ordinal(job, replica)
     for pod in (*view.others, *(r.pod for r in view.replicas if r.pod is not None)):
         if pod.lost and to_delete(pod):
             yield delete_pod(pod, pod.lost)
 
 
-def _name_taken(job: TrainingJob, role: Role, observed: Observed, resource: str) -> bool:
+def _name_taken(job: TrainingJob, role: Role, observed: Observed, resource: GroupResource) -> bool:
     """By an object of an earlier job of the same name that is still going. (A stranger's is told by the API server.)"""
     name = owner_name(job.name.name, role.name)
-    return any(w.name == name for w in (observed.replicasets if resource == "replicasets" else observed.jobs))
+    return any(w.name == name for w in (observed.replicasets if resource == REPLICASETS else observed.jobs))
 
 
 def _create(
-    job: TrainingJob, view: RoleView, resource: str, api_version: str, spec: Spec, restart_policy: str
+    p: Pass, view: RoleView, resource: GroupResource, api_version: str, spec: Spec, restart_policy: str
 ) -> Create:
-    role = view.role
+    job, role = p.job, view.role
     env = {**template_environment(job, role), **role_environment(job)}
-    template = pod_template(job, role, env, restart_policy=restart_policy)
+    template = pod_template(job, role, env, index=None, restart_policy=restart_policy, gang=find_gang(p.rules))
+    template["metadata"]["labels"][labels.JOB_KIND] = job.kind  # the owner reference of such a pod names no job
     name = owner_name(job.name.name, role.name)
     return Create(
         resource,
@@ -95,7 +93,7 @@ def selector(job: TrainingJob, role: Role) -> Json:
     return {"matchLabels": role_labels(job, role.name)}
 
 
-def _scale(resource: str, owner: WorkloadRecord, count: int, why: str) -> Patch:
+def _scale(resource: GroupResource, owner: WorkloadRecord, count: int, why: str) -> Patch:
     return Patch(
         resource,
         owner.name,
@@ -104,33 +102,33 @@ def _scale(resource: str, owner: WorkloadRecord, count: int, why: str) -> Patch:
     )
 
 
-def _needs_number(replica: Replica) -> bool:
-    """It runs, has run, or will not come to run by itself (then it may have to be replaced), and its number is not that of
-    its seat. Before that a pod changes too often: the resourceVersion would nearly always be an old one."""
+def _needs_ordinal(replica: Replica) -> bool:
+    """It runs, has run, or will not come to run by itself (then it may have to be replaced), and its ordinal is not
+    that of its slot. Before that a pod changes too often: the resourceVersion would nearly always be an old one."""
     pod = replica.pod
     if pod is None or replica.final or replica.state in ("outdated", "terminating", "lost"):
         return False
-    if number_of(pod) == (replica.index, replica.attempt):
+    if ordinal_of(pod) == (replica.index, replica.attempt):
         return False
     return pod.phase != "Pending" or stuck_container(pod) is not None
 
 
-def _number(job: TrainingJob, replica: Replica) -> Patch:
+def _give_ordinal(job: TrainingJob, replica: Replica) -> Patch:
     pod = replica.pod
-    assert pod is not None  # noqa: S101  `_needs_number` has looked
-    number = number_labels(job, replica.role, replica.index, replica.attempt)
-    return label_pod(pod, number, f"it has the number {replica.index}")
+    assert pod is not None  # noqa: S101  `_needs_ordinal` has looked
+    given = ordinal_labels(job, replica.role, replica.index, replica.attempt)
+    return label_pod(pod, given, f"its ordinal is {replica.index}")
 
 
 def unjudged(view: RoleView) -> bool:
-    """Some pod has ended before it had a number: it gets one in this pass, and the next one judges it by that."""
+    """Some pod has ended before it had an ordinal: it gets one in this pass, and the next one judges it by that."""
     return any(
-        r.pod is not None and not r.final and r.pod.phase in ENDED_PHASES and number_of(r.pod) is None
+        r.pod is not None and not r.final and r.pod.phase in ENDED_PHASES and ordinal_of(r.pod) is None
         for r in view.replicas
     )
 
 
-# -- the end ---------------------------------------------------------------------------------------------------------------
+# -- the end ---------------------------------------------------------------------------------------
 
 
 def release(job: TrainingJob, observed: Observed, why: str) -> list[Write]:
@@ -148,23 +146,22 @@ def unreleased(job: TrainingJob, observed: Observed) -> bool:
     )
 
 
-def delete_owners(job: TrainingJob, observed: Observed, roles: set[str]) -> list[Write]:
+def delete_owners(job: TrainingJob, observed: Observed, roles: set[str], why: str) -> list[Write]:
     """ReplicaSets and batch Jobs of roles that the spec no longer has; their pods go with them."""
     known = {owner_name(job.name.name, role) for role in roles}
     return [
-        Delete(resource, w.name, w.uid, why="its role is not in the spec")
+        Delete(resource, w.name, w.uid, why=why)
         for resource, w in own_workloads(job, observed)
         if w.name not in known and not w.deleted_at
     ]
 
 
 def left_running(job: TrainingJob, observed: Observed) -> set[str]:
-    """UIDs of batch Jobs that have seen a success: their controller takes no pod away then, whatever parallelism says (without
-    `completions`, Kubernetes' rule), and makes none for those that go."""
-    return {w.uid for resource, w in own_workloads(job, observed) if resource == "jobs" and w.succeeded}
+    """UIDs of batch Jobs that have seen a success: their controller takes no pod away then, whatever parallelism says
+    (without `completions`, Kubernetes' rule), and makes none for those that go."""
+    return {w.uid for resource, w in own_workloads(job, observed) if resource == BATCH_JOBS and w.succeeded}
 
 
-def goes_by_itself(job: TrainingJob, policy: CleanPodPolicy, pod: PodRecord, left: Collection[str]) -> bool:
+def goes_by_itself(job: TrainingJob, pod: PodRecord, left: Collection[str]) -> bool:
     """Its controller takes it once it is released. `left`: as `left_running` has it."""
-    kept = pod.owner_uid != job.uid and pod.owner_uid not in left
-    return policy != "None" and kept and pod.phase not in ENDED_PHASES and not pod.lost
+    return pod.owner_uid not in (job.uid, *left) and pod.phase not in ENDED_PHASES and not pod.lost

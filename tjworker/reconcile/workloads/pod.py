@@ -9,18 +9,22 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tjworker.api import labels
 from tjworker.api.model import TrainingJob
-from tjworker.api.naming import counted_ports
 from tjworker.api.observed import Observed, PodRecord
 from tjworker.api.ownership import own_services
+from tjworker.api.resources import PODS, SERVICES
+from tjworker.reconcile.frameworks import role_ports
+from tjworker.reconcile.gangs import find_gang
+from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create, Delete, Patch, Write
 from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.workloads.environment import role_environment
 from tjworker.reconcile.workloads.podbody import child_labels, pod_body, service_body
 
 
-def shape(job: TrainingJob, view: RoleView, observed: Observed, may_create: bool) -> Sequence[Write]:
+def shape(p: Pass, view: RoleView, may_create: bool) -> Sequence[Write]:
+    job, observed = p.job, p.observed
     writes: list[Write] = [*_pod_deletes(view), *_service_deletes(job, view, observed), *_relabel(job, view)]
-    return [*writes, *_creates(job, view, observed)] if may_create else writes
+    return [*writes, *_creates(p, view)] if may_create else writes
 
 
 def _pod_deletes(view: RoleView) -> Iterator[Delete]:
@@ -41,38 +45,39 @@ def _failed_with_its_node(replica: Replica) -> bool:
 
 
 def to_delete(pod: PodRecord) -> bool:
-    """Not on its way yet, or for ever on its way: on a lost node nobody confirms a deletion. One that was already asked for
-    with grace 0 (it ends when it began) hangs on a finalizer: asking again does not help."""
+    """Not on its way yet, or for ever on its way: on a lost node no kubelet confirms a deletion. One that was already
+    asked for with grace 0 (it ends when it began) hangs on a finalizer: asking again does not help."""
     return not pod.deleted_at or (bool(pod.lost) and pod.deletion_asked_at != pod.deleted_at)
 
 
 def delete_pod(pod: PodRecord, why: str) -> Delete:
-    return Delete("pods", pod.name, pod.uid, grace_seconds=0 if pod.lost else None, why=why)
+    return Delete(PODS, pod.name, pod.uid, grace_seconds=0 if pod.lost else None, why=why)
 
 
 def label_pod(pod: PodRecord, changed: Mapping[str, str], why: str) -> Patch:
     return Patch(
-        "pods", pod.name, {"metadata": {"uid": pod.uid, "resourceVersion": str(pod.rv), "labels": dict(changed)}}, why
+        PODS, pod.name, {"metadata": {"uid": pod.uid, "resourceVersion": str(pod.rv), "labels": dict(changed)}}, why
     )
 
 
 def _service_deletes(job: TrainingJob, view: RoleView, observed: Observed) -> Iterator[Delete]:
     wanted = {r.name: r for r in view.replicas}
-    ports = tuple(port.number for port in counted_ports(view.role.template))
+    ports = tuple(port.number for port in role_ports(job, view.role))
     for service in own_services(job, observed):
         if service.labels.get(labels.REPLICA_NAME) != view.role.name:
             continue
         replica = wanted.get(service.name)
         if replica is None:
-            yield Delete("services", service.name, service.uid, why=f"index is not below replicas {view.role.replicas}")
+            yield Delete(SERVICES, service.name, service.uid, why=f"index is not below replicas {view.role.replicas}")
         elif replica.state == "missing" and sorted(service.ports) != sorted(ports):
-            # An edited template holds for pods that are made from now on, and so for their services. Its pod runs: it stays.
-            yield Delete("services", service.name, service.uid, why=f"ports of the template are {list(ports)} now")
+            # An edited template holds for pods that are made from now on, and so for their services. Its pod runs: it
+            # stays.
+            yield Delete(SERVICES, service.name, service.uid, why=f"ports of the template are {list(ports)} now")
 
 
 def _relabel(job: TrainingJob, view: RoleView) -> Iterator[Patch]:
-    """Labels of ours that somebody has taken off or changed: without them a replica's service does not find it, nor does
-    `tj logs`. A pod whose attempt has become unreadable is taken for one of the first, see `pod_attempt`."""
+    """Labels of ours that were taken off or changed: without them a replica's service does not find it, nor
+    does `tj logs`. A pod whose attempt has become unreadable is taken for one of the first, see `pod_attempt`."""
     for replica in view.replicas:
         pod = replica.pod
         if pod is None or replica.state not in ("pending", "scheduled", "running"):
@@ -84,18 +89,19 @@ def _relabel(job: TrainingJob, view: RoleView) -> Iterator[Patch]:
         yield label_pod(pod, lost, f"labels of ours are gone or changed: {', '.join(sorted(lost))}")
 
 
-def _creates(job: TrainingJob, view: RoleView, observed: Observed) -> Iterator[Create]:
+def _creates(p: Pass, view: RoleView) -> Iterator[Create]:
+    job, gang = p.job, find_gang(p.rules)
     role_env = None
-    serves = bool(counted_ports(view.role.template))
-    services = {s.name for s in observed.services}
+    serves = bool(role_ports(job, view.role))
+    services = {s.name for s in p.observed.services}
     for replica in view.replicas:
         if replica.final:
             continue
         if serves and replica.name not in services and _needs_service(replica):
-            yield Create("services", replica.name, service_body(job, view.role, replica.index))
+            yield Create(SERVICES, replica.name, service_body(job, view.role, replica.index))
         if replica.state == "missing":
             role_env = role_env or role_environment(job)
-            yield Create("pods", replica.name, pod_body(job, view.role, replica.index, replica.attempt, role_env))
+            yield Create(PODS, replica.name, pod_body(job, view.role, replica.index, replica.attempt, role_env, gang))
 
 
 def _needs_service(replica: Replica) -> bool:

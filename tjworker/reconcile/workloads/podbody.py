@@ -12,6 +12,8 @@ from typing import Any
 from tjworker.api import labels
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import counted_ports, pod_labels, pod_name, role_labels, service_name
+from tjworker.reconcile.frameworks import find_framework, role_ports
+from tjworker.reconcile.gangs import NO_GANG, Gang
 from tjworker.reconcile.workloads.environment import Env, env_list, replica_environment
 
 Json = dict[str, Any]
@@ -39,17 +41,20 @@ def owner_reference(job: TrainingJob) -> Json:
 
 
 def child_labels(job: TrainingJob, role: Role, index: int, attempt: int) -> dict[str, str]:
-    found = pod_labels(job, role.name, index, attempt)
-    if role.name == "master":
-        found[labels.JOB_ROLE] = "master"
-    return found
+    return pod_labels(job, role.name, index, attempt) | _master_label(job, role, index)
 
 
-def pod_body(job: TrainingJob, role: Role, index: int, attempt: int, role_env: Mapping[str, str]) -> Json:
+def _master_label(job: TrainingJob, role: Role, index: int | None) -> dict[str, str]:
+    return {labels.JOB_ROLE: "master"} if find_framework(job).is_master(job, role, index) else {}
+
+
+def pod_body(
+    job: TrainingJob, role: Role, index: int, attempt: int, role_env: Mapping[str, str], gang: Gang = NO_GANG
+) -> Json:
     """`role_env` is `environment.role_environment(job)`, computed once a pass."""
     env: Env = {**replica_environment(job, role, index, attempt), **role_env}
     # The operator restarts replicas itself, by policy and with its own count: kubelet must not do so behind its back.
-    template = pod_template(job, role, env, restart_policy="Never")
+    template = pod_template(job, role, env, index=index, restart_policy="Never", gang=gang)
     metadata = template["metadata"]
     return {
         "apiVersion": "v1",
@@ -65,14 +70,17 @@ def pod_body(job: TrainingJob, role: Role, index: int, attempt: int, role_env: M
     }
 
 
-def pod_template(job: TrainingJob, role: Role, env: Env, *, restart_policy: str) -> Json:
-    """The role's template with what each of its pods gets: environment, the job's labels and annotations where the template
-    sets none, scheduler, priority class, restartPolicy; and the labels of `role_labels`, that say whose the pods are."""
+def pod_template(job: TrainingJob, role: Role, env: Env, *, index: int | None, restart_policy: str, gang: Gang) -> Json:
+    """The role's template with what each of its pods gets: environment, the job's labels and annotations where the
+    template sets none, scheduler, priority class, restartPolicy; and the labels of `role_labels`, that say whose the
+    pods are."""
     meta = _mapping(role.template.get("metadata"))
     spec = dict(_mapping(role.template.get("spec")))
+    defaults = find_framework(job).environment(job, role, index)
     for kind in ("initContainers", "containers"):
         if spec.get(kind):
-            spec[kind] = [{**c, "env": env_list(c.get("env"), env)} for c in spec[kind]]
+            spec[kind] = [{**c, "env": env_list(c.get("env"), env, defaults)} for c in spec[kind]]
+    _add_default_port(job, role, spec)
     spec["restartPolicy"] = restart_policy
     if job.scheduler_name and not spec.get("schedulerName"):
         spec["schedulerName"] = job.scheduler_name
@@ -85,13 +93,22 @@ def pod_template(job: TrainingJob, role: Role, env: Env, *, restart_policy: str)
         user_labels.setdefault("priority", job.priority)
     user_annotations = {k: v for k, v in job.annotations.items() if k not in _ACTING}
     annotations = {**user_annotations, **_mapping(meta.get("annotations"))}
-    ours = role_labels(job, role.name)
-    if role.name == "master":
-        ours[labels.JOB_ROLE] = "master"
+    ours = {**gang.pod_labels(job), **role_labels(job, role.name), **_master_label(job, role, index)}
     return {
         "metadata": {"labels": {**user_labels, **ours}, **({"annotations": annotations} if annotations else {})},
         "spec": spec,
     }
+
+
+def _add_default_port(job: TrainingJob, role: Role, spec: Json) -> None:
+    """The framework's port, where the template has none that counts."""
+    made, every = find_framework(job), spec.get("containers")
+    if made.default_port is None or not every or counted_ports(role.template):
+        return
+    chosen = next((i for i, c in enumerate(every) if c.get("name") == made.default_container), 0)
+    port = {"name": made.default_port.name, "containerPort": made.default_port.number}
+    with_port = {**every[chosen], "ports": [*(every[chosen].get("ports") or ()), port]}
+    spec["containers"] = [*every[:chosen], with_port, *every[chosen + 1 :]]
 
 
 def service_body(job: TrainingJob, role: Role, index: int) -> Json:
@@ -111,7 +128,7 @@ def service_body(job: TrainingJob, role: Role, index: int) -> Json:
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
             "selector": own,
-            "ports": [{"name": p.name, "port": p.number, "targetPort": p.number} for p in counted_ports(role.template)],
+            "ports": [{"name": p.name, "port": p.number, "targetPort": p.number} for p in role_ports(job, role)],
         },
     }
 

@@ -1,7 +1,7 @@
 """The workload ReplicaSet: pods that are kept alive for as long as the job runs (master, pserver). Pure.
 
-Kubelet restarts their containers, the ReplicaSet controller replaces pods that are gone; `policies.kept` says when that is
-too much.
+Kubelet restarts their containers, the ReplicaSet controller replaces pods that are gone; `policies.controller_managed`
+says when that is too much.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tjworker.api.model import TrainingJob
-from tjworker.api.observed import Observed
+from tjworker.api.resources import REPLICASETS
+from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Write
 from tjworker.reconcile.replicas import RoleView
 from tjworker.reconcile.workloads.owner import Json, selector, shape_owner
 
 
-def shape(job: TrainingJob, view: RoleView, observed: Observed, may_create: bool) -> Sequence[Write]:
+def shape(p: Pass, view: RoleView, may_create: bool) -> Sequence[Write]:
     # A ReplicaSet takes no other restartPolicy than Always.
     return [
         *shape_owner(
-            job,
+            p,
             view,
-            observed,
-            resource="replicasets",
+            resource=REPLICASETS,
             api_version="apps/v1",
             spec=_spec,
             restart_policy="Always",

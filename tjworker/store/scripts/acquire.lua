@@ -2,12 +2,12 @@
 --
 -- ARGV  1 prefix   2 key   3 owner   4 lease in milliseconds
 -- Keys  dirty, running, delayed, lock, fence, news
--- Gives the fencing token as text, nil when the key is not queued (a doubled task) or somebody holds it.
+-- Gives the fencing token as text; nil when the key is not queued (a doubled task) or another worker has leased it.
 --
--- A wait that an earlier pass asked for is over: this pass looks at everything and says anew how long to wait. News that
--- came under an earlier holder is in the projection that this pass is about to read.
+-- Ends a delay that an earlier pass asked for: this pass looks at everything and says anew when to look again. Forgets
+-- news that came under an earlier lease: it is in the projection that this pass is about to read.
 local key = ARGV[2]
-if held(key) or redis.call('ZREM', K.dirty, key) == 0 then return false end
+if leased(key) or redis.call('ZREM', K.dirty, key) == 0 then return false end
 local time = redis.call('TIME')
 local token = math.max(tonumber(redis.call('GET', K.fence) or 0) + 1, time[1] * 1000000 + time[2])
 redis.call('SET', K.fence, whole(token))

@@ -1,8 +1,8 @@
 -- Queue keys.
 --
--- ARGV  1 prefix   then the keys
+-- ARGV  1 prefix   then keys
 -- Keys  dirty, lock
--- Gives the keys to publish: those that were not queued and do not run.
+-- Gives the keys to publish: those that were neither queued nor running.
 local at = now()
 local publish = {}
 for i = 2, #ARGV do

@@ -1,4 +1,4 @@
--- Queue a key later; the earlier of two times stays.
+-- Queue a key later. The earlier of two times stays.
 --
 -- ARGV  1 prefix   2 key   3 seconds
 -- Keys  delayed

@@ -1,10 +1,10 @@
 -- Write changes of the projection in order, and queue the keys for which they are news.
 --
 -- ARGV  1 prefix   2 writer's token   3 seq that the writer remembers
---       4 number n of progress pairs, then n pairs: resource (or resource/namespace), rv
---       then six for each change: key, resource, field ('job' or '<resource>/<name>'), rv,
---       'put' | 'end' (a job that has ended) | 'del', record
--- Keys  writer, job, known, unfinished, progress, seen, gone, dirty, delayed, failures, lock, floor, echo, news
+--       4 number n of progress pairs, then n pairs: resource (or resource/namespace), resourceVersion
+--       then six for each change: key, resource, field ('job' or '<resource>/<name>'), resourceVersion,
+--       'put' | 'end' (a job that has finished) | 'del', record
+-- Keys  writer, job, known, unfinished, progress, seen, gone, dirty, delayed, failures, lock, min_observed, echo, news
 -- Gives {new seq, keys to publish...}; errors FENCED, LOST.
 local refused = refuse_writer(ARGV[2], ARGV[3])
 if refused then return refused end
@@ -12,18 +12,18 @@ if refused then return refused end
 local at = now()
 local answer = { 0 }
 
--- An own write queues nothing. While the key is held it cannot be told yet whether this is one: finish will know.
+-- An own write queues nothing. While the key is leased, only `finish` will know which events are own writes.
 local function react(key, resource, rv)
   local version = resource .. ':' .. rv
   if redis.call('SREM', K.echo .. key, version) == 1 then return end
-  if held(key) then
+  if leased(key) then
     redis.call('SADD', K.news .. key, version)
   elseif enqueue(key, at) then
     answer[#answer + 1] = key
   end
 end
 
--- Is it news against what is stored (with its rv first) or was deleted?
+-- Is it newer than the stored value (which begins with its resourceVersion) or than the tombstone?
 local function is_news(key, field, rv, value, stored)
   local known = stored and tonumber(string.match(stored, '^(%d+)'))
     or tonumber(redis.call('HGET', K.gone .. key, field) or -1)
@@ -53,7 +53,7 @@ local function change_job(key, resource, rv, op, record)
     redis.call('ZREM', K.dirty, key)
     redis.call('ZREM', K.delayed, key)
     redis.call('HDEL', K.failures, key)
-    redis.call('DEL', K.floor .. key, K.echo .. key, K.news .. key)
+    redis.call('DEL', K.min_observed .. key, K.echo .. key, K.news .. key)
     forget_when_empty(key)
     return
   end

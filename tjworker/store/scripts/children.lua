@@ -1,7 +1,7 @@
--- Names of the children of some jobs, of one resource. Most jobs of a long life have ended and have none: they cost no answer.
+-- Names of the children of some jobs, of one resource. Here and not in Python: most jobs have finished and have no
+-- children, and cost no answer.
 --
--- ARGV  1 prefix   2 '<resource>/'
---       then keys
+-- ARGV  1 prefix   2 '<resource>/'   then keys
 -- Keys  job
 -- Gives pairs: key, name.
 local found, start = {}, ARGV[2]

@@ -1,32 +1,33 @@
--- Common to every script. `K` (the table of keys, from keys.py) stands before it; ARGV[1] is the key prefix.
+-- Functions for every script, which follows this text; `K`, the table of keys made from keys.py, precedes it. ARGV[1]
+-- is the key prefix.
 
--- Redis' own clock in seconds: the one clock that all machines share.
+-- Redis' own clock, in seconds: the one clock that all machines share.
 local function now()
   local time = redis.call('TIME')
   return time[1] + time[2] / 1000000
 end
 
--- Whole numbers as text: Lua's own conversion writes 1e+15.
+-- A whole number as text: Lua's own conversion writes 1e+15.
 local function whole(number)
   return string.format('%.0f', number)
 end
 
-local function held(key)
+local function leased(key)
   return redis.call('EXISTS', K.lock .. key) == 1
 end
 
--- Fencing token of the key's holder, nil when nobody holds it.
+-- Fencing token of the lease on a key; nil when no worker has one.
 local function holder(key)
   local lock = redis.call('GET', K.lock .. key)
   return lock and string.match(lock, '^(%d+)')
 end
 
--- Queue a key. True when the caller must publish a task: it was not queued, and nobody runs it (its finish will).
+-- Queue a key. True when the caller must publish a task: it was not queued, and no worker runs it (else `finish` will).
 local function enqueue(key, at)
-  return redis.call('ZADD', K.dirty, 'NX', at, key) == 1 and not held(key)
+  return redis.call('ZADD', K.dirty, 'NX', at, key) == 1 and not leased(key)
 end
 
--- Fields of a hash, as triples (name, 'put' or 'del', record) from ARGV[first] on.
+-- Write fields of a hash: triples (name, 'put' or 'del', record) from ARGV[first] on.
 local function put_each(hash, first)
   for i = first, #ARGV, 3 do
     if ARGV[i + 1] == 'put' then
@@ -37,7 +38,7 @@ local function put_each(hash, first)
   end
 end
 
--- Newest resourceVersion of a resource that the watch has shown for this job; 0 for none.
+-- Newest resourceVersion of a resource that the watch has shown for this job; 0 when it has shown none.
 local function seen(key, resource)
   local plural, namespace = string.match(key, '^([^/]*)/([^/]*)')
   local newest = tonumber(redis.call('HGET', K.seen .. key, resource) or 0)
@@ -50,18 +51,18 @@ local function seen(key, resource)
   return newest
 end
 
--- Own writes, as pairs (resource, rv) from ARGV[first] on: raise the floor.
-local function raise(key, first)
-  local floor = K.floor .. key
+-- Raise the minimum observed resourceVersion to own writes: pairs (resource, resourceVersion) from ARGV[first] on.
+local function raise_min_observed(key, first)
+  local versions = K.min_observed .. key
   for i = first, #ARGV, 2 do
-    if tonumber(ARGV[i + 1]) > tonumber(redis.call('HGET', floor, ARGV[i]) or 0) then
-      redis.call('HSET', floor, ARGV[i], ARGV[i + 1])
+    if tonumber(ARGV[i + 1]) > tonumber(redis.call('HGET', versions, ARGV[i]) or 0) then
+      redis.call('HSET', versions, ARGV[i], ARGV[i + 1])
     end
   end
-  if #ARGV >= first then redis.call('EXPIRE', floor, FACT_TTL_SECONDS) end
+  if #ARGV >= first then redis.call('EXPIRE', versions, FACT_TTL_SECONDS) end
 end
 
--- The same writes: those whose event has come are no news; the events of the others will be echoes.
+-- The same pairs: an event that has come already is no news; one that is still to come will be an echo.
 local function expect_echoes(key, first)
   for i = first, #ARGV, 2 do
     local version = ARGV[i] .. ':' .. ARGV[i + 1]
@@ -72,7 +73,7 @@ local function expect_echoes(key, first)
   end
 end
 
--- May this writer write? Nil when it may, else the error to return. `remembers` is the last seq it was answered.
+-- Nil when this writer may write, else the error to return. `remembers`: the last seq that it was told.
 local function refuse_writer(token, remembers)
   local writer = redis.call('HMGET', K.writer, 'token', 'seq')
   if not writer[1] then return redis.error_reply('LOST the projection has vanished') end

@@ -1,17 +1,17 @@
--- Let go of a key.
+-- Release a key.
 --
 -- ARGV  1 prefix   2 key   3 fencing token
 --       4 '1': queue it again at once   5 seconds to queue it after, '' for no   6 '1': the pass failed
 --       7 first wait after a failure, in seconds   8 longest wait, in seconds
---       9 number n of deletions that left nothing, then n pairs: resource, rv (they raise the floor, their events are news)
---       then pairs: resource, rv of the pass's own writes
--- Keys  lock, running, dirty, delayed, failures, floor, echo, news, seen, progress, job
+--       9 number n of deletions that left nothing, then n pairs: resource, resourceVersion (their events are news)
+--       then pairs: resource, resourceVersion of the pass's own writes
+-- Keys  lock, running, dirty, delayed, failures, min_observed, echo, news, seen, progress, job
 -- Gives {1 when the caller publishes a task, wait after a failure as text or '', failures in a row}.
 --
--- A lapsed hold changes nothing of the queue (the resync has queued the key, or will); its writes have happened, so the
--- floor rises.
+-- A lapsed lease changes nothing of the queue (the resync has queued the key, or will). Its writes have happened, so
+-- the minimum observed resourceVersion rises all the same.
 local key = ARGV[2]
-raise(key, 10)
+raise_min_observed(key, 10)
 if holder(key) ~= ARGV[3] then return { 0, '', 0 } end
 expect_echoes(key, 10 + 2 * tonumber(ARGV[9]))
 local at = now()
@@ -21,7 +21,7 @@ redis.call('ZREM', K.running, key)
 local wait, failures = '', 0
 if ARGV[6] == '1' then
   failures = redis.call('HINCRBY', K.failures, key, 1)
-  -- Jitter from key and count, as backoff.py: spread over keys, the same on every run of a test.
+  -- The jitter is that of backoff.py: different for each key, the same on every run of a test.
   local spread = tonumber(string.sub(redis.sha1hex(key .. ':' .. failures), 1, 8), 16) / 4294967296
   local seconds = math.min(tonumber(ARGV[8]), tonumber(ARGV[7]) * 2 ^ math.min(failures - 1, 40)) * (0.8 + 0.4 * spread)
   redis.call('ZADD', K.delayed, 'LT', at + seconds, key)

@@ -1,7 +1,7 @@
 -- Every list has been projected: views may be decided on.
 --
--- ARGV  1 prefix   2 writer's token   3 seq that the writer remembers   4 the cluster's identity, '' when it is not known
---       5 the form of the records
+-- ARGV  1 prefix   2 writer's token   3 seq that the writer remembers   4 cluster id, '' when it is not known
+--       5 form of the records
 -- Keys  writer
 -- Gives the new seq; errors FENCED, LOST.
 local refused = refuse_writer(ARGV[2], ARGV[3])

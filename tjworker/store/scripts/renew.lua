@@ -1,4 +1,4 @@
--- Keep a key.
+-- Keep the lease on a key.
 --
 -- ARGV  1 prefix   2 key   3 fencing token   4 lease in milliseconds
 -- Keys  lock, running

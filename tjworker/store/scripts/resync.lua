@@ -1,6 +1,6 @@
--- Find the keys that nobody is working on though somebody should.
+-- Find keys that should be worked on and are not.
 --
--- ARGV  1 prefix   2 seconds after which a queued key's task counts as lost   3 '1': queue every unfinished job
+-- ARGV  1 prefix   2 seconds after which the task of a queued key counts as lost   3 '1': queue every unfinished job
 -- Keys  dirty, running, unfinished, lock, broker
 -- Gives the keys to publish, each once.
 local at = now()
@@ -13,19 +13,20 @@ local function give(key)
   end
 end
 
--- Their holder died: its lease is over and it never finished.
+-- Their worker died: the lease is over, and it never finished.
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', K.running, '-inf', at)) do
-  if not held(key) then
+  if not leased(key) then
     redis.call('ZREM', K.running, key)
     redis.call('ZADD', K.dirty, at, key)
     give(key)
   end
 end
 
--- Their task was lost. Not looked for while there is a task for each: then they only wait for their turn, and more tasks
--- would only make the queue longer. Keys: but for those that run, which need no task until they finish. As many as lack a
--- task are given one, the oldest first: tasks are taken in order, so theirs should have come. The few that a worker has
--- fetched and not begun are in no list and lack one, too: a second task finds nothing to do.
+-- Their task was lost. A queued key needs one task in the broker, a running one none until it finishes. So as many
+-- tasks are lost as there are fewer tasks than queued keys that do not run; while none is, the keys only wait for their
+-- turn, and more tasks would make the queue longer. The oldest keys get the missing ones: the broker hands out tasks in
+-- order, so theirs should have come. A task that a worker has fetched and not begun is in no list and counts as lost;
+-- the second one finds nothing to do.
 local lost = redis.call('ZCARD', K.dirty) - #publish - redis.call('LLEN', K.broker)
 for _, key in ipairs(redis.call('ZRANGE', K.running, 0, -1)) do
   if redis.call('ZSCORE', K.dirty, key) then lost = lost - 1 end
@@ -33,7 +34,7 @@ end
 if lost > 0 then
   for _, key in ipairs(redis.call('ZRANGEBYSCORE', K.dirty, '-inf', at - tonumber(ARGV[2]))) do
     if lost <= 0 then break end
-    if not held(key) then
+    if not leased(key) then
       give(key)
       lost = lost - 1
     end

@@ -1,4 +1,4 @@
--- How the queue stands.
+-- How many keys the queue has, in which state.
 --
 -- ARGV  1 prefix
 -- Keys  dirty, delayed, running, unfinished, failures

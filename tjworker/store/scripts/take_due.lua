@@ -1,6 +1,6 @@
 -- Move keys whose time has come into the queue, the oldest first.
 --
--- ARGV  1 prefix   2 at most so many
+-- ARGV  1 prefix   2 how many at most
 -- Keys  delayed, dirty, lock
 -- Gives the keys to publish.
 local at = now()

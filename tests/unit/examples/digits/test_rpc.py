@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from benchmarks.support.valkey import free_port
 from examples.digits.env import Address, Place
 from examples.digits.rpc import CannotListen, Client, Refused, Server, Session, Stopped, Unreachable, listen
 from examples.digits.wire import Message
-from tests.valkey import free_port
-from tests.waiting import PATIENCE_SECONDS
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 class Echo:

@@ -1,4 +1,4 @@
-"""Every shard of every epoch is trained on, whoever dies."""
+"""Every shard of every epoch is trained on, whichever process dies."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, Field
 
 from tjworker.api import crd, generate
-from tjworker.api.dialects import DIALECTS
+from tjworker.api.kinds import KINDS
 from tjworker.api.schema import Schema, structural
 
 
@@ -87,9 +87,9 @@ def _nodes(path: str, node: Schema) -> Iterator[tuple[str, Schema]]:
             yield from _nodes(f"{path}.{key}", node[key])
 
 
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS.keys())
-def test_every_field_is_described(dialect: Any) -> None:
-    whole = crd.schema(dialect)["properties"]
+@pytest.mark.parametrize("job_kind", KINDS.values(), ids=KINDS.keys())
+def test_every_field_is_described(job_kind: Any) -> None:
+    whole = crd.schema(job_kind)["properties"]
     bare = [
         path
         for part in ("spec", "status")
@@ -99,9 +99,9 @@ def test_every_field_is_described(dialect: Any) -> None:
     assert bare == []
 
 
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS.keys())
-def test_everything_that_grows_has_a_bound(dialect: Any) -> None:
-    spec = crd.schema(dialect)["properties"]["spec"]
+@pytest.mark.parametrize("job_kind", KINDS.values(), ids=KINDS.keys())
+def test_everything_that_grows_has_a_bound(job_kind: Any) -> None:
+    spec = crd.schema(job_kind)["properties"]["spec"]
     unbounded = [
         path
         for path, node in _nodes("spec", spec)
@@ -114,16 +114,16 @@ def test_everything_that_grows_has_a_bound(dialect: Any) -> None:
     assert unbounded == []
 
 
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS.keys())
-def test_the_crd_names_what_users_type(dialect: Any) -> None:
-    built = crd.build(dialect)
+@pytest.mark.parametrize("job_kind", KINDS.values(), ids=KINDS.keys())
+def test_the_crd_names_what_users_type(job_kind: Any) -> None:
+    built = crd.build(job_kind)
     spec = built["spec"]
     assert built["metadata"]["name"] == f"{spec['names']['plural']}.{spec['group']}"
     assert spec["names"]["categories"] == ["training"]
     assert sum(version["storage"] for version in spec["versions"]) == 1
     for version in spec["versions"]:
         assert version["subresources"]["status"] == {}
-        assert version["subresources"]["scale"]["specReplicasPath"] == dialect.scale_spec_path
+        assert version["subresources"]["scale"]["specReplicasPath"] == job_kind.scale_spec_path
         assert [c["name"] for c in version["additionalPrinterColumns"]] == [
             "Phase",
             "Active",
@@ -133,9 +133,9 @@ def test_the_crd_names_what_users_type(dialect: Any) -> None:
         ]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS.keys())
-def test_the_columns_show_fields_that_the_status_has(dialect: Any) -> None:
-    status = crd.schema(dialect)["properties"]["status"]["properties"]
+@pytest.mark.parametrize("job_kind", KINDS.values(), ids=KINDS.keys())
+def test_the_columns_show_fields_that_the_status_has(job_kind: Any) -> None:
+    status = crd.schema(job_kind)["properties"]["status"]["properties"]
     paths = [c["jsonPath"] for c in crd.COLUMNS]
     assert {p.removeprefix(".status.") for p in paths if p.startswith(".status.")} | {
         "replicas",
@@ -150,26 +150,30 @@ def test_the_files_in_the_repository_are_those_of_the_models() -> None:
 def test_a_difference_is_shown_and_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "k8s").mkdir()
+    (tmp_path / generate.INSTALLATION).write_text("resources:\n  - crds/of-old.yaml\n  - base\n", encoding="utf-8")
     monkeypatch.setattr(generate, "ROOT", tmp_path)
     assert generate.main(["--check"]) == 1
     assert "run `make generate`" in capsys.readouterr().err
     assert generate.main([]) == 0
     assert generate.main(["--check"]) == 0
-    (tmp_path / "k8s/crds/aitrainingjobs.yaml").write_text("kind: Nothing\n", encoding="utf-8")
+    (tmp_path / "k8s/crds/aitrainingjobs.elasticdeeplearning.ai.yaml").write_text("kind: Nothing\n", encoding="utf-8")
     capsys.readouterr()
     assert generate.main(["--check"]) == 1
     assert "-kind: Nothing" in capsys.readouterr().out
+    listed = yaml.safe_load((tmp_path / generate.INSTALLATION).read_text())["resources"]
+    assert listed == [f"crds/{resource}.yaml" for resource in KINDS] + ["base"]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS.keys())
-def test_the_yaml_is_the_crd(dialect: Any) -> None:
-    text = generate.outputs()[f"k8s/crds/{dialect.plural}.yaml"]
-    assert yaml.safe_load(text) == crd.build(dialect)
+@pytest.mark.parametrize("job_kind", KINDS.values(), ids=KINDS.keys())
+def test_the_yaml_is_the_crd(job_kind: Any) -> None:
+    text = generate.outputs()[f"k8s/crds/{job_kind.resource}.yaml"]
+    assert yaml.safe_load(text) == crd.build(job_kind)
     assert "&id" not in text
 
 
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS.keys())
-def test_the_reference_names_every_field_of_the_spec(dialect: Any) -> None:
+@pytest.mark.parametrize("job_kind", KINDS.values(), ids=KINDS.keys())
+def test_the_reference_names_every_field_of_the_spec(job_kind: Any) -> None:
     page = generate.outputs()["docs/api.md"]
-    for name, field in dialect.spec_model.model_fields.items():
+    for name, field in job_kind.spec_model.model_fields.items():
         assert f"`spec.{field.alias or name}`" in page

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import make_job
+from tests.support.builders import make_job
 from tjworker.api import labels, naming
 from tjworker.api.naming import Port
 

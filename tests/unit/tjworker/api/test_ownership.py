@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from tests.builders import make_job
+from tests.support.builders import make_job
 from tjworker.api import labels
 from tjworker.api.observed import Observed, PodRecord, ServiceRecord, WorkloadRecord
 from tjworker.api.ownership import own_pods, own_services, own_workloads
+from tjworker.api.resources import BATCH_JOBS, REPLICASETS
 
 JOB = make_job().role("trainer", 2).build()
 SET = WorkloadRecord("digits-pserver", "uid-of-set", 7, owner_uid=JOB.uid)
@@ -27,14 +28,14 @@ class Case:
 
 CASES = {
     "controlled by the job": Case(JOB.uid, want_own=True),
-    "controlled by the job, without the label (somebody took it off)": Case(JOB.uid, "", want_own=True),
+    "controlled by the job, without the label (it was taken off)": Case(JOB.uid, "", want_own=True),
     "kept by the job's ReplicaSet": Case(SET.uid, want_own=True),
     "kept by the job's batch Job": Case(BATCH.uid, want_own=True),
     "kept by the job's batch Job, and labelled as another job's": Case(BATCH.uid, "uid-of-another"),
     "kept by the job's batch Job, and not labelled": Case(BATCH.uid, ""),
     "kept by a stranger's ReplicaSet": Case(THEIRS.uid),
-    "kept by a ReplicaSet that nobody has seen": Case("uid-of-nothing"),
-    "kept by nobody": Case(""),
+    "kept by a ReplicaSet that has not been seen": Case("uid-of-nothing"),
+    "kept by nothing": Case(""),
     "of a job of the same name before it": Case("uid-of-the-first", "uid-of-the-first"),
 }
 
@@ -51,9 +52,9 @@ def test_own_pods_come_by_name() -> None:
     assert [pod.name for pod in own_pods(JOB, Observed(pods=pods))] == ["a", "b", "c"]
 
 
-def test_keepers_are_those_that_the_job_controls_with_their_resource() -> None:
+def test_workloads_are_those_that_the_job_controls_with_their_resource() -> None:
     found = own_workloads(JOB, Observed(replicasets=(THEIRS, SET), jobs=(BATCH, replace(BATCH, owner_uid=""))))
-    assert found == (("replicasets", SET), ("jobs", BATCH))
+    assert found == ((REPLICASETS, SET), (BATCH_JOBS, BATCH))
 
 
 def test_services_that_go_are_not_there_any_more() -> None:

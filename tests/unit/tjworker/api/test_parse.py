@@ -8,14 +8,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
-from tests.builders import JobBuilder, make_job
-from tjworker.api.dialects import DIALECTS, parse
-from tjworker.api.model import InvalidJob, TrainingJob
+from tests.support.builders import JobBuilder, make_job
+from tests.support.kinds import AITRAININGJOBS
+from tjworker.api.kinds import KINDS, parse
+from tjworker.api.model import InvalidJob, RestartPolicy, TrainingJob
 from tjworker.api.status import END_PHASES
 
 
@@ -115,7 +116,14 @@ CASES: dict[str, Case] = {
     "identity": Case(
         plain().metadata(generation=4, uid="u-1", resourceVersion="77"),
         lambda j: (j.key, j.uid, j.generation, j.resource_version, j.api_version, j.kind),
-        ("aitrainingjobs/default/digits", "u-1", 4, 77, "elasticdeeplearning.ai/v1", "AITrainingJob"),
+        (
+            "aitrainingjobs.elasticdeeplearning.ai/default/digits",
+            "u-1",
+            4,
+            77,
+            "elasticdeeplearning.ai/v1",
+            "AITrainingJob",
+        ),
     ),
     "annotations and labels": Case(
         plain().annotate({"Preempted": "by hand"}).labels(team="a"),
@@ -142,9 +150,9 @@ def test_what_the_job_says(case: Case) -> None:
 def test_an_invalid_job_names_field_value_and_rule() -> None:
     job = make_job().role("trainer", 3, most=2, restart="Sometimes").parse()
     assert isinstance(job, InvalidJob)
+    *others, last = (repr(policy) for policy in get_args(RestartPolicy))
     assert [str(e) for e in job.errors] == [
-        "spec.replicaSpecs.trainer.restartPolicy: 'Sometimes': input should be 'Never', 'Always', 'OnFailure', 'OnNodeFail', "
-        "'ExitCode' or 'OnNodeFailWithExitCode'"
+        f"spec.replicaSpecs.trainer.restartPolicy: 'Sometimes': input should be {', '.join(others)} or {last}"
     ]
     job = make_job().role("trainer", 3, most=2).parse()
     assert isinstance(job, InvalidJob)
@@ -154,7 +162,11 @@ def test_an_invalid_job_names_field_value_and_rule() -> None:
 def test_an_invalid_job_keeps_its_name_and_its_status() -> None:
     job = make_job("bad").role("trainer", -1).status(phase="Failed").deleting().parse()
     assert isinstance(job, InvalidJob)
-    assert (job.name.key, job.status.phase, job.uid) == ("aitrainingjobs/default/bad", "Failed", "uid-of-bad")
+    assert (job.name.key, job.status.phase, job.uid) == (
+        "aitrainingjobs.elasticdeeplearning.ai/default/bad",
+        "Failed",
+        "uid-of-bad",
+    )
     assert job.deleted_at
 
 
@@ -198,7 +210,7 @@ def test_garbage_anywhere_never_raises() -> None:
             _spoil(raw, rng)
         where = f"seed {seed}, round {i}: {raw}"
         try:
-            parsed = parse("aitrainingjobs", raw)
+            parsed = parse(AITRAININGJOBS, raw)
         except Exception as error:
             error.add_note(where)
             raise
@@ -211,7 +223,7 @@ def test_garbage_anywhere_never_raises() -> None:
 
 @pytest.mark.parametrize("raw", JUNK, ids=lambda value: repr(value)[:20])
 def test_what_is_no_object_is_an_invalid_job(raw: Any) -> None:
-    assert isinstance(parse("aitrainingjobs", raw), InvalidJob)
+    assert isinstance(parse(AITRAININGJOBS, raw), InvalidJob)
 
 
 def _full() -> JobBuilder:
@@ -253,11 +265,15 @@ def _spoil(value: Any, rng: random.Random) -> None:
 
 
 def test_every_kind_has_its_row() -> None:
-    for plural, dialect in DIALECTS.items():
-        assert dialect.plural == plural
-        parsed = dialect.parse({})
+    for resource, job_kind in KINDS.items():
+        assert job_kind.resource == resource
+        parsed = job_kind.parse({})
         assert isinstance(parsed, InvalidJob)
-        assert (parsed.name.plural, parsed.kind, parsed.api_version) == (plural, dialect.kind, dialect.api_versions[0])
+        assert (parsed.name.resource, parsed.kind, parsed.api_version) == (
+            resource,
+            job_kind.kind,
+            job_kind.api_versions[0],
+        )
 
 
 PEER_MANIFESTS = os.environ.get("TJ_PEER_MANIFESTS", "")
@@ -267,7 +283,7 @@ PEER_MANIFESTS = os.environ.get("TJ_PEER_MANIFESTS", "")
     not PEER_MANIFESTS, reason="TJ_PEER_MANIFESTS names no folder with manifests written for other operators"
 )
 def test_manifests_written_for_the_seed_operators_are_accepted() -> None:
-    kinds = {dialect.kind: plural for plural, dialect in DIALECTS.items()}
+    kinds = {job_kind.kind: resource for resource, job_kind in KINDS.items()}
     found = [
         (path.name, document)
         for path in sorted(Path(PEER_MANIFESTS).glob("*.yaml"))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.builders import JobBuilder, make_training_job
-from tjworker.api.dialects.trainingjob import ANNOTATION_CLEAN_POD_POLICY, ANNOTATION_RESTART_LIMIT, WITHOUT_LIMIT
+from tests.support.builders import JobBuilder, make_training_job
+from tjworker.api.kinds.trainingjob import ANNOTATION_CLEAN_POD_POLICY, ANNOTATION_RESTART_LIMIT, WITHOUT_LIMIT
 from tjworker.api.model import InvalidJob, TrainingJob
 
 
@@ -66,7 +66,7 @@ CASES: dict[str, Case] = {
     "people may move those of a fault-tolerant job": Case(
         make_training_job(most=2, fault_tolerant=True), trainer, (2, 2, 2, "Manual", False)
     ),
-    "nobody moves those of any other": Case(make_training_job(), trainer, (2, 2, 2, "Never", False)),
+    "the autoscaler moves none of any other": Case(make_training_job(), trainer, (2, 2, 2, "Never", False)),
     "the scale subresource moves the trainers": Case(make_training_job(), lambda j: j.scale_role, "trainer"),
     "one failed trainer fails a plain job": Case(
         make_training_job(), ends, {"pserver": ("None", "None"), "trainer": ("Any", "All")}
@@ -101,7 +101,7 @@ CASES: dict[str, Case] = {
     "identity, of the older version too": Case(
         make_training_job().version("paddlepaddle.org/v1alpha1"),
         lambda j: (j.key, j.api_version, j.kind),
-        ("trainingjobs/default/digits", "paddlepaddle.org/v1alpha1", "TrainingJob"),
+        ("trainingjobs.paddlepaddle.org/default/digits", "paddlepaddle.org/v1alpha1", "TrainingJob"),
     ),
     "labels, annotations and priority": Case(
         make_training_job(annotations={"priority": "high"}).labels(team="a").annotate({"x": "y"}),

@@ -11,7 +11,8 @@ import pytest
 
 from tjworker.api.observed import RECORD_TYPES, ContainerRecord, NodeRecord, PodRecord, WorkloadRecord
 from tjworker.api.records_json import decode, decode_view, encode
-from tjworker.base import Terminal
+from tjworker.api.resources import BATCH_JOBS, PODS
+from tjworker.base import GroupResource, Terminal
 
 MADE: dict[str, Any] = {
     "ports": (80, 2222),
@@ -43,7 +44,7 @@ def random_record(rng: random.Random, record_type: type[Any]) -> Any:
 
 
 @pytest.mark.parametrize("resource", RECORD_TYPES)
-def test_every_record_survives(resource: str) -> None:
+def test_every_record_survives(resource: GroupResource) -> None:
     seed = random.randrange(1 << 30)
     rng = random.Random(seed)
     for _ in range(300):
@@ -58,22 +59,22 @@ def test_what_is_at_its_default_takes_no_room() -> None:
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"name":"a","uid":"u","rv":1,"surprise":1}', b'"text"'])
 def test_what_is_no_record_is_named(data: bytes) -> None:
     with pytest.raises(Terminal, match="projection of pods cannot be read"):
-        decode("pods", data)
+        decode(PODS, data)
 
 
 def test_a_view_decodes_to_the_job_and_what_is_observed_sorted_by_name() -> None:
     pods = {name: encode(PodRecord(name, f"u-{name}", 1)) for name in ("b", "a")}
     raw, observed = decode_view(
         b'{"kind":"AITrainingJob"}',
-        {"pods": pods, "jobs": {"w": encode(WorkloadRecord("w", "u", 2))}},
-        seen={"pods": 9},
+        {PODS: pods, BATCH_JOBS: {"w": encode(WorkloadRecord("w", "u", 2))}},
+        seen={PODS: 9},
         nodes={"n": encode(NodeRecord("n", "u", 3))},
     )
     assert raw == {"kind": "AITrainingJob"}
     assert [pod.name for pod in observed.pods] == ["a", "b"]
     assert observed.jobs == (WorkloadRecord("w", "u", 2),)
     assert observed.nodes == {"n": NodeRecord("n", "u", 3)}
-    assert observed.seen == {"pods": 9}
+    assert observed.seen == {PODS: 9}
 
 
 def test_an_empty_view_is_no_job() -> None:

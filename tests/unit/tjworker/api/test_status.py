@@ -11,10 +11,11 @@ from typing import Any, get_args
 import pytest
 
 from localcluster.schema import StructuralSchema
-from tests.builders import make_job
+from tests.support.builders import make_job
+from tests.support.kinds import AITRAININGJOBS
 from tjworker.api import crd
-from tjworker.api.dialects import DIALECTS
-from tjworker.api.dialects.base import read_status
+from tjworker.api.kinds import KINDS
+from tjworker.api.kinds.base import read_status
 from tjworker.api.status import (
     MAX_FAILURES,
     Attempts,
@@ -45,7 +46,9 @@ GARBLED: dict[str, Case] = {
     "an empty one": Case({}, JobStatus()),
     "a word": Case("Running", JobStatus()),
     "an unknown phase goes, the rest stays": Case({"phase": "Dancing", "restarts": 3}, JobStatus(restarts=3)),
-    "an unknown field goes": Case({"phase": "Failed", "mood": "bad"}, JobStatus(phase="Failed")),
+    "a field of a newer version stays": Case(
+        {"phase": "Failed", "mood": "bad"}, JobStatus.model_validate({"phase": "Failed", "mood": "bad"})
+    ),
     "a bad count goes, its neighbours stay": Case(
         {"replicaStatuses": {"a": {"active": "many", "failed": 2}, "b": {"active": 1}}},
         JobStatus(replica_statuses={"a": ReplicaStatus(failed=2), "b": ReplicaStatus(active=1)}),
@@ -108,7 +111,7 @@ def test_the_summary_is_what_the_columns_show() -> None:
 def test_the_crd_accepts_every_status_that_can_be_written() -> None:
     seed = int(os.environ.get("TJ_TEST_SEED", time.time_ns() % 10**9))
     rng = random.Random(seed)
-    schema = StructuralSchema(crd.schema(DIALECTS["aitrainingjobs"]))
+    schema = StructuralSchema(crd.schema(KINDS[AITRAININGJOBS]))
     for _ in range(200):
         status = _any_status(rng)
         obj = make_job().role("trainer").status(status).object()
@@ -161,3 +164,34 @@ def _any_status(rng: random.Random) -> JobStatus:
         replicas=count(),
         selector=rng.choice(["", "a=b"]),
     ).summarised()
+
+
+NEWER: dict[str, Any] = {
+    "phase": "Failed",
+    "tomorrow": {"some": ["thing"]},
+    "conditions": [{**FAILED, "message": "m", "observedGeneration": 1, "tomorrow": 1}],
+    "attempts": {"job": 1, "roles": {"trainer": {"all": 1, "tomorrow": {"0": 2}}}, "tomorrow": True},
+    "restartCounts": {"trainer": {"application": 1, "tomorrow": 3}},
+    "replicaStatuses": {"trainer": {"active": 1, "tomorrow": 4}},
+    "failures": [{"pod": "p", "time": NOW, "tomorrow": "x"}],
+    "scaleRecords": [{"role": "trainer", "from": 1, "to": 2, "time": NOW, "tomorrow": "x"}],
+    "ending": {"phase": "Failed", "reason": "R", "time": NOW, "tomorrow": "x"},
+}
+"""As a newer worker writes it, with a field that we do not know in each object."""
+
+
+def test_an_older_worker_writes_back_what_a_newer_one_has_added() -> None:
+    assert _tomorrows(read_status(NEWER).to_json()) == _tomorrows(NEWER)
+    changed = read_status(NEWER).model_copy(update={"phase": "Running"}).summarised()
+    assert _tomorrows(changed.to_json()) == _tomorrows(NEWER)
+
+
+def _tomorrows(value: Any, path: str = "") -> dict[str, Any]:
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if not isinstance(value, dict):
+        return {}
+    found = {f"{path}.tomorrow": value["tomorrow"]} if "tomorrow" in value else {}
+    for name, inner in value.items():
+        found |= _tomorrows(inner, f"{path}.{name}")
+    return found

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
-import shlex
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from tests.builders import JobBuilder, make_training_job
-from tjworker.api.dialects.trainingjob import ANNOTATION_ETCD_IMAGE, rules, spec
-from tjworker.api.quantity import milli
+from tests.support.builders import JobBuilder, make_training_job
+from tjworker.api.kinds.trainingjob import ANNOTATION_ETCD_IMAGE, spec
 
 Json = dict[str, Any]
 ROLES = ("master", "pserver", "trainer")
@@ -60,7 +55,7 @@ class Case:
 
 
 CASES: dict[str, Case] = {
-    # -- containers --------------------------------------------------------------------------------------------------
+    # -- containers --------------------------------------------------------------------------------
     "the image is that of all roles": Case(
         lambda: [main(tolerant(image="a:1"), role)["image"] for role in ROLES], ["a:1"] * 3, ("image",)
     ),
@@ -80,7 +75,7 @@ CASES: dict[str, Case] = {
         ["master"],
     ),
     "a container has the name of its role": Case(lambda: [main(tolerant(), role)["name"] for role in ROLES], [*ROLES]),
-    # -- commands ----------------------------------------------------------------------------------------------------
+    # -- commands ----------------------------------------------------------------------------------
     "commands of a plain job": Case(
         lambda: [main(make_training_job(), role)["command"] for role in ("pserver", "trainer")],
         [["paddle_k8s", "start_pserver"], ["paddle_k8s", "start_trainer"]],
@@ -107,7 +102,7 @@ CASES: dict[str, Case] = {
     "blanks are no entrypoint": Case(
         lambda: main(make_training_job(trainer={"entrypoint": "  "}))["command"], ["paddle_k8s", "start_trainer"]
     ),
-    # -- ports -------------------------------------------------------------------------------------------------------
+    # -- ports -------------------------------------------------------------------------------------
     "ports of the master": Case(
         lambda: main(tolerant(), "master")["ports"],
         [{"name": "master-port", "containerPort": 8080}, {"name": "etcd-port", "containerPort": 2379}],
@@ -134,7 +129,7 @@ CASES: dict[str, Case] = {
     "a local trainer listens nowhere": Case(
         lambda: numbers(make_training_job(local_job=True, trainer_port=9000, trainer_ports_num=1)), [], ("local_job",)
     ),
-    # -- environment -------------------------------------------------------------------------------------------------
+    # -- environment -------------------------------------------------------------------------------
     "the variables, in their order": Case(
         lambda: list(env(make_training_job(trainer={"envs": {"Z": "1", "A": "2"}}))),
         [
@@ -257,7 +252,7 @@ CASES: dict[str, Case] = {
         ["/m", "/p", "/t"],
         ("master.workspace", "pserver.workspace"),
     ),
-    # -- the pod -----------------------------------------------------------------------------------------------------
+    # -- the pod -----------------------------------------------------------------------------------
     "a trainer that has ended stays ended, the others are kept": Case(
         lambda: [pod(tolerant(), role)["restartPolicy"] for role in ROLES], ["Always", "Always", "Never"]
     ),
@@ -306,7 +301,7 @@ CASES: dict[str, Case] = {
     "or a directory that lives as long as the pod": Case(
         lambda: pod(make_training_job(mountPath="/b"))["volumes"], [{"name": "mount-path", "emptyDir": {}}]
     ),
-    # -- metadata ----------------------------------------------------------------------------------------------------
+    # -- metadata ----------------------------------------------------------------------------------
     "the labels that scripts on clusters select by": Case(
         lambda: [metadata(tolerant(), role)["labels"] for role in ROLES],
         [{"paddle-job-master": "digits"}, {"paddle-job-pserver": "digits"}, {"paddle-job": "digits"}],
@@ -388,31 +383,3 @@ def test_every_field_of_the_spec_is_in_a_table() -> None:
     }
     assert whole - shown - NOT_IN_A_POD.keys() == set()
     assert shown - whole == set()
-
-
-def test_the_rule_of_words_agrees_with_the_shell() -> None:
-    seed = int(os.environ.get("TJ_TEST_SEED", time.time_ns() % 10**9))
-    rng = random.Random(seed)
-    sound = 0
-    for _ in range(20_000):
-        text = "".join(rng.choices("ab '\"\\\n\t$#é", k=rng.randint(0, 12)))
-        try:
-            shlex.split(text)
-        except ValueError:
-            assert not rules.are_words(text), f"seed {seed}: {text!r}"
-        else:
-            assert rules.are_words(text), f"seed {seed}: {text!r}"
-            sound += 1
-    assert 2_000 < sound < 18_000, f"seed {seed}: the random words show nothing, {sound} were sound"
-
-
-def test_what_the_schema_takes_for_a_quantity_can_be_counted() -> None:
-    seed = int(os.environ.get("TJ_TEST_SEED", time.time_ns() % 10**9))
-    rng = random.Random(seed)
-    sound = 0
-    for _ in range(20_000):
-        text = "".join(rng.choices("0123.+-eEkKMGimnu ", k=rng.randint(1, 5)))
-        if rules.is_quantity(text):
-            sound += 1
-            assert milli(text) >= 0, f"seed {seed}: {text!r}"
-    assert sound > 500, f"seed {seed}: the random quantities show nothing, {sound} were sound"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.builders import JobBuilder, NodeBuilder, PodBuilder, make_job, make_node, make_pod
-from tjworker.api.podload import WAITING, PodLoad
+from tests.support.builders import JobBuilder, NodeBuilder, PodBuilder, make_job, make_node, make_pod
+from tjworker.api.node_requests import WAITING, NodeRequests
 from tjworker.api.status import Attempts, Ending, JobStatus, Phase, RoleAttempts, ScaleRecord
 from tjworker.autoscale import (
     POLICIES,
@@ -60,8 +60,8 @@ def with_pods(builder: JobBuilder, change: Callable[[PodBuilder, int], PodBuilde
     )
 
 
-def used(cpus: float, **extended: int) -> PodLoad:
-    return PodLoad(
+def used(cpus: float, **extended: int) -> NodeRequests:
+    return NodeRequests(
         int(cpus * 1000), int(cpus * GB), pods=int(cpus), extended=tuple((GPU, n) for n in extended.values())
     )
 
@@ -75,7 +75,7 @@ def recorded(from_: int, to: int, minute: str, reason: str = "autoscaler: room")
 @dataclass(frozen=True)
 class Case:
     states: tuple[JobState, ...]
-    loads: Mapping[str, PodLoad]
+    requests: Mapping[str, NodeRequests]
     want: Mapping[str, tuple[int, int]]
     """Job -> from, to."""
     nodes: tuple[NodeBuilder, ...] = (make_node("a", cpu="8", memory="64G"),)
@@ -115,7 +115,7 @@ CASES = {
         {"a": used(2)},
         {},
     ),
-    "a job that nobody has accepted yet": Case((running(an_elastic(phase=""), 0),), {}, {}),
+    "a job that has not been accepted yet": Case((running(an_elastic(phase=""), 0),), {}, {}),
     "a job that does not run yet does not grow": Case((running(an_elastic(phase="Creating")),), {"a": used(2)}, {}),
     "where a pod waits every job may give way": Case(
         (running(an_elastic(6, phase="Scaling")),), {"a": used(6), WAITING: used(4)}, {"digits": (6, 4)}
@@ -123,8 +123,8 @@ CASES = {
     "a replica that succeeded: the job comes to its end and does not grow": Case(
         (running(an_elastic(attempts=Attempts(roles={"trainer": RoleAttempts(completed="0")})), 1),), {"a": used(1)}, {}
     ),
-    "no nodes are known: nobody shrinks": Case((running(an_elastic()),), {WAITING: used(2)}, {}, nodes=()),
-    "no node is ready: nobody shrinks": Case(
+    "no nodes are known: no job shrinks": Case((running(an_elastic()),), {WAITING: used(2)}, {}, nodes=()),
+    "no node is ready: no job shrinks": Case(
         (running(an_elastic()),), {"a": used(2)}, {}, nodes=(make_node("a", cpu="8").not_ready("2026-01-01T00:00:00Z"),)
     ),
     "a cordoned node counts with neither its room nor its pods": Case(
@@ -146,7 +146,7 @@ CASES = {
     ),
     "without requests, as many as the node takes pods": Case(
         (running(an_elastic(resources={}, most=10_000)),),
-        {"a": PodLoad(pods=2)},
+        {"a": NodeRequests(pods=2)},
         {"digits": (2, 30)},
         nodes=(make_node("a", cpu="8", memory="64G", pods="30"),),
     ),
@@ -199,7 +199,7 @@ CASES = {
     "who has just grown may grow on": Case(
         (running(an_elastic(**recorded(1, 2, "00:59:58"))),), {"a": used(2)}, {"digits": (2, 8)}
     ),
-    "a record whose time is garbage holds nobody back": Case(
+    "a record whose time is garbage holds no job back": Case(
         (running(an_elastic(**recorded(4, 2, "soon"))),), {"a": used(2)}, {"digits": (2, 8)}
     ),
     "replicas that wait: it does not grow on": Case(
@@ -245,10 +245,10 @@ CASES = {
 def test_decide(sentence: str) -> None:
     case = CASES[sentence]
     nodes = {node.build().name: node.build() for node in case.nodes}
-    decision = decide(case.states, nodes, case.loads, NOW, case.rules)
+    decision = decide(case.states, nodes, case.requests, NOW, case.rules)
     assert {move.state.job.name.name: (move.from_, move.to) for move in decision.moves} == case.want
     assert all(move.reason.startswith(f"autoscaler: {case.why}") for move in decision.moves), decision.moves
-    assert decide(case.states, nodes, case.loads, NOW, case.rules) == decision, "the same again"
+    assert decide(case.states, nodes, case.requests, NOW, case.rules) == decision, "the same again"
 
 
 def test_those_that_make_room_move_first() -> None:
@@ -289,7 +289,7 @@ def test_a_quantity_that_does_not_parse_is_told_with_its_job_and_role() -> None:
     state = running(an_elastic(resources={"requests": {"cpu": "two"}}))
     told = decide([state], {"a": make_node().build()}, {}, NOW, Rules()).problems
     assert told == (
-        "aitrainingjobs/default/digits: role trainer is not autoscaled: its pod template: "
+        "aitrainingjobs.elasticdeeplearning.ai/default/digits: role trainer is not autoscaled: its pod template: "
         "'two' is no quantity such as 500m, 2 or 1.5Gi",
     )
 
@@ -333,13 +333,13 @@ def test_the_cluster_is_its_usable_nodes_and_what_is_asked_of_them() -> None:
         make_node("off", cpu="99").cordoned(),
         replace(make_node("odd"), record=make_node("odd", cpu="many").build()),
     ]
-    loads = {
-        "a": PodLoad(500, 105 * 10**6 + 1, 700, 900, 2, ((GPU, 3),)),
+    requests = {
+        "a": NodeRequests(500, 105 * 10**6 + 1, 700, 900, 2, ((GPU, 3),)),
         "off": used(5),
         WAITING: used(1),
         "gone": used(7),
     }
-    resource = cluster_resource({n.build().name: n.build() for n in nodes}, loads, (GPU,))
+    resource = cluster_resource({n.build().name: n.build() for n in nodes}, requests, (GPU,))
     assert (resource.node_count, resource.cpu_total_milli, resource.cpu_request_milli) == (3, 9500, 1500)
     assert (resource.gpu_total, resource.gpu_limit, resource.cpu_limit_milli, resource.memory_limit_mega) == (
         4,
@@ -359,3 +359,35 @@ def test_every_policy_can_be_chosen_and_nothing_else_can() -> None:
         assert Settings(autoscale_policy=name).autoscale_policy == name
     with pytest.raises(ValueError, match="autoscale_policy"):
         Settings(autoscale_policy="magic")
+
+
+UNUSABLE: dict[str, tuple[JobState, str]] = {
+    "a replica that requests more than any node has": (
+        running(an_elastic(2, name="bad", phase="Pending", resources={"requests": {"cpu": "1e400"}}), 0),
+        "a replica requests more than any node has",
+    ),
+    "a quantity that is none": (
+        running(an_elastic(2, name="bad", resources={"requests": {"cpu": "inf"}})),
+        "'inf' is no quantity",
+    ),
+    "a status that cannot be read": (
+        running(an_elastic(2, name="bad", attempts=Attempts(roles={"trainer": RoleAttempts(completed="9" * 5000)}))),
+        "Exceeds the limit",
+    ),
+}
+
+
+@pytest.mark.parametrize(("bad", "want_why"), UNUSABLE.values(), ids=UNUSABLE.keys())
+def test_a_job_that_cannot_be_planned_with_costs_itself_alone(bad: JobState, want_why: str) -> None:
+    decision = decide([running(an_elastic(2, name="good")), bad], EIGHT_CPUS, {"a": used(2)}, NOW, Rules())
+    assert [(move.state.job.name.name, move.to) for move in decision.moves] == [("good", 7)]
+    (problem,) = decision.problems
+    assert problem.startswith("aitrainingjobs.elasticdeeplearning.ai/default/bad: role trainer is not autoscaled: ")
+    assert want_why in problem
+
+
+def test_a_foreign_pod_or_node_beyond_all_measure_ends_no_run() -> None:
+    absurd = NodeRequests(10**400, 10**400)
+    nodes = {**EIGHT_CPUS, "b": make_node("b", cpu="1e400", memory="1e400").build()}
+    decision = decide([running(an_elastic(2))], nodes, {"a": used(2), WAITING: absurd}, NOW, Rules())
+    assert decision.roles == 1

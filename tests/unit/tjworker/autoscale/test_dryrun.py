@@ -1,5 +1,6 @@
-"""The seeds' planner, as tables: one step (`scale_dry_run`), the order of jobs, a node for one more, and whole plans, which the
-fast form must give as well."""
+"""PaddlePaddle EDL's planner, as tables: one step (`scale_dry_run`), the order of jobs, a node for one more, and whole
+plans, which the fast form must give as well.
+"""
 
 from __future__ import annotations
 
@@ -204,7 +205,7 @@ PLANS = {
     "a job that is not elastic is not in the plan": Plan((a_job(most=1),), a_cluster(), {}),
     "a maximum below the minimum: not in the plan": Plan((a_job(least=3, most=2),), a_cluster(), {}),
     "no jobs": Plan((), a_cluster(), {}),
-    "a cluster without nodes: nobody grows": Plan((a_job(),), ClusterResource(), {"job": 0}),
+    "a cluster without nodes: no job grows": Plan((a_job(),), ClusterResource(), {"job": 0}),
     "a cluster that has lost its nodes: everybody shrinks, to the minimum": Plan(
         (a_job(now=3), a_job("b", now=2)), a_cluster(0, 5000, nodes=Nodes()), {"job": -2, "b": -1}
     ),

@@ -9,21 +9,24 @@ from typing import Any
 import orjson
 import pytest
 
+from benchmarks.support.inprocess import InProcessTransport
 from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response
-from tests.builders import JobBuilder, make_job, make_training_job
-from tests.inprocess import InProcessTransport
+from tests.support.builders import JobBuilder, make_job, make_training_job
+from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tjworker.api import crd
-from tjworker.api.dialects import DIALECTS
+from tjworker.api.kinds import KINDS
 from tjworker.api.status import Ending
+from tjworker.base import GroupResource
 from tjworker.cli.errors import UserError
 from tjworker.cli.jobs import FoundJob, Scaling, check_replica, find_job, list_jobs, scaling, suspending
 from tjworker.kube.client import KubeClient
+from tjworker.kube.resources import RESOURCES
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def cluster(*jobs: JobBuilder, kinds: tuple[str, ...] = tuple(DIALECTS)) -> KubeClient:
+def cluster(*jobs: JobBuilder, kinds: tuple[GroupResource, ...] = tuple(KINDS)) -> KubeClient:
     server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
 
     def post(path: str, body: dict[str, Any]) -> None:
@@ -31,26 +34,26 @@ def cluster(*jobs: JobBuilder, kinds: tuple[str, ...] = tuple(DIALECTS)) -> Kube
         assert isinstance(made, Response)
         assert made.status == 201, made.body
 
-    for plural in kinds:
-        post(CRDS, crd.build(DIALECTS[plural]))
+    for resource in kinds:
+        post(CRDS, crd.build(KINDS[resource]))
     for job in jobs:
-        post(f"/apis/{DIALECTS[job.plural].api_versions[0]}/namespaces/default/{job.plural}", job.manifest())
+        post(RESOURCES[job.resource].path("default"), job.manifest())
     return KubeClient(InProcessTransport(server.handle))
 
 
 def test_jobs_of_both_kinds_are_listed_by_name() -> None:
     api = cluster(make_training_job("b"), make_job("a").role("trainer"), make_job("c").role("trainer"))
-    assert [(job.plural, job.raw["metadata"]["name"]) for job in list_jobs(api, "")] == [
-        ("aitrainingjobs", "a"),
-        ("trainingjobs", "b"),
-        ("aitrainingjobs", "c"),
+    assert [(job.resource, job.raw["metadata"]["name"]) for job in list_jobs(api, "")] == [
+        (AITRAININGJOBS, "a"),
+        (TRAININGJOBS, "b"),
+        (AITRAININGJOBS, "c"),
     ]
 
 
 def test_a_cluster_may_do_with_one_kind() -> None:
-    api = cluster(make_training_job("b"), kinds=("trainingjobs",))
+    api = cluster(make_training_job("b"), kinds=(TRAININGJOBS,))
     assert [job.raw["metadata"]["name"] for job in list_jobs(api, "default")] == ["b"]
-    assert find_job(api, "default", "b").plural == "trainingjobs"
+    assert find_job(api, "default", "b").resource == TRAININGJOBS
 
 
 NOT_FOUND: dict[str, tuple[tuple[JobBuilder, ...], str]] = {
@@ -117,7 +120,7 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_what_scaling_writes(case: Case) -> None:
-    found = FoundJob(case.job.plural, case.job.object())
+    found = FoundJob(case.job.resource, case.job.object())
     if isinstance(case.want, Scaling):
         assert scaling(found, case.role, 5) == case.want
         return
@@ -151,7 +154,7 @@ SUSPENDS: dict[str, tuple[JobBuilder, bool, dict[str, Any] | str | None]] = {
 
 @pytest.mark.parametrize(("job", "suspend", "want"), SUSPENDS.values(), ids=SUSPENDS.keys())
 def test_what_suspending_writes(job: JobBuilder, suspend: bool, want: dict[str, Any] | str | None) -> None:
-    found = FoundJob(job.plural, job.object())
+    found = FoundJob(job.resource, job.object())
     if not isinstance(want, str):
         assert suspending(found, suspend) == want
         return
@@ -190,7 +193,7 @@ REPLICAS: dict[str, tuple[JobBuilder, str | None, int | None, str]] = {
 
 @pytest.mark.parametrize(("job", "role", "index", "says"), REPLICAS.values(), ids=REPLICAS.keys())
 def test_which_replicas_can_be_asked_for(job: JobBuilder, role: str | None, index: int | None, says: str) -> None:
-    found = FoundJob(job.plural, job.object())
+    found = FoundJob(job.resource, job.object())
     if not says:
         check_replica(found, role, index)
         return

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.support.kinds import AITRAININGJOBS
+from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.cli import logstream
 from tjworker.cli.logstream import Follower, Wanted, targets
 
@@ -80,20 +81,20 @@ class EndlessLog:
         pass
 
 
-def test_following_ends_when_nobody_reads_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_following_ends_when_the_reader_of_stdout_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """`tj logs digits -f | head`: the job goes on, the reader does not."""
     running = pod("aitj-a", states={"aitj-a": {"running": {}}})
 
     @contextmanager
-    def mirror(*_: Any, on_change: Any, **__: Any) -> Iterator[None]:
+    def informer(*_: Any, on_change: Any, **__: Any) -> Iterator[None]:
         on_change("ADDED", running)
         yield
 
     def emit(_label: str, _line: str) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr(logstream, "Mirror", mirror)
-    job: Any = SimpleNamespace(plural="aitrainingjobs", raw={"metadata": {"name": "digits", "uid": "u"}})
+    monkeypatch.setattr(logstream, "Informer", informer)
+    job: Any = SimpleNamespace(resource=AITRAININGJOBS, raw={"metadata": {"name": "digits", "uid": "u"}})
     api = SimpleNamespace(get=lambda *_: {"metadata": {"uid": "u"}, "status": {}})
     cluster: Any = SimpleNamespace(api=api, transport=SimpleNamespace(stream=lambda *_, **__: EndlessLog()))
     guard = threading.Event()
@@ -117,10 +118,10 @@ class ShortLog:
         pass
 
 
-def test_an_ended_jobs_logs_are_read_once_each_though_the_mirror_tells_of_its_pods_meanwhile(
+def test_an_ended_jobs_logs_are_read_once_each_though_the_informer_tells_of_its_pods_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The job has ended: the last look finds its pods while the mirror's thread begins to read the first."""
+    """The job has ended: the last look finds its pods while the informer's thread begins to read the first."""
     pods = [pod("aitj-a", index=str(i), states={"aitj-a": {"terminated": {"exitCode": 0}}}) for i in range(3)]
     for i, each in enumerate(pods):
         each["metadata"]["uid"] = f"u{i}"
@@ -128,7 +129,7 @@ def test_an_ended_jobs_logs_are_read_once_each_though_the_mirror_tells_of_its_po
     begins = threading.Event()
 
     class Reader(threading.Thread):
-        """The mirror's thread is held up between its making and its start."""
+        """The informer's thread is held up between its making and its start."""
 
         def start(self) -> None:
             if threading.current_thread() is teller[0]:
@@ -137,7 +138,7 @@ def test_an_ended_jobs_logs_are_read_once_each_though_the_mirror_tells_of_its_po
             super().start()
 
     @contextmanager
-    def mirror(*_: Any, on_change: Any, **__: Any) -> Iterator[None]:
+    def informer(*_: Any, on_change: Any, **__: Any) -> Iterator[None]:
         teller.append(threading.Thread(target=lambda: on_change("ADDED", pods[0]), daemon=True))
         teller[0].start()
         yield
@@ -146,12 +147,12 @@ def test_an_ended_jobs_logs_are_read_once_each_though_the_mirror_tells_of_its_po
         assert begins.wait(PATIENCE_SECONDS)
         return pods
 
-    monkeypatch.setattr(logstream, "Mirror", mirror)
+    monkeypatch.setattr(logstream, "Informer", informer)
     monkeypatch.setattr(logstream, "list_all", last_look)
     monkeypatch.setattr(
         logstream, "threading", SimpleNamespace(Thread=Reader, Lock=threading.Lock, Event=threading.Event)
     )
-    job: Any = SimpleNamespace(plural="aitrainingjobs", raw={"metadata": {"name": "digits", "uid": "u"}})
+    job: Any = SimpleNamespace(resource=AITRAININGJOBS, raw={"metadata": {"name": "digits", "uid": "u"}})
     api = SimpleNamespace(
         get=lambda *_: {"metadata": {"uid": "u"}, "status": {"completionTime": "2026-01-01T00:00:00Z"}}
     )
@@ -171,10 +172,10 @@ def follower(
     stream: Callable[[], Any],
     emit: Callable[[str, str], None],
 ) -> Follower:
-    """Of a job that has ended. The mirror tells of the pods at once."""
+    """Of a job that has ended. The informer tells of the pods at once."""
 
     @contextmanager
-    def mirror(*_: Any, on_change: Any, **__: Any) -> Iterator[None]:
+    def informer(*_: Any, on_change: Any, **__: Any) -> Iterator[None]:
         for each in pods:
             on_change("ADDED", each)
         yield
@@ -183,9 +184,9 @@ def follower(
         last_look()
         return pods
 
-    monkeypatch.setattr(logstream, "Mirror", mirror)
+    monkeypatch.setattr(logstream, "Informer", informer)
     monkeypatch.setattr(logstream, "list_all", listed)
-    job: Any = SimpleNamespace(plural="aitrainingjobs", raw={"metadata": {"name": "digits", "uid": "u"}})
+    job: Any = SimpleNamespace(resource=AITRAININGJOBS, raw={"metadata": {"name": "digits", "uid": "u"}})
     api = SimpleNamespace(get=lambda *_: ENDED)
     cluster: Any = SimpleNamespace(api=api, transport=SimpleNamespace(stream=lambda *_, **__: stream()))
     return Follower(cluster, "default", job, Wanted(), None, emit)
@@ -197,10 +198,10 @@ class Clock:
     looks: int = 0
 
 
-def test_a_log_is_printed_to_its_end_though_whoever_reads_it_takes_longer_than_a_log_may_be_still(
+def test_a_log_is_printed_to_its_end_though_its_reader_takes_longer_than_a_log_may_be_still(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`tj logs digits -f | less`: what the job said at its end is not lost because nobody has turned the page yet."""
+    """`tj logs digits -f | less`: what the job said at its end is not lost because the page has not been turned yet."""
     clock = Clock()
     prints = threading.Event()
     printed: list[str] = []
@@ -212,7 +213,7 @@ def test_a_log_is_printed_to_its_end_though_whoever_reads_it_takes_longer_than_a
     def waited_for_or_given_up() -> None:
         before = clock.looks
         with suppress(AssertionError):
-            until("it is looked at, or nobody looks any more", lambda: clock.looks > before + 2 or one._stopped, 5)
+            until("it is looked at, or the follower has stopped", lambda: clock.looks > before + 2 or one._stopped, 5)
 
     class Log(ShortLog):
         def lines(self) -> Iterator[list[bytes]]:
@@ -239,7 +240,7 @@ def test_a_log_is_printed_to_its_end_though_whoever_reads_it_takes_longer_than_a
 
 
 class OpenLog:
-    """Gives nothing more, until somebody closes it."""
+    """Gives nothing more, until it is closed."""
 
     status = 200
 
@@ -255,7 +256,7 @@ class OpenLog:
         self.closed.set()
 
 
-def test_a_container_that_runs_on_after_the_job_holds_nobody_up_and_its_reader_ends(
+def test_a_container_that_runs_on_after_the_job_holds_no_reader_up_and_its_reader_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(logstream, "STILL_SECONDS", 0.05)

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.waiting import PATIENCE_SECONDS
+from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.cli import main
 from tjworker.cli.main import COMMANDS, LazyGroup
 

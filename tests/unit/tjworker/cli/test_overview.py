@@ -1,4 +1,5 @@
-"""The table of `tj up`: what can be read on a terminal of eighty columns and on a narrower one, and what comes first."""
+"""The table of `tj up`: what can be read on a terminal of eighty columns and on a narrower one, and what comes
+first."""
 
 from __future__ import annotations
 

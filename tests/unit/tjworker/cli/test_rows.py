@@ -42,7 +42,7 @@ class JobCase:
 
 
 JOBS: dict[str, JobCase] = {
-    "a job that nobody has seen yet": JobCase({}, ("digits", "<none>", "-", "0", "30s")),
+    "a job that no pass has seen yet": JobCase({}, ("digits", "<none>", "-", "0", "30s")),
     "a running job": JobCase(
         {"phase": "Running", "active": "5/5", "restarts": 1}, ("digits", "Running", "5/5", "1", "30s")
     ),

@@ -31,8 +31,8 @@ def test_the_job_of_the_demo_goes_so_that_its_manifest_can_be_applied_again() ->
     cluster: Any = SimpleNamespace(api=api)
     reporter: Any = SimpleNamespace()
     story = Story(stack, cluster, reporter, Path("job.yaml"))
-    story.told.job = api.jobs["digits"]
+    story.seen.job = api.jobs["digits"]
     story.tidy()
     assert api.jobs == {}
     story.tidy()
-    assert story.told.job["status"]["phase"] == "Succeed", "the summary still tells of it"
+    assert story.seen.job["status"]["phase"] == "Succeed", "the summary still tells of it"

@@ -21,7 +21,7 @@ CASES: dict[str, Case] = {
     "a job that succeeded with the accuracy": Case("Succeed", 0.97, True),
     "exactly the accuracy is enough": Case("Succeed", 0.95, True),
     "too low an accuracy is a failure whatever the job says": Case("Succeed", 0.94, False),
-    "an accuracy that nobody saw is a failure": Case("Succeed", None, False),
+    "an accuracy that was not seen is a failure": Case("Succeed", None, False),
     "a failed job is a failure whatever it reached": Case("Failed", 0.99, False),
     "a job that has not ended is none": Case("Running", 0.99, False),
 }
@@ -55,14 +55,16 @@ JOB: dict[str, Any] = {
 def test_the_story_names_phases_restarts_by_cause_failures_and_scaling() -> None:
     text = "\n".join(
         summary.happened(
-            JOB,
-            [(0.2, "Pending"), (3.0, "Running")],
-            killed="digits-trainer-1",
-            replaced_after_seconds=2.5,
-            grown_after_seconds=3.5,
-            restarted_by_growth=[],
-            job_seconds=80,
-            wall_seconds=95,
+            summary.Seen(
+                JOB,
+                [(0.2, "Pending"), (3.0, "Running")],
+                killed="digits-trainer-1",
+                replaced_after_seconds=2.5,
+                grown_after_seconds=3.5,
+                restarted_by_growth=[],
+                job_seconds=80,
+            ),
+            95,
         )
     )
     for part in (
@@ -82,14 +84,16 @@ def test_the_story_names_phases_restarts_by_cause_failures_and_scaling() -> None
 def test_the_story_does_not_claim_that_no_trainer_was_restarted_when_one_was() -> None:
     text = "\n".join(
         summary.happened(
-            JOB,
-            [],
-            killed="",
-            replaced_after_seconds=None,
-            grown_after_seconds=3.5,
-            restarted_by_growth=["digits-trainer-0"],
-            job_seconds=1,
-            wall_seconds=1,
+            summary.Seen(
+                JOB,
+                [],
+                killed="",
+                replaced_after_seconds=None,
+                grown_after_seconds=3.5,
+                restarted_by_growth=["digits-trainer-0"],
+                job_seconds=1,
+            ),
+            1,
         )
     )
     assert "digits-trainer-0 was restarted for it" in text

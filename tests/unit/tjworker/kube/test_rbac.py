@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from tests.paths import ROOT
+from tests.support.paths import ROOT
 from tjworker.kube import rbac
 from tjworker.kube.resources import RESOURCES, Process
 

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from tests.support.kinds import AITRAININGJOBS
+from tjworker.api.kinds import KINDS
 from tjworker.api.observed import RECORD_TYPES
-from tjworker.kube.resources import JOB_GROUPS, JOB_PLURALS, RESOURCES, WATCHED
+from tjworker.api.resources import LEASES, NODES, PODS, REPLICASETS
+from tjworker.kube import resources
+from tjworker.kube.rbac import rules
+from tjworker.kube.resources import READ, RESOURCES, WATCHED, Resource
+
+POD_GROUPS = tuple(
+    Resource("podgroups", group, version, "PodGroup", verbs={"watcher": READ})
+    for group, version in (
+        ("scheduling.volcano.sh", "v1beta1"),
+        ("scheduling.x-k8s.io", "v1alpha1"),
+        ("scheduling.k8s.io", "v1alpha1"),
+    )
+)
 
 
 def test_every_watched_resource_is_a_job_or_has_a_record() -> None:
-    assert {row.plural for row in WATCHED if not row.is_job} == set(RECORD_TYPES)
+    assert {row.name for row in WATCHED if not row.is_job} == set(RECORD_TYPES)
+
+
+def test_every_job_kind_has_its_row() -> None:
+    assert {row.name for row in WATCHED if row.is_job} == KINDS.keys()
+    assert RESOURCES[AITRAININGJOBS].api_version == KINDS[AITRAININGJOBS].api_versions[0]
 
 
 def test_what_is_watched_may_be_listed_and_watched_by_the_watcher() -> None:
     for row in WATCHED:
-        assert {"list", "watch"} <= set(row.verbs["watcher"]), row.plural
+        assert {"list", "watch"} <= set(row.verbs["watcher"]), row.name
 
 
 def test_no_secrets_and_no_wildcards() -> None:
@@ -21,15 +40,20 @@ def test_no_secrets_and_no_wildcards() -> None:
         assert not words & {"*", "secrets"}
 
 
-def test_jobs_are_found_by_owner_and_by_group() -> None:
-    assert JOB_PLURALS["elasticdeeplearning.ai", "AITrainingJob"] == "aitrainingjobs"
-    assert JOB_GROUPS["paddlepaddle.org"] == "trainingjobs"
+def test_resources_of_one_plural_live_side_by_side() -> None:
+    table = resources.by_name((*RESOURCES.values(), *POD_GROUPS))
+    assert len(table) == len(RESOURCES) + len(POD_GROUPS)
+    assert {table[row.name].path("team", "a") for row in POD_GROUPS} == {
+        "/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/a",
+        "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/team/podgroups/a",
+        "/apis/scheduling.k8s.io/v1alpha1/namespaces/team/podgroups/a",
+    }
+    allowed = [(rule["apiGroups"], rule["resources"]) for rule in rules("watcher", POD_GROUPS)]
+    assert allowed == [([row.group], ["podgroups"]) for row in POD_GROUPS]
 
 
 def test_paths() -> None:
-    assert RESOURCES["pods"].path() == "/api/v1/pods"
-    assert (
-        RESOURCES["leases"].path("kube-system", "x") == "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x"
-    )
-    assert RESOURCES["nodes"].path("ignored", "n") == "/api/v1/nodes/n"
-    assert RESOURCES["replicasets"].path("a", "b", "scale") == "/apis/apps/v1/namespaces/a/replicasets/b/scale"
+    assert RESOURCES[PODS].path() == "/api/v1/pods"
+    assert RESOURCES[LEASES].path("kube-system", "x") == "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x"
+    assert RESOURCES[NODES].path("ignored", "n") == "/api/v1/nodes/n"
+    assert RESOURCES[REPLICASETS].path("a", "b", "scale") == "/apis/apps/v1/namespaces/a/replicasets/b/scale"

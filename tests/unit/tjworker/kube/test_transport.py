@@ -4,119 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from kubernetes.client import Configuration
+from kubernetes.config import ConfigException
 
-from tests.waiting import PATIENCE_SECONDS, until
-from tjworker.base import Terminal, Transient
-from tjworker.kube.transport import KubeTransport, load_configuration
-
-Answer = Callable[["Handler"], None]
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Server
-
-    def _serve(self) -> None:
-        length = int(self.headers.get("content-length") or 0)
-        self.server.seen.append(
-            (self.command, self.path, self.rfile.read(length), dict(self.headers.items()), self.client_address[1])
-        )
-        self.server.answer(self)
-
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815  the base class names them so
-
-    def log_message(self, format: str, *args: Any) -> None: ...  # noqa: A002  the base class names it so
-
-    def plain(self, code: int, body: bytes, **headers: str) -> None:
-        self.send_response(code)
-        self.send_header("Content-Length", str(len(body)))
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def start_chunks(self) -> None:
-        self.send_response(200)
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-
-    def chunk(self, data: bytes) -> None:
-        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
-        self.wfile.flush()
-
-    def end_chunks(self) -> None:
-        self.wfile.write(b"0\r\n\r\n")
-
-
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.answer: Answer = lambda handler: handler.plain(200, b"{}")
-        self.seen: list[tuple[str, str, bytes, dict[str, str], int]] = []
-        self.closed = 0
-        """Connections, so far."""
-        self.let_go = threading.Event()
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-
-    def shutdown_request(self, request: Any) -> None:
-        super().shutdown_request(request)
-        self.closed += 1
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    made = Server()
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    yield made
-    made.let_go.set()
-    made.shutdown()
-    made.server_close()
-
-
-@pytest.fixture
-def kubeconfig(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "kubeconfig"
-    write_kubeconfig(path, server.url, "first")
-    monkeypatch.setenv("KUBECONFIG", str(path))
-    return path
-
-
-def write_kubeconfig(path: Path, url: str, token: str) -> None:
-    path.write_text(
-        yaml.safe_dump(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "current-context": "b",
-                "clusters": [
-                    {"name": "a", "cluster": {"server": "http://127.0.0.1:1"}},
-                    {"name": "b", "cluster": {"server": url}},
-                ],
-                "users": [{"name": "u", "user": {"token": token}}],
-                "contexts": [
-                    {"name": "a", "context": {"cluster": "a", "user": "u"}},
-                    {"name": "b", "context": {"cluster": "b", "user": "u"}},
-                ],
-            }
-        )
-    )
-
-
-@pytest.fixture
-def transport(kubeconfig: Path) -> Iterator[KubeTransport]:
-    made = KubeTransport()
-    yield made
-    made.close()
+from tests.support.waiting import PATIENCE_SECONDS
+from tests.unit.tjworker.kube.http_server import (
+    Handler,
+    Server,
+    assert_close_ends_the_read,
+    hang,
+    one_event_then_silence,
+    write_kubeconfig,
+)
+from tjworker.base import Transient
+from tjworker.kube.transport import KubeTransport
 
 
 def test_a_request_carries_query_body_token_and_user_agent(server: Server, transport: KubeTransport) -> None:
@@ -136,35 +41,6 @@ def test_a_request_carries_query_body_token_and_user_agent(server: Server, trans
     assert lower["user-agent"].startswith("trainingjob-operator/")
 
 
-def test_the_connection_is_kept_for_the_next_request(server: Server, transport: KubeTransport) -> None:
-    for _ in range(3):
-        transport.request("GET", "/version")
-    assert len({seen[4] for seen in server.seen}) == 1
-
-
-def test_a_connection_that_the_server_has_closed_is_opened_again(server: Server, transport: KubeTransport) -> None:
-    def last(handler: Handler) -> None:
-        handler.plain(200, b"{}")
-        handler.close_connection = True  # without saying so
-
-    server.answer = last
-    for _ in range(3):
-        assert transport.request("GET", "/version").status == 200
-        # The client has not looked yet.
-        until("the server has closed it", lambda: server.closed == len(server.seen))
-    assert len({seen[4] for seen in server.seen}) == 3
-
-
-def test_a_connection_that_broke_off_in_an_answer_is_not_used_again(server: Server, transport: KubeTransport) -> None:
-    server.answer = lambda handler: _hang(server)
-    with pytest.raises(Transient):
-        transport.request("GET", "/late", timeout_seconds=0.1)
-    server.answer = lambda handler: handler.plain(200, b'"mine"')
-    server.let_go.set()
-    assert transport.request("GET", "/version").body == b'"mine"'
-    assert len({seen[4] for seen in server.seen}) == 2
-
-
 def test_the_path_of_the_server_stands_before_every_request(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,18 +49,6 @@ def test_the_path_of_the_server_stands_before_every_request(
     monkeypatch.setenv("KUBECONFIG", str(path))
     assert KubeTransport().request("GET", "/version", query={"a": "b"}).status == 200
     assert server.seen[0][1] == "/k8s/clusters/c-1/version?a=b"
-
-
-def test_through_a_proxy_the_whole_url_is_asked_for(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "kubeconfig"
-    write_kubeconfig(path, "http://api.example:6443", "x")
-    monkeypatch.setenv("KUBECONFIG", str(path))
-    configuration = load_configuration()
-    configuration.proxy = server.url
-    assert KubeTransport(configuration).request("GET", "/version").status == 200
-    assert server.seen[0][1] == "http://api.example:6443/version"
 
 
 def test_an_error_answer_is_given_as_it_is_and_nothing_is_tried_again(server: Server, transport: KubeTransport) -> None:
@@ -206,12 +70,8 @@ def test_a_server_that_is_not_there_is_transient(monkeypatch: pytest.MonkeyPatch
         KubeTransport().request("GET", "/version")
 
 
-def _hang(server: Server) -> None:
-    server.let_go.wait(2 * PATIENCE_SECONDS)
-
-
 def test_a_silent_server_is_transient_after_the_time_out(server: Server, transport: KubeTransport) -> None:
-    server.answer = lambda handler: _hang(server)
+    server.answer = lambda handler: hang(server)
     started = time.monotonic()
     with pytest.raises(Transient):
         transport.request("GET", "/version", timeout_seconds=0.2)
@@ -255,7 +115,7 @@ def test_a_line_leaves_before_the_next_one_has_come(server: Server, transport: K
     def answer(handler: Handler) -> None:
         handler.start_chunks()
         handler.chunk(b'{"first":1}\n')
-        _hang(server)
+        hang(server)
         handler.end_chunks()
 
     server.answer = answer
@@ -287,7 +147,7 @@ def test_a_line_that_was_cut_off_is_dropped_and_the_break_is_told(server: Server
 def test_a_half_open_watch_is_transient_after_the_read_time_out(server: Server, transport: KubeTransport) -> None:
     def answer(handler: Handler) -> None:
         handler.start_chunks()
-        _hang(server)
+        hang(server)
 
     server.answer = answer
     with pytest.raises(Transient):
@@ -295,26 +155,9 @@ def test_a_half_open_watch_is_transient_after_the_read_time_out(server: Server, 
 
 
 def test_closing_from_another_thread_ends_a_blocked_read_at_once(server: Server, transport: KubeTransport) -> None:
-    def answer(handler: Handler) -> None:
-        handler.start_chunks()
-        handler.chunk(b'{"first":1}\n')
-        _hang(server)
-
-    server.answer = answer
+    one_event_then_silence(server)
     stream = watch(transport, 2 * PATIENCE_SECONDS)
-    first, ended = threading.Event(), threading.Event()
-
-    def read() -> None:
-        for _ in stream.lines():
-            first.set()
-        ended.set()
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    assert first.wait(PATIENCE_SECONDS)
-    stream.close()
-    assert ended.wait(PATIENCE_SECONDS)
-    thread.join(PATIENCE_SECONDS)
+    assert_close_ends_the_read(stream)
 
 
 def test_a_watch_that_is_refused_gives_its_status_and_body(server: Server, transport: KubeTransport) -> None:
@@ -363,53 +206,28 @@ def test_requests_that_meet_a_rotated_token_at_the_same_moment_all_go_on_with_th
     assert got == [200, 200]
 
 
+@pytest.mark.parametrize("error", [FileNotFoundError("token"), ConfigException("Token file exists but empty.")])
+def test_credentials_that_cannot_be_renewed_now_are_transient(server: Server, error: Exception) -> None:
+    """The kubelet writes the token of a pod anew every hour."""
+    configuration: Any = Configuration(host=server.url, api_key={"authorization": "Bearer x"})
+
+    errors = [error, error]
+
+    def renew(_configuration: Configuration) -> None:
+        if errors:
+            raise errors.pop()
+
+    configuration.refresh_api_key_hook = renew
+    transport = KubeTransport(configuration)
+    with pytest.raises(Transient, match="oken"):
+        transport.request("GET", "/version")
+    with pytest.raises(Transient, match="oken"):
+        watch(transport)
+    assert transport.request("GET", "/version").status == 200
+
+
 def test_a_token_that_is_refused_is_asked_about_twice_and_no_more(server: Server, transport: KubeTransport) -> None:
     server.answer = lambda handler: handler.plain(401, b"{}")
     assert transport.request("GET", "/version").status == 401
     assert transport.request("GET", "/version").status == 401
     assert len(server.seen) <= 3
-
-
-def test_without_any_configuration_the_message_says_what_to_set(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.delenv("KUBECONFIG", raising=False)
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(Terminal, match="Set KUBECONFIG"):
-        load_configuration()
-
-
-def test_a_kubeconfig_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    with pytest.raises(Terminal, match=r"none\) cannot be used: there is no such file\. Correct it"):
-        load_configuration()
-
-
-BROKEN = {
-    "no YAML": "{",
-    "YAML of several lines of complaint": "a: b: c\n  - d",
-    "binary": "\x00\x01",
-    "a list": "- a",
-    "a word": "kubeconfig",
-    "empty": "",
-    "no current context": "apiVersion: v1\nkind: Config\nclusters: []\ncontexts: []\nusers: []\n",
-    "a context of a cluster that is missing": "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: []\nusers: []\n"
-    "contexts: [{name: c, context: {cluster: x, user: y}}]\n",
-    "an authority that is no base64": "apiVersion: v1\nkind: Config\ncurrent-context: c\nusers: [{name: y, user: {}}]\n"
-    "contexts: [{name: c, context: {cluster: x, user: y}}]\n"
-    "clusters: [{name: x, cluster: {server: 'https://h', certificate-authority-data: 'a'}}]",
-}
-
-
-@pytest.mark.parametrize("text", BROKEN.values(), ids=list(BROKEN))
-def test_a_broken_kubeconfig_is_named_in_one_line(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "broken").write_text(text)
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "broken"))
-    with pytest.raises(Terminal) as refused:
-        load_configuration()
-    assert str(tmp_path / "broken") in refused.value.message
-    assert "choose another with KUBECONFIG" in refused.value.message
-    assert "\n" not in refused.value.message
-    assert "object does not support" not in refused.value.message, "Python's words about our reader, not about the file"
-    assert ".." not in refused.value.message

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from tests.builders import PodBuilder, make_pod, make_service, observe
+from tests.support.builders import PodBuilder, make_job, make_pod, make_service, observe
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed, PodRecord, ServiceRecord
-from tjworker.api.status import JobStatus
-from tjworker.reconcile import Plan, reconcile
+from tjworker.api.resources import PODS
+from tjworker.api.status import Condition, ConditionType, JobStatus
+from tjworker.api.timefmt import to_rfc3339
+from tjworker.controllers.jobs import reconcile_rules
+from tjworker.reconcile import Plan, Rules, reconcile
+from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.plan import Create, Delete, Write
 from tjworker.settings import Settings
 
 NOW = 1767229200.0  # 2026-01-01T01:00:00Z
 NOW_TEXT = "2026-01-01T01:00:00Z"
-SETTINGS = Settings()
+RULES = reconcile_rules(Settings())
 
 
 def decide(
-    job: TrainingJob | InvalidJob, observed: Observed | None = None, *, now: float = NOW, settings: Settings = SETTINGS
+    job: TrainingJob | InvalidJob, observed: Observed | None = None, *, now: float = NOW, rules: Rules = RULES
 ) -> Plan:
-    return reconcile(job, observed or Observed(), now, settings)
+    return reconcile(job, observed or Observed(), now, rules)
 
 
-def created(plan: Plan, resource: str = "pods") -> list[str]:
+def created(plan: Plan, resource: str = PODS) -> list[str]:
     return [w.name for w in plan.writes if isinstance(w, Create) and w.resource == resource]
 
 
-def deleted(plan: Plan, resource: str = "pods") -> list[str]:
+def deleted(plan: Plan, resource: str = PODS) -> list[str]:
     return [w.name for w in plan.writes if isinstance(w, Delete) and w.resource == resource]
 
 
@@ -95,7 +100,7 @@ class World:
         return self
 
     def lose(self, name: str) -> World:
-        """The pod is gone, nobody says why."""
+        """The pod is gone for no known reason."""
         del self.pods[name]
         return self
 
@@ -108,7 +113,7 @@ class World:
     def _create(self, write: Create) -> None:
         labels = write.body["metadata"]["labels"]
         role, index = labels["replica-name"], int(labels["replica-index"])
-        if write.resource == "pods":
+        if write.resource == PODS:
             assert write.name not in self.pods, f"{write.name} is made twice"
             self.pods[write.name] = make_pod(self.job, role, index, int(labels["restart-attempt"]))
             self.created.append(write.name)
@@ -117,9 +122,41 @@ class World:
             self.services[write.name] = make_service(self.job, role, index)
 
     def _delete(self, write: Delete) -> None:
-        if write.resource == "pods":
+        if write.resource == PODS:
             assert self.pods[write.name].build().uid == write.uid
             del self.pods[write.name]
             self.deleted.append(write.name)
         else:
             del self.services[write.name]
+
+
+def ago(seconds: float) -> str:
+    return to_rfc3339(NOW - seconds)
+
+
+def running(**role: Any) -> World:
+    return World(make_job().role("trainer", 2, **role).build()).settle().all("running").settle()
+
+
+def condition(status: JobStatus, type_: ConditionType) -> tuple[str, str, str]:
+    found = get_condition(status, type_)
+    assert found is not None, f"no condition {type_}"
+    return found.status, found.reason, found.message
+
+
+def true(*types: ConditionType) -> tuple[Condition, ...]:
+    return tuple(
+        Condition(
+            type=t,
+            status="True",
+            observed_generation=1,
+            last_transition_time="2026-01-01T00:00:00Z",
+            reason="Before",
+            message="before",
+        )
+        for t in types
+    )
+
+
+def whys(plan: Plan) -> dict[str, str]:
+    return {f"{w.resource}/{w.name}": w.why for w in plan.writes if isinstance(w, Delete)}

@@ -1,14 +1,18 @@
-"""A pod that fails because somebody deletes it has not failed: kubelet reports it Failed (143) before it lets it go."""
+"""A pod that fails because it is deleted has not failed: kubelet reports it Failed (143) before it lets it go."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
-from tests.builders import make_job
-from tests.builders.cluster import FINISHED_AT, PodBuilder
-from tests.unit.tjworker.reconcile.passes import World
+from tests.support.builders import make_job, make_pod, observe
+from tests.support.builders.cluster import FINISHED_AT, PodBuilder
+from tests.support.builders.job import JobBuilder
+from tests.support.kinds import AITRAININGJOBS
+from tests.unit.tjworker.reconcile.passes import World, decide, everything, whys
 
 EARLIER, LATER = "2020-01-01T00:00:00Z", "2038-01-01T00:00:00Z"
 
@@ -25,7 +29,7 @@ CASES = {
     "it failed after the deletion was asked for: replaced, whatever the restart policy": Case(EARLIER, True),
     "in the same second: likewise": Case(FINISHED_AT, True),
     "it had failed before: a failure": Case(LATER, False),
-    "nobody deletes it: a failure": Case("", False),
+    "it is not being deleted: a failure": Case("", False),
     "failed without containers (evicted): a failure": Case(EARLIER, False, containers=False),
 }
 
@@ -49,3 +53,59 @@ def test_a_failed_pod_in_deletion(case: Case) -> None:
     world.settle().all("running").settle()
     assert world.job.status.phase == "Running"
     assert world.attempts() == {"digits-trainer-0": 0, "digits-trainer-1": 1}
+
+
+def _running(job: Any, *names: int) -> Any:
+    return everything(job, *(make_pod(job, "trainer", n).running() for n in names))
+
+
+@dataclass(frozen=True, slots=True)
+class Goes:
+    job: JobBuilder
+    observed: Callable[[Any], Any]
+    want: dict[str, str]
+
+
+GOES = {
+    "scaled down": Goes(
+        make_job().role("trainer", 1),
+        lambda j: _running(make_job().role("trainer", 2).build(), 0, 1),
+        dict.fromkeys(("pods/digits-trainer-1", "services/digits-trainer-1"), "index is not below replicas 1"),
+    ),
+    "replaced": Goes(
+        make_job().role("trainer", 1, restart="Always", scope="Pod"),
+        lambda j: everything(j, make_pod(j, "trainer", 0).failed()),
+        {"pods/digits-trainer-0": "attempt 1 replaces it"},
+    ),
+    "suspended": Goes(
+        make_job().role("trainer", 1).suspended(),
+        lambda j: _running(j, 0),
+        {"pods/digits-trainer-0": "the job is suspended", "services/digits-trainer-0": "the job is suspended"},
+    ),
+    "ended": Goes(
+        make_job().role("trainer", 1).annotate({"Preempted": ""}),
+        lambda j: _running(j, 0),
+        dict.fromkeys(
+            ("pods/digits-trainer-0", "services/digits-trainer-0"), "the job ends in Preempted, cleanPodPolicy is All"
+        ),
+    ),
+    "of a role that is gone": Goes(
+        make_job().role("ps", 1),
+        lambda j: _running(make_job().role("trainer", 1).build(), 0),
+        dict.fromkeys(("pods/digits-trainer-0", "services/digits-trainer-0"), "its role is not in the spec"),
+    ),
+    "too long ended": Goes(
+        make_job()
+        .role("trainer", 1)
+        .run_policy(ttlSecondsAfterFinished=60)
+        .status(phase="Succeed", completion_time="2026-01-01T00:00:00Z", observed_generation=1),
+        lambda j: observe(),
+        {f"{AITRAININGJOBS}/digits": "ttlSecondsAfterFinished 60 has passed since 2026-01-01T00:00:00Z"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GOES.values(), ids=GOES.keys())
+def test_every_delete_says_why(case: Goes) -> None:
+    job = case.job.build()
+    assert whys(decide(job, case.observed(job))) == case.want

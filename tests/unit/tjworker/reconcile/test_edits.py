@@ -1,5 +1,5 @@
-"""What follows an edit of a job while it runs: the table of docs/lifecycle.md, row by row, over the real parser, and where the
-API server refuses, over the local one with the CRD."""
+"""What follows an edit of a job while it runs: the table of docs/lifecycle.md, row by row, over the real parser, and
+where the API server refuses, over the local one with the CRD."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from localcluster.client import ApiError
-from tests.builders import PodBuilder, make_job, observe
-from tests.builders.job import JobBuilder
-from tests.lives import world as lives
+from tests.scenarios import world as lives
+from tests.support.builders import PodBuilder, make_job, observe
+from tests.support.builders.job import JobBuilder
+from tests.support.kinds import AITRAININGJOBS
 from tests.unit.tjworker.reconcile.passes import World, decide
 from tests.unit.tjworker.reconcile.test_lifecycle_page import table
+from tjworker.api.resources import PODS
 from tjworker.reconcile.plan import Create
 
 ROLE = "spec.replicaSpecs.<role>"
@@ -123,7 +125,7 @@ def _outcome(case: AtOnce, spec: JobBuilder) -> str:
     world.settle()
     restarted = sum(attempt > 0 for attempt in world.attempts().values())
     phase = world.job.status.phase
-    if "pods" in case.want:
+    if PODS in case.want:
         return f"{phase}, {len(world.pods)} pods"
     return f"{phase}, {restarted} restarted" if "restarted" in case.want else phase
 
@@ -143,11 +145,11 @@ def test_a_ttl_may_be_set_after_the_end() -> None:
     )
     assert world.phase() == "Succeed"
     world.patch_job("digits", {"spec": {"runPolicy": {"ttlSecondsAfterFinished": 20}}}).run().advance(30)
-    assert world.get("aitrainingjobs")["items"] == []
+    assert world.get(AITRAININGJOBS)["items"] == []
 
 
 def test_a_ttl_outlives_a_redis_that_forgets_everything() -> None:
-    """A finished job is in no resync, so nobody else would ever look at it again."""
+    """A finished job is in no resync, so nothing else would look at it again."""
     manifest = lives.job(
         {"trainer": lives.role(1, annotations=lives.play(run_seconds=2))}, runPolicy={"ttlSecondsAfterFinished": 20}
     )
@@ -156,13 +158,13 @@ def test_a_ttl_outlives_a_redis_that_forgets_everything() -> None:
     world.store.flush()
     world.start_watcher()
     world.run().advance(30)
-    assert world.get("aitrainingjobs")["items"] == []
+    assert world.get(AITRAININGJOBS)["items"] == []
 
 
 def _image(builder: JobBuilder, image: str) -> JobBuilder:
     raw = copy.deepcopy(builder.raw)
     raw["spec"]["replicaSpecs"]["trainer"]["template"]["spec"]["containers"][0]["image"] = image
-    return JobBuilder(raw, builder.plural)
+    return JobBuilder(raw, builder.resource)
 
 
 SCALED = make_job().role("trainer", 2)
@@ -185,7 +187,7 @@ def test_what_the_next_pods_have(case: tuple[JobBuilder, Callable[[Any], object]
     assert world.settle().pods == before
     world.lose("digits-trainer-1")
     plan = decide(world.job, observe(*world.pods.values(), *world.services.values()))
-    made = [w for w in plan.writes if isinstance(w, Create) and w.resource == "pods"]
+    made = [w for w in plan.writes if isinstance(w, Create) and w.resource == PODS]
     assert [read(w.body) for w in made] == [want]
 
 
@@ -231,7 +233,7 @@ REFUSED: dict[str, tuple[JobBuilder, Callable[[Any], object], str]] = {
 def test_what_is_refused(case: tuple[JobBuilder, Callable[[Any], object], str]) -> None:
     builder, edit, want = case
     world = lives.World().apply(builder.manifest()).run()
-    spec = world.get("aitrainingjobs", "digits")["spec"]
+    spec = world.get(AITRAININGJOBS, "digits")["spec"]
     edit(spec)
     pods = world.uids()
     with pytest.raises(ApiError, match=want.replace("(", r"\(").replace(")", r"\)")):

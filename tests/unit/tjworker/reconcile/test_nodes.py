@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import pytest
 
-from tests.builders import NodeBuilder, PodBuilder, make_job, make_node, make_pod, make_service, observe
-from tests.unit.tjworker.reconcile.passes import NOW, SETTINGS, after, created, decide, deleted, status_of
-from tjworker.api.model import TrainingJob
+from tests.support.builders import NodeBuilder, PodBuilder, make_job, make_node, make_pod, make_service, observe
+from tests.unit.tjworker.reconcile.passes import NOW, RULES, after, created, decide, deleted, status_of
+from tjworker.api.model import RestartPolicy, TrainingJob
 from tjworker.api.observed import Observed
+from tjworker.api.resources import NODES, PODS
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile import Plan
 from tjworker.reconcile.plan import Delete
 
-POLICIES = ("Never", "Always", "OnFailure", "OnNodeFail", "ExitCode", "OnNodeFailWithExitCode")
+POLICIES = get_args(RestartPolicy)
 BY_NODE = {"Always", "OnNodeFail", "OnNodeFailWithExitCode"}
 
 
@@ -34,11 +36,11 @@ def world(job: TrainingJob, *more: PodBuilder | NodeBuilder, gone: tuple[str, ..
     pods = [make_pod(job, "trainer", i).on(f"node-{'ab'[i]}").running() for i in range(2)]
     pods = [p for p in pods if p.record.name not in given]
     services = [make_service(job, "trainer", i) for i in range(2)]
-    return observe(*pods, *services, *more, gone=gone, seen={"nodes": 50})
+    return observe(*pods, *services, *more, gone=gone, seen={NODES: 50})
 
 
 def graces(plan: Plan) -> list[int | None]:
-    return [w.grace_seconds for w in plan.writes if isinstance(w, Delete) and w.resource == "pods"]
+    return [w.grace_seconds for w in plan.writes if isinstance(w, Delete) and w.resource == PODS]
 
 
 @dataclass
@@ -48,7 +50,7 @@ class Sick:
     want_words: str = ""
 
 
-NODES = {
+SICK_NODES = {
     "not Ready for longer than the grace": Sick(
         lambda: make_node("node-b").not_ready(ago(31), "False", "KubeletNotReady"),
         True,
@@ -66,7 +68,7 @@ NODES = {
 }
 
 
-@pytest.mark.parametrize("case", NODES.values(), ids=NODES.keys())
+@pytest.mark.parametrize("case", SICK_NODES.values(), ids=SICK_NODES.keys())
 def test_which_nodes_are_lost(case: Sick) -> None:
     job = two()
     plan = decide(job, world(job, case.node()))
@@ -114,7 +116,7 @@ def test_a_pod_that_is_lost_for_good_does_not_run_on_when_its_node_comes_back() 
 def test_a_job_on_an_unhealthy_node_looks_again_when_the_grace_is_over() -> None:
     job = two()
     plan = decide(job, world(job, make_node("node-b").not_ready(ago(10))))
-    assert plan.requeue_after_seconds == SETTINGS.node_failure_grace_seconds - 10
+    assert plan.requeue_after_seconds == RULES.node_failure_grace_seconds - 10
 
 
 def test_a_node_that_is_gone_is_remembered_and_then_lost() -> None:
@@ -123,7 +125,7 @@ def test_a_node_that_is_gone_is_remembered_and_then_lost() -> None:
     first = decide(job, world(job, old, gone=("node-b",)))
     assert status_of(first).missing_nodes == {"node-b": to_rfc3339(NOW)}
     assert deleted(first) == []
-    assert first.requeue_after_seconds == SETTINGS.node_failure_grace_seconds
+    assert first.requeue_after_seconds == RULES.node_failure_grace_seconds
     later = decide(after(job, first), world(job, old, gone=("node-b",)), now=NOW + 31)
     assert (deleted(later), graces(later)) == (["digits-trainer-1"], [0])
     assert "node node-b is gone since" in status_of(later).failures[0].message
@@ -132,7 +134,7 @@ def test_a_node_that_is_gone_is_remembered_and_then_lost() -> None:
 def test_where_nodes_may_not_be_read_none_is_taken_for_gone() -> None:
     job = two()
     old = make_pod(job, "trainer", 1).on("node-b").running().but(started_at=ago(600))
-    blind = replace(world(job, old, gone=("node-b",)), seen={"pods": 1})
+    blind = replace(world(job, old, gone=("node-b",)), seen={PODS: 1})
     plan = decide(job, blind)
     assert plan.status is None or plan.status.missing_nodes == {}
     assert plan.requeue_after_seconds is None
@@ -180,7 +182,7 @@ def test_the_clean_up_of_an_ended_job_does_not_wait_for_a_lost_node() -> None:
     assert dict(zip(deleted(plan), graces(plan), strict=True)) == {"digits-trainer-0": None, "digits-trainer-1": 0}
 
 
-# -- GPUs -----------------------------------------------------------------------------------------------------------------
+# -- GPUs ------------------------------------------------------------------------------------------
 
 
 def with_gpu(job: TrainingJob, count: int = 4) -> PodBuilder:
@@ -237,7 +239,7 @@ def test_a_running_pod_with_a_gpu_at_fault_is_taken_away_only_where_its_policy_r
     assert plan.status is None or plan.status.ending is None
 
 
-# -- containers that cannot be created ------------------------------------------------------------------------------------
+# -- containers that cannot be created -------------------------------------------------------------
 
 REASONS = (
     "CreateContainerConfigError",
@@ -249,9 +251,7 @@ REASONS = (
     "RegistryUnavailable",
     "InvalidImageName",
 )
-SHORT = SETTINGS.model_copy(
-    update={"creating_duration_seconds": 60, "creating_restart_seconds": 300, "enable_creating_failed": True}
-)
+SHORT = replace(RULES, creating_duration_seconds=60, creating_restart_seconds=300, enable_creating_failed=True)
 
 
 def stuck(job: TrainingJob, reason: str, age_seconds: float) -> Observed:
@@ -262,9 +262,9 @@ def stuck(job: TrainingJob, reason: str, age_seconds: float) -> Observed:
 @pytest.mark.parametrize("reason", REASONS)
 def test_a_pod_that_cannot_be_created_is_made_again_after_a_while(reason: str) -> None:
     job = make_job().role("trainer", 1).build()
-    early = decide(job, stuck(job, reason, 59), settings=SHORT)
+    early = decide(job, stuck(job, reason, 59), rules=SHORT)
     assert (deleted(early), early.requeue_after_seconds) == ([], 1)
-    plan = decide(job, stuck(job, reason, 61), settings=SHORT)
+    plan = decide(job, stuck(job, reason, 61), rules=SHORT)
     assert deleted(plan) == ["digits-trainer-0"]
     assert status_of(plan).creating_since == {"trainer": {ago(61): "0"}}
     assert status_of(plan).restarts == 0
@@ -272,7 +272,7 @@ def test_a_pod_that_cannot_be_created_is_made_again_after_a_while(reason: str) -
 
 def test_a_container_that_is_just_being_created_is_left_alone() -> None:
     job = make_job().role("trainer", 1).build()
-    assert deleted(decide(job, stuck(job, "ContainerCreating", 5000), settings=SHORT)) == []
+    assert deleted(decide(job, stuck(job, "ContainerCreating", 5000), rules=SHORT)) == []
 
 
 @dataclass
@@ -294,14 +294,14 @@ TRIES = {
 
 @pytest.mark.parametrize("case", TRIES.values(), ids=TRIES.keys())
 def test_how_long_it_is_tried(case: Tried) -> None:
-    settings = SHORT.model_copy(update={"enable_creating_failed": case.enabled})
+    rules = replace(SHORT, enable_creating_failed=case.enabled)
     job = (
         make_job()
         .role("trainer", 1)
         .status(phase="Creating", start_time=ago(900), creating_since={"trainer": {ago(case.tried_seconds): "0"}})
         .build()
     )
-    plan = decide(job, stuck(job, "ImagePullBackOff", 61), settings=settings)
+    plan = decide(job, stuck(job, "ImagePullBackOff", 61), rules=rules)
     status = plan.status or job.status
     assert status.phase == case.want_phase
     assert (deleted(plan) == ["digits-trainer-0"]) is case.want_deleted
@@ -318,5 +318,5 @@ def test_a_pod_that_runs_at_last_is_forgotten() -> None:
         .status(phase="Creating", start_time=ago(900), creating_since={"trainer": {ago(100): "0"}})
         .build()
     )
-    plan = decide(job, observe(make_pod(job, "trainer", 0).running(), make_service(job, "trainer", 0)), settings=SHORT)
+    plan = decide(job, observe(make_pod(job, "trainer", 0).running(), make_service(job, "trainer", 0)), rules=SHORT)
     assert status_of(plan).creating_since == {}

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.builders import make_job, make_pod, make_service, observe
-from tests.unit.tjworker.reconcile.passes import NOW, World, after, created, decide, deleted, everything, status_of
+from tests.support.builders import make_job, make_pod, make_service, observe
+from tests.unit.tjworker.reconcile.passes import (
+    NOW,
+    NOW_TEXT,
+    RULES,
+    World,
+    after,
+    condition,
+    created,
+    decide,
+    deleted,
+    everything,
+    status_of,
+)
 from tjworker.api.model import InvalidJob
 from tjworker.api.observed import Observed
 from tjworker.api.status import JobStatus
@@ -49,7 +61,7 @@ def test_a_running_job_whose_spec_becomes_unusable_is_left_as_it_is_until_it_is_
 def test_a_child_that_the_api_server_calls_invalid_ends_the_job_with_its_words() -> None:
     job = make_job().role("trainer", 2).build()
     plan = refuse_child(
-        job, Observed(), NOW, 'Pod "digits-trainer-0" is invalid: spec.containers[0].image: Required value'
+        job, Observed(), NOW, RULES, 'Pod "digits-trainer-0" is invalid: spec.containers[0].image: Required value'
     )
     status = status_of(plan)
     assert (status.phase, status.ending.reason if status.ending else "") == ("Terminating", "InvalidSpec")
@@ -59,7 +71,7 @@ def test_a_child_that_the_api_server_calls_invalid_ends_the_job_with_its_words()
 
 
 def test_what_to_do_is_said_after_however_many_words_of_the_api_server() -> None:
-    ending = status_of(refuse_child(make_job().role("trainer", 2).build(), Observed(), NOW, "x" * 5000)).ending
+    ending = status_of(refuse_child(make_job().role("trainer", 2).build(), Observed(), NOW, RULES, "x" * 5000)).ending
     assert ending is not None
     assert len(ending.message) == 1024
     assert ending.message.endswith("apply it again")
@@ -70,7 +82,9 @@ def test_a_refused_child_of_a_job_that_keeps_its_pods_takes_nothing_away() -> No
     made = observe(
         make_pod(job, "trainer", 0).running(), make_service(job, "trainer", 0), make_service(job, "trainer", 1)
     )
-    plan = refuse_child(job, made, NOW, 'Pod "digits-trainer-1" is invalid: spec.containers[0].image: Required value')
+    plan = refuse_child(
+        job, made, NOW, RULES, 'Pod "digits-trainer-1" is invalid: spec.containers[0].image: Required value'
+    )
     assert (status_of(plan).phase, plan.writes) == ("Terminating", ())
 
 
@@ -104,3 +118,25 @@ def test_deletes_name_the_uid_that_was_seen() -> None:
     plan = decide(job, everything(job, make_pod(job, "trainer", 0).uid("seen-this-one").failed()))
     assert deleted(plan) == ["digits-trainer-0"]
     assert {w.uid for w in plan.writes if hasattr(w, "uid")} == {"seen-this-one"}
+
+
+def test_a_refused_spec_is_told_once_with_the_time_and_its_words() -> None:
+    job = make_job().role("trainer", 2).spec(restartingExitCode="1,999").parse()
+    assert isinstance(job, InvalidJob)
+    plan = decide(job)
+    status = status_of(plan)
+    assert (status.start_time, status.completion_time, status.last_reconcile_time) == (NOW_TEXT, NOW_TEXT, NOW_TEXT)
+    assert [(e.type, e.reason) for e in plan.events] == [("Warning", "InvalidSpec")]
+    assert plan.events[0].message == condition(status, "Failed")[2]
+    assert plan.decisions == (f"refuse the spec: {plan.events[0].message}",)
+    assert get_condition(status, "Failed") is not None
+    assert all(c.observed_generation == job.generation for c in status.conditions)
+
+
+def test_a_create_that_fails_is_written_with_the_time_and_not_again_for_the_same_words() -> None:
+    job = make_job().role("trainer", 1).build()
+    status = report_create_failure(job, NOW, "exceeded quota").status
+    assert status is not None
+    assert condition(status, "Running") == ("False", "FailedCreate", "exceeded quota")
+    assert (status.last_reconcile_time, status.message) == (NOW_TEXT, "exceeded quota")
+    assert report_create_failure(replace(job, status=status), NOW + 60, "exceeded quota").empty

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import JobBuilder, make_job, make_pod
+from tests.support.builders import JobBuilder, make_job, make_pod
 from tests.unit.tjworker.reconcile.passes import NOW_TEXT, created, decide, deleted, everything, status_of
 from tjworker.api.status import JobStatus, ReplicaStatus, ScaleRecord
 
@@ -34,7 +34,7 @@ CASES = {
     "without a target the spec counts": Case(auto(), 2, None, {}, {}),
     "a target below the spec's replicas": Case(auto(4), 2, 2, {"trainer": 2}, {"trainer": 4}),
     "kubectl scale sets the target aside": Case(auto(3), 3, None),
-    "a target without the number that it was set beside is nobody's": Case(auto(), 2, None, beside={}),
+    "a target without the number that it was set beside is void": Case(auto(), 2, None, beside={}),
     "a maximum that was lowered since": Case(auto(most=3), 3, 4),
     "a minimum that was raised since": Case(auto(2, least=2), 2, 1, {"trainer": 1}),
     "edlPolicy Manual: people have the word again": Case(auto(edl="Manual"), 2, None),

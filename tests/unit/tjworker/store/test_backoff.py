@@ -11,7 +11,7 @@ from tjworker.base import JobKey
 from tjworker.store.backoff import backoff_seconds
 from tjworker.store.connect import open_store
 
-KEY = JobKey("aitrainingjobs/default/digits")
+KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def test_backoff(sentence: str) -> None:
 
 
 def test_keys_that_failed_together_are_spread_over_the_whole_range() -> None:
-    keys = [JobKey(f"aitrainingjobs/default/job-{n}") for n in range(1000)]
+    keys = [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/job-{n}") for n in range(1000)]
     waits = [backoff_seconds(key, 10, base_seconds=1, max_seconds=300) for key in keys]
     assert min(waits) < 245
     assert max(waits) > 355
@@ -47,10 +47,10 @@ def test_redis_waits_as_long_as_python_says(real_redis: RealRedis) -> None:
     store = open_store(real_redis.url, real_redis.prefix, retry_base_seconds=0.5, retry_max_seconds=60)
     told = []
     for _ in range(12):
-        store.add([KEY])
-        hold = store.acquire(KEY, "worker", 30)
-        assert hold is not None
-        told.append(store.finish(hold, failed=True).backoff_seconds)
+        store.queue.add([KEY])
+        claim = store.queue.acquire(KEY, "worker", 30)
+        assert claim is not None
+        told.append(store.queue.finish(claim, failed=True).backoff_seconds)
     assert told == pytest.approx(
         [backoff_seconds(KEY, n, base_seconds=0.5, max_seconds=60) for n in range(1, 13)], abs=1e-6
     )

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from redis import exceptions
 
+from benchmarks.support.valkey import Valkey, free_port
 from tests.conftest import RealRedis
-from tests.valkey import Valkey, free_port
 from tjworker.base import Fenced, JobKey, Terminal, Transient
 from tjworker.store.connect import client, open_store
 from tjworker.store.errors import describe, translate
-from tjworker.store.port import Lost
+from tjworker.store.projection import Lost
 
-KEY = JobKey("aitrainingjobs/default/a")
+KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/a")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +80,13 @@ def test_a_message_names_the_redis_and_never_its_password(url: str) -> None:
 def test_a_redis_that_is_away_is_transient_for_every_call() -> None:
     store = open_store(f"redis://:secret@127.0.0.1:{free_port()}/0", "t")
     for call in (
-        store.ping,
-        store.stats,
-        lambda: store.view(KEY),
-        lambda: store.add([KEY]),
-        lambda: store.apply(1, []),
-        lambda: store.once("x", 1),
-        lambda: list(store.known_keys()),
-        lambda: store.take_due(1),
+        store.queue.stats,
+        lambda: store.projection.view(KEY),
+        lambda: store.queue.add([KEY]),
+        lambda: store.projection.apply(1, []),
+        lambda: store.queue.once("x", 1),
+        lambda: list(store.projection.known_keys()),
+        lambda: store.queue.take_due(1),
     ):
         with pytest.raises(Transient, match="cannot be reached") as caught:
             call()
@@ -98,8 +97,8 @@ def test_a_full_redis_is_transient(tmp_path: Path) -> None:
     with Valkey(tmp_path, options=("--maxmemory", "1kb", "--maxmemory-policy", "noeviction")) as server:
         store = open_store(server.url, "t")
         with pytest.raises(Transient, match="no memory left"):
-            store.add([KEY])
-        store.ping()
+            store.queue.add([KEY])
+        store.queue.stats()
 
 
 def test_a_read_only_replica_is_transient(tmp_path: Path) -> None:
@@ -107,31 +106,31 @@ def test_a_read_only_replica_is_transient(tmp_path: Path) -> None:
         tmp_path, options=("--replicaof", "127.0.0.1", str(free_port()), "--replica-serve-stale-data", "yes")
     )
     with replica as server, pytest.raises(Transient, match="read-only replica"):
-        open_store(server.url, "t").add([KEY])
+        open_store(server.url, "t").queue.add([KEY])
 
 
 def test_a_wrong_password_is_terminal_and_not_told(real_redis: RealRedis) -> None:
     with pytest.raises(Terminal, match="TJ_REDIS_URL") as caught:
-        open_store(real_redis.url.replace("redis://", "redis://nobody:secret@"), "t").ping()
+        open_store(real_redis.url.replace("redis://", "redis://nobody:secret@"), "t").queue.stats()
     assert "secret" not in str(caught.value)
 
 
 def test_scripts_that_redis_has_forgotten_are_sent_again(own_valkey: Valkey) -> None:
     store = open_store(own_valkey.url, "t")
-    store.add([KEY])
+    store.queue.add([KEY])
     client(own_valkey.url).script_flush()
-    assert store.acquire(KEY, "worker", 30)
+    assert store.queue.acquire(KEY, "worker", 30)
     own_valkey.kill()
     with pytest.raises(Transient):
-        store.add([KEY])
+        store.queue.add([KEY])
     own_valkey.start()
-    assert store.add([JobKey("aitrainingjobs/default/b")])
+    assert store.queue.add([JobKey("aitrainingjobs.elasticdeeplearning.ai/default/b")])
 
 
 def test_a_connection_that_redis_has_closed_costs_no_error(own_valkey: Valkey) -> None:
     store = open_store(own_valkey.url, "t")
-    store.lead(1)
-    store.view(KEY)
+    store.projection.lead(1)
+    store.projection.view(KEY)
     client(own_valkey.url).client_kill_filter(_type="normal", skipme=True)
-    store.view(KEY)
-    store.ping()
+    store.projection.view(KEY)
+    store.queue.stats()

@@ -24,7 +24,10 @@ def test_no_two_keys_share_a_name_or_a_place() -> None:
 
 
 def test_a_key_of_one_job_is_its_stem_and_the_job() -> None:
-    assert BY_NAME["lock"].of("tj", "aitrainingjobs/default/a") == "tj:lock:aitrainingjobs/default/a"
+    assert (
+        BY_NAME["lock"].of("tj", "aitrainingjobs.elasticdeeplearning.ai/default/a")
+        == "tj:lock:aitrainingjobs.elasticdeeplearning.ai/default/a"
+    )
     assert BY_NAME["dirty"].of("tj") == "tj:queue:dirty"
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import PATIENCE_SECONDS
+from tests.support.kinds import AITRAININGJOBS
+from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.api.model import InvalidJob
 from tjworker.api.status import JobStatus
 from tjworker.base import Conflict, JobName, OperatorError, Terminal, Transient
@@ -18,14 +19,7 @@ from tjworker.telemetry.events import BURST, REFILL_SECONDS, SIMILAR_MESSAGES, S
 
 def job(name: str = "digits", uid: str = "u1") -> InvalidJob:
     return InvalidJob(
-        JobName("aitrainingjobs", "team", name),
-        "elasticdeeplearning.ai/v1",
-        "AITrainingJob",
-        uid,
-        7,
-        1,
-        JobStatus(),
-        (),
+        JobName(AITRAININGJOBS, "team", name), "elasticdeeplearning.ai/v1", "AITrainingJob", uid, 7, 1, JobStatus(), ()
     )
 
 
@@ -160,7 +154,7 @@ def test_the_longest_name_and_a_long_message_are_still_accepted() -> None:
 
 
 @pytest.mark.parametrize("error", [Transient("away"), Terminal("forbidden", status=403)])
-def test_a_refused_event_fails_nobody(error: OperatorError) -> None:
+def test_a_refused_event_fails_no_pass(error: OperatorError) -> None:
     cluster = Cluster()
     cluster.fails = error
     recorder = EventRecorder(cluster, clock=Clock(), background=False)
@@ -168,7 +162,7 @@ def test_a_refused_event_fails_nobody(error: OperatorError) -> None:
     assert recorder.dropped == 1
 
 
-def test_a_server_that_hangs_holds_nobody_up_and_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_hangs_holds_no_pass_up_and_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tjworker.telemetry.events.QUEUE_LENGTH", 5)
     cluster = Cluster()
     cluster.gate = threading.Event()

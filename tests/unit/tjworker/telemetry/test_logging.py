@@ -8,9 +8,10 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+import structlog
 
 from tjworker.settings import Settings
-from tjworker.telemetry.logging import configure_logging, get_logger
+from tjworker.telemetry.logging import configure_logging
 
 
 @pytest.fixture(autouse=True)
@@ -30,14 +31,16 @@ def written(log_format: str, level: str = "INFO") -> io.StringIO:
 
 def test_a_decision_is_one_json_object_on_one_line() -> None:
     stream = written("json")
-    get_logger("tjworker.executor", job="aitrainingjobs/default/a").info("pod deleted", uid="u-1", attempt=2, token=7)
+    structlog.get_logger("tjworker.executor", job="aitrainingjobs.elasticdeeplearning.ai/default/a").info(
+        "pod deleted", uid="u-1", attempt=2, token=7
+    )
     line = json.loads(stream.getvalue())
     time = line.pop("timestamp")
     assert line == {
         "event": "pod deleted",
         "level": "info",
         "logger": "tjworker.executor",
-        "job": "aitrainingjobs/default/a",
+        "job": "aitrainingjobs.elasticdeeplearning.ai/default/a",
         "uid": "u-1",
         "attempt": 2,
         "token": 7,
@@ -47,7 +50,7 @@ def test_a_decision_is_one_json_object_on_one_line() -> None:
 
 def test_people_read_a_line_with_the_facts_as_fields_and_no_colours_in_a_file() -> None:
     stream = written("console")
-    get_logger().info("pod deleted", job="aitrainingjobs/default/a", token=7)
+    structlog.get_logger("tjworker").info("pod deleted", job="aitrainingjobs.elasticdeeplearning.ai/default/a", token=7)
     assert "pod deleted" in stream.getvalue()
     assert "token=7" in stream.getvalue()
     assert "\x1b[" not in stream.getvalue()
@@ -65,7 +68,7 @@ def test_an_exception_stays_on_the_one_line() -> None:
     try:
         raise ValueError("bad")
     except ValueError:
-        get_logger().exception("pass failed")
+        structlog.get_logger("tjworker").exception("pass failed")
     assert stream.getvalue().count("\n") == 1
     assert "ValueError: bad" in json.loads(stream.getvalue())["exception"]
 
@@ -84,7 +87,7 @@ def test_a_traceback_shows_no_local_variables(log_format: str) -> None:
 
 def test_below_the_level_nothing_is_written() -> None:
     stream = written("json", "WARNING")
-    get_logger().info("quiet")
+    structlog.get_logger("tjworker").info("quiet")
     logging.getLogger("some.library").info("quiet")
     assert stream.getvalue() == ""
 
@@ -100,5 +103,5 @@ def test_celery_tells_of_no_task_that_went_well() -> None:
 def test_setting_it_up_twice_writes_each_line_once() -> None:
     written("json")
     stream = written("json")
-    get_logger().info("once")
+    structlog.get_logger("tjworker").info("once")
     assert stream.getvalue().count("\n") == 1

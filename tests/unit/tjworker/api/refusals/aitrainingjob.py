@@ -1,11 +1,11 @@
-"""Manifests of an AITrainingJob: accepted ones, and those that nobody may run."""
+"""Manifests of an AITrainingJob: accepted ones, and those that are refused."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from tests.builders import JobBuilder, make_job
+from tests.support.builders import JobBuilder, make_job
 from tests.unit.tjworker.api.refusals.case import Json, Refusal
 
 
@@ -39,7 +39,7 @@ def _five_roles(replicas: int, one_more: int = 0) -> Json:
 
 
 CASES: dict[str, Refusal] = {
-    # -- accepted ----------------------------------------------------------------------------------------------------
+    # -- accepted ----------------------------------------------------------------------------------
     "a plain job": Refusal(_job().manifest()),
     "numbers as quantities": Refusal(
         _container(lambda c: c.update(resources={"limits": {"cpu": 1.0, "memory": 1000000}}))
@@ -73,7 +73,7 @@ CASES: dict[str, Refusal] = {
     "ten thousand replicas": Refusal(make_job().role("trainer", 10_000).manifest()),
     "fifty thousand replicas": Refusal(_five_roles(10_000)),
     "one replica more than that": Refusal(_five_roles(10_000, one_more=1), want_path="spec.replicaSpecs"),
-    # -- roles -------------------------------------------------------------------------------------------------------
+    # -- roles -------------------------------------------------------------------------------------
     "no roles": Refusal(make_job().manifest(), want_path="spec.replicaSpecs"),
     "seventeen roles": Refusal(
         _edit(
@@ -120,7 +120,7 @@ CASES: dict[str, Refusal] = {
     "an unknown fail policy": Refusal(_trainer(fail="Most"), want_path="spec.replicaSpecs.trainer.failPolicy"),
     "an unknown EDL policy": Refusal(_trainer(edl="Maybe"), want_path="spec.replicaSpecs.trainer.edlPolicy"),
     "a restart limit below zero": Refusal(_trainer(limit=-1), want_path="spec.replicaSpecs.trainer.restartLimit"),
-    # -- templates ---------------------------------------------------------------------------------------------------
+    # -- templates ---------------------------------------------------------------------------------
     "no template": Refusal(
         _edit(lambda m: m["spec"]["replicaSpecs"]["trainer"].pop("template")),
         want_path="spec.replicaSpecs.trainer.template",
@@ -156,7 +156,7 @@ CASES: dict[str, Refusal] = {
         _edit(lambda m: m["spec"]["replicaSpecs"]["trainer"]["template"].update(metadata={"labels": {"a": "b c"}})),
         want_path="spec.replicaSpecs.trainer.template.metadata.labels.a",
     ),
-    # -- the job -----------------------------------------------------------------------------------------------------
+    # -- the job -----------------------------------------------------------------------------------
     "no spec": Refusal(_edit(lambda m: m.pop("spec")), want_path="spec.replicaSpecs"),
     "a field that is not there": Refusal(_job().spec(replicaSpec={}).manifest()),
     "an unknown clean-up policy": Refusal(
@@ -198,14 +198,14 @@ CASES: dict[str, Refusal] = {
     ),
     "a priority that is no label": Refusal(_job().spec(priority="very high").manifest(), want_path="spec.priority"),
     "suspend as a word": Refusal(_job().spec(suspend="yes").manifest(), want_path="spec.suspend"),
-    # -- names -------------------------------------------------------------------------------------------------------
+    # -- names -------------------------------------------------------------------------------------
     "a name one too long": Refusal(_job("j" * 54).manifest(), want_path="metadata.name"),
     "a name too long for the most replicas": Refusal(
         make_job("j" * 53).role("trainer", 2, most=11).manifest(), want_path="metadata.name"
     ),
     "a name with a dot": Refusal(_job("digits.v2").manifest(), want_path="metadata.name"),
     "a name that starts with a digit": Refusal(_job("2digits").manifest(), want_path="metadata.name"),
-    # -- changes -----------------------------------------------------------------------------------------------------
+    # -- changes -----------------------------------------------------------------------------------
     "scaling": Refusal(make_job().role("trainer", 3).manifest(), after=_job().manifest()),
     "scaling a role that is never scaled": Refusal(
         make_job().role("trainer", 3, edl="Never").manifest(), after=_trainer(edl="Never")

@@ -1,11 +1,11 @@
-"""Manifests of a TrainingJob: accepted ones, and those that nobody may run."""
+"""Manifests of a TrainingJob: accepted ones, and those that are refused."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from tests.builders import make_training_job
+from tests.support.builders import make_training_job
 from tests.unit.tjworker.api.refusals.case import Json, Refusal
 
 
@@ -30,7 +30,7 @@ def _edit(change: Callable[[Json], object]) -> Json:
 
 
 CASES: dict[str, Refusal] = {
-    # -- accepted ----------------------------------------------------------------------------------------------------
+    # -- accepted ----------------------------------------------------------------------------------
     "trainers alone": Refusal({**_job(), "spec": {"trainer": {}}}),
     "the older version": Refusal(_edit(lambda m: m.update(apiVersion="paddlepaddle.org/v1alpha1"))),
     "an elastic job": Refusal(_elastic(2, 6)),
@@ -57,7 +57,7 @@ CASES: dict[str, Refusal] = {
     "the last port": Refusal(_job(port=65_534)),
     "ten thousand trainers": Refusal(_job(least=10_000)),
     "no parameter servers": Refusal(_job(pservers=0)),
-    # -- trainers ----------------------------------------------------------------------------------------------------
+    # -- trainers ----------------------------------------------------------------------------------
     "no spec": Refusal(_edit(lambda m: m.pop("spec")), want_path="spec.trainer"),
     "no trainers": Refusal(_without("trainer"), want_path="spec.trainer"),
     "a min-instance of zero": Refusal(_job(least=0), want_path="spec.trainer.min-instance"),
@@ -69,7 +69,7 @@ CASES: dict[str, Refusal] = {
     ),
     "an elastic job that is not fault tolerant": Refusal(_job(least=2, most=6), want_path="spec.trainer.max-instance"),
     "two masters": Refusal(_job(fault_tolerant=True, master={"min-instance": 2}), want_path="spec.master.min-instance"),
-    # -- what a pod gets ---------------------------------------------------------------------------------------------
+    # -- what a pod gets ---------------------------------------------------------------------------
     "a quantity that is none": Refusal(
         _job(trainer={"resources": {"limits": {"cpu": "2 cores"}}}), want_path="spec.trainer.resources.limits.cpu"
     ),
@@ -103,7 +103,7 @@ CASES: dict[str, Refusal] = {
     "a grace period below zero": Refusal(
         _job(trainer={"grace_period_seconds": -1}), want_path="spec.trainer.grace_period_seconds"
     ),
-    # -- the job -----------------------------------------------------------------------------------------------------
+    # -- the job -----------------------------------------------------------------------------------
     "a field that is not there": Refusal(_job(trainer={"minInstance": 2})),
     "a port that is no port": Refusal(_job(port=70_000), want_path="spec.port"),
     "ports beyond the last": Refusal(_job(port=65_535), want_path="spec.port"),
@@ -114,10 +114,10 @@ CASES: dict[str, Refusal] = {
     "a framework without a type": Refusal(_job(frame_work={"name": "paddle"}), want_path="spec.frame_work.type"),
     "a walltime below zero": Refusal(_job(annotations={"walltime": -1}), want_path="spec.annotations.walltime"),
     "fault_tolerant as a word": Refusal(_job(fault_tolerant="yes"), want_path="spec.fault_tolerant"),
-    # -- names -------------------------------------------------------------------------------------------------------
+    # -- names -------------------------------------------------------------------------------------
     "a name one too long": Refusal(_job("j" * 50), want_path="metadata.name"),
     "a name with a dot": Refusal(_job("digits.v2"), want_path="metadata.name"),
-    # -- changes -----------------------------------------------------------------------------------------------------
+    # -- changes -----------------------------------------------------------------------------------
     "scaling an elastic job": Refusal(_elastic(4, 6), after=_elastic(2, 6)),
     "scaling above the most": Refusal(_elastic(7, 6), after=_elastic(2, 6), want_path="spec.trainer.max-instance"),
     "another most": Refusal(_elastic(2, 9), after=_elastic(2, 6)),

@@ -10,21 +10,23 @@ from datetime import UTC, datetime
 import orjson
 import pytest
 
+from benchmarks.support.inprocess import InProcessTransport
 from localcluster.apiserver import ApiServer
 from localcluster.wire import Json, Request, Response, Watch
-from tests.inprocess import InProcessTransport
+from tests.support.kinds import AITRAININGJOBS
 from tjworker.api import crd
-from tjworker.api.dialects import DIALECTS
-from tjworker.base import Transient
+from tjworker.api.kinds import KINDS
+from tjworker.base import GroupResource, Transient
 from tjworker.cli.checks import cluster
 from tjworker.cli.checks.check import State
 from tjworker.kube.resources import RESOURCES
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-CRD = next(iter(DIALECTS.values()))
+CRD = KINDS[AITRAININGJOBS]
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-NAME = f"CRD {CRD.plural}.{CRD.group}"
-OTHER = "CRD trainingjobs.paddlepaddle.org"
+NAME = f"CRD {CRD.resource}"
+OTHERS = tuple(resource for resource in KINDS if resource != AITRAININGJOBS)
+OPTIONAL = tuple(resource for resource in OTHERS if KINDS[resource].optional)
 Front = Callable[[Request], Response | None]
 
 
@@ -78,14 +80,17 @@ class Case:
     """Of the CRD before it is applied; None: it is not."""
     front: Front = lambda request: None
     namespaces: tuple[str, ...] = ()
-    others: tuple[str, ...] = ("trainingjobs",)
+    others: tuple[GroupResource, ...] = OTHERS
     """Kinds whose CRDs are applied as they are."""
 
 
 CASES: dict[str, Case] = {
     "a cluster as it should be": Case(),
     "a CRD that is missing says how to apply it": Case({NAME: ("failed", "is not installed")}, None),
-    "a cluster may do with one kind of job": Case({OTHER: ("warning", "is not installed")}, others=()),
+    "a cluster may do without the optional kinds": Case(
+        {f"CRD {resource}": ("warning", "is not installed") for resource in OPTIONAL},
+        others=tuple(resource for resource in OTHERS if resource not in OPTIONAL),
+    ),
     "a CRD of an earlier version is noticed by a field that it lacks": Case({NAME: ("failed", "runPolicy")}, older),
     "a CRD of a later version is noticed by a field that is too many": Case({NAME: ("failed", "tomorrow")}, newer),
     "a column that is missing is noticed": Case({NAME: ("failed", "additionalPrinterColumns")}, without_columns),
@@ -112,7 +117,7 @@ CASES: dict[str, Case] = {
         {"may use nodes": ("warning", "may not list")}, front=deny("nodes", "list"), namespaces=("one",)
     ),
     "rights that cannot be reviewed are skipped": Case(
-        {f"may use {plural}": ("skipped", "could not be reviewed") for plural in RESOURCES},
+        {f"may use {resource}": ("skipped", "could not be reviewed") for resource in RESOURCES},
         front=refuse(403, "/apis/authorization.k8s.io"),
     ),
 }
@@ -121,7 +126,7 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_what_is_found(case: Case) -> None:
     server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
-    definitions = [crd.build(DIALECTS[plural]) for plural in case.others]
+    definitions = [crd.build(KINDS[resource]) for resource in case.others]
     if case.change is not None:
         definitions.append(crd.build(CRD))
         case.change(definitions[-1])
@@ -140,7 +145,7 @@ def test_what_is_found(case: Case) -> None:
         assert by_name[name].state == state
         assert text in by_name[name].detail
     assert all(check.advice for check in found if check.state in ("warning", "failed"))
-    assert {f"may use {plural}" for plural in RESOURCES} < set(by_name)
+    assert {f"may use {resource}" for resource in RESOURCES} < set(by_name)
     assert "/a/kubeconfig" in by_name["reachable"].detail
 
 

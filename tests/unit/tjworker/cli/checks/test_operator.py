@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
+from benchmarks.support.inprocess import InProcessTransport
 from localcluster.apiserver import ApiServer
-from tests.inprocess import InProcessTransport
+from tests.support.memory_store import MemoryStore
+from tjworker.api.resources import LEASES
 from tjworker.cli.checks import operator
 from tjworker.cli.checks.check import State
 from tjworker.kube.client import KubeClient
 from tjworker.settings import Settings
 from tjworker.store.keys import BY_NAME
-from tjworker.store.memory import MemoryStore
-from tjworker.store.port import QueueStats
+from tjworker.store.work_queue import QueueStats
 
 NOW = datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC)
 
@@ -73,7 +74,7 @@ def test_who_leads(case: Case) -> None:
             api._transport.request(
                 "POST", "/api/v1/namespaces", body=b'{"metadata": {"name": "%s"}}' % namespace.encode()
             )
-        api.create("leases", namespace, body)
+        api.create(LEASES, namespace, body)
     found = operator.leader(api, Settings(**case.settings), NOW)
     assert (found.state, bool(found.advice)) == (case.want_state, case.want_state == "failed")
     assert case.want_detail in found.detail
@@ -82,7 +83,7 @@ def test_who_leads(case: Case) -> None:
 STATS: dict[str, tuple[QueueStats, State]] = {
     "an empty queue": (QueueStats(0, 0, 0, 0.0, 0, 0), "ok"),
     "a queue that moves": (QueueStats(500, 3, 2, 20.0, 600, 0), "ok"),
-    "a queue that nobody works on": (QueueStats(5, 0, 0, 300.0, 5, 0), "failed"),
+    "a queue without a worker": (QueueStats(5, 0, 0, 300.0, 5, 0), "failed"),
     "keys that fail": (QueueStats(0, 2, 0, 0.0, 5, 2), "warning"),
 }
 
@@ -113,8 +114,8 @@ def test_beat_is_seen_by_what_its_resync_leaves_behind() -> None:
 
 def test_a_projection_is_whole_once_the_watcher_says_so() -> None:
     store = MemoryStore()
-    assert operator.projection(store).state == "failed"
-    store.lead(1)
-    assert operator.projection(store).state == "failed"
-    store.mark_synced(1)
-    assert operator.projection(store).state == "ok"
+    assert operator.projection(store.projection).state == "failed"
+    store.projection.lead(1)
+    assert operator.projection(store.projection).state == "failed"
+    store.projection.mark_synced(1)
+    assert operator.projection(store.projection).state == "ok"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.valkey import Valkey, free_port
+from benchmarks.support.valkey import Valkey, free_port
 from tjworker.cli.checks import redis
 from tjworker.cli.checks.check import State
 from tjworker.settings import Settings

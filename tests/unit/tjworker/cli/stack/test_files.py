@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -9,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
+from tests.support.waiting import until
 from tjworker.cli.errors import UserError
-from tjworker.cli.stack import logfile, probes, processes, roster
+from tjworker.cli.stack import lock, logfile, probes, processes
 from tjworker.cli.stack.paths import StatePaths
-from tjworker.cli.stack.processes import identify
 
 
 def test_a_log_that_is_too_long_moves_aside_and_its_writer_goes_on(tmp_path: Path) -> None:
@@ -53,49 +53,46 @@ def test_a_probe_of_a_log_does_not_believe_what_an_earlier_process_wrote(tmp_pat
 def test_an_owner_that_has_the_folder_and_has_not_written_its_name_yet_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two `tj up` at the same moment: a message that says `kill unknown` helps nobody."""
+    """Two `tj up` at the same moment: a message that says `kill unknown` helps neither user."""
     paths = StatePaths(tmp_path)
     with paths.lock.open("a+") as owner:
-        assert roster.try_lock(owner)
+        fcntl.flock(owner, fcntl.LOCK_EX)
 
         def a_moment_later(_seconds: float) -> None:
             owner.write(f"{os.getppid()}\n")
             owner.flush()
 
-        monkeypatch.setattr("tjworker.cli.stack.roster.time.sleep", a_moment_later)
+        monkeypatch.setattr("tjworker.cli.stack.lock.time.sleep", a_moment_later)
         with pytest.raises(UserError, match=rf"a stack already runs in .* \(pid {os.getppid()}\)"):
-            roster.take_lock(paths)
+            lock.take(paths)
 
 
-def test_a_roster_that_cannot_be_read_names_nobody(tmp_path: Path) -> None:
+def test_an_owner_that_was_killed_and_that_its_parent_has_not_reaped_is_no_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its warden still holds the lock for a moment; in a container without an init the zombie stays for good."""
     paths = StatePaths(tmp_path)
-    assert roster.read_roster(paths.roster) == ("", {})
-    for garbage in ("", "{", "[]", '{"services": 3}', '{"run": "x", "services": {"a": {}}}'):
-        paths.roster.write_text(garbage)
-        assert roster.read_roster(paths.roster) == ("", {})
+    zombie = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+    try:
+        with paths.lock.open("a+") as wardens:
+            fcntl.flock(wardens, fcntl.LOCK_EX)
+            wardens.write(f"{zombie.pid}\n")
+            wardens.flush()
+            monkeypatch.setattr("tjworker.cli.stack.lock.time.sleep", lambda _: fcntl.flock(wardens, fcntl.LOCK_UN))
+            lock.take(paths).close()
+    finally:
+        zombie.wait()
 
 
-def test_a_mark_belongs_to_its_own_folder_and_run(tmp_path: Path) -> None:
-    ours, beside = tmp_path / "a", tmp_path / "a#b"
+def test_a_mark_belongs_to_its_own_folder(tmp_path: Path) -> None:
+    ours, beside = StatePaths(tmp_path / "a"), StatePaths(tmp_path / "a#b")
     sleeper = subprocess.Popen(
-        [sys.executable, "-S", "-c", "import time; time.sleep(60)"],
-        env={processes.MARKER: processes.mark(beside, "r1")},
+        [sys.executable, "-S", "-c", "import time; time.sleep(60)"], env={processes.MARKER: str(beside.root)}
     )
     try:
-        until("it is marked", lambda: len(processes.marked(beside)) == 1)
-        assert processes.marked(ours) == [], "a folder whose name begins alike is another folder"
-        assert [p.pid for p in processes.marked(beside, run_id="r1")] == [sleeper.pid]
-        assert processes.marked(beside, run_id="r") == []
-        assert processes.marked(beside, excluding="r1") == []
+        until("it is marked", lambda: [p.pid for p in processes.of_stack(beside)] == [sleeper.pid])
+        assert processes.of_stack(ours) == [], "a folder whose name begins alike is another folder"
     finally:
         sleeper.kill()
         sleeper.wait()
-
-
-def test_a_pid_that_was_given_to_another_process_is_not_ours(tmp_path: Path) -> None:
-    paths = StatePaths(tmp_path)
-    me = identify(os.getppid())
-    assert me is not None
-    stranger = type(me)(me.pid, "1")
-    roster.write_roster(paths, "run", {"a": stranger})
-    assert roster.leftovers(paths) == []

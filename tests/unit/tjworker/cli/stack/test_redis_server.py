@@ -11,9 +11,10 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tests.valkey import free_port
-from tests.waiting import until
+from benchmarks.support.valkey import free_port
+from tests.support.waiting import until
 from tjworker.cli.stack import probes, redis_server
+from tjworker.cli.stack.paths import StatePaths
 
 
 @pytest.mark.parametrize("name", ["valkey-server", "redis-server"])
@@ -29,13 +30,11 @@ def test_without_one_on_the_path_the_wheels_is_used(tmp_path: Path) -> None:
 
 
 def test_it_keeps_what_was_written_over_kill_9_and_restart_in_a_folder_with_blanks(tmp_path: Path) -> None:
-    data = tmp_path / 'my "data" folder'
-    data.mkdir()
     port = free_port()
-    config = tmp_path / "redis.conf"
-    redis_server.write_config(config, redis_server.config_text(port=port, data_dir=data, password="geheim"))
+    paths = StatePaths(tmp_path / 'my "state" folder')
+    paths.redis_data.mkdir(parents=True)
+    url, config = redis_server.configure(paths, port), paths.redis_config
     assert stat.S_IMODE(config.stat().st_mode) == 0o600, "it holds the password"
-    url = redis_server.url(port, "geheim")
     ready = probes.redis_answers(url)
     assert not ready()
     for start in (1, 2):
@@ -57,15 +56,3 @@ def test_it_keeps_what_was_written_over_kill_9_and_restart_in_a_folder_with_blan
         finally:
             server.kill()
             server.wait()
-
-
-SHOWN: dict[str, tuple[str, str]] = {
-    "a password is left out": ("redis://:geheim@127.0.0.1:1234/0", "redis://127.0.0.1:1234/0"),
-    "so is a user": ("rediss://me:a@b@host:1/2", "rediss://host:1/2"),
-    "an address without one stays": ("redis://host:1/0", "redis://host:1/0"),
-}
-
-
-@pytest.mark.parametrize(("url", "want"), SHOWN.values(), ids=list(SHOWN))
-def test_addresses_are_shown_without_passwords(url: str, want: str) -> None:
-    assert redis_server.hide_password(url) == want

@@ -1,8 +1,9 @@
-"""The supervisor as a program with real child processes: what runs, what starts again, and that nothing is left behind."""
+"""The supervisor as a program with real child processes: what runs, what starts again, and that nothing is left
+behind."""
 
 from __future__ import annotations
 
-import os
+import json
 import re
 import signal
 import subprocess
@@ -11,15 +12,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
-from tests.waiting import PATIENCE_SECONDS, until
-from tjworker.cli.stack import processes, roster
+from tests.support.waiting import PATIENCE_SECONDS, until
+from tjworker.cli.stack import processes
 from tjworker.cli.stack.paths import StatePaths
-from tjworker.cli.stack.processes import ProcessId
+from tjworker.cli.stack.supervisor import describe_exit
 
 ROOT = Path(__file__).resolve().parents[5]
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 class Toy:
@@ -44,11 +45,19 @@ class Toy:
     def says(self, pattern: str) -> None:
         until(f"it says {pattern!r}", lambda: re.search(pattern, self.output), context=lambda: self.output)
 
-    def service(self, name: str) -> ProcessId:
-        return roster.read_roster(self.paths.roster)[1][name]
+    def service(self, name: str) -> psutil.Process:
+        return psutil.Process(json.loads(self.paths.pids.read_text())[name])
 
-    def left(self) -> list[ProcessId]:
-        return processes.marked(self.paths.root)
+    def left(self) -> list[psutil.Process]:
+        return processes.of_stack(self.paths)
+
+    def wardens(self) -> list[psutil.Process]:
+        children = psutil.Process(self.process.pid).children()
+        alive = [p for p in children if p.status() != psutil.STATUS_ZOMBIE]
+        return [p for p in alive if "tjworker.cli.stack.warden" in p.cmdline()]
+
+    def warden(self) -> psutil.Process:
+        return self.wardens()[0]
 
     def kill(self) -> None:
         self.process.kill()
@@ -67,7 +76,7 @@ def toy(tmp_path: Path) -> Iterator[Callable[..., Toy]]:
     for one in started:
         if one.process.poll() is None:
             one.kill()
-        roster.sweep(one.paths, grace_seconds=0)
+        processes.end_all(one.paths, grace_seconds=0)
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,7 @@ def test_an_orderly_stop_leaves_nothing(case: Stop, toy: Callable[..., Toy]) -> 
     assert stack.process.wait(timeout=PATIENCE_SECONDS) == case.want_code
     assert stack.left() == []
     assert "nothing of this stack runs any more" in stack.output
-    assert not stack.paths.roster.exists()
+    assert not stack.paths.pids.exists()
 
 
 def test_services_start_in_order_each_after_what_it_needs_is_ready(toy: Callable[..., Toy]) -> None:
@@ -126,7 +135,7 @@ def test_a_killed_service_starts_again_and_the_line_says_what_how_and_when(toy: 
     stack.says("top is ready again")
     second = stack.service("top")
     assert second != first
-    assert processes.alive(second)
+    assert second.is_running()
     assert stack.output.count("base is ready") == 1, "the others are left alone"
 
 
@@ -150,6 +159,25 @@ def test_a_service_that_cannot_start_ends_the_stack_with_its_own_words(toy: Call
     assert "broken ended with exit code 3, 3 times in a row" in stack.output
     assert "broken | no such setting: X" in stack.output
     assert stack.left() == []
+
+
+def test_a_program_that_is_not_there_ends_the_stack_with_its_name(toy: Callable[..., Toy]) -> None:
+    stack = toy("missing")
+    assert stack.process.wait(timeout=PATIENCE_SECONDS) == 1
+    assert "missing | cannot start /no/such/program: No such file or directory" in stack.output
+    assert stack.left() == []
+
+
+def test_a_service_whose_predecessor_dies_before_it_was_ever_ready_waits_for_it(toy: Callable[..., Toy]) -> None:
+    """Else the CRDs, applied to an API server that has just been killed, end the whole stack within a second."""
+    stack = toy("fragile")
+    stack.says("READY")
+    assert re.findall(r"(task ended|base is ready again|task is done|READY)", stack.output) == [
+        "task ended",
+        "base is ready again",
+        "task is done",
+        "READY",
+    ]
 
 
 def test_the_result_of_the_body_is_the_result_of_the_stack(toy: Callable[..., Toy]) -> None:
@@ -185,34 +213,40 @@ def test_a_second_stack_in_the_same_folder_says_so_and_one_in_another_runs(toy: 
     assert "--state-dir" in second.output
     beside = toy(state="other")
     beside.says("READY")
-    assert processes.alive(first.service("base"))
+    assert first.service("base").is_running()
 
 
 def test_leftovers_of_a_killed_stack_are_ended_at_the_next_start(toy: Callable[..., Toy]) -> None:
     first = toy("stubborn")
     first.says("READY")
-    base = first.service("base")
-    first.process.send_signal(signal.SIGSTOP)  # else it starts another warden before it is killed itself
-    wardens = _children_of(first.process.pid, "tjworker.cli.stack.warden")
-    for warden in wardens:
-        os.kill(warden, signal.SIGKILL)
+    psutil.Process(first.process.pid).suspend()  # else it starts another warden before it is killed itself
+    first.warden().kill()
     first.kill()
-    until("the kernel has told those that listen", lambda: not processes.alive(base))
-    assert len(first.left()) == 2, "the stubborn one and its child"
+    assert len(first.left()) == 3, "base, the stubborn one and its child"
     second = toy("plain", tag="b")
     second.says("READY")
-    assert "swept 0" not in second.output
+    assert "swept 3" in second.output
     assert len(second.left()) == 2, "only base and top of the new stack"
 
 
-def _children_of(pid: int, argument: str) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent == pid and argument in (entry / "cmdline").read_text():
-                    found.append(int(entry.name))
-            except (OSError, ValueError):
-                continue
-    return found
+def test_a_killed_warden_is_replaced(toy: Callable[..., Toy]) -> None:
+    stack = toy()
+    stack.says("READY")
+    first = stack.warden()
+    first.kill()
+    until("another one waits", lambda: stack.wardens() not in ([], [first]))
+    stack.kill()
+    until("it has ended everything", lambda: stack.left() == [])
+
+
+EXITS: dict[str, tuple[int, str]] = {
+    "an exit code": (3, "ended with exit code 3"),
+    "a clean end is told as well": (0, "ended with exit code 0"),
+    "a signal has its name": (-9, "was ended by SIGKILL"),
+    "an unknown signal has its number": (-250, "was ended by signal 250"),
+}
+
+
+@pytest.mark.parametrize(("returncode", "want"), EXITS.values(), ids=list(EXITS))
+def test_exits_in_words(returncode: int, want: str) -> None:
+    assert describe_exit(returncode) == want

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from tjworker.cli.errors import UserError
-from tjworker.cli.stack import probes, roster
+from tjworker.cli.errors import EXIT_FAILED, UserError
+from tjworker.cli.stack import lock, probes, processes
 from tjworker.cli.stack.paths import StatePaths
-from tjworker.cli.stack.service import Service
+from tjworker.cli.stack.services import Service
 from tjworker.cli.stack.supervisor import Handle, Supervisor
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(600)"
@@ -26,6 +27,15 @@ STUBBORN = (
 FAMILY = (
     "import subprocess, sys, time; subprocess.Popen([sys.executable, '-S', '-c', 'import time; time.sleep(600)']); "
     "print('up', flush=True); time.sleep(600)"
+)
+# It has killed what it needs: that comes back after a while, and only then can it do its work.
+FRAGILE_BASE = (
+    "import os, pathlib, time; os.path.exists('killed') and (time.sleep(1.5), pathlib.Path('back').touch()); "
+    "pathlib.Path('pid').write_text(str(os.getpid())); print('up', flush=True); time.sleep(600)"
+)
+FRAGILE_TASK = (
+    "import os, pathlib, signal; os.path.exists('back') and os._exit(0); first = not os.path.exists('killed'); "
+    "pathlib.Path('killed').touch(); first and os.kill(int(open('pid').read()), signal.SIGKILL); raise SystemExit(3)"
 )
 
 
@@ -48,14 +58,18 @@ def services(scenario: str, paths: StatePaths) -> list[Service]:
     task = Service(
         "task", (sys.executable, "-S", "-c", "print('done')"), env=dict(os.environ), after=("base",), one_shot=True
     )
-    if scenario == "stubborn":
-        return [base, service("stubborn", STUBBORN, paths)]
-    if scenario == "slow":
-        return [base, service("slow", STUBBORN, paths, stop_seconds=3600.0)]
-    if scenario == "family":
-        return [base, service("family", FAMILY, paths)]
-    if scenario == "broken":
-        return [base, service("broken", "print('no such setting: X'); raise SystemExit(3)", paths, after=("base",))]
+    if scenario == "fragile":
+        base = replace(service("base", FRAGILE_BASE, paths, stop_stage=1), cwd=paths.root)
+        return [base, replace(task, argv=(sys.executable, "-S", "-c", FRAGILE_TASK), cwd=paths.root)]
+    others = {
+        "stubborn": service("stubborn", STUBBORN, paths),
+        "slow": service("slow", STUBBORN, paths, stop_seconds=3600.0),
+        "family": service("family", FAMILY, paths),
+        "missing": Service("missing", ("/no/such/program",), env=dict(os.environ)),
+        "broken": service("broken", "print('no such setting: X'); raise SystemExit(3)", paths, after=("base",)),
+    }
+    if scenario in others:
+        return [base, others[scenario]]
     return [base, task, service("top", SLEEPER, paths, after=("task",))]
 
 
@@ -73,17 +87,15 @@ def body(handle: Handle) -> int:
 def main() -> int:
     paths = StatePaths(Path(sys.argv[1]))
     try:
-        with roster.take_lock(paths):
-            run_id = str(os.getpid())
-            swept = roster.sweep(paths, excluding=run_id)
-            say(f"swept {swept}")
-            stack = Supervisor(services(sys.argv[2], paths), paths, run_id, say)
+        with lock.take(paths) as held:
+            say(f"swept {processes.end_all(paths, grace_seconds=1.0)}")
+            stack = Supervisor(services(sys.argv[2], paths), paths, held, say)
             if sys.argv[2] == "short":
                 return stack.run(lambda _handle: 7)
             return stack.run(body)
     except UserError as error:
         say(f"error: {error}")
-        return error.exit_code
+        return EXIT_FAILED
 
 
 if __name__ == "__main__":

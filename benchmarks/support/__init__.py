@@ -1,0 +1,1 @@
+"""What benchmarks and tests share: a Redis to kill, the operator in one process, a pass that does nothing."""

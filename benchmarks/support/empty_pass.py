@@ -1,0 +1,51 @@
+"""The project's app, `celery -A benchmarks.support.empty_pass ...`, with a pass that does nothing: for tests of work
+queue, Celery and Redis without a cluster. App, tasks, store and resync are the real ones.
+
+Each pass adds its key to the file that TJ_TEST_PASSES names: Redis may forget its last second, a file does not.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from tjworker import tasks
+from tjworker.app import app
+from tjworker.base import JobKey
+from tjworker.controllers.jobs import JobReconciler
+from tjworker.kube.client import KubeClient
+from tjworker.publisher import Publisher
+from tjworker.runtime import Runtime, assemble
+from tjworker.settings import load_settings
+from tjworker.store.connect import open_store
+from tjworker.store.port import Store
+
+PASSES = Path(os.environ.get("TJ_TEST_PASSES", os.devnull))
+
+__all__ = ["app"]
+
+
+class EmptyPass:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def reconcile(self, key: str) -> str:
+        claim = self._store.queue.acquire(JobKey(key), f"pid {os.getpid()}", load_settings().lock_ttl_seconds)
+        if claim is None:
+            return "nothing to do"
+        self._store.queue.finish(claim)
+        with PASSES.open("a") as passes:
+            passes.write(f"{key}\n")
+        return "done"
+
+
+def _without_a_cluster() -> Runtime:
+    settings = load_settings()
+    store = open_store(settings.redis_url, settings.key_prefix)
+    runtime = assemble(settings, store, cast(KubeClient, None), Publisher(app), owner=f"pid {os.getpid()}")
+    return replace(runtime, jobs=cast(JobReconciler, EmptyPass(store)))
+
+
+tasks.use(_without_a_cluster)

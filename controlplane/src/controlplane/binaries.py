@@ -1,0 +1,55 @@
+"""Where the programs are: KUBEBUILDER_ASSETS when it is set (the convention of the field), else our own cache. Only
+looks.
+
+Archives made for that convention often hold etcd and kube-apiserver alone; what they lack is taken from the cache.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from controlplane.errors import BuildError
+from controlplane.releases import NAMES, NEEDED, Release
+
+ASSETS = "KUBEBUILDER_ASSETS"
+CACHE = "TJ_CACHE_DIR"
+
+
+def cache_root(environment: Mapping[str, str] = os.environ) -> Path:
+    given = environment.get(CACHE, "")
+    base = Path(given).expanduser() if given else Path(__file__).resolve().parents[3] / ".cache"
+    return base.resolve() / "control-plane"
+
+
+def cached(release: Release, environment: Mapping[str, str] = os.environ) -> Path:
+    """The folder of the built programs; it exists only when all of them are in it."""
+    return cache_root(environment) / release.cache_key / "bin"
+
+
+def locate(release: Release, environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
+    """Program -> file, of those that there are. Raises BuildError when KUBEBUILDER_ASSETS names no folder."""
+    found: dict[str, Path] = {}
+    assets = environment.get(ASSETS, "")
+    if assets and not Path(assets).is_dir():
+        raise BuildError(f"{ASSETS}={assets} is no folder: correct it, or unset it and run `make control-plane`")
+    for folder in [*([Path(assets)] if assets else []), cached(release, environment)]:
+        for name in NAMES:
+            if name not in found and os.access(folder / name, os.X_OK):
+                found[name] = folder / name
+    return found
+
+
+def missing(release: Release, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Programs without which nothing runs and which are not there."""
+    found = locate(release, environment)
+    return [name for name in NEEDED if name not in found]
+
+
+def not_there(release: Release, lacking: list[str]) -> str:
+    """For a person."""
+    return (
+        f"{', '.join(lacking)} of Kubernetes {release.version} not found: run `make control-plane`, which builds them "
+        f"once, or set {ASSETS} to a folder that has them"
+    )

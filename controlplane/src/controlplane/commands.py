@@ -1,0 +1,173 @@
+"""The command line of each program. Pure: paths and ports in, argument lists out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+AUDIT_POLICY = """apiVersion: audit.k8s.io/v1
+kind: Policy
+# One line a request, without bodies: enough to count by user, verb and resource. A watch counts when it begins.
+omitStages: [RequestReceived]
+rules: [{level: Metadata}]
+"""
+CLIENT_QPS, CLIENT_BURST = "500", "1000"
+"""Far above the programs' defaults (20 to 50 a second), which are made for clusters with many other clients: with them
+a measurement would show their throttle and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where everything of one control plane lies, and on which ports of the loopback it listens."""
+
+    folder: Path
+    api_port: int
+    etcd_port: int
+    peer_port: int
+    audit_log: Path
+
+    @property
+    def server(self) -> str:
+        return f"https://127.0.0.1:{self.api_port}"
+
+    @property
+    def certificates(self) -> Path:
+        return self.folder / "certs"
+
+    @property
+    def certificate(self) -> Path:
+        """Made by the API server at its first start: its own authority, too."""
+        return self.certificates / "apiserver.crt"
+
+    @property
+    def signing_key(self) -> Path:
+        return self.folder / "service-account.key"
+
+    @property
+    def tokens(self) -> Path:
+        return self.folder / "tokens.csv"
+
+    @property
+    def audit_policy(self) -> Path:
+        return self.folder / "audit-policy.yaml"
+
+    def kubeconfig(self, who: str) -> Path:
+        return self.folder / f"{who}.kubeconfig"
+
+    def log(self, program: str) -> Path:
+        return self.folder / f"{program}.log"
+
+
+def etcd(program: Path, at: Layout) -> list[str]:
+    client, peer = f"http://127.0.0.1:{at.etcd_port}", f"http://127.0.0.1:{at.peer_port}"
+    return [
+        str(program),
+        "--data-dir",
+        str(at.folder / "etcd"),
+        "--log-level",
+        "warn",
+        "--unsafe-no-fsync",
+        "--listen-client-urls",
+        client,
+        "--advertise-client-urls",
+        client,
+        "--listen-peer-urls",
+        peer,
+        "--initial-advertise-peer-urls",
+        peer,
+        "--initial-cluster",
+        f"default={peer}",
+        "--quota-backend-bytes",
+        str(4 << 30),
+    ]
+
+
+def kube_apiserver(program: Path, at: Layout) -> list[str]:
+    return [
+        str(program),
+        "--etcd-servers",
+        f"http://127.0.0.1:{at.etcd_port}",
+        "--bind-address",
+        "127.0.0.1",
+        # A machine without a default route has no other address to advertise, and a loopback one may not stand in
+        # Endpoints.
+        "--advertise-address",
+        "127.0.0.1",
+        "--endpoint-reconciler-type",
+        "none",
+        "--secure-port",
+        str(at.api_port),
+        "--cert-dir",
+        str(at.certificates),
+        "--token-auth-file",
+        str(at.tokens),
+        "--authorization-mode",
+        "RBAC",
+        "--service-cluster-ip-range",
+        "10.96.0.0/16",
+        # Without it every pod would need a service account and a volume with its token.
+        "--disable-admission-plugins",
+        "ServiceAccount",
+        "--service-account-key-file",
+        str(at.signing_key),
+        "--service-account-signing-key-file",
+        str(at.signing_key),
+        "--service-account-issuer",
+        "https://kubernetes.default.svc",
+        "--audit-policy-file",
+        str(at.audit_policy),
+        "--audit-log-path",
+        str(at.audit_log),
+        "--audit-log-maxsize",
+        "4000",
+        # Logs of pods come from kubelets, which have no signed certificate.
+        "--kubelet-preferred-address-types",
+        "InternalIP,Hostname",
+    ]
+
+
+def kube_controller_manager(program: Path, at: Layout) -> list[str]:
+    return [
+        str(program),
+        "--kubeconfig",
+        str(at.kubeconfig("controller-manager")),
+        "--secure-port",
+        "0",
+        "--leader-elect=false",
+        "--service-account-private-key-file",
+        str(at.signing_key),
+        "--allocate-node-cidrs=false",
+        "--kube-api-qps",
+        CLIENT_QPS,
+        "--kube-api-burst",
+        CLIENT_BURST,
+    ]
+
+
+def kube_scheduler(program: Path, at: Layout) -> list[str]:
+    kubeconfig = str(at.kubeconfig("scheduler"))
+    return [
+        str(program),
+        "--kubeconfig",
+        kubeconfig,
+        "--authentication-kubeconfig",
+        kubeconfig,
+        "--secure-port",
+        "0",
+        "--leader-elect=false",
+        "--kube-api-qps",
+        CLIENT_QPS,
+        "--kube-api-burst",
+        CLIENT_BURST,
+    ]
+
+
+def all_commands(programs: Mapping[str, Path], at: Layout) -> dict[str, list[str]]:
+    """In the order in which they start."""
+    return {
+        "etcd": etcd(programs["etcd"], at),
+        "kube-apiserver": kube_apiserver(programs["kube-apiserver"], at),
+        "kube-controller-manager": kube_controller_manager(programs["kube-controller-manager"], at),
+        "kube-scheduler": kube_scheduler(programs["kube-scheduler"], at),
+    }

@@ -1,0 +1,189 @@
+"""ReplicaSet and batch Job: defaults, selectors, what may change. In-place `default` and `prepare`; safe to run
+twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from localcluster.apiserver import meta
+from localcluster.apiserver.errors import Causes
+from localcluster.apiserver.strategies.pod_defaults import default_pod_spec
+from localcluster.apiserver.strategies.pod_validation import validate_pod_spec
+from localcluster.wire import Json
+
+_MISMATCH = "`selector` does not match template `labels`"
+
+
+def default_replicaset(obj: Json) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    template = spec.setdefault("template", {})
+    template.setdefault("metadata", {})
+    default_pod_spec(template.setdefault("spec", {}))
+
+
+def prepare_replicaset(obj: Json) -> None:
+    obj["status"] = {"replicas": 0}
+
+
+def validate_replicaset(obj: Json, causes: Causes) -> None:
+    spec = obj["spec"]
+    _not_negative(spec, ("replicas", "minReadySeconds"), causes)
+    selector = spec.get("selector")
+    if selector is None:
+        causes.required("spec.selector")
+        causes.invalid("spec.template.metadata.labels", spec["template"]["metadata"].get("labels"), _MISMATCH)
+    elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        causes.invalid("spec.selector", selector, "empty selector is invalid for deployment")
+    elif not selects(selector, spec["template"]["metadata"].get("labels", {})):
+        causes.invalid("spec.template.metadata.labels", spec["template"]["metadata"].get("labels"), _MISMATCH)
+    _validate_template(spec["template"], causes)
+    if (policy := spec["template"]["spec"].get("restartPolicy")) != "Always":
+        causes.unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
+
+
+def validate_replicaset_update(new: Json, old: Json, causes: Causes) -> None:
+    if new["spec"].get("selector") != old["spec"].get("selector"):
+        causes.invalid("spec.selector", new["spec"].get("selector"), meta.IMMUTABLE)
+
+
+def default_job(obj: Json) -> None:
+    spec = obj.setdefault("spec", {})
+    template = spec.setdefault("template", {})
+    template.setdefault("metadata", {})
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+        spec["parallelism"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("manualSelector", False)
+    spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+    if template.get("spec") is not None:
+        template["spec"].setdefault("restartPolicy", "")
+        if not template["spec"]["restartPolicy"]:
+            template["spec"]["restartPolicy"] = "Always"
+        default_pod_spec(template["spec"])
+
+
+def prepare_job(obj: Json) -> None:
+    """The selector is the server's unless manualSelector: by the Job's own uid, so that no two Jobs share pods."""
+    obj["status"] = {}
+    spec, uid = obj["spec"], obj["metadata"]["uid"]
+    if not spec.get("manualSelector"):
+        _own_selector(obj, spec, uid)
+
+
+def complete_job(obj: Json) -> None:
+    """Kubernetes defaults the labels when it reads the stored Job, so that nothing has validated them."""
+    labels = obj["spec"]["template"]["metadata"].get("labels")
+    if labels and not obj["metadata"].get("labels"):
+        obj["metadata"]["labels"] = dict(labels)
+
+
+def _own_selector(obj: Json, spec: Json, uid: str) -> None:
+    labels = spec["template"]["metadata"].setdefault("labels", {})
+    name = obj["metadata"]["name"]
+    labels |= {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+        "controller-uid": uid,
+        "job-name": name,
+    }
+    selector = spec.setdefault("selector", {})
+    selector.setdefault("matchLabels", {}).setdefault("batch.kubernetes.io/controller-uid", uid)
+
+
+def validate_job(obj: Json, causes: Causes) -> None:
+    spec = obj["spec"]
+    _not_negative(
+        spec, ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"), causes
+    )
+    if spec.get("completionMode") == "Indexed" and "completions" not in spec:
+        causes.required("spec.completions", "when completion mode is Indexed")
+    if spec.get("completionMode") not in ("Indexed", "NonIndexed"):
+        causes.unsupported("spec.completionMode", spec.get("completionMode"), ("Indexed", "NonIndexed"))
+    selector = spec.get("selector")
+    own = {"matchLabels": {"batch.kubernetes.io/controller-uid": obj["metadata"].get("uid", "")}}
+    if selector is not None and not spec.get("manualSelector") and selector != own:
+        causes.invalid("spec.selector", _sorted(selector), "`selector` not auto-generated")
+    if selector is None:
+        causes.required("spec.selector")
+    elif not selects(selector, spec["template"]["metadata"].get("labels", {})):
+        causes.invalid("spec.template.metadata.labels", spec["template"]["metadata"].get("labels"), _MISMATCH)
+    _validate_template(spec["template"], causes)
+    policy = spec["template"].get("spec", {}).get("restartPolicy")
+    # "Always" is a pod's default: a Job that leaves the field out is told to set it.
+    if policy in (None, "", "Always"):
+        causes.required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
+    elif policy not in ("OnFailure", "Never"):
+        causes.unsupported("spec.template.spec.restartPolicy", policy, ("OnFailure", "Never"))
+
+
+def validate_job_update(new: Json, old: Json, causes: Causes) -> None:
+    spec, before = new["spec"], old["spec"]
+    if spec.get("completions") != before.get("completions"):
+        elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
+        if not elastic:
+            causes.invalid("spec.completions", spec.get("completions"), meta.IMMUTABLE)
+    for name in (
+        "selector",
+        "completionMode",
+        "podFailurePolicy",
+        "backoffLimitPerIndex",
+        "managedBy",
+        "successPolicy",
+    ):
+        if spec.get(name) != before.get(name):
+            causes.invalid(f"spec.{name}", _sorted(spec.get(name)), meta.IMMUTABLE)
+    template, was = spec.get("template"), before.get("template")
+    if template == was:
+        return
+    if not before.get("suspend") or "startTime" in old.get("status", {}):
+        causes.invalid("spec.template", template, meta.IMMUTABLE)
+    elif _placed(template) != _placed(was):
+        causes.invalid("spec.template.spec", template["spec"], meta.IMMUTABLE)
+
+
+_PLACEMENT = ("affinity", "nodeSelector", "schedulingGates", "tolerations")
+
+
+def _placed(template: Json) -> Json:
+    """A template without what says where its pods go: that may change while the Job waits (KEP-2926)."""
+    return {name: value for name, value in template["spec"].items() if name not in _PLACEMENT}
+
+
+def _sorted(value: Any) -> Any:
+    """As Go prints maps."""
+    return {name: _sorted(value[name]) for name in sorted(value)} if isinstance(value, dict) else value
+
+
+def _validate_template(template: Json, causes: Causes) -> None:
+    meta.validate_labels(template.get("metadata", {}).get("labels", {}), "spec.template.labels", causes)
+    validate_pod_spec(template.get("spec", {}), "spec.template.spec", causes)
+
+
+def _not_negative(spec: Json, names: tuple[str, ...], causes: Causes) -> None:
+    for name in names:
+        value = spec.get(name)
+        if value is not None and value < 0:
+            causes.invalid(f"spec.{name}", value, "must be greater than or equal to 0")
+
+
+def selects(selector: Json, labels: Json) -> bool:
+    """A LabelSelector against labels."""
+    if any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
+        return False
+    return all(_expression(expression, labels) for expression in selector.get("matchExpressions", ()))
+
+
+def _expression(expression: Json, labels: Json) -> bool:
+    key, values = expression.get("key"), expression.get("values", ())
+    tests: dict[str, Any] = {
+        "In": key in labels and labels[key] in values,
+        "NotIn": key not in labels or labels[key] not in values,
+        "Exists": key in labels,
+        "DoesNotExist": key not in labels,
+    }
+    return bool(tests.get(expression.get("operator", ""), False))

@@ -1,0 +1,174 @@
+"""Rows of nodes, namespaces, services and endpoints, events, leases and classes. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from localcluster.apiserver.tables.base import NONE, Printer, Row, age, columns, labels_text
+from localcluster.apiserver.tables.durations import since
+from localcluster.wire import Json
+
+_SHOWN = 3
+
+
+def _few(texts: list[str]) -> str:
+    """The first three, and how many more."""
+    if not texts:
+        return NONE
+    if len(texts) <= _SHOWN:
+        return ",".join(texts)
+    return f"{','.join(texts[:_SHOWN])} + {len(texts) - _SHOWN} more..."
+
+
+def _service(obj: Json, now: float) -> tuple[Row, Any]:
+    spec = obj.get("spec", {})
+    ports = [
+        f"{p['port']}:{p['nodePort']}/{p['protocol']}" if p.get("nodePort") else f"{p['port']}/{p['protocol']}"
+        for p in spec.get("ports", ())
+    ]
+    addresses = spec.get("clusterIPs") or [NONE]
+    return [
+        obj["metadata"]["name"],
+        spec.get("type", ""),
+        addresses[0],
+        _external(obj),
+        ",".join(ports) or NONE,
+        age(obj, now),
+        labels_text(spec.get("selector")),
+    ], None
+
+
+def _external(obj: Json) -> str:
+    spec = obj.get("spec", {})
+    if spec.get("type") == "ExternalName":
+        return str(spec.get("externalName", ""))
+    return ",".join(spec.get("externalIPs", ())) or ("<pending>" if spec.get("type") == "LoadBalancer" else NONE)
+
+
+def _endpoints(obj: Json, now: float) -> tuple[Row, Any]:
+    texts: list[str] = []
+    for subset in obj.get("subsets") or ():
+        hosts = [address["ip"] for address in subset.get("addresses", ())]
+        texts += (
+            [f"{host}:{port['port']}" for port in subset["ports"] for host in hosts] if subset.get("ports") else hosts
+        )
+    return [obj["metadata"]["name"], _few(texts), age(obj, now)], None
+
+
+def _unset_few(texts: list[str]) -> str:
+    return _few(texts) if texts else "<unset>"
+
+
+def _slice(obj: Json, now: float) -> tuple[Row, Any]:
+    ports = [str(port.get("port", port.get("name") or "*")) for port in obj.get("ports") or ()]
+    hosts = [address for endpoint in obj.get("endpoints") or () for address in endpoint.get("addresses", ())]
+    return [
+        obj["metadata"]["name"],
+        obj.get("addressType", ""),
+        _unset_few(ports),
+        _unset_few(hosts),
+        age(obj, now),
+    ], None
+
+
+def _address(node: Json, kind: str) -> str:
+    return next((a["address"] for a in node.get("status", {}).get("addresses") or () if a.get("type") == kind), NONE)
+
+
+def _node(obj: Json, now: float) -> tuple[Row, Any]:
+    status = obj.get("status", {})
+    info = status.get("nodeInfo", {})
+    ready = next((c for c in status.get("conditions") or () if c.get("type") == "Ready"), None)
+    words = ["Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"]
+    if obj.get("spec", {}).get("unschedulable"):
+        words.append("SchedulingDisabled")
+    kernel = info.get("kernelVersion") or "<unknown>"
+    if info.get("architecture"):
+        kernel += f" ({info['architecture']})"
+    return [
+        obj["metadata"]["name"],
+        ",".join(words),
+        _roles(obj),
+        age(obj, now),
+        info.get("kubeletVersion", ""),
+        _address(obj, "InternalIP"),
+        _address(obj, "ExternalIP"),
+        info.get("osImage") or "<unknown>",
+        kernel,
+        info.get("containerRuntimeVersion") or "<unknown>",
+    ], None
+
+
+def _roles(node: Json) -> str:
+    prefix = "node-role.kubernetes.io/"
+    found = set()
+    for key, value in node["metadata"].get("labels", {}).items():
+        if key.startswith(prefix) and key != prefix:
+            found.add(key.removeprefix(prefix))
+        elif key == "kubernetes.io/role" and value:
+            found.add(value)
+    return ",".join(sorted(found)) or NONE
+
+
+def _namespace(obj: Json, now: float) -> tuple[Row, Any]:
+    return [obj["metadata"]["name"], obj.get("status", {}).get("phase", ""), age(obj, now)], None
+
+
+def _event(obj: Json, now: float) -> tuple[Row, Any]:
+    first = since(obj.get("firstTimestamp") or obj.get("eventTime"), now)
+    last = since(obj["lastTimestamp"], now) if obj.get("lastTimestamp") else first
+    count = obj.get("count") or 1
+    if obj.get("series"):
+        last, count = since(obj["series"].get("lastObservedTime"), now), obj["series"].get("count", 0)
+    involved, source = obj.get("involvedObject", {}), obj.get("source") or {}
+    target = involved.get("kind", "").lower() + (f"/{involved['name']}" if involved.get("name") else "")
+    component = source.get("component") or obj.get("reportingComponent", "")
+    host = source.get("host") or obj.get("reportingInstance", "")
+    return [
+        last,
+        obj.get("type", ""),
+        obj.get("reason", ""),
+        target,
+        involved.get("fieldPath", ""),
+        f"{component}, {host}" if host else component,
+        obj.get("message", "").strip(),
+        first,
+        count,
+        obj["metadata"]["name"],
+    ], None
+
+
+def _lease(obj: Json, now: float) -> tuple[Row, Any]:
+    return [obj["metadata"]["name"], (obj.get("spec") or {}).get("holderIdentity", ""), age(obj, now)], None
+
+
+def _priority_class(obj: Json, now: float) -> tuple[Row, Any]:
+    return [
+        obj["metadata"]["name"],
+        obj.get("value", 0),
+        obj.get("globalDefault", False),
+        age(obj, now),
+        obj.get("preemptionPolicy", ""),
+    ], None
+
+
+SERVICE = Printer(columns("Name:name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "Selector+"), _service)
+ENDPOINTS = Printer(columns("Name:name", "Endpoints", "Age"), _endpoints)
+ENDPOINT_SLICE = Printer(columns("Name:name", "AddressType", "Ports", "Endpoints", "Age"), _slice)
+NODE = Printer(
+    columns(
+        *("Name:name", "Status", "Roles", "Age", "Version", "Internal-IP+", "External-IP+", "OS-Image+"),
+        *("Kernel-Version+", "Container-Runtime+"),
+    ),
+    _node,
+)
+NAMESPACE = Printer(columns("Name:name", "Status", "Age"), _namespace)
+EVENT = Printer(
+    columns(
+        *("Last Seen", "Type", "Reason", "Object", "Subobject+", "Source+", "Message", "First Seen+", "Count+"),
+        "Name+:name",
+    ),
+    _event,
+)
+LEASE = Printer(columns("Name:name", "Holder", "Age"), _lease)
+PRIORITY_CLASS = Printer(columns("Name:name", "Value#", "Global-Default?", "Age", "PreemptionPolicy"), _priority_class)

@@ -1,0 +1,294 @@
+"""Decoding of the built-in kinds as Go's strict decoder does it: unknown fields, wrong types, normal forms of
+quantities.
+
+The schemas are Kubernetes' own (`openapi/builtin.json.gz`), compiled once into small nodes. `decode` changes the body
+that it is given in place. It never applies defaults and never judges values: that is the strategies' part.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from localcluster.wire import Json
+
+_PREFIX = "#/components/schemas/"
+_SCALARS = {"string": "string", "boolean": "bool", "number": "float64"}
+_INTEGERS = {"int32": "int32", "int64": "int64"}
+_INT32 = 2**31
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+_TIMES = {"io.k8s.apimachinery.pkg.apis.meta.v1.Time", "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"}
+_FREE_FORM = {"io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", "io.k8s.apimachinery.pkg.runtime.RawExtension"}
+_FALSE_IS_ABSENT = {
+    "hostNetwork",
+    "hostPID",
+    "hostIPC",
+    "stdin",
+    "stdinOnce",
+    "tty",
+    "readOnly",
+    "publishNotReadyAddresses",
+    "unschedulable",
+}
+"""Plain Go booleans with omitempty: false and absent are the same and are printed as absent."""
+_EMPTY_COUNTS = {"storageClassName", "ingressClassName", "volumeName", "holderIdentity"}
+
+
+class WrongType(Exception):
+    """The first value that Go could not have decoded."""
+
+    list_from_map = False
+
+
+@cache
+def builtin_schemas() -> dict[str, Json]:
+    """Kubernetes' OpenAPI v3 component schemas of the served built-in kinds, by name."""
+    data = Path(__file__).parent.joinpath("openapi", "builtin.json.gz").read_bytes()
+    schemas: dict[str, Json] = orjson.loads(gzip.decompress(data))
+    return schemas
+
+
+@cache
+def kind_schemas() -> dict[tuple[str, str], str]:
+    """(apiVersion, kind) -> name of its schema."""
+    found = {}
+    for name, schema in builtin_schemas().items():
+        for gvk in schema.get("x-kubernetes-group-version-kind", []):
+            found[f"{gvk['group']}/{gvk['version']}".lstrip("/"), gvk["kind"]] = name
+    return found
+
+
+class Node:
+    """One type. `kind`: object, map, array, string, bool, int, float64, quantity, intstr, time or any."""
+
+    __slots__ = ("child", "fields", "kind", "name", "required")
+
+    def __init__(self, kind: str, name: str) -> None:
+        self.kind = kind
+        self.name = name
+        self.fields: dict[str, Node] = {}
+        self.required: frozenset[str] = frozenset()
+        self.child: Node | None = None
+
+
+@cache
+def _named(reference: str) -> Node:
+    """The node of a component schema. Cached before its fields are filled: schemas may refer to themselves."""
+    short = reference.rsplit(".", 1)[-1]
+    if reference == _QUANTITY:
+        return Node("quantity", "resource.Quantity")
+    if reference == _INT_OR_STRING:
+        return Node("intstr", "intstr.IntOrString")
+    if reference in _TIMES:
+        return Node("time", "v1." + short)
+    schema = builtin_schemas()[reference]
+    if reference in _FREE_FORM or (
+        ("properties" not in schema and schema.get("type", "object") == "object")
+        and "additionalProperties" not in schema
+    ):
+        return Node("any", short)
+    if "properties" not in schema:
+        return _inline(schema)
+    return Node("object", _go_name(reference))
+
+
+_filled: set[str] = set()
+
+
+def _go_name(reference: str) -> str:
+    parts = reference.split(".")
+    return f"{parts[-2]}.{parts[-1]}"
+
+
+def node_of(reference: str) -> Node:
+    node = _named(reference)
+    if node.kind == "object" and reference not in _filled:
+        _filled.add(reference)
+        schema = builtin_schemas()[reference]
+        node.required = frozenset(schema.get("required", ()))
+        node.fields = {name: _inline(value) for name, value in schema["properties"].items()}
+    return node
+
+
+def _inline(schema: Json) -> Node:
+    reference = schema.get("$ref") or next((part["$ref"] for part in schema.get("allOf", []) if "$ref" in part), None)
+    if reference:
+        return node_of(reference.removeprefix(_PREFIX))
+    kind = schema.get("type")
+    if kind == "array":
+        node = Node("array", "")
+        node.child = _inline(schema["items"])
+        node.name = "[]" + node.child.name
+        return node
+    if kind == "object" and "additionalProperties" in schema:
+        node = Node("map", "")
+        node.child = _inline(schema["additionalProperties"])
+        node.name = "map[string]" + node.child.name
+        return node
+    if kind == "integer":
+        return Node("int", _INTEGERS.get(schema.get("format", ""), "int64"))
+    if kind in _SCALARS:
+        return Node("bytes" if schema.get("format") == "byte" else _SCALARS[kind], _SCALARS[kind])
+    return Node("any", "interface {}")
+
+
+def decode(api_version: str, kind: str, body: Json) -> list[str]:
+    """Bring `body` into the form that Kubernetes would store, in place; return the strict decoder's complaints, such as
+    `unknown field "spec.foo"`. Raises WrongType."""
+    reference = kind_schemas().get((api_version, kind))
+    if reference is None:
+        return []
+    unknown: list[str] = []
+    _object(node_of(reference), body, "", "", unknown)
+    return unknown
+
+
+def _object(node: Node, value: Json, path: str, go_path: str, unknown: list[str]) -> None:
+    fields = node.fields
+    for name in list(value):
+        child, item = fields.get(name), value[name]
+        if child is None:
+            unknown.append(f'unknown field "{path}{name}"')
+        if child is None or item is None:
+            del value[name]
+        elif child.kind == "object":
+            if item.__class__ is not dict:
+                raise _wrong(item, node, go_path + name, child)
+            _object(child, item, f"{path}{name}.", f"{go_path}{name}.", unknown)
+        elif not (child.kind == "string" and item and item.__class__ is str) and not (
+            child.kind == "bool" and item is True
+        ):
+            value[name] = _value(child, item, path + name, go_path + name, node, unknown)
+            if _is_absent(child.kind, name, value[name], node):
+                del value[name]
+
+
+def _is_absent(kind: str, name: str, value: Any, node: Node) -> bool:
+    """What Go leaves out of the JSON: empty lists and maps, empty strings, and some fields that are false."""
+    if kind in ("array", "map"):
+        return not value and name not in node.required
+    if kind == "string":
+        return not value and name not in node.required and name not in _EMPTY_COUNTS
+    return value is False and name in _FALSE_IS_ABSENT
+
+
+def _value(node: Node, value: Any, path: str, go_path: str, owner: Node, unknown: list[str]) -> Any:
+    kind = node.kind
+    if kind == "quantity":
+        return _quantity(value)
+    if kind not in _COMPOSITES:
+        fits = _FITS.get(kind)
+        if fits is not None and not fits(node, value):
+            raise _wrong(value, owner, go_path, node)
+        if kind == "time":
+            return _time(value, exact=node.name == "v1.MicroTime")
+        return int(value) if kind == "int" else value
+    whole: Any = value
+    if value.__class__ is not _COMPOSITES[kind]:
+        raise _wrong(value, owner, go_path, node)
+    if kind == "array":
+        return _list(node, whole, path, go_path, owner, unknown)
+    if kind == "map":
+        return _map(node, whole, path, go_path, owner, unknown)
+    _object(node, whole, path + ".", go_path + ".", unknown)
+    return whole
+
+
+def _is_int(node: Node, value: Any) -> bool:
+    if isinstance(value, float) and value.is_integer():
+        return True
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return whole and (node.name != "int32" or -_INT32 <= value < _INT32)
+
+
+def _is_text(node: Node, value: Any) -> bool:
+    return isinstance(value, str)
+
+
+_COMPOSITES: Mapping[str, type] = {"array": list, "map": dict, "object": dict}
+_FITS: Mapping[str, Callable[[Node, Any], bool]] = {
+    "string": _is_text,
+    "bytes": _is_text,
+    "time": _is_text,
+    "bool": lambda node, value: isinstance(value, bool),
+    "int": _is_int,
+    "float64": lambda node, value: isinstance(value, int | float) and not isinstance(value, bool),
+    "intstr": lambda node, value: isinstance(value, int | str) and not isinstance(value, bool),
+}
+
+
+def _list(node: Node, value: list[Any], path: str, go_path: str, owner: Node, unknown: list[str]) -> list[Any]:
+    child = node.child
+    assert child is not None  # noqa: S101  every array has its items' type
+    if child.kind != "object":
+        return [_value(child, item, f"{path}[{index}]", go_path, owner, unknown) for index, item in enumerate(value)]
+    for index, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise _wrong(item, owner, go_path, child)
+        _object(child, item, f"{path}[{index}].", go_path + ".", unknown)
+    return value
+
+
+def _map(node: Node, value: Json, path: str, go_path: str, owner: Node, unknown: list[str]) -> Json:
+    child = node.child
+    assert child is not None  # noqa: S101  every map has its values' type
+    if child.kind == "string" and all(item.__class__ is str for item in value.values()):
+        return value
+    found: Json = {}
+    for key, item in value.items():
+        if item is not None:
+            found[key] = _value(child, item, f"{path}.{key}", go_path, owner, unknown)
+        elif child.kind in ("string", "bytes"):
+            found[key] = ""
+    return found
+
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)")
+
+
+@lru_cache(maxsize=4096)
+def _time(value: str, *, exact: bool) -> str:
+    """A time in its canonical form, which is UTC. `exact`: with microseconds, neither more nor fewer digits."""
+    found = _TIME.fullmatch(value)
+    layout = "2006-01-02T15:04:05.000000Z07:00" if exact else "2006-01-02T15:04:05Z07:00"
+    if found is None or (exact and len(found[2] or "") != 7):
+        rest = value[19:] if found else value
+        wanted = ".000000" if found else "2006"
+        raise WrongType(f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as "{wanted}"')
+    if found[3] == "Z" and (exact or not found[2]):
+        return value
+    moment = datetime.fromisoformat(value).astimezone(UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if exact else "%Y-%m-%dT%H:%M:%SZ")
+
+
+def _quantity(value: Any) -> str:
+    from localcluster.apiserver.quantity import BadQuantity, canonical
+
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise WrongType("unable to parse quantity's suffix")
+    try:
+        return canonical(str(value))
+    except BadQuantity as bad:
+        raise WrongType(str(bad)) from None
+
+
+def _wrong(value: Any, owner: Node, go_path: str, node: Node) -> WrongType:
+    if isinstance(value, bool):
+        got = "bool"
+    elif isinstance(value, int | float):
+        got = "number" if node.kind != "int" else f"number {orjson.dumps(value).decode()}"
+    else:
+        got = "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
+    owner_name = owner.name.rsplit(".", 1)[-1]
+    type_name = "time.Time" if node.kind == "time" else node.name
+    wrong = WrongType(f"json: cannot unmarshal {got} into Go struct field {owner_name}.{go_path} of type {type_name}")
+    wrong.list_from_map = node.kind == "array" and isinstance(value, dict)
+    return wrong

@@ -1,0 +1,143 @@
+"""What the workload controllers share: paths, claims, the order in which surplus pods go, creating and deleting pods.
+
+A pod is claimed as in Kubernetes: ours when its controller reference carries our UID; an orphan that matches is
+adopted; one that no longer matches is released. Deletes name the UID, so running twice never hits another pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from localcluster.client import ApiError, Client, ignoring
+from localcluster.objects import condition, controller_of, controller_ref, is_ready, matches, phase_of, seconds_of
+from localcluster.recorder import Recorder
+from localcluster.wire import Json
+
+BURST_REPLICAS = 500
+CREATE_NAME_LIMIT = 253
+_PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+def pods_path(namespace: str, name: str = "", subresource: str = "") -> str:
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    return "/".join(part for part in (path, name, subresource) if part)
+
+
+def patch_pod_status(client: Client, pod: Json, status: Json) -> None:
+    """As long as the pod is as it was seen. Raises ApiError."""
+    meta = pod["metadata"]
+    seen = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+    client.patch(pods_path(meta["namespace"], meta["name"], "status"), {"metadata": seen, "status": status})
+
+
+def delete_pod(client: Client, pod: Json, **options: Any) -> None:
+    """This pod, not one that was made again under its name. Raises ApiError."""
+    meta = pod["metadata"]
+    client.delete(pods_path(meta["namespace"], meta["name"]), {**options, "preconditions": {"uid": meta["uid"]}})
+
+
+def controller_uid_index(obj: Json) -> Iterable[str]:
+    """For pods: the UID of the controller, or the namespace of an orphan under `orphan/`."""
+    ref = controller_of(obj)
+    yield ref["uid"] if ref else f"orphan/{obj['metadata']['namespace']}"
+
+
+def claim(client: Client, owner: Json, selector: Json, owned: Iterable[Json], orphans: Iterable[Json]) -> list[Json]:
+    """The pods that are the owner's after adopting and releasing. Raises ApiError on a conflict, to look again."""
+    mine = []
+    deleting = "deletionTimestamp" in owner["metadata"]
+    for pod in owned:
+        meta = pod["metadata"]
+        if matches(selector, meta.get("labels")):
+            mine.append(pod)
+        elif not deleting:
+            refs = [r for r in meta.get("ownerReferences") or () if r["uid"] != owner["metadata"]["uid"]]
+            _patch_refs(client, pod, refs)
+    for pod in orphans:
+        meta = pod["metadata"]
+        if deleting or "deletionTimestamp" in meta or not matches(selector, meta.get("labels")):
+            continue
+        refs = [*(meta.get("ownerReferences") or ()), controller_ref(owner)]
+        _patch_refs(client, pod, refs)
+        mine.append({**pod, "metadata": {**meta, "ownerReferences": refs}})
+    return mine
+
+
+def _patch_refs(client: Client, pod: Json, refs: list[Json]) -> None:
+    meta = pod["metadata"]
+    with ignoring(404):
+        client.patch(
+            pods_path(meta["namespace"], meta["name"]),
+            {"metadata": {"uid": meta["uid"], "ownerReferences": refs or None}},
+        )
+
+
+def pod_from_template(owner: Json, template: Json, generate_name: str) -> Json:
+    meta = template.get("metadata") or {}
+    made: Json = {"generateName": generate_name, "ownerReferences": [controller_ref(owner)]}
+    for field in ("labels", "annotations", "finalizers"):
+        if meta.get(field):
+            made[field] = meta[field]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": template["spec"]}
+
+
+def create_pods(client: Client, recorder: Recorder, owner: Json, make: Callable[[int], Json], count: int) -> int:
+    """Creates pods until one is refused, and tells of each by an event. How many came to be; raises the ApiError that
+    stopped it when nothing did, except in a namespace that is being deleted."""
+    namespace = owner["metadata"]["namespace"]
+    for made in range(count):
+        try:
+            pod = client.create(pods_path(namespace), make(made))
+        except ApiError as error:
+            if "NamespaceTerminating" in error.causes:
+                return made
+            recorder.warning(owner, "FailedCreate", f"Error creating: {error.message}")
+            raise
+        recorder.normal(owner, "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}")
+    return count
+
+
+def delete_pods(client: Client, recorder: Recorder, owner: Json, pods: Iterable[Json]) -> None:
+    for pod in pods:
+        try:
+            delete_pod(client, pod)
+        except ApiError as error:
+            if error.code in (404, 409):
+                continue
+            recorder.warning(owner, "FailedDelete", f"Error deleting: {error.message}")
+            raise
+        recorder.normal(owner, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")
+
+
+def deletion_order(pods: list[Json], related: Iterable[Json] = ()) -> list[Json]:
+    """The pods, those to delete first in front: unassigned, pending, not ready, cheap by `pod-deletion-cost`, doubled
+    up on a node, ready for a shorter time, often restarted, young (ActivePodsWithRanks of Kubernetes)."""
+    crowd: dict[str, int] = {}
+    for pod in related:
+        if is_ready(pod) and (node := pod["spec"].get("nodeName")):
+            crowd[node] = crowd.get(node, 0) + 1
+
+    def rank(pod: Json) -> tuple[Any, ...]:
+        meta = pod["metadata"]
+        node = pod["spec"].get("nodeName", "")
+        ready = is_ready(pod)
+        since = condition(pod, "Ready") or {}
+        cost = (meta.get("annotations") or {}).get("controller.kubernetes.io/pod-deletion-cost", "0")
+        return (
+            bool(node),
+            _PHASE_ORDER.get(phase_of(pod), 3),
+            ready,
+            int(cost) if cost.lstrip("-").isdigit() else 0,
+            -crowd.get(node, 0),
+            -seconds_of(since["lastTransitionTime"]) if ready and since.get("lastTransitionTime") else 0,
+            -_restarts(pod),
+            -seconds_of(meta["creationTimestamp"]),
+            meta["uid"],
+        )
+
+    return sorted(pods, key=rank)
+
+
+def _restarts(pod: Json) -> int:
+    return max((c.get("restartCount", 0) for c in (pod.get("status") or {}).get("containerStatuses") or ()), default=0)

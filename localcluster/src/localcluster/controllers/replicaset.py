@@ -1,0 +1,137 @@
+"""ReplicaSets: as many pods as `replicas` says, kept alive for as long as the ReplicaSet lives.
+
+Adopts and releases pods by controller reference, deletes surplus in Kubernetes' order, and counts in the status. It
+never touches pods of another controller. Safe to run twice: it counts what is there first.
+"""
+
+from __future__ import annotations
+
+from localcluster.client import ApiError, Client, ignoring
+from localcluster.controllers.common import (
+    BURST_REPLICAS,
+    claim,
+    controller_uid_index,
+    create_pods,
+    delete_pods,
+    deletion_order,
+    pod_from_template,
+)
+from localcluster.informer import Informers, key_of, split_key
+from localcluster.machine import KeyedMachine
+from localcluster.objects import (
+    condition,
+    controller_of,
+    is_active,
+    is_ready,
+    is_terminal,
+    matches,
+    seconds_of,
+    timestamp,
+)
+from localcluster.recorder import Recorder
+from localcluster.wire import Json
+
+PATH = "/apis/apps/v1/replicasets"
+
+
+class ReplicaSetController(KeyedMachine):
+    name = "replicaset-controller"
+
+    def __init__(self, client: Client, informers: Informers, recorder: Recorder) -> None:
+        super().__init__(informers.pump)
+        self._client = client
+        self._recorder = recorder
+        self._sets = informers.get(PATH)
+        self._pods = informers.get("/api/v1/pods")
+        self._pods.add_index("controller", controller_uid_index)
+        self._sets.subscribe(lambda old, new: self.enqueue(key_of(new or old or {})))
+        self._pods.subscribe(self._pod_changed)
+
+    def _pod_changed(self, old: Json | None, new: Json | None) -> None:
+        for pod in (old, new):
+            if pod is None:
+                continue
+            ref = controller_of(pod)
+            if ref is not None:
+                if ref["kind"] == "ReplicaSet":
+                    self.enqueue(f"{pod['metadata']['namespace']}/{ref['name']}")
+                continue
+            namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels")
+            for key, owner in self._sets.store.items():
+                if owner["metadata"]["namespace"] == namespace and matches(owner["spec"].get("selector"), labels):
+                    self.enqueue(key)
+
+    def reconcile(self, key: str, now: float) -> None:
+        owner = self._sets.get(key)
+        if owner is None:
+            return
+        meta = owner["metadata"]
+        namespace, _ = split_key(key)
+        owned = self._pods.by("controller", meta["uid"])
+        orphans = [p for p in self._pods.by("controller", f"orphan/{namespace}") if is_active(p)]
+        active = claim(self._client, owner, owner["spec"]["selector"], [p for p in owned if is_active(p)], orphans)
+        terminating = [p for p in owned if "deletionTimestamp" in p["metadata"] and not is_terminal(p)]
+        failure: ApiError | None = None
+        if "deletionTimestamp" not in meta:
+            try:
+                self._manage(owner, active)
+            except ApiError as error:
+                failure = error
+        self._write_status(owner, active, len(terminating), failure, now)
+        if failure is not None:
+            raise failure
+
+    def _manage(self, owner: Json, active: list[Json]) -> None:
+        missing = owner["spec"].get("replicas", 1) - len(active)
+        if missing > 0:
+            body = pod_from_template(owner, owner["spec"]["template"], owner["metadata"]["name"] + "-")
+            create_pods(self._client, self._recorder, owner, lambda _: body, min(missing, BURST_REPLICAS))
+        elif missing < 0:
+            surplus = deletion_order(active, active)[: min(-missing, BURST_REPLICAS)]
+            delete_pods(self._client, self._recorder, owner, surplus)
+
+    def _write_status(
+        self, owner: Json, active: list[Json], terminating: int, failure: ApiError | None, now: float
+    ) -> None:
+        spec, old = owner["spec"], owner.get("status") or {}
+        template_labels = {"matchLabels": (spec["template"].get("metadata") or {}).get("labels") or {}}
+        ready = [p for p in active if is_ready(p)]
+        wait_seconds = spec.get("minReadySeconds", 0)
+        ages = (
+            [now - seconds_of((condition(p, "Ready") or {})["lastTransitionTime"]) for p in ready]
+            if wait_seconds
+            else []
+        )
+        available = len(ready) if not wait_seconds else sum(age >= wait_seconds for age in ages)
+        if available < len(ready):
+            self.enqueue_at(key_of(owner), now + wait_seconds - max(age for age in ages if age < wait_seconds))
+        counts = {
+            "fullyLabeledReplicas": sum(matches(template_labels, p["metadata"].get("labels")) for p in active),
+            "readyReplicas": len(ready),
+            "availableReplicas": available,
+            "terminatingReplicas": terminating,
+        }
+        status: Json = {"replicas": len(active), "observedGeneration": owner["metadata"].get("generation", 1)}
+        status.update({k: v for k, v in counts.items() if v or k == "terminatingReplicas"})
+        conditions = [c for c in old.get("conditions") or () if c["type"] != "ReplicaFailure"]
+        if failure is not None:
+            had = condition(owner, "ReplicaFailure")
+            conditions.append(
+                had
+                or {
+                    "type": "ReplicaFailure",
+                    "status": "True",
+                    "lastTransitionTime": timestamp(now),
+                    "message": failure.message,
+                    "reason": "FailedCreate" if len(active) < spec.get("replicas", 1) else "FailedDelete",
+                }
+            )
+        if conditions:
+            status["conditions"] = conditions
+        if status == {"replicas": 0, **old} and "replicas" in old:
+            return
+        path = (
+            f"/apis/apps/v1/namespaces/{owner['metadata']['namespace']}/replicasets/{owner['metadata']['name']}/status"
+        )
+        with ignoring(404):
+            self._client.update(path, {**owner, "status": status})

@@ -1,0 +1,398 @@
+"""One container's keeper: starts the command, writes its log, and writes down how it ended. Runs alone, on the standard
+library only (`python -I -S container_runner.py <folder>`), so that it lives on when the kubelet dies and a kubelet that
+comes back can read everything from the folder.
+
+In the folder: `spec.json` (read), `state.json` (pid and start time, once the command runs), `exit.json` (exit code, or
+why it could not start; written atomically, once), `log` (CRI lines, rotated). The command gets a session of its own,
+and a mount namespace of its own when the spec asks for one. Whatever it leaves behind is killed when it ends. Never
+restarts anything.
+
+`container_runner.py exec <folder> -- command ...` runs a command beside the container: same environment, folder and
+mounts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import sys
+import time
+from typing import Any
+
+CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 1, 32, 4096, 8192, 16384, 1 << 18
+MNT_DETACH = 2
+PR_SET_CHILD_SUBREAPER = 36
+LINE_BYTES = 16 * 1024
+READ_BYTES = 16 * 1024
+NOT_FOUND = 'exec: "%s": executable file not found in $PATH'
+
+
+def main() -> int:
+    if sys.argv[1] == "exec":
+        return run_beside(sys.argv[2], sys.argv[4:])
+    return keep(sys.argv[1])
+
+
+def keep(folder: str) -> int:
+    os.chdir(folder)
+    with open("spec.json", encoding="utf-8") as file:  # noqa: PTH123 - no pathlib here: this process stays small
+        spec = json.load(file)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    become_subreaper()
+    wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    streams = {name: os.pipe() for name in ("stdout", "stderr")}
+    error_read, error_write = os.pipe()
+    started = time.time()
+    pid = os.fork()
+    if pid == 0:
+        become_container(spec, streams["stdout"][1], streams["stderr"][1], error_write)
+    for fd in (streams["stdout"][1], streams["stderr"][1], error_write):
+        os.close(fd)
+    with os.fdopen(error_read, "rb") as file:
+        failure = file.read()
+    if failure:
+        os.waitpid(pid, 0)
+        told = {"error": failure.decode(errors="replace"), "started": started, "finished": time.time()}
+        write_json("exit.json", told)
+        tell_kubelet()
+        return 1
+    runner = {"runner": os.getpid(), "runner_ticks": start_ticks(os.getpid())}
+    write_json("state.json", {**runner, "pid": pid, "pid_ticks": start_ticks(pid), "started": started})
+    tell_kubelet()
+    logs = Log(spec.get("log_bytes", 10 * 1024 * 1024))
+    code = serve(pid, wake_read, {streams[name][0]: name for name in streams}, logs)
+    write_json("exit.json", {"code": code, "started": started, "finished": time.time()})
+    return 0
+
+
+def serve(pid: int, wake: int, pipes: dict[int, str], logs: Log) -> int:
+    """Copies output until the command has ended and its output is drained. The exit code as a shell gives it."""
+    for fd in pipes:
+        os.set_blocking(fd, False)
+    code = None
+    open_pipes = dict(pipes)
+    while code is None:
+        ready, _, _ = select.select([wake, *open_pipes], [], [])
+        if wake in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(wake, 512)
+        copy_output(open_pipes, logs)
+        code = reap(pid)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    kill_orphans()
+    copy_output(open_pipes, logs)
+    logs.close()
+    return code
+
+
+def copy_output(pipes: dict[int, str], logs: Log) -> None:
+    for fd, name in list(pipes.items()):
+        while True:
+            try:
+                data = os.read(fd, READ_BYTES)
+            except BlockingIOError:
+                break
+            if not data:
+                del pipes[fd]
+                break
+            logs.add(name, data)
+
+
+def reap(pid: int) -> int | None:
+    """Takes in every child that has ended; the exit code of the command when it is among them."""
+    code = None
+    while True:
+        try:
+            ended, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return code
+        if ended == 0:
+            return code
+        if ended == pid:
+            exit_code = os.waitstatus_to_exitcode(status)
+            code = 128 - exit_code if exit_code < 0 else exit_code
+
+
+def kill_orphans() -> None:
+    """Kills what the command left behind: as a subreaper, this process has become its parent."""
+    for _ in range(1000):
+        children = children_of_this_process()
+        if not children:
+            return
+        for child in children:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(child, signal.SIGKILL)
+        for child in children:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(child, 0)
+
+
+def children_of_this_process() -> list[int]:
+    mine = str(os.getpid())
+    with contextlib.suppress(OSError):
+        pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]  # noqa: PTH208
+        return [pid for pid in pids if stat_fields(pid)[1:2] == [mine]]
+    return []
+
+
+class Log:
+    """Lines in the CRI's format, into `log`; `log.1` is what was there before the last rotation."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._rest = {"stdout": b"", "stderr": b""}
+        self._fd = self._open()
+        self._size = os.fstat(self._fd).st_size
+
+    def _open(self) -> int:
+        return os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+
+    def add(self, stream: str, data: bytes) -> None:
+        now = time.time_ns()
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now // 10**9)) + f".{now % 10**9:09d}Z {stream} "
+        prefix, out = stamp.encode(), []
+        *lines, rest = (self._rest[stream] + data).split(b"\n")
+        for whole in lines:
+            parts, end = in_parts(prefix, whole)
+            out += [*parts, prefix + b"F " + end + b"\n"]
+        parts, self._rest[stream] = in_parts(prefix, rest)
+        self._write(b"".join([*out, *parts]))
+
+    def _write(self, data: bytes) -> None:
+        if not data:
+            return
+        if self._size and self._size + len(data) > self._max_bytes:
+            os.close(self._fd)
+            os.replace("log", "log.1")  # noqa: PTH105
+            self._fd, self._size = self._open(), 0
+        # A full disk must not kill the command: its output is lost instead.
+        with contextlib.suppress(OSError):
+            os.write(self._fd, data)
+        self._size += len(data)
+
+    def close(self) -> None:
+        for stream, rest in self._rest.items():
+            if rest:
+                self.add(stream, b"\n")
+        os.close(self._fd)
+
+
+def in_parts(prefix: bytes, line: bytes) -> tuple[list[bytes], bytes]:
+    """What is too long for one line of the log, as partial lines, and the rest."""
+    parts = []
+    while len(line) > LINE_BYTES:
+        parts.append(prefix + b"P " + line[:LINE_BYTES] + b"\n")
+        line = line[LINE_BYTES:]
+    return parts, line
+
+
+# --- the container's side -------------------------------------------------------------------------------------------
+
+
+def become_container(spec: dict[str, Any], stdout: int, stderr: int, error_fd: int) -> None:
+    """Never returns: executes the command, or writes why it cannot and exits."""
+    try:
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        null = os.open("/dev/null", os.O_RDONLY)
+        for source, target in ((null, 0), (stdout, 1), (stderr, 2)):
+            os.dup2(source, target)
+        os.set_inheritable(error_fd, False)
+        close_above(2, error_fd)
+        enter(spec)
+        execute(spec["command"], spec["env"])
+    except BaseException as error:  # noqa: BLE001 - between fork and exec, all that can be done is to tell and leave
+        os.write(error_fd, str(error).encode())
+    os._exit(128)
+
+
+def run_beside(folder: str, command: list[str]) -> int:
+    with open(os.path.join(folder, "spec.json"), encoding="utf-8") as file:  # noqa: PTH123, PTH118
+        spec = json.load(file)
+    try:
+        enter(spec)
+        execute(command, spec["env"])
+    except Exception as error:  # noqa: BLE001
+        print(error, file=sys.stderr)  # noqa: T201
+    return 126
+
+
+def enter(spec: dict[str, Any]) -> None:
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    if spec["isolation"] != "none" and spec["binds"]:
+        isolate(spec["isolation"], spec["binds"])
+    folder = spec["cwd"]
+    if spec.get("make_cwd"):
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    try:
+        os.chdir(folder)
+    except FileNotFoundError as error:
+        why = f'chdir to cwd ("{folder}") set in config.json failed: no such file or directory'
+        raise FileNotFoundError(why) from error
+
+
+def execute(command: list[str], env: dict[str, str]) -> None:
+    try:
+        os.execvpe(command[0], command, env)  # noqa: S606
+    except FileNotFoundError:
+        where = command[0]
+        if "/" in where:
+            raise FileNotFoundError(f'exec: "{where}": stat {where}: no such file or directory') from None
+        raise FileNotFoundError(NOT_FOUND % where) from None
+    except PermissionError:
+        raise PermissionError(f'exec: "{command[0]}": permission denied') from None
+
+
+def close_above(keep_up_to: int, spare: int) -> None:
+    top = max(256, spare + 1)
+    os.closerange(keep_up_to + 1, spare)
+    os.closerange(spare + 1, top + 1024)
+
+
+def isolate(mode: str, binds: list[list[Any]]) -> None:
+    """A mount namespace of its own with these binds (source, target, read-only) in it. Raises OSError."""
+    uid, gid = os.getuid(), os.getgid()
+    if mode == "userns":
+        check(LIBC.unshare(CLONE_NEWUSER | CLONE_NEWNS), "unshare")
+        map_ids((0, uid), (0, gid))
+    else:
+        check(LIBC.unshare(CLONE_NEWNS), "unshare")
+    mount("none", "/", MS_REC | MS_PRIVATE)
+    root = ""
+    if any(not os.path.exists(target) for _, target, _ in binds):  # noqa: PTH110
+        # A tmpfs that shows everything of the root, in which mount points that the machine lacks can be made.
+        root = str(binds[0][0]) + ".root"
+        os.makedirs(root, exist_ok=True)  # noqa: PTH103
+        mirror("/", root)
+    for source, target, read_only in binds:
+        make_target(root, source, target)
+        mount(source, root + target, MS_BIND | MS_REC)
+        if read_only:
+            with contextlib.suppress(OSError):
+                mount("none", root + target, MS_BIND | MS_REMOUNT | MS_RDONLY)
+    if root:
+        switch_root(root)
+    if mode == "userns" and uid != 0:
+        # Back to the user's own id, so that the command does not take itself for root.
+        check(LIBC.unshare(CLONE_NEWUSER), "unshare")
+        map_ids((uid, 0), (gid, 0))
+
+
+def mirror(folder: str, into: str) -> None:
+    """Mounts a tmpfs on `into` whose entries are those of `folder`."""
+    names = os.listdir(folder)  # noqa: PTH208
+    mount("tmpfs", into, 0, "tmpfs", "mode=755")
+    for name in names:
+        source, target = os.path.join(folder, name), os.path.join(into, name)  # noqa: PTH118
+        if os.path.islink(source):  # noqa: PTH114
+            os.symlink(os.readlink(source), target)  # noqa: PTH115, PTH211
+        elif os.path.isdir(source):  # noqa: PTH112
+            os.mkdir(target)  # noqa: PTH102
+            with contextlib.suppress(OSError):
+                mount(source, target, MS_BIND | MS_REC)
+        else:
+            with contextlib.suppress(OSError):
+                os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
+                mount(source, target, MS_BIND)
+
+
+def make_target(root: str, source: str, target: str) -> None:
+    path = root + target
+    if os.path.exists(path) or not root:  # noqa: PTH110
+        return
+    above = os.path.dirname(target)  # noqa: PTH120
+    while above != "/" and not os.path.isdir(root + above):  # noqa: PTH112
+        above = os.path.dirname(above)  # noqa: PTH120
+    if above != "/":
+        # A folder of the machine lies above: show it through a tmpfs too, so that the machine itself is not changed.
+        stage = root + "/.stage"
+        os.makedirs(stage, exist_ok=True)  # noqa: PTH103
+        mirror(root + above, stage)
+        mount(stage, root + above, MS_MOVE)
+    if os.path.isdir(source):  # noqa: PTH112
+        os.makedirs(path, exist_ok=True)  # noqa: PTH103
+    else:
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+
+
+def switch_root(root: str) -> None:
+    old = root + "/.old"
+    os.makedirs(old, exist_ok=True)  # noqa: PTH103
+    check(LIBC.pivot_root(root.encode(), old.encode()), "pivot_root")
+    os.chdir("/")
+    check(LIBC.umount2(b"/.old", MNT_DETACH), "umount")
+    for name in ("/.old", "/.stage"):
+        with contextlib.suppress(OSError):
+            os.rmdir(name)  # noqa: PTH106
+
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def mount(source: str, target: str, flags: int, kind: str | None = None, options: str | None = None) -> None:
+    kind_bytes, option_bytes = (text.encode() if text else None for text in (kind, options))
+    done = LIBC.mount(source.encode(), target.encode(), kind_bytes, ctypes.c_ulong(flags), option_bytes)
+    check(done, f"mount {source} on {target}")
+
+
+def check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def map_ids(uid: tuple[int, int], gid: tuple[int, int]) -> None:
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid[0]} {uid[1]} 1"), ("gid_map", f"{gid[0]} {gid[1]} 1")):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:  # noqa: PTH123
+            file.write(text)
+
+
+# --- small things ---------------------------------------------------------------------------------------------------
+
+
+def become_subreaper() -> None:
+    with contextlib.suppress(AttributeError):
+        LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def tell_kubelet() -> None:
+    """The kubelet waits for the end of this process' standard output, if it still lives."""
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 1)
+    os.close(null)
+
+
+def stat_fields(pid: int) -> list[str]:
+    """The fields of /proc/<pid>/stat after the name: state, parent, group ... Empty when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def start_ticks(pid: int) -> int:
+    fields = stat_fields(pid)
+    return int(fields[19]) if fields else 0
+
+
+def write_json(name: str, value: dict[str, Any]) -> None:
+    with open(name + ".tmp", "w", encoding="utf-8") as file:  # noqa: PTH123
+        json.dump(value, file)
+    os.replace(name + ".tmp", name)  # noqa: PTH105
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,374 @@
+"""A kubelet that plays pods from a script: thousands of pods without one process.
+
+A pod's script is a `Play`, from the pod's annotations or from a Python hook in tests. With no annotation a pod runs for
+ever. All annotations start with `fake.localcluster/`:
+
+| annotation | meaning |
+|---|---|
+| start-seconds | from being bound to running (default 0) |
+| run-seconds | how long it runs (absent: for ever) |
+| exit-code | how it ends (default 0) |
+| ready-seconds | from running to ready (default 0; `never`) |
+| failing-attempts | the first n runs exit with `failing-exit-code`; later ones as above (counted as told below) |
+| failing-exit-code | default 1 |
+| failing-run-seconds | how long a failing run lasts (default: as run-seconds, else 0) |
+| waiting-reason | it does not start: its containers wait with this reason (ImagePullBackOff, CreateContainerConfigError
+...) |
+| waiting-message | the message beside it |
+| waiting-seconds | for how long (absent: for ever) |
+| terminate-seconds | how long it takes to go when deleted (default 0; `never`: until its grace period is over) |
+| terminate-exit-code | with which code (default 143, and 137 when the grace period was over) |
+| reason | the terminated container's reason, for example OOMKilled |
+| log | what `kubectl logs` shows |
+| exit | put on a pod that runs: it ends now, with this code; a container that is then restarted runs on |
+
+`<container>.fake.localcluster/...` holds for pods whose first container has that name, and goes before the others:
+where the annotations of several kinds of pods can only be set together.
+
+Attempts are counted by the pod's namespace and name, over restarts of the container and over pods made again; for pods
+of a ReplicaSet or Job, whose names are made up, by the owner: of its pods the first n runs fail.
+
+One status write a pod and step, whatever has passed in between. Safe to run twice; a restarted kubelet takes a running
+pod for one that started when its status says so, and has forgotten the count of attempts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from localcluster.client import Client
+from localcluster.informer import Informers
+from localcluster.kubelet.node import RENEW_SECONDS, Kubelet, NodeConfig
+from localcluster.kubelet.status import container_status, is_sidecar, phase, pod_status, terminated, waiting
+from localcluster.objects import is_terminal, seconds_of, timestamp
+from localcluster.wire import Json
+
+PREFIX = "fake.localcluster/"
+FOREVER = float("inf")
+BACKOFF_FIRST_SECONDS = 10.0
+BACKOFF_MAX_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """How one run of a pod goes. Times in seconds; `FOREVER` for never."""
+
+    start_seconds: float = 0.0
+    run_seconds: float = FOREVER
+    exit_code: int = 0
+    ready_seconds: float = 0.0
+    waiting_reason: str = ""
+    waiting_message: str = ""
+    waiting_seconds: float = FOREVER
+    terminate_seconds: float = 0.0
+    terminate_exit_code: int | None = None
+    reason: str = ""
+    log: str = ""
+
+
+Script = Callable[[Json, int], Play | None]
+"""(pod, attempt from 1 on) -> its Play, None for what the annotations say."""
+
+
+def play_of(pod: Json, attempt: int) -> Play:
+    """What the annotations say. Raises ValueError naming the annotation that is no number."""
+    found = pod["metadata"].get("annotations") or {}
+    own = f"{pod['spec']['containers'][0]['name']}.{PREFIX}"
+    told = {k.removeprefix(PREFIX): v for k, v in found.items() if k.startswith(PREFIX)}
+    told |= {k.removeprefix(own): v for k, v in found.items() if k.startswith(own)}
+
+    def seconds(name: str, default: float) -> float:
+        text = told.get(name)
+        if text is None:
+            return default
+        try:
+            return FOREVER if text == "never" else float(text)
+        except ValueError as error:
+            raise ValueError(
+                f"annotation {PREFIX}{name}={text!r} of pod {pod['metadata']['name']} is no number of seconds"
+            ) from error
+
+    run_seconds, code = seconds("run-seconds", FOREVER), int(told.get("exit-code", "0"))
+    if attempt <= int(told.get("failing-attempts", "0")):
+        run_seconds = seconds("failing-run-seconds", 0.0 if run_seconds == FOREVER else run_seconds)
+        code = int(told.get("failing-exit-code", "1"))
+    return Play(
+        start_seconds=seconds("start-seconds", 0.0),
+        run_seconds=run_seconds,
+        exit_code=code,
+        ready_seconds=seconds("ready-seconds", 0.0),
+        waiting_reason=told.get("waiting-reason", ""),
+        waiting_message=told.get("waiting-message", ""),
+        waiting_seconds=seconds("waiting-seconds", FOREVER),
+        terminate_seconds=seconds("terminate-seconds", 0.0),
+        reason=told.get("reason", ""),
+        log=told.get("log", ""),
+        terminate_exit_code=int(told["terminate-exit-code"]) if "terminate-exit-code" in told else None,
+    )
+
+
+@dataclass(slots=True)
+class _Run:
+    uid: str
+    play: Play
+    bound_at: float
+    starts_at: float
+    pod_ip: str
+    restarts: int = 0
+    started_at: float | None = None
+    ends_at: float = FOREVER
+    last: Json | None = None
+    ended: Json | None = None
+    not_ready: bool = False
+    """Set by tests."""
+    told_to_exit: str | None = None
+    """The annotation `exit`, once it was obeyed."""
+
+
+class FakeKubelet(Kubelet):
+    """`script` may be set at any time. `exit`, `set_ready` and `restart_container` steer one pod that runs."""
+
+    name = "fake-kubelet"
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        clock: Callable[[], float],
+        nodes: Sequence[NodeConfig],
+        *,
+        script: Script | None = None,
+        events: bool = True,
+        renew_seconds: float = RENEW_SECONDS,
+    ) -> None:
+        super().__init__(client, informers, clock, nodes, renew_seconds=renew_seconds)
+        self.script = script
+        self._events = events
+        self._runs: dict[str, _Run] = {}
+        self._attempts: dict[str, int] = {}
+        self._addresses = 0
+
+    # --- for tests -------------------------------------------------------------------------------------------------
+
+    def exit(self, namespace: str, name: str, exit_code: int, reason: str = "") -> None:
+        """The pod's containers end now, with this code."""
+        key = f"{namespace}/{name}"
+        run = self._runs[key]
+        run.ends_at = self.clock()
+        run.play = Play(
+            start_seconds=run.play.start_seconds, run_seconds=0.0, exit_code=exit_code, reason=reason or run.play.reason
+        )
+        self.enqueue(f"pod:{key}")
+
+    def set_ready(self, namespace: str, name: str, ready: bool) -> None:
+        """As if the readiness probe now said so."""
+        self._runs[f"{namespace}/{name}"].not_ready = not ready
+        self.enqueue(f"pod:{namespace}/{name}")
+
+    def log_of(self, namespace: str, name: str) -> str | None:
+        run = self._runs.get(f"{namespace}/{name}")
+        if run is None:
+            pod = self.pods.get(f"{namespace}/{name}")
+            return None if pod is None else play_of(pod, 1).log
+        return run.play.log
+
+    # --- playing ---------------------------------------------------------------------------------------------------
+
+    def reconcile_pod(self, key: str, pod: Json | None, now: float) -> None:
+        run = self._runs.get(key)
+        if pod is None or (run is not None and run.uid != pod["metadata"]["uid"]):
+            self._runs.pop(key, None)
+            if pod is None:
+                return
+            run = None
+        if is_terminal(pod):
+            if "deletionTimestamp" in pod["metadata"]:
+                self.confirm_deletion(pod)
+            self._runs.pop(key, None)
+            return
+        if run is None:
+            run = self._runs[key] = self._begin(key, pod, now)
+        if "deletionTimestamp" in pod["metadata"]:
+            self._terminate(key, pod, run, now)
+            return
+        self._play(key, pod, run, now)
+
+    def _begin(self, key: str, pod: Json, now: float) -> _Run:
+        status = pod.get("status") or {}
+        play = self._next_play(key, pod)
+        run = _Run(
+            uid=pod["metadata"]["uid"],
+            play=play,
+            bound_at=now,
+            starts_at=now + play.start_seconds,
+            pod_ip=status.get("podIP") or self._address(pod),
+        )
+        had = (status.get("containerStatuses") or [{}])[0]
+        running = (had.get("state") or {}).get("running")
+        if running:
+            run.started_at = seconds_of(running["startedAt"])
+            run.ends_at = run.started_at + play.run_seconds
+            run.restarts = had.get("restartCount", 0)
+        return run
+
+    def _next_play(self, key: str, pod: Json) -> Play:
+        made_up = pod["metadata"].get("generateName")
+        counted = f"{pod['metadata']['namespace']}/{made_up}" if made_up else key
+        attempt = self._attempts[counted] = self._attempts.get(counted, 0) + 1
+        told = self.script(pod, attempt) if self.script is not None else None
+        return told if told is not None else play_of(pod, attempt)
+
+    def _address(self, pod: Json) -> str:
+        if pod["spec"].get("hostNetwork"):
+            return self.configs[pod["spec"]["nodeName"]].address
+        self._addresses += 1
+        return f"10.{64 + (self._addresses >> 16) % 64}.{(self._addresses >> 8) & 255}.{self._addresses & 255}"
+
+    def _play(self, key: str, pod: Json, run: _Run, now: float) -> None:
+        if run.started_at is None:
+            blocked_until = run.bound_at + run.play.waiting_seconds if run.play.waiting_reason else 0.0
+            begins = max(run.starts_at, blocked_until)
+            if now < begins:
+                self._write(
+                    pod,
+                    run,
+                    waiting(run.play.waiting_reason, run.play.waiting_message)
+                    if run.play.waiting_reason
+                    else _pause(run),
+                    now,
+                )
+                if begins < FOREVER:
+                    self.enqueue_at(f"pod:{key}", begins)
+                return
+            self._start(pod, run, now)
+        told = (pod["metadata"].get("annotations") or {}).get(f"{PREFIX}exit")
+        if told is not None and told != run.told_to_exit:
+            run.told_to_exit, run.ends_at, run.play = told, now, replace(run.play, exit_code=_code(pod, told))
+        if now >= run.ends_at:
+            self._end(key, pod, run, now)
+            return
+        started = run.started_at or 0.0
+        ready_at = started + run.play.ready_seconds
+        self._write(
+            pod, run, {"running": {"startedAt": timestamp(started)}}, now, ready=now >= ready_at and not run.not_ready
+        )
+        due = min(run.ends_at, ready_at if now < ready_at else FOREVER)
+        if due < FOREVER:
+            self.enqueue_at(f"pod:{key}", due)
+
+    def _start(self, pod: Json, run: _Run, now: float) -> None:
+        run.started_at = now
+        run.ends_at = now + run.play.run_seconds
+        if self._events:
+            recorder = self.recorders[pod["spec"]["nodeName"]]
+            for container in pod["spec"]["containers"]:
+                path = f"spec.containers{{{container['name']}}}"
+                recorder.normal(
+                    pod,
+                    "Pulled",
+                    f'Container image "{container.get("image", "")}" already present on machine',
+                    field_path=path,
+                )
+                recorder.normal(pod, "Created", "Container created", field_path=path)
+                recorder.normal(pod, "Started", "Container started", field_path=path)
+
+    def _end(self, key: str, pod: Json, run: _Run, now: float) -> None:
+        code = run.play.exit_code
+        started = run.started_at if run.started_at is not None else now
+        ended = terminated(
+            code, started, now, reason=run.play.reason, container_id=_container_id(run, pod["spec"]["containers"][0])
+        )
+        policy = pod["spec"].get("restartPolicy", "Always")
+        if policy == "Never" or (policy == "OnFailure" and code == 0):
+            self._write(pod, run, {"terminated": ended}, now)
+            return
+        run.last = ended
+        run.restarts += 1
+        run.play = self._next_play(key, pod)
+        delay = (
+            min(BACKOFF_MAX_SECONDS, BACKOFF_FIRST_SECONDS * 2.0 ** min(run.restarts - 2, 20))
+            if run.restarts > 1
+            else 0.0
+        )
+        run.started_at, run.ends_at, run.starts_at = None, FOREVER, now + max(delay, run.play.start_seconds)
+        self._play(key, pod, run, now)
+
+    def _terminate(self, key: str, pod: Json, run: _Run, now: float) -> None:
+        meta = pod["metadata"]
+        grace_over = seconds_of(meta["deletionTimestamp"])
+        asked = grace_over - meta.get("deletionGracePeriodSeconds", 0)
+        goes = now if run.started_at is None else min(asked + run.play.terminate_seconds, grace_over)
+        if now < goes:
+            self.enqueue_at(f"pod:{key}", goes)
+            return
+        if run.started_at is not None:
+            overdue = run.play.terminate_seconds > grace_over - asked
+            code = run.play.terminate_exit_code
+            code = (137 if overdue else 143) if code is None else code
+            ended = terminated(code, run.started_at, now, container_id=_container_id(run, pod["spec"]["containers"][0]))
+            state: Json = {"terminated": ended}
+        else:
+            state = _pause(run)
+        self._write(pod, run, state, now, final=True)
+        self._runs.pop(key, None)
+        self.confirm_deletion(pod)
+
+    def _write(
+        self, pod: Json, run: _Run, state: Json, now: float, *, ready: bool = False, final: bool = False
+    ) -> None:
+        spec = pod["spec"]
+        host_ip = self.configs[spec["nodeName"]].address
+        containers = [
+            container_status(
+                c,
+                _own(state, run, c),
+                ready=ready,
+                restarts=run.restarts,
+                last=run.last,
+                container_id=_container_id(run, c) if "waiting" not in state else "",
+            )
+            for c in spec["containers"]
+        ]
+        inits = [
+            container_status(
+                c,
+                state if is_sidecar(c) or "waiting" in state else _done(run, now),
+                ready="waiting" not in state,
+                restarts=0,
+            )
+            for c in spec.get("initContainers") or ()
+        ]
+        new_phase = phase(spec, containers, inits, final=final)
+        self.write_pod_status(
+            pod, pod_status(pod, new_phase, containers, inits, now, host_ip=host_ip, pod_ip=run.pod_ip)
+        )
+
+
+def _code(pod: Json, told: str) -> int:
+    try:
+        return int(told)
+    except ValueError as error:
+        raise ValueError(
+            f"annotation {PREFIX}exit={told!r} of pod {pod['metadata']['name']} is no exit code"
+        ) from error
+
+
+def _pause(run: _Run) -> Json:
+    if run.restarts > 1:
+        return waiting("CrashLoopBackOff", "back-off restarting failed container")
+    return waiting("ContainerCreating")
+
+
+def _own(state: Json, run: _Run, container: Json) -> Json:
+    ended = state.get("terminated")
+    return {"terminated": {**ended, "containerID": _container_id(run, container)}} if ended else state
+
+
+def _done(run: _Run, now: float) -> Json:
+    started = run.started_at if run.started_at is not None else now
+    return {"terminated": terminated(0, started, started)}
+
+
+def _container_id(run: _Run, container: Json) -> str:
+    return f"fake://{run.uid}-{container['name']}-{run.restarts}"

@@ -1,0 +1,289 @@
+"""What every kubelet does: register its Nodes, renew their Leases, and fail when told to.
+
+A Node fails by the annotation `localcluster/fail` on it: `NotReady` (the kubelet falls silent: no heartbeats, no work
+on its pods; removing the annotation brings it back) or `gone` (the same, and the Node object is deleted, as when a
+machine is taken away), or by `fail`/`recover` in process. Subclasses give `reconcile_pod`. Safe to run twice; a kubelet
+that restarts finds its Nodes and goes on.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from localcluster.client import ApiError, Client, ignoring
+from localcluster.controllers.common import delete_pod, pods_path
+from localcluster.informer import Informers, key_of
+from localcluster.machine import KeyedMachine
+from localcluster.objects import condition, micro_timestamp, timestamp, with_condition
+from localcluster.recorder import Recorder
+from localcluster.wire import Json
+
+FAIL_ANNOTATION = "localcluster/fail"
+LEASE_NAMESPACE = "kube-node-lease"
+LEASE_DURATION_SECONDS = 40
+RENEW_SECONDS = 10.0
+KUBELET_VERSION = "v1.36.3"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """One Node that a kubelet plays. Quantities as Kubernetes writes them."""
+
+    name: str
+    cpu: str = "8"
+    memory: str = "32Gi"
+    gpus: int = 0
+    gpu_resource: str = "nvidia.com/gpu"
+    max_pods: int = 110
+    address: str = "127.0.0.1"
+    kubelet_port: int = 0
+    labels: dict[str, str] = field(default_factory=dict)
+    runtime: str = "fake://1.0"
+
+    def capacity(self) -> dict[str, str]:
+        resources = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.max_pods), "ephemeral-storage": "100Gi"}
+        if self.gpus:
+            resources[self.gpu_resource] = str(self.gpus)
+        return resources
+
+
+class Kubelet(KeyedMachine):
+    """Keys: `node:<name>` and `pod:<namespace>/<name>`."""
+
+    name = "kubelet"
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        clock: Callable[[], float],
+        nodes: Sequence[NodeConfig],
+        *,
+        renew_seconds: float = RENEW_SECONDS,
+    ) -> None:
+        super().__init__(informers.pump)
+        self.client = client
+        self.clock = clock
+        self.configs: dict[str, NodeConfig] = {}
+        self.recorders: dict[str, Recorder] = {}
+        self._renew_seconds = renew_seconds
+        self._failing: dict[str, str] = {}
+        self._taken_away: set[str] = set()
+        self._lease_due: dict[str, float] = {}
+        self.nodes = informers.get("/api/v1/nodes")
+        self.pods = informers.get("/api/v1/pods")
+        self.pods.add_index("node", lambda pod: [pod["spec"].get("nodeName", "")])
+        self.nodes.subscribe(self._node_changed)
+        self.pods.subscribe(self._pod_changed)
+        self.add_nodes(nodes)
+
+    def add_nodes(self, nodes: Sequence[NodeConfig]) -> None:
+        for node in nodes:
+            self.configs[node.name] = node
+            self.recorders[node.name] = Recorder(self.client, self.clock, "kubelet", node.name)
+            self.enqueue(f"node:{node.name}")
+            for pod in self.pods.by("node", node.name):
+                self.enqueue(f"pod:{key_of(pod)}")
+
+    # --- failing ---------------------------------------------------------------------------------------------------
+
+    def fail(self, name: str, how: str = "NotReady") -> None:
+        self._failing[name] = how
+        self.enqueue(f"node:{name}")
+
+    def recover(self, name: str) -> None:
+        self._failing.pop(name, None)
+        self._taken_away.discard(name)
+        self.enqueue(f"node:{name}")
+        for pod in self.pods.by("node", name):
+            self.enqueue(f"pod:{key_of(pod)}")
+
+    def alive(self, name: str) -> bool:
+        return name in self.configs and name not in self._failing and name not in self._taken_away
+
+    # --- events ----------------------------------------------------------------------------------------------------
+
+    def _node_changed(self, old: Json | None, new: Json | None) -> None:
+        name = (new or old or {})["metadata"]["name"]
+        if name not in self.configs:
+            return
+        told = _fail_annotation(new)
+        if told != _fail_annotation(old):
+            if told:
+                self.fail(name, told)
+            elif new is not None:
+                self.recover(name)
+        self.enqueue(f"node:{name}")
+
+    def _pod_changed(self, old: Json | None, new: Json | None) -> None:
+        pod = new or old or {}
+        if pod["spec"].get("nodeName") in self.configs:
+            self.enqueue(f"pod:{key_of(pod)}")
+
+    # --- work ------------------------------------------------------------------------------------------------------
+
+    def reconcile(self, key: str, now: float) -> None:
+        kind, _, name = key.partition(":")
+        if kind == "node":
+            self._reconcile_node(name, now)
+            return
+        pod = self.pods.get(name)
+        if pod is not None and not self.alive(pod["spec"].get("nodeName", "")):
+            return
+        self.reconcile_pod(name, pod, now)
+
+    def reconcile_pod(self, key: str, pod: Json | None, now: float) -> None:
+        """Brings the pod nearer to what it shall be; `pod` is None when it is gone from the API."""
+        raise NotImplementedError
+
+    def take_away(self, name: str) -> None:
+        """The machine of this node is gone: subclasses end what runs on it."""
+
+    def _reconcile_node(self, name: str, now: float) -> None:
+        if self._failing.get(name) == "gone" and name not in self._taken_away:
+            self._taken_away.add(name)
+            self.take_away(name)
+            self._delete_node(name)
+        if not self.alive(name):
+            return
+        node = self.nodes.get(name)
+        if node is None:
+            node = self._register(name, now)
+        ready = condition(node, "Ready")
+        wanted = self.configs[name].capacity()
+        if ready is None or ready["status"] != "True" or node["status"].get("capacity") != wanted:
+            self._write_status(name, node, now)
+        if now >= self._lease_due.get(name, 0.0):
+            self._renew(name, node, now)
+            self._lease_due[name] = now + self._renew_seconds
+        self.enqueue_at(f"node:{name}", self._lease_due[name])
+
+    def _delete_node(self, name: str) -> None:
+        with ignoring(404):
+            self.client.delete(f"/api/v1/nodes/{name}")
+
+    def _register(self, name: str, now: float) -> Json:
+        config = self.configs[name]
+        labels = {
+            "kubernetes.io/hostname": name,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": _arch(),
+            "beta.kubernetes.io/os": "linux",
+            "beta.kubernetes.io/arch": _arch(),
+            **config.labels,
+        }
+        if config.gpus:
+            labels.setdefault("accelerator", "gpu")
+        body: Json = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {},
+            "status": self._status(config, {}, now),
+        }
+        try:
+            return self.client.create("/api/v1/nodes", body)
+        except ApiError as error:
+            if error.code != 409:
+                raise
+            return self.client.get(f"/api/v1/nodes/{name}")
+
+    def _status(self, config: NodeConfig, old: Json, now: float) -> Json:
+        when = timestamp(now)
+        conditions: list[Json] = list(old.get("conditions") or ())
+        for kind, value, reason, message in (
+            ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+            ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+        ):
+            conditions = with_condition(
+                conditions,
+                {"type": kind, "status": value, "reason": reason, "message": message, "lastHeartbeatTime": when},
+                when,
+            )
+        status: Json = {
+            **old,
+            "capacity": config.capacity(),
+            "allocatable": config.capacity(),
+            "conditions": conditions,
+            "addresses": [
+                {"type": "InternalIP", "address": config.address},
+                {"type": "Hostname", "address": config.name},
+            ],
+            "nodeInfo": {
+                "machineID": "",
+                "systemUUID": "",
+                "bootID": "",
+                "kernelVersion": platform.release(),
+                "osImage": "localcluster",
+                "containerRuntimeVersion": config.runtime,
+                "kubeletVersion": KUBELET_VERSION,
+                "kubeProxyVersion": "",
+                "operatingSystem": "linux",
+                "architecture": _arch(),
+            },
+        }
+        if config.kubelet_port:
+            status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": config.kubelet_port}}
+        return status
+
+    def _write_status(self, name: str, node: Json, now: float) -> None:
+        status = self._status(self.configs[name], node.get("status") or {}, now)
+        self.client.update(f"/api/v1/nodes/{name}/status", {**node, "status": status})
+        target = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "uid": node["metadata"]["uid"]}}
+        self.recorders[name].normal(target, "NodeReady", f"Node {name} status is now: NodeReady")
+
+    def _renew(self, name: str, node: Json, now: float) -> None:
+        base = f"/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases"
+        spec = {
+            "holderIdentity": name,
+            "leaseDurationSeconds": LEASE_DURATION_SECONDS,
+            "renewTime": micro_timestamp(now),
+        }
+        with ignoring(404):
+            self.client.patch(f"{base}/{name}", {"spec": spec})
+            return
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
+        body: Json = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "spec": spec,
+            "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]},
+        }
+        try:
+            self.client.create(base, body)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            self.client.create(
+                "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}}
+            )
+            self.client.create(base, body)
+
+    # --- what subclasses write -------------------------------------------------------------------------------------
+
+    def write_pod_status(self, pod: Json, status: Json) -> bool:
+        """Whether a write was needed and done. Raises Conflict when the pod has moved on (the machine looks again)."""
+        if status == pod.get("status"):
+            return False
+        meta = pod["metadata"]
+        path = pods_path(meta["namespace"], meta["name"], "status")
+        with ignoring(404):
+            self.client.update(path, {**pod, "status": status})
+        return True
+
+    def confirm_deletion(self, pod: Json) -> None:
+        """The last word of a kubelet: nothing of the pod is left on the node."""
+        with ignoring(404, 409):
+            delete_pod(self.client, pod, gracePeriodSeconds=0)
+
+
+def _fail_annotation(node: Json | None) -> str:
+    return str(((node or {}).get("metadata") or {}).get("annotations", {}).get(FAIL_ANNOTATION) or "")
+
+
+def _arch() -> str:
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())

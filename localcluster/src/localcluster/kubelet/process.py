@@ -1,0 +1,318 @@
+"""A kubelet that really runs pods: each container is a local process under a container runner.
+
+Containers are not confined: they see this machine's files (with their volumes and the service names mounted over them
+where mount namespaces are available) and all of its network, each pod with a loopback address of its own. A container
+that binds 0.0.0.0 binds it for all pods: bind the pod's IP. Images, users and resource limits are not applied. The
+default working directory is the kubelet's, and `python` is the kubelet's own.
+
+The kubelet may be killed at any time: pods run on, and the next kubelet on the same data folder takes them over with
+their exit codes. `shutdown` ends them all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import logging
+import os
+import shutil
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from localcluster.client import ApiError, Client
+from localcluster.informer import Informers
+from localcluster.kubelet import resolver
+from localcluster.kubelet.containers import detect_isolation
+from localcluster.kubelet.env import PodFacts
+from localcluster.kubelet.exits import Exits
+from localcluster.kubelet.hosts import HostsFiles
+from localcluster.kubelet.logs import LogOptions
+from localcluster.kubelet.node import RENEW_SECONDS, Kubelet, NodeConfig
+from localcluster.kubelet.pod_parts import Host
+from localcluster.kubelet.pod_run import PodRun
+from localcluster.kubelet.probes import Actions
+from localcluster.objects import is_terminal
+from localcluster.wire import Json
+
+log = logging.getLogger("localcluster")
+
+POD_NETWORK = ipaddress.ip_network("127.64.0.0/10")
+PASSED_ON = ("HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL", "VIRTUAL_ENV", "SSL_CERT_FILE")
+LOG_BYTES = 10 * 1024 * 1024
+SHUTDOWN_SECONDS = 10.0
+LOOK_AGAIN_SECONDS = 0.25
+"""Where the system cannot tell that a process has ended."""
+
+
+class ProcessKubelet(Kubelet):
+    """`wake` is called from other threads when there is something to do."""
+
+    name = "process-kubelet"
+
+    def __init__(  # noqa: PLR0913
+        self,
+        client: Client,
+        informers: Informers,
+        clock: Callable[[], float],
+        nodes: Sequence[NodeConfig],
+        *,  # noqa: PLR0913, RUF100
+        data_dir: Path,
+        wake: Callable[[], None],
+        isolation: str = "auto",
+        working_dir: str = "",
+        renew_seconds: float = RENEW_SECONDS,
+        log_bytes: int = LOG_BYTES,
+    ) -> None:
+        super().__init__(client, informers, clock, nodes, renew_seconds=renew_seconds)
+        self._wake = wake
+        self._told: deque[str] = deque()
+        data_dir = data_dir.resolve()
+        data_dir.mkdir(parents=True, exist_ok=True)
+        self.hosts = HostsFiles(informers, data_dir / "hosts", _machine_hosts())
+        self._isolation = detect_isolation(data_dir) if isolation == "auto" else isolation
+        if self._isolation == "none":
+            log.warning(
+                "mount namespaces are not available: volumes are not mounted, and only Python programs can resolve the "
+                "names of services"
+            )
+        self.host = Host(
+            folder=data_dir,
+            isolation=self._isolation,
+            base_env=_base_env(),
+            working_dir=working_dir or str(Path.cwd()),
+            log_bytes=log_bytes,
+            exits=Exits(self._tell),
+            actions=Actions(self._tell),
+            lookup=self._lookup,
+            hosts_file=self.hosts.path,
+            resolver=_install_resolver(data_dir / "resolver"),
+        )
+        self.runs: dict[str, dict[str, PodRun]] = {}
+        self._adopt(data_dir / "pods")
+
+    def _adopt(self, folder: Path) -> None:
+        for each in sorted(folder.glob("*")):
+            run = PodRun.load(self.host, each)
+            if run is not None:
+                self.runs.setdefault(run.key, {})[run.uid] = run
+                self.enqueue(f"pod:{run.key}")
+
+    def _tell(self, key: str) -> None:
+        self._told.append(key)
+        self._wake()
+
+    def step(self, now: float) -> bool:
+        while self._told:
+            self.enqueue(f"pod:{self._told.popleft()}")
+        for result in self.host.actions.take():
+            pod = self.pods.get(result.pod)
+            run = self.runs.get(result.pod, {}).get(pod["metadata"]["uid"]) if pod is not None else None
+            if run is not None and pod is not None:
+                run.take_result(result, now, self.recorders[run.node], pod)
+                self.enqueue(f"pod:{result.pod}")
+        hosts_moved = self.hosts.step(now)
+        return super().step(now) or hosts_moved
+
+    def next_due(self) -> float | None:
+        if self._told:
+            return 0.0
+        due = super().next_due()
+        if not self.host.exits.can_watch_processes and any(
+            r.alive for runs in self.runs.values() for r in runs.values()
+        ):
+            return min(due or float("inf"), self.clock() + LOOK_AGAIN_SECONDS)
+        return due
+
+    # --- pods ------------------------------------------------------------------------------------------------------
+
+    def reconcile_pod(self, key: str, pod: Json | None, now: float) -> None:
+        if not self.pods.synced:
+            self.enqueue_at(f"pod:{key}", now + LOOK_AGAIN_SECONDS)
+            return
+        self._end_others(key, pod["metadata"]["uid"] if pod is not None else "")
+        if pod is None:
+            return
+        meta = pod["metadata"]
+        run = self.runs.get(key, {}).get(meta["uid"])
+        if is_terminal(pod) and run is None:
+            if "deletionTimestamp" in meta:
+                self.confirm_deletion(pod)
+            return
+        if run is None:
+            run = PodRun(self.host, key, meta["uid"], pod["spec"]["nodeName"], self._address(pod))
+            run.save()
+            self.runs.setdefault(key, {})[meta["uid"]] = run
+        run.bind(pod)
+        if is_terminal(pod):
+            self._after_end(run, pod)
+            return
+        facts = PodFacts(run.pod_ip, self.configs[run.node].address, self.configs[run.node].capacity())
+        status, due = run.sync(pod, now, facts, self.recorders[run.node])
+        if due is not None:
+            self.enqueue_at(f"pod:{key}", due)
+        self.write_pod_status(pod, status)
+        if not self.host.exits.can_watch_processes and run.alive:
+            self.enqueue_at(f"pod:{key}", now + LOOK_AGAIN_SECONDS)
+        if "deletionTimestamp" in meta and not run.alive:
+            self._forget(run)
+            self.confirm_deletion(pod)
+
+    def _after_end(self, run: PodRun, pod: Json) -> None:
+        run.refresh()
+        run.kill()
+        if "deletionTimestamp" in pod["metadata"]:
+            self._forget(run)
+            self.confirm_deletion(pod)
+
+    def _end_others(self, key: str, keep_uid: str) -> None:
+        """Kill pods of this name that the API server has forgotten: their grace period has no meaning any more."""
+        for uid, run in list(self.runs.get(key, {}).items()):
+            if uid == keep_uid:
+                continue
+            run.refresh()
+            if run.alive:
+                run.kill()
+                # A container runner that is only just starting cannot be signalled yet; look again.
+                self.enqueue_at(f"pod:{key}", self.clock() + LOOK_AGAIN_SECONDS)
+            else:
+                self._forget(run)
+
+    def _forget(self, run: PodRun) -> None:
+        run.remove()
+        runs = self.runs.get(run.key, {})
+        runs.pop(run.uid, None)
+        if not runs:
+            self.runs.pop(run.key, None)
+
+    def _address(self, pod: Json) -> str:
+        had = (pod.get("status") or {}).get("podIP")
+        if had:
+            return str(had)
+        if pod["spec"].get("hostNetwork") or sys.platform != "linux":
+            return "127.0.0.1"
+        taken = {run.pod_ip for runs in self.runs.values() for run in runs.values()}
+        number = int.from_bytes(hashlib.sha256(pod["metadata"]["uid"].encode()).digest()[:4], "big")
+        while True:
+            address = str(POD_NETWORK[1 + number % (POD_NETWORK.num_addresses - 2)])
+            if address not in taken:
+                return address
+            number += 1
+
+    def _lookup(self, resource: str, namespace: str, name: str) -> Json | None:
+        try:
+            return self.client.get(f"/api/v1/namespaces/{namespace}/{resource}/{name}")
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    # --- the machine -----------------------------------------------------------------------------------------------
+
+    def take_away(self, name: str) -> None:
+        for runs in list(self.runs.values()):
+            for run in runs.values():
+                if run.node == name:
+                    run.refresh()
+                    run.kill()
+
+    def shutdown(self, grace_seconds: float = SHUTDOWN_SECONDS) -> None:
+        """Ends every pod's processes and waits for it, as a kubelet does when its node shuts down: those pods have
+        failed by the node, not by themselves. Told to the API server where it still answers; what they exited with, and
+        why, stays on disk for the next kubelet."""
+        runs = [run for each in self.runs.values() for run in each.values()]
+        for run in runs:
+            run.refresh()
+        ended = [run for run in runs if run.alive]
+        for run in ended:
+            # Before the first signal: whatever happens from here on, an exit code of 143 is not the program's own.
+            run.shut_down = True
+            run.save()
+        deadline = time.monotonic() + grace_seconds
+        asked: set[int] = set()
+        while True:
+            alive = [c for run in runs for c in run.containers if c.container is not None]
+            for container in alive:
+                container.refresh()
+            alive = [c for c in alive if c.running]
+            if not alive:
+                break
+            over = time.monotonic() >= deadline
+            for container in alive:
+                assert container.container is not None  # noqa: S101 - filtered above
+                if over:
+                    container.container.kill_all()
+                elif id(container) not in asked and container.up:
+                    asked.add(id(container))
+                    container.container.signal(signal.SIGTERM)
+            time.sleep(0.02)
+        for run in ended:
+            self._tell_the_end(run)
+        self.close()
+
+    def _tell_the_end(self, run: PodRun) -> None:
+        pod = self.pods.get(run.key)
+        if pod is None or pod["metadata"]["uid"] != run.uid:
+            return
+        facts = PodFacts(run.pod_ip, self.configs[run.node].address, self.configs[run.node].capacity())
+        try:
+            self.write_pod_status(pod, run.sync(pod, self.clock(), facts, self.recorders[run.node])[0])
+        except (ApiError, OSError) as error:
+            log.info("pod %s has been ended and cannot be told of now, the next kubelet will: %s", run.key, error)
+
+    def close(self) -> None:
+        """Leaves the pods running, as a kubelet that is restarted does."""
+        self.host.exits.close()
+        self.host.actions.close()
+
+    # --- logs ------------------------------------------------------------------------------------------------------
+
+    def log_folder(
+        self, namespace: str, pod: str, container: str, query: Mapping[str, str]
+    ) -> tuple[Path, Callable[[], bool]]:
+        """Where the log is and whether its container has ended. Raises LookupError in the kubelet's words."""
+        key = f"{namespace}/{pod}"
+        told = self.pods.get(key)
+        run = self.runs.get(key, {}).get(told["metadata"]["uid"]) if told is not None else None
+        previous = LogOptions.of(query, self.clock()).previous
+        if run is not None:
+            container = container or run.containers[-1].name
+            folder = run.log_folder(container, previous=previous)
+            if folder is not None:
+                chosen = run
+                return folder, lambda: previous or chosen.container_ended(container)
+        if previous:
+            raise LookupError(f'previous terminated container "{container}" in pod "{pod}" not found')
+        raise LookupError(
+            f'container "{container}" in pod "{pod}" is waiting to start: {_waiting_reason(told, container)}'
+        )
+
+
+def _waiting_reason(pod: Json | None, container: str) -> str:
+    status = (pod or {}).get("status") or {}
+    for each in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+        if each["name"] == container and "waiting" in (each.get("state") or {}):
+            return str(each["state"]["waiting"].get("reason", "ContainerCreating"))
+    return "ContainerCreating"
+
+
+def _base_env() -> dict[str, str]:
+    env = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    path = os.environ.get("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    return {**env, "PATH": os.pathsep.join([str(Path(sys.executable).parent), path])}
+
+
+def _install_resolver(folder: Path) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(resolver.__file__, folder / "sitecustomize.py")
+    return str(folder)
+
+
+def _machine_hosts() -> str:
+    try:
+        return Path("/etc/hosts").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "127.0.0.1 localhost\n"

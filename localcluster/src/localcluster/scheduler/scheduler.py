@@ -1,0 +1,390 @@
+"""The scheduler: binds pending pods to nodes, by priority; preempts; places gangs all at once or not at all.
+
+Only pods of its scheduler names. A pod that fits nowhere is told so once (`PodScheduled=False/Unschedulable`, an event)
+and looked at again when a node or another pod has changed. It never deletes but to preempt, gracefully and by UID. Safe
+to run twice: a pod that is bound is refused by the API server.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Callable, Sequence
+
+from localcluster.client import ApiError, Client, ignoring
+from localcluster.controllers.common import pods_path
+from localcluster.informer import Informers, key_of
+from localcluster.objects import condition, is_terminal, timestamp, with_condition
+from localcluster.recorder import Recorder
+from localcluster.scheduler import gang, preemption
+from localcluster.scheduler.filters import Against, fit_error, reasons_against, score
+from localcluster.scheduler.nodeinfo import Demand, NodeInfo, demand_of
+from localcluster.wire import Json
+
+log = logging.getLogger("localcluster")
+
+SCHEDULER_NAMES = ("default-scheduler", "volcano", "scheduler-plugins-scheduler")
+PODS_A_STEP = 64
+RETRY_SECONDS = 1.0
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+_NO_CLAIMS = "no new claims to deallocate,"
+"""What the plug-in for device claims says beside preemption, whenever it is asked."""
+
+
+class Scheduler:
+    """A step machine (`localcluster.machine.Machine`)."""
+
+    name = "scheduler"
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        clock: Callable[[], float],
+        scheduler_names: Sequence[str] = SCHEDULER_NAMES,
+        *,
+        events: bool = True,
+    ) -> None:
+        self._client = client
+        self._informers = informers
+        self._names = frozenset(scheduler_names)
+        self._recorders = {name: Recorder(client if events else None, clock, name) for name in scheduler_names}
+        self._nodes: dict[str, NodeInfo] = {}
+        self._bound: dict[str, str] = {}
+        self._queue: list[tuple[int, float, str]] = []
+        self._queued: set[str] = set()
+        self._waiting: dict[str, None] = {}
+        """Pods that fit nowhere, until something changes."""
+        self._refused: dict[str, str] = {}
+        """Signature -> message, for as long as nothing has changed that could help."""
+        self._nominated: dict[str, dict[str, Demand]] = {}
+        self._retry_at: float | None = None
+        self._pods = informers.get("/api/v1/pods")
+        self._classes = informers.get(PRIORITY_CLASSES)
+        self._pods.subscribe(self._pod_changed)
+        informers.get("/api/v1/nodes").subscribe(self._node_changed)
+        informers.get(CRDS).subscribe(self._crd_changed)
+
+    # --- what has changed ------------------------------------------------------------------------------------------
+
+    def _crd_changed(self, _: Json | None, new: Json | None) -> None:
+        path = gang.POD_GROUP_CRDS.get(new["metadata"]["name"]) if new else None
+        established = condition(new, "Established") if new else None
+        if path and established and established["status"] == "True":
+            informer = self._informers.get(path)
+            if self._group_changed not in informer.handlers:
+                informer.subscribe(self._group_changed)
+
+    def _group_changed(self, _: Json | None, __: Json | None) -> None:
+        self._something_freed()
+
+    def _node_changed(self, old: Json | None, new: Json | None) -> None:
+        node = new or old or {}
+        name = node["metadata"]["name"]
+        info = self._nodes.setdefault(name, NodeInfo(name))
+        if new is None:
+            info.known = False
+            if not info.pods:
+                del self._nodes[name]
+            return
+        before = (info.known, info.labels, info.taints, info.unschedulable, info.allocatable)
+        info.set_node(new)
+        if before != (info.known, info.labels, info.taints, info.unschedulable, info.allocatable):
+            self._something_freed()
+
+    def _pod_changed(self, old: Json | None, new: Json | None) -> None:
+        pod = new or old or {}
+        key = key_of(pod)
+        node = pod["spec"].get("nodeName")
+        if new is None or is_terminal(new):
+            self._forget(key)
+            return
+        if node:
+            self._forget_pending(key)
+            if self._bound.get(key) not in (None, node):
+                self._forget(key)
+            self._bound[key] = node
+            info = self._nodes.setdefault(node, NodeInfo(node))
+            had = info.pods.get(key)
+            same = had is not None and had[0].uid == new["metadata"]["uid"]
+            info.add(had[0] if had is not None and same else self._demand(new), new)
+            return
+        if self._mine(new) and (old is None or _asks(old) != _asks(new) or key not in self._waiting):
+            self._waiting.pop(key, None)
+            self._push(key, new)
+
+    def _mine(self, pod: Json) -> bool:
+        spec = pod["spec"]
+        return (
+            spec.get("schedulerName", "default-scheduler") in self._names
+            and not spec.get("schedulingGates")
+            and "deletionTimestamp" not in pod["metadata"]
+        )
+
+    def _push(self, key: str, pod: Json) -> None:
+        if key not in self._queued:
+            self._queued.add(key)
+            demand = self._demand(pod)
+            heapq.heappush(self._queue, (-demand.priority, demand.created_seconds, key))
+
+    def _forget(self, key: str) -> None:
+        self._forget_pending(key)
+        node = self._bound.pop(key, None)
+        if node is not None and (info := self._nodes.get(node)) is not None:
+            info.remove(key)
+            if not info.known and not info.pods:
+                del self._nodes[node]
+            self._something_freed()
+
+    def _forget_pending(self, key: str) -> None:
+        self._waiting.pop(key, None)
+        for nominated in self._nominated.values():
+            if nominated.pop(key, None) is not None:
+                self._refused.clear()
+
+    def _something_freed(self) -> None:
+        self._refused.clear()
+        for key in self._waiting:
+            pod = self._pods.get(key)
+            if pod is not None:
+                self._push(key, pod)
+        self._waiting.clear()
+
+    def _demand(self, pod: Json) -> Demand:
+        spec = pod["spec"]
+        priority = spec.get("priority")
+        if priority is None:
+            named = self._classes.get(spec.get("priorityClassName") or "")
+            priority = named["value"] if named else 0
+        return demand_of(pod, priority, gang.group_of(pod))
+
+    # --- the step --------------------------------------------------------------------------------------------------
+
+    def step(self, now: float) -> bool:
+        if self._retry_at is not None and now >= self._retry_at:
+            self._retry_at = None
+            self._something_freed()
+        done = 0
+        while self._queue and done < PODS_A_STEP:
+            key = heapq.heappop(self._queue)[2]
+            self._queued.discard(key)
+            done += 1
+            self._informers.pump()
+            pod = self._pods.get(key)
+            if pod is None or pod["spec"].get("nodeName") or is_terminal(pod) or not self._mine(pod):
+                continue
+            try:
+                self._schedule(pod, self._demand(pod), now)
+            except ApiError as error:
+                log.info("scheduler: %s: %s", key, error)
+                self._waiting[key] = None
+                self._refused.clear()
+                self._retry_at = now + RETRY_SECONDS
+        return done > 0
+
+    def next_due(self) -> float | None:
+        return 0.0 if self._queue else self._retry_at
+
+    def _schedule(self, pod: Json, demand: Demand, now: float) -> None:
+        if demand.gang:
+            self._schedule_gang(pod, demand, now)
+            return
+        told = self._refused.get(demand.signature)
+        if told is None:
+            chosen, against = self._choose(demand)
+            if chosen is not None:
+                self._bind(pod, demand, chosen)
+                return
+            told = self._no_room(pod, demand, against, now)
+        self._unschedulable(pod, told, now)
+
+    def _choose(self, demand: Demand) -> tuple[NodeInfo | None, dict[str, Against]]:
+        against: dict[str, Against] = {}
+        found: NodeInfo | None = None
+        best_score = 0.0
+        for node in self._nodes.values():
+            if not node.known:
+                continue
+            found_against = reasons_against(demand, node, self._reserved(node.name, demand))
+            against[node.name] = found_against
+            if not found_against.reasons:
+                value = score(demand, node)
+                if found is None or value > best_score:
+                    found, best_score = node, value
+        return found, against
+
+    def _reserved(self, node: str, demand: Demand) -> list[Demand]:
+        nominated = self._nominated.get(node)
+        if not nominated:
+            return []
+        return [d for d in nominated.values() if d.key != demand.key and d.priority >= demand.priority]
+
+    def _bind(self, pod: Json, demand: Demand, node: NodeInfo) -> None:
+        meta = pod["metadata"]
+        self._client.create(
+            pods_path(meta["namespace"], meta["name"], "binding"),
+            {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"]},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": node.name},
+            },
+        )
+        self._forget_pending(demand.key)
+        self._bound[demand.key] = node.name
+        node.add(demand, pod)
+        self._recorder(pod).normal(
+            pod, "Scheduled", f"Successfully assigned {demand.key} to {node.name}", action="Binding"
+        )
+
+    def _recorder(self, pod: Json) -> Recorder:
+        return self._recorders[pod["spec"].get("schedulerName", "default-scheduler")]
+
+    # --- no room ---------------------------------------------------------------------------------------------------
+
+    def _no_room(self, pod: Json, demand: Demand, against: dict[str, Against], now: float) -> str:
+        """Preempts where that helps; the scheduler's words."""
+        told = fit_error(against)
+        if not against:
+            return told
+        if not demand.preempts:
+            return f"{told} {_NO_CLAIMS} preemption: not eligible due to preemptionPolicy=Never."
+        nominated = (pod.get("status") or {}).get("nominatedNodeName")
+        if (
+            nominated
+            and (info := self._nodes.get(nominated)) is not None
+            and any(
+                "deletionTimestamp" in p["metadata"] and d.priority < demand.priority for d, p in info.pods.values()
+            )
+        ):
+            self._nominated.setdefault(nominated, {})[demand.key] = demand
+            return f"{told} {_NO_CLAIMS} preemption: not eligible due to terminating pod on the nominated node."
+        nodes = [n for n in self._nodes.values() if n.known]
+        candidate, why = preemption.find(demand, nodes, against, lambda name: self._reserved(name, demand))
+        if candidate is None:
+            told = (
+                f"{told} {_NO_CLAIMS} preemption:"
+                f" {fit_error({n: Against((reason,), False) for n, reason in why.items()})}"
+            )
+            self._refused[demand.signature] = told
+            return told
+        self._preempt(pod, demand, candidate, now)
+        return told
+
+    def _preempt(self, pod: Json, demand: Demand, candidate: preemption.Candidate, now: float) -> None:
+        meta = pod["metadata"]
+        for _, victim in candidate.victims:
+            gone = victim["metadata"]
+            if "deletionTimestamp" in gone:
+                continue
+            latest = self._pods.get(key_of(victim)) or victim
+            scheduler = pod["spec"].get("schedulerName", "default-scheduler")
+            target = {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "PreemptionByScheduler",
+                "message": f"{scheduler}: preempting to accommodate a higher priority pod",
+            }
+            conditions = with_condition((latest.get("status") or {}).get("conditions") or (), target, timestamp(now))
+            with ignoring(404, 409):
+                self._client.patch(
+                    pods_path(gone["namespace"], gone["name"], "status"),
+                    {"metadata": {"uid": gone["uid"]}, "status": {"conditions": conditions}},
+                )
+                self._client.delete(pods_path(gone["namespace"], gone["name"]), {"preconditions": {"uid": gone["uid"]}})
+            self._recorder(pod).normal(
+                victim, "Preempted", f"Preempted by pod {meta['uid']} on node {candidate.node}", action="Preempting"
+            )
+        self._nominated.setdefault(candidate.node, {})[demand.key] = demand
+        self._client.patch(
+            pods_path(meta["namespace"], meta["name"], "status"),
+            {"metadata": {"uid": meta["uid"]}, "status": {"nominatedNodeName": candidate.node}},
+        )
+        self._informers.pump()
+
+    def _unschedulable(self, pod: Json, told: str, now: float) -> None:
+        key = key_of(pod)
+        self._waiting[key] = None
+        pod = self._pods.get(key) or pod
+        had = condition(pod, "PodScheduled") or {}
+        if (had.get("status"), had.get("reason"), had.get("message")) == ("False", "Unschedulable", told):
+            return
+        meta = pod["metadata"]
+        verdict = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": told,
+            "lastProbeTime": None,
+        }
+        conditions = with_condition((pod.get("status") or {}).get("conditions") or (), verdict, timestamp(now))
+        self._client.patch(
+            pods_path(meta["namespace"], meta["name"], "status"),
+            {"metadata": {"uid": meta["uid"]}, "status": {"conditions": conditions}},
+        )
+        self._recorder(pod).warning(pod, "FailedScheduling", told, action="Scheduling")
+
+    # --- gangs -----------------------------------------------------------------------------------------------------
+
+    def _schedule_gang(self, pod: Json, demand: Demand, now: float) -> None:
+        group = self._group(demand.gang)
+        if group is None:
+            self._unschedulable(pod, f"pod group {demand.gang} of pod {demand.key} does not exist", now)
+            return
+        minimum = gang.min_member(group)
+        members = [
+            p
+            for p in self._pods.store.values()
+            if p["metadata"]["namespace"] == demand.namespace and not is_terminal(p) and gang.group_of(p) == demand.gang
+        ]
+        bound = [p for p in members if p["spec"].get("nodeName")]
+        pending = sorted(
+            (self._demand(p) for p in members if not p["spec"].get("nodeName") and self._mine(p)),
+            key=lambda d: (-d.priority, d.created_seconds, d.key),
+        )
+        if len(bound) + len(pending) < minimum:
+            told = gang.too_few(demand.key, len(bound) + len(pending), minimum)
+            self._unschedulable(pod, f"{self._nodes_available()} {told}.", now)
+            return
+        placed: list[tuple[Demand, NodeInfo]] = []
+        against: dict[str, Against] = {}
+        for member in pending:
+            chosen, against_this = self._choose(member)
+            if chosen is None:
+                against = against or against_this
+                continue
+            chosen.add(member, self._pods.store[member.key])
+            placed.append((member, chosen))
+        complete = len(bound) + len(placed) >= minimum
+        if not complete:
+            for member, chosen in placed:
+                chosen.remove(member.key)
+        told = f"{gang.not_together(demand.gang, len(bound) + len(placed), minimum)}. {fit_error(against)}"
+        bound_now = {member.key for member, _ in placed} if complete else set()
+        for member, chosen in placed if complete else ():
+            self._bind(self._pods.store[member.key], member, chosen)
+        for member in pending:
+            if member.key not in bound_now:
+                self._unschedulable(self._pods.store[member.key], fit_error(against) if complete else told, now)
+
+    def _group(self, key: str) -> Json | None:
+        for path in gang.POD_GROUP_PATHS:
+            if (informer := self._informers.peek(path)) is not None and (found := informer.get(key)) is not None:
+                return found
+        return None
+
+    def _nodes_available(self) -> str:
+        return f"0/{sum(n.known for n in self._nodes.values())} nodes are available:"
+
+
+def _asks(pod: Json) -> tuple[object, ...]:
+    meta = pod["metadata"]
+    return (
+        pod["spec"],
+        meta.get("labels"),
+        meta.get("annotations"),
+        (pod.get("status") or {}).get("nominatedNodeName"),
+    )

@@ -1,0 +1,111 @@
+"""A JSON value as a CEL rule sees it: typed by its schema, with field names escaped.
+
+Mirrors apiextensions' schema/cel/values.go and apiserver's cel/escaping.go: only fields that the schema declares are
+visible, of metadata only name and generateName, numbers of type `number` are doubles, strings of format date-time,
+date, duration and byte are timestamps, durations and bytes. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime
+import re
+from dataclasses import replace
+from typing import Any, Final
+
+from localcluster.schema import formats
+from localcluster.schema.node import Node
+
+_RESERVED: Final = """
+true false null in as break const continue else for function if import let loop package namespace return var void while
+"""
+RESERVED: Final = frozenset(_RESERVED.split())
+_ESCAPABLE: Final = re.compile(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*")
+_PARTS: Final = re.compile(r"__|\.|-|/")
+_ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_TEXT: Final = Node(types=("string",))
+_VISIBLE_METADATA: Final = Node(types=("object",), properties={"name": _TEXT, "generateName": _TEXT})
+_RFC3339: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[tT](\d{2}:\d{2}:\d{2})(\.\d+)?([zZ]|[+-]\d{2}:\d{2})")
+
+
+def escape(name: str) -> str | None:
+    """The name of a field in CEL, None when it has none."""
+    if not _ESCAPABLE.fullmatch(name):
+        return None
+    if name in RESERVED:
+        return f"__{name}__"
+    return _PARTS.sub(lambda part: _ESCAPES[part[0]], name)
+
+
+def with_type_and_metadata(node: Node) -> Node:
+    """The node of a whole resource: type and a little of the metadata are always declared."""
+    return replace(
+        node, properties={**node.properties, "apiVersion": _TEXT, "kind": _TEXT, "metadata": _VISIBLE_METADATA}
+    )
+
+
+def declared(node: Node | None) -> bool:
+    """Has the schema a type for CEL? What has none (a bare preserve-unknown-fields) is not visible at all."""
+    return node is not None and bool(node.types)
+
+
+def _timestamp(text: str) -> Any:
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        return text
+    fraction = (match[3] or "")[:7]
+    try:
+        return datetime.datetime.fromisoformat(
+            f"{match[1]}T{match[2]}{fraction}{match[4].upper().replace('Z', '+00:00')}"
+        )
+    except ValueError:
+        return text
+
+
+def _string(value: str, format_name: str) -> Any:
+    name = formats.normalize(format_name)
+    if name == "byte":
+        try:
+            return base64.b64decode(value.encode(), validate=True)
+        except binascii.Error:
+            return value
+    if name == "datetime":
+        return _timestamp(value)
+    if name == "date":
+        return _timestamp(value + "T00:00:00Z")
+    if name == "duration":
+        parsed = formats.parse_duration(value)
+        return value if parsed is None else parsed
+    return value
+
+
+def _fields(value: dict[str, Any], node: Node) -> dict[str, Any]:
+    if not node.properties:
+        extra = node.additional_node
+        return {key: to_cel(child, extra) for key, child in value.items()} if declared(extra) else {}
+    visible = {}
+    for key, child in value.items():
+        schema = node.properties.get(key)
+        name = escape(key)
+        if schema is not None and name is not None and declared(schema):
+            visible[name] = to_cel(child, schema)
+    return visible
+
+
+def to_cel(value: Any, node: Node | None) -> Any:  # noqa: PLR0911 - one line a type
+    if node is None or value is None:
+        return value
+    if isinstance(value, dict):
+        return _fields(value, node)
+    if isinstance(value, list):
+        return [to_cel(item, node.items) for item in value]
+    if isinstance(value, bool) or node.int_or_string:
+        return value
+    if isinstance(value, int) and node.type == "number":
+        return float(value)
+    if isinstance(value, float) and node.type == "integer" and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and node.type == "string" and node.format:
+        return _string(value, node.format)
+    return value

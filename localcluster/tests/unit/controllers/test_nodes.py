@@ -1,0 +1,169 @@
+"""Nodes that fall silent, come back, or are taken away, and what becomes of their pods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from localcluster.controllers.nodelifecycle import eviction_due
+from localcluster.objects import condition
+from localcluster.wire import Json
+from unit.world import PODS, SETS, conditions, get, phases, pod, pods, replica_set
+
+
+def ready(cluster: LocalCluster, name: str) -> str:
+    told = condition(cluster.client.get(f"/api/v1/nodes/{name}"), "Ready")
+    return told["status"] if told else ""
+
+
+def taints(cluster: LocalCluster, name: str) -> list[str]:
+    spec = cluster.client.get(f"/api/v1/nodes/{name}")["spec"]
+    return sorted(f"{t['key']}:{t['effect']}" for t in spec.get("taints") or ())
+
+
+def test_a_silent_node_is_unknown_after_40_seconds_and_not_before() -> None:
+    cluster = LocalCluster(nodes=2)
+    cluster.fail_node("node-0")
+    cluster.advance(29)
+    assert ready(cluster, "node-0") == "True"
+    cluster.advance(22)
+    assert (ready(cluster, "node-0"), ready(cluster, "node-1")) == ("Unknown", "True")
+    assert taints(cluster, "node-0") == [
+        "node.kubernetes.io/unreachable:NoExecute",
+        "node.kubernetes.io/unreachable:NoSchedule",
+    ]
+
+
+def test_its_pods_become_not_ready_then_terminate_after_300_seconds_and_run_elsewhere() -> None:
+    cluster = LocalCluster(nodes=2)
+    cluster.client.create(SETS, replica_set("web", 2))
+    cluster.run_until_idle()
+    cluster.fail_node("node-0")
+    cluster.advance(60)
+    assert sorted(c["status"] for p in pods(cluster) if (c := condition(p, "Ready"))) == ["False", "True"]
+    assert phases(cluster) == ["Running", "Running"]
+    cluster.advance(300)
+    assert phases(cluster) == ["-Running", "Running", "Running"]
+    stuck = next(p for p in pods(cluster) if "deletionTimestamp" in p["metadata"])
+    assert conditions(stuck)["DisruptionTarget"] == "True/DeletionByTaintManager"
+    assert {
+        p["spec"]["nodeName"] for p in pods(cluster) if p is not stuck and "deletionTimestamp" not in p["metadata"]
+    } == {"node-1"}
+
+
+def test_a_node_that_comes_back_is_ready_untainted_and_ends_what_was_deleted() -> None:
+    cluster = LocalCluster(nodes=2)
+    cluster.client.create(SETS, replica_set("web", 2))
+    cluster.run_until_idle()
+    cluster.fail_node("node-0")
+    cluster.advance(400)
+    cluster.recover_node("node-0")
+    cluster.run_until_idle()
+    assert ready(cluster, "node-0") == "True"
+    assert taints(cluster, "node-0") == []
+    assert phases(cluster) == ["Running", "Running"]
+
+
+def test_pods_of_a_node_that_was_taken_away_fail_and_go_after_the_quarantine() -> None:
+    cluster = LocalCluster(nodes=2)
+    cluster.client.create(SETS, replica_set("web", 2))
+    cluster.run_until_idle()
+    cluster.fail_node("node-0", "gone")
+    cluster.advance(30)
+    assert get(cluster, "/api/v1/nodes/node-0") is None
+    assert phases(cluster) == ["Running", "Running"]
+    cluster.advance(15)
+    assert {p["spec"]["nodeName"] for p in pods(cluster)} == {"node-1"}
+    assert phases(cluster) == ["Running", "Running"]
+
+
+def test_the_annotation_on_the_node_does_the_same_as_the_method() -> None:
+    cluster = LocalCluster(nodes=1)
+    cluster.client.patch("/api/v1/nodes/node-0", {"metadata": {"annotations": {"localcluster/fail": "NotReady"}}})
+    cluster.advance(60)
+    assert ready(cluster, "node-0") == "Unknown"
+    cluster.client.patch("/api/v1/nodes/node-0", {"metadata": {"annotations": {"localcluster/fail": None}}})
+    cluster.run_until_idle()
+    assert ready(cluster, "node-0") == "True"
+
+
+def test_a_force_deleted_pod_leaves_a_silent_node_at_once() -> None:
+    cluster = LocalCluster(nodes=1)
+    cluster.client.create(PODS, pod("a"))
+    cluster.run_until_idle()
+    cluster.fail_node("node-0")
+    cluster.client.delete(f"{PODS}/a")
+    cluster.advance(60)
+    assert phases(cluster) == ["-Running"]
+    cluster.client.delete(f"{PODS}/a", {"gracePeriodSeconds": 0})
+    cluster.run_until_idle()
+    assert phases(cluster) == []
+
+
+@dataclass(frozen=True)
+class Due:
+    tolerations: list[Json] = field(default_factory=list)
+    taint: str = "node.kubernetes.io/unreachable"
+    want_seconds: float | None = 300
+
+
+DUES: dict[str, Due] = {
+    "A pod that says nothing of it is evicted after 300 seconds": Due(),
+    "A toleration with seconds decides": Due(
+        [{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "tolerationSeconds": 7}], want_seconds=7
+    ),
+    "The shortest of several decides": Due(
+        [
+            {"operator": "Exists", "tolerationSeconds": 7},
+            {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "tolerationSeconds": 3},
+        ],
+        want_seconds=3,
+    ),
+    "A toleration without seconds keeps the pod for ever": Due([{"operator": "Exists"}], want_seconds=None),
+    "A taint of one's own evicts at once": Due(taint="maintenance", want_seconds=0),
+}
+
+
+@pytest.mark.parametrize("name", DUES)
+def test_when_a_taint_evicts(name: str) -> None:
+    case = DUES[name]
+    taint = {"key": case.taint, "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
+    now = 1767225600.0
+    due = eviction_due({"spec": {"tolerations": case.tolerations}}, [taint], now)
+    assert (None if due is None else due - now) == case.want_seconds
+
+
+def test_endpoints_follow_the_ready_pods_of_a_service() -> None:
+    cluster = LocalCluster(nodes=1, endpoints=True)
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {
+            "clusterIP": "None",
+            "selector": {"app": "web"},
+            "ports": [{"name": "http", "port": 80, "targetPort": 8080}],
+        },
+    }
+    cluster.client.create("/api/v1/namespaces/default/services", service)
+    cluster.client.create(SETS, replica_set("web", 2))
+    cluster.run_until_idle()
+
+    def addresses() -> list[tuple[str, bool]]:
+        [only] = cluster.client.get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices")["items"]
+        return sorted((e["addresses"][0], e["conditions"]["ready"]) for e in only["endpoints"])
+
+    ips = sorted(p["status"]["podIP"] for p in pods(cluster))
+    assert addresses() == [(ip, True) for ip in ips]
+    first = next(p for p in pods(cluster) if p["status"]["podIP"] == ips[0])
+    cluster.kubelet.set_ready("default", first["metadata"]["name"], False)
+    cluster.run_until_idle()
+    assert addresses() == [(ips[0], False), (ips[1], True)]
+    [old] = cluster.client.get("/api/v1/namespaces/default/endpoints/web")["subsets"]
+    assert ([a["ip"] for a in old["addresses"]], [a["ip"] for a in old["notReadyAddresses"]]) == ([ips[1]], [ips[0]])
+    cluster.client.delete("/api/v1/namespaces/default/services/web")
+    cluster.run_until_idle()
+    assert cluster.client.get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices")["items"] == []
+    assert get(cluster, "/api/v1/namespaces/default/endpoints/web") is None

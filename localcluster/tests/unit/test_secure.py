@@ -1,0 +1,130 @@
+"""`python -m localcluster` over HTTPS, as clients meet it: who gets in, what outlives a restart, what others may
+read."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.waiting import PATIENCE_SECONDS, free_port
+
+from localcluster.client import ApiError
+from localcluster.http_client import Connection, HttpClient, from_kubeconfig
+from unit.kubelet.room import pod
+from unit.test_main import Start, connect, start, starting, until
+from unit.world import PODS
+
+__all__ = ["start"]  # the fixture
+pytestmark = [pytest.mark.xdist_group("secure"), pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
+NODES = "/api/v1/nodes"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of a cluster for the tests that only look at it; its data lies beside it."""
+    folder = tmp_path_factory.mktemp("served")
+    with starting(folder) as run:
+        run("localcluster", "--data-dir", folder / "data", "--kubeconfig", folder / "kubeconfig", "--agent", "fake")
+        connect(folder / "kubeconfig")
+        yield folder / "kubeconfig"
+
+
+def read(kubeconfig: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Host and port, the cluster's part, the user's part."""
+    config = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
+    cluster = config["clusters"][0]["cluster"]
+    return cluster["server"].partition("://")[2], cluster, config["users"][0]["user"]
+
+
+def code(connection: Connection) -> int:
+    """Of a list of nodes; 200 when it is answered. 0: no answer."""
+    client = HttpClient(connection)
+    try:
+        client.get(NODES)
+    except ApiError as error:
+        return error.code
+    finally:
+        client.close()
+    return 200
+
+
+def test_only_the_kubeconfig_opens_the_cluster(served: Path) -> None:
+    address, cluster, user = read(served)
+    trusted = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    server = f"https://{address}"
+    assert cluster["server"] == server
+    assert code(Connection(server, user["token"], ca_data=trusted)) == 200
+    assert code(Connection(server, ca_data=trusted)) == 401
+    assert code(Connection(server, "wrong", ca_data=trusted)) == 401
+    assert code(Connection(server, user["token"])) == 0, "only the kubeconfig holds the authority"
+    assert code(Connection(f"http://{address}", user["token"])) != 200, "plain HTTP"
+    port = address.rpartition(":")[2]
+    assert code(Connection(f"https://localhost:{port}", user["token"], ca_data=trusted)) == 200
+
+
+def test_a_pod_cannot_be_made_without_the_token(served: Path) -> None:
+    client = connect(served)
+    _, cluster, _ = read(served)
+    trusted = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    stranger = HttpClient(Connection(cluster["server"], ca_data=trusted))
+    for call in (
+        lambda: stranger.create(PODS, pod("p", {})),
+        lambda: stranger.watch(PODS, "0"),
+        lambda: stranger.get(f"{PODS}/p/log"),
+    ):
+        with pytest.raises(ApiError) as refused:
+            call()
+        assert (refused.value.code, refused.value.reason) == (401, "Unauthorized")
+    assert client.get(PODS)["items"] == []
+
+
+def test_a_restart_keeps_the_token_and_the_authority(start: Start, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    port = free_port()
+    one = start(
+        "localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", first, "--agent", "fake", "--port", port
+    )
+    connect(first)
+    one.terminate()
+    assert one.wait(timeout=PATIENCE_SECONDS) == 0
+    start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", second, "--agent", "fake", "--port", port)
+    until("the second has a kubeconfig", second.exists)
+    assert read(second) == read(first)
+    assert code(from_kubeconfig(first)) == 200, "a kubeconfig outlives a restart"
+
+
+def test_files_that_open_the_cluster_are_their_owners_alone(served: Path) -> None:
+    data = served.with_name("data")
+    assert stat.S_IMODE(served.stat().st_mode) == 0o600
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    assert stat.S_IMODE((data / "pki").stat().st_mode) == 0o700
+
+
+def test_the_advertised_host_is_what_the_kubeconfig_and_the_certificate_name(start: Start, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    named = ["--agent", "fake", "--host", "0.0.0.0", "--advertised-host", "localhost"]
+    start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", kubeconfig, *named)
+    client = connect(kubeconfig)
+    assert read(kubeconfig)[0].startswith("localhost:")
+    until("there is a node", lambda: client.get(NODES)["items"])
+
+
+def test_insecure_is_plain_http_that_web_pages_cannot_use(start: Start, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", kubeconfig, "--agent", "fake", "--insecure")
+    client = connect(kubeconfig)
+    address, cluster, user = read(kubeconfig)
+    assert (cluster, user) == ({"server": f"http://{address}"}, {})
+    assert client.get(NODES)
+    for headers, want in (({}, 200), ({"Host": "evil.example"}, 403), ({"Origin": "http://evil.example"}, 403)):
+        connection = http.client.HTTPConnection(address, timeout=PATIENCE_SECONDS)
+        connection.request("GET", NODES, headers=headers)
+        assert connection.getresponse().status == want, headers
+        connection.close()

@@ -1,0 +1,161 @@
+"""The real world of a scenario: a namespace of its own on the real control plane, the operator's real processes, real
+seconds."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from localcluster.kubelet.node import FAIL_ANNOTATION
+from tests.e2e.control_plane.api import open_transport, send
+from tests.e2e.control_plane.operator import Operator
+from tests.scenarios.driver import Json
+from tests.support.kinds import collection_of
+from tests.support.waiting import PATIENCE_SECONDS
+from tjworker.api.kinds import KINDS
+from tjworker.base import GroupResource
+from tjworker.kube import rbac
+from tjworker.kube.resources import RESOURCES
+
+_KINDS = {job_kind.kind: job_kind.api_versions[0] for job_kind in KINDS.values()}
+_LOOK_SECONDS = 0.2
+_QUIET_SECONDS = 2.0
+_QUIET_WITHIN_SECONDS = 120.0
+_numbers = itertools.count(1)
+
+
+class RealWorld:
+    """`with` it: the namespace is made, and deleted again (without waiting for it)."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+        self.namespace = f"scenario-{os.getpid()}-{next(_numbers)}"
+        self._transport = open_transport(operator.plane.kubeconfig)
+        self._core = f"/api/v1/namespaces/{self.namespace}"
+        self._kinds: dict[str, str] = {}
+
+    def __enter__(self) -> RealWorld:
+        self._send("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._send("DELETE", self._core)
+        self._transport.close()
+
+    # -- the user's hands --------------------------------------------------------------------------
+    def apply(self, manifest: Json) -> object:
+        self._kinds[manifest["metadata"]["name"]] = manifest["kind"]
+        return self._send("POST", collection_of(manifest, self.namespace), manifest)
+
+    def patch_job(self, name: str, patch: Json) -> object:
+        return self._send("PATCH", self._job(name), patch)
+
+    def scale(self, name: str, replicas: int) -> object:
+        return self._send("PATCH", f"{self._job(name)}/scale", {"spec": {"replicas": replicas}})
+
+    def delete(self, name: str) -> object:
+        return self._send("DELETE", self._job(name), {"propagationPolicy": "Background"})
+
+    def delete_pod(self, name: str) -> object:
+        return self._send("DELETE", f"{self._core}/pods/{name}")
+
+    def create_pod(self, manifest: Json) -> object:
+        return self._send("POST", f"{self._core}/pods", manifest)
+
+    def fail_node(self, name: str) -> object:
+        return self._send(
+            "PATCH", f"/api/v1/nodes/{name}", {"metadata": {"annotations": {FAIL_ANNOTATION: "NotReady"}}}
+        )
+
+    def recover_node(self, name: str) -> object:
+        return self._send("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"annotations": {FAIL_ANNOTATION: None}}})
+
+    # -- time --------------------------------------------------------------------------------------
+    def until(self, what: str, condition: Callable[[], bool], *, within_seconds: float = PATIENCE_SECONDS) -> None:
+        deadline = time.monotonic() + within_seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                self.operator.check()
+                raise AssertionError(f"not within {within_seconds:.0f} s: {what}\n{self._picture()}")
+            time.sleep(_LOOK_SECONDS)
+
+    def stays(self, what: str, condition: Callable[[], bool], *, for_seconds: float) -> None:
+        deadline = time.monotonic() + for_seconds
+        while time.monotonic() < deadline:
+            assert condition(), f"no longer: {what}\n{self._picture()}"
+            time.sleep(_LOOK_SECONDS)
+
+    def quiet(self) -> None:
+        """No request about this namespace for some seconds."""
+        last, since = self.requests(), time.monotonic()
+        deadline = since + _QUIET_WITHIN_SECONDS
+        while time.monotonic() - since < _QUIET_SECONDS:
+            assert time.monotonic() < deadline, f"the operator does not come to rest\n{self._picture()}"
+            time.sleep(_LOOK_SECONDS)
+            if (now := self.requests()) != last:
+                last, since = now, time.monotonic()
+
+    # -- what there is -----------------------------------------------------------------------------
+    def status(self, name: str = "digits") -> Json:
+        found: Json = self._send("GET", self._job(name)).get("status") or {}
+        return found
+
+    def phase(self, name: str = "digits") -> str:
+        return str(self.status(name).get("phase", ""))
+
+    def condition(self, type_: str, name: str = "digits") -> Json:
+        return next((c for c in self.status(name).get("conditions", ()) if c["type"] == type_), {})
+
+    def jobs(self) -> list[str]:
+        return sorted(j["metadata"]["name"] for kind in _KINDS for j in self._items(self._all(kind)))
+
+    def pods(self) -> dict[str, Json]:
+        return {p["metadata"]["name"]: p for p in self._items(f"{self._core}/pods")}
+
+    def uids(self) -> dict[str, str]:
+        return {n: p["metadata"]["uid"] for n, p in self.pods().items()}
+
+    def owners(self, resource: GroupResource) -> dict[str, Json]:
+        return {o["metadata"]["name"]: o for o in self._items(RESOURCES[resource].path(self.namespace))}
+
+    def services(self) -> list[str]:
+        return sorted(s["metadata"]["name"] for s in self._items(f"{self._core}/services"))
+
+    def events(self) -> dict[str, int]:
+        found = self._items(f"{self._core}/events")
+        return {e["reason"]: e["count"] for e in found if e["involvedObject"]["kind"] in _KINDS}
+
+    def node_condition(self, node: str, type_: str) -> Json:
+        conditions = self._send("GET", f"/api/v1/nodes/{node}")["status"]["conditions"]
+        return next((c for c in conditions if c["type"] == type_), {})
+
+    def requests(self) -> Counter[str]:
+        found = self.operator.plane.audit_requests(rbac.user("worker"), namespace=self.namespace)
+        return Counter({f"{verb} {resource}": n for (verb, resource), n in found.items()})
+
+    def most_status_writes(self, pods: int) -> int:
+        return 3 + 2 * pods  # each starts and ends at a moment of its own
+
+    # -- how ---------------------------------------------------------------------------------------
+    def _all(self, kind: str) -> str:
+        return collection_of({"apiVersion": _KINDS[kind], "kind": kind}, self.namespace)
+
+    def _job(self, name: str) -> str:
+        return f"{self._all(self._kinds.get(name, 'AITrainingJob'))}/{name}"
+
+    def _items(self, path: str) -> list[Json]:
+        return list(self._send("GET", path)["items"])
+
+    def _send(self, method: str, path: str, body: Any = None) -> Json:
+        return send(self._transport, method, path, body)
+
+    def _picture(self) -> str:
+        pods = {n: (p["status"].get("phase"), p["metadata"].get("deletionTimestamp")) for n, p in self.pods().items()}
+        jobs = [json.dumps(j.get("status"), indent=1) for kind in _KINDS for j in self._items(self._all(kind))]
+        head = f"namespace {self.namespace}, pods {pods}, services {self.services()}"
+        return "\n".join([head, *jobs, self.operator.last_words()])

@@ -1,0 +1,171 @@
+"""Short words for the store's contract: each does one call and gives what can be compared, so that a case is a list of
+calls beside a list of answers. Calls that give nothing are typed as Any, so that they may stand in that list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.integration.store.worlds import World
+from tests.support.kinds import AITRAININGJOBS
+from tjworker.api.resources import PODS
+from tjworker.base import GroupResource, JobKey
+from tjworker.store.projection import Change, View
+from tjworker.store.work_queue import Claim, QueueStats, Written
+
+A = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/a")
+B = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/b")
+C = JobKey("aitrainingjobs.elasticdeeplearning.ai/other/c")
+JOBS = AITRAININGJOBS
+WRITER = 1
+JOB = (JOBS, 10)
+"""An own write of the job: (resource, resourceVersion)."""
+
+
+class Drive:
+    def __init__(self, world: World, *, lead: bool = True) -> None:
+        self.world = world
+        self.projection: Any = world.store.projection
+        self.queue: Any = world.store.queue
+        self.claims: dict[JobKey, Claim] = {}
+        if lead:
+            self.projection.lead(WRITER)
+            self.projection.mark_synced(WRITER)
+
+    # -- projection
+    def apply(self, *changes: Change, progress: Mapping[str, int] | None = None, writer: int = WRITER) -> list[JobKey]:
+        return list(self.projection.apply(writer, changes, progress=progress))
+
+    def job(self, rv: int, key: JobKey = A, *, finished: bool = False, record: bytes | None = None) -> list[JobKey]:
+        return self.apply(a_job(rv, key, finished=finished, record=record))
+
+    def no_job(self, rv: int, key: JobKey = A) -> list[JobKey]:
+        return self.apply(Change(key, JOBS, "a", rv, None, is_job=True))
+
+    def pod(self, rv: int, key: JobKey = A, name: str = "a-0", *, record: bytes | None = None) -> list[JobKey]:
+        return self.apply(a_pod(rv, key, name, record=record))
+
+    def no_pod(self, rv: int, key: JobKey = A, name: str = "a-0") -> list[JobKey]:
+        return self.apply(Change(key, PODS, name, rv, None))
+
+    def progress(self, **rv: int) -> list[JobKey]:
+        return self.apply(progress={name.replace("__", "/"): value for name, value in rv.items()})
+
+    def view(self, key: JobKey = A) -> View:
+        view: View = self.projection.view(key)
+        return view
+
+    def pods(self, key: JobKey = A) -> dict[str, bytes]:
+        return dict(self.view(key).children.get(PODS, {}))
+
+    # -- queue
+    def add(self, *keys: JobKey) -> list[JobKey]:
+        return list(self.queue.add(keys or (A,)))
+
+    def later(self, seconds: float, key: JobKey = A) -> Any:
+        return self.queue.add_after(key, seconds)
+
+    def due(self, limit: int = 100) -> list[JobKey]:
+        return list(self.queue.take_due(limit))
+
+    def take(self, key: JobKey = A, owner: str = "worker-1", ttl_seconds: float = 30) -> bool:
+        """Whether the key could be acquired; its claim is remembered."""
+        taken = self.queue.acquire_view(key, owner, ttl_seconds)
+        if taken:
+            self.claims[key], seen = taken
+            assert seen == self.projection.view(key), "a key is taken with the view that one would read after it"
+        return taken is not None
+
+    def finish(
+        self,
+        *versions: tuple[GroupResource, int],
+        gone: tuple[tuple[GroupResource, int], ...] = (),
+        key: JobKey = A,
+        claim: Claim | None = None,
+        **how: Any,
+    ) -> bool:
+        """Whether the caller publishes the key."""
+        return bool(self.queue.finish(claim or self.claims[key], Written(versions, gone), **how).publish)
+
+    def fail(self, key: JobKey = A) -> float:
+        """The wait in seconds."""
+        backoff: float | None = self.queue.finish(self.claims[key], failed=True).backoff_seconds
+        assert backoff is not None
+        return backoff
+
+    def min_observed(
+        self,
+        *versions: tuple[GroupResource, int],
+        gone: tuple[tuple[GroupResource, int], ...] = (),
+        key: JobKey = A,
+        claim: Claim | None = None,
+    ) -> Any:
+        return self.queue.raise_min_observed(claim or self.claims[key], Written(versions, gone))
+
+    def renew(self, key: JobKey = A, *, claim: Claim | None = None, ttl_seconds: float = 30) -> Any:
+        return self.queue.renew(claim or self.claims[key], ttl_seconds)
+
+    # -- the rest
+    def resync(self, lost_after_seconds: float = 30, *, everything: bool = False) -> list[JobKey]:
+        return list(self.queue.resync(lost_after_seconds=lost_after_seconds, everything=everything))
+
+    def once(self, name: str, period_seconds: float) -> bool:
+        return bool(self.queue.once(name, period_seconds))
+
+    def stats(self) -> QueueStats:
+        stats: QueueStats = self.queue.stats()
+        return stats
+
+    def queued(self) -> int:
+        return self.stats().queued
+
+    def wait(self, seconds: float) -> Any:
+        self.world.advance(seconds)
+
+    def flush(self) -> Any:
+        self.world.flush()
+
+    def save(self) -> Any:
+        self.world.save()
+
+    def go_back(self) -> Any:
+        self.world.go_back()
+
+
+def raised(call: Callable[[], Any]) -> str:
+    """The name of what it raises, '' when it raises nothing."""
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001  whatever it is, it is compared by name
+        return type(error).__name__
+    return ""
+
+
+def a_job(rv: int, key: JobKey = A, *, finished: bool = False, record: bytes | None = None) -> Change:
+    name = key.rsplit("/", 1)[1]
+    return Change(key, JOBS, name, rv, record or b'{"rv":%d}' % rv, finished=finished, is_job=True)
+
+
+def a_pod(rv: int, key: JobKey = A, name: str = "a-0", *, record: bytes | None = None) -> Change:
+    return Change(key, PODS, name, rv, record or b'{"pod":%d}' % rv)
+
+
+def fail_in_a_row(d: Drive, times: int) -> list[float]:
+    waits = []
+    for _ in range(times):
+        d.add()
+        assert d.take()
+        waits.append(d.fail())
+    return waits
+
+
+def other(d: Drive) -> Any:
+    """The store as another process has it."""
+    return d.world.another()
+
+
+def drain(d: Drive, *_: Any) -> Any:
+    """Whatever is queued is done, with nothing written."""
+    for key in (A, B, C):
+        if d.take(key):
+            d.finish(key=key)

@@ -1,0 +1,187 @@
+"""Leases on keys, what the resync finds, and what a lost Redis takes with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.store.contract import Case, named, play
+from tests.integration.store.driver import A, B, drain, other, raised
+from tests.integration.store.worlds import World
+from tjworker.api.resources import PODS
+
+LEASES = {
+    "a key that is leased cannot be acquired by another worker": Case(
+        lambda d: [d.add(), d.take(), d.add(), d.take(owner="worker-2")], [[A], True, [], False]
+    ),
+    "a lease that is renewed stays": Case(
+        lambda d: [d.add(), d.take(), d.wait(20), d.renew(), d.wait(20), d.add(), d.take(owner="worker-2"), d.finish()],
+        [[A], True, None, None, None, [], False, True],
+    ),
+    "a lapsed lease can be taken over once there is something to do": Case(
+        lambda d: [d.add(), d.take(), d.wait(31), d.take(owner="worker-2"), d.add(), d.take(owner="worker-2")],
+        [[A], True, None, False, [A], True],
+    ),
+    "the old holder is fenced when it renews": Case(
+        lambda d: [
+            d.add(),
+            d.take(),
+            (old := d.claims[A]).owner,
+            d.wait(31),
+            d.add(),
+            d.take(owner="worker-2"),
+            raised(lambda: d.renew(claim=old)),
+            raised(d.renew),
+        ],
+        [[A], True, "worker-1", None, [A], True, "Fenced", ""],
+    ),
+    "the old holder is fenced when it renews, even when no other took over": Case(
+        lambda d: [d.add(), d.take(), d.wait(31), raised(d.renew)], [[A], True, None, "Fenced"]
+    ),
+    "the old holder is fenced when it raises a minimum observed version": Case(
+        lambda d: [d.add(), d.take(), d.wait(31), raised(lambda: d.min_observed((PODS, 7)))],
+        [[A], True, None, "Fenced"],
+    ),
+    "an old holder that finishes does not let go of the new holder's key": Case(
+        lambda d: [
+            d.add(),
+            d.take(),
+            (old := d.claims[A]).owner,
+            d.wait(31),
+            d.add(),
+            d.take(owner="worker-2"),
+            d.finish(claim=old, again=True, failed=True),
+            d.stats().running,
+            d.stats().failing,
+            d.renew(),
+            d.finish(),
+        ],
+        [[A], True, "worker-1", None, [A], True, False, 1, 0, None, False],
+    ),
+    "finishing twice does nothing the second time": Case(
+        lambda d: [d.add(), d.take(), d.finish(), d.finish(again=True, after_seconds=1), d.queued(), d.stats().delayed],
+        [[A], True, False, False, 0, 0],
+    ),
+    "what a lapsed holder wrote still raises the minimum observed version": Case(
+        lambda d: [d.job(5), d.take(), d.wait(31), d.finish((PODS, 7)), d.view().min_observed, d.view().stale],
+        [[A], True, None, False, {PODS: 7}, True],
+    ),
+    "a lapsed holder is not counted as running": Case(
+        lambda d: [d.add(), d.take(), d.wait(31), d.stats().running], [[A], True, None, 0]
+    ),
+    "a key whose holder lapsed comes back at the resync, once": Case(
+        lambda d: [d.add(), d.take(), d.wait(31), d.resync(1000), d.resync(1000), d.take()],
+        [[A], True, None, [A], [], True],
+    ),
+    "news that came under a holder that died does not make the next pass run twice": Case(
+        lambda d: [d.job(5), d.take(), d.pod(6), d.wait(31), d.resync(1000), d.take(), d.finish()],
+        [[A], True, [], None, [A], True, False],
+    ),
+}
+
+
+RESYNC = {
+    "with nothing lost a resync publishes nothing": Case(lambda d: [d.resync(), d.resync(everything=True)], [[], []]),
+    "a key that has just been queued is not lost": Case(lambda d: [d.add(), d.resync()], [[A], []]),
+    "a key whose task was lost is published again": Case(
+        lambda d: [d.add(), d.wait(31), d.resync(), d.take()], [[A], None, [A], True]
+    ),
+    "a key that a worker has leased is not lost": Case(
+        lambda d: [d.add(), d.take(ttl_seconds=100), d.add(), d.wait(31), d.resync()], [[A], True, [], None, []]
+    ),
+    "a full resync queues each unfinished job once": Case(
+        lambda d: [drain(d, d.job(5, A)), drain(d, d.job(6, B)), d.resync(everything=True), d.resync(everything=True)],
+        [None, None, [A, B], []],
+    ),
+    "a full resync makes a running job run again": Case(
+        lambda d: [d.job(5), d.take(), d.resync(everything=True), d.finish()], [[A], True, [], True]
+    ),
+    "finished jobs are in no resync": Case(
+        lambda d: [drain(d, d.job(5)), d.job(6, finished=True), d.wait(1000), d.resync(0, everything=True)],
+        [None, [], None, []],
+    ),
+    "deleted jobs are in no resync": Case(
+        lambda d: [drain(d, d.job(5)), d.no_job(6), d.wait(1000), d.resync(0, everything=True)], [None, [], None, []]
+    ),
+    "a key is named once though it is lost for two reasons": Case(
+        lambda d: [d.job(5), d.take(), d.add(), d.wait(31), d.resync(0, everything=True)], [[A], True, [], None, [A]]
+    ),
+    "one caller a period gets the task": Case(
+        lambda d: [
+            d.once("resync", 30),
+            other(d).queue.once("resync", 30),
+            d.once("other", 30),
+            d.wait(31),
+            d.once("resync", 30),
+        ],
+        [True, False, True, None, True],
+    ),
+}
+
+
+FLUSH = {
+    "the writer is told that the projection has vanished": Case(
+        lambda d: [d.job(5), d.flush(), raised(lambda: d.job(6)), raised(lambda: d.progress(pods=9))],
+        [[A], None, "Lost", "Lost"],
+    ),
+    "a backup from before the loss is seen to be older, however many writes it has": Case(
+        lambda d: [
+            d.job(5),
+            d.job(6),
+            d.job(7),
+            d.save(),
+            d.flush(),
+            d.projection.lead(1),
+            d.job(7),
+            d.go_back(),
+            raised(lambda: d.job(8)),
+        ],
+        [[A], [], [], None, None, None, [A], None, "Lost"],
+    ),
+    "a view is empty and not synced": Case(
+        lambda d: [d.job(5), d.flush(), d.view().job, d.view().synced], [[A], None, None, False]
+    ),
+    "a queued key is not acquired": Case(lambda d: [d.job(5), d.flush(), d.take()], [[A], None, False]),
+    "a holder is fenced when it renews, and harmless at finish": Case(
+        lambda d: [d.job(5), d.take(), d.flush(), raised(d.renew), d.finish((PODS, 6), again=True), d.queued()],
+        [[A], True, None, "Fenced", False, 0],
+    ),
+    "the writer leads again, lists everything, and every job is queued": Case(
+        lambda d: [
+            drain(d, d.job(5)),
+            d.flush(),
+            d.projection.lead(1),
+            d.job(5),
+            d.view().synced,
+            d.projection.mark_synced(1),
+            d.view().synced,
+            d.take(),
+        ],
+        [None, None, None, [A], False, None, True, True],
+    ),
+    "an old holder cannot harm the holder after it": Case(
+        lambda d: [
+            d.job(5),
+            d.take(),
+            (old := d.claims[A]).owner,
+            d.flush(),
+            d.add(),
+            d.take(owner="worker-2"),
+            d.finish(claim=old),
+            raised(lambda: d.renew(claim=old)),
+            d.renew(),
+        ],
+        [[A], True, "worker-1", None, [A], True, False, "Fenced", None],
+    ),
+    "a resync and a drain find nothing and break nothing": Case(
+        lambda d: [d.job(5), d.later(1), d.flush(), d.resync(0, everything=True), d.due(), d.stats().queued],
+        [[A], None, None, [], [], 0],
+    ),
+}
+
+
+CASES = named(leases=LEASES, resync=RESYNC, flushall=FLUSH)
+
+
+@pytest.mark.parametrize("sentence", CASES)
+def test_store(sentence: str, world: World) -> None:
+    play(CASES[sentence], world)

@@ -1,0 +1,192 @@
+"""Keys in the work queue: queued, delayed, failing, run once at a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.store.contract import Case, named, play
+from tests.integration.store.driver import A, B, C, fail_in_a_row
+from tests.integration.store.worlds import World
+
+QUEUE = {
+    "a key that is queued is published once": Case(lambda d: [d.add(), d.queued()], [[A], 1]),
+    "a key that is queued many times is published once": Case(
+        lambda d: [d.add(), d.add(), d.add(A, A), d.queued()], [[A], [], [], 1]
+    ),
+    "several keys are published in their order": Case(lambda d: [d.add(B, A, C)], [[B, A, C]]),
+    "a key named twice in one call is published once": Case(lambda d: [d.add(A, A)], [[A]]),
+    "a key that was not queued cannot be acquired": Case(lambda d: [d.take()], [False]),
+    "a queued key is acquired once": Case(lambda d: [d.add(), d.take(), d.queued(), d.take()], [[A], True, 0, False]),
+    "a doubled task finds nothing to do after the first has finished": Case(
+        lambda d: [d.add(), d.take(), d.finish(), d.take()], [[A], True, False, False]
+    ),
+    "a doubled task finds nothing to do while the first one runs, even when the key is dirty again": Case(
+        lambda d: [d.add(), d.take(), d.add(), d.take(owner="worker-2")], [[A], True, [], False]
+    ),
+    "two keys run at the same time": Case(
+        lambda d: [d.add(A, B), d.take(A), d.take(B), d.stats().running], [[A, B], True, True, 2]
+    ),
+    "a key that is queued while it runs is not published, and runs again after": Case(
+        lambda d: [d.add(), d.take(), d.add(), d.finish(), d.take(), d.finish()], [[A], True, [], True, True, False]
+    ),
+    "a key that is queued many times while it runs runs once more": Case(
+        lambda d: [d.add(), d.take(), d.add(), d.add(), d.finish(), d.take(), d.finish()],
+        [[A], True, [], [], True, True, False],
+    ),
+    "a pass that asks for it is queued again at once": Case(
+        lambda d: [d.add(), d.take(), d.finish(again=True), d.take()], [[A], True, True, True]
+    ),
+    "a key that has finished can be queued again": Case(
+        lambda d: [d.add(), d.take(), d.finish(), d.add(), d.take()], [[A], True, False, [A], True]
+    ),
+    "no news, no second pass": Case(
+        lambda d: [d.add(), d.take(), d.finish(), d.queued(), d.due()], [[A], True, False, 0, []]
+    ),
+    "tokens only grow, from holder to holder and over keys": Case(
+        lambda d: [
+            d.add(A, B),
+            d.take(A),
+            d.take(B),
+            d.claims[B].token > d.claims[A].token,
+            d.finish(again=True),
+            d.take(A),
+            d.claims[A].token > d.claims[B].token,
+        ],
+        [[A, B], True, True, True, True, True, True],
+    ),
+    "tokens go on growing after FLUSHALL": Case(
+        lambda d: [
+            d.add(),
+            d.take(),
+            (old := d.claims[A].token) > 0,
+            d.flush(),
+            d.wait(0.001),
+            d.add(),
+            d.take(),
+            d.claims[A].token > old,
+        ],
+        [[A], True, True, None, None, [A], True, True],
+    ),
+    "the age of the oldest key is counted from when it was queued": Case(
+        lambda d: [d.add(A), d.wait(40), d.add(B), 40 <= d.stats().oldest_seconds < 45], [[A], None, [B], True]
+    ),
+    "without a queued key the oldest age is 0": Case(lambda d: [d.stats().oldest_seconds], [0]),
+    "stats count what is queued, delayed, running and failing": Case(
+        lambda d: [
+            d.add(A, B, C),
+            d.take(A),
+            d.take(B),
+            d.fail(B) > 0,
+            d.job(5),
+            (s := d.stats()) and (s.queued, s.delayed, s.running, s.unfinished, s.failing),
+        ],
+        [[A, B, C], True, True, True, [], (1, 1, 1, 1, 1)],
+    ),
+}
+
+
+DELAYS = {
+    "a delayed key waits": Case(lambda d: [d.later(60), d.due(), d.queued()], [None, [], 0]),
+    "a delayed key is published when its time has come, once": Case(
+        lambda d: [d.later(60), d.wait(61), d.due(), d.due(), d.take()], [None, None, [A], [], True]
+    ),
+    "of two delays the earlier counts, when it comes second": Case(
+        lambda d: [d.later(600), d.later(60), d.wait(61), d.due()], [None, None, None, [A]]
+    ),
+    "of two delays the earlier counts, when it comes first": Case(
+        lambda d: [d.later(60), d.later(600), d.wait(61), d.due(), d.wait(600), d.due()],
+        [None, None, None, [A], None, []],
+    ),
+    "due keys come the oldest first and as many as asked for": Case(
+        lambda d: [d.later(3, C), d.later(1, A), d.later(2, B), d.wait(4), d.due(2), d.due(2)],
+        [None, None, None, None, [A, B], [C]],
+    ),
+    "a delayed key that is queued already is not published twice": Case(
+        lambda d: [d.later(1), d.add(), d.wait(2), d.due(), d.take()], [None, [A], None, [], True]
+    ),
+    "a delay that ends while the key runs makes it run again after": Case(
+        lambda d: [d.add(), d.take(), d.later(1), d.wait(2), d.due(), d.finish()], [[A], True, None, None, [], True]
+    ),
+    "a pass may ask to be run again later": Case(
+        lambda d: [d.add(), d.take(), d.finish(after_seconds=60), d.queued(), d.wait(61), d.due()],
+        [[A], True, False, 0, None, [A]],
+    ),
+    "a pass that asks for later while there is news runs at once": Case(
+        lambda d: [d.add(), d.take(), d.add(), d.finish(after_seconds=60), d.take()], [[A], True, [], True, True]
+    ),
+    "a new pass takes the place of a wait that an earlier one asked for": Case(
+        lambda d: [d.later(60), d.add(), d.take(), d.finish(), d.wait(61), d.due()], [None, [A], True, False, None, []]
+    ),
+    "a wait asked for during a pass stays": Case(
+        lambda d: [d.add(), d.take(), d.later(60), d.finish(), d.wait(61), d.due()], [[A], True, None, False, None, [A]]
+    ),
+    "a delay of nothing is due at once": Case(lambda d: [d.later(0), d.wait(0.001), d.due()], [None, None, [A]]),
+}
+
+
+FAILURES = {
+    "the first failure waits about a second": Case(
+        lambda d: [d.add(), d.take(), 0.8 <= d.fail() <= 1.2], [[A], True, True]
+    ),
+    "a failed key is not queued, only delayed": Case(
+        lambda d: [d.add(), d.take(), d.fail() > 0, d.queued(), d.stats().delayed], [[A], True, True, 0, 1]
+    ),
+    "a failed key comes back when its wait is over": Case(
+        lambda d: [d.add(), d.take(), d.fail() > 0, d.wait(1.3), d.due(), d.take()], [[A], True, True, None, [A], True]
+    ),
+    "waits double with each failure in a row": Case(
+        lambda d: [fail_in_a_row(d, 6)[-1] > 25, fail_in_a_row(d, 1)[0] > 50], [True, True]
+    ),
+    "waits end at five minutes, give or take the jitter": Case(
+        lambda d: [240 <= fail_in_a_row(d, 20)[-1] <= 360], [True]
+    ),
+    "two keys that failed together come back at different times": Case(
+        lambda d: [d.add(A, B), d.take(A), d.take(B), d.fail(A) != d.fail(B)], [[A, B], True, True, True]
+    ),
+    "success forgets the failures": Case(
+        lambda d: [
+            len(fail_in_a_row(d, 5)),
+            d.add(),
+            d.take(),
+            d.finish(),
+            d.stats().failing,
+            d.add(),
+            d.take(),
+            d.fail() < 1.3,
+        ],
+        [5, [A], True, False, 0, [A], True, True],
+    ),
+    "failures are counted by key": Case(
+        lambda d: [len(fail_in_a_row(d, 5)), d.add(B), d.take(B), d.fail(B) < 1.3], [5, [B], True, True]
+    ),
+    "news ends the wait after a failure": Case(
+        lambda d: [d.job(5), d.take(), d.fail() > 0, d.pod(6), d.take()], [[A], True, True, [A], True]
+    ),
+    "a failed pass with news is queued at once": Case(
+        lambda d: [d.add(), d.take(), d.add(), d.finish(failed=True), d.take()], [[A], True, [], True, True]
+    ),
+    "a failed key that also has a nearer time comes back then, and its next wait is longer": Case(
+        lambda d: [
+            len(fail_in_a_row(d, 5)),
+            d.add(),
+            d.take(),
+            d.finish(failed=True, after_seconds=3),
+            d.wait(3.1),
+            d.due(),
+            d.take(),
+            d.fail() > 50,
+        ],
+        [5, [A], True, False, None, [A], True, True],
+    ),
+    "failures are told with the wait": Case(
+        lambda d: [d.add(), d.take(), d.queue.finish(d.claims[A], failed=True).failures], [[A], True, 1]
+    ),
+}
+
+
+CASES = named(queue=QUEUE, delays=DELAYS, failures=FAILURES)
+
+
+@pytest.mark.parametrize("sentence", CASES)
+def test_store(sentence: str, world: World) -> None:
+    play(CASES[sentence], world)

@@ -1,0 +1,225 @@
+"""The same random calls on the memory store and on a real Redis, step by step, must give the same answers and views.
+
+Hypothesis prints the shortest failing sequence and the seed to run it again (`--hypothesis-seed`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from tests.conftest import RealRedis
+from tests.integration.store.driver import A, B, C, raised
+from tests.integration.store.worlds import MemoryWorld, RedisWorld, World
+from tests.support.kinds import AITRAININGJOBS
+from tjworker.api.resources import PODS
+from tjworker.base import GroupResource, JobKey
+from tjworker.store.port import Store
+from tjworker.store.projection import Change
+from tjworker.store.work_queue import Claim, Written
+
+KEYS = (A, B, C)
+keys = st.sampled_from(KEYS)
+resources = st.sampled_from([AITRAININGJOBS, PODS])
+offsets = st.integers(-2, 2)
+"""Of a resourceVersion from the run's own, which grows: so that events, echoes, tombstones and own writes meet."""
+writes = st.lists(st.tuples(resources, offsets), max_size=3)
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> Change:
+    """With an offset for its resourceVersion."""
+    key = draw(keys)
+    resource = draw(resources)
+    rv = draw(offsets)
+    is_job = resource == AITRAININGJOBS
+    gone = draw(st.integers(0, 3)) == 0
+    finished = is_job and not gone and draw(st.integers(0, 3)) == 0
+    name = "job" if is_job else draw(st.sampled_from(["x-0", "x-1"]))
+    return Change(key, resource, name, rv, None if gone else b"{}", finished=finished, is_job=is_job)
+
+
+class Both(RuleBasedStateMachine):
+    redis_url: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory = MemoryWorld()
+        self.real = RedisWorld(RealRedis(self.redis_url, f"r{uuid.uuid4().hex[:12]}"))
+        self.worlds: tuple[World, World] = (self.memory, self.real)
+        self.claims: list[tuple[Claim, Claim]] = []
+        self.writer = 1
+        self.rv = 10
+        self.lead(1)
+        self.apply([Change(key, AITRAININGJOBS, "job", 0, b"{}", is_job=True) for key in KEYS], {})
+
+    def both(self, call: Any) -> tuple[Any, Any]:
+        answers = []
+        for number, world in enumerate(self.worlds):
+            out: list[Any] = []
+            error = raised(lambda: out.append(call(world.store, number)))  # noqa: B023  called at once
+            answers.append((error, out[0] if out else None))
+        return answers[0], answers[1]
+
+    def same(self, call: Any) -> Any:
+        memory, real = self.both(call)
+        assert memory == real
+        return memory
+
+    @rule(token=st.integers(1, 3))
+    def lead(self, token: int) -> None:
+        error, _ = self.same(lambda s, _: s.projection.lead(token))
+        if not error:
+            self.writer = token
+
+    @rule(
+        batch=st.lists(changes(), max_size=4),
+        progress=st.dictionaries(st.sampled_from([PODS, "pods/default", "pods/other"]), offsets, max_size=1),
+    )
+    def apply(self, batch: list[Change], progress: dict[str, int]) -> None:
+        self.rv += 1
+        moved = [replace(change, rv=self.rv + change.rv) for change in batch]
+        shown = {resource: self.rv + offset for resource, offset in progress.items()}
+        self.same(lambda s, _: s.projection.apply(self.writer, moved, progress=shown))
+
+    def written(self, offsets_of: list[tuple[GroupResource, int]]) -> Written:
+        """Every other one as a deletion that left nothing."""
+        pairs = [(resource, self.rv + offset) for resource, offset in offsets_of]
+        return Written(pairs[::2], pairs[1::2])
+
+    @rule(key=keys, before=st.lists(changes(), max_size=2), written=writes, after=st.lists(changes(), max_size=2))
+    def one_pass(
+        self, key: JobKey, before: list[Change], written: list[tuple[GroupResource, int]], after: list[Change]
+    ) -> None:
+        """A worker's pass with events in it and after it, at versions near its own writes."""
+        self.add([key])
+        before_count = len(self.claims)
+        self.acquire(key, 100.0)
+        if len(self.claims) > before_count:
+            self.apply([replace(change, key=key) for change in before], {})
+            claim = self.claims[-1]
+            self.same(lambda s, n: s.queue.finish(claim[n], self.written(written)))
+            self.apply([replace(change, key=key) for change in after], {})
+
+    @rule(token=st.integers(1, 3))
+    def apply_as_another_writer(self, token: int) -> None:
+        self.same(lambda s, _: s.projection.apply(token, []))
+
+    @rule()
+    def mark_synced(self) -> None:
+        self.same(lambda s, _: s.projection.mark_synced(self.writer))
+
+    @rule(sure=st.integers(0, 4))
+    def history_begins_anew(self, sure: int) -> None:
+        if sure == 0:
+            self.same(lambda s, _: s.projection.reset(self.writer))
+
+    @rule(some=st.lists(keys, max_size=3))
+    def add(self, some: list[JobKey]) -> None:
+        self.same(lambda s, _: s.queue.add(some))
+
+    @rule(key=keys, seconds=st.sampled_from([5.0, 50.0, 500.0]))
+    def add_after(self, key: JobKey, seconds: float) -> None:
+        self.same(lambda s, _: s.queue.add_after(key, seconds))
+
+    @rule(limit=st.integers(1, 3))
+    def take_due(self, limit: int) -> None:
+        self.same(lambda s, _: s.queue.take_due(limit))
+
+    @rule(key=keys, ttl=st.sampled_from([20.0, 100.0]))
+    def acquire(self, key: JobKey, ttl: float) -> None:
+        (error, mine), (other_error, theirs) = self.both(lambda s, n: s.queue.acquire(key, "w", ttl))
+        assert (error, mine is None) == (other_error, theirs is None)
+        if mine:
+            self.claims.append((mine, theirs))
+            for of in (0, 1):
+                assert len({pair[of].token for pair in self.claims}) == len(self.claims)
+
+    @precondition(lambda self: self.claims)
+    @rule(
+        data=st.data(), written=writes, again=st.booleans(), failed=st.booleans(), after=st.sampled_from([None, 30.0])
+    )
+    def finish(
+        self,
+        data: st.DataObject,
+        written: list[tuple[GroupResource, int]],
+        again: bool,
+        failed: bool,
+        after: float | None,
+    ) -> None:
+        claim = data.draw(st.sampled_from(self.claims))
+        (error, mine), (other_error, theirs) = self.both(
+            lambda s, n: s.queue.finish(
+                claim[n], self.written(written), again=again, failed=failed, after_seconds=after
+            )
+        )
+        assert (error, mine.publish, mine.failures) == (other_error, theirs.publish, theirs.failures)
+        assert mine.backoff_seconds == pytest.approx(theirs.backoff_seconds, abs=1e-5)
+
+    @precondition(lambda self: self.claims)
+    @rule(data=st.data(), written=writes)
+    def raise_min_observed(self, data: st.DataObject, written: list[tuple[GroupResource, int]]) -> None:
+        claim = data.draw(st.sampled_from(self.claims))
+        self.same(lambda s, n: s.queue.raise_min_observed(claim[n], self.written(written)))
+
+    @precondition(lambda self: self.claims)
+    @rule(data=st.data())
+    def renew(self, data: st.DataObject) -> None:
+        claim = data.draw(st.sampled_from(self.claims))
+        self.same(lambda s, n: s.queue.renew(claim[n], 60.0))
+
+    @rule(lost_after=st.sampled_from([0.0, 30.0]), everything=st.booleans())
+    def resync(self, lost_after: float, everything: bool) -> None:
+        (error, mine), (other_error, theirs) = self.both(
+            lambda s, n: s.queue.resync(lost_after_seconds=lost_after, everything=everything)
+        )
+        assert (error, sorted(mine)) == (other_error, sorted(theirs))
+
+    @rule(seconds=st.sampled_from([7.3, 43.7, 310.9]))
+    def time_passes(self, seconds: float) -> None:
+        # Odd steps keep every due time and lease well away from "now", where a few milliseconds would decide.
+        for world in (self.memory, self.real):
+            world.advance(seconds)
+
+    @rule(sure=st.integers(0, 9))
+    def flushall(self, sure: int) -> None:
+        if sure == 0:
+            for world in (self.memory, self.real):
+                world.flush()
+
+    @invariant()
+    def same_views(self) -> None:
+        def everything(store: Store, _: int) -> Any:
+            stats = store.queue.stats()
+            return (
+                [store.projection.view(key) for key in KEYS],
+                list(store.projection.known_keys()),
+                list(store.projection.known_children(KEYS, PODS)),
+                (stats.queued, stats.delayed, stats.running, stats.unfinished, stats.failing),
+            )
+
+        self.same(everything)
+
+    def teardown(self) -> None:
+        self.real.flush()
+        self.real.client.close()
+
+
+def test_random_calls_give_the_same_answers_in_memory_and_in_redis(redis_url: str) -> None:
+    Both.redis_url = redis_url
+    run_state_machine_as_test(
+        Both,
+        settings=settings(
+            max_examples=60,
+            stateful_step_count=40,
+            deadline=None,
+            print_blob=True,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )

@@ -1,0 +1,96 @@
+"""One store in a world whose time a test moves: in memory, and on a real Redis.
+
+`advance` makes time pass without waiting. On Redis everything that the clock is compared with moves back instead:
+scores of the queues, and what is left to live of each key.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import redis
+
+from tests.conftest import RealRedis
+from tests.support.memory_store import MemoryStore
+from tjworker.store.connect import open_store
+from tjworker.store.keys import BY_NAME
+from tjworker.store.port import Store
+
+
+class World(Protocol):
+    store: Store
+    real: bool
+
+    def advance(self, seconds: float) -> None: ...
+    def flush(self) -> None: ...
+    def save(self) -> None: ...
+    def go_back(self) -> None:
+        """To what was saved last, and nothing else."""
+        ...
+
+    def another(self) -> Store:
+        """A second process: another store on the same data."""
+        ...
+
+
+class MemoryWorld:
+    real = False
+
+    def __init__(self) -> None:
+        self.now_seconds = 1_000_000.0
+        self._memory = MemoryStore(lambda: self.now_seconds)
+        self.store: Store = self._memory
+        self._saved = self._memory.snapshot()
+
+    def advance(self, seconds: float) -> None:
+        self.now_seconds += seconds
+
+    def flush(self) -> None:
+        self._memory.flush()
+
+    def save(self) -> None:
+        self._saved = self._memory.snapshot()
+
+    def go_back(self) -> None:
+        self._memory.restore(self._saved)
+
+    def another(self) -> Store:
+        return self._memory
+
+
+class RedisWorld:
+    real = True
+
+    def __init__(self, real_redis: RealRedis) -> None:
+        self.redis = real_redis
+        self.client: redis.Redis = real_redis.client()
+        self.store: Store = open_store(real_redis.url, real_redis.prefix)
+        self._saved: dict[bytes, tuple[int, Any]] = {}
+
+    def advance(self, seconds: float) -> None:
+        for name in ("dirty", "running", "delayed"):
+            queue = BY_NAME[name].of(self.redis.prefix)
+            members: list[Any] = self.client.zrange(queue, 0, -1)
+            for key in members:
+                self.client.zincrby(queue, -seconds, key)
+        for stored in self.redis.all_keys():
+            left = self.client.pttl(stored)
+            if left > 0:
+                self.client.pexpire(stored, max(0, left - round(seconds * 1000)))
+
+    def flush(self) -> None:
+        for stored in self.redis.all_keys():
+            self.client.delete(stored)
+
+    def save(self) -> None:
+        self._saved = {
+            stored: (max(0, self.client.pttl(stored)), self.client.dump(stored)) for stored in self.redis.all_keys()
+        }
+
+    def go_back(self) -> None:
+        self.flush()
+        for stored, (left, dump) in self._saved.items():
+            self.client.restore(stored, left, dump)
+
+    def another(self) -> Store:
+        return open_store(self.redis.url, self.redis.prefix)

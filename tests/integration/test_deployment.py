@@ -1,0 +1,253 @@
+"""k8s/ as kubectl renders and applies it.
+
+Always: the rendering, each field against the Kubernetes API's own types (a misspelt one would be dropped in silence),
+Pod Security `restricted` rule by rule, and what the local cluster knows of it applied to the local cluster. When
+TJ_REAL_KUBECONFIG names one, also on a real API server: everything applied, and a Pod of each template put before its
+admission.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import kubernetes.client
+import pytest
+import yaml
+
+from tests.integration.manifests import K8S, Json, names, render, secrets, templates
+from tests.support.paths import ROOT
+from tjworker.settings import Settings
+
+INSTALLATIONS = {"the whole cluster": K8S, "one namespace": K8S / "namespaced"}
+
+
+@pytest.fixture(scope="module", params=INSTALLATIONS)
+def rendered(request: pytest.FixtureRequest) -> list[Json]:
+    return render(INSTALLATIONS[request.param])
+
+
+# -- the rendering ---------------------------------------------------------------------------------
+def test_all_parts_are_there(rendered: list[Json]) -> None:
+    assert {t.name: t.owner["spec"]["replicas"] for t in templates(rendered)} == {
+        "tj-watcher": 2,
+        "tj-worker": 2,
+        "tj-beat": 1,
+        "tj-flower": 1,
+        "tj-redis": 1,
+    }
+
+
+def test_every_generated_crd_is_installed() -> None:
+    generated = {yaml.safe_load(path.read_text())["metadata"]["name"] for path in (K8S / "crds").glob("*.yaml")}
+    assert names(render(K8S), "CustomResourceDefinition") == generated != set()
+
+
+def test_one_namespace_needs_no_right_over_the_cluster() -> None:
+    documents = render(K8S / "namespaced")
+    of_the_cluster = {"ClusterRole", "ClusterRoleBinding", "Namespace", "CustomResourceDefinition"}
+    assert not of_the_cluster & {d["kind"] for d in documents}
+    assert {d["metadata"]["namespace"] for d in documents} == {"training"}
+    for binding in (d for d in documents if d["kind"] == "RoleBinding"):
+        assert {s["namespace"] for s in binding["subjects"]} == {"training"}
+    for template in templates(documents):
+        if template.component in ("watcher", "worker"):
+            (own,) = [e for e in template.container["env"] if e["name"] == "TJ_NAMESPACES"]
+            assert own["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.namespace"
+
+
+def test_what_is_referred_to_exists(rendered: list[Json]) -> None:
+    found = templates(rendered)
+    labels = [t.pod["metadata"]["labels"] for t in found]
+    for template in found:
+        spec = template.spec
+        if spec.get("automountServiceAccountToken") is not False:
+            assert spec["serviceAccountName"] == template.component in names(rendered, "ServiceAccount")
+        for source in template.container.get("envFrom", ()):
+            assert source["configMapRef"]["name"] in names(rendered, "ConfigMap")
+        assert set(spec_labels(template.owner)) <= set(labels[found.index(template)].items())
+        mounts = {m["name"] for m in template.container["volumeMounts"]}
+        claims = {c["metadata"]["name"] for c in template.owner["spec"].get("volumeClaimTemplates", ())}
+        assert mounts == {v["name"] for v in spec["volumes"]} | claims
+    for document in rendered:
+        if document["kind"] in ("Service", "PodDisruptionBudget"):
+            selector = document["spec"]["selector"]
+            wanted = set(selector.get("matchLabels", selector).items())
+            assert [t for t in labels if wanted <= set(t.items())], document["metadata"]["name"]
+
+
+def spec_labels(owner: Json) -> dict[tuple[str, str], None]:
+    return dict.fromkeys(owner["spec"]["selector"]["matchLabels"].items())
+
+
+def test_who_may_use_the_api_has_a_token_and_nobody_else(rendered: list[Json]) -> None:
+    assert {t.component for t in templates(rendered) if t.spec.get("automountServiceAccountToken") is not False} == {
+        "watcher",
+        "worker",
+    }
+
+
+def test_no_manifest_holds_a_password_or_asks_the_api_for_one(rendered: list[Json]) -> None:
+    assert names(rendered, "Secret") == set()
+    for role in (d for d in rendered if d["kind"].endswith("Role")):
+        for rule in role["rules"]:
+            assert not {"secrets", "*"} & {*rule["resources"], *rule["verbs"], *rule["apiGroups"]}
+
+
+def test_every_setting_in_the_manifests_is_one(rendered: list[Json]) -> None:
+    known = {f"TJ_{name.upper()}" for name in Settings.model_fields}
+    used = {e["name"] for t in templates(rendered) for e in t.container.get("env", ()) if e["name"].startswith("TJ_")}
+    used |= {key for d in rendered if d["kind"] == "ConfigMap" for key in d["data"]}
+    assert used <= known
+    Settings.model_validate(
+        {k[3:].lower(): v for d in rendered if d["kind"] == "ConfigMap" for k, v in d["data"].items()}
+    )
+
+
+def test_flower_does_not_start_without_its_password(rendered: list[Json]) -> None:
+    (flower,) = [t for t in templates(rendered) if t.component == "flower"]
+    (password,) = [e for e in flower.container["env"] if e["name"] == "FLOWER_BASIC_AUTH"]
+    assert "value" not in password
+    assert not password["valueFrom"]["secretKeyRef"].get("optional")
+
+
+def test_variables_of_services_reach_no_pod(rendered: list[Json]) -> None:
+    """Of a Service named `flower`, FLOWER_PORT=tcp://... would end Flower."""
+    assert all(t.spec["enableServiceLinks"] is False for t in templates(rendered))
+
+
+def test_a_worker_has_time_to_finish(rendered: list[Json]) -> None:
+    (worker,) = [t for t in templates(rendered) if t.component == "worker"]
+    assert worker.spec["terminationGracePeriodSeconds"] > 2 * Settings().task_soft_time_limit_seconds
+
+
+def test_compose_and_kubernetes_start_the_same_processes() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    for template in templates(render(K8S)):
+        container, service = template.container, services[template.component]
+        if template.component == "redis":
+            assert container["readinessProbe"]["exec"]["command"] == service["healthcheck"]["test"][1:]
+            assert set(service["command"]) <= set(container["args"])
+        else:
+            assert container["command"] == service["command"]
+            if "exec" in (probe := container.get("livenessProbe", {})):
+                assert probe["exec"]["command"][-1] == service["healthcheck"]["test"][-1].replace("$$", "$")
+            env = {e["name"] for e in container["env"]} | {"TJ_LOG_FORMAT", "KUBECONFIG"}
+            assert env == set(service["environment"])
+
+
+def test_the_policies_cut_off_no_pod_but_the_operators_own(rendered: list[Json]) -> None:
+    for policy in (d for d in rendered if d["kind"] == "NetworkPolicy"):
+        assert policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/part-of"] == "trainingjob-operator"
+
+
+def test_the_kustomization_of_the_documentation_works(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml\n# kustomization.yaml.*?```", page, re.DOTALL)
+    ours = os.path.relpath(K8S, tmp_path.resolve())
+    (tmp_path / "kustomization.yaml").write_text(
+        example.removeprefix("```yaml\n").removesuffix("```").replace("../trainingjob-operator/k8s", ours),
+        encoding="utf-8",
+    )
+    documents = render(tmp_path)
+    (settings,) = [d for d in documents if d["kind"] == "ConfigMap"]
+    assert settings["data"] == {"TJ_LOG_FORMAT": "json", "TJ_NODE_FAILURE_GRACE_SECONDS": "60"}
+    assert names(render(K8S), "ConfigMap") != names(documents, "ConfigMap"), (
+        "running pods would not see the new setting"
+    )
+    for template in templates(documents):
+        if template.component != "redis":
+            assert template.container["image"] == "registry.example.com/ml/operator:0.1.0"
+            assert template.container["envFrom"][0]["configMapRef"]["name"] == settings["metadata"]["name"]
+    assert {t.name: t.owner["spec"]["replicas"] for t in templates(documents)}["tj-worker"] == 4
+
+
+# -- the Kubernetes API's own types ----------------------------------------------------------------
+def test_every_field_is_one_that_kubernetes_knows(rendered: list[Json]) -> None:
+    for document in rendered:
+        if document["kind"] != "CustomResourceDefinition":
+            version = document["apiVersion"].rpartition("/")[2].capitalize()
+            check(document, f"{version}{document['kind']}", f"{document['kind']}/{document['metadata']['name']}")
+
+
+def check(value: Any, type_name: str, path: str) -> None:
+    if match := re.fullmatch(r"[Ll]ist\[(.+)\]", type_name):
+        assert isinstance(value, list), path
+        for index, item in enumerate(value):
+            check(item, match[1], f"{path}[{index}]")
+    elif match := re.fullmatch(r"[Dd]ict[\[(]str, (.+)[\])]", type_name):
+        for key, item in value.items():
+            check(item, match[1], f"{path}.{key}")
+    elif type_name in ("str", "int", "bool"):
+        assert type(value).__name__ == type_name, f"{path}: {value!r} is no {type_name}"
+    elif type_name != "object":
+        model = getattr(kubernetes.client, type_name)
+        fields = {field: model.openapi_types[name] for name, field in model.attribute_map.items()}
+        for key, item in value.items():
+            assert key in fields, f"{path}: {type_name} has no field {key}"
+            check(item, fields[key], f"{path}.{key}")
+
+
+def test_the_check_of_fields_finds_a_misspelt_one() -> None:
+    with pytest.raises(AssertionError, match="has no field readOnlyRootFileSystem"):
+        check({"readOnlyRootFileSystem": True}, "V1SecurityContext", "x")
+
+
+# -- Pod Security Standards, `restricted` ----------------------------------------------------------
+def test_pods_pass_the_restricted_standard(rendered: list[Json]) -> None:
+    """https://kubernetes.io/docs/concepts/security/pod-security-standards/"""
+    allowed_volumes = {
+        "configMap",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    }
+    for template in templates(rendered):
+        spec, own = template.spec, template.container["securityContext"]
+        assert spec["securityContext"]["runAsNonRoot"] is True, template.name
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
+        assert own["allowPrivilegeEscalation"] is False
+        assert own["readOnlyRootFilesystem"] is True
+        assert own["capabilities"] == {"drop": ["ALL"]}
+        assert all(set(volume) - {"name"} <= allowed_volumes for volume in spec["volumes"])
+        assert {"cpu", "memory"} <= set(template.container["resources"]["requests"])
+        assert "memory" in template.container["resources"]["limits"]
+
+
+def test_the_operators_namespace_enforces_it() -> None:
+    (namespace,) = [d for d in render(K8S) if d["kind"] == "Namespace"]
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_the_secrets_hold_every_key_that_the_pods_ask_for(rendered: list[Json]) -> None:
+    made = {s["metadata"]["name"]: set(s["stringData"]) for s in secrets()}
+    for template in templates(rendered):
+        for entry in template.container.get("env", ()):
+            if reference := entry.get("valueFrom", {}).get("secretKeyRef"):
+                assert reference["key"] in made[reference["name"]]
+        for volume in template.spec["volumes"]:
+            for item in volume.get("secret", {}).get("items", ()):
+                assert item["key"] in made[volume["secret"]["secretName"]]
+
+
+def test_secrets_differ_each_time_and_follow_namespace_and_prefix() -> None:
+    first, second = secrets(), secrets(NAMESPACE="training", KEY_PREFIX="other")
+    assert {s["metadata"]["namespace"] for s in second} == {"training"}
+    assert "~other* " in second[0]["stringData"]["users.acl"]
+    assert first[0]["stringData"]["url"] != second[0]["stringData"]["url"]
+    assert "tj-redis" in names(render(K8S), "Service")
+    assert re.fullmatch(r"redis://tj:[0-9a-f]{48}@tj-redis:6379/0", first[0]["stringData"]["url"])
+
+
+def test_the_users_of_redis_are_those_that_the_composed_stack_was_tried_with() -> None:
+    composed = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["configs"]["redis-users"][
+        "content"
+    ]
+    made = secrets()[0]["stringData"]["users.acl"]
+    assert re.sub(r"#[0-9a-f]{64}", "PASSWORD", made) == composed.replace(">${REDIS_PASSWORD}", "PASSWORD")

@@ -1,0 +1,106 @@
+"""k8s/ as an API server takes it: the local cluster, and a real one where TJ_REAL_KUBECONFIG names it."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.integration.manifests import K8S, Json, Template, kubectl, render, secrets, templates
+from tests.support.local_api import local_api
+
+REAL_KUBECONFIG = os.environ.get("TJ_REAL_KUBECONFIG", "")
+NOT_IN_THE_LOCAL_CLUSTER = {"Deployment", "StatefulSet", "NetworkPolicy", "PodDisruptionBudget"}
+
+
+def test_the_local_cluster_takes_what_it_knows_of_it(tmp_path: Path) -> None:
+    known = [d for d in render(K8S) if d["kind"] not in NOT_IN_THE_LOCAL_CLUSTER]
+    text = yaml.safe_dump_all([*known, *secrets()])
+    with local_api(tmp_path) as kubeconfig:
+        for word in ("created", "unchanged"):
+            done = kubectl("apply", "-f", "-", kubeconfig=kubeconfig, stdin=text)
+            assert done.returncode == 0, done.stderr
+            said = [line.rsplit(" ", 1)[-1] for line in done.stdout.splitlines()]
+            # Secrets have new passwords each time, here as there.
+            assert len(said) == len(known) + 2
+            assert said.count(word) >= len(known), done.stdout
+        assert kubectl("get", "aitj", "-A", kubeconfig=kubeconfig).returncode == 0
+        # A pod of each template is what this API server would take.
+        for template in templates(render(K8S)):
+            text = json.dumps(pod(template))
+            done = kubectl("create", "--dry-run=server", "-f", "-", kubeconfig=kubeconfig, stdin=text)
+            assert done.returncode == 0, done.stderr
+
+
+def pod(template: Template) -> Json:
+    """As its controller would make it; a claim becomes an emptyDir, there is no controller to bind it."""
+    made: Json = json.loads(json.dumps(template.pod))
+    claims = [c["metadata"]["name"] for c in template.owner["spec"].get("volumeClaimTemplates", ())]
+    made["spec"]["volumes"] += [{"name": claim, "emptyDir": {}} for claim in claims]
+    # No name that a controller of the cluster gives to one of its own.
+    made["metadata"] |= {"name": f"{template.name}-admitted", "namespace": template.owner["metadata"]["namespace"]}
+    return {"apiVersion": "v1", "kind": "Pod", **made}
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[str]:
+    if not REAL_KUBECONFIG:
+        pytest.skip("TJ_REAL_KUBECONFIG names no kubeconfig")
+    # What is already installed there stays so.
+    before = kubectl("get", "namespace", "tj-system", kubeconfig=REAL_KUBECONFIG).returncode == 0
+    yield REAL_KUBECONFIG
+    if not before:
+        kubectl("delete", "-k", str(K8S), "--wait=false", "--ignore-not-found", kubeconfig=REAL_KUBECONFIG)
+
+
+def test_a_real_api_server_takes_all_of_it_and_admits_its_pods(real: str) -> None:
+    applied = kubectl("apply", "--validate=strict", "-k", str(K8S), kubeconfig=real)
+    assert applied.returncode == 0, applied.stderr
+    assert "Warning" not in applied.stderr  # Pod Security warns here of what it would refuse
+    again = kubectl("apply", "--validate=strict", "-k", str(K8S), kubeconfig=real)
+    # kubectl always sends the lists without a merge key of these two; nothing comes of it.
+    restless = ("statefulset", "poddisruptionbudget")
+    assert {line.rsplit(" ", 1)[-1] for line in again.stdout.splitlines() if not line.startswith(restless)} == {
+        "unchanged"
+    }
+    assert kubectl("apply", "-f", "-", kubeconfig=real, stdin=yaml.safe_dump_all(secrets())).returncode == 0
+    for template in templates(render(K8S)):
+        done = kubectl("create", "--dry-run=server", "-f", "-", kubeconfig=real, stdin=json.dumps(pod(template)))
+        assert done.returncode == 0, f"{template.name}: {done.stderr}"
+    # And the admission is awake.
+    careless = pod(templates(render(K8S))[0])
+    del careless["spec"]["containers"][0]["securityContext"]
+    refused = kubectl("create", "--dry-run=server", "-f", "-", kubeconfig=real, stdin=json.dumps(careless))
+    assert 'violates PodSecurity "restricted' in refused.stderr
+
+
+def test_a_real_api_server_takes_the_installation_in_one_namespace(real: str, tmp_path: Path) -> None:
+    namespace = f"training-{uuid.uuid4().hex[:6]}"
+    overlay = K8S.parent / "k8s" / "namespaced"
+    # As the documentation says: a kustomization of one's own around ours.
+    (tmp_path / "kustomization.yaml").write_text(
+        f"namespace: {namespace}\nresources: [{os.path.relpath(overlay, tmp_path.resolve())}]\n", encoding="utf-8"
+    )
+    assert kubectl("create", "namespace", namespace, kubeconfig=real).returncode == 0
+    try:
+        done = kubectl("apply", "--validate=strict", "-k", str(tmp_path), kubeconfig=real)
+        assert done.returncode == 0, done.stderr
+        for process, verb, resource, expected in (
+            ("watcher", "list", "pods", "yes"),
+            ("watcher", "create", "pods", "no"),
+            ("watcher", "update", "leases", "yes"),
+            ("worker", "create", "pods", "yes"),
+            ("worker", "get", "secrets", "no"),
+        ):
+            who = f"system:serviceaccount:{namespace}:{process}"
+            asked = kubectl("auth", "can-i", verb, resource, "--as", who, "-n", namespace, kubeconfig=real)
+            assert asked.stdout.strip() == expected, (process, verb, resource)
+            elsewhere = kubectl("auth", "can-i", verb, resource, "--as", who, "-n", "default", kubeconfig=real)
+            assert elsewhere.stdout.strip() == "no", (process, verb, resource)
+    finally:
+        kubectl("delete", "namespace", namespace, "--wait=false", kubeconfig=real)

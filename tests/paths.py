@@ -1,5 +1,0 @@
-"""Where things lie in the project."""
-
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parent.parent

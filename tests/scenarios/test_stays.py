@@ -1,0 +1,120 @@
+"""A job that stays where others only pass through says why, in its message and by one event: `kubectl describe` is
+enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from tests.scenarios.test_faults import OVER_QUOTA
+from tests.scenarios.world import CountingTransport, World, job, play, role
+from tjworker.kube.port import HttpResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    begin: Callable[[World], object]
+    phase: str
+    reason: str
+    names: str
+    """What the message has to name."""
+    mend: Callable[[World], object] | None = None
+    want_after: str = ""
+
+
+def hold(world: World, name: str = "digits-trainer-0") -> World:
+    world.cluster.client.patch(
+        f"/api/v1/namespaces/default/pods/{name}", {"metadata": {"finalizers": ["example.com/hold"]}}
+    )
+    return world
+
+
+def let_go(world: World, name: str = "digits-trainer-0") -> object:
+    return world.cluster.client.patch(f"/api/v1/namespaces/default/pods/{name}", {"metadata": {"finalizers": None}})
+
+
+def over_quota(world: World) -> object:
+    class Full(CountingTransport):
+        def request(self, method: str, path: str, **more: object) -> HttpResponse:
+            if method == "POST" and path.endswith("/pods"):
+                return OVER_QUOTA
+            return super().request(method, path, **more)  # type: ignore[arg-type]
+
+    world.api._transport = Full(world.cluster)
+    return world.apply(job({"trainer": role(2)}))
+
+
+def without_room(world: World) -> object:
+    big = role(1)
+    big["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "4000"}}
+    return world.apply(job({"trainer": big}))
+
+
+def running_and_held(world: World) -> World:
+    world.apply(job({"trainer": role(2, restartScope="Pod")})).run()
+    return hold(world)
+
+
+NO_IMAGE = play(waiting_reason="ErrImagePull", waiting_message="no such image")
+CASES = {
+    "Pending: no node has room": Case(without_room, "Pending", "Unschedulable", "Insufficient cpu"),
+    "Pending: a pod may not be made": Case(over_quota, "Pending", "FailedCreate", "exceeded quota"),
+    "Creating: an image is not there": Case(
+        lambda w: w.apply(job({"trainer": role(1, annotations=NO_IMAGE)})), "Creating", "ErrImagePull", "no such image"
+    ),
+    "Terminating: a finalizer holds a pod": Case(
+        lambda w: running_and_held(w).patch_job("digits", {"metadata": {"annotations": {"Failed": "enough"}}}),
+        "Terminating",
+        "PodNotGone",
+        "pod digits-trainer-0 on node",
+        let_go,
+        "Failed",
+    ),
+    "Suspended: a finalizer holds a pod": Case(
+        lambda w: running_and_held(w).patch_job("digits", {"spec": {"suspend": True}}),
+        "Suspended",
+        "PodNotGone",
+        "pod digits-trainer-0 on node",
+        let_go,
+        "Suspended",
+    ),
+    "Restarting: a finalizer holds a predecessor": Case(
+        lambda w: running_and_held(w).delete_pod("digits-trainer-0"),
+        "Restarting",
+        "PodNotGone",
+        "pod digits-trainer-0 on node",
+        let_go,
+        "Running",
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", CASES)
+def test_it_says_why(sentence: str) -> None:
+    case = CASES[sentence]
+    world = World()
+    case.begin(world)
+    world.run().advance(120, step_seconds=2)
+    assert world.phase() == case.phase
+    assert world.condition("Running")["reason"] == case.reason
+    assert case.names in world.status()["message"]
+    assert world.events().get(case.reason) == 1, world.events()
+    writes = world.transport.counts["PUT aitrainingjobs/status"]
+    world.advance(300, step_seconds=5)
+    assert world.transport.counts["PUT aitrainingjobs/status"] == writes, "it stays, and is not written any more"
+    if case.mend:
+        case.mend(world)
+        world.run().advance(60)
+        assert world.phase() == case.want_after
+        assert "still there" not in str(world.status())
+        assert world.events()[case.reason] == 1
+
+
+def test_a_pod_that_takes_its_grace_to_go_is_not_told_of() -> None:
+    world = World().apply(job({"trainer": role(2, annotations=play(terminate_seconds="never"))})).run()
+    world.patch_job("digits", {"metadata": {"annotations": {"Failed": "enough"}}}).run().advance(20)
+    assert (world.phase(), world.condition("Running")["reason"]) == ("Terminating", "AnnotationFailed")
+    world.advance(60)
+    assert (world.phase(), "PodNotGone" in world.events()) == ("Failed", False)

@@ -1,0 +1,83 @@
+"""What a row is: the names of all its runs, and how one of them is played. A name decides everything about its run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from tests.simulation.oracles import DISTURBED_SECONDS, Whole, judge, live, whole
+from tests.simulation.points import Fault
+from tests.simulation.scenarios import SCENARIOS
+from tests.simulation.world import SimWorld
+
+
+@dataclass(frozen=True)
+class Verdict:
+    wrong: tuple[str, ...] = ()
+    """Empty: as good as undisturbed."""
+    surplus: int = 0
+    """How often a pod too many was alive."""
+    trace: object = field(default="", repr=False, compare=False)
+    """Its `str` is what happened, line by line."""
+
+
+@dataclass(frozen=True)
+class Row:
+    number: int
+    sentence: str
+    runs: Callable[[], Sequence[str]]
+    """The name of every run that the full figures are made of, in a fixed order."""
+    first: Mapping[str, Callable[[], Sequence[str]]]
+    """Those of them that `make test` plays, by what they have in common (the scenario): a group is one test, and groups
+    of one name are played in one process, which then finds out once what undisturbed looks like."""
+    play: Callable[[str], Verdict]
+
+    def seed(self, run: str) -> str:
+        """What `make sim SEED=` wants."""
+        return f"{self.number}/{run}"
+
+
+class Points(Protocol):
+    def __call__(self, undisturbed: Whole, /) -> Sequence[str]:
+        """Names of the points of a scenario at which the fault strikes, from what happens in an undisturbed
+        scenario."""
+
+
+def spread(count: int) -> Callable[[Sequence[str]], Sequence[str]]:
+    """So many of the points, evenly spread."""
+    return lambda points: [points[int((n + 0.5) * len(points) / count)] for n in range(min(count, len(points)))]
+
+
+def on_scenarios(
+    number: int,
+    sentence: str,
+    points: Points,
+    fault: Callable[[str], Fault],
+    *,
+    first: Callable[[Sequence[str]], Sequence[str]],
+    within_seconds: float = DISTURBED_SECONDS,
+    companion: bool = False,
+    spare: int = 0,
+    world: type[SimWorld] = SimWorld,
+) -> Row:
+    """A row that tries the fault of each point on each scenario. A run is named `<scenario>/<point>`. `companion`:
+    beside a second job; `spare`: as of `judge`."""
+    names = [name for name, scenario in SCENARIOS.items() if not (companion and scenario.alone)]
+
+    def runs() -> Sequence[str]:
+        return [f"{name}/{point}" for name in names for point in points(whole(name, companion))]
+
+    def sample(name: str) -> Sequence[str]:
+        return [f"{name}/{point}" for point in first(points(whole(name, companion)))]
+
+    def play(run: str) -> Verdict:
+        name, _, point = run.partition("/")
+        undisturbed = whole(name, companion)
+        outcome = live(
+            SCENARIOS[name], fault(point), more_seconds=within_seconds, companion=companion, world_type=world
+        )
+        return Verdict(tuple(judge(outcome, undisturbed, within_seconds, spare)), len(outcome.surplus), outcome.trace)
+
+    return Row(number, sentence, runs, {name: partial(sample, name) for name in names}, play)

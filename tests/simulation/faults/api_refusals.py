@@ -1,0 +1,189 @@
+"""Row 15. The API server refuses: each request of a scenario once, in each way; and one in five of all at random.
+
+The job comes to the same end with a bounded number of requests. One refusal alone is an end of its own: 422 for a child
+means that no retry can ever help, so the job fails, says so in the server's words, and leaves nothing behind. A status
+that is called invalid is tried again after minutes: what it alone would have told (that a restart was over) is told by
+no later one.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import orjson
+from celery.exceptions import SoftTimeLimitExceeded
+
+from tests.scenarios.test_faults import OVER_QUOTA
+from tests.simulation.fault import Row, Verdict, spread
+from tests.simulation.oracles import Outcome, Whole, judge, live, whole
+from tests.simulation.points import Fault, Step
+from tests.simulation.scenarios import SCENARIOS, mine
+from tests.simulation.world import SimWorld
+from tjworker.base import Transient
+from tjworker.controllers.result import TERMINAL_RETRY_SECONDS
+from tjworker.kube.port import HttpResponse
+
+STORMS = 20
+"""Plays of each scenario in which every fifth request fails."""
+STORM_CHANCE = 0.2
+REQUESTS_MORE = 12
+"""Than an undisturbed scenario makes, after one refusal: the pass again, and what it proves first."""
+WORDS = "made up by the simulation"
+OVER = re.compile(r"conditions\[\d+\]\.(message: .*, undisturbed 'over'|reason: '\w+', undisturbed 'Restarted')$")
+"""The condition of a restart that was over, told by the status that was called invalid and by none after it: it is over
+with the end, for the end's reason."""
+
+
+def _refusal(code: int, reason: str, *, said: str = WORDS, **headers: str) -> HttpResponse:
+    status = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": said}
+    return HttpResponse(code, orjson.dumps(status), headers)
+
+
+ANSWERS: Mapping[str, HttpResponse] = {
+    "409": _refusal(409, "Conflict"),
+    "403": OVER_QUOTA,
+    "forbidden": _refusal(
+        403, "Forbidden", said='it is forbidden: User "worker" cannot do that: no RBAC policy matched'
+    ),
+    "422": _refusal(422, "Invalid"),
+    "429": _refusal(429, "TooManyRequests", **{"retry-after": "2"}),
+    "500": _refusal(500, "InternalError"),
+    "503": _refusal(503, "ServiceUnavailable"),
+}
+WAYS = (*ANSWERS, "time-out", "no-reply", "soft-limit")
+"""`forbidden`: as an API server says that has just started and knows no roles yet. `time-out`: the request never
+arrived; `no-reply`: it was carried out; `soft-limit`: Celery's, in the middle of it."""
+FOR_WRITES = ("403", "409", "422", "soft-limit")
+"""Nothing that only reads is in conflict, invalid or over a quota. (`soft-limit` is that of a pass: not of beat.)"""
+IN_A_STORM = tuple(way for way in WAYS if way != "422")
+
+
+class Refusing(Fault):
+    def __init__(self) -> None:
+        self.requests = 0
+        self.struck = ""
+
+    def way(self, step: Step) -> str:
+        raise NotImplementedError
+
+    def before(self, world: SimWorld, step: Step) -> None:
+        if step.kind not in ("write", "read"):
+            return
+        self.requests += step.actor != "beat"
+        self._now = self.way(step)
+        if self._now == "soft-limit" and step.actor == "beat":
+            self._now = ""
+        if self._now:
+            self.struck = step.what
+            world.trace.note(world.clock(), "FAULT", f"{step.what}: {self._now}")
+        if self._now == "time-out":
+            raise Transient("the request timed out")
+        if self._now == "soft-limit":
+            raise SoftTimeLimitExceeded
+
+    def answers(self, world: SimWorld, step: Step) -> HttpResponse | None:
+        return ANSWERS.get(self._now)
+
+    def after(self, world: SimWorld, step: Step) -> None:
+        if step.kind in ("write", "read") and self._now == "no-reply":
+            raise Transient("the connection broke before the answer")
+
+
+class Once(Refusing):
+    def __init__(self, kind: str, number: int, way: str) -> None:
+        super().__init__()
+        self._at = (kind, number)
+        self._way = way
+
+    def way(self, step: Step) -> str:
+        return self._way if (step.kind, step.number) == self._at else ""
+
+
+class Storm(Refusing):
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._rng = random.Random(seed)
+
+    def way(self, step: Step) -> str:
+        way = self._rng.choice(IN_A_STORM) if self._rng.random() < STORM_CHANCE else ""
+        return "503" if step.kind == "read" and way in FOR_WRITES else way
+
+
+def points(undisturbed: Whole) -> Sequence[str]:
+    once = [
+        f"{kind}-{number}-{way}"
+        for kind in ("write", "read")
+        for number in range(undisturbed.steps.get(kind, 0))
+        for way in WAYS
+        if kind == "write" or way not in FOR_WRITES
+    ]
+    return [*once, *(f"storm-{seed}" for seed in range(STORMS))]
+
+
+def fault(point: str) -> Refusing:
+    first, *rest = point.split("-", 2)
+    return Storm(int(rest[0])) if first == "storm" else Once(first, int(rest[0]), rest[1])
+
+
+def play(run: str) -> Verdict:
+    name, _, point = run.partition("/")
+    scenario, undisturbed = SCENARIOS[name], whole(name)
+    refusing = fault(point)
+    invalid, storm = point.endswith("-422"), point.startswith("storm")
+    goes = "ttlSecondsAfterFinished" in str(scenario.manifest)
+    if invalid and not goes:  # one that goes after its end is over when it is gone
+        scenario = replace(scenario, over=lambda world: scenario_over(name, world) or _ended(world))
+    within = 600.0 if storm else TERMINAL_RETRY_SECONDS + 60 if invalid else 60.0
+    outcome = live(scenario, refusing, more_seconds=within)
+    if invalid and refusing.struck.startswith("POST"):
+        wrong = list(_failed_for_good(outcome, goes=goes))
+    else:
+        wrong = [one for one in judge(outcome, undisturbed, within) if not (invalid and OVER.search(one))]
+    usual = undisturbed.steps["write"] + undisturbed.steps.get("read", 0)
+    most = 3 * usual + 40 if storm else usual + REQUESTS_MORE
+    if refusing.requests > most:
+        wrong.append(f"{refusing.requests} requests, {usual} undisturbed, {most} allowed")
+    return Verdict(tuple(wrong), len(outcome.surplus), outcome.trace)
+
+
+def scenario_over(name: str, world: SimWorld) -> bool:
+    return SCENARIOS[name].over(world)
+
+
+def _ended(world: SimWorld) -> bool:
+    """Whatever the user still meant to do."""
+    return bool(world.status().get("completionTime")) and not mine(world)
+
+
+def _failed_for_good(outcome: Outcome, *, goes: bool) -> Iterator[str]:
+    """`goes`: the job has a TTL, and is gone by now."""
+    if not outcome.over:
+        yield f"the scenario is not over after {outcome.seconds:.0f} s"
+    said = {path: str(value) for path, value in outcome.state.items() if ".status." in path}
+    phases = [value for path, value in said.items() if path.endswith("/digits.status.phase")]
+    if phases != ["Failed"] and not (goes and not phases):
+        yield f"a child was refused as invalid, and the job is {phases}"
+    if phases and not any(WORDS in value for path, value in said.items() if path.endswith("status.message")):
+        yield "the job does not say why"
+    yield from (*outcome.touched, *outcome.surplus, *outcome.restless)
+
+
+def _runs() -> Sequence[str]:
+    return [f"{name}/{point}" for name in SCENARIOS for point in points(whole(name))]
+
+
+def _sample(name: str) -> Sequence[str]:
+    found = points(whole(name))
+    return [f"{name}/{point}" for point in (*spread(1)(found[:-STORMS]), found[-1])]
+
+
+ROW = Row(
+    15,
+    "the API server refuses a request, or one in five of all",
+    _runs,
+    {name: lambda name=name: _sample(name) for name in SCENARIOS},  # type: ignore[misc]
+    play,
+)

@@ -1,0 +1,131 @@
+"""Row 10. Eventually stable: after any history the job is as it should be within 10 + 2 x replicas passes that write,
+and fifty passes after that write nothing.
+
+A run is a history by its seed (`histories.py`). One that goes wrong is cut down to the acts that matter: `4711:2,5` is
+history 4711 with no more than those two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from tests.simulation.busy import NODES, Busy
+from tests.simulation.desired import amiss
+from tests.simulation.fault import Row, Verdict
+from tests.simulation.histories import BUSY_SECONDS, History, make_history
+from tests.simulation.oracles import BYSTANDER
+from tests.simulation.points import Fault
+from tests.simulation.world import SimWorld
+from tjworker.base import JobKey
+
+HISTORIES = 20_000
+FIRST, GROUP = 300, 30
+QUIET_SECONDS = 1_500.0
+"""A job that crashes again and again rests for up to 5 minutes, a batch Job between two pods for up to 10."""
+QUIET_PASSES = 50
+SHRINKING_PLAYS = 60
+
+
+class Counted(SimWorld):
+    """Counts the passes that wrote something."""
+
+    def __init__(self, *, seed: int, fault: Fault | None = None, nodes: int = NODES) -> None:
+        super().__init__(seed=seed, fault=fault, nodes=nodes)
+        self.writing = 0
+
+    def task(self, number: int, key: JobKey) -> None:
+        before = sum(self.requests_made.values())
+        super().task(number, key)
+        self.writing += sum(self.requests_made.values()) != before
+
+
+def play(run: str) -> Verdict:
+    seed, _, chosen = run.partition(":")
+    history = make_history(int(seed))
+    if chosen:
+        return _live(_only(history, [int(number) for number in chosen.split(",")]))
+    verdict = _live(history)
+    if not verdict.wrong:
+        return verdict
+    kept = _shrink(history)
+    smallest = _live(_only(history, kept))
+    said = (
+        f"shows with {len(kept)} of {len(history.acts)} acts: make sim"
+        f" SEED={ROW.number}/{seed}:{','.join(map(str, kept))}"
+    )
+    return Verdict((*verdict.wrong, said), verdict.surplus, smallest.trace)
+
+
+def _live(history: History) -> Verdict:
+    busy = Busy(history)
+    world = Counted(seed=history.seed, fault=busy)
+    world.cluster.client.create("/api/v1/namespaces/default/pods", BYSTANDER)
+    world.strangers = {"bystander"}
+    busy.begin(world)
+    world.advance(BUSY_SECONDS + 1)
+    busy.calm(world)
+    return Verdict(tuple(_judge(world)), len(world.ledger.surplus), f"{history}\n{world.trace}")
+
+
+def _judge(world: Counted) -> Iterator[str]:
+    most = 10 + 2 * _replicas(world)
+    before = world.writing
+    if world.live(lambda: not amiss(world), within_seconds=QUIET_SECONDS):
+        if world.writing - before > most:
+            yield f"as it should be after {world.writing - before} passes that write, {most} allowed"
+    else:
+        yield f"not as it should be after {QUIET_SECONDS:.0f} s of quiet: {'; '.join(amiss(world)[:3])}"
+    world.advance(65)
+    world.requests_made.clear()
+    for _ in range(QUIET_PASSES):
+        for key in world.memory.queue.add(world.keys()):
+            world.enqueue(key)
+        world.advance(1)
+    yield from (f"a pass wrote although nothing was to be done: {write}" for write in sorted(world.requests_made)[:3])
+    yield from (f"no longer as it should be: {what}" for what in amiss(world)[:2])
+    yield from world.ledger.surplus[:2]
+    yield from [result for result in world.results if result.startswith("bug")][:1]
+
+
+def _replicas(world: SimWorld) -> int:
+    spec = (world.the_job() or {}).get("spec", {})
+    roles = spec.get("replicaSpecs")
+    if roles is None:
+        return 12  # of an EDL job: more than any of its histories ask for
+    return sum(role["replicas"] for role in roles.values())
+
+
+def _some(first: int) -> list[str]:
+    return [str(seed) for seed in range(first, first + GROUP)]
+
+
+def _only(history: History, kept: list[int]) -> History:
+    return replace(history, acts=tuple(history.acts[number] for number in kept))
+
+
+def _shrink(history: History) -> list[int]:
+    """Numbers of acts with which it still goes wrong; leaving out any one of them (if there were plays enough to try)
+    it does not."""
+    kept, plays, size = list(range(len(history.acts))), 0, max(1, len(history.acts) // 2)
+    while size:
+        at = 0
+        while at < len(kept) and plays < SHRINKING_PLAYS:
+            without = kept[:at] + kept[at + size :]
+            plays += 1
+            if _live(_only(history, without)).wrong:
+                kept = without
+            else:
+                at += size
+        size //= 2
+    return kept
+
+
+ROW = Row(
+    10,
+    "eventually stable: as it should be after any history, and then no writes",
+    lambda: [str(seed) for seed in range(HISTORIES)],
+    {f"histories {first}": partial(_some, first) for first in range(100_000, 100_000 + FIRST, GROUP)},
+    play,
+)

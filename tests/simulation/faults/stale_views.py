@@ -1,0 +1,48 @@
+"""Row 4. A pass decides on an older view: each pass of a scenario is given each view that an earlier one has seen.
+
+So a watch lags: what it has not shown yet comes a second later, as news.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.simulation.fault import on_scenarios, spread
+from tests.simulation.oracles import Whole
+from tests.simulation.points import Fault
+from tests.simulation.world import SimWorld
+from tjworker.base import JobKey
+from tjworker.store.projection import View
+
+LAG_SECONDS = 1.0
+
+
+class Stale(Fault):
+    """Pass `number` sees what pass `earlier` saw, not known to be old: `min_observed` is that of the old view
+    too."""
+
+    def __init__(self, number: int, earlier: int) -> None:
+        self._number = number
+        self._earlier = earlier
+        self._views: list[View] = []
+
+    def sees(self, world: SimWorld, key: JobKey, view: View) -> View:
+        self._views.append(view)
+        if len(self._views) != self._number + 1:
+            return view
+        world.trace.note(world.clock(), "FAULT", f"pass {self._number} sees the view of pass {self._earlier}")
+        world.memory.queue.add_after(key, LAG_SECONDS)
+        return self._views[self._earlier]
+
+
+def points(undisturbed: Whole) -> Sequence[str]:
+    passes = undisturbed.passes
+    return [f"{number}-sees-{earlier}" for number in range(passes) for earlier in range(number)]
+
+
+def fault(point: str) -> Stale:
+    number, _, earlier = point.partition("-sees-")
+    return Stale(int(number), int(earlier))
+
+
+ROW = on_scenarios(4, "a pass decides on an older view", points, fault, first=spread(2))

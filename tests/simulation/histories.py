@@ -1,0 +1,224 @@
+"""Row 10's histories: a job of any shape, and what users, nodes, pods and the operator's own troubles do to it for five
+minutes; all drawn from one seed. After that it is quiet: nodes are well, nothing fails.
+
+An act is data, so that a history can be told, played without some of its acts, and cut down to those that matter. What
+users and pods do is here, for any cluster; nodes and troubles of a simulated operator are in `busy.py`, those of a real
+one in `tests/chaos`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.scenarios.world import job, play, role
+from tests.simulation.inputs import POLICIES
+from tests.simulation.place import Place
+from tests.simulation.scenarios import NAME, Wish, trainingjob
+
+Json = dict[str, Any]
+BUSY_SECONDS = 300.0
+ROLES = ("ps", "trainer", "worker")
+FOR_EVER: Mapping[str, object] = {"start_seconds": 1, "run_seconds": 1_000_000}
+
+
+@dataclass(frozen=True)
+class Act:
+    at_seconds: float
+    what: str
+    number: int = 0
+    """Which of those that there are then, or how many."""
+    value: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.at_seconds:5.1f} s  {self.what} {self.number} {'' if self.value is None else self.value}"
+
+
+@dataclass(frozen=True)
+class History:
+    seed: int
+    manifest: Json
+    acts: tuple[Act, ...]
+
+    def path(self, place: Place) -> str:
+        return f"/apis/{self.manifest['apiVersion']}/namespaces/{place.namespace}/{self.manifest['kind'].lower()}s"
+
+    def begin(self, place: Place) -> None:
+        place.client.create(self.path(place), self.manifest)
+
+    def __str__(self) -> str:
+        return "\n".join([f"history {self.seed}", str(self.manifest), *map(str, self.acts)])
+
+
+def make_history(seed: int) -> History:
+    rng = random.Random(seed)
+    manifest = _aitrainingjob(rng) if rng.random() < 0.65 else _trainingjob(rng)
+    kinds, weights = zip(*CHANCES.items(), strict=True)
+    acts = [
+        Act(round(rng.uniform(0, BUSY_SECONDS), 1), what, rng.randrange(1000), _value(rng, what))
+        for what in rng.choices(kinds, weights, k=rng.randint(4, 16))
+    ]
+    return History(seed, manifest, tuple(sorted(acts, key=lambda act: act.at_seconds)))
+
+
+def _aitrainingjob(rng: random.Random) -> Json:
+    roles = {}
+    for name in rng.sample(ROLES, rng.randint(1, 3)):
+        policies = {
+            key: value
+            for key, values in POLICIES.items()
+            if rng.random() < 0.6 and (value := rng.choice(values)) is not None
+        }
+        if rng.random() < 0.5:
+            policies |= {"restartPolicy": "Always", "restartLimit": 100}  # so that not every history ends early
+        roles[name] = role(rng.randint(1, 3), annotations=play(**FOR_EVER), **policies)
+    spec: Json = {}
+    if rng.random() < 0.3:
+        spec["cleanPodPolicy"] = rng.choice(("All", "Running", "None"))
+    return job(roles, **spec)
+
+
+def _trainingjob(rng: random.Random) -> Json:
+    wish = Wish(trainers=rng.randint(1, 3), run_seconds=1_000_000, elastic=rng.random() < 0.6)
+    return trainingjob(wish, pservers=rng.choice((0, 1, 2)), fault_tolerant=wish.elastic or rng.random() < 0.7)
+
+
+def _value(rng: random.Random, what: str) -> Any:
+    if what == "edit":
+        return rng.choice(
+            (
+                ("restartPolicy", rng.choice(POLICIES["restartPolicy"])),
+                ("failPolicy", "None"),
+                ("restartScope", rng.choice(POLICIES["restartScope"])),
+                ("image", "trainer:2"),
+            )
+        )
+    values: Mapping[str, tuple[Any, ...]] = {
+        "scale": (0, 1, 2, 3, 4),
+        "suspend": (True, False),
+        "pod deleted": (None, 0, 5),
+        "pod exits": (0, 1, 1, 137, 137),
+        "node fails": ("NotReady", "gone"),
+        "watch lost": (0.0, 5.0, 20.0),
+        "requests refused": (5.0, 20.0),
+        "Redis away": (3.0, 20.0),
+        "tasks lost": (5.0, 30.0),
+    }
+    return rng.choice(values[what]) if what in values else None
+
+
+# -- what users do ---------------------------------------------------------------------------------
+
+
+def _scale(place: Place, history: History, act: Act) -> None:
+    if history.manifest["spec"].get("replicaSpecs") is not None:
+        _patch_role(place, history, act.number, {"replicas": act.value})
+    elif "max-instance" in history.manifest["spec"]["trainer"]:  # else the CRD's rules refuse it: not in every world
+        place.client.patch(f"{history.path(place)}/{NAME}/scale", {"spec": {"replicas": max(1, act.value)}})
+
+
+def _edit(place: Place, history: History, act: Act) -> None:
+    field, value = act.value
+    if "replicaSpecs" not in history.manifest["spec"]:
+        _patch(place, history, {"spec": {"image": "trainer:2"}})
+    elif field == "image":
+        _patch_role(place, history, act.number, {"template": {"metadata": {"labels": {"edited": "yes"}}}})
+    else:
+        _patch_role(place, history, act.number, {field: value})
+
+
+def _suspend(place: Place, history: History, act: Act) -> None:
+    _patch(place, history, {"spec": {"suspend": act.value}})
+
+
+def _again(place: Place, history: History, act: Act) -> None:
+    if place.the_job() is not None:
+        place.client.delete(f"{history.path(place)}/{NAME}")
+    history.begin(place)
+
+
+def _patch_role(place: Place, history: History, number: int, body: Json) -> None:
+    names = sorted(history.manifest["spec"]["replicaSpecs"])
+    _patch(place, history, {"spec": {"replicaSpecs": {names[number % len(names)]: body}}})
+
+
+def _patch(place: Place, history: History, body: Json) -> None:
+    place.client.patch(f"{history.path(place)}/{NAME}", body)
+
+
+# -- what happens to pods and other objects --------------------------------------------------------
+
+
+def _delete_pod(place: Place, history: History, act: Act) -> None:
+    if pod := _one(sorted(place.pods()), act.number):
+        place.client.delete(_pod(place, pod), None if act.value is None else {"gracePeriodSeconds": act.value})
+
+
+def _exit(place: Place, history: History, act: Act) -> None:
+    running = sorted(name for name, pod in place.pods().items() if pod["status"].get("phase") == "Running")
+    if pod := _one(running, act.number):
+        place.exit_pod(pod, act.value)
+
+
+def _evict(place: Place, history: History, act: Act) -> None:
+    alive = sorted(name for name, pod in place.pods().items() if pod["status"].get("phase") in ("Pending", "Running"))
+    if pod := _one(alive, act.number):
+        place.client.patch(
+            f"{_pod(place, pod)}/status",
+            {"status": {"phase": "Failed", "reason": "Evicted", "message": "the node was low on memory"}},
+        )
+
+
+def _delete_other(place: Place, history: History, act: Act) -> None:
+    """A service, a ReplicaSet or a batch Job, by hand."""
+    roots = {"services": "/api/v1", "apps/replicasets": "/apis/apps/v1", "batch/jobs": "/apis/batch/v1"}
+    found = sorted((bucket, name) for bucket in roots for name in place.objects(bucket) if name != "kubernetes")
+    if found:
+        bucket, name = found[act.number % len(found)]
+        plural = bucket.rpartition("/")[2]
+        place.client.delete(
+            f"{roots[bucket]}/namespaces/{place.namespace}/{plural}/{name}", {"propagationPolicy": "Background"}
+        )
+
+
+def _pod(place: Place, name: str) -> str:
+    return f"/api/v1/namespaces/{place.namespace}/pods/{name}"
+
+
+def _one(names: list[str], number: int) -> str:
+    return names[number % len(names)] if names else ""
+
+
+ACTS: Mapping[str, Callable[[Place, History, Act], None]] = {
+    "scale": _scale,
+    "edit": _edit,
+    "suspend": _suspend,
+    "deleted and created again": _again,
+    "pod deleted": _delete_pod,
+    "pod exits": _exit,
+    "pod evicted": _evict,
+    "object deleted": _delete_other,
+}
+"""May raise ApiError: the cluster refuses it."""
+CHANCES: Mapping[str, int] = {
+    "scale": 12,
+    "edit": 6,
+    "suspend": 8,
+    "deleted and created again": 2,
+    "pod deleted": 10,
+    "pod exits": 10,
+    "pod evicted": 5,
+    "object deleted": 6,
+    "node fails": 6,
+    "node recovers": 6,
+    "worker dies": 8,
+    "watcher dies": 4,
+    "Redis wiped": 4,
+    "watch lost": 8,
+    "requests refused": 6,
+    "Redis away": 4,
+    "tasks lost": 6,
+}
+"""How often each is drawn."""

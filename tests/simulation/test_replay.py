@@ -1,0 +1,25 @@
+"""A run is its name: `make sim SEED=` shows again exactly what happened."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.faults import ROWS
+from tests.simulation.quiet import quiet
+
+RUNS = {
+    "a worker dies at a request": (1, "ai-pod-autoscaled/29-after"),
+    "Redis is read-only and the watcher waits for it": (9, "ai-pod-loses-pod/40-read-only"),
+    "Redis is full and the watcher waits for it": (9, "ai-pod-succeeds/33-full"),
+    "many faults at random moments": (10, "100000"),
+    "the API server asks for patience": (15, "ai-pod-autoscaled/storm-19"),
+    "watchers come and go": (16, "ai-pod-autoscaled/0"),
+}
+
+
+@pytest.mark.parametrize(("number", "run"), RUNS.values(), ids=RUNS)
+def test_the_same_run_leaves_the_same_trace(number: int, run: str) -> None:
+    with quiet():
+        first, second = (str(ROWS[number].play(run).trace).splitlines() for _ in range(2))
+    assert first == second, f"make sim SEED={ROWS[number].seed(run)}"
+    assert len(first) > 50

@@ -1,0 +1,62 @@
+"""Controllers and agents read the API server's own objects. None changes one, and each is what its JSON says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import pytest
+
+from localcluster.apiserver import ApiServer
+from localcluster.storage import Event, Item
+from tests.simulation.oracles import live
+from tests.simulation.quiet import quiet
+from tests.simulation.scenarios import SCENARIOS, Scenario
+from tests.simulation.world import SimWorld
+
+
+class _Watched(SimWorld):
+    """Keeps every version beside what it was when it was stored."""
+
+    stored: list[tuple[Item, bytes]]
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.stored = type(self).stored = [(item, orjson.dumps(item.obj)) for item in _all_of(self.cluster.apiserver)]
+        tell = self.cluster.apiserver.store.on_event
+
+        def see(event: Event) -> None:
+            self.stored.append((event.item, orjson.dumps(event.item.obj)))
+            tell(event)
+
+        self.cluster.apiserver.store.on_event = see
+
+
+class _WatchedWhole(_Watched):
+    """With everything that simulations do without."""
+
+    cluster_options: Mapping[str, Any] = {"endpoints": True, "kubelet_events": True}
+
+
+def _all_of(api: ApiServer) -> list[Item]:
+    return [item for bucket in api.store.buckets() for _, item in api.store.items(bucket)]
+
+
+@pytest.mark.parametrize("world", [_Watched, _WatchedWhole], ids=["lean", "whole"])
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+def test_no_stored_object_is_changed_by_its_readers(scenario: Scenario, world: type[_Watched]) -> None:
+    with quiet():
+        live(scenario, more_seconds=0, world_type=world)
+    watched = {was["kind"] for was in (orjson.loads(text) for _, text in world.stored)}
+    assert {scenario.manifest["kind"], "Pod", "Node"} <= watched, "else this test has watched nothing"
+    for item, was in world.stored:
+        assert orjson.dumps(item.obj) == item.data == was, "a reader has changed it"
+        assert _plain(item.obj), f"{was.decode()} is not what its JSON says"
+
+
+def _plain(value: Any) -> bool:
+    """Of the types that JSON gives: a tuple would differ from the list that another reader gets."""
+    if isinstance(value, dict):
+        return type(value) is dict and all(type(key) is str and _plain(inner) for key, inner in value.items())
+    return all(map(_plain, value)) if type(value) is list else value is None or type(value) in (str, int, float, bool)

@@ -1,0 +1,130 @@
+"""The work queue in memory: answers as `redis_work_queue.py` does; the contract suite runs on both. Thread-safe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.support.memory_projection import MemoryProjection
+from tests.support.memory_redis import Lock, OverRedis, whole
+from tjworker.base import JobKey
+from tjworker.store.backoff import backoff_seconds
+from tjworker.store.projection import View
+from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, FinishResult, QueueStats, Written
+
+
+class MemoryWorkQueue(OverRedis):
+    @whole
+    def add(self, keys: Iterable[JobKey]) -> list[JobKey]:
+        return [key for key in keys if self._redis.enqueue(key)]
+
+    @whole
+    def add_after(self, key: JobKey, seconds: float) -> None:
+        due = self._redis.clock() + seconds
+        self._redis.tables.delayed[key] = min(due, self._redis.tables.delayed.get(key, due))
+
+    @whole
+    def take_due(self, limit: int) -> list[JobKey]:
+        due = sorted((at, key) for key, at in self._redis.tables.delayed.items() if at <= self._redis.clock())[:limit]
+        for _, key in due:
+            del self._redis.tables.delayed[key]
+        return [key for _, key in due if self._redis.enqueue(key)]
+
+    @whole
+    def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
+        tables = self._redis.tables
+        if self._redis.holder(key) is not None or tables.dirty.pop(key, None) is None:
+            return None
+        tables.fence = max(tables.fence + 1, round(self._redis.clock() * 1_000_000))
+        ends = self._redis.clock() + ttl_seconds
+        tables.locks[key] = Lock(tables.fence, owner, ends)
+        tables.running[key] = ends
+        tables.delayed.pop(key, None)
+        tables.news.pop(key, None)
+        return Claim(key, tables.fence, owner)
+
+    @whole
+    def acquire_view(self, key: JobKey, owner: str, ttl_seconds: float) -> tuple[Claim, View] | None:
+        claim = self.acquire(key, owner, ttl_seconds)
+        return None if claim is None else (claim, MemoryProjection(self._redis).view(key))
+
+    @whole
+    def renew(self, claim: Claim, ttl_seconds: float) -> None:
+        self._redis.check_holder(claim)
+        ends = self._redis.clock() + ttl_seconds
+        self._redis.tables.locks[claim.key].ends = ends
+        self._redis.tables.running[claim.key] = ends
+
+    @whole
+    def finish(
+        self,
+        claim: Claim,
+        written: Written = NOTHING_WRITTEN,
+        *,
+        again: bool = False,
+        after_seconds: float | None = None,
+        failed: bool = False,
+    ) -> FinishResult:
+        tables, key = self._redis.tables, claim.key
+        self._redis.raise_min_observed(key, written)
+        if self._redis.holder(key) != claim.token:
+            return FinishResult(False)
+        self._redis.expect_echoes(key, written)
+        del tables.locks[key]
+        tables.running.pop(key, None)
+        backoff, failures = None, 0
+        if failed:
+            failures = tables.failures[key] = tables.failures.get(key, 0) + 1
+            backoff = backoff_seconds(key, failures, base_seconds=1, max_seconds=300)
+            self.add_after(key, backoff)
+        else:
+            tables.failures.pop(key, None)
+        if after_seconds is not None:
+            self.add_after(key, after_seconds)
+        changed = bool(tables.news.pop(key, None))
+        publish = changed or again or key in tables.dirty
+        if publish:
+            tables.dirty[key] = self._redis.clock()
+        return FinishResult(publish, backoff, failures)
+
+    @whole
+    def raise_min_observed(self, claim: Claim, written: Written) -> None:
+        self._redis.raise_min_observed(claim.key, written)
+        self._redis.check_holder(claim)
+        self._redis.expect_echoes(claim.key, written)
+
+    # -- resync ------------------------------------------------------------------------------------
+    @whole
+    def resync(self, *, lost_after_seconds: float, everything: bool) -> list[JobKey]:
+        tables, now = self._redis.tables, self._redis.clock()
+        publish: dict[JobKey, None] = {}
+        for _, key in sorted((ends, key) for key, ends in tables.running.items() if ends <= now):
+            del tables.running[key]
+            tables.dirty[key] = now
+            publish[key] = None
+        for _, key in sorted((since, key) for key, since in tables.dirty.items() if since <= now - lost_after_seconds):
+            if self._redis.holder(key) is None:
+                publish[key] = None
+        if everything:
+            for key in sorted(key for key, job in tables.jobs.items() if not job.finished):
+                if self._redis.enqueue(key):
+                    publish[key] = None
+        return list(publish)
+
+    @whole
+    def once(self, name: str, period_seconds: float) -> bool:
+        if self._redis.tables.once.get(name, self._redis.clock()) > self._redis.clock():
+            return False
+        self._redis.tables.once[name] = self._redis.clock() + period_seconds
+        return True
+
+    @whole
+    def stats(self) -> QueueStats:
+        tables, now = self._redis.tables, self._redis.clock()
+        return QueueStats(
+            queued=len(tables.dirty),
+            delayed=len(tables.delayed),
+            running=sum(ends >= now for ends in tables.running.values()),
+            oldest_seconds=max(0.0, now - min(tables.dirty.values(), default=now)),
+            unfinished=sum(not job.finished for job in tables.jobs.values()),
+            failing=len(tables.failures),
+        )

@@ -1,0 +1,114 @@
+"""The table of kinds: what owner references, labels and keys make of kinds that share a group, a name or a plural."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import pytest
+import yaml
+
+from tests.chaos.waves import SCENARIOS
+from tests.simulation.scenarios import MAKES, Wish
+from tests.simulation.schemawalk import fields
+from tests.support.kinds import AITRAININGJOBS, TEST_KINDS, TRAININGJOBS, resource_of
+from tests.support.paths import ROOT
+from tests.unit.tjworker.api import refusals
+from tjworker.api import crd
+from tjworker.api.kinds import JOB_KINDS, KINDS, OWNERS, kind_of_labels, owners, parse
+from tjworker.api.labels import GROUP_NAME, JOB_KIND
+from tjworker.api.model import TrainingJob
+from tjworker.base import GroupResource, JobName, parse_key
+
+PYTORCH = replace(JOB_KINDS[0], plural="pytorchjobs", kind="PyTorchJob", group="kubeflow.org")
+TENSORFLOW = replace(PYTORCH, plural="tfjobs", kind="TFJob")
+KUBEDL = replace(PYTORCH, group="training.kubedl.io")
+MORE = (*JOB_KINDS, PYTORCH, TENSORFLOW, KUBEDL)
+
+
+def test_an_owner_reference_names_a_kind_by_group_and_kind() -> None:
+    found = owners(MORE)
+    assert len(found) == len(MORE)
+    assert found["kubeflow.org", "PyTorchJob"] == "pytorchjobs.kubeflow.org"
+    assert found["kubeflow.org", "TFJob"] == "tfjobs.kubeflow.org"
+    assert found["training.kubedl.io", "PyTorchJob"] == "pytorchjobs.training.kubedl.io"
+    assert found["elasticdeeplearning.ai", "AITrainingJob"] == AITRAININGJOBS
+
+
+def test_jobs_of_two_kinds_of_one_plural_have_keys_of_their_own() -> None:
+    keys = {JobName(kind.resource, "default", "digits").key for kind in MORE}
+    assert len(keys) == len(MORE)
+    assert {parse_key(key).resource for key in keys} == {kind.resource for kind in MORE}
+
+
+def test_their_crds_have_names_of_their_own() -> None:
+    assert len({crd.build(kind)["metadata"]["name"] for kind in MORE}) == len(MORE)
+
+
+@dataclass(frozen=True)
+class Case:
+    labels: dict[str, str] = field(default_factory=dict)
+    want: GroupResource | None = None
+
+
+LABELS: dict[str, Case] = {
+    "group and kind name it": Case({GROUP_NAME: "kubeflow.org", JOB_KIND: "TFJob"}, TENSORFLOW.resource),
+    "one kind in two groups is told by the group": Case(
+        {GROUP_NAME: "training.kubedl.io", JOB_KIND: "PyTorchJob"}, KUBEDL.resource
+    ),
+    "a pod of an earlier version has no kind: the only one of its group": Case(
+        {GROUP_NAME: "paddlepaddle.org"}, TRAININGJOBS
+    ),
+    "of a group with several kinds none is guessed": Case({GROUP_NAME: "kubeflow.org"}),
+    "a kind that the group does not have": Case({GROUP_NAME: "paddlepaddle.org", JOB_KIND: "AITrainingJob"}),
+    "a stranger's group": Case({GROUP_NAME: "example.com", JOB_KIND: "TrainingJob"}),
+    "no labels": Case(),
+}
+
+
+@pytest.mark.parametrize("case", LABELS.values(), ids=LABELS.keys())
+def test_which_kind_labels_name(case: Case) -> None:
+    assert kind_of_labels(case.labels, owners(MORE)) == case.want
+
+
+def test_the_table_is_keyed_by_what_stands_in_keys() -> None:
+    assert owners(JOB_KINDS) == OWNERS
+    assert {kind.resource: kind for kind in JOB_KINDS} == KINDS
+
+
+# -- what every kind needs beside its folder ---------------------------------------------------------
+
+
+def lacking(place: str, have: Iterable[GroupResource]) -> list[str]:
+    return [f"kind {KINDS[r].kind} ({r}) has no {place}: add one" for r in KINDS.keys() - set(have)]
+
+
+JOBS_PAGE = (ROOT / "docs/jobs.md").read_text(encoding="utf-8")
+PLACES: dict[str, Callable[[], Iterable[GroupResource]]] = {
+    "row in tests/support/kinds.py": lambda: TEST_KINDS,
+    "table in tests/unit/tjworker/api/refusals": lambda: refusals.TABLES,
+    "line in MAKES of tests/simulation/scenarios.py": lambda: (resource_of(make(Wish())) for make in MAKES.values()),
+    "scenario in SCENARIOS of tests/chaos/waves.py": lambda: map(resource_of, SCENARIOS.values()),
+    "manifest in examples/": lambda: (
+        resource_of(one)
+        for path in (ROOT / "examples").rglob("*.yaml")
+        for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+        if (one["apiVersion"].partition("/")[0], one["kind"]) in OWNERS
+    ),
+    "section in docs/jobs.md": lambda: (r for r, kind in KINDS.items() if kind.kind in JOBS_PAGE),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_kind_is_forgotten(place: str) -> None:
+    assert lacking(place, PLACES[place]()) == []
+
+
+@pytest.mark.parametrize("resource", TEST_KINDS)
+def test_the_row_of_a_kind_is_usable(resource: GroupResource) -> None:
+    row, where = TEST_KINDS[resource], f"{KINDS[resource].kind} in tests/support/kinds.py"
+    for name, manifest in (("whole", row.whole()), ("standing", row.standing())):
+        assert resource_of(manifest) == resource, f"{name} of {where} is of another kind"
+        parsed = parse(resource, {**manifest, "metadata": {**manifest["metadata"], "namespace": "default"}})
+        assert isinstance(parsed, TrainingJob), f"{name} of {where}: {getattr(parsed, 'errors', '')}"
+    assert fields(resource, row.whole()), "walking the schema says which map or list has no entry"

@@ -1,0 +1,39 @@
+"""A TrainingJob's own rules against what they stand for: the shell's words, and quantities that can be counted."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import time
+
+from tjworker.api.kinds.trainingjob import rules
+from tjworker.api.quantity import milli
+
+
+def test_the_rule_of_words_agrees_with_the_shell() -> None:
+    seed = int(os.environ.get("TJ_TEST_SEED", time.time_ns() % 10**9))
+    rng = random.Random(seed)
+    sound = 0
+    for _ in range(20_000):
+        text = "".join(rng.choices("ab '\"\\\n\t$#é", k=rng.randint(0, 12)))
+        try:
+            shlex.split(text)
+        except ValueError:
+            assert not rules.are_words(text), f"seed {seed}: {text!r}"
+        else:
+            assert rules.are_words(text), f"seed {seed}: {text!r}"
+            sound += 1
+    assert 2_000 < sound < 18_000, f"seed {seed}: the random words show nothing, {sound} were sound"
+
+
+def test_what_the_schema_takes_for_a_quantity_can_be_counted() -> None:
+    seed = int(os.environ.get("TJ_TEST_SEED", time.time_ns() % 10**9))
+    rng = random.Random(seed)
+    sound = 0
+    for _ in range(20_000):
+        text = "".join(rng.choices("0123.+-eEkKMGimnu ", k=rng.randint(1, 5)))
+        if rules.is_quantity(text):
+            sound += 1
+            assert milli(text) >= 0, f"seed {seed}: {text!r}"
+    assert sound > 500, f"seed {seed}: the random quantities show nothing, {sound} were sound"

@@ -1,0 +1,95 @@
+"""The autoscaler when single jobs or nodes cannot be read or written. The rest: scenarios/test_autoscaler.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.scenarios.elastic import FULL, elastic, wants
+from tests.scenarios.test_autoscaler import ElasticWorld
+from tjworker.base import JobKey, Transient
+from tjworker.kube.port import HttpResponse
+
+TOO_LARGE = HttpResponse(
+    500,
+    orjson.dumps({"kind": "Status", "status": "Failure", "code": 500, "message": "etcdserver: request is too large"}),
+)
+
+
+@pytest.fixture
+def world() -> ElasticWorld:
+    """Two jobs that share what is free; `aaa` is first."""
+    world = ElasticWorld()
+    world.apply(elastic("aaa", 1, 1, 10)).apply(elastic("zzz", 1, 1, 10)).run()
+    return world
+
+
+def refuse_status(world: ElasticWorld, name: str) -> None:
+    request = world.transport.request
+
+    def refused(method: str, path: str, **more: Any) -> HttpResponse:
+        if method == "PATCH" and path.endswith(f"aitrainingjobs/{name}/status"):
+            return TOO_LARGE
+        return request(method, path, **more)
+
+    world.transport.request = refused  # type: ignore[method-assign]
+
+
+def test_a_job_whose_status_is_refused_for_good_keeps_no_other(world: ElasticWorld) -> None:
+    refuse_status(world, "aaa")
+    assert world.autoscaler.run().endswith("1 jobs moved, 1 failed")
+    world.advance(120)
+    assert wants(world, "aaa") == 1
+    assert wants(world, "zzz") > 1
+
+
+def test_a_record_that_cannot_be_read_costs_its_job_alone(world: ElasticWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    unfinished = world.store.projection.unfinished()
+    spoiled = {**unfinished, JobKey("aitrainingjobs.elasticdeeplearning.ai/default/aaa"): (10**9, b"{")}
+    monkeypatch.setattr(world.store.projection, "unfinished", lambda: spoiled)
+    assert world.autoscaler.run().endswith("1 jobs moved, 1 failed")
+    assert "targets" in world.status("zzz")
+
+
+def test_a_node_that_cannot_be_read_costs_that_node_alone(world: ElasticWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = world.store.projection.cluster()
+    nodes = {**cluster.nodes, "broken": b"{"}
+    monkeypatch.setattr(
+        world.store.projection, "cluster", lambda: type(cluster)(nodes, cluster.node_requests, synced=cluster.synced)
+    )
+    assert world.autoscaler.run().endswith("2 jobs moved, 1 failed")
+
+
+def test_a_node_whose_requests_cannot_be_read_has_no_room(world: ElasticWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = world.store.projection.cluster()
+    spoiled = {**cluster.node_requests, **dict.fromkeys(cluster.nodes, b"{")}
+    monkeypatch.setattr(
+        world.store.projection, "cluster", lambda: type(cluster)(cluster.nodes, spoiled, synced=cluster.synced)
+    )
+    told = world.autoscaler.run()
+    assert "jobs moved" not in told, "it may be full"
+    assert told.endswith(f"{len(cluster.nodes)} failed")
+
+
+def test_a_quantity_beyond_all_measure_costs_its_job_alone() -> None:
+    world = ElasticWorld()
+    absurd = elastic("aaa", 1, 1, 10)
+    absurd["spec"]["replicaSpecs"]["trainer"]["template"]["spec"]["containers"][0]["resources"] = {
+        "requests": {"cpu": "1e400"}
+    }
+    world.apply(absurd).apply(elastic("zzz", 1, 1, 10)).run()
+    world.until("the other fills the cluster", lambda: wants(world, "zzz") == FULL)
+    assert wants(world, "aaa") == 1
+
+
+def test_an_api_server_that_is_away_fails_the_task(world: ElasticWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.apply(elastic("mmm", 1, 1, 10)).run()
+
+    def away(*arguments: Any, **more: Any) -> Any:
+        raise Transient("connection refused")
+
+    monkeypatch.setattr(world.api, "merge_patch", away)
+    with pytest.raises(Transient):
+        world.autoscaler.run()

@@ -1,0 +1,143 @@
+"""The worker: what each kind of error leads to. A pass is cut short by the error, and what is left in the queue is
+looked at: no resync helps here, as it would in a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from celery.exceptions import SoftTimeLimitExceeded
+
+from tests.scenarios.world import World, job, role
+from tjworker.base import Conflict, Fenced, Invalid, JobKey, Terminal, Transient
+from tjworker.controllers.jobs import STALE_LONGEST_SECONDS, STALE_RETRY_SECONDS
+from tjworker.controllers.result import TERMINAL_RETRY_SECONDS
+
+KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
+
+
+class Room:
+    """A job that waits for its first pass. `broken` raises instead of the executor's work, when it is set."""
+
+    def __init__(self) -> None:
+        self.world = World(nodes=1, seed=1)
+        self.world.apply(job({"trainer": role(1)})).watch()
+        self.broken: Callable[[], BaseException] | None = None
+        apply = self.world.worker._executor.apply
+
+        def applied(*arguments: Any) -> Any:
+            if self.broken is not None:
+                raise self.broken()
+            return apply(*arguments)
+
+        self.world.worker._executor.apply = applied  # type: ignore[method-assign, assignment]
+
+    def handle(self) -> str:
+        """One pass, whatever the queue says of its time."""
+        self.world.store.queue.add([KEY])
+        return self.world.worker.reconcile(KEY)
+
+    def next_seconds(self) -> float | None:
+        """Until the queue gives the key again; None when it never does by itself."""
+        due = self.world.store.next_due()
+        return None if due is None else round(due - self.world.clock(), 3)
+
+    def is_free(self) -> bool:
+        self.world.store.queue.add([KEY])
+        claim = self.world.store.queue.acquire(KEY, "worker-2", 30)
+        return claim is not None
+
+
+@dataclass(frozen=True)
+class Case:
+    error: Callable[[], BaseException]
+    want_seconds: tuple[float, float]
+    """The next pass comes after that, at least and at most."""
+    want_failing: int = 0
+    """Failures in a row that the queue counts."""
+
+
+def exactly(seconds: float) -> tuple[float, float]:
+    return seconds, seconds
+
+
+CASES = {
+    "Conflict: the view was old, again in a moment": Case(lambda: Conflict("changed"), exactly(STALE_RETRY_SECONDS)),
+    "Transient: again after a wait that grows": Case(lambda: Transient("away"), (0.8, 1.2), 1),
+    "Transient, and the server names the wait: as it says, and it counts as no failure": Case(
+        lambda: Transient("busy", retry_after_seconds=7), exactly(7)
+    ),
+    "Terminal: the long retry delay": Case(
+        lambda: Terminal("no such verb", status=405), exactly(TERMINAL_RETRY_SECONDS)
+    ),
+    "a missing permission: as Transient, since an API server that has just started refuses everybody": Case(
+        lambda: Terminal("forbidden", status=403), (0.8, 1.2), 1
+    ),
+    "a token that is not known: so, too": Case(lambda: Terminal("unauthorized", status=401), (0.8, 1.2), 1),
+    "Invalid: the long retry delay": Case(lambda: Invalid("no"), exactly(TERMINAL_RETRY_SECONDS)),
+    "a bug: the long retry delay": Case(lambda: ZeroDivisionError("made up"), exactly(TERMINAL_RETRY_SECONDS)),
+    "a pass that takes too long: as Transient": Case(SoftTimeLimitExceeded, (0.8, 1.2), 1),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_what_an_error_leads_to(case: Case) -> None:
+    room = Room()
+    room.broken = case.error
+    room.handle()
+    least, most = case.want_seconds
+    seconds = room.next_seconds()
+    assert seconds is not None, "nothing brings the key back"
+    assert least <= seconds <= most
+    assert room.world.store.queue.stats().failing == case.want_failing
+    assert room.is_free(), "it still holds the key"
+
+
+def test_who_has_lost_the_lease_leaves_key_and_queue_to_the_next_holder() -> None:
+    room = Room()
+    room.broken = lambda: Fenced("another has it")
+    assert room.handle() == "lost the lease"
+    assert (room.next_seconds(), room.world.store.queue.stats().failing) == (None, 0)
+    assert not room.is_free(), "the next holder's lock, as far as this one knows"
+
+
+def test_a_view_that_is_old_again_and_again_is_looked_at_less_and_less_often_and_a_good_pass_ends_that() -> None:
+    room = Room()
+    room.broken = lambda: Conflict("changed")
+    waits = []
+    for _ in range(9):
+        room.handle()
+        waits.append(room.next_seconds())
+    assert waits == [*(STALE_RETRY_SECONDS * 2**n for n in range(6)), *[STALE_LONGEST_SECONDS] * 3]
+    room.broken = None
+    assert room.handle().startswith("Pending")
+    room.world.watch()
+    room.broken = lambda: Conflict("changed")
+    room.handle()
+    assert room.next_seconds() == STALE_RETRY_SECONDS
+
+
+def test_failures_of_one_job_make_no_other_wait() -> None:
+    room = Room()
+    room.broken = lambda: Transient("away")
+    for _ in range(6):
+        room.handle()
+    other = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/other")
+    room.world.apply(job({"trainer": role(1)}, "other")).watch()
+    room.world.worker.reconcile(other)
+    assert room.world.store.queue.stats().failing == 2
+    due = room.world.store.snapshot().delayed
+    assert due[other] - room.world.clock() <= 1.2
+    assert due[KEY] - room.world.clock() > 20
+
+
+def test_a_key_of_an_earlier_version_leaves_the_queue_when_its_task_comes() -> None:
+    """A pass of the old version ended after the first list of the new one: no sweep finds its key."""
+    room = Room()
+    old = JobKey("aitrainingjobs/default/digits")
+    room.world.store.queue.add([old])
+    assert room.world.worker.reconcile(old).startswith("refused: ")
+    room.world.advance(60)
+    assert old not in room.world.store.queue.resync(lost_after_seconds=0, everything=True)

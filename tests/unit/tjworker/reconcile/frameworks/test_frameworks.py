@@ -1,0 +1,96 @@
+"""A framework is one object and one row of FRAMEWORKS: its port, variables, master and order reach every object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.support.builders import make_job
+from tests.support.builders.job import JobBuilder
+from tests.unit.tjworker.reconcile.passes import created, decide
+from tjworker.api.model import Role, TrainingJob
+from tjworker.api.naming import Port, service_name
+from tjworker.reconcile import frameworks
+from tjworker.reconcile.plan import Create
+
+PORT = Port("gossip-port", 4321)
+
+
+@dataclass(frozen=True)
+class Gossip:
+    """Worker 0 is the master, and workers are made before servers."""
+
+    default_container: str = "gossip"
+    default_port: Port | None = PORT
+
+    def is_master(self, job: TrainingJob, role: Role, index: int | None) -> bool:
+        return (role.name, index) == ("worker", 0)
+
+    def order(self, job: TrainingJob) -> Sequence[str]:
+        return sorted((r.name for r in job.roles), reverse=True)
+
+    def environment(self, job: TrainingJob, role: Role, index: int | None) -> Mapping[str, str]:
+        return {"GOSSIP_RANK": str(index), "GOSSIP_SEED": f"{service_name(job.name.name, 'worker', 0)}:4321"}
+
+
+def pods(job: TrainingJob) -> dict[str, Mapping[str, Any]]:
+    return {w.name: w.body for w in decide(job).writes if isinstance(w, Create) and w.resource == "pods"}
+
+
+def env(body: Mapping[str, Any], container: int = 0) -> dict[str, str]:
+    return {e["name"]: e.get("value", "") for e in body["spec"]["containers"][container]["env"]}
+
+
+def gossip(containers: list[dict[str, Any]]) -> TrainingJob:
+    template = {"spec": {"containers": containers}}
+    roles = {name: {"replicas": 2 if name == "worker" else 1, "template": template} for name in ("server", "worker")}
+    return make_job().spec(frameworkType="gossip", replicaSpecs=roles).build()
+
+
+@pytest.fixture(autouse=True)
+def _a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frameworks, "FRAMEWORKS", {**frameworks.FRAMEWORKS, "gossip": Gossip()})
+
+
+def test_its_port_is_that_of_services_environment_and_the_container_it_names() -> None:
+    job = gossip([{"name": "side", "image": "i"}, {"name": "gossip", "image": "i"}])
+    assert created(decide(job), "services") == ["digits-worker-0", "digits-worker-1", "digits-server-0"]
+    service = next(w for w in decide(job).writes if isinstance(w, Create) and w.resource == "services")
+    assert [p["port"] for p in service.body["spec"]["ports"]] == [4321]
+    side, main = pods(job)["digits-worker-0"]["spec"]["containers"]
+    assert ("ports" not in side, main["ports"]) == (True, [{"name": "gossip-port", "containerPort": 4321}])
+    assert env(pods(job)["digits-worker-1"])["SERVER_HOSTS"] == "digits-server-0:4321"
+
+
+def test_a_port_of_the_template_goes_before_its_own() -> None:
+    job = gossip([{"name": "gossip", "image": "i", "ports": [{"name": "aitj-1", "containerPort": 7000}]}])
+    assert env(pods(job)["digits-worker-1"])["SERVER_HOSTS"] == "digits-server-0:7000"
+    assert [p["containerPort"] for p in pods(job)["digits-worker-0"]["spec"]["containers"][0]["ports"]] == [7000]
+
+
+def test_its_variables_yield_to_the_users_and_the_operators_do_not() -> None:
+    told = [{"name": "GOSSIP_SEED", "value": "mine"}, {"name": "TRAININGJOB_NAME", "value": "mine"}]
+    found = env(pods(gossip([{"name": "gossip", "image": "i", "env": told}]))["digits-worker-1"])
+    assert (found["GOSSIP_SEED"], found["GOSSIP_RANK"], found["TRAININGJOB_NAME"]) == ("mine", "1", "digits")
+
+
+def test_it_says_who_is_the_master_and_what_is_made_first() -> None:
+    made = pods(gossip([{"name": "gossip", "image": "i"}]))
+    assert list(made) == ["digits-worker-0", "digits-worker-1", "digits-server-0"]
+    assert [n for n, body in made.items() if body["metadata"]["labels"].get("job-role") == "master"] == [
+        "digits-worker-0"
+    ]
+
+
+@pytest.mark.parametrize("builder", [make_job(), make_job().spec(frameworkType="of-no-row")])
+def test_a_type_without_a_row_is_any_framework(builder: JobBuilder) -> None:
+    job = builder.role("master", 1).role("worker", 1).build()
+    made = pods(job)
+    assert {n: b["metadata"]["labels"].get("job-role") for n, b in made.items()} == {
+        "digits-master-0": "master",
+        "digits-worker-0": None,
+    }
+    assert not [n for n in env(made["digits-worker-0"]) if not n.startswith(("TRAININGJOB_", "MASTER_", "WORKER_"))]

@@ -1,0 +1,253 @@
+"""When a job ends, how, and what is cleaned up on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from tests.support.builders import make_job, make_pod
+from tests.support.builders.job import JobBuilder
+from tests.support.builders.training_job import make_training_job
+from tests.support.kinds import AITRAININGJOBS
+from tests.unit.tjworker.reconcile.passes import NOW, World, after, created, decide, deleted, everything, status_of
+from tjworker.api.observed import Observed, WorkloadRecord
+from tjworker.api.timefmt import from_rfc3339
+from tjworker.reconcile import Plan
+from tjworker.reconcile.plan import Patch
+
+
+# Per role: how each pod ended. R runs, S succeeded, F failed for good (restartPolicy Never).
+@dataclass
+class End:
+    roles: dict[str, str]
+    complete: dict[str, str] = field(default_factory=dict)
+    fail: dict[str, str] = field(default_factory=dict)
+    job_complete: str = "All"
+    job_fail: str = "Any"
+    want: str = ""
+
+
+ENDS = {
+    # completePolicy of a role
+    "All: the job goes on while one pod of two runs": End({"t": "SR"}, want=""),
+    "All: it succeeds when every pod has": End({"t": "SS"}, want="Succeed"),
+    "Any: one success is enough": End({"t": "SR"}, {"t": "Any"}, want="Succeed"),
+    "Rank0: the success of index 0 is enough": End({"t": "SR"}, {"t": "Rank0"}, want="Succeed"),
+    "Rank0: the success of index 1 is not": End({"t": "RS"}, {"t": "Rank0"}, want=""),
+    "None: a role never completes by itself": End({"t": "SS"}, {"t": "None"}, want=""),
+    # failPolicy of a role
+    "Any: one failure is enough": End({"t": "RF"}, want="Failed"),
+    "Rank0: the failure of index 1 is tolerated": End({"t": "RF"}, fail={"t": "Rank0"}, want=""),
+    "Rank0: the failure of index 0 is not": End({"t": "FR"}, fail={"t": "Rank0"}, want="Failed"),
+    "All: one failure of two is tolerated": End({"t": "FR"}, fail={"t": "All"}, want=""),
+    "All: every pod has failed": End({"t": "FF"}, fail={"t": "All"}, want="Failed"),
+    "None: failures never end it": End({"t": "FF"}, fail={"t": "None"}, want=""),
+    # both
+    "complete goes before fail": End({"t": "SF"}, {"t": "Any"}, want="Succeed"),
+    "neither can be met any more: some succeeded, some failed": End({"t": "SF"}, fail={"t": "All"}, want="Failed"),
+    # the job over its roles
+    "job All: every role must complete": End({"t": "SS", "w": "R"}, want=""),
+    "job All: a role that never completes by itself is not waited for": End(
+        {"t": "SS", "w": "R"}, {"w": "None"}, want="Succeed"
+    ),
+    "job Any: one role is enough": End({"t": "SS", "w": "R"}, job_complete="Any", want="Succeed"),
+    "job None: it never completes": End({"t": "SS"}, job_complete="None", want=""),
+    "job fail Any: one failed role is enough": End({"t": "F", "w": "R"}, want="Failed"),
+    "job fail All: one failed role of two is not": End({"t": "F", "w": "R"}, job_fail="All", want=""),
+    "job fail All: every role has failed": End({"t": "F", "w": "F"}, job_fail="All", want="Failed"),
+    "job fail None: it never fails": End({"t": "F", "w": "F"}, job_fail="None", want=""),
+}
+
+
+@pytest.mark.parametrize("case", ENDS.values(), ids=ENDS.keys())
+def test_when_a_job_ends(case: End) -> None:
+    builder = make_job().spec(completePolicy=case.job_complete, failPolicy=case.job_fail)
+    for role, pods in case.roles.items():
+        builder = builder.role(role, len(pods), complete=case.complete.get(role, ""), fail=case.fail.get(role, ""))
+    world = World(builder.build()).settle().all("running").settle()
+    for role, pods in case.roles.items():
+        for index, letter in enumerate(pods):
+            if letter != "R":
+                world.set(f"digits-{role}-{index}", {"S": "succeeded", "F": "failed"}[letter])
+    world.settle()
+    assert world.job.status.phase == (case.want or "Running")
+    if case.want:
+        assert world.pods == {}
+        assert world.services == {}
+
+
+@dataclass
+class Way:
+    """A way to an end: what is done to a job whose trainer 0 runs and whose trainer 1 has succeeded."""
+
+    builder: JobBuilder
+    want_phase: str
+    want_reason: str
+    later_seconds: float = 0
+    pod: str = "running"
+
+
+def two() -> JobBuilder:
+    return make_job().role("trainer", 2)
+
+
+WAYS = {
+    "all succeed": Way(two(), "Succeed", "Completed", pod="succeeded"),
+    "one fails": Way(two(), "Failed", "ReplicaFailed", pod="failed"),
+    "timeLimit": Way(two().spec(timeLimit=60), "Timeout", "TimeLimitExceeded", 61),
+    "activeDeadlineSeconds": Way(two().run_policy(activeDeadlineSeconds=60), "Failed", "DeadlineExceeded", 61),
+    "annotation Preempted": Way(two().annotate({"Preempted": "by a bigger job"}), "Preempted", "AnnotationPreempted"),
+    "annotation Failed": Way(two().annotate({"Failed": "by the platform"}), "Failed", "AnnotationFailed"),
+    "annotation NodeFail": Way(two().annotate({"NodeFail": "node-3 burns"}), "NodeFail", "AnnotationNodeFail"),
+}
+KEPT = {"All": [], "Running": ["digits-trainer-1"], "None": ["digits-trainer-0", "digits-trainer-1"]}
+
+
+@pytest.mark.parametrize("policy", KEPT)
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+def test_clean_pod_policy_holds_on_every_way_to_an_end(way: Way, policy: str) -> None:
+    plain = make_job().role("trainer", 2).build()
+    world = World(plain).settle().all("running").settle().set("digits-trainer-1", "succeeded").settle()
+    world.set("digits-trainer-0", way.pod)
+    world.job = way.builder.spec(cleanPodPolicy=policy).status(world.job.status).build()
+    world.now += way.later_seconds
+    world.settle()
+    status = world.job.status
+    assert (status.phase, status.ending.reason if status.ending else "") == (way.want_phase, way.want_reason)
+    ended_by_itself = way.pod != "running"
+    want = KEPT["None"] if policy == "Running" and ended_by_itself else KEPT[policy]
+    assert sorted(world.pods) == want
+    assert sorted(world.services) == want
+    assert status.completion_time
+    true = [c.type for c in status.conditions if c.status == "True"]
+    assert true == ["Created", "Succeeded" if way.want_phase == "Succeed" else "Failed"]
+    assert world.events[-1] == way.want_phase
+    assert world.events.count(way.want_phase) == 1
+
+
+def test_the_end_is_written_down_before_any_pod_goes() -> None:
+    job = two().build()
+    world = World(job).settle().all("running").settle().all("succeeded")
+    plan = world.step()
+    assert (status_of(plan).phase, len(deleted(plan))) == ("Terminating", 2)
+    assert status_of(plan).attempts.roles["trainer"].completed == "0-1"
+    assert world.step().status is not None
+    assert world.job.status.phase == "Succeed"
+
+
+def test_a_job_stays_terminating_while_a_pod_is_still_going() -> None:
+    job = two().build()
+    first = decide(job, everything(job, *(make_pod(job, "trainer", i).succeeded() for i in range(2))))
+    going = two().status(status_of(first)).build()
+    plan = decide(going, everything(going, make_pod(going, "trainer", 0).succeeded().deleting()))
+    assert plan.status is None or plan.status.phase == "Terminating"
+    assert deleted(plan) == []
+
+
+def test_what_was_decided_stays_decided_whatever_happens_while_pods_go() -> None:
+    job = two().build()
+    first = decide(job, everything(job, *(make_pod(job, "trainer", i).succeeded() for i in range(2))))
+    going = two().annotate({"Failed": "too late"}).status(status_of(first)).build()
+    last = status_of(decide(going))
+    assert last.phase == "Succeed"
+
+
+@pytest.mark.parametrize("phase", ["Succeed", "Failed", "Timeout", "Preempted", "NodeFail"])
+def test_an_ended_job_plans_nothing_whatever_its_pods_do(phase: str) -> None:
+    job = two().status(phase=phase, start_time="2026-01-01T00:00:00Z").build()
+    for pods in ([], [make_pod(job, "trainer", 0).failed()], [make_pod(job, "trainer", 0).running()]):
+        assert decide(job, everything(job, *pods)).empty
+
+
+def test_a_job_that_is_being_deleted_plans_nothing() -> None:
+    assert decide(two().deleting().build()).empty
+
+
+def test_a_success_that_was_written_down_is_never_run_again() -> None:
+    world = World(two().build()).settle().all("running").settle()
+    world.set("digits-trainer-0", "succeeded").settle().lose("digits-trainer-0")
+    plan = world.step()
+    assert created(plan) == []
+    assert world.job.status.replica_statuses["trainer"].succeeded == 1
+    world.set("digits-trainer-1", "succeeded").settle()
+    assert world.job.status.phase == "Succeed"
+
+
+def test_who_comes_after_a_replica_that_is_done_is_still_made_again() -> None:
+    world = World(two().build()).settle().all("running").settle()
+    world.set("digits-trainer-0", "succeeded").settle().lose("digits-trainer-1")
+    assert created(world.step()) == ["digits-trainer-1"]
+
+
+def test_a_job_asks_to_be_looked_at_again_when_its_next_limit_comes() -> None:
+    world = World(two().spec(timeLimit=60).build()).settle().all("running")
+    world.step()
+    assert world.step().requeue_after_seconds == 59
+
+
+@dataclass
+class Ttl:
+    after_seconds: float
+    want_deleted: bool
+
+
+TTLS = {"before it has passed the job stays": Ttl(9, False), "after it has passed the job is deleted": Ttl(11, True)}
+
+
+@pytest.mark.parametrize("case", TTLS.values(), ids=TTLS.keys())
+def test_ttl_after_finished(case: Ttl) -> None:
+    world = (
+        World(two().run_policy(ttlSecondsAfterFinished=10).build()).settle().all("running").settle().all("succeeded")
+    )
+    world.settle()
+    completed = from_rfc3339(world.job.status.completion_time)
+    assert completed is not None
+    plan = decide(world.job, now=completed + case.after_seconds)
+    assert ([w.resource for w in plan.writes] == [AITRAININGJOBS]) is case.want_deleted
+    assert (plan.requeue_after_seconds is None) is case.want_deleted
+
+
+def test_every_condition_has_seen_a_spec_edit_because_kubectl_wait_asks_for_it() -> None:
+    world = World(two().build()).settle().all("running").settle()
+    assert {c.observed_generation for c in world.job.status.conditions} == {world.job.generation}
+    world.job = replace(world.job, generation=world.job.generation + 1)
+    world.settle()
+    assert {c.type for c in world.job.status.conditions} >= {"Created", "Running"}
+    assert {c.observed_generation for c in world.job.status.conditions} == {world.job.generation}
+
+
+def test_an_ended_job_whose_manifest_is_applied_again_says_that_it_has_seen_it_and_nothing_else() -> None:
+    ended = World(two().build()).settle().all("running").settle().all("succeeded").settle().job
+    assert ended.status.phase == "Succeed"
+    assert decide(ended) == Plan()
+    edited = replace(ended, generation=ended.generation + 1)
+    plan = decide(edited)
+    assert not plan.writes
+    status = status_of(plan)
+    assert status.observed_generation == edited.generation
+    assert {c.observed_generation for c in status.conditions} == {edited.generation}
+    assert status.completion_time == ended.status.completion_time
+    assert decide(replace(edited, status=status)) == Plan()
+
+
+def test_the_message_of_a_failed_job_says_which_pod_where_and_why_it_did_not_restart() -> None:
+    job = make_job().role("trainer", 1, restart="ExitCode").build()
+    plan = decide(job, everything(job, make_pod(job, "trainer", 0).on("node-9").failed(exit_code=2)), now=NOW)
+    ending = status_of(plan).ending
+    assert ending is not None
+    assert ending.message == (
+        "pod digits-trainer-0 on node node-9 failed: container aitj-main exited with code 2; "
+        "restartPolicy ExitCode: exit code 2 is not retryable"
+    )
+
+
+def test_an_end_looks_again_once_its_batch_job_is_released_because_nothing_else_may_tell() -> None:
+    """No pod is left whose going would be news, and the echo of the operator's own patch queues nothing."""
+    job = make_training_job(pservers=0).annotate({"Preempted": "room"}).status(phase="Running").build()
+    owner = WorkloadRecord("digits-trainer", "uid-of-owner", 7, owner_uid=job.uid, desired=2)
+    first = decide(job, Observed(jobs=(owner,)))
+    assert [w.name for w in first.writes if isinstance(w, Patch)] == ["digits-trainer"]
+    assert first.requeue_after_seconds == 0
+    second = decide(after(job, first), Observed(jobs=(replace(owner, desired=0),)))
+    assert (status_of(second).phase, second.requeue_after_seconds) == ("Preempted", None)

@@ -1,0 +1,51 @@
+"""What a new attempt keeps of the old one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.builders import make_job, make_pod, make_service, observe
+from tests.unit.tjworker.reconcile.passes import World, created, decide, deleted, status_of
+from tjworker.api.status import RoleAttempts
+from tjworker.reconcile.attempts import AT_A_NEW_ATTEMPT, new_attempt
+
+
+def test_each_field_says_what_becomes_of_it_at_a_new_attempt() -> None:
+    assert set(AT_A_NEW_ATTEMPT) == set(RoleAttempts.model_fields)
+
+
+OLD = RoleAttempts(all=2, pods={"0": 1, "3": 4}, completed="1", failed="2", ran="0-3")
+
+
+@pytest.mark.parametrize(
+    ("keep", "want"), [(True, RoleAttempts(all=7, completed="1", failed="2")), (False, RoleAttempts(all=7))]
+)
+def test_a_new_attempt_is_above_each_pods_and_keeps_results_where_asked(keep: bool, want: RoleAttempts) -> None:
+    assert new_attempt(OLD, keep_results=keep) == want
+
+
+def test_a_success_that_is_first_seen_when_the_job_is_suspended_is_not_run_again() -> None:
+    world = World(make_job().role("trainer", 2).build()).settle().all("running").settle()
+    world.set("digits-trainer-0", "succeeded")
+    world.job = make_job().role("trainer", 2).spec(suspend=True).status(world.job.status).build()
+    world.settle()
+    assert world.pods == {}
+    world.job = make_job().role("trainer", 2).status(world.job.status).build()
+    assert list(world.settle().pods) == ["digits-trainer-1"]
+
+
+LABELS: dict[str, str | None] = {
+    "no attempt": None,
+    "an attempt that is no number": "two",
+    "an attempt in other digits": "٣",
+}
+
+
+@pytest.mark.parametrize("text", LABELS.values(), ids=LABELS.keys())
+def test_a_pod_without_a_readable_attempt_is_of_the_first(text: str | None) -> None:
+    job = make_job().role("trainer", 1).build()
+    pod = make_pod(job, "trainer", 0).running()
+    others = {k: v for k, v in pod.record.labels.items() if k != "restart-attempt"}
+    labelled = pod.but(labels=others if text is None else {**others, "restart-attempt": text})
+    plan = decide(job, observe(labelled, make_service(job, "trainer", 0)))
+    assert (deleted(plan), created(plan), status_of(plan).phase) == ([], [], "Running")

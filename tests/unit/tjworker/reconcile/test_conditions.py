@@ -1,0 +1,112 @@
+"""Conditions: when each ceases to hold, its reason and message, and when an event repeats them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.support.builders import make_job, make_pod, observe
+from tests.support.builders.cluster import PodBuilder
+from tests.unit.tjworker.reconcile.passes import NOW, NOW_TEXT, World, after, condition, decide, status_of, true
+from tjworker.api.status import Condition, ConditionType
+
+HOLDING: tuple[ConditionType, ...] = ("Running", "Restarting", "Scaling", "Suspended")
+
+
+@pytest.mark.parametrize("type_", HOLDING)
+def test_at_the_end_no_condition_of_a_live_job_holds_any_more_and_each_says_why(type_: ConditionType) -> None:
+    job = (
+        make_job()
+        .role("trainer", 1)
+        .annotate({"Failed": "out of money"})
+        .status(phase="Running", start_time="2026-01-01T00:00:00Z", conditions=true(type_))
+        .build()
+    )
+    status = status_of(decide(job))
+    assert condition(status, type_) == ("False", "AnnotationFailed", "out of money")
+    assert condition(status, "Failed") == ("True", "AnnotationFailed", "out of money")
+    assert (status.phase, status.completion_time, status.last_reconcile_time) == ("Failed", NOW_TEXT, NOW_TEXT)
+
+
+WAITED_FOR = {
+    "pods that were being made": (("Pending", "pod digits-trainer-0 is waiting for a node"), "out of money"),
+    "pods that were being replaced": (("Restarting", "pod digits-trainer-0 is waiting for a node"), "out of money"),
+    "room that there was none of": (
+        ("Unschedulable", "pod digits-trainer-0: 0/1 nodes are available"),
+        "out of money; before that Unschedulable: pod digits-trainer-0: 0/1 nodes are available",
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "want"), WAITED_FOR.values(), ids=WAITED_FOR.keys())
+def test_a_job_that_ends_without_running_waits_for_nothing_any_more(said: tuple[str, str], want: str) -> None:
+    waits = Condition(
+        type="Running",
+        status="False",
+        observed_generation=1,
+        last_transition_time="2026-01-01T00:00:00Z",
+        reason=said[0],
+        message=said[1],
+    )
+    job = (
+        make_job()
+        .role("trainer", 1)
+        .annotate({"Failed": "out of money"})
+        .status(phase="Pending", start_time="2026-01-01T00:00:00Z", conditions=(waits,))
+        .build()
+    )
+    going = decide(job, observe(make_pod(job, "trainer")))
+    ended = decide(after(job, going))
+    assert [status_of(plan).phase for plan in (going, ended)] == ["Terminating", "Failed"]
+    for plan in (going, ended):
+        assert condition(status_of(plan), "Running") == ("False", "AnnotationFailed", want)
+
+
+def test_the_words_of_a_job_that_runs_is_scaled_and_runs_again() -> None:
+    world = World(make_job().role("trainer", 2).build()).settle().all("running")
+    plan = world.step()
+    assert condition(world.job.status, "Running") == ("True", "AllReplicasRunning", "every desired replica runs")
+    assert [(e.type, e.reason, e.message) for e in plan.events] == [
+        ("Normal", "Running", "every desired replica runs (trainer 2/2)")
+    ]
+    assert plan.decisions == ("phase Pending -> Running: every desired replica runs (trainer 2/2)",)
+    world.job = replace(make_job().role("trainer", 3).build(), status=world.job.status)
+    plan = world.step()
+    assert condition(world.job.status, "Scaling") == ("True", "ReplicasChanged", "scaling trainer to 3")
+    assert plan.decisions == ("scale trainer 2 -> 3", "phase Running -> Scaling: trainer from 2 to 3")
+    world.settle().all("running").settle()
+    assert condition(world.job.status, "Scaling") == ("False", "Scaled", "the pods have followed")
+
+
+REASONS = {
+    "no pod yet: the phase": (lambda p: None, "Pending"),
+    "no node yet: the phase": (lambda p: p, "Pending"),
+    "starting: the phase": (lambda p: p.creating(), "Creating"),
+    "its init container runs: the phase": (lambda p: p.creating("PodInitializing"), "Creating"),
+    "no room": (lambda p: p.unschedulable(), "Unschedulable"),
+    "no image": (lambda p: p.creating("ImagePullBackOff"), "ImagePullBackOff"),
+    "a stranger has its name": (lambda p: p.running().foreign("somebody"), "Blocked"),
+}
+
+
+@pytest.mark.parametrize(("change", "want"), REASONS.values(), ids=REASONS.keys())
+def test_the_reason_of_a_job_that_does_not_run(change: Callable[[PodBuilder], PodBuilder | None], want: str) -> None:
+    job = make_job().role("trainer", 1).build()
+    pod = change(make_pod(job, "trainer", 0))
+    plan = decide(job, observe(*([pod] if pod else [])))
+    assert condition(status_of(plan), "Running")[:2] == ("False", want)
+    told = [(e.type, e.reason) for e in plan.events]
+    assert told == ([("Warning", want)] if want not in ("Pending", "Creating") else [])
+    again = decide(after(job, plan), observe(*([pod] if pod else [])), now=NOW + 1)
+    assert again.events == (), "once"
+
+
+def test_another_reason_is_told_again_and_other_numbers_are_not() -> None:
+    job = make_job().role("trainer", 1).build()
+    first = after(job, decide(job, observe(make_pod(job, "trainer", 0).unschedulable("0/3 nodes are available"))))
+    second = decide(first, observe(make_pod(job, "trainer", 0).unschedulable("0/4 nodes are available")), now=NOW + 1)
+    assert (second.status, second.events) == (None, ())
+    third = decide(first, observe(make_pod(job, "trainer", 0).creating("ErrImagePull", "no such image")), now=NOW + 2)
+    assert [(e.type, e.reason) for e in third.events] == [("Warning", "ErrImagePull")]

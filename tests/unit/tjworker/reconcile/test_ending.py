@@ -1,0 +1,46 @@
+"""What ends a job, and what changes nothing any more once it ends."""
+
+from __future__ import annotations
+
+from tests.support.builders import make_job, make_pod, make_service, observe
+from tests.support.kinds import AITRAININGJOBS
+from tests.unit.tjworker.reconcile.passes import NOW, World, decide, running, status_of
+from tjworker.reconcile.plan import Delete, Plan
+
+
+def test_an_annotation_goes_before_a_completion_of_the_same_moment() -> None:
+    world = running().all("succeeded")
+    world.job = make_job().role("trainer", 2).annotate({"Failed": "no"}).status(world.job.status).build()
+    world.settle()
+    assert world.job.status.phase == "Failed"
+    assert world.job.status.replica_statuses["trainer"].succeeded == 2
+
+
+def test_a_time_limit_that_passes_while_the_job_ends_changes_nothing() -> None:
+    base = make_job().role("trainer", 1).spec(timeLimit=60)
+    world = World(base.build()).settle().all("running").settle().all("succeeded")
+    world.step()
+    world.now += 100
+    world.settle()
+    assert world.job.status.phase == "Succeed"
+
+
+def test_an_end_without_a_clean_up_does_not_wait_for_services() -> None:
+    job = make_job().role("trainer", 1).spec(cleanPodPolicy="None").build()
+    pod = make_pod(job, "trainer", 0).succeeded()
+    of_nobody = make_service(make_job().role("trainer", 2).build(), "trainer", 1)
+    plan = decide(job, observe(pod, make_service(job, "trainer", 0), of_nobody))
+    assert (status_of(plan).phase, plan.writes) == ("Succeed", ())
+
+
+def test_a_ttl_that_is_over_deletes_the_job_that_was_seen_and_no_successor_of_its_name() -> None:
+    job = (
+        make_job()
+        .role("trainer", 1)
+        .run_policy(ttlSecondsAfterFinished=60)
+        .status(phase="Succeed", completion_time="2026-01-01T00:59:00Z", observed_generation=1)
+        .build()
+    )
+    why = "ttlSecondsAfterFinished 60 has passed since 2026-01-01T00:59:00Z"
+    assert decide(job) == Plan(writes=(Delete(AITRAININGJOBS, "digits", "uid-of-digits", why=why),), decisions=(why,))
+    assert decide(job, now=NOW - 1) == Plan(requeue_after_seconds=1)

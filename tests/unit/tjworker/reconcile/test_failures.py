@@ -1,0 +1,125 @@
+"""Whose failure it was, and the sentence that tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from tests.support.builders import PodBuilder, make_job, make_pod
+from tests.unit.tjworker.reconcile.passes import NOW_TEXT, ago, decide, everything, status_of
+from tjworker.api.status import Failure
+from tjworker.reconcile.failures import describe, diagnose
+
+
+def test_of_many_failures_at_once_the_first_are_kept() -> None:
+    job = (
+        make_job()
+        .role("trainer", 20, restart="OnFailure", scope="All")
+        .status(phase="Running", start_time=ago(900))
+        .build()
+    )
+    pods = [make_pod(job, "trainer", i).failed(exit_code=134).containers(finished_at=ago(1)) for i in range(20)]
+    pods[17] = make_pod(job, "trainer", 17).failed(exit_code=1).containers(finished_at=ago(3))
+    status = status_of(decide(job, everything(job, *pods)))
+    assert len(status.failures) == 10
+    assert (status.failures[-1].pod, status.failures[-1].exit_code) == ("digits-trainer-17", 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    pod: Callable[[PodBuilder], PodBuilder]
+    want: tuple[str, str, str, int | None]
+    """reason, message, container, exit code"""
+    want_words: str
+    want_cause: str = "application"
+
+
+WHYS = {
+    "a container's own reason and message": Why(
+        lambda p: p.failed(3, reason="OOMKilled").containers(message="out of memory"),
+        ("OOMKilled", "out of memory", "aitj-main", 3),
+        "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 3 (out of memory)",
+    ),
+    "the pod's own reason goes before the container's": Why(
+        lambda p: p.failed(137).but(reason="DeadlineExceeded", message="too long"),
+        ("DeadlineExceeded", "too long", "aitj-main", 137),
+        "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 137 (too long)",
+    ),
+    "a disruption goes before both": Why(
+        lambda p: p.disrupted("EvictionByEvictionAPI").but(reason="Evicted", message="not this"),
+        ("EvictionByEvictionAPI", "disrupted: EvictionByEvictionAPI", "aitj-main", 143),
+        "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 143 "
+        "(disrupted: EvictionByEvictionAPI)",
+        "node",
+    ),
+    "no container has a reason, nor has the pod": Why(
+        lambda p: p.but(phase="Failed", containers=()), ("Failed", "", "", None), "pod digits-trainer-0 failed: Failed"
+    ),
+    "without a node it names none": Why(
+        lambda p: p.but(phase="Failed", reason="UnexpectedAdmissionError", containers=()),
+        ("UnexpectedAdmissionError", "", "", None),
+        "pod digits-trainer-0 failed: UnexpectedAdmissionError",
+        "node",
+    ),
+    "a GPU at fault under a pod that runs": Why(
+        lambda p: p.running().but(gpu_fault="node node-a: device 3 of the pod is Unhealthy"),
+        ("GPUFault", "node node-a: device 3 of the pod is Unhealthy", "", None),
+        "pod digits-trainer-0 on node node-a failed: GPUFault (node node-a: device 3 of the pod is Unhealthy)",
+        "node",
+    ),
+    "a GPU at fault under a pod that has failed by itself: its own exit counts": Why(
+        lambda p: p.failed(2).but(gpu_fault="node node-a: device 3 of the pod is Unhealthy"),
+        ("Error", "", "aitj-main", 2),
+        "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WHYS.values(), ids=WHYS.keys())
+def test_diagnosis(case: Why) -> None:
+    found = diagnose(case.pod(make_pod(make_job().role("trainer", 1).build(), "trainer", 0)).build(), NOW_TEXT)
+    failure = found.failure
+    assert (failure.reason, failure.message, failure.container, failure.exit_code) == case.want
+    assert (describe(failure), found.cause) == (case.want_words, case.want_cause)
+
+
+BY_CONDITION = {
+    "PreemptionByScheduler": ("disrupted", "preemption"),
+    "EvictionByEvictionAPI": ("disrupted", "node"),
+    "TerminationByKubelet": ("disrupted", "node"),
+    "DeletionByTaintManager": ("node_lost", "node"),
+    "DeletionByPodGC": ("node_lost", "node"),
+}
+BY_REASON = {
+    "Preempting": ("disrupted", "preemption"),
+    "NodeLost": ("node_lost", "node"),
+    "Evicted": ("disrupted", "node"),
+    "NodeShutdown": ("disrupted", "node"),
+    "Terminated": ("disrupted", "node"),
+    "Shutdown": ("disrupted", "node"),
+    "NodeAffinity": ("disrupted", "node"),
+    "UnexpectedAdmissionError": ("disrupted", "node"),
+    "OutOfcpu": ("disrupted", "node"),
+    "OutOfnvidia.com/gpu": ("disrupted", "node"),
+    "DeadlineExceeded": ("exit", "application"),
+    "": ("exit", "application"),
+}
+
+
+@pytest.mark.parametrize(("reason", "want"), BY_CONDITION.items(), ids=BY_CONDITION.keys())
+def test_whose_fault_it_was_by_the_condition_disruptiontarget(reason: str, want: tuple[str, str]) -> None:
+    found = diagnose(make_pod(make_job().role("trainer", 1).build(), "trainer", 0).disrupted(reason).build(), NOW_TEXT)
+    assert (found.kind, found.cause) == want
+
+
+@pytest.mark.parametrize(("reason", "want"), BY_REASON.items(), ids=[*filter(None, BY_REASON), "no reason"])
+def test_whose_fault_it_was_by_the_reason_of_the_pod(reason: str, want: tuple[str, str]) -> None:
+    pod = make_pod(make_job().role("trainer", 1).build(), "trainer", 0).failed(143).but(reason=reason)
+    found = diagnose(pod.build(), NOW_TEXT)
+    assert (found.kind, found.cause) == want
+
+
+def test_a_failure_without_a_node_or_a_message_is_still_a_sentence() -> None:
+    assert describe(Failure(time=NOW_TEXT, pod="p", reason="Lost")) == "pod p failed: Lost"

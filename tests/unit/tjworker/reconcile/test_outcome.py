@@ -1,0 +1,96 @@
+"""The one status write of a pass: absent while nothing changes, small for the largest job, readable afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.support.builders import PodBuilder, make_job, make_pod, observe
+from tests.unit.tjworker.reconcile.passes import NOW, RULES, ago, created, decide, everything, running, status_of
+from tjworker.api.model import TrainingJob
+from tjworker.api.status import JobStatus
+
+QUIET: dict[str, tuple[str, Callable[[PodBuilder], PodBuilder], Callable[[PodBuilder], PodBuilder]]] = {
+    "Pending, while the scheduler counts other nodes": (
+        "",
+        lambda p: p.unschedulable("0/41 nodes are available: 41 Insufficient cpu."),
+        lambda p: p.unschedulable("0/43 nodes are available: 43 Insufficient cpu."),
+    ),
+    "Creating, while nothing happens": ("", lambda p: p.creating(), lambda p: p.creating()),
+    "Creating, while the image is pulled in vain": (
+        "",
+        lambda p: p.creating("ImagePullBackOff", "Back-off 10s"),
+        lambda p: p.creating("ImagePullBackOff", "Back-off 20s"),
+    ),
+    "Restarting, while the scheduler counts other nodes": (
+        "Restarting",
+        lambda p: p.unschedulable("0/41 nodes are available: 41 Insufficient cpu."),
+        lambda p: p.unschedulable("0/43 nodes are available: 43 Insufficient cpu."),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", QUIET.values(), ids=QUIET.keys())
+def test_a_job_that_waits_is_written_no_times(case: Any) -> None:
+    phase, before, after = case
+    job = make_job().role("trainer", 2).status(phase=phase, start_time=ago(900)).build()
+
+    def pods(change: Callable[[PodBuilder], PodBuilder]) -> Any:
+        return everything(job, make_pod(job, "trainer", 0).running(), change(make_pod(job, "trainer", 1)))
+
+    first = decide(job, pods(before))
+    waiting = make_job().role("trainer", 2).status(first.status or job.status).build()
+    assert decide(waiting, pods(before), now=NOW + 5).status is None
+    assert decide(waiting, pods(after), now=NOW + 60).status is None
+    other = decide(
+        waiting,
+        everything(
+            job, make_pod(job, "trainer", 0).running(), make_pod(job, "trainer", 1).unschedulable("no such GPU")
+        ),
+        now=NOW + 60,
+    )
+    assert "no such GPU" in status_of(other).message
+
+
+def big(replicas: int = 10_000, **role: Any) -> TrainingJob:
+    base = make_job("a-name-of-some-length").role("trainer", replicas, **role)
+    return base.status(phase="Running", start_time=ago(90000)).build()
+
+
+BIG: dict[str, tuple[dict[str, Any], Callable[[PodBuilder, int], PodBuilder]]] = {
+    "every pod restarts by itself": ({"restart": "OnFailure", "scope": "Pod"}, lambda p, i: p.failed()),
+    "every second pod has failed for good": ({"fail": "None"}, lambda p, i: p.failed() if i % 2 else p.running()),
+    "every second pod has succeeded": ({}, lambda p, i: p.succeeded() if i % 2 else p.running()),
+    "no image can be pulled": ({}, lambda p, i: p.creating("ImagePullBackOff").but(created_at=ago(2000 + i // 100))),
+    "nothing has a node": ({}, lambda p, i: p.unschedulable()),
+}
+
+
+@pytest.mark.parametrize("case", BIG.values(), ids=BIG.keys())
+def test_a_pass_over_10_000_replicas_takes_seconds_and_its_status_stays_far_below_a_mebibyte(case: Any) -> None:
+    """Half of what etcd takes for an object; and a pass that ran into the soft time limit would never come to its
+    end."""
+    role, change = case
+    job = big(**role)
+    seen = observe(*(change(make_pod(job, "trainer", i).on("node-a"), i) for i in range(10_000)))
+    began = time.process_time()
+    plan = decide(job, seen)
+    assert time.process_time() - began < 40  # 1 s on a usual machine
+    assert len(orjson.dumps(status_of(plan).to_json())) < 256 * 1024
+    assert len(plan.writes) <= RULES.writes_per_pass
+
+
+def test_the_status_after_any_pass_can_be_read_back() -> None:
+    world = running(restart="OnFailure", scope="Pod")
+    world.set("digits-trainer-0", "failed", exit_code=3).settle()
+    status = world.job.status
+    assert JobStatus.model_validate(orjson.loads(orjson.dumps(status.to_json()))) == status
+    assert (
+        created(decide(replace(world.job, status=status), observe(*world.pods.values(), *world.services.values())))
+        == []
+    )

@@ -1,0 +1,282 @@
+"""From one phase to the next, with what the status says on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.support.builders import PodBuilder, make_job, make_pod, make_service, observe
+from tests.support.builders.job import JobBuilder
+from tests.unit.tjworker.reconcile.passes import World, created, decide, deleted, everything, status_of
+from tjworker.api.model import TrainingJob
+from tjworker.api.status import JobStatus
+from tjworker.reconcile.conditions import get_condition
+
+
+@dataclass
+class Step:
+    was: str
+    pods: list[str]
+    want: str
+
+
+# M missing, W waiting for a node, N has a node, R runs, S succeeded. Two trainers.
+STEPS = {
+    "seen for the first time": Step("", ["M", "M"], "Pending"),
+    "one has no node": Step("Pending", ["W", "N"], "Pending"),
+    "all have a node, one is not up": Step("Pending", ["N", "R"], "Creating"),
+    "all run": Step("Creating", ["R", "R"], "Running"),
+    "all run at the first look": Step("", ["R", "R"], "Running"),
+    "one has already succeeded": Step("Creating", ["S", "R"], "Running"),
+    "a pod of a running job has vanished": Step("Running", ["M", "R"], "Restarting"),
+    "the replacement of a restarting job waits for a node": Step("Restarting", ["W", "R"], "Restarting"),
+    "the replacement runs": Step("Restarting", ["R", "R"], "Running"),
+    "a scaled job waits for its new pod": Step("Scaling", ["R", "W"], "Scaling"),
+    "the new pod runs": Step("Scaling", ["R", "R"], "Running"),
+    "a pod too many has come late beside those that run": Step("Running", ["R", "R", "R"], "Scaling"),
+    "a pod too many and one too few": Step("Running", ["R", "M", "R"], "Restarting"),
+}
+
+
+def pod(job: TrainingJob, index: int, letter: str) -> PodBuilder:
+    new = make_pod(job, "trainer", index)
+    return {"W": new, "N": new.creating(), "R": new.running(), "S": new.succeeded()}[letter]
+
+
+@pytest.mark.parametrize("case", STEPS.values(), ids=STEPS.keys())
+def test_phase(case: Step) -> None:
+    started = "2026-01-01T00:00:00Z" if case.was else None
+    job = make_job().role("trainer", 2).status(phase=case.was, start_time=started).build()
+    pods = [pod(job, i, letter) for i, letter in enumerate(case.pods) if letter != "M"]
+    plan = decide(job, everything(job, *pods))
+    assert (plan.status or job.status).phase == case.want
+
+
+def test_a_job_as_it_should_be_is_written_no_times() -> None:
+    world = World(make_job().role("trainer", 3).build()).settle().all("running").settle()
+    before = world.status_writes
+    for _ in range(50):
+        assert world.step().empty
+    assert world.status_writes == before
+
+
+def test_a_whole_life_takes_four_status_writes_and_two_events() -> None:
+    world = World(make_job().role("trainer", 4).build()).settle().all("running").settle().all("succeeded").settle()
+    assert world.status_writes == 4
+    assert world.events == ["Running", "Succeed"]
+    assert len(world.created) == 4
+
+
+def test_last_reconcile_time_moves_only_with_another_change() -> None:
+    world = World(make_job().role("trainer", 1).build()).settle().all("running").settle()
+    before = world.job.status.last_reconcile_time
+    world.now += 100
+    world.settle()
+    assert world.job.status.last_reconcile_time == before
+
+
+@dataclass
+class Waits:
+    pod: str
+    want: str
+
+
+def waiting(job: TrainingJob) -> dict[str, PodBuilder]:
+    new = make_pod(job, "trainer", 0)
+    return {
+        "unschedulable": new.unschedulable("0/3 nodes are available: 3 Insufficient nvidia.com/gpu."),
+        "image": new.on("node-a").creating("ImagePullBackOff", 'Back-off pulling image "nope"'),
+        "starting": new.on("node-a").creating(),
+    }
+
+
+WAITS = {
+    "no node: the scheduler's own words": Waits(
+        "unschedulable",
+        "pod digits-trainer-0 has no node: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu., and 1 more",
+    ),
+    "an image that cannot be pulled: container, node and reason": Waits(
+        "image",
+        "pod digits-trainer-0 on node node-a cannot start container aitj-main: "
+        'ImagePullBackOff Back-off pulling image "nope", and 1 more',
+    ),
+    "just starting": Waits("starting", "pod digits-trainer-0 is starting on node node-a, and 1 more"),
+}
+
+
+@pytest.mark.parametrize("case", WAITS.values(), ids=WAITS.keys())
+def test_a_job_that_does_not_run_says_which_pod_and_why(case: Waits) -> None:
+    job = make_job().role("trainer", 2).build()
+    pods = [waiting(job)[case.pod], make_pod(job, "trainer", 1).creating()]
+    condition = get_condition(status_of(decide(job, everything(job, *pods))), "Running")
+    assert condition is not None
+    assert (condition.status, condition.message) == ("False", case.want)
+
+
+def test_replica_statuses_count_each_pod_once() -> None:
+    job = make_job().role("trainer", 6, restart="OnFailure", scope="Pod", fail="None").build()
+    pods = [
+        make_pod(job, "trainer", 0).running(),
+        make_pod(job, "trainer", 1).creating(),
+        make_pod(job, "trainer", 2),
+        make_pod(job, "trainer", 3).succeeded(),
+        make_pod(job, "trainer", 4).failed(),
+    ]
+    counts = status_of(decide(job, everything(job, *pods))).replica_statuses["trainer"]
+    assert counts.model_dump() == {
+        "desired": 6,
+        "pending": 2,
+        "scheduled": 1,
+        "active": 1,
+        "succeeded": 1,
+        "failed": 0,
+        "evicted": 0,
+        "restarting": 1,
+    }
+
+
+@dataclass
+class Scaled:
+    to: int
+    want_created: list[str]
+    want_deleted: list[str]
+
+
+SCALED = {
+    "up: the new ones are made": Scaled(4, ["digits-trainer-2", "digits-trainer-3"], []),
+    "down: the highest indices go": Scaled(1, [], ["digits-trainer-1"]),
+    "to none": Scaled(0, [], ["digits-trainer-0", "digits-trainer-1"]),
+}
+
+
+@pytest.mark.parametrize("case", SCALED.values(), ids=SCALED.keys())
+def test_scaling_leaves_the_trainers_that_stay_alone(case: Scaled) -> None:
+    world = World(make_job().role("ps", 1).role("trainer", 2).build()).settle().all("running").settle()
+    before = {n: world.record(n).uid for n in world.pods}
+    world.created.clear()
+    world.job = make_job().role("ps", 1).role("trainer", case.to).status(world.job.status).build()
+    plan = world.step()
+    assert status_of(plan).phase == "Scaling"
+    assert (created(plan), deleted(plan)) == (case.want_created, case.want_deleted)
+    assert deleted(plan, "services") == case.want_deleted
+    record = status_of(plan).scale_records[0]
+    assert (record.role, record.from_, record.to) == ("trainer", 2, case.to)
+    world.settle().all("running").settle()
+    assert world.job.status.phase == "Running"
+    assert {n: world.record(n).uid for n in world.pods if n in before} == {
+        n: uid for n, uid in before.items() if n not in case.want_deleted
+    }
+    assert world.job.status.restarts == 0
+    assert world.job.status.replicas == case.to
+
+
+def test_a_job_with_a_trainer_in_surplus_that_never_started_completes() -> None:
+    job = make_job().role("trainer", 1).status(start_time="2026-01-01T00:00:00Z", phase="Running").build()
+    surplus = (
+        make_pod(job, "trainer", 1)
+        .unschedulable()
+        .but(name="digits-trainer-1", labels={**make_pod(job, "trainer", 0).record.labels, "replica-index": "1"})
+    )
+    plan = decide(job, everything(job, make_pod(job, "trainer", 0).succeeded(), surplus))
+    assert status_of(plan).ending is not None
+
+
+def test_scaling_below_what_has_succeeded_completes_the_job() -> None:
+    world = World(make_job().role("trainer", 3).build()).settle().all("running").settle()
+    world.set("digits-trainer-0", "succeeded").set("digits-trainer-1", "succeeded").settle()
+    world.job = make_job().role("trainer", 2).status(world.job.status).build()
+    world.settle()
+    assert world.job.status.phase == "Succeed"
+
+
+def test_suspend_deletes_the_pods_and_resume_makes_them_again_without_counting_a_restart() -> None:
+    base = make_job().role("trainer", 2).spec(timeLimit=100)
+    world = World(base.build()).settle().all("running").settle()
+    world.job = base.suspended().status(world.job.status).build()
+    world.settle()
+    assert (world.job.status.phase, world.pods, world.services) == ("Suspended", {}, {})
+    condition = get_condition(world.job.status, "Suspended")
+    assert condition is not None
+    assert condition.status == "True"
+    world.now += 1000
+    world.job = base.status(world.job.status).build()
+    world.settle().all("running").settle()
+    assert (world.job.status.phase, world.job.status.restarts) == ("Running", 0)
+    world.now += 50
+    assert world.step().empty
+    world.now += 60
+    world.settle()
+    assert world.job.status.phase == "Timeout"
+
+
+def test_a_pod_that_is_still_going_at_resume_is_not_taken_for_deleted_by_a_user() -> None:
+    base = make_job().role("trainer", 1)
+    job = base.build()
+    suspended = (
+        base.suspended().status(status_of(decide(job, everything(job, make_pod(job, "trainer", 0).running())))).build()
+    )
+    first = decide(suspended, everything(suspended, make_pod(suspended, "trainer", 0).running()))
+    resumed = base.status(status_of(first)).build()
+    plan = decide(resumed, everything(resumed, make_pod(resumed, "trainer", 0).running().deleting()))
+    assert status_of(plan).restarts == 0
+    assert created(plan) == []
+
+
+def test_a_deleted_and_recreated_job_waits_for_the_old_ones_pods_and_touches_none() -> None:
+    old = make_job().role("trainer", 2).build()
+    job = make_job().metadata(uid="the-new-one").role("trainer", 2).build()
+    leftovers = everything(
+        old, make_pod(old, "trainer", 0).running().deleting(), make_pod(old, "trainer", 1).succeeded()
+    )
+    plan = decide(job, leftovers)
+    assert plan.writes == ()
+    assert status_of(plan).phase == "Pending"
+    assert status_of(plan).replica_statuses["trainer"].succeeded == 0
+    assert len(created(decide(job))) == 2
+
+
+def test_foreign_pods_with_our_labels_are_neither_counted_nor_touched() -> None:
+    job = make_job().role("trainer", 1).build()
+    stranger = make_pod(job, "trainer", 5).foreign().failed()
+    mine = make_pod(job, "trainer", 0).running()
+    plan = decide(job, observe(mine, stranger, make_service(job, "trainer", 0)))
+    assert status_of(plan).phase == "Running"
+    assert plan.writes == ()
+
+
+WAYS_OUT = {
+    "suspended": make_job().role("trainer", 1).suspended(),
+    "ended by an annotation": make_job().role("trainer", 1).annotate({"Failed": "out of money"}),
+    "ended by its time limit": make_job()
+    .role("trainer", 1)
+    .spec(timeLimit=60)
+    .status(phase="Running", start_running_time="2026-01-01T00:00:00Z", start_time="2026-01-01T00:00:00Z"),
+}
+
+
+@pytest.mark.parametrize("builder", WAYS_OUT.values(), ids=WAYS_OUT.keys())
+def test_a_job_that_lets_go_of_its_pods_takes_none_of_a_strangers_with_our_labels(builder: JobBuilder) -> None:
+    job = builder.build()
+    strangers = (
+        make_pod(job, "trainer", 5).foreign("somebody").running(),
+        make_pod(job, "trainer", 6).foreign().failed(),
+    )
+    mine = make_pod(job, "trainer", 0).running()
+    assert deleted(decide(job, observe(mine, *strangers, make_service(job, "trainer", 0)))) == ["digits-trainer-0"]
+
+
+def test_a_pod_of_a_role_that_the_spec_no_longer_has_goes() -> None:
+    both = make_job().role("trainer", 1).role("eval", 1).build()
+    job = make_job().role("trainer", 1).build()
+    plan = decide(job, everything(both, make_pod(both, "trainer", 0).running(), make_pod(both, "eval", 0).running()))
+    assert deleted(plan) == ["digits-eval-0"]
+    assert deleted(plan, "services") == ["digits-eval-0"]
+
+
+def test_a_big_job_writes_500_objects_a_pass_and_comes_back_at_once() -> None:
+    job = make_job().role("trainer", 2000).build()
+    plan = decide(job)
+    assert len(plan.writes) == 500
+    assert plan.requeue_after_seconds == 0
+    assert isinstance(plan.status, JobStatus)

@@ -1,0 +1,104 @@
+"""Pods on a node that is lost, not ready or at fault: deleted once, with the right grace and the right count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.support.builders import make_job, make_node, make_pod, make_service, observe
+from tests.unit.tjworker.reconcile.passes import RULES, ago, decide, deleted, everything, status_of
+from tjworker.api.resources import NODES
+
+
+def test_an_ended_pod_that_hangs_in_deletion_on_a_lost_node_is_forced_out_and_not_taken_for_a_lost_one() -> None:
+    job = (
+        make_job()
+        .role("trainer", 1, restart="OnFailure", scope="Pod")
+        .status(phase="Running", start_time=ago(900))
+        .build()
+    )
+    failed = make_pod(job, "trainer", 0).on("node-b").failed(exit_code=3)
+    first = status_of(decide(job, everything(job, failed)))
+    going = make_job().role("trainer", 1, restart="OnFailure", scope="Pod").status(first).build()
+    seen = observe(
+        make_pod(going, "trainer", 0).on("node-b").failed(exit_code=3).deleting(ago(60)).but(created_at=ago(900)),
+        make_node("node-b").not_ready(ago(60)),
+        make_service(going, "trainer", 0),
+        seen={NODES: 1},
+    )
+    plan = decide(going, seen)
+    assert [(w.name, getattr(w, "grace_seconds", None)) for w in plan.writes] == [("digits-trainer-0", 0)]
+    assert (plan.status or first).restart_counts["trainer"].application == 1
+
+
+def test_a_pod_put_onto_a_sick_node_has_a_grace_of_its_own() -> None:
+    job = (
+        make_job()
+        .role("trainer", 1, restart="Always", scope="Pod")
+        .status(phase="Running", start_time=ago(900))
+        .build()
+    )
+    young = make_pod(job, "trainer", 0).on("node-b").running().but(created_at=ago(2))
+    sick = make_node("node-b").not_ready(ago(600))
+    plan = decide(job, observe(young, sick, make_service(job, "trainer", 0), seen={NODES: 1}))
+    assert deleted(plan) == []
+    assert plan.requeue_after_seconds == RULES.node_failure_grace_seconds - 2
+
+
+def test_a_pod_that_was_forced_out_and_hangs_on_a_finalizer_is_not_asked_to_go_again_and_again() -> None:
+    job = (
+        make_job()
+        .role("trainer", 1, restart="Always", scope="Pod")
+        .status(phase="Running", start_time=ago(900))
+        .build()
+    )
+
+    def plan(asked_at: str) -> list[str]:
+        pod = make_pod(job, "trainer", 0).on("node-b").running().deleting(ago(5)).but(deletion_asked_at=asked_at)
+        node = make_node("node-b").not_ready(ago(60))
+        first = status_of(decide(job, observe(pod, node, make_service(job, "trainer", 0), seen={NODES: 1})))
+        going = make_job().role("trainer", 1, restart="Always", scope="Pod").status(first).build()
+        return deleted(decide(going, observe(pod, node, make_service(job, "trainer", 0), seen={NODES: 1})))
+
+    assert plan(ago(35)) == ["digits-trainer-0"]
+    assert plan(ago(5)) == []
+
+
+@dataclass
+class Fault:
+    created_at: str
+    want_replaced: bool
+
+
+FAULTS = {
+    "a pod that was there when it came is replaced": Fault(ago(600), True),
+    "a pod that was put there in spite of it is left alone": Fault(ago(60), False),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS.values(), ids=FAULTS.keys())
+def test_a_gpu_fault_of_a_node_replaces_each_pod_once(case: Fault) -> None:
+    job = (
+        make_job()
+        .role("trainer", 1, restart="Always", scope="Pod")
+        .status(phase="Running", start_time=ago(900))
+        .build()
+    )
+    pod = make_pod(job, "trainer", 0).on("node-b").running().but(created_at=case.created_at, gpus={"nvidia.com/gpu": 1})
+    node = (
+        make_node("node-b", **{"nvidia.com/gpu": "8"})
+        .condition("GPUFault", "Xid 79")
+        .but(condition_since={"GPUFault": ago(300)})
+    )
+    plan = decide(job, observe(pod, node, make_service(job, "trainer", 0), seen={NODES: 1}))
+    assert (deleted(plan) == ["digits-trainer-0"]) is case.want_replaced
+
+
+@pytest.mark.parametrize("reason", ["OutOfcpu", "OutOfnvidia.com/gpu", "UnexpectedAdmissionError", "NodeShutdown"])
+def test_a_pod_that_the_kubelet_turns_away_uses_up_no_limit(reason: str) -> None:
+    job = make_job().role("trainer", 1, restart="OnFailure", scope="Pod", limit=0).build()
+    pod = make_pod(job, "trainer", 0).on("node-a").but(phase="Failed", reason=reason, containers=())
+    status = status_of(decide(job, everything(job, pod)))
+    assert status.ending is None
+    assert status.restart_counts["trainer"].node == 1

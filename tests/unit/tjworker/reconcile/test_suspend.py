@@ -1,0 +1,117 @@
+"""Suspension: what a suspended job says, and what it keeps until it is resumed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.builders import make_job
+from tests.unit.tjworker.reconcile.passes import NOW, NOW_TEXT, World, after, condition, decide, status_of, true
+from tjworker.api.status import ConditionType
+
+
+def test_a_job_made_suspended_begins_with_its_first_attempt() -> None:
+    base = make_job().role("trainer", 1)
+    world = World(base.suspended().build()).settle()
+    world.job = base.status(world.job.status).build()
+    world.settle()
+    assert world.attempts() == {"digits-trainer-0": 0}
+
+
+def test_a_job_suspended_while_it_restarts_comes_back_and_keeps_its_counts() -> None:
+    base = make_job().role("trainer", 2, restart="OnFailure", scope="All", limit=1)
+    world = World(base.build()).settle().all("running").settle().set("digits-trainer-0", "failed", exit_code=1)
+    world.step()
+    assert world.job.status.phase == "Restarting"
+    world.job = base.suspended().status(world.job.status).build()
+    world.settle()
+    assert (world.job.status.phase, world.pods) == ("Suspended", {})
+    world.job = base.status(world.job.status).build()
+    world.settle().all("running").settle()
+    assert (world.job.status.phase, world.job.status.restarts) == ("Running", 1)
+
+
+def test_a_replica_that_has_failed_for_good_stays_so_through_a_suspension() -> None:
+    base = make_job().role("trainer", 2, restart="Never", fail="All")
+    world = World(base.build()).settle().all("running").settle().set("digits-trainer-1", "failed", exit_code=1).settle()
+    assert world.job.status.attempts.roles["trainer"].failed == "1"
+    for builder in (base.suspended(), base):
+        world.job = builder.status(world.job.status).build()
+        world.settle()
+    assert (sorted(world.pods), world.job.status.attempts.roles["trainer"].failed) == (["digits-trainer-0"], "1")
+    world.set("digits-trainer-0", "failed", exit_code=1).settle()
+    assert world.job.status.phase == "Failed", "each of the two has failed, one of them before"
+
+
+def test_suspending_a_job_that_terminates_changes_nothing() -> None:
+    base = make_job().role("trainer", 1)
+    world = World(base.build()).settle().all("running").settle().all("succeeded")
+    world.step()
+    world.job = base.suspended().status(world.job.status).build()
+    world.settle()
+    assert world.job.status.phase == "Succeed"
+
+
+def test_a_suspended_job_can_be_ended_by_an_annotation() -> None:
+    base = make_job().role("trainer", 1).suspended()
+    world = World(base.build()).settle()
+    world.job = base.annotate({"Preempted": "for good"}).status(world.job.status).build()
+    world.settle()
+    assert world.job.status.phase == "Preempted"
+
+
+SUSPENDED = "spec.suspend is true: the pods are deleted, the job waits"
+
+
+@pytest.mark.parametrize("type_", ["Running", "Restarting", "Scaling"])
+def test_while_it_is_suspended_it_neither_runs_nor_restarts_nor_scales(type_: ConditionType) -> None:
+    job = (
+        make_job()
+        .role("trainer", 1)
+        .suspended()
+        .status(phase="Running", start_time="2026-01-01T00:00:00Z", conditions=true(type_))
+        .build()
+    )
+    status = status_of(decide(job))
+    assert condition(status, type_) == ("False", "Suspended", SUSPENDED)
+    assert condition(status, "Suspended") == ("True", "Suspended", SUSPENDED)
+    assert (status.phase, status.message, status.suspend_time) == ("Suspended", SUSPENDED, NOW_TEXT)
+
+
+def test_a_resumed_job_says_so_and_when() -> None:
+    base = make_job().role("trainer", 1)
+    waiting = after(base.suspended().build(), decide(base.suspended().build()))
+    status = status_of(decide(base.status(waiting.status).build(), now=NOW + 90.7))
+    assert condition(status, "Suspended") == ("False", "Resumed", "spec.suspend is false")
+    assert (status.suspend_time, status.suspended_seconds) == (None, 90)
+    again = after(base.suspended().build(), decide(base.suspended().status(status).build(), now=NOW + 100))
+    assert status_of(decide(base.status(again.status).build(), now=NOW + 110)).suspended_seconds == 100
+
+
+def test_a_scale_while_suspended_is_recorded_and_costs_the_number_only() -> None:
+    base = make_job().role("trainer", 2)
+    world = World(base.build()).settle().all("running").settle()
+    world.job = base.suspended().status(world.job.status).build()
+    world.settle()
+    world.job = make_job().role("trainer", 3).suspended().status(world.job.status).build()
+    status = status_of(world.step())
+    assert [(r.role, r.from_, r.to, r.reason) for r in status.scale_records] == [
+        ("trainer", 2, 3, "spec.replicaSpecs.trainer.replicas changed")
+    ]
+    assert (status.phase, status.replica_statuses["trainer"].desired, status.replica_statuses["trainer"].pending) == (
+        "Suspended",
+        3,
+        0,
+    )
+
+
+def test_suspending_begins_a_new_attempt_and_forgets_neither_the_jobs_restarts_nor_what_is_done() -> None:
+    base = make_job().role("ps", 1, complete="None").role("trainer", 2, restart="OnFailure", scope="All")
+    world = World(base.build()).settle().all("running").settle()
+    world.set("digits-trainer-0", "failed", exit_code=3).settle().all("running").settle()
+    world.set("digits-trainer-1", "succeeded").settle()
+    world.job = base.suspended().status(world.job.status).build()
+    world.settle()
+    attempts = world.job.status.attempts
+    assert attempts.job == 1
+    assert attempts.roles["trainer"].completed == "1"
+    assert (attempts.roles["ps"].all, attempts.roles["trainer"].all) == (2, 2)

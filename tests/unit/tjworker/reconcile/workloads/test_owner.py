@@ -1,0 +1,180 @@
+"""ReplicaSets and batch Jobs as owners of the pods: what is created, patched and numbered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from tests.unit.tjworker.reconcile.managed import (
+    body,
+    made_pod,
+    observed_of,
+    owner,
+    patches,
+    plain,
+    running,
+    tolerant,
+    trainers,
+)
+from tests.unit.tjworker.reconcile.passes import NOW, after, created, decide, deleted, status_of
+from tests.unit.tjworker.reconcile.policies.test_controller_managed import SICK
+from tjworker.api.observed import PodRecord
+from tjworker.api.resources import BATCH_JOBS, NODES, REPLICASETS
+from tjworker.api.status import Attempts, JobStatus, RoleAttempts
+from tjworker.reconcile.plan import Delete
+
+
+def test_the_owners_are_made_and_never_a_pod() -> None:
+    job = plain(2, pservers=2)
+    plan = decide(job)
+    assert (created(plan, REPLICASETS), created(plan, BATCH_JOBS), created(plan)) == (
+        ["digits-pserver"],
+        ["digits-trainer"],
+        [],
+    )
+    roles = (
+        ("digits-pserver", "paddle-job-pserver", "Always", ("apps/v1", "ReplicaSet")),
+        ("digits-trainer", "paddle-job", "Never", ("batch/v1", "Job")),
+    )
+    for name, label, restart_policy, kind in roles:
+        made = body(plan, name)
+        assert (made["apiVersion"], made["kind"], made["metadata"]["namespace"]) == (*kind, "default")
+        pod = made["spec"]["template"]
+        for labels in (made["metadata"]["labels"], pod["metadata"]["labels"]):
+            assert labels[label] == "digits"
+            assert labels["elasticdeeplearning.ai/job-uid"] == job.uid
+            assert "replica-index" not in labels
+        assert made["metadata"]["ownerReferences"][0]["uid"] == job.uid
+        assert made["spec"]["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+        assert pod["spec"]["restartPolicy"] == restart_policy
+        env = {e["name"]: e for e in pod["spec"]["containers"][0]["env"]}
+        assert env["TRAININGJOB_NAME"]["value"] == "digits"
+        assert env["TRAININGJOB_REPLICA_INDEX"]["valueFrom"] == {
+            "fieldRef": {"fieldPath": "metadata.labels['replica-index']"}
+        }
+        assert env["TRAINER_INSTANCES_NUM"]["value"] == "2"
+
+
+def test_a_job_that_can_be_scaled_has_no_completions_and_its_backoff_limit_is_out_of_reach() -> None:
+    elastic, fixed = (
+        body(decide(tolerant(2)), "digits-trainer")["spec"],
+        body(decide(plain(2)), "digits-trainer")["spec"],
+    )
+    assert (elastic["parallelism"], "completions" in elastic) == (2, False)
+    assert (fixed["parallelism"], fixed["completions"]) == (2, 2)
+    assert elastic["backoffLimit"] == fixed["backoffLimit"] == 2**31 - 1
+
+
+def test_scaling_patches_the_count_with_its_proof_and_touches_no_pod() -> None:
+    job = running(tolerant(2), *trainers())
+    more = replace(job, roles=(replace(job.roles[0], replicas=5),))
+    seen = replace(observed_of(job, trainers()))
+    plan = decide(more, seen)
+    assert patches(plan, BATCH_JOBS) == {
+        "digits-trainer": {
+            "metadata": {"uid": "uid-of-digits-trainer", "resourceVersion": "400"},
+            "spec": {"parallelism": 5},
+        }
+    }
+    assert (patches(plan), deleted(plan)) == ({}, [])
+    assert status_of(plan).phase == "Scaling"
+
+
+@dataclass(frozen=True)
+class AfterSuccess:
+    replicas: int
+    completed: str
+    """Of these trainers the status says that they have succeeded."""
+    desired: int
+    """What the batch Job keeps."""
+    want: int | None
+    """What it is told to keep; None: nothing."""
+    succeeded: int = 0
+    """What its status tells."""
+    pods: tuple[PodRecord, ...] = (made_pod("t0", 0),)
+
+
+AFTER_SUCCESS: dict[str, AfterSuccess] = {
+    "it saw the success: it keeps its count": AfterSuccess(2, "1", 2, None, succeeded=1),
+    "its status does not tell yet, and the pod is there": AfterSuccess(
+        2, "1", 2, None, pods=(made_pod("t0", 0), made_pod("t1", 1, state="succeeded"))
+    ),
+    "it was deleted, and made again for the other one": AfterSuccess(2, "1", 1, None),
+    "made again, and then scaled up": AfterSuccess(3, "1", 1, 2),
+    "made again, and another one has succeeded under it": AfterSuccess(3, "1-2", 2, None, succeeded=1),
+}
+
+
+@pytest.mark.parametrize("case", AFTER_SUCCESS.values(), ids=AFTER_SUCCESS.keys())
+def test_the_count_of_a_batch_job_after_a_success(case: AfterSuccess) -> None:
+    status = JobStatus(phase="Running", attempts=Attempts(roles={"trainer": RoleAttempts(completed=case.completed)}))
+    job = tolerant(case.replicas, status)
+    plan = decide(job, observed_of(job, case.pods, desired=case.desired, succeeded=case.succeeded))
+    told = patches(plan, BATCH_JOBS).get("digits-trainer")
+    assert (told and told["spec"]["parallelism"]) == case.want
+
+
+def test_a_pod_that_runs_gets_the_ordinal_of_its_slot_with_its_proof() -> None:
+    job = tolerant(2)
+    plan = decide(job, observed_of(job, [made_pod("a", 1), made_pod("b")]))
+    assert patches(plan) == {
+        "b": {
+            "metadata": {
+                "uid": "uid-of-b",
+                "resourceVersion": "200",
+                "labels": {"replica-index": "0", "restart-attempt": "0", "default/digits-trainer-idx": "0"},
+            }
+        }
+    }
+
+
+def test_one_that_does_not_run_yet_gets_none() -> None:
+    job = tolerant(1)
+    assert patches(decide(job, observed_of(job, [made_pod("a", state="pending")]))) == {}
+
+
+def test_one_that_is_lost_is_deleted_and_gets_no_ordinal() -> None:
+    job = tolerant(1)
+    seen = observed_of(job, [made_pod("a", state="lost")])
+    plan = decide(job, replace(seen, nodes={"node-b": SICK}, seen={NODES: 1}))
+    assert (deleted(plan), patches(plan)) == (["a"], {})
+
+
+def test_one_whose_attempt_is_over_is_deleted_and_gets_no_ordinal() -> None:
+    """What is raised in the status is carried out by the next pass, if this one was cut off."""
+    job = tolerant(1, JobStatus(attempts=Attempts(roles={"trainer": RoleAttempts(pods={"0": 1})})))
+    plan = decide(job, observed_of(job, [made_pod("a", 0)]))
+    assert [(w.name, w.uid, w.why) for w in plan.writes if isinstance(w, Delete)] == [
+        ("a", "uid-of-a", "attempt 1 replaces it")
+    ]
+    assert patches(plan) == {}
+    assert deleted(decide(job, observed_of(job, [made_pod("a", 0, state="deleting")]))) == []
+
+
+def test_one_that_ended_before_it_had_an_ordinal_gets_it_and_is_judged_by_the_next_pass() -> None:
+    job = tolerant(1)
+    plan = decide(job, observed_of(job, [made_pod("a", state="failed")]))
+    assert list(patches(plan)) == ["a"]
+    assert plan.requeue_after_seconds == 0
+    assert status_of(plan).ending is None
+    assert status_of(decide(after(job, plan), observed_of(job, [made_pod("a", 0, state="failed")]))).ending is not None
+
+
+def test_a_job_as_it_should_be_is_written_no_more() -> None:
+    """The seed's operator writes its status every second."""
+    job = running(tolerant(2), *trainers())
+    assert decide(job, observed_of(job, trainers()), now=NOW + 1000).empty
+
+
+def test_an_owner_of_an_earlier_job_of_that_name_is_waited_for() -> None:
+    job = tolerant(2)
+    seen = replace(observed_of(job, []), jobs=(replace(owner(job, "trainer"), owner_uid="an-earlier-uid"),))
+    assert decide(job, seen).writes == ()
+
+
+def test_an_owner_whose_role_is_not_in_the_spec_is_deleted() -> None:
+    job = running(tolerant(2), *trainers())
+    seen = observed_of(job, trainers())
+    seen = replace(seen, replicasets=(owner(job, "pserver"),))
+    assert deleted(decide(job, seen), REPLICASETS) == ["digits-pserver"]

@@ -1,0 +1,176 @@
+"""The pods and services that a role gets: names, labels, owner, environment, ports."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from tests.support.builders import make_job, make_pod, make_service, observe
+from tests.support.builders.job import JobBuilder
+from tests.unit.tjworker.reconcile.passes import after, created, decide, deleted
+from tjworker.api.resources import PODS, SERVICES
+from tjworker.reconcile.plan import Create
+
+
+def bodies(builder: JobBuilder, resource: str = PODS) -> dict[str, Any]:
+    plan = decide(builder.build())
+    return {w.name: w.body for w in plan.writes if isinstance(w, Create) and w.resource == resource}
+
+
+def env(container: dict[str, Any]) -> dict[str, str]:
+    return {e["name"]: e.get("value", "") for e in container["env"]}
+
+
+def template(**spec: Any) -> dict[str, Any]:
+    container = {"name": "aitj-main", "image": "x", "ports": [{"name": "aitj-7164", "containerPort": 7164}]}
+    return {"spec": {"containers": [container]} | spec}
+
+
+def test_every_replica_has_a_pod_and_a_service_of_the_same_name() -> None:
+    job = make_job().role("pserver", 2).role("trainer", 1)
+    names = ["digits-pserver-0", "digits-pserver-1", "digits-trainer-0"]
+    assert sorted(bodies(job)) == names
+    assert sorted(bodies(job, SERVICES)) == names
+
+
+def test_labels_and_owner() -> None:
+    pod = bodies(make_job().labels(team="vision").role("trainer", 2))["digits-trainer-1"]
+    assert pod["metadata"]["labels"] == {
+        "team": "vision",
+        "group-name": "elasticdeeplearning.ai",
+        "job-name": "digits",
+        "replica-type": "trainer",
+        "replica-name": "trainer",
+        "replica-index": "1",
+        "restart-attempt": "0",
+        "elasticdeeplearning.ai/job-uid": "uid-of-digits",
+    }
+    assert pod["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": "elasticdeeplearning.ai/v1",
+            "kind": "AITrainingJob",
+            "name": "digits",
+            "uid": "uid-of-digits",
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
+    assert pod["metadata"]["namespace"] == "default"
+
+
+def test_the_master_is_marked() -> None:
+    pods = bodies(make_job().role("master", 1).role("trainer", 1))
+    assert pods["digits-master-0"]["metadata"]["labels"]["job-role"] == "master"
+    assert "job-role" not in pods["digits-trainer-0"]["metadata"]["labels"]
+
+
+def test_the_service_is_headless_and_selects_that_index() -> None:
+    made = bodies(make_job().role("trainer", 2, ports=(7164, 7165)), SERVICES)["digits-trainer-1"]
+    assert (made["apiVersion"], made["kind"], made["metadata"]["namespace"]) == ("v1", "Service", "default")
+    spec = made["spec"]
+    assert spec["clusterIP"] == "None"
+    assert spec["publishNotReadyAddresses"] is True
+    assert spec["selector"]["replica-index"] == "1"
+    assert spec["selector"]["elasticdeeplearning.ai/job-uid"] == "uid-of-digits"
+    assert "restart-attempt" not in spec["selector"]
+    assert [(p["name"], p["port"]) for p in spec["ports"]] == [("aitj-7164", 7164), ("aitj-7165", 7165)]
+
+
+def test_a_role_without_counted_ports_gets_no_service() -> None:
+    job = make_job().role("trainer", 1, ports=())
+    assert bodies(job, SERVICES) == {}
+    assert len(bodies(job)) == 1
+
+
+def test_environment_of_every_container() -> None:
+    job = make_job().role("pserver", 2).role("trainer-a", 1, ports=(7164, 7165), template=None)
+    found = env(bodies(job)["digits-trainer-a-0"]["spec"]["containers"][0])
+    assert found == {
+        "TRAININGJOB_NAME": "digits",
+        "TRAININGJOB_NAMESPACE": "default",
+        "TRAININGJOB_REPLICA_NAME": "trainer-a",
+        "TRAININGJOB_REPLICA_TYPE": "trainer-a",
+        "TRAININGJOB_REPLICA_INDEX": "0",
+        "TRAININGJOB_REPLICA_RESTARTCOUNT": "0",
+        "TRAININGJOB_SERVICE": "digits-trainer-a-0",
+        "TRAININGJOB_PORTS": "7164,7165",
+        "PSERVER_INSTANCES": "digits-pserver-0,digits-pserver-1",
+        "PSERVER_INSTANCES_NUM": "2",
+        "PSERVER_PORTS": "7164",
+        "PSERVER_PORTS_NUM": "1",
+        "PSERVER_HOSTS": "digits-pserver-0:7164,digits-pserver-1:7164",
+        "PSERVER_HOSTS_NUM": "2",
+        "TRAINER_A_INSTANCES": "digits-trainer-a-0",
+        "TRAINER_A_INSTANCES_NUM": "1",
+        "TRAINER_A_PORTS": "7164,7165",
+        "TRAINER_A_PORTS_NUM": "2",
+        "TRAINER_A_HOSTS": "digits-trainer-a-0:7164,digits-trainer-a-0:7165",
+        "TRAINER_A_HOSTS_NUM": "2",
+    }
+
+
+def test_init_containers_get_it_too() -> None:
+    job = make_job().role("trainer", 1, template=template(initContainers=[{"name": "fetch", "image": "y"}]))
+    spec = bodies(job)["digits-trainer-0"]["spec"]
+    assert env(spec["initContainers"][0])["TRAININGJOB_REPLICA_INDEX"] == "0"
+
+
+def test_the_users_variables_stay_but_never_under_our_names() -> None:
+    theirs = {"LR": "0.1", "TRAININGJOB_NAME": "evil", "TRAINER_HOSTS": "evil"}
+    variables = [{"name": name, "value": value} for name, value in theirs.items()]
+    containers = [{"name": "aitj-main", "image": "x", "env": variables}]
+    pod = bodies(make_job().role("trainer", 1, template=template(containers=containers)))["digits-trainer-0"]
+    entries = pod["spec"]["containers"][0]["env"]
+    found = env(pod["spec"]["containers"][0])
+    assert (found["LR"], found["TRAININGJOB_NAME"], found["TRAINER_HOSTS"]) == ("0.1", "digits", "")
+    assert len(entries) == len({e["name"] for e in entries})
+
+
+def test_the_template_wins_over_the_jobs_labels_and_annotations_but_not_over_ours() -> None:
+    made = template()
+    made["metadata"] = {"labels": {"team": "mine", "job-name": "evil"}, "annotations": {"note": "mine"}}
+    job = make_job().labels(team="vision", tier="gold").annotate({"note": "job", "other": "job", "Preempted-not": "x"})
+    meta = bodies(job.role("trainer", 1, template=made))["digits-trainer-0"]["metadata"]
+    assert (meta["labels"]["team"], meta["labels"]["tier"], meta["labels"]["job-name"]) == ("mine", "gold", "digits")
+    assert meta["annotations"] == {"note": "mine", "other": "job", "Preempted-not": "x"}
+
+
+def test_kubectls_own_annotation_does_not_reach_the_pods() -> None:
+    job = make_job().annotate({"kubectl.kubernetes.io/last-applied-configuration": "{...}"}).role("trainer", 1)
+    assert "annotations" not in bodies(job)["digits-trainer-0"]["metadata"]
+
+
+def test_kubelet_never_restarts_a_replica_behind_the_operators_back() -> None:
+    job = make_job().role("trainer", 1, template=template(restartPolicy="Always"))
+    assert bodies(job)["digits-trainer-0"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_host_network_pods_still_resolve_services() -> None:
+    job = make_job().role("trainer", 1, template=template(hostNetwork=True))
+    assert bodies(job)["digits-trainer-0"]["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
+
+
+def test_scheduler_and_priority() -> None:
+    job = make_job().spec(schedulerName="volcano", priority="high").role("trainer", 1)
+    pod = bodies(job)["digits-trainer-0"]
+    assert (pod["spec"]["schedulerName"], pod["metadata"]["labels"]["priority"]) == ("volcano", "high")
+
+
+def test_the_template_in_the_job_is_never_touched() -> None:
+    job = make_job().role("trainer", 2, template=template(initContainers=[{"name": "a", "image": "b"}])).build()
+    before = copy.deepcopy(dict(job.roles[0].template))
+    decide(job)
+    assert job.roles[0].template == before
+
+
+def test_a_service_follows_the_ports_of_an_edited_template_when_its_pod_is_made_again() -> None:
+    old = make_job().role("trainer", 2, ports=(7164,)).status(phase="Running").build()
+    new = make_job().role("trainer", 2, ports=(7165,)).status(phase="Running").build()
+    services = [make_service(old, "trainer", 0), make_service(old, "trainer", 1)]
+    plan = decide(new, observe(make_pod(new, "trainer", 0).running(), *services))
+    assert deleted(plan, SERVICES) == ["digits-trainer-1"], "trainer-0 runs with the old port"
+    assert created(plan) == ["digits-trainer-1"]
+    then = decide(
+        after(new, plan), observe(make_pod(new, "trainer", 0).running(), make_pod(new, "trainer", 1), services[0])
+    )
+    assert (deleted(then, SERVICES), created(then, SERVICES)) == ([], ["digits-trainer-1"])

@@ -1,0 +1,117 @@
+"""What only the work queue in Redis can show: lost tasks, the broker, parallel workers, prefixes, forgotten scripts."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+
+from benchmarks.support.valkey import Valkey
+from tests.conftest import RealRedis
+from tests.integration.store.driver import A, B, a_job
+from tjworker.base import Fenced, JobKey
+from tjworker.store.connect import client, open_store
+
+
+def test_a_lost_task_is_not_looked_for_while_the_broker_holds_a_task_for_each_key(real_redis: RealRedis) -> None:
+    store = open_store(real_redis.url, real_redis.prefix)
+    store.queue.add([A, B])
+    with real_redis.client() as redis:
+        redis.lpush(real_redis.prefix, b"message", b"message")
+        assert store.queue.resync(lost_after_seconds=0, everything=False) == []
+        redis.rpop(real_redis.prefix)
+        assert store.queue.resync(lost_after_seconds=0, everything=False) == [A]
+
+
+def test_as_many_keys_as_lack_a_task_get_one_and_the_oldest_first(real_redis: RealRedis) -> None:
+    """One lost task in a long queue must not double the queue."""
+    store = open_store(real_redis.url, real_redis.prefix)
+    keys = [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/waits-{n}") for n in range(5)]
+    store.queue.add(keys)
+    with real_redis.client() as redis:
+        now = redis.time()[0]
+        for age, key in enumerate(reversed(keys)):
+            redis.zadd(f"{real_redis.prefix}:queue:dirty", {key: now - 40 - age})
+        redis.lpush(real_redis.prefix, *["message"] * 3)
+    assert store.queue.resync(lost_after_seconds=30, everything=False) == keys[:2]
+
+
+def test_a_key_of_a_dead_holder_is_counted_once(real_redis: RealRedis) -> None:
+    store = open_store(real_redis.url, real_redis.prefix)
+    store.queue.add([A, B])
+    assert store.queue.acquire(A, "dies", 0.001)
+    with real_redis.client() as redis:
+        redis.lpush(real_redis.prefix, b"the task of B")
+        while redis.exists(f"{real_redis.prefix}:lock:{A}"):
+            pass
+    assert store.queue.resync(lost_after_seconds=0, everything=False) == [A]
+
+
+def test_a_key_that_runs_and_is_dirty_needs_no_task(real_redis: RealRedis) -> None:
+    store = open_store(real_redis.url, real_redis.prefix)
+    store.queue.add([A, B])
+    assert store.queue.acquire(A, "worker", 30)
+    store.queue.add([A])
+    with real_redis.client() as redis:
+        redis.lpush(real_redis.prefix, b"the task of B")
+    assert store.queue.resync(lost_after_seconds=0, everything=False) == []
+
+
+def test_a_key_never_has_two_holders_whatever_the_threads_do(redis_url: str, real_redis: RealRedis) -> None:
+    keys = [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/job-{n}") for n in range(5)]
+    inside: Counter[JobKey] = Counter()
+    most: Counter[JobKey] = Counter()
+    guard = threading.Lock()
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            store = open_store(redis_url, real_redis.prefix)
+            for turn in range(150):
+                key = keys[(number + turn) % len(keys)]
+                store.queue.add([key])
+                claim = store.queue.acquire(key, f"worker-{number}", 30)
+                if claim is None:
+                    continue
+                with guard:
+                    inside[key] += 1
+                    most[key] = max(most[key], inside[key])
+                store.queue.renew(claim, 30)
+                with guard:
+                    inside[key] -= 1
+                store.queue.finish(claim, again=turn % 3 == 0)
+        except BaseException as error:  # noqa: BLE001  reported below
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not errors
+    assert set(most.values()) == {1}
+
+
+def test_two_operators_with_two_prefixes_share_nothing(real_redis: RealRedis) -> None:
+    one, two = (open_store(real_redis.url, f"{real_redis.prefix}:{n}") for n in "ab")
+    one.projection.lead(5)
+    two.projection.lead(1)
+    assert one.queue.add([A]) == two.queue.add([A]) == [A]
+    assert one.queue.acquire(A, "w", 30)
+    assert two.queue.acquire(A, "w", 30)
+    one.projection.lead(6)
+    two.projection.apply(1, [a_job(5)])
+    with pytest.raises(Fenced):
+        one.projection.apply(5, [])
+
+
+def test_a_key_is_acquired_with_its_view_after_redis_forgot_the_scripts(own_valkey: Valkey) -> None:
+    store = open_store(own_valkey.url, "t")
+    store.projection.lead(1)
+    store.projection.apply(1, [a_job(5)])
+    client(own_valkey.url).script_flush()
+    taken = store.queue.acquire_view(A, "worker", 30)
+    assert taken is not None
+    assert taken[1] == store.projection.view(A)
+    assert store.queue.acquire_view(A, "worker", 30) is None

@@ -1,0 +1,139 @@
+"""The executor when a request is refused or fails: what is told first, what is kept back, what is accounted for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.tjworker.executing import Room, refusal, status_of
+from tjworker.api.resources import PODS, SERVICES
+from tjworker.api.status import Condition
+from tjworker.base import Transient
+from tjworker.reconcile.plan import Create, Delete, Patch
+
+
+def owned(room: Room) -> dict[str, Any]:
+    return {
+        "ownerReferences": [
+            {
+                "apiVersion": "elasticdeeplearning.ai/v1",
+                "kind": "AITrainingJob",
+                "name": "digits",
+                "uid": room.job.uid,
+                "controller": True,
+            }
+        ]
+    }
+
+
+def test_an_own_pod_that_is_there_already_counts_as_created() -> None:
+    room = Room()
+    room.apply(room.pod("a", **owned(room)))
+    before = room.world.uids()
+    done = room.apply(room.pod("a", **owned(room)))
+    assert (done.creates, done.refused, room.world.uids()) == (1, None, before)
+
+
+def test_a_namesake_of_another_owner_is_refused_with_its_kind_and_name() -> None:
+    room = Room()
+    room.apply(room.pod("a"))
+    done = room.apply(room.pod("a", **owned(room)))
+    assert done.creates == 0
+    assert done.refused is not None
+    assert done.refused.message == (
+        'Pod "a" exists already and does not belong to this job: delete it, or rename the job'
+    )
+    assert (done.refused.status, done.refused.reason) == (409, "AlreadyExists")
+
+
+def test_after_a_refused_create_no_further_create_is_tried_but_deletes_are() -> None:
+    room = Room()
+    room.apply(room.pod("old"))
+    room.api.instead["POST pods"] = refusal(403, "Forbidden")
+    room.api.asked.clear()
+    done = room.apply(room.pod("a"), room.pod("b"), room.kill("old", grace_seconds=0))
+    assert [a for a in room.api.asked if not a.startswith("GET")] == ["POST pods", "DELETE pods/old"]
+    assert done.refused is not None
+    assert (done.invalid, done.deletes) == (None, 1)
+
+
+def test_an_invalid_child_is_told_from_a_refused_one() -> None:
+    room = Room()
+    room.api.instead["POST pods"] = refusal(422, "Invalid")
+    done = room.apply(room.pod("a"), room.pod("b"))
+    assert done.invalid is not None
+    assert "made up: Invalid" in done.invalid.message
+    assert (done.refused, done.creates, room.api.asked.count("POST pods")) == (None, 0, 1)
+
+
+def test_of_several_refusals_the_first_is_told() -> None:
+    room = Room(width=2)
+    room.api.instead = {"POST pods": refusal(403, "Forbidden"), "POST services": refusal(429, "TooManyRequests")}
+    service = Create(SERVICES, "s", {"kind": "Service", "metadata": {"name": "s"}})
+    done = room.apply(room.pod("a"), service)
+    assert done.refused is not None
+    assert "Forbidden" in done.refused.message
+
+
+def test_what_was_written_beside_a_refused_create_is_accounted_for() -> None:
+    """Else its event would be taken for news, and the next pass would trust a view that does not show it."""
+    room = Room(width=3)
+    room.apply(room.pod("b"))
+    room.api.instead = {"POST services": refusal(403, "Forbidden")}
+    body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
+    room.lease.versions.clear()
+    done = room.apply(
+        Create(SERVICES, "s", body), room.pod("a"), Patch(PODS, "b", {"metadata": {"labels": {"x": "1"}}})
+    )
+    assert done.refused is not None
+    assert (done.creates, done.patches) == (1, 1)
+    assert room.lease.versions == [
+        (PODS, int(room.world.get(PODS, name)["metadata"]["resourceVersion"])) for name in ("a", "b")
+    ]
+
+
+def test_a_delete_that_fails_ends_the_pass() -> None:
+    room = Room()
+    room.apply(room.pod("a"))
+    room.api.instead["DELETE"] = refusal(500, "InternalError")
+    with pytest.raises(Transient):
+        room.apply(room.kill("a"), room.pod("b"))
+    assert room.names() == ["a"]
+
+
+def test_what_was_written_beside_a_delete_that_fails_is_accounted_for() -> None:
+    room = Room(width=2)
+    room.api.instead = {"DELETE pods/b": refusal(503, "ServiceUnavailable")}
+    room.lease.versions.clear()
+    with pytest.raises(Transient):
+        room.apply(Delete(PODS, "b", "uid-of-b"), room.pod("a"))
+    assert room.lease.versions == [(PODS, int(room.world.get(PODS, "a")["metadata"]["resourceVersion"]))]
+
+
+def test_a_status_that_fails_keeps_every_other_write_back() -> None:
+    room = Room()
+    room.api.instead["PUT"] = refusal(500, "InternalError")
+    with pytest.raises(Transient):
+        room.apply(room.pod("a"), status=status_of(room))
+    assert (room.names(), room.lease.versions) == ([], [])
+
+
+def test_a_job_that_is_known_to_be_refused_gets_one_create_at_a_time() -> None:
+    room = Room(width=4)
+    room.api.instead["POST pods"] = refusal(403, "Forbidden")
+    room.apply(*(room.pod(f"a{n}") for n in range(8)))
+    assert room.api.asked.count("POST pods") == 4, "as many as are under way at once"
+    condition = Condition(
+        type="Running",
+        status="False",
+        observed_generation=1,
+        last_transition_time="2026-01-01T00:00:00Z",
+        reason="FailedCreate",
+        message="over quota",
+    )
+    room.api.asked.clear()
+    room.apply(
+        *(room.pod(f"a{n}") for n in range(8)), status=room.job.status.model_copy(update={"conditions": (condition,)})
+    )
+    assert room.api.asked.count("POST pods") == 1

@@ -1,0 +1,55 @@
+"""The end of a failed container's log: how much is read, and where it is kept."""
+
+from __future__ import annotations
+
+from tests.unit.tjworker.executing import Room, refusal, status_of
+from tjworker.api.status import Failure
+from tjworker.executor import LOG_TAIL_BYTES, LOG_TAIL_LINES, LOG_TAILS_A_PASS
+from tjworker.kube.port import HttpResponse
+from tjworker.reconcile.plan import LogTail
+
+
+def failures(*pods: str, tail: str = "") -> tuple[Failure, ...]:
+    return tuple(Failure(time="2026-01-01T00:00:00Z", pod=p, container="a", log_tail=tail) for p in pods)
+
+
+def tails(*pods: str) -> tuple[LogTail, ...]:
+    return tuple(LogTail(p, "a") for p in pods)
+
+
+def test_the_end_of_a_log_is_asked_for_with_bounds_and_lands_with_its_failure() -> None:
+    room = Room()
+    room.api.instead["GET pods/p/log"] = HttpResponse(200, b"loss is nan")
+    room.apply(status=status_of(room).model_copy(update={"failures": failures("p", "q")}), log_tails=tails("p"))
+    assert [(f["pod"], f.get("logTail", "")) for f in room.world.status()["failures"]] == [
+        ("p", "loss is nan"),
+        ("q", ""),
+    ]
+    assert room.api.queries[0] == {
+        "container": "a",
+        "tailLines": str(LOG_TAIL_LINES),
+        "limitBytes": str(LOG_TAIL_BYTES),
+    }
+
+
+def test_at_most_so_many_logs_are_read_in_a_pass() -> None:
+    room = Room()
+    room.api.instead["GET pods"] = HttpResponse(200, b"x")
+    pods = [f"p{n}" for n in range(LOG_TAILS_A_PASS + 2)]
+    room.apply(status=status_of(room).model_copy(update={"failures": failures(*pods)}), log_tails=tails(*pods))
+    assert sum("/log" in a for a in room.api.asked) == LOG_TAILS_A_PASS
+
+
+def test_a_log_that_cannot_be_had_delays_nothing_and_the_next_one_is_read() -> None:
+    room = Room()
+    room.api.instead = {"GET pods/p/log": refusal(500, "InternalError"), "GET pods/q/log": HttpResponse(200, b"bye")}
+    room.apply(status=status_of(room).model_copy(update={"failures": failures("p", "q")}), log_tails=tails("p", "q"))
+    assert [f.get("logTail", "") for f in room.world.status()["failures"]] == ["", "bye"]
+
+
+def test_a_log_that_the_status_has_already_stays() -> None:
+    room = Room()
+    room.api.instead["GET pods"] = HttpResponse(200, b"later")
+    status = status_of(room).model_copy(update={"failures": (*failures("p", tail="first"), *failures("q"))})
+    room.apply(status=status, log_tails=tails("p", "q"))
+    assert [f.get("logTail", "") for f in room.world.status()["failures"]] == ["first", "later"]

@@ -1,0 +1,117 @@
+"""The Runtime of a process: when it is made, in each of Celery's pools, and what a process without a usable cluster
+says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from benchmarks.support.valkey import Valkey
+from tests.support import waiting
+from tests.support.paths import ROOT
+from tests.support.waiting import PATIENCE_SECONDS
+from tjworker import tasks
+from tjworker.app import app, make_app
+from tjworker.base import JobKey, Terminal
+from tjworker.publisher import Publisher
+from tjworker.runtime import ProcessRuntime, connect
+from tjworker.settings import Settings, load_settings
+from tjworker.store.connect import open_store
+
+KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/j")
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """KUBECONFIG names a file that is no YAML."""
+    file = tmp_path / "broken"
+    file.write_text("{")
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    tasks.use(lambda: connect(app, load_settings()))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("task", "arguments"),
+    [(tasks.reconcile, (KEY,)), (tasks.resync, ()), (tasks.collect_orphans, ()), (tasks.autoscale, ())],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_broken_kubeconfig_fails_every_task_with_one_line(
+    task: object, arguments: tuple[str, ...], broken: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    done = task.apply(args=arguments)  # type: ignore[attr-defined]
+    assert done.state == "FAILURE"
+    assert isinstance(done.result, Terminal)
+    assert task.throws == (Terminal,), "else Celery prints a traceback"  # type: ignore[attr-defined]
+    assert str(broken) in str(done.result.message)
+    said = capfd.readouterr()
+    assert "Traceback" not in said.out + said.err
+
+
+def test_a_kubeconfig_that_was_corrected_is_read_by_the_next_task(broken: Path) -> None:
+    runtime = ProcessRuntime(lambda: connect(app, load_settings()))
+    with pytest.raises(Terminal):
+        runtime.get()
+    cluster = "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]"
+    broken.write_text(f"{cluster}\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\ncurrent-context: a\n")
+    assert runtime.get() is runtime.get()
+
+
+def test_threads_that_ask_at_once_get_one_runtime() -> None:
+    made = []
+
+    def make() -> object:
+        made.append(threading.get_ident())
+        return object()
+
+    runtime = ProcessRuntime(make)  # type: ignore[arg-type]
+    threads = [threading.Thread(target=runtime.get) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("pool", ["prefork", "solo", "threads"])
+def test_each_pool_of_celery_runs_tasks_on_a_runtime(pool: str, own_valkey: Valkey, tmp_path: Path) -> None:
+    passes = tmp_path / "passes"
+    environment = {**os.environ, "TJ_REDIS_URL": own_valkey.url, "TJ_TEST_PASSES": str(passes), "PYTHONPATH": str(ROOT)}
+    store = open_store(own_valkey.url, "tj")
+    with (tmp_path / "log").open("wb") as log:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "celery", "-A", "benchmarks.support.empty_pass", "worker", "-P", pool, "-c", "2"],
+            env=environment,
+            cwd=tmp_path,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        Publisher(make_app(Settings(redis_url=own_valkey.url))).publish(store.queue.add([KEY]))
+        waiting.until("the key is worked on", passes.exists, context=(tmp_path / "log").read_text)
+    finally:
+        worker.terminate()
+        worker.wait(PATIENCE_SECONDS)
+    assert worker.returncode == 0
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_the_watcher_ends_with_one_line_for_a_broken_kubeconfig(broken: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "watcher"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+        env={**os.environ, "TJ_REDIS_URL": "redis://127.0.0.1:1/0"},
+    )
+    assert done.returncode == 2
+    told = (done.stdout + done.stderr).strip()
+    assert str(broken) in told
+    assert told.count("\n") == 0, told

@@ -1,0 +1,65 @@
+"""Jobs to records: running, finished, and edited since."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import orjson
+import pytest
+
+from tests.support.kinds import AITRAININGJOBS
+from tests.unit.watcher.projection.objects import JOB, KEY
+from watcher.projection import project
+
+
+def test_a_job_keeps_its_spec_and_status_whole_but_no_bookkeeping_of_others() -> None:
+    projected = project(AITRAININGJOBS, JOB)
+    assert projected is not None
+    change = projected.change
+    assert (change.key, change.is_job, change.finished, change.rv) == (KEY, True, False, 7)
+    assert change.record is not None
+    raw = orjson.loads(change.record)
+    assert raw["spec"] == JOB["spec"]
+    assert raw["status"] == JOB["status"]
+    assert raw["metadata"]["annotations"] == {"Preempted": "by hand"}
+    assert "managedFields" not in raw["metadata"]
+
+
+@pytest.mark.parametrize("phase", ["Succeed", "Failed", "Timeout", "Preempted", "NodeFail"])
+def test_an_ended_job_keeps_what_its_ttl_needs_and_no_more(phase: str) -> None:
+    job = deepcopy(JOB)
+    job["status"] = {
+        "phase": phase,
+        "completionTime": "2026-01-02T00:00:00Z",
+        "observedGeneration": 3,
+        "failures": ["x" * 4000],
+    }
+    projected = project(AITRAININGJOBS, job)
+    assert projected is not None
+    assert projected.change.finished
+    assert projected.change.record is not None
+    assert orjson.loads(projected.change.record) == {
+        "finished": True,
+        "apiVersion": "elasticdeeplearning.ai/v1",
+        "kind": "AITrainingJob",
+        "metadata": {
+            "name": "digits",
+            "namespace": "default",
+            "uid": "job-uid",
+            "resourceVersion": "7",
+            "generation": 3,
+        },
+        "spec": {"runPolicy": {"ttlSecondsAfterFinished": 60}},
+        "status": {"phase": phase, "completionTime": "2026-01-02T00:00:00Z", "observedGeneration": 3},
+    }
+    assert len(projected.change.record) < 1024
+
+
+def test_an_ended_job_whose_spec_was_edited_since_is_not_finished_until_its_status_says_so() -> None:
+    job = deepcopy(JOB)
+    job["metadata"]["generation"] = 4
+    for seen, finished in ((3, False), (4, True), (None, True)):
+        job["status"] = {"phase": "Succeed"} if seen is None else {"phase": "Succeed", "observedGeneration": seen}
+        projected = project(AITRAININGJOBS, job)
+        assert projected is not None
+        assert projected.change.finished is finished

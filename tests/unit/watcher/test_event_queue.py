@@ -1,0 +1,101 @@
+"""The events between the reflectors and the writer: what a busy moment gathers, and what ends the gathering."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from tests.support.waiting import PATIENCE_SECONDS, until
+from tests.unit.watcher.writing import pod
+from tjworker.api.resources import PODS
+from tjworker.kube.reflector import Closed
+from watcher.event_queue import Batch, EventQueue
+
+FOR_EVER = 3600.0
+
+
+def taken(events: EventQueue, *while_it_gathers: Callable[[], None]) -> list[str]:
+    """The sources of what a `take` returns that gathers for ever: each call is made once it does."""
+    got: list[Batch] = []
+    thread = threading.Thread(target=lambda: got.extend(events.take(0, gather_seconds=FOR_EVER)))
+    thread.start()
+    waiters: Any = events._gathered
+    until("it gathers", lambda: waiters._waiters)
+    for call in while_it_gathers:
+        call()
+    thread.join(PATIENCE_SECONDS)
+    assert not thread.is_alive(), "take did not return"
+    return [batch.source for batch in got]
+
+
+def test_what_comes_while_it_gathers_is_taken_together() -> None:
+    events = EventQueue(10)
+    events.put(Batch("first"))
+
+    def time_is_up() -> None:
+        with events._lock:
+            events._gathered.notify_all()
+
+    assert taken(events, lambda: events.put(Batch("second")), lambda: events.put(Batch("third")), time_is_up) == [
+        "first",
+        "second",
+        "third",
+    ]
+
+
+def test_gathering_ends_by_itself() -> None:
+    events = EventQueue(10)
+    events.put(Batch("first"))
+    assert [batch.source for batch in events.take(0, gather_seconds=0.01)] == ["first"]
+
+
+def test_gathering_ends_at_once_when_the_queue_is_closed() -> None:
+    events = EventQueue(10)
+    events.put(Batch("first"))
+    assert taken(events, events.close) == []
+
+
+def test_nothing_is_gathered_while_there_is_nothing() -> None:
+    assert EventQueue(10).take(0, gather_seconds=FOR_EVER) == []
+
+
+def test_without_gathering_the_first_one_leaves_at_once() -> None:
+    events = EventQueue(10)
+    events.put(Batch("first"))
+    assert [batch.source for batch in events.take(0)] == ["first"]
+
+
+def test_a_full_queue_holds_the_reflector_back_and_lets_it_go_on_in_order() -> None:
+    events = EventQueue(capacity=2)
+    taken: list[int] = []
+
+    def reflector() -> None:
+        for position in range(1, 7):
+            events.put(Batch(PODS, (pod(position),), position))
+
+    thread = threading.Thread(target=reflector)
+    thread.start()
+    while len(taken) < 6:
+        taken += [batch.position for batch in events.take(PATIENCE_SECONDS, limit=1)]
+        assert len(events) <= 2
+    thread.join(PATIENCE_SECONDS)
+    assert taken == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_closed_queue_frees_a_waiting_reflector() -> None:
+    events = EventQueue(capacity=1)
+    events.put(Batch(PODS, (pod(1),), 1))
+    freed = threading.Event()
+
+    def reflector() -> None:
+        try:
+            events.put(Batch(PODS, (pod(2),), 2))
+        except Closed:
+            freed.set()
+
+    thread = threading.Thread(target=reflector)
+    thread.start()
+    events.close()
+    assert freed.wait(PATIENCE_SECONDS)
+    thread.join(PATIENCE_SECONDS)

@@ -1,0 +1,107 @@
+"""Known objects: what comes out of pages and events, told as a list of steps and what each of them passes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.support.scripted_api import pod
+from tjworker.api.resources import PODS
+from watcher.known_objects import KnownObjects
+from watcher.node_requests import RequestBook
+from watcher.projection import Projected, project
+
+Step = Callable[[KnownObjects], list[Projected] | None]
+
+
+def page(*shown: tuple[str, int]) -> Step:
+    return lambda t: t.page([pod(name, rv) for name, rv in shown])
+
+
+def event(kind: str, name: str, rv: int, *, ours: bool = True) -> Step:
+    return lambda t: t.event(kind, pod(name, rv, ours=ours))
+
+
+def begin() -> Step:
+    return lambda t: t.begin_list()
+
+
+def end(rv: int) -> Step:
+    return lambda t: t.end_list(rv)
+
+
+def whole(rv: int, *shown: tuple[str, int]) -> tuple[Step, ...]:
+    return begin(), page(*shown), end(rv)
+
+
+@dataclass(frozen=True)
+class Case:
+    before: tuple[Step, ...]
+    then: tuple[Step, ...]
+    want: list[str]
+    """What `then` passes on: a name with its version, and a minus for what is gone."""
+
+
+CASES = {
+    "a first list is passed on whole": Case((), whole(10, ("a", 3), ("b", 7)), ["a 3", "b 7"]),
+    "a list that shows the same passes on nothing": Case(whole(10, ("a", 3)), whole(12, ("a", 3)), []),
+    "what a list does not show any more is gone, at the version of the list": Case(
+        whole(10, ("a", 3), ("b", 7)), whole(20, ("b", 7)), ["a 20 -"]
+    ),
+    "what only a page of a list that was given up has shown is gone with the whole one": Case(
+        whole(10, ("a", 3)), (begin(), page(("a", 3)), *whole(20, ("b", 15))), ["b 15", "a 20 -"]
+    ),
+    "what is deleted and made again between two lists is the new one": Case(
+        whole(10, ("a", 3)), whole(20, ("a", 18)), ["a 18"]
+    ),
+    "the event right after the list's version is news": Case(
+        whole(10, ("a", 3)), (event("MODIFIED", "a", 11),), ["a 11"]
+    ),
+    "an event that comes again passes on nothing": Case(
+        whole(10), (event("ADDED", "a", 11), event("ADDED", "a", 11)), ["a 11"]
+    ),
+    "a deletion of what was never seen is passed on: an earlier watcher may have told of it": Case(
+        whole(10), (event("DELETED", "a", 11),), ["a 11 -"]
+    ),
+    "a stranger's events pass on nothing": Case(whole(10), (event("ADDED", "a", 11, ours=False),), []),
+    "what becomes a stranger's is gone for the job that had it": Case(
+        whole(10, ("a", 3)), (event("MODIFIED", "a", 11, ours=False),), ["a 11 -"]
+    ),
+}
+
+
+def _told(one: Projected) -> str:
+    change = one.change
+    return f"{change.name} {change.rv}{' -' if change.record is None else ''}"
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_what_is_passed_on(case: Case) -> None:
+    known = KnownObjects(partial(project, PODS))
+    for step in case.before:
+        step(known)
+    told = [_told(one) for step in case.then for one in step(known) or []]
+    assert told == case.want
+
+
+def test_what_a_list_does_not_show_any_more_asks_for_nothing_of_its_node() -> None:
+    """Whosever it was: other people's pods are known to the book of requests alone."""
+    requests = RequestBook()
+    known = KnownObjects(partial(project, PODS), requests)
+
+    def placed(name: str, *, ours: bool) -> dict[str, Any]:
+        return {**pod(name, 3, ours=ours), "spec": {"nodeName": f"node-of-{name}", "containers": []}}
+
+    both = [placed("ours", ours=True), placed("theirs", ours=False)]
+    for shown, want in (
+        (both, {"node-of-ours": 1, "node-of-theirs": 1}),
+        ([], {"node-of-ours": 0, "node-of-theirs": 0}),
+    ):
+        known.begin_list()
+        known.page(shown)
+        known.end_list(10)
+        assert {node: sum_.pods for node, sum_ in requests.touched().items()} == want

@@ -1,0 +1,102 @@
+"""The projection writer: what is written, what is published, and what the next writer may trust."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.support.kinds import AITRAININGJOBS
+from tests.unit.watcher.projection.objects import KEY
+from tests.unit.watcher.writing import SOURCES, Bench, Died, job, pod, whole
+from tjworker.api.resources import NODES, PODS
+from tjworker.base import Fenced, JobKey, Transient
+
+
+def test_a_change_is_written_and_its_job_published_once() -> None:
+    bench = Bench()
+    bench.put(AITRAININGJOBS, job())
+    bench.put(PODS, pod(20), pod(21))
+    assert list(bench.view().children[PODS]) == ["p0"]
+    assert bench.published == [KEY]
+
+
+def test_views_may_be_decided_on_only_when_every_list_is_in() -> None:
+    bench = Bench()
+    for source in SOURCES:
+        assert not bench.view().synced
+        bench.put(source, position=5, listed=True, existing=frozenset())
+    assert bench.view().synced
+
+
+def test_an_empty_redis_makes_everything_listed_again_before_views_are_decided_on() -> None:
+    bench = Bench()
+    for source in SOURCES:
+        bench.put(source, position=5, listed=True, existing=frozenset())
+    bench.store.flush()
+    bench.put(PODS, pod(20))
+    assert bench.relists == 1
+    assert not bench.view().synced
+    bench.put(AITRAININGJOBS, job(), position=7, listed=True, existing=frozenset({(JobKey(KEY), "digits")}))
+    bench.put(PODS, pod(20), position=7, listed=True, existing=frozenset({(JobKey(KEY), "p0")}))
+    bench.put(NODES, position=7, listed=True, existing=frozenset())
+    assert bench.view().synced
+    assert list(bench.view().children[PODS]) == ["p0"]
+
+
+def test_an_empty_redis_is_noticed_without_any_change_in_the_cluster() -> None:
+    bench = Bench()
+    bench.put(PODS, position=5)
+    bench.store.flush()
+    bench.writer._now = lambda: 10.0
+    bench.step()
+    assert bench.relists == 1
+
+
+def test_keys_that_could_not_be_published_go_out_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    monkeypatch.setattr("watcher.redis_retry.FIRST_WAIT_SECONDS", 0.001)
+    left = [2]
+
+    def flaky(keys: Sequence[JobKey]) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise Transient("Redis cannot be reached")
+        bench.published.extend(keys)
+
+    bench.publish = flaky
+    bench.put(AITRAININGJOBS, job())
+    assert bench.published == [KEY]
+
+
+def test_a_writer_that_is_no_longer_leader_stops_and_writes_nothing() -> None:
+    bench = Bench()
+    Bench(bench.store, token=2)
+    with pytest.raises(Fenced):
+        bench.put(AITRAININGJOBS, job())
+    assert bench.view().job is None
+
+
+def test_a_second_writer_is_told_where_to_begin_and_the_first_one_may_not_move_that_any_more() -> None:
+    first = whole()
+    first.put(PODS, pod(60), position=60)
+    start = Bench(first.store, token=2).writer.lead()
+    assert (start.cluster, start.positions) == ("red", {AITRAININGJOBS: 50, PODS: 60})
+    with pytest.raises(Fenced):
+        first.put(PODS, pod(70), position=70)
+    assert first.store.projection.checkpoint().progress[PODS] == 60
+
+
+def test_a_key_that_the_last_watcher_queued_and_did_not_publish_is_published_by_the_next() -> None:
+    first = whole()
+
+    def dies(keys: Sequence[JobKey]) -> None:
+        raise Died
+
+    first.publish = dies
+    with pytest.raises(Died):
+        first.put(AITRAININGJOBS, job(55), position=55)
+    second = Bench(first.store, token=2)
+    second.writer.take_over()
+    second.step()
+    assert second.published == [KEY]

@@ -1,0 +1,63 @@
+"""A reflector's handler: an object that cannot be projected costs itself alone; a resumed watch knows its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.support.scripted_api import pod
+from tjworker.api.resources import PODS
+from tjworker.base import Transient
+from tjworker.kube.port import Json
+from tjworker.kube.reflector import Closed
+from watcher.event_queue import EventQueue
+from watcher.outage import Outage
+from watcher.projector import Projector
+
+
+def projector(queue: EventQueue, cluster_id: Callable[[], str] = lambda: "red", *, resumes: str = "") -> Projector:
+    return Projector(PODS, queue, cluster_id, Outage(lambda: 0.0), resumes=resumes)
+
+
+def unreadable(name: str, version: int) -> Json:
+    return {**pod(name, version), "status": {"containerStatuses": ["this is no container"]}}
+
+
+def test_an_object_that_cannot_be_projected_is_left_out_and_logged_and_the_others_go_on() -> None:
+    queue = EventQueue(10)
+    handler = projector(queue)
+    with capture_logs() as lines:
+        handler.list_begins()
+        handler.page([pod("a", 1), unreadable("b", 2), pod("c", 3)], 10)
+        handler.list_ends(10)
+        handler.events([("ADDED", unreadable("d", 11)), ("DELETED", unreadable("e", 12)), ("ADDED", pod("f", 13))], 13)
+    batches = queue.take(0)
+    assert [change.change.name for batch in batches for change in batch.changes] == ["a", "c", "f"]
+    assert [line["name"] for line in lines if line["log_level"] == "error"] == ["b", "d", "e"]
+
+
+@pytest.mark.parametrize(("cluster", "goes_on"), [("red", True), ("blue", False), ("", False)])
+def test_a_watch_is_resumed_in_the_cluster_of_the_projection_only(cluster: str, goes_on: bool) -> None:
+    handler = projector(EventQueue(10), lambda: cluster, resumes="red")
+    if goes_on:
+        handler.watch_begins()
+    else:
+        with pytest.raises(Closed):
+            handler.watch_begins()
+
+
+def test_a_cluster_that_does_not_answer_is_asked_again() -> None:
+    answers: Iterator[Transient | str] = iter([Transient("refused"), "red"])
+
+    def cluster_id() -> str:
+        answer = next(answers)
+        if isinstance(answer, Transient):
+            raise answer
+        return answer
+
+    handler = projector(EventQueue(10), cluster_id, resumes="red")
+    with pytest.raises(Transient):
+        handler.watch_begins()
+    handler.watch_begins()

@@ -1,0 +1,90 @@
+"""The sweep after a list: what it removes, in short parts, and what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.support.kinds import AITRAININGJOBS
+from tests.unit.watcher.projection.objects import KEY, NODE
+from tests.unit.watcher.writing import Bench, Died, job, job_named, pod, settle, whole
+from tjworker.api.resources import NODES, PODS
+from tjworker.base import GroupResource, JobKey
+from tjworker.store.projection import Change
+from watcher.event_queue import Batch
+from watcher.projection import project_node
+
+
+def test_a_list_of_jobs_removes_keys_of_kinds_that_this_version_does_not_know() -> None:
+    """An earlier version wrote keys without the API group: a resync would queue them for ever."""
+    first = Bench()
+    first.sync()
+    old = JobKey("aitrainingjobs/default/digits")
+    first.store.projection.apply(1, [Change(old, GroupResource("aitrainingjobs"), "digits", 9, b"{}", is_job=True)])
+    assert old in first.store.projection.known_keys()
+    second = Bench(first.store, token=2)
+    second.put(AITRAININGJOBS, job(20), position=100, listed=True, existing=frozenset({(JobKey(KEY), "digits")}))
+    assert list(second.store.projection.known_keys()) == [KEY]
+
+
+def test_what_went_away_without_a_watch_is_swept() -> None:
+    first = Bench()
+    first.put(AITRAININGJOBS, job())
+    first.put(PODS, pod(20), pod(21, name="p1"))
+    first.put(NODES, project_node(NODE))
+    second = Bench(first.store, token=2)
+    settle(first)
+    second.put(AITRAININGJOBS, position=100, listed=True, existing=frozenset({(JobKey(KEY), "digits")}))
+    second.put(PODS, position=100, listed=True, existing=frozenset({(JobKey(KEY), "p1")}))
+    second.put(NODES, position=100, listed=True, existing=frozenset())
+    assert list(second.view().children[PODS]) == ["p1"]
+    assert second.view().job is not None
+    assert list(second.store.projection.known_nodes()) == []
+    assert second.published == [KEY]
+
+
+def test_a_job_that_went_away_without_a_watch_is_swept() -> None:
+    first = Bench()
+    first.put(AITRAININGJOBS, job())
+    second = Bench(first.store, token=2)
+    second.put(AITRAININGJOBS, position=100, listed=True, existing=frozenset())
+    assert second.view().job is None
+
+
+def test_news_does_not_wait_for_a_sweep_and_progress_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep reads every job that ever was and is kept."""
+    first = whole()
+    first.put(AITRAININGJOBS, job(51), *(job_named(f"j{number}", 52 + number) for number in range(5)), position=60)
+    first.put(PODS, pod(61, name="p1"), position=61)
+    monkeypatch.setattr("watcher.sweep.SWEEP_KEYS", 1)
+    second = Bench(first.store, token=2)
+    settle(first)
+    second.events.put(Batch(PODS, (), 70, True, frozenset(), list_version=70))
+    second.writer.step(0)
+    second.events.put(Batch(AITRAININGJOBS, (job(71),), 71))
+    second.events.put(Batch(PODS, (pod(72),), 72))
+    second.writer.step(0)
+    assert second.writer.sweeping
+    assert (second.published, "p0" in second.view().children[PODS]) == ([KEY], True)
+    assert second.store.projection.checkpoint().progress[PODS] == 61
+    second.step()
+    assert second.store.projection.checkpoint().progress[PODS] == 72
+    assert list(second.view().children[PODS]) == ["p0"], "it is newer than the list, p1 is not"
+
+
+def test_a_writer_that_dies_in_its_sweep_has_not_said_that_it_is_done() -> None:
+    first = whole()
+    first.put(AITRAININGJOBS, job(55), position=55)
+    first.put(PODS, pod(56), position=56)
+    second = Bench(first.store, token=2)
+
+    def dies(keys: Sequence[JobKey], resource: str) -> Any:
+        raise Died
+
+    second.store.projection.known_children = dies  # type: ignore[method-assign]
+    with pytest.raises(Died):
+        second.put(PODS, pod(57, name="p1"), position=100, listed=True, existing=frozenset({(JobKey(KEY), "p1")}))
+    assert "p0" in second.view().children[PODS]
+    assert second.store.projection.checkpoint().progress[PODS] == 56

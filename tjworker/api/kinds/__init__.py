@@ -1,0 +1,46 @@
+"""The job kinds: one folder a kind, one row here. Nothing behind `parse` knows which kind a job came from.
+
+Pure. A new kind is a new folder with a `JOB_KIND`, and its row. What else there is of a kind is derived from the row:
+its resource and permissions (`tjworker.kube.resources`), its CRD, its page of the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tjworker.api import labels
+from tjworker.api.kinds import aitrainingjob, trainingjob
+from tjworker.api.kinds.base import JobKind
+from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.base import GroupResource
+
+JOB_KINDS: tuple[JobKind, ...] = (aitrainingjob.JOB_KIND, trainingjob.JOB_KIND)
+KINDS: Mapping[GroupResource, JobKind] = {kind.resource: kind for kind in JOB_KINDS}
+"""By resource, as it stands in a JobKey."""
+Owners = Mapping[tuple[str, str], GroupResource]
+
+
+def owners(kinds: Iterable[JobKind]) -> Owners:
+    """(API group, kind), as an owner reference has them -> resource. The version does not matter."""
+    return {(kind.group, kind.kind): kind.resource for kind in kinds}
+
+
+OWNERS = owners(JOB_KINDS)
+
+
+def kind_of_labels(told: Mapping[str, str], among: Owners = OWNERS) -> GroupResource | None:
+    """The resource of the job that a child's labels name; None for a stranger's. A child of an earlier version has no
+    label for the kind: there the group decides, if it has one kind only."""
+    group, kind = told.get(labels.GROUP_NAME, ""), told.get(labels.JOB_KIND)
+    if kind is not None:
+        return among.get((group, kind))
+    of_group = [resource for (of, _), resource in among.items() if of == group]
+    return of_group[0] if len(of_group) == 1 else None
+
+
+def parse(resource: GroupResource, raw: Mapping[str, Any]) -> TrainingJob | InvalidJob:
+    """The job behind any JSON object of the kind `resource` (a key of KINDS), as the autoscaler has it. Never raises
+    for the object's content."""
+    job = KINDS[resource].parse(raw)
+    return job.with_targets() if isinstance(job, TrainingJob) else job

@@ -1,0 +1,100 @@
+"""The kind AITrainingJob (elasticdeeplearning.ai/v1): roles of pods of any framework, into the internal model.
+
+`spec` has the models and their bounds, `rules` what goes beyond a field, `checks` the same for the parser, which holds
+a job to the bounds again because it may be older than its CRD. Pure; `parse` never raises, whatever the JSON.
+"""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from tjworker.api.kinds.aitrainingjob import rules
+from tjworker.api.kinds.aitrainingjob.checks import broken
+from tjworker.api.kinds.aitrainingjob.spec import AITrainingJobSpec, ReplicaSpec, RunPolicy
+from tjworker.api.kinds.base import MAX_ERRORS, JobKind, Json, Parsed, field_errors, header, mapping, strings, text
+from tjworker.api.model import InvalidJob, Role, TrainingJob
+from tjworker.base import GroupResource
+
+PLURAL = "aitrainingjobs"
+KIND = "AITrainingJob"
+GROUP = "elasticdeeplearning.ai"
+RESOURCE = GroupResource(f"{PLURAL}.{GROUP}")
+SCALE_ROLE = "trainer"
+_DEFAULT_RETRYABLE = frozenset(range(128, 256))
+
+
+def parse(raw: Json) -> Parsed:
+    """The job, or what is wrong with its spec. Never raises."""
+    raw = mapping(raw)
+    head = header(raw, RESOURCE, KIND, f"{GROUP}/v1")
+    spec_json = mapping(raw.get("spec"))
+    try:
+        spec = AITrainingJobSpec.model_validate(spec_json)
+    except ValidationError as error:
+        return InvalidJob(**head, errors=field_errors(error))
+    errors = tuple(broken(head["name"].name, spec))
+    if errors:
+        return InvalidJob(**head, errors=errors[:MAX_ERRORS])
+    metadata = mapping(raw.get("metadata"))
+    run = spec.run_policy or RunPolicy()
+    return TrainingJob(
+        **head,
+        roles=tuple(_role(name, spec.replica_specs[name], spec_json) for name in sorted(spec.replica_specs)),
+        labels=strings(metadata.get("labels")),
+        annotations=strings(metadata.get("annotations")),
+        created_at=text(metadata.get("creationTimestamp")),
+        framework=spec.framework_type or "",
+        fault_tolerant=spec.fault_tolerant,
+        priority=spec.priority or "",
+        scheduler_name=spec.scheduler_name or "",
+        time_limit_seconds=spec.time_limit,
+        active_deadline_seconds=run.active_deadline_seconds,
+        ttl_seconds_after_finished=run.ttl_seconds_after_finished,
+        backoff_limit=run.backoff_limit,
+        min_available=run.scheduling_policy.min_available if run.scheduling_policy else None,
+        retryable_exit_codes=_exit_codes(spec.restarting_exit_code),
+        clean_pod_policy=spec.clean_pod_policy or run.clean_pod_policy or "All",
+        fail_policy=spec.fail_policy,
+        complete_policy=spec.complete_policy,
+        suspend=spec.suspend,
+        scale_role=SCALE_ROLE if SCALE_ROLE in spec.replica_specs else None,
+    )
+
+
+def _role(name: str, spec: ReplicaSpec, spec_json: Json) -> Role:
+    return Role(
+        name=name,
+        workload="Pod",
+        replicas=spec.replicas,
+        template=spec_json["replicaSpecs"][name]["template"],
+        min_replicas=spec.min_replicas,
+        max_replicas=spec.max_replicas,
+        edl_policy=spec.edl_policy,
+        restart_policy=spec.restart_policy,
+        restart_scope=spec.restart_scope,
+        restart_limit=spec.restart_limit,
+        fail_policy=spec.fail_policy,
+        complete_policy=spec.complete_policy,
+        spec_path=f"spec.replicaSpecs.{name}.replicas",
+    )
+
+
+def _exit_codes(listed: str | None) -> frozenset[int]:
+    return _DEFAULT_RETRYABLE if listed is None else frozenset(int(code) for code in listed.split(","))
+
+
+JOB_KIND = JobKind(
+    plural=PLURAL,
+    singular="aitrainingjob",
+    kind=KIND,
+    short_name="aitj",
+    description="A training job of any framework: roles of pods that are kept, restarted and scaled by index.",
+    group=GROUP,
+    versions=("v1",),
+    scale_role=SCALE_ROLE,
+    scale_spec_path=f".spec.replicaSpecs.{SCALE_ROLE}.replicas",
+    spec_model=AITrainingJobSpec,
+    root_rules=rules.ROOT,
+    parse=parse,
+    role_patch=lambda role, replicas: {"spec": {"replicaSpecs": {role: {"replicas": replicas}}}},
+)

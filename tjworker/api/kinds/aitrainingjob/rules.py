@@ -1,0 +1,165 @@
+"""What no AITrainingJob may be: the bounds, and the rules beyond a single field as CEL for the API server.
+
+Pure data. `checks` says the same to the parser in the same words; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tjworker.api import naming
+
+Rule = Mapping[str, Any]
+
+MAX_ROLES = 16
+MAX_REPLICAS = 10_000
+MAX_PODS = 50_000
+"""Of a job: its restarts by index must fit into one object of etcd (1.5 MiB), whatever happens to it."""
+MAX_INT32 = 2**31 - 1
+"""Also the bound of every duration: 68 years, so that no sum of times leaves the calendar."""
+RESERVED_ROLES = ("trainingjob",)
+"""Its variable TRAININGJOB_PORTS is already the pod's own."""
+
+ROLE_NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+_EXIT_CODE = r"(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+EXIT_CODES = rf"^ *{_EXIT_CODE} *(, *{_EXIT_CODE} *)*$"
+NAME_RULE = "must be a lower-case DNS label (letters, digits, -) that starts with a letter"
+CODES_RULE = 'must be a list of exit codes from 0 to 255, separated by commas, such as "137,128"'
+LENGTH_RULE = (
+    f"(`<job>-<role>-<index>`) may have at most {naming.MAX_NAME_LENGTH} characters; "
+    "shorten the name of the job or of its longest role"
+)
+NO_REPLICAS = "at least one role must have replicas; set spec.suspend to true to let the job wait without pods"
+_ALL_REPLICAS = "self.replicaSpecs.map(r, self.replicaSpecs[r].replicas).sum()"
+is_role_name = re.compile(ROLE_NAME).fullmatch
+are_exit_codes = re.compile(EXIT_CODES).fullmatch
+
+
+def extension(*rules: Rule) -> dict[str, Any]:
+    return {"x-kubernetes-validations": list(rules)}
+
+
+REPLICAS: tuple[Rule, ...] = (
+    {
+        "rule": "!has(self.minReplicas) || self.minReplicas <= self.replicas",
+        "fieldPath": ".replicas",
+        "message": "replicas must be at least minReplicas",
+        "messageExpression": (
+            "'replicas is %d, it must be at least minReplicas (%d)'.format([self.replicas, self.minReplicas])"
+        ),
+    },
+    {
+        "rule": "!has(self.maxReplicas) || self.replicas <= self.maxReplicas",
+        "fieldPath": ".replicas",
+        "message": "replicas must be at most maxReplicas",
+        "messageExpression": (
+            "'replicas is %d, it must be at most maxReplicas (%d)'.format([self.replicas, self.maxReplicas])"
+        ),
+    },
+    {
+        "rule": (
+            "!has(self.edlPolicy) || self.edlPolicy != 'Never' || !has(oldSelf.edlPolicy)"
+            " || oldSelf.edlPolicy != 'Never' || self.replicas == oldSelf.replicas"
+        ),
+        "fieldPath": ".replicas",
+        "message": (
+            "replicas cannot change while edlPolicy is Never; set edlPolicy to Manual to scale by hand, "
+            "to Auto to leave it to the autoscaler"
+        ),
+    },
+)
+SPEC: tuple[Rule, ...] = (
+    {
+        "rule": (
+            "!has(self.cleanPodPolicy) || !has(self.runPolicy) || !has(self.runPolicy.cleanPodPolicy)"
+            " || self.cleanPodPolicy == self.runPolicy.cleanPodPolicy"
+        ),
+        "fieldPath": ".cleanPodPolicy",
+        "message": "cleanPodPolicy and runPolicy.cleanPodPolicy must agree; set one of them",
+        "messageExpression": (
+            "'cleanPodPolicy is %s and runPolicy.cleanPodPolicy is %s: they must agree; "
+            "set one of them'.format([self.cleanPodPolicy, self.runPolicy.cleanPodPolicy])"
+        ),
+    },
+    {
+        "rule": (
+            "!has(self.runPolicy) || !has(self.runPolicy.schedulingPolicy)"
+            " || !has(self.runPolicy.schedulingPolicy.minAvailable)"
+            f" || self.runPolicy.schedulingPolicy.minAvailable <= {_ALL_REPLICAS}"
+        ),
+        "fieldPath": ".runPolicy.schedulingPolicy.minAvailable",
+        "message": "minAvailable must be at most the sum of all replicas",
+        "messageExpression": (
+            "'minAvailable is %d, it must be at most the sum of all replicas (%d)'"
+            f".format([self.runPolicy.schedulingPolicy.minAvailable, {_ALL_REPLICAS}])"
+        ),
+    },
+    {
+        "rule": f"{_ALL_REPLICAS} <= {MAX_PODS}",
+        "fieldPath": ".replicaSpecs",
+        "message": f"all roles together must have at most {MAX_PODS} replicas; split the job",
+        "messageExpression": (
+            f"'all roles together have %d replicas, they must have at most {MAX_PODS}; split the job'"
+            f".format([{_ALL_REPLICAS}])"
+        ),
+    },
+    {
+        "rule": (
+            "!has(self.frameworkType) && !has(oldSelf.frameworkType) || has(self.frameworkType) &&"
+            " has(oldSelf.frameworkType) && self.frameworkType == oldSelf.frameworkType"
+        ),
+        "fieldPath": ".frameworkType",
+        "message": (
+            "frameworkType cannot change: pods of two frameworks would not find each other; "
+            "delete the job and create it again"
+        ),
+    },
+)
+CODES: tuple[Rule, ...] = ({"rule": f"self.matches('{EXIT_CODES}')", "message": f"restartingExitCode {CODES_RULE}"},)
+ROLES: tuple[Rule, ...] = (
+    {
+        "rule": f"self.all(r, r.matches('{ROLE_NAME}'))",
+        "message": f"the name of a role {NAME_RULE}, such as trainer or data-loader",
+        "messageExpression": (
+            f"'%s: the name of a role {NAME_RULE}, such as trainer or data-loader'"
+            f".format([self.filter(r, !r.matches('{ROLE_NAME}'))[0]])"
+        ),
+    },
+    {
+        "rule": f"self.all(r, !(r in {list(RESERVED_ROLES)}))",
+        "message": (f"the role name {RESERVED_ROLES[0]} is reserved: its environment variables would be the job's"),
+    },
+    {"rule": "self.exists(r, self[r].replicas > 0)", "message": NO_REPLICAS},
+    {
+        "rule": "self.all(r, r in oldSelf) && oldSelf.all(r, r in self)",
+        "message": (
+            "roles cannot be added to a job or removed from it; delete the job and create it again, "
+            "or set replicas of a role to 0"
+        ),
+    },
+)
+_LONGEST_INDEX = (
+    "size(string([self.spec.replicaSpecs[r].replicas, has(self.spec.replicaSpecs[r].maxReplicas)"
+    " ? self.spec.replicaSpecs[r].maxReplicas : 1, 1].max() - 1))"
+)
+ROOT: tuple[Rule, ...] = (
+    {
+        "rule": f"self.metadata.name.matches('{ROLE_NAME}')",
+        "fieldPath": ".metadata.name",
+        "message": f"the name of a job {NAME_RULE}: its services are named after it",
+        "messageExpression": (
+            f"'%s: the name of a job {NAME_RULE}: its services are named after it'.format([self.metadata.name])"
+        ),
+    },
+    {
+        "rule": (
+            "self.spec.replicaSpecs.all(r,"
+            f" size(self.metadata.name) + size(r) + 2 + {_LONGEST_INDEX} <= {naming.MAX_NAME_LENGTH})"
+        ),
+        "fieldPath": ".metadata.name",
+        "message": f"the longest pod name {LENGTH_RULE}",
+        "messageExpression": f"'%s: the longest pod name {LENGTH_RULE}'.format([self.metadata.name])",
+    },
+)

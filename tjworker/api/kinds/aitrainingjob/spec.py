@@ -1,0 +1,208 @@
+"""The spec of an AITrainingJob (elasticdeeplearning.ai) as pydantic models: every field with its bounds.
+
+The only source of the CRD's schema (`api.crd`) and of the reference (`api.reference`). Pure. The fields are those of
+the trainingjob-operator, run policy and scheduling policy in the words of KubeDL's job API.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from tjworker.api.kinds.aitrainingjob import rules
+from tjworker.api.model import CleanPodPolicy, EdlPolicy, EndPolicy, JobEndPolicy, RestartPolicy, RestartScope
+from tjworker.api.podtemplate import LABEL_VALUE, PodTemplate
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+
+class SchedulingPolicy(_Model):
+    """How the scheduler takes the pods of the job."""
+
+    min_available: int | None = Field(
+        None,
+        ge=1,
+        le=rules.MAX_PODS,
+        description=(
+            "gang scheduling, which is to come: checked and not acted on yet. At most the sum of all replicas; "
+            "default: all of them"
+        ),
+    )
+
+
+class RunPolicy(_Model):
+    """The job as a whole, in the words of the KubeDL job API."""
+
+    clean_pod_policy: CleanPodPolicy | None = Field(
+        None, description="as spec.cleanPodPolicy; a job that sets both sets them alike"
+    )
+    ttl_seconds_after_finished: int | None = Field(
+        None,
+        ge=0,
+        le=rules.MAX_INT32,
+        description="seconds after its end when the job is deleted with all it owns; default: never",
+    )
+    active_deadline_seconds: int | None = Field(
+        None,
+        ge=1,
+        le=rules.MAX_INT32,
+        description=(
+            "seconds from the job's start (status.startTime) after which it fails with the reason "
+            "DeadlineExceeded; time spent suspended does not count. Default: no limit"
+        ),
+    )
+    backoff_limit: int | None = Field(
+        None,
+        ge=0,
+        le=rules.MAX_INT32,
+        description=(
+            "restarts of the whole job for its own failures; one more failure ends it. Eviction, preemption and "
+            "lost nodes do not count. Default: no limit"
+        ),
+    )
+    scheduling_policy: SchedulingPolicy | None = Field(None, description="how the scheduler takes the pods of the job")
+
+
+class ReplicaSpec(_Model):
+    """One role of the job: its pods, how many, and what happens when one of them ends."""
+
+    model_config = ConfigDict(json_schema_extra=rules.extension(*rules.REPLICAS))
+
+    replicas: int = Field(
+        1,
+        ge=0,
+        le=rules.MAX_REPLICAS,
+        description="how many pods the role has, 0 to 10000. `kubectl scale` and the autoscaler change it",
+    )
+    min_replicas: int | None = Field(
+        None, ge=0, le=rules.MAX_REPLICAS, description="the fewest pods that the role can work with; default: replicas"
+    )
+    max_replicas: int | None = Field(
+        None,
+        ge=1,
+        le=rules.MAX_REPLICAS,
+        description=(
+            "the most pods that the role can use. The role is elastic when minReplicas < maxReplicas; default: replicas"
+        ),
+    )
+    edl_policy: EdlPolicy = Field(
+        "Manual",
+        description=(
+            "who changes replicas: `Auto` the autoscaler, between minReplicas and maxReplicas; `Manual` only "
+            "people (kubectl scale); `Never` neither"
+        ),
+    )
+    restart_limit: int | None = Field(
+        None,
+        ge=0,
+        le=rules.MAX_INT32,
+        description=(
+            "restarts of the role for its own failures; one more failure is final. Eviction, preemption and lost "
+            "nodes do not count. Default: no limit"
+        ),
+    )
+    restart_policy: RestartPolicy = Field(
+        "Never",
+        description=(
+            "which failed pods are replaced: `Never` none; `Always` all; `OnFailure` those that failed by "
+            "themselves; `OnNodeFail` those whose node or GPU failed; `ExitCode` those that failed by themselves "
+            "with retryable exit codes only (restartingExitCode); `OnNodeFailWithExitCode` the last two together"
+        ),
+    )
+    restart_scope: RestartScope = Field(
+        "All",
+        description=(
+            "what a restart replaces: `Pod` the failed pod, `Replica` all pods of its role, `All` all pods of the job"
+        ),
+    )
+    fail_policy: EndPolicy = Field(
+        "Any",
+        description=(
+            "the role has failed when `Any` pod, the `Rank0` pod (index 0) or `All` pods have failed for good; "
+            "`None`: never"
+        ),
+    )
+    complete_policy: EndPolicy = Field(
+        "All",
+        description=(
+            "the role is complete when `All` pods, `Any` pod or the `Rank0` pod (index 0) has succeeded; "
+            "`None`: never by itself"
+        ),
+    )
+    template: PodTemplate = Field(description="pod template of the role's pods, with at least one container")
+
+
+class AITrainingJobSpec(_Model):
+    """What the job is to do."""
+
+    model_config = ConfigDict(json_schema_extra=rules.extension(*rules.SPEC))
+
+    framework_type: str | None = Field(
+        None,
+        max_length=63,
+        description=(
+            "name of the training framework, such as pytorch; a note for people and tools. The operator does not act "
+            "on it yet: every job has the variables TRAININGJOB_* and those of the roles"
+        ),
+    )
+    fault_tolerant: bool = Field(
+        False,
+        description=(
+            "the training program itself copes with pods that come and go; a note, restartPolicy and "
+            "restartScope decide"
+        ),
+    )
+    priority: str | None = Field(
+        None,
+        max_length=63,
+        pattern=LABEL_VALUE,
+        description=(
+            "label `priority` of the pods, and their priorityClassName when the cluster has such a PriorityClass"
+        ),
+    )
+    scheduler_name: str | None = Field(
+        None, max_length=253, description="scheduler of the pods; default: that of the template, else the cluster's"
+    )
+    time_limit: int | None = Field(
+        None,
+        ge=1,
+        le=rules.MAX_INT32,
+        description=(
+            "seconds from when the job first ran (status.startRunningTime) to its end in the phase Timeout; time "
+            "spent suspended does not count. Default: no limit"
+        ),
+    )
+    restarting_exit_code: str | None = Field(
+        None,
+        max_length=2048,
+        description='retryable exit codes, 0 to 255, separated by commas, such as "137,128". Default: 128 to 255',
+        json_schema_extra=rules.extension(*rules.CODES),
+    )
+    clean_pod_policy: CleanPodPolicy | None = Field(
+        None,
+        description=(
+            "which pods go when the job has ended: `All`, those still `Running`, or `None`; services go with the "
+            "pods. Default: All"
+        ),
+    )
+    fail_policy: JobEndPolicy = Field(
+        "Any", description="the job has failed when `Any` role or `All` roles have failed; `None`: never"
+    )
+    complete_policy: JobEndPolicy = Field(
+        "All", description="the job has succeeded when `All` roles are complete or `Any` is; `None`: never by itself"
+    )
+    suspend: bool = Field(
+        False, description="true: the pods go and the job waits; its time limits stand still. false: it goes on"
+    )
+    run_policy: RunPolicy | None = Field(None, description="the job as a whole, in the words of the KubeDL job API")
+    replica_specs: dict[str, ReplicaSpec] = Field(
+        min_length=1,
+        max_length=rules.MAX_ROLES,
+        description=(
+            "roles of the job by name, 1 to 16, such as `pserver` and `trainer`. `kubectl scale` moves the role "
+            "`trainer`, `tj scale --role` any; their set is fixed while the job exists"
+        ),
+        json_schema_extra=rules.extension(*rules.ROLES),
+    )

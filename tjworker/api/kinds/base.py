@@ -1,0 +1,178 @@
+"""What a job kind is, and what all kinds read alike: metadata, status, pydantic's errors.
+
+Pure. Nothing here raises for any JSON: metadata and status are taken as far as they make sense, a wrong spec becomes
+field errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from pydantic import BaseModel, ValidationError
+
+from tjworker.api.model import FieldError, InvalidJob, TrainingJob
+from tjworker.api.status import JobStatus
+from tjworker.base import GroupResource, JobName
+
+Json = Mapping[str, Any]
+Parsed = TrainingJob | InvalidJob
+MAX_ERRORS = 10
+"""Reported of one job: enough to correct it, and the condition's message stays short."""
+MAX_REPAIRS = 8
+MAX_DEPTH = 16
+"""Of a status under repair: deeper than any valid status, and no risk to the stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobKind:
+    """One kind of job. `parse` never raises; `spec_model` is what the CRD's schema is generated from."""
+
+    plural: str
+    singular: str
+    kind: str
+    short_name: str
+    description: str
+    """What this kind is, for `kubectl explain` and the reference."""
+    group: str
+    versions: tuple[str, ...]
+    """Served versions, the stored one first. All have the same schema."""
+    scale_role: str
+    """The role that the scale subresource scales: a CRD allows one fixed path."""
+    scale_spec_path: str
+    spec_model: type[BaseModel]
+    root_rules: tuple[Mapping[str, Any], ...]
+    """CEL rules on the whole object, for what depends on metadata.name."""
+    parse: Callable[[Json], Parsed]
+    optional: bool = False
+    """Its CRD need not be installed: a cluster may do without this kind."""
+    role_patch: Callable[[str, int], dict[str, Any]] | None = None
+    """(role, replicas) -> the merge patch that scales a role which the scale subresource does not name; None: none
+    scales."""
+
+    @property
+    def resource(self) -> GroupResource:
+        """Its part of a JobKey, its name in `kube.resources` and in KINDS; also the name of its CRD."""
+        return GroupResource(f"{self.plural}.{self.group}")
+
+    @property
+    def api_versions(self) -> tuple[str, ...]:
+        return tuple(f"{self.group}/{version}" for version in self.versions)
+
+
+class Header(TypedDict):
+    """What every job has, valid or not."""
+
+    name: JobName
+    api_version: str
+    kind: str
+    uid: str
+    resource_version: int
+    generation: int
+    status: JobStatus
+    deleted_at: str
+
+
+def header(raw: object, resource: GroupResource, kind: str, api_version: str) -> Header:
+    raw = mapping(raw)
+    metadata = mapping(raw.get("metadata"))
+    return {
+        "name": JobName(resource, text(metadata.get("namespace")), text(metadata.get("name"))),
+        "api_version": text(raw.get("apiVersion")) or api_version,
+        "kind": kind,
+        "uid": text(metadata.get("uid")),
+        "resource_version": number(metadata.get("resourceVersion")),
+        "generation": number(metadata.get("generation")),
+        "status": read_status(raw.get("status")),
+        "deleted_at": text(metadata.get("deletionTimestamp")),
+    }
+
+
+def mapping(value: object) -> Json:
+    return value if isinstance(value, Mapping) else {}
+
+
+def text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def number(value: object) -> int:
+    """A count that Kubernetes writes as a number or, for resourceVersion, as digits. 0 for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20 else 0
+
+
+def strings(value: object) -> dict[str, str]:
+    """Labels or annotations."""
+    return {k: v for k, v in mapping(value).items() if isinstance(k, str) and isinstance(v, str)}
+
+
+def read_status(raw: object) -> JobStatus:
+    """The status as far as it can be read: what is wrong in it is left out, the rest stands. An end must survive a
+    garbled neighbour: a job that has ended would otherwise run again."""
+    if not isinstance(raw, Mapping):
+        return JobStatus()
+    value: Any = raw
+    for _ in range(MAX_REPAIRS):
+        try:
+            return JobStatus.model_validate(value)
+        except ValidationError as error:
+            if value is raw:
+                value = _copy(raw)
+            for problem in reversed(error.errors(include_url=False, include_input=False)):
+                _repair(value, problem["loc"], problem["type"], problem.get("ctx", {}))
+    return _only_phase(raw)
+
+
+def _only_phase(raw: Json) -> JobStatus:
+    try:
+        return JobStatus.model_validate({"phase": raw.get("phase", "")})
+    except ValidationError:
+        return JobStatus()
+
+
+def _copy(value: Any, depth: int = MAX_DEPTH) -> Any:
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    if depth == 0:
+        return None
+    if isinstance(value, Mapping):
+        return {str(k): _copy(v, depth - 1) for k, v in value.items()}
+    return [_copy(v, depth - 1) for v in value]
+
+
+def _repair(value: Any, path: Sequence[int | str], problem: str, context: Mapping[str, Any]) -> None:
+    """Remove the invalid part of `value`: the object that lacks a required field, the surplus of a list too long."""
+    steps = path[:-1] if problem == "missing" else path
+    for i, step in enumerate(steps):
+        listed = isinstance(value, list) and isinstance(step, int) and step < len(value)
+        if not listed and not (isinstance(value, dict) and step in value):
+            return
+        if i < len(steps) - 1:
+            value = value[step]
+        elif problem == "too_long" and isinstance(value[step], list):
+            del value[step][context["max_length"] :]
+        else:
+            del value[step]
+
+
+def field_errors(error: ValidationError, root: str = "spec") -> tuple[FieldError, ...]:
+    """pydantic's errors in kubectl's form: the path, a short value, the rule."""
+    problems = error.errors(include_url=False)
+    found = [
+        FieldError(field_path(root, p["loc"]), _message(p["msg"], p["type"], p["input"])) for p in problems[:MAX_ERRORS]
+    ]
+    return tuple(found)
+
+
+def field_path(root: str, loc: Sequence[int | str]) -> str:
+    return root + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc)
+
+
+def _message(rule: str, kind: str, value: object) -> str:
+    if kind == "missing":
+        return "required value"
+    shown = repr(value) if isinstance(value, str | int | float | bool | None) else type(value).__name__
+    return f"{shown[:80]}: {rule[:1].lower()}{rule[1:]}"

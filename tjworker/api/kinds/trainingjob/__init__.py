@@ -1,0 +1,167 @@
+"""The kind TrainingJob (paddlepaddle.org): master, parameter servers and trainers of an EDL job, into the internal
+model.
+
+`spec` has the models and their bounds, `rules` what goes beyond a field, `pods` the templates. Pure; `parse` never
+raises, whatever the JSON. v1 and v1alpha1 have one schema. The kind is that of
+PaddlePaddle EDL's operator.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict, get_args
+
+from pydantic import ValidationError
+
+from tjworker.api.kinds.base import MAX_ERRORS, JobKind, Json, Parsed, field_errors, header, mapping, strings, text
+from tjworker.api.kinds.trainingjob import rules
+from tjworker.api.kinds.trainingjob.checks import broken
+from tjworker.api.kinds.trainingjob.pods import ETCD_IMAGE, Shape, template
+from tjworker.api.kinds.trainingjob.spec import TrainingJobSpec
+from tjworker.api.model import CleanPodPolicy, FieldError, InvalidJob, Role, TrainingJob
+from tjworker.base import GroupResource
+
+PLURAL = "trainingjobs"
+KIND = "TrainingJob"
+GROUP = "paddlepaddle.org"
+RESOURCE = GroupResource(f"{PLURAL}.{GROUP}")
+SCALE_ROLE = "trainer"
+
+ANNOTATION_RESTART_LIMIT = f"{GROUP}/pserver-restart-limit"
+"""A parameter server that has been restarted so often fails the job; default: the operator's setting
+`restart_limit`."""
+ANNOTATION_ETCD_IMAGE = f"{GROUP}/etcd-image"
+"""Image of the etcd beside the master, for clusters with a registry of their own; `none`: the master does without."""
+NO_ETCD = "none"
+WITHOUT_LIMIT = 2**31 - 1
+"""Of a master's restarts: one that has done its work ends, and its ReplicaSet starts it again for as long as trainers
+run."""
+ANNOTATION_CLEAN_POD_POLICY = f"{GROUP}/clean-pod-policy"
+"""Which pods go at the end, as cleanPodPolicy of an AITrainingJob: All (default), Running (logs of the others stay),
+None."""
+
+
+class _Acting(TypedDict):
+    """What annotations of the job decide."""
+
+    restart_limit: int | None
+    etcd_image: str
+    clean_pod_policy: CleanPodPolicy
+
+
+def parse(raw: Json) -> Parsed:
+    """The job, or what is wrong with its spec. Never raises."""
+    raw = mapping(raw)
+    head = header(raw, RESOURCE, KIND, f"{GROUP}/v1")
+    metadata = mapping(raw.get("metadata"))
+    annotations = strings(metadata.get("annotations"))
+    spec_json = mapping(raw.get("spec"))
+    try:
+        spec = TrainingJobSpec.model_validate(spec_json)
+    except ValidationError as error:
+        return InvalidJob(**head, errors=field_errors(error))
+    job = head["name"].name
+    acting = _acting(annotations)
+    wrong = (*broken(job, spec), *([acting] if isinstance(acting, FieldError) else []))
+    if wrong or isinstance(acting, FieldError):
+        return InvalidJob(**head, errors=wrong[:MAX_ERRORS])
+    return TrainingJob(
+        **head,
+        roles=_roles(job, spec, spec_json, acting),
+        labels=strings(metadata.get("labels")),
+        annotations=annotations,
+        created_at=text(metadata.get("creationTimestamp")),
+        framework=(spec.frame_work.name or "") if spec.frame_work else "",
+        fault_tolerant=spec.fault_tolerant,
+        priority=spec.annotations.priority or "",
+        scheduler_name=spec.annotations.scheduler or spec.scheduler_name or "",
+        time_limit_seconds=spec.annotations.walltime or None,
+        clean_pod_policy=acting["clean_pod_policy"],
+        scale_role=SCALE_ROLE,
+    )
+
+
+def _acting(annotations: dict[str, str]) -> _Acting | FieldError:
+    limit = annotations.get(ANNOTATION_RESTART_LIMIT)
+    if limit is not None and not (limit.isascii() and limit.isdigit() and len(limit) <= 9):
+        return FieldError(
+            f"metadata.annotations.{ANNOTATION_RESTART_LIMIT}", f"{limit[:80]!r}: must be a number from 0 to 999999999"
+        )
+    image = annotations.get(ANNOTATION_ETCD_IMAGE) or ETCD_IMAGE
+    asked = annotations.get(ANNOTATION_CLEAN_POD_POLICY, "All")
+    policy = next((p for p in get_args(CleanPodPolicy) if p == asked), None)
+    if policy is None:
+        known = ", ".join(get_args(CleanPodPolicy))
+        return FieldError(
+            f"metadata.annotations.{ANNOTATION_CLEAN_POD_POLICY}", f"{asked[:80]!r}: must be one of {known}"
+        )
+    return {
+        "restart_limit": None if limit is None else int(limit),
+        "etcd_image": "" if image == NO_ETCD else image,
+        "clean_pod_policy": policy,
+    }
+
+
+def _roles(job: str, spec: TrainingJobSpec, spec_json: Json, acting: _Acting) -> tuple[Role, ...]:
+    local = spec.mode == "local"
+    least = 1 if local else spec.trainer.min_instance
+    most = least if local else spec.trainer.max_instance or least
+    pservers = spec.pserver.min_instance if spec.mode == "multi" else 0
+    shape = Shape(job, spec, spec_json, trainers=least, pservers=pservers, etcd_image=acting["etcd_image"])
+    roles: list[Role] = []
+    if spec.fault_tolerant:
+        roles.append(_served("master", 1, template(shape, "master", spec.master), WITHOUT_LIMIT))
+    if pservers:
+        roles.append(_served("pserver", pservers, template(shape, "pserver", spec.pserver), acting["restart_limit"]))
+    roles.append(
+        Role(
+            name="trainer",
+            workload="Job",
+            replicas=least,
+            template=template(shape, "trainer", spec.trainer),
+            min_replicas=least,
+            max_replicas=most,
+            spec_path="spec.trainer.min-instance",
+            edl_policy="Auto" if least < most else "Manual" if spec.fault_tolerant and not local else "Never",
+            # The Job makes a new trainer for one that failed; a job that does not bear that has ended by then.
+            restart_policy="Always" if spec.fault_tolerant else "Never",
+            restart_scope="Pod",
+            fail_policy="All" if spec.fault_tolerant else "Any",
+            complete_policy="All",
+        )
+    )
+    return tuple(roles)
+
+
+def _served(name: str, replicas: int, pods: Json, restart_limit: int | None = None) -> Role:
+    """A role that is kept alive for as long as the trainers need it, and never ends the job by itself."""
+    return Role(
+        name=name,
+        workload="ReplicaSet",
+        replicas=replicas,
+        template=pods,
+        edl_policy="Never",
+        restart_policy="Always",
+        restart_scope="Pod",
+        restart_limit=restart_limit,
+        fail_policy="None",
+        complete_policy="None",
+        spec_path=f"spec.{name}.min-instance",
+    )
+
+
+JOB_KIND = JobKind(
+    plural=PLURAL,
+    singular="trainingjob",
+    kind=KIND,
+    short_name="tj",
+    description="An elastic PaddlePaddle job: a master, parameter servers, and trainers that come and go with the "
+    "cluster's load while the training goes on.",
+    group=GROUP,
+    versions=("v1", "v1alpha1"),
+    scale_role=SCALE_ROLE,
+    scale_spec_path=f".spec.{SCALE_ROLE}.min-instance",
+    spec_model=TrainingJobSpec,
+    root_rules=rules.ROOT,
+    parse=parse,
+    optional=True,
+)

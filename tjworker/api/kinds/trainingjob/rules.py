@@ -1,0 +1,121 @@
+"""What no TrainingJob may be, beyond the bound of a single field: as CEL for the API server, and the words for it.
+
+Pure data. `checks` says the same to the parser in the same words; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tjworker.api.naming import MAX_NAME_LENGTH
+from tjworker.api.podtemplate import DNS_LABEL
+
+Rule = Mapping[str, Any]
+
+MAX_WORDS = 32_768
+"""Characters of an entrypoint."""
+LONGEST_CHILD = "-pserver-xxxxx"
+"""What Kubernetes appends to the job's name for the longest of its pods; `-trainer-xxxxx` is as long."""
+MAX_JOB_NAME = MAX_NAME_LENGTH - len(LONGEST_CHILD)
+
+QUANTITY = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,3}))?$"
+is_quantity = re.compile(QUANTITY, re.ASCII).fullmatch
+
+# A quoted part ends, and a backslash has something to quote. `shlex.split` agrees, a random test says.
+_WORDS = r"""^([^'"\\]|\\.|'[^']*'|"([^"\\]|\\.)*")*$"""
+are_words = re.compile(_WORDS, re.DOTALL).fullmatch
+WORDS_RULE = (
+    "must split into words as in a shell: a quotation mark is not closed, or a backslash ends the line; "
+    "close it, or quote it with a backslash"
+)
+NAME_RULE = (
+    "the name of a job must be a lower-case DNS label (letters, digits, -) of at most "
+    f"{MAX_JOB_NAME} characters: the longest pod name, `<job>{LONGEST_CHILD}`, may have {MAX_NAME_LENGTH}"
+)
+TOLERANT_RULE = (
+    "above min-instance the trainers come and go while the job runs, which needs fault_tolerant; "
+    "set fault_tolerant to true, or max-instance to min-instance"
+)
+_SCALE_RULE = (
+    "min-instance cannot change: only the trainers of a job that is fault_tolerant and not local come and go; "
+    "delete the job and create it again"
+)
+_SHAPE_RULE = "decides which roles the job has and cannot change; delete the job and create it again"
+PORT_RULE = "the last port must be at most 65535; lower the first port or the number of ports"
+MOUNT_RULE = "must name one of spec.volumes"
+TWICE_RULE = "a volume's name must be unique in the job"
+
+_MODE = "(has({0}.frame_work) ? {0}.frame_work.type : {0}.local_job ? 'local' : {0}.is_nccl ? 'nccl2' : 'multi')"
+_ELASTIC = (
+    "has(self.trainer.max__dash__instance) && self.trainer.min__dash__instance < self.trainer.max__dash__instance"
+)
+
+
+def extension(*rules: Rule) -> dict[str, Any]:
+    return {"x-kubernetes-validations": [dict(rule) for rule in rules]}
+
+
+WORDS_CLOSE: Rule = {
+    # The pattern twice escaped: CEL's string, then RE2.
+    "rule": "self.matches({})".format("'(?s)" + _WORDS.replace("\\", "\\\\").replace("'", "\\'") + "'"),
+    "message": f"entrypoint {WORDS_RULE}",
+}
+BOUNDS: Rule = {
+    "rule": "!has(self.max__dash__instance) || self.min__dash__instance <= self.max__dash__instance",
+    "fieldPath": ".max-instance",
+    "message": "max-instance must be at least min-instance",
+    "messageExpression": "'max-instance is %d, it must be at least min-instance (%d)'"
+    ".format([self.max__dash__instance, self.min__dash__instance])",
+}
+SPEC: tuple[Rule, ...] = (
+    {
+        "rule": f"self.fault_tolerant || {_MODE.format('self')} == 'local' || !({_ELASTIC})",
+        "fieldPath": ".trainer.max-instance",
+        "message": TOLERANT_RULE,
+        "messageExpression": f"'max-instance is %d: {TOLERANT_RULE} (%d)'"
+        ".format([self.trainer.max__dash__instance, self.trainer.min__dash__instance])",
+    },
+    {
+        "rule": "self.port + self.ports_num + self.ports_num_for_sparse <= 65536",
+        "fieldPath": ".port",
+        "message": PORT_RULE,
+    },
+    {
+        "rule": "!has(self.trainer_port) || !has(self.trainer_ports_num)"
+        " || self.trainer_port + self.trainer_ports_num <= 65536",
+        "fieldPath": ".trainer_port",
+        "message": PORT_RULE,
+    },
+    {
+        "rule": "!has(self.VolumeMounts) || self.VolumeMounts.all(m, has(self.volumes)"
+        " && self.volumes.exists(v, v.name == m.name))",
+        "fieldPath": ".VolumeMounts",
+        "message": f"each of VolumeMounts {MOUNT_RULE}",
+    },
+    {
+        "rule": f"self.trainer.min__dash__instance == oldSelf.trainer.min__dash__instance || self.fault_tolerant"
+        f" && {_MODE.format('self')} != 'local'",
+        "fieldPath": ".trainer.min-instance",
+        "message": _SCALE_RULE,
+    },
+    {
+        "rule": "self.fault_tolerant == oldSelf.fault_tolerant",
+        "fieldPath": ".fault_tolerant",
+        "message": f"fault_tolerant {_SHAPE_RULE}",
+    },
+    {
+        "rule": f"{_MODE.format('self')} == {_MODE.format('oldSelf')}",
+        "fieldPath": ".frame_work",
+        "message": f"the kind of job (frame_work.type, else local_job or is_nccl) {_SHAPE_RULE}",
+    },
+)
+ROOT: tuple[Rule, ...] = (
+    {
+        "rule": f"size(self.metadata.name) <= {MAX_JOB_NAME} && self.metadata.name.matches('{DNS_LABEL}')",
+        "fieldPath": ".metadata.name",
+        "message": NAME_RULE,
+        "messageExpression": f"'%s: {NAME_RULE}'.format([self.metadata.name])",
+    },
+)

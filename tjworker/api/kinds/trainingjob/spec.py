@@ -1,0 +1,303 @@
+"""The spec of a TrainingJob (paddlepaddle.org) as pydantic models: every name of the EDL operator's manifests, with
+bounds.
+
+The only source of the CRD's schema and of the reference. Pure. Names are those that the manifests have, snake case and
+`min-instance` included; the API server and the parser hold a job to the same bounds. The names are
+those of PaddlePaddle EDL's operator.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+
+from tjworker.api.kinds.trainingjob import rules
+from tjworker.api.podtemplate import DNS_LABEL, LABEL_VALUE, PRESERVE, map_by
+
+MAX_REPLICAS = 10_000
+MAX_PORTS = 256
+MAX_INT32 = 2**31 - 1
+MAX_LIST = 64
+DEFAULT_IMAGE = "paddlepaddle/paddlecloud-job"
+DEFAULT_PORT = 7164
+
+FrameworkType = Literal["local", "nccl2", "multi"]
+
+
+def _quantity(value: Any) -> int | str:
+    """As the schema's `x-kubernetes-int-or-string`: 1, "500m", "1Gi"; a fraction is written as text."""
+    if (
+        isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+    ):  # the API server reads more as a fraction
+        return value
+    if isinstance(value, str) and rules.is_quantity(value):
+        return value
+    raise ValueError('must be a quantity, such as 1, "500m" or "1Gi"')
+
+
+Quantity = Annotated[
+    Any,
+    AfterValidator(_quantity),
+    WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "pattern": rules.QUANTITY,
+            "maxLength": 64,
+            "minimum": 0,
+            "description": 'a quantity, such as 1, "500m" or "1Gi"',
+        }
+    ),
+]
+EnvValue = Annotated[str, Field(max_length=32_768)]
+Words = Annotated[str, Field(max_length=4096)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", populate_by_name=True)
+
+
+class _Free(_Model):
+    """Of a pod's own types: its fields are judged by the API server when the pod is made."""
+
+    model_config = ConfigDict(json_schema_extra=PRESERVE)
+
+
+class Resources(_Model):
+    """What a pod's container asks for and may use, as in a Pod."""
+
+    limits: dict[str, Quantity] | None = Field(
+        None, max_length=MAX_LIST, description="the most that it may use, by resource"
+    )
+    requests: dict[str, Quantity] | None = Field(
+        None, max_length=MAX_LIST, description="what the scheduler reserves for it, by resource; default: the limits"
+    )
+
+
+class SecretReference(_Model):
+    """A Secret of the job's namespace, by name."""
+
+    name: str = Field(min_length=1, max_length=253, description="name of the Secret")
+
+
+class Toleration(_Free):
+    """A toleration, as in a Pod."""
+
+
+class Probe(_Free):
+    """A probe, as in a Pod's container."""
+
+
+class Volume(_Free):
+    """A volume, as in a Pod."""
+
+    name: str = Field(
+        min_length=1, max_length=63, pattern=DNS_LABEL, description="name of the volume, unique in the job"
+    )
+
+
+class VolumeMount(_Free):
+    """Where a volume is mounted, as in a Pod's container."""
+
+    name: str = Field(min_length=1, max_length=63, description="name of one of spec.volumes")
+    mountPath: str = Field(min_length=1, max_length=4096, description="path in the container")  # noqa: N815
+
+
+class Component(_Model):
+    """One role of the job: what its pods run, with what, and where."""
+
+    entrypoint: str | None = Field(
+        None,
+        max_length=rules.MAX_WORDS,
+        description=(
+            "command of the role's container, split into words as a shell splits them (quotes and backslashes; "
+            "nothing is expanded but $(NAME), by Kubernetes). Default: the role's `paddle_k8s` command"
+        ),
+        json_schema_extra=rules.extension(rules.WORDS_CLOSE),
+    )
+    workspace: str | None = Field(
+        None,
+        max_length=4096,
+        description="directory of the training program: the variable TRAINER_PACKAGE. Default: that of the trainer",
+    )
+    resources: Resources = Field(default_factory=Resources, description="what a pod of the role asks for and may use")
+    envs: dict[str, EnvValue] = Field(
+        default_factory=dict,
+        max_length=1024,
+        description="environment variables; one of the operator's own names wins over the operator's value",
+    )
+    image_pull_secrets: list[SecretReference] = Field(
+        default_factory=list,
+        alias="imagePullSecrets",
+        max_length=MAX_LIST,
+        description="Secrets that the image is pulled with. Default: those of the trainer",
+    )
+    grace_period_seconds: int | None = Field(
+        None, ge=0, le=MAX_INT32, description="seconds between the request to end and the kill; default: 30"
+    )
+    pre_stop_cmd: list[Words] = Field(
+        default_factory=list,
+        max_length=MAX_LIST,
+        description="command that runs in the container before it is asked to end (lifecycle.preStop)",
+    )
+    tolerations: list[Toleration] = Field(
+        default_factory=list, max_length=MAX_LIST, description="taints of nodes that the role's pods bear, as in a Pod"
+    )
+    node_selector: dict[str, Annotated[str, Field(max_length=63)]] = Field(
+        default_factory=dict, max_length=MAX_LIST, description="labels of the nodes that the role's pods may run on"
+    )
+    liveness_probe: Probe | None = Field(None, description="when the container is restarted, as in a Pod")
+    readiness_probe: Probe | None = Field(None, description="when the container is ready, as in a Pod")
+
+
+class Master(Component):
+    """The master: hands out tasks to the trainers. One pod, with an etcd beside it; made when the job is
+    fault_tolerant."""
+
+    min_instance: int = Field(1, alias="min-instance", ge=0, le=1, description="a job has one master")
+    max_instance: int = Field(1, alias="max-instance", ge=0, le=1, description="a job has one master")
+
+
+class Pserver(Component):
+    """The parameter servers: a ReplicaSet. A local job and an nccl job have none."""
+
+    model_config = ConfigDict(json_schema_extra=rules.extension(rules.BOUNDS))
+
+    min_instance: int = Field(
+        1, alias="min-instance", ge=0, le=MAX_REPLICAS, description="how many there are, 0 to 10000"
+    )
+    max_instance: int | None = Field(
+        None,
+        alias="max-instance",
+        ge=0,
+        le=MAX_REPLICAS,
+        description="at least min-instance; parameter servers are not scaled, so that it changes nothing",
+    )
+
+
+class Trainer(Component):
+    """The trainers: a batch Job. When the job is elastic, their number moves between min-instance and max-instance."""
+
+    model_config = ConfigDict(json_schema_extra=rules.extension(rules.BOUNDS))
+
+    min_instance: int = Field(
+        1,
+        alias="min-instance",
+        ge=1,
+        le=MAX_REPLICAS,
+        description=(
+            "the fewest trainers, and the number that the job starts with, 1 to 10000. `kubectl scale` changes it"
+        ),
+    )
+    max_instance: int | None = Field(
+        None,
+        alias="max-instance",
+        ge=1,
+        le=MAX_REPLICAS,
+        description=(
+            "the most trainers; above min-instance the job is elastic, which needs fault_tolerant. "
+            "Default: min-instance"
+        ),
+    )
+    passes: int | None = Field(None, ge=1, le=MAX_INT32, description="as spec.passes, and wins over it")
+
+
+class Annotations(_Model):
+    """What a platform tells about the job."""
+
+    usergroupid: str | None = Field(None, max_length=253, description="annotation `usergroupid` of the pods")
+    userid: str | None = Field(None, max_length=253, description="annotation `userid` of the pods")
+    priority: str | None = Field(None, max_length=63, pattern=LABEL_VALUE, description="label `priority` of the pods")
+    scheduler: str | None = Field(None, max_length=253, description="scheduler of the pods; wins over schedulerName")
+    walltime: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_INT32,
+        description="seconds from when the job first ran to its end in the phase Timeout; default: no limit",
+    )
+
+
+class Framework(_Model):
+    """The framework, and how its pods work together. Its type wins over local_job and is_nccl."""
+
+    name: str | None = Field(None, max_length=63, description="name of the framework, such as paddle or tensorflow")
+    type: FrameworkType = Field(
+        description=(
+            "`local`: one trainer alone; `nccl2`: trainers that reduce among themselves; `multi`: trainers and "
+            "parameter servers"
+        )
+    )
+
+
+class TrainingJobSpec(_Model):
+    """What the job is to do."""
+
+    model_config = ConfigDict(json_schema_extra=rules.extension(*rules.SPEC))
+
+    image: str = Field(
+        DEFAULT_IMAGE, min_length=1, max_length=1024, description="image of the containers master, pserver and trainer"
+    )
+    host_network: bool = Field(False, description="the pods use the network of their nodes")
+    port: int = Field(
+        DEFAULT_PORT, ge=1, le=65_535, description="first port of a parameter server (of a trainer, with is_nccl)"
+    )
+    ports_num: int = Field(1, ge=0, le=MAX_PORTS, description="ports for dense parameters, from `port` on")
+    ports_num_for_sparse: int = Field(1, ge=0, le=MAX_PORTS, description="ports for sparse parameters, after those")
+    trainer_port: int | None = Field(
+        None, ge=0, le=65_535, description="first port of a trainer; default: trainers have none"
+    )
+    trainer_ports_num: int | None = Field(
+        None, ge=0, le=MAX_PORTS, description="ports of a trainer, from trainer_port on"
+    )
+    fault_tolerant: bool = Field(
+        False,
+        description="trainers may fail, come and go while the job goes on: there is a master, which hands out the work",
+    )
+    local_job: bool = Field(False, description="one trainer alone, without parameter servers")
+    is_nccl: bool = Field(False, description="trainers reduce among themselves, without parameter servers")
+    frame_work: Framework | None = Field(None, description="the framework, and how its pods work together")
+    passes: int = Field(1, ge=1, le=MAX_INT32, description="passes over the data: the variable PADDLE_INIT_NUM_PASSES")
+    volumes: list[Volume] = Field(
+        default_factory=list,
+        max_length=MAX_LIST,
+        json_schema_extra=map_by("name"),
+        description="volumes of the pods of every role, as in a Pod",
+    )
+    volume_mounts: list[VolumeMount] = Field(
+        default_factory=list,
+        alias="VolumeMounts",
+        max_length=MAX_LIST,
+        json_schema_extra=map_by("mountPath"),
+        description="where the containers master, pserver and trainer mount them, as in a Pod",
+    )
+    annotations: Annotations = Field(default_factory=Annotations, description="what a platform tells about the job")
+    scheduler_name: str | None = Field(
+        None, alias="schedulerName", max_length=253, description="scheduler of the pods; default: the cluster's"
+    )
+    pod_group_name: str | None = Field(
+        None,
+        alias="podGroupName",
+        max_length=253,
+        description=(
+            "PodGroup that the pods belong to (annotation scheduling.k8s.io/group-name, as kube-batch reads it)"
+        ),
+    )
+    mount_path: str | None = Field(
+        None,
+        alias="mountPath",
+        max_length=4096,
+        description=(
+            "path where each container mounts the first volume that VolumeMounts does not name; an emptyDir "
+            "when there is none"
+        ),
+    )
+    master: Master = Field(default_factory=Master, description="the master; made when the job is fault_tolerant")
+    pserver: Pserver = Field(default_factory=Pserver, description="the parameter servers")
+    trainer: Trainer = Field(description="the trainers")
+
+    @property
+    def mode(self) -> FrameworkType:
+        """How the pods work together; `frame_work` wins, as in PaddlePaddle EDL."""
+        if self.frame_work is not None:
+            return self.frame_work.type
+        return "local" if self.local_job else "nccl2" if self.is_nccl else "multi"

@@ -1,0 +1,19 @@
+"""Names of the resources that decisions are about, as Kubernetes' GroupResource prints them: `pods`, `jobs.batch`.
+
+Pure data. The group tells resources of one plural apart; the version is `tjworker.kube.resources`' business. The names
+of the job kinds stand with the kinds (`tjworker.api.kinds`).
+"""
+
+from __future__ import annotations
+
+from tjworker.base import GroupResource
+
+PODS = GroupResource("pods")
+SERVICES = GroupResource("services")
+REPLICASETS = GroupResource("replicasets.apps")
+BATCH_JOBS = GroupResource("jobs.batch")
+NODES = GroupResource("nodes")
+EVENTS = GroupResource("events")
+NAMESPACES = GroupResource("namespaces")
+LEASES = GroupResource("leases.coordination.k8s.io")
+PRIORITYCLASSES = GroupResource("priorityclasses.scheduling.k8s.io")

@@ -1,0 +1,197 @@
+"""The nodes of a cluster in flat lists, and the first of them with room for one more replica. Pure; changes none of its
+arguments.
+
+Replicas of the same size (a *shape*) have one answer to "which is the first node with room". Placing only ever takes
+room, so that answer moves on through the nodes and never back, until a replica is given up. Blocks of nodes are passed
+over by the greatest room in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tjworker.autoscale.jobs import ElasticJob
+from tjworker.autoscale.resources import ClusterResource
+
+BLOCK = 32
+_NONE = -(1 << 62)
+"""Needs nothing, so even a node with less than nothing left has room for it, as for the scheduler."""
+
+_Key = tuple[int, int, int, tuple[tuple[str, int], ...]]
+
+
+class Shape:
+    """What one replica takes, and where to look for its room."""
+
+    def __init__(self, cpu: int, memory: int, gpu: int, more: tuple[tuple[list[int], int], ...]) -> None:
+        self.cpu, self.memory, self.gpu = cpu, memory, gpu
+        self.more = more
+        """(what each node has left, how much a replica takes), for everything but CPU and memory."""
+        self.most: tuple[tuple[list[int], list[int], int], ...] = ()
+        """(what each node has left, the most in each block, how much a replica takes)."""
+        self.smaller: Shape | None = None
+        """A shape with rounder and smaller needs, shared by many: a node without room for it has none for this one."""
+        self.at = 0
+        """The first node that may have room."""
+        self.seen = 0
+        """The fleet's `freed` when `at` was found."""
+
+
+class Fleet:
+    """Jobs by their place in the order, nodes by their place in the cluster."""
+
+    def __init__(self, ordered: Sequence[ElasticJob], resource: ClusterResource, reach: int) -> None:
+        nodes = resource.nodes
+        names = list(nodes.cpu_idle_milli)
+        self.jobs = ordered
+        self.planned = [job.parallelism for job in ordered]
+        self.index = {name: i for i, name in enumerate(names)}
+        self.cpu = list(nodes.cpu_idle_milli.values())
+        self.memory = [nodes.memory_free_mega.get(name, 0) for name in names]
+        self.gpu = [nodes.gpu_free.get(name, 0) for name in names] if nodes.gpu_free else None
+        kinds = {kind for job in ordered for kind, amount in job.others if amount}
+        self.others = {kind: [nodes.others_free.get(kind, {}).get(name, 0) for name in names] for kind in sorted(kinds)}
+        self.most_cpu, self.most_memory = _most(self.cpu), _most(self.memory)
+        self.most = {id(free): _most(free) for free in (*self.others.values(), self.gpu) if free is not None}
+        self.freed = 0
+        # Requests beyond the cluster (above 0), or still to be had (below).
+        self.over_cpu = resource.cpu_request_milli - reach
+        self.over_memory = resource.memory_request_mega - resource.memory_total_mega
+        self.over_gpu = resource.gpu_limit - resource.gpu_total
+        shapes: dict[_Key, Shape] = {}
+        self.shapes = [self._shape(job, shapes) for job in ordered]
+
+    def _shape(self, job: ElasticJob, known: dict[_Key, Shape]) -> Shape:
+        more = [(kind, amount) for kind, amount in job.others if amount]
+        key = (job.cpu_request_milli, job.memory_request_mega, job.gpu_limit, tuple(more))
+        if key in known:
+            return known[key]
+        free = tuple((self.others[kind], amount) for kind, amount in more)
+        if job.gpu_limit and self.gpu is not None:
+            free = ((self.gpu, job.gpu_limit), *free)
+        shape = known[key] = self._new(*key[:3], free)
+        rounder = (_rounded(key[0]), _rounded(key[1]), *key[2:])
+        if rounder != key:
+            if rounder not in known:
+                known[rounder] = self._new(*rounder[:3], free)
+            shape.smaller = known[rounder]
+        return shape
+
+    def _new(self, cpu: int, memory: int, gpu: int, more: tuple[tuple[list[int], int], ...]) -> Shape:
+        shape = Shape(cpu, memory, gpu, more)
+        shape.most = tuple((free, self.most[id(free)], amount) for free, amount in more)
+        return shape
+
+    def excess(self) -> bool:
+        return self.over_cpu > 0 or self.over_memory > 0 or self.over_gpu > 0
+
+    def give_up(self, i: int, replicas: int) -> None:
+        job, shape = self.jobs[i], self.shapes[i]
+        was = self.planned[i]
+        self.planned[i] = was - replicas
+        self.over_cpu -= replicas * shape.cpu
+        self.over_memory -= replicas * shape.memory
+        self.over_gpu -= replicas * shape.gpu
+        for place in job.placed[max(0, was - replicas) : was]:
+            node = self.index.get(place)
+            if node is None:
+                continue
+            self.cpu[node] += shape.cpu
+            self.memory[node] += shape.memory
+            for free, amount in shape.more:
+                free[node] += amount
+            block = node // BLOCK
+            for free, most in (
+                (self.cpu, self.most_cpu),
+                (self.memory, self.most_memory),
+                *(m[:2] for m in shape.most),
+            ):
+                most[block] = max(most[block], free[node])
+            self.freed += 1
+
+    def room(self, shape: Shape) -> int:
+        """The node for one more replica, -1 for none."""
+        if self.over_cpu + shape.cpu > 0 or self.over_memory + shape.memory > 0:
+            return -1
+        if shape.gpu and self.over_gpu + shape.gpu > 0:
+            return -1
+        return self.first(shape)
+
+    def first(self, shape: Shape) -> int:
+        if shape.seen != self.freed:
+            shape.at, shape.seen = 0, self.freed
+        cpu, memory, more = self.cpu, self.memory, shape.more
+        need_cpu, need_memory = shape.cpu or _NONE, shape.memory or _NONE
+        at, end = shape.at, len(cpu)
+        if at >= end:
+            return -1
+        if cpu[at] >= need_cpu and memory[at] >= need_memory and all(free[at] >= amount for free, amount in more):
+            return at
+        if shape.smaller is not None:
+            least = self.first(shape.smaller)
+            at = end if least < 0 else max(at, least)
+        while at < end:
+            block = at // BLOCK
+            stop = min(end, (block + 1) * BLOCK)
+            if (
+                self.most_cpu[block] >= need_cpu
+                and self.most_memory[block] >= need_memory
+                and all(most[block] >= amount for _, most, amount in shape.most)
+            ):
+                for node in range(at, stop):
+                    if (
+                        cpu[node] >= need_cpu
+                        and memory[node] >= need_memory
+                        and all(free[node] >= amount for free, amount in more)
+                    ):
+                        shape.at = node
+                        return node
+                # The block's numbers are from before other replicas took from it.
+                self.most_cpu[block] = max(cpu[block * BLOCK : stop])
+                self.most_memory[block] = max(memory[block * BLOCK : stop])
+                for free, most, _ in shape.most:
+                    most[block] = max(free[block * BLOCK : stop])
+            at = stop
+        shape.at = end
+        return -1
+
+    def take(self, shape: Shape, node: int) -> None:
+        self.cpu[node] -= shape.cpu
+        self.memory[node] -= shape.memory
+        for free, amount in shape.more:
+            free[node] -= amount
+        self.over_cpu += shape.cpu
+        self.over_memory += shape.memory
+        self.over_gpu += shape.gpu
+
+
+def _rounded(need: int) -> int:
+    """Down, to its three highest bits."""
+    low = max(0, need.bit_length() - 3)
+    return need >> low << low
+
+
+def _most(free: list[int]) -> list[int]:
+    """The greatest of each block."""
+    return [max(free[i : i + BLOCK]) for i in range(0, len(free), BLOCK)]
+
+
+def reserve(resource: ClusterResource, wanted: Sequence[tuple[ElasticJob, int]]) -> ClusterResource:
+    """The cluster with that many replicas of each job placed, each on the first node with room; those that fit nowhere
+    are left out. Only nodes change: the sums count every request, placed or not."""
+    fleet = Fleet([job for job, _ in wanted], resource, 0)
+    for shape, (_, count) in zip(fleet.shapes, wanted, strict=True):
+        for _ in range(count):
+            node = fleet.first(shape)
+            if node < 0:
+                break
+            fleet.take(shape, node)
+    nodes = resource.nodes.copy()
+    nodes.cpu_idle_milli = dict(zip(fleet.index, fleet.cpu, strict=True))
+    nodes.memory_free_mega = dict(zip(fleet.index, fleet.memory, strict=True))
+    if fleet.gpu is not None:
+        nodes.gpu_free = dict(zip(fleet.index, fleet.gpu, strict=True))
+    for kind, free in fleet.others.items():
+        nodes.others_free[kind] = dict(zip(fleet.index, free, strict=True))
+    return replace(resource, nodes=nodes)

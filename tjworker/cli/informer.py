@@ -1,0 +1,137 @@
+"""An informer: a reflector with a cache of its objects and callbacks, on a thread of its own. Reads only.
+
+The cache may be late, never wrong for long: whatever breaks a watch, the reflector tries again after a moment.
+Callbacks run on the informer's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import structlog
+
+from tjworker.base import GroupResource, OperatorError, Transient
+from tjworker.kube.list_backoff import ListBackoff
+from tjworker.kube.port import Json
+from tjworker.kube.reflector import Event, Reflector
+
+if TYPE_CHECKING:
+    from tjworker.kube.client import KubeClient
+
+OnChange = Callable[[str, Json], None]
+"""(`ADDED`, `MODIFIED` or `DELETED`, the object)."""
+OnOutage = Callable[[str], None]
+"""Why the API server cannot be asked, once when that turns out; '' when it can again."""
+RETRY_SECONDS = 1.0
+_SILENT = structlog.wrap_logger(
+    structlog.PrintLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
+)
+"""A command prints what `OnOutage` is told; the reflector's log is for services."""
+
+
+class Informer:
+    def __init__(
+        self,
+        api: KubeClient,
+        resource: GroupResource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        on_change: OnChange | None = None,
+        on_outage: OnOutage | None = None,
+    ) -> None:
+        self._on_change = on_change or (lambda _kind, _object: None)
+        self._on_outage = on_outage or (lambda _why: None)
+        self._failures = 0
+        self._objects: dict[str, Json] = {}
+        self._listed: dict[str, Json] = {}
+        self._lock = threading.Lock()
+        self.synced = threading.Event()
+        self.reflector = Reflector(
+            api,
+            resource,
+            self,
+            now=monotonic,
+            namespace=namespace,
+            label_selector=label_selector,
+            backoff=ListBackoff(random.Random(), longest_seconds=RETRY_SECONDS),
+            log=_SILENT,
+        )
+        self._thread = threading.Thread(target=self.reflector.run, name=f"informer-{resource}", daemon=True)
+
+    def __enter__(self) -> Informer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.reflector.stop()
+
+    def objects(self) -> list[Json]:
+        with self._lock:
+            return list(self._objects.values())
+
+    # -- the reflector's handler -------------------------------------------------------------------
+
+    def list_begins(self) -> None:
+        self._listed = {}
+
+    def page(self, objects: Sequence[Json], version: int) -> None:
+        self._listed.update((_key(obj), obj) for obj in objects)
+
+    def list_ends(self, version: int) -> None:
+        """Replace the cache; call back for every difference."""
+        with self._lock:
+            before, self._objects = self._objects, self._listed
+        self._listed = {}
+        after = dict(self._objects)
+        self.api_works()
+        for key, old in before.items():
+            if key not in after:
+                self._on_change("DELETED", old)
+        for key, new in after.items():
+            if key not in before:
+                self._on_change("ADDED", new)
+            elif _version(before[key]) != _version(new):
+                self._on_change("MODIFIED", new)
+        self.synced.set()
+
+    def absent(self) -> None:
+        """The command goes on without objects; the reflector looks again."""
+
+    def watch_begins(self) -> None: ...
+
+    def events(self, events: Sequence[Event], version: int) -> None:
+        for kind, obj in events:
+            with self._lock:
+                if kind == "DELETED":
+                    self._objects.pop(_key(obj), None)
+                else:
+                    self._objects[_key(obj)] = obj
+            self._on_change(kind, obj)
+
+    def api_fails(self, error: OperatorError) -> None:
+        """A single failure is no outage: every watch breaks now and then."""
+        if isinstance(error, Transient):
+            self._failures += 1
+            if self._failures == 2:
+                self._on_outage(error.message)
+
+    def api_works(self) -> None:
+        """Or refuses clearly, which is no outage either: a CRD that is not installed, a missing permission."""
+        failures, self._failures = self._failures, 0
+        if failures >= 2:
+            self._on_outage("")
+
+
+def _key(obj: Json) -> str:
+    metadata = obj["metadata"]
+    return f"{metadata.get('namespace', '')}/{metadata['name']}"
+
+
+def _version(obj: Json) -> str:
+    return str(obj["metadata"].get("resourceVersion", ""))

@@ -1,0 +1,194 @@
+"""One run of the autoscaler: read the projection, let `autoscale.decide` decide, write each new target into its job's
+status.
+
+One run at a time in the whole system: a period belongs to the run that took it, and that run writes nothing after its
+end. Safe to run twice and to be cut off anywhere: each write names the resourceVersion that it was decided on, and the
+next run looks at what is. Only the target in the status stays, so an empty Redis loses nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import orjson
+import structlog
+
+from tjworker.api import kinds
+from tjworker.api.model import TrainingJob
+from tjworker.api.node_requests import NodeRequests, decode_node_requests
+from tjworker.api.observed import NodeRecord
+from tjworker.api.ownership import own_pods
+from tjworker.api.records_json import decode, decode_view
+from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS
+from tjworker.api.status import MAX_SCALE_RECORDS, ScaleRecord
+from tjworker.api.timefmt import to_rfc3339
+from tjworker.autoscale import Decision, JobState, Move, Rules, decide
+from tjworker.base import Conflict, GroupResource, Invalid, JobKey, parse_key
+from tjworker.controllers.isolation import Isolation
+from tjworker.kube.client import KubeClient
+from tjworker.settings import OFF, Settings, turn_seconds
+from tjworker.store.port import Store
+from tjworker.store.projection import ClusterView
+
+log = structlog.get_logger(__name__)
+NAME = "autoscale"
+_OBSERVED = (PODS, REPLICASETS, BATCH_JOBS)
+"""Pods, and their owners: a pod's job is known by its owner's."""
+
+
+@dataclass(slots=True)
+class Observation:
+    """As `autoscale.decide` takes it."""
+
+    states: list[JobState] = field(default_factory=list)
+    """Jobs with a role that is autoscaled, with their pods."""
+    nodes: dict[str, NodeRecord] = field(default_factory=dict)
+    requests: dict[str, NodeRequests] = field(default_factory=dict)
+
+
+class Autoscaler:
+    """One a process. Remembers parsed jobs, each by its resourceVersion, and which problems it has logged."""
+
+    def __init__(
+        self,
+        store: Store,
+        kube: KubeClient,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._kube = kube
+        self._settings = settings
+        self._rules = autoscale_rules(settings)
+        self._clock = clock
+        self._monotonic = monotonic
+        self._isolation = Isolation(log)
+        self._parsed: dict[JobKey, tuple[int, TrainingJob | None]] = {}
+        self._logged: frozenset[str] = frozenset()
+
+    def run(self) -> str:
+        """What the run came to, in words. Raises Transient when Redis or the API server is away."""
+        if self._settings.autoscale_policy == OFF:
+            return "switched off (TJ_AUTOSCALE_POLICY)"
+        turn = turn_seconds(self._settings.autoscale_seconds)
+        if not self._store.queue.once(NAME, turn):
+            return "another run has this period"
+        ends = self._monotonic() + turn
+        cluster = self._store.projection.cluster()
+        if not cluster.synced:
+            return "the projection is not synced yet"
+        self._isolation.begin()
+        found = self._observe(cluster)
+        decision = self._decide(found)
+        return self._apply(decision, ends)
+
+    # -- observe -----------------------------------------------------------------------------------
+    def _observe(self, cluster: ClusterView) -> Observation:
+        found = Observation()
+        for node, data in cluster.nodes.items():
+            with self._isolation.item("read node", node):
+                if isinstance(record := decode(NODES, data), NodeRecord):
+                    found.nodes[node] = record
+        for node, data in cluster.node_requests.items():
+            with self._isolation.item("read requests of node", node):
+                found.requests[node] = decode_node_requests(data)
+            if node not in found.requests:
+                found.nodes.pop(node, None)  # how much of it is free is unknown
+        jobs = self._jobs()
+        children = self._store.projection.children([job.key for job in jobs], _OBSERVED)
+        for job in jobs:
+            with self._isolation.item("read pods of", job.key):
+                found.states.append(_state(job, children.get(job.key, {})))
+        return found
+
+    def _jobs(self) -> list[TrainingJob]:
+        """Most do not change from run to run, so each version is parsed once."""
+        unfinished = self._store.projection.unfinished()
+        self._parsed = {key: parsed for key, parsed in self._parsed.items() if key in unfinished}
+        for key, (version, record) in unfinished.items():
+            known = self._parsed.get(key)
+            if known is None or known[0] != version:
+                with self._isolation.item("read", key):
+                    self._parsed[key] = version, _parse(key, record)
+        return [job for key in unfinished if (job := self._parsed.get(key, (0, None))[1]) is not None]
+
+    # -- decide ------------------------------------------------------------------------------------
+    def _decide(self, found: Observation) -> Decision:
+        decision = decide(found.states, found.nodes, found.requests, self._clock(), self._rules)
+        for problem in sorted(set(decision.problems) - self._logged):
+            log.warning(problem)
+        self._logged = frozenset(decision.problems)
+        return decision
+
+    # -- apply -------------------------------------------------------------------------------------
+    def _apply(self, decision: Decision, ends: float) -> str:
+        counts = {"jobs moved": 0, "changed meanwhile": 0, "failed": 0, "left to the next run": 0}
+        for moves in _by_job(decision.moves):
+            if self._monotonic() >= ends:
+                counts["left to the next run"] += 1
+                continue
+            with self._isolation.item("write the targets of", moves[0].state.job.key):
+                counts["jobs moved" if self._move(moves) else "changed meanwhile"] += 1
+        counts["failed"] = self._isolation.failed
+        told = [f"{decision.roles} roles", decision.load]
+        return ", ".join([*told, *(f"{n} {what}" for what, n in counts.items() if n)])
+
+    def _move(self, moves: list[Move]) -> bool:
+        """False when another writer was first, or the job is gone: the next run decides on what is then."""
+        job = moves[0].state.job
+        try:
+            self._write_targets(job, moves)
+        except (Conflict, Invalid) as error:
+            log.debug("a job has changed meanwhile", key=job.key, error=error.message)
+            return False
+        for move in moves:
+            log.info(f"target {move.role} {move.from_} -> {move.to}: {move.reason}", key=job.key, uid=job.uid)
+        return True
+
+    def _write_targets(self, job: TrainingJob, moves: list[Move]) -> None:
+        """One patch of the status: targets, the replicas that were declared then, and the records that say why."""
+        at = to_rfc3339(self._clock())
+        records = [ScaleRecord(role=m.role, from_=m.from_, to=m.to, time=at, reason=m.reason) for m in moves]
+        kept = (*records, *job.status.scale_records)[:MAX_SCALE_RECORDS]
+        declared = {r.name: r.replicas if r.declared_replicas is None else r.declared_replicas for r in job.roles}
+        status = {
+            "targets": {m.role: m.to for m in moves},
+            "targetsBeside": {m.role: declared[m.role] for m in moves},
+            "scaleRecords": [record.model_dump(mode="json", by_alias=True) for record in kept],
+        }
+        body = {"metadata": {"uid": job.uid, "resourceVersion": str(job.resource_version)}, "status": status}
+        self._kube.merge_patch(job.name.resource, job.name.namespace, job.name.name, body, subresource="status")
+
+
+def autoscale_rules(settings: Settings) -> Rules:
+    return Rules(
+        settings.autoscale_policy,
+        settings.max_load_desired,
+        settings.autoscale_cooldown_seconds,
+        settings.gpu_resource_list,
+    )
+
+
+def _parse(key: JobKey, record: bytes) -> TrainingJob | None:
+    """None for a job that the autoscaler has nothing to do with."""
+    resource = parse_key(key).resource
+    if resource not in kinds.KINDS:
+        return None
+    job = kinds.parse(resource, orjson.loads(record))
+    return job if isinstance(job, TrainingJob) and any(role.autoscaled for role in job.roles) else None
+
+
+def _state(job: TrainingJob, children: Mapping[GroupResource, Mapping[str, bytes]]) -> JobState:
+    return JobState(job, own_pods(job, decode_view(None, children)[1]))
+
+
+def _by_job(moves: Iterable[Move]) -> list[list[Move]]:
+    """In the order of the moves: those that make room first."""
+    found: dict[JobKey, list[Move]] = {}
+    for move in moves:
+        found.setdefault(move.state.job.key, []).append(move)
+    return list(found.values())

@@ -1,0 +1,235 @@
+"""One pass over one job: claim its key, observe, decide, apply, release the key.
+
+The view comes from Redis, the truth from the API server: a view that is known to be stale is waited for, one that is
+stale without our knowing loses at its first write. Safe to run twice, at the same time, and to be killed anywhere. What
+each kind of error leads to is a table in `result.py`; an error costs this job alone.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import structlog
+from celery.exceptions import SoftTimeLimitExceeded
+
+from tjworker.api import kinds
+from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.observed import NodeRecord, Observed
+from tjworker.api.records_json import decode, decode_view
+from tjworker.api.resources import NODES
+from tjworker.base import Fenced, Invalid, JobKey, OperatorError, Terminal, Transient, parse_key
+from tjworker.controllers.result import Result, after_error, not_retryable
+from tjworker.executor import Executor, Outcome
+from tjworker.kube.client import KubeClient
+from tjworker.lease import Lease
+from tjworker.priorities import PriorityClasses
+from tjworker.publisher import KeyPublisher
+from tjworker.reconcile import Plan, Rules, reconcile, refuse_child, report_create_failure
+from tjworker.settings import Settings
+from tjworker.store.port import Store
+from tjworker.store.projection import View
+
+log = structlog.get_logger(__name__)
+
+STALE_RETRY_SECONDS = 0.25
+"""The watch usually shows an own write within milliseconds; its echo queues nothing, so the pass asks to come back."""
+STALE_LONGEST_SECONDS = 15.0
+"""Each further wait in a row is twice as long, up to this: a watch that is away for minutes must not keep workers
+busy."""
+UNSYNCED_RETRY_SECONDS = 1.0
+STALE_KEYS_REMEMBERED = 1_000
+"""Beyond that a process forgets them all: the next wait of a key is a short one again, which harms nothing."""
+
+
+def reconcile_rules(settings: Settings) -> Rules:
+    return Rules(
+        writes_per_pass=settings.writes_per_pass,
+        node_failure_grace_seconds=settings.node_failure_grace_seconds,
+        creating_duration_seconds=settings.creating_duration_seconds,
+        creating_restart_seconds=settings.creating_restart_seconds,
+        enable_creating_failed=settings.enable_creating_failed,
+        gpu_resources=settings.gpu_resource_list,
+        gpu_fault_conditions=settings.gpu_fault_condition_list,
+        restart_limit=settings.restart_limit,
+        autoclean=settings.autoclean,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A job with what belongs to it: all that a decision needs besides time and rules."""
+
+    job: TrainingJob | InvalidJob
+    observed: Observed
+
+
+class JobReconciler:
+    """One a process. Its memory of stale passes and PriorityClasses is a shortcut, never needed."""
+
+    def __init__(
+        self,
+        store: Store,
+        kube: KubeClient,
+        executor: Executor,
+        publisher: KeyPublisher,
+        settings: Settings,
+        *,
+        owner: str,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._kube = kube
+        self._executor = executor
+        self._publisher = publisher
+        self._settings = settings
+        self._rules = reconcile_rules(settings)
+        self._owner = owner
+        self._clock = clock
+        self._monotonic = monotonic
+        self._stale_passes: dict[JobKey, int] = {}
+        """Key -> stale passes in a row, of this process."""
+        self._priorities = PriorityClasses(kube, monotonic)
+
+    def reconcile(self, text: str) -> str:
+        """One pass for the key `text`. Returns what Flower shows as the task's result. Raises nothing for a fault of
+        the job or the cluster, and Transient only when Redis is away; the resync brings the key back."""
+        try:
+            key = parse_key(text).key
+        except Invalid as error:
+            log.warning("refused a message", error=error.message)
+            self._drop(text)
+            return f"refused: {error.message}"
+        taken = self._store.queue.acquire_view(key, self._owner, self._settings.lock_ttl_seconds)
+        if taken is None:
+            return "nothing to do: the key is not queued, or another worker has it"
+        claim, view = taken
+        lease = Lease(self._store.queue, claim, self._settings.lock_ttl_seconds, self._monotonic)
+        try:
+            return self._release(lease, self._pass(lease, view))
+        except Fenced as error:
+            log.warning("lost the lease of a key; another worker has it", key=key, error=error.message)
+            return "lost the lease"
+        except (OperatorError, SoftTimeLimitExceeded) as error:
+            return self._release(lease, self._after_error(key, error))
+        except Exception as error:
+            log.exception("a bug in reconcile", key=key, token=claim.token)
+            return self._release(lease, not_retryable(f"bug: {type(error).__name__}: {error}"))
+
+    def _drop(self, text: str) -> None:
+        """Take what is no key out of the queue: an earlier version named jobs otherwise, and each resync would publish
+        such a key again."""
+        if isinstance(text, str) and text.isascii():
+            claim = self._store.queue.acquire(JobKey(text), self._owner, self._settings.lock_ttl_seconds)
+            if claim is not None:
+                self._store.queue.finish(claim)
+
+    def _pass(self, lease: Lease, view: View) -> Result:
+        found = self._observe(lease.key, view)
+        if isinstance(found, Result):
+            return found
+        plan = self._decide(found)
+        return self._apply(lease, found, plan)
+
+    # -- observe -----------------------------------------------------------------------------------
+    def _observe(self, key: JobKey, view: View) -> Observation | Result:
+        """A Result when there is nothing to decide on."""
+        if not view.synced:
+            # The watcher queues every unfinished job once the projection is whole again.
+            return Result("the projection is not synced yet", after_seconds=UNSYNCED_RETRY_SECONDS)
+        if view.stale:
+            return Result("waits for the watch to show an own write", stale=True)
+        raw, observed = decode_view(view.job, view.children, seen=view.seen)
+        name = parse_key(key)
+        if raw is not None and raw.get("finished"):
+            # The projection keeps next to nothing of a finished job; only a TTL brings one here.
+            raw = self._kube.get(name.resource, name.namespace, name.name)
+        if raw is None:
+            return Result("the job is gone")
+        if name.resource not in kinds.KINDS:
+            raise Terminal(f"{name.resource} is no job kind of this operator")
+        job = kinds.parse(name.resource, raw)
+        if isinstance(job, TrainingJob) and job.priority and not job.status.ended:
+            job = replace(job, priority_class=self._priorities.find(job.priority))
+        nodes = sorted({p.node for p in observed.pods if p.node})
+        if nodes and not job.status.ended:
+            records = {name: decode(NODES, data) for name, data in self._store.projection.nodes(nodes).items()}
+            observed = replace(observed, nodes={n: r for n, r in records.items() if isinstance(r, NodeRecord)})
+        return Observation(job, observed)
+
+    # -- decide ------------------------------------------------------------------------------------
+    def _decide(self, found: Observation) -> Plan:
+        return reconcile(found.job, found.observed, self._clock(), self._rules)
+
+    # -- apply -------------------------------------------------------------------------------------
+    def _apply(self, lease: Lease, found: Observation, plan: Plan) -> Result:
+        outcome = self._carry_out(lease, found.job, plan)
+        wait = plan.requeue_after_seconds
+        if outcome.invalid is not None or outcome.refused is not None:
+            return self._report_refusal(lease, outcome, found.observed, wait)
+        return Result(outcome.summary(), again=wait == 0, after_seconds=wait or None)
+
+    def _report_refusal(
+        self, lease: Lease, outcome: Outcome, observed: Observed, latest_seconds: float | None
+    ) -> Result:
+        """Write into the job's status why the API server refused a child. `latest_seconds`: when the plan wants the
+        next pass."""
+        job = outcome.job
+        if isinstance(job, InvalidJob):  # it creates nothing
+            raise Terminal(f"a create was refused for the invalid job {job.name.key}")
+        if outcome.invalid is not None:
+            self._carry_out(
+                lease, job, refuse_child(job, observed, self._clock(), self._rules, outcome.invalid.message)
+            )
+            # The clean-up must see what this pass has created.
+            return Result(f"refused: {outcome.invalid.message}", after_seconds=STALE_RETRY_SECONDS)
+        error = outcome.refused or Transient("refused")
+        plan = report_create_failure(job, self._clock(), error.message)
+        if not plan.empty:
+            self._executor.apply(job, plan, lease)
+            log.warning("cannot create a child", key=lease.key, uid=job.uid, error=error.message)
+        return after_error(error, latest_seconds)
+
+    def _carry_out(self, lease: Lease, job: TrainingJob | InvalidJob, plan: Plan) -> Outcome:
+        outcome = self._executor.apply(job, plan, lease)
+        for decision in plan.decisions:
+            log.info(decision, key=lease.key, token=lease.claim.token)
+        return outcome
+
+    # -- release -----------------------------------------------------------------------------------
+    def _release(self, lease: Lease, result: Result) -> str:
+        """Give the key back to the work queue as `result` says, and publish it if it is due."""
+        key = lease.key
+        after_seconds = self._stale_wait(key) if result.stale else result.after_seconds
+        if not result.stale:
+            self._stale_passes.pop(key, None)
+        done = self._store.queue.finish(
+            lease.claim, lease.written, again=result.again, after_seconds=after_seconds, failed=result.failed
+        )
+        if done.publish:
+            self._publisher.publish([key])
+        if not result.failed:
+            return result.text
+        wait = min(done.backoff_seconds or 0, after_seconds or math.inf)
+        log.warning("reconcile failed, retrying", key=key, error=result.text, next_try_seconds=wait)
+        return f"{result.text}; next try in {wait:.0f} s"
+
+    def _stale_wait(self, key: JobKey) -> float:
+        """News queues the key at once all the same."""
+        if len(self._stale_passes) > STALE_KEYS_REMEMBERED:
+            self._stale_passes.clear()
+        times = self._stale_passes[key] = self._stale_passes.get(key, 0) + 1
+        return min(STALE_LONGEST_SECONDS, STALE_RETRY_SECONDS * 2.0 ** min(times - 1, 16))
+
+    def _after_error(self, key: JobKey, error: OperatorError | SoftTimeLimitExceeded) -> Result:
+        if not isinstance(error, OperatorError):
+            limit = self._settings.task_soft_time_limit_seconds
+            error = Transient(f"the pass took longer than {limit:.0f} s (TJ_TASK_SOFT_TIME_LIMIT_SECONDS)")
+        result = after_error(error)
+        if result.terminal:
+            why = {"error": error.message, "status": error.status, "reason": error.reason}
+            log.error("reconcile failed, not retryable", key=key, **why)
+        return result

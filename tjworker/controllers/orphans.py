@@ -1,0 +1,168 @@
+"""Find orphans in the cluster and delete them. Run by beat, safe to run twice: a delete names the UID that was seen.
+
+Reads the API server, not the projection: what is deleted for good must be true. Lists carry a label selector and come
+in pages. What cannot be read is unknown, and of what is unknown nothing is deleted. A kind that is not installed is
+passed over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from tjworker.api import kinds, labels
+from tjworker.api.model import CleanPodPolicy, TrainingJob
+from tjworker.api.resources import BATCH_JOBS, NODES, REPLICASETS
+from tjworker.base import Conflict, GroupResource, JobName, OperatorError, Terminal, Uid
+from tjworker.controllers.isolation import Isolation
+from tjworker.kube.client import KubeClient
+from tjworker.kube.errors import NOT_INSTALLED
+from tjworker.reconcile.children import COLLECTED
+from tjworker.reconcile.orphans import Candidate, Orphan, WorkloadName, WorkloadOf, candidate, find_orphans
+from tjworker.settings import Settings, turn_seconds
+from tjworker.store.work_queue import WorkQueue
+
+log = structlog.get_logger(__name__)
+NAME = "collect-orphans"
+
+
+@dataclass(slots=True)
+class Observation:
+    """As `find_orphans` takes it."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+    owners: dict[JobName, Uid | None] = field(default_factory=dict)
+    ended: dict[JobName, CleanPodPolicy] = field(default_factory=dict)
+    workloads: dict[WorkloadName, WorkloadOf] = field(default_factory=dict)
+    nodes: frozenset[str] | None = None
+
+
+class OrphanCollector:
+    """One a process. Remembers nothing but which errors it has logged."""
+
+    def __init__(
+        self, queue: WorkQueue, kube: KubeClient, settings: Settings, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._queue = queue
+        self._kube = kube
+        self._settings = settings
+        self._clock = clock
+        self._isolation = Isolation(log)
+
+    def run(self) -> str:
+        """What the run came to, in words. Raises Transient when Redis or the API server is away."""
+        if not self._queue.once(NAME, turn_seconds(self._settings.collect_orphans_seconds)):
+            return "another beat was first"
+        deleted, failed = self.collect()
+        return f"{deleted} deleted{f', {failed} failed' if failed else ''}"
+
+    def collect(self) -> tuple[int, int]:
+        """How many orphans were deleted, and how many objects could not be read or deleted."""
+        self._isolation.begin()
+        found = self._observe()
+        orphans = self._decide(found)
+        return self._apply(orphans), self._isolation.failed
+
+    # -- observe -----------------------------------------------------------------------------------
+    def _observe(self) -> Observation:
+        found = Observation()
+        for resource in COLLECTED:
+            for namespace in self._settings.namespace_list or ("",):
+                with self._isolation.item("list", f"{resource} in {namespace or 'all namespaces'}"):
+                    found.candidates += self._candidates(resource, namespace)
+        for name in sorted({c.owner for c in found.candidates if c.owner is not None}, key=lambda n: n.key):
+            with self._isolation.item("read", name.key):
+                self._observe_owner(found, name)
+        # Candidates need no request; the others (foreign, or gone) one GET each.
+        ours = {c.uid for c in found.candidates if c.resource in (REPLICASETS, BATCH_JOBS) and c.owner is not None}
+        workloads = {c.workload for c in found.candidates if c.workload is not None}
+        for workload in sorted(workloads, key=lambda k: (k.resource, k.namespace, k.name, k.uid)):
+            with self._isolation.item("read", f"{workload.resource} {workload.namespace}/{workload.name}"):
+                found.workloads[workload] = "ours" if workload.uid in ours else self._workload(workload)
+        with self._isolation.item("list", "nodes"):
+            found.nodes = self._nodes()
+        return found
+
+    def _candidates(self, resource: GroupResource, namespace: str) -> list[Candidate]:
+        found: list[Candidate] = []
+        try:
+            for obj in self._list(resource, namespace, labels.JOB_UID):
+                with self._isolation.item("read", f"{resource} {_name(obj)}"):
+                    if (one := candidate(resource, obj)) is not None:
+                        found.append(one)
+        except Conflict:
+            pass  # the list expired between its pages (410): what it has not shown is for the next run
+        return found
+
+    def _observe_owner(self, found: Observation, name: JobName) -> None:
+        """The UID that the job has now, and the cleanPodPolicy if it has ended."""
+        raw = self._kube.get(name.resource, name.namespace, name.name)
+        job = None if raw is None else kinds.parse(name.resource, raw)
+        if isinstance(job, TrainingJob) and job.status.ended:
+            found.ended[name] = job.clean_pod_policy
+        found.owners[name] = None if raw is None else Uid(raw["metadata"]["uid"])
+
+    def _workload(self, name: WorkloadName) -> WorkloadOf:
+        live = self._kube.get(name.resource, name.namespace, name.name)
+        return "gone" if live is None or live["metadata"]["uid"] != name.uid else "foreign"
+
+    def _nodes(self) -> frozenset[str] | None:
+        """None where they may not be read, or not all have been: a node that a list has not come to is not gone."""
+        try:
+            return frozenset(n["metadata"]["name"] for n in self._list(NODES, "", ""))
+        except (Terminal, Conflict):
+            return None
+
+    def _list(self, resource: GroupResource, namespace: str, selector: str) -> Iterator[dict[str, Any]]:
+        """Page by page. Raises Conflict when the list expires between them."""
+        token = ""
+        while True:
+            try:
+                page = self._kube.list_page(
+                    resource, namespace, label_selector=selector, limit=self._settings.list_page_size, token=token
+                )
+            except OperatorError as error:
+                if error.reason == NOT_INSTALLED:
+                    return
+                raise
+            yield from page.items
+            token = page.next_token
+            if not token:
+                return
+
+    # -- decide ------------------------------------------------------------------------------------
+    def _decide(self, found: Observation) -> list[Orphan]:
+        orphans: list[Orphan] = []
+        now = self._clock()
+        for one in found.candidates:
+            with self._isolation.item("judge", f"{one.resource} {one.namespace}/{one.name}"):
+                orphans += find_orphans([one], found.owners, found.nodes, now, found.workloads, found.ended)
+        return sorted(orphans, key=lambda o: (o.namespace, o.delete.resource, o.delete.name))
+
+    # -- apply -------------------------------------------------------------------------------------
+    def _apply(self, orphans: Iterable[Orphan]) -> int:
+        """How many were deleted."""
+        deleted = 0
+        for orphan in orphans:
+            gone = orphan.delete
+            where = {"resource": gone.resource, "namespace": orphan.namespace, "name": gone.name}
+            with self._isolation.item("delete", f"{gone.resource} {orphan.namespace}/{gone.name}"):
+                try:
+                    self._kube.delete(
+                        gone.resource, orphan.namespace, gone.name, uid=gone.uid, grace_seconds=gone.grace_seconds
+                    )
+                except Conflict as error:
+                    log.info("an orphan has changed; the next run looks again", **where, error=error.message)
+                    continue
+                deleted += 1
+                log.info("deleted an orphan", **where, why=gone.why)
+        return deleted
+
+
+def _name(obj: dict[str, Any]) -> str:
+    meta = obj.get("metadata") or {}
+    return f"{meta.get('namespace', '')}/{meta.get('name', '')}"

@@ -1,0 +1,104 @@
+"""What a job has in the cluster, by resource: which of it no role wants any more, and how it goes at an end. Pure.
+
+`CHILDREN` is the one place: a further kind of child (PodGroups, the pods of a TensorBoard) is a row here, and strays,
+clean-up, the wait for its end and the orphan collector know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from tjworker.api import labels
+from tjworker.api.model import CleanPodPolicy
+from tjworker.api.ownership import own_services
+from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
+from tjworker.base import GroupResource
+from tjworker.reconcile.one_pass import Pass
+from tjworker.reconcile.plan import Delete, Write
+from tjworker.reconcile.policies.clean import goes
+from tjworker.reconcile.workloads import owner
+from tjworker.reconcile.workloads.pod import delete_pod, to_delete
+
+_NO_ROLE = "its role is not in the spec"
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    resources: tuple[GroupResource, ...]
+    strays: Callable[[Pass], Iterable[Write]]
+    """Deletes of the job's own whose role the spec no longer has."""
+    clean_up: Callable[[Pass, CleanPodPolicy, str], Iterable[Write]]
+    """(pass, policy but None, why) -> deletes of what goes at an end and is not on its way yet."""
+    remain: Callable[[Pass, CleanPodPolicy], bool]
+    """(pass, policy but None) -> something that goes is still there, on its way or not, or could still come."""
+
+
+def strays(p: Pass) -> list[Write]:
+    return [w for child in CHILDREN for w in child.strays(p)]
+
+
+def clean_up(p: Pass, policy: CleanPodPolicy, why: str) -> list[Write]:
+    """Deletes of what goes and is not on its way yet."""
+    return [] if policy == "None" else [w for child in CHILDREN for w in child.clean_up(p, policy, why)]
+
+
+def remain(p: Pass, policy: CleanPodPolicy) -> bool:
+    return policy != "None" and any(child.remain(p, policy) for child in CHILDREN)
+
+
+def _stray_pods(p: Pass) -> Iterator[Write]:
+    known = {r.name for v in p.roles.values() for r in v.replicas}
+    known |= {pod.name for v in p.roles.values() for pod in (*v.surplus, *v.others)}
+    for pod in p.pods:
+        if pod.name not in known and pod.owner_uid == p.job.uid and to_delete(pod):
+            yield delete_pod(pod, _NO_ROLE)
+
+
+def _clean_pods(p: Pass, policy: CleanPodPolicy, why: str) -> Iterator[Write]:
+    """A pod that its ReplicaSet or batch Job takes once released is left to it; the others are deleted as any."""
+    left = owner.left_running(p.job, p.observed)
+    for pod in p.pods:
+        if goes(policy, pod) and to_delete(pod) and not owner.goes_by_itself(p.job, pod, left):
+            yield delete_pod(pod, why)
+
+
+def _stray_owners(p: Pass) -> Iterable[Write]:
+    return owner.delete_owners(p.job, p.observed, set(p.roles), _NO_ROLE)
+
+
+def _stray_services(p: Pass) -> Iterator[Write]:
+    for service in own_services(p.job, p.observed):
+        if service.labels.get(labels.REPLICA_NAME) not in p.roles:
+            yield Delete(SERVICES, service.name, service.uid, why=_NO_ROLE)
+
+
+def _clean_services(p: Pass, policy: CleanPodPolicy, why: str) -> Iterator[Write]:
+    """A service goes with its pod."""
+    stay = _staying(p, policy)
+    for service in own_services(p.job, p.observed):
+        if service.name not in stay:
+            yield Delete(SERVICES, service.name, service.uid, why=why)
+
+
+def _services_remain(p: Pass, policy: CleanPodPolicy) -> bool:
+    stay = _staying(p, policy)
+    return any(s.owner_uid == p.job.uid and s.name not in stay for s in p.observed.services)
+
+
+def _staying(p: Pass, policy: CleanPodPolicy) -> set[str]:
+    return {pod.name for pod in p.pods if not goes(policy, pod)}
+
+
+CHILDREN: tuple[Child, ...] = (
+    Child((PODS,), _stray_pods, _clean_pods, remain=lambda p, policy: any(goes(policy, pod) for pod in p.pods)),
+    Child(
+        (REPLICASETS, BATCH_JOBS),
+        _stray_owners,
+        clean_up=lambda p, _, why: owner.release(p.job, p.observed, why),
+        remain=lambda p, _: owner.unreleased(p.job, p.observed),
+    ),
+    Child((SERVICES,), _stray_services, _clean_services, _services_remain),
+)
+COLLECTED = tuple(resource for child in CHILDREN for resource in child.resources)
+"""Resources in which the orphan collector looks."""

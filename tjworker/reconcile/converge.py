@@ -1,0 +1,117 @@
+"""The last part of a pass over a job that lives: bring its objects to what its roles want, and say how it stands.
+
+Decides nothing about ends or restarts: the steps of `core.STEPS` have. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tjworker.api.resources import PODS
+from tjworker.api.status import FAILED_CREATE, JobStatus, Phase, ScaleRecord
+from tjworker.reconcile import outcome, phase
+from tjworker.reconcile.attempts import record_running
+from tjworker.reconcile.children import strays
+from tjworker.reconcile.conditions import clear_condition, get_condition, set_condition
+from tjworker.reconcile.frameworks import find_framework
+from tjworker.reconcile.gangs import find_gang
+from tjworker.reconcile.one_pass import Pass
+from tjworker.reconcile.plan import Delete, Plan, Write
+from tjworker.reconcile.policies.backoff import find_resting
+from tjworker.reconcile.policies.limits import seconds_to_deadline
+from tjworker.reconcile.policies.stuck_deletion import StuckDeletions, find_stuck_deletions, report_stuck_deletions
+from tjworker.reconcile.refusals import INVALID_SPEC
+from tjworker.reconcile.replicas import pod_attempt
+from tjworker.reconcile.workloads import WORKLOADS
+from tjworker.reconcile.workloads.owner import unjudged
+
+
+def converge(p: Pass) -> Plan:
+    job, at = p.job, p.at
+    scales = phase.scale_changes(job, job.status, at)
+    new = phase.live_phase(job.status.phase, p.roles, restarted=bool(p.restarted), scaled=bool(scales))
+    status = record_running(phase.with_scale_records(p.status, scales), p.roles, new)
+    status = outcome.numbers(job, status, p.roles, live=True)
+    stuck = find_stuck_deletions(p.pods, p.now)
+    status = _conditions(p, status, new, stuck)
+    if new == "Running" and not status.start_running_time:
+        status = status.model_copy(update={"start_running_time": at})
+    resting = find_resting(p.roles, p.now)
+    writes = [w for w in _writes(p) if not (isinstance(w, Delete) and w.resource == PODS and w.name in resting.pods)]
+    plan = outcome.finish_plan(job, status, new, at, writes=writes, message=_phase_message(p, new, scales))
+    # The echo of an own write queues nothing, so what only the next pass can see is asked for: pods that got their
+    # ordinal in this pass are judged in the next, and so is that all run again where a controller was faster than we.
+    again = any(unjudged(v) for v in p.roles.values()) or (new == "Restarting" and phase.all_run(p.roles))
+    p = p.wake(0.0 if again else None).wake(resting.next_seconds).wake(stuck.next_seconds)
+    p = p.wake(seconds_to_deadline(job, status, p.now))
+    scaled = tuple(f"scale {s.role} {s.from_} -> {s.to}" for s in scales)
+    return replace(plan, decisions=scaled + plan.decisions, requeue_after_seconds=p.wake_seconds)
+
+
+def _writes(p: Pass) -> list[Write]:
+    # A restart of a whole role or job begins when the last pod of the old attempt is gone: a new trainer must not meet
+    # an old parameter server.
+    old_attempt_lives = any(
+        r.state == "outdated" and r.pod is not None and pod_attempt(r.pod) < v.attempts.all
+        for v in p.roles.values()
+        for r in v.replicas
+    )
+    writes = strays(p)
+    if not old_attempt_lives:
+        writes += find_gang(p.rules).objects(p.job)
+    for name in find_framework(p.job).order(p.job):
+        view = p.roles[name]
+        writes += WORKLOADS[view.role.workload].shape(p, view, not old_attempt_lives)
+    return writes
+
+
+def _conditions(p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions) -> JobStatus:
+    at, generation = p.at, p.job.generation
+    status = _running_condition(p, status, new, stuck)
+    refused = get_condition(status, "Failed")
+    if refused is not None and refused.reason == INVALID_SPEC:
+        mended = "the spec can be used again"
+        status = set_condition(status, "Failed", False, "SpecMended", mended, now=at, generation=generation)
+    old = get_condition(status, "Restarting")
+    if new != "Restarting":
+        # Why it was restarted, and when that was over, stays to be read when the events have gone.
+        was = f"over; it was: {old.message}" if old is not None else ""
+        status = clear_condition(status, "Restarting", "Restarted", was, now=at, generation=generation)
+    elif p.restarted or old is None or old.status != "True":
+        # What it waits for stands in the condition Running.
+        message = p.restarted or "pods are being replaced"
+        status = set_condition(status, "Restarting", True, "PodsReplaced", message, now=at, generation=generation)
+    if new != "Scaling":
+        return clear_condition(status, "Scaling", "Scaled", "the pods have followed", now=at, generation=generation)
+    counts = ", ".join(
+        f"{n} to {v.role.replicas}" for n, v in p.roles.items() if v.role.name == p.job.scale_role or v.surplus
+    )
+    return set_condition(status, "Scaling", True, "ReplicasChanged", f"scaling {counts}", now=at, generation=generation)
+
+
+def _running_condition(p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions) -> JobStatus:
+    generation = p.job.generation
+    if new == "Running":
+        message = "every desired replica runs"
+        return set_condition(status, "Running", True, "AllReplicasRunning", message, now=p.at, generation=generation)
+    old = get_condition(status, "Running")
+    if old is not None and old.reason == FAILED_CREATE and any(v.count("missing") for v in p.roles.values()):
+        return status  # what the API server said about a refused child stays until the child is there
+    waiting = phase.waiting_for(p.roles)
+    if old is not None and (old.reason, waiting.reason) == ("ErrImagePull", "ImagePullBackOff"):
+        return status  # the kubelet alternates between the two; the first says why
+    if stuck.message and not waiting.reason:
+        return report_stuck_deletions(p.job, status, stuck, new, waiting.message, p.at)
+    reason = waiting.reason or new
+    return set_condition(status, "Running", False, reason, waiting.message, now=p.at, generation=generation)
+
+
+def _phase_message(p: Pass, new: Phase, scales: tuple[ScaleRecord, ...]) -> str:
+    counts = ", ".join(f"{n} {v.count('running', 'succeeded')}/{v.role.replicas}" for n, v in p.roles.items())
+    if new == "Running":
+        return f"every desired replica runs ({counts})"
+    if new == "Restarting":
+        return p.restarted or f"pods are being replaced ({counts})"
+    if new == "Scaling":
+        return "; ".join(f"{s.role} from {s.from_} to {s.to}" for s in scales) or counts
+    return counts

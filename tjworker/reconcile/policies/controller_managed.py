@@ -1,0 +1,182 @@
+"""What the death of a pod means where a ReplicaSet or a batch Job replaces it: which deaths count, which end the job.
+Pure.
+
+The controller replaces its pods in any case. This step decides what the death was (application, node, preemption,
+user), counts it once by raising the attempt of its slot, and says when the job is over:
+
+- A trainer (batch Job) that fails ends the job, unless it is `fault_tolerant`. Then the job ends when no trainer is
+  left and each of them has failed by itself, as PaddlePaddle EDL's findFailedTrainerPods has it: a node that takes all
+  its trainers with it has not made a fault-tolerant job fail.
+- A trainer that is deleted has not failed: it is replaced, in every job.
+- A server (ReplicaSet) runs for as long as the job does. One whose containers have been restarted as often as its
+  role's limit says fails the job (a parameter server; a master has no limit). What a node or a user does to a server
+  never counts.
+
+Safe to run twice: a death that was counted belongs to an older attempt from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from tjworker.api.model import TrainingJob
+from tjworker.api.observed import PodRecord
+from tjworker.api.status import Failure, JobStatus, RestartCounts
+from tjworker.reconcile.attempts import Draft
+from tjworker.reconcile.conditions import get_condition
+from tjworker.reconcile.failures import Diagnosis, counted, describe, diagnose
+from tjworker.reconcile.one_pass import FinalFailure, Pass
+from tjworker.reconcile.policies.restart_failed import RESTART_LIMIT_REACHED, was_there
+from tjworker.reconcile.replicas import Replica, RoleView
+from tjworker.reconcile.slots import ordinal_of
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one look at the dead has come to."""
+
+    draft: Draft
+    failures: list[Failure] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    final: list[FinalFailure] = field(default_factory=list)
+
+
+def count_deaths(p: Pass) -> Pass:
+    managed = [v for v in p.roles.values() if v.role.workload != "Pod"]
+    if not managed:
+        return p
+    p, found = _propose_end(p, managed), _Found(Draft(p.status))
+    for view in managed:
+        _look(p.job, view, p.at, found)
+    p = p.follow(_count_restarts(found.draft.status(), managed)).decide(*found.kept, *found.replaced)
+    p = p.restart(found.replaced).met(found.failures)
+    return replace(p, final=p.final or next(iter(found.final), None))
+
+
+def _look(job: TrainingJob, view: RoleView, now: str, found: _Found) -> None:
+    owner_failed = view.role.workload == "Job" and view.owner is not None and view.owner.condition == "Failed"
+    over = _why_over(job, view, now)
+    for replica in (r for r in view.replicas if not r.final):
+        pod = replica.pod
+        if owner_failed:
+            _give_up(replica, _of_owner(view, now), "its batch Job has failed", found)
+        elif pod is not None and _has_died(replica, pod):
+            diagnosis = diagnose(pod, now)
+            if not over:
+                _replace(view, replica, diagnosis, found)
+                continue
+            _give_up(replica, diagnosis.failure, over, found)
+            if job.fault_tolerant:
+                # Those that failed before and still wait for a replacement have failed for good with it.
+                for other in view.replicas:
+                    found.draft.fail(other)
+        elif replica.state == "terminating" or _has_vanished(job, view, replica):
+            found.draft.raise_pod(replica)
+            found.draft.count(replica.role, "user")
+            what = "it is being deleted" if replica.state == "terminating" else "the one before it has vanished"
+            found.replaced.append(f"replace {replica.name}: {what}")
+
+
+def _has_died(replica: Replica, pod: PodRecord) -> bool:
+    return replica.state in ("failed", "lost") or (replica.state == "terminating" and bool(pod.disruption))
+
+
+def _has_vanished(job: TrainingJob, view: RoleView, replica: Replica) -> bool:
+    """The job ran, so each slot had its pod; now there is none, or one that was made since (its controller was faster
+    than our look)."""
+    if not was_there(job, view, replica):
+        return False
+    pod = replica.pod
+    if pod is None:
+        return replica.state == "missing"
+    ran = get_condition(job.status, "Running")
+    return (
+        ordinal_of(pod) is None
+        and ran is not None
+        and ran.status == "True"
+        and pod.created_at > ran.last_transition_time
+    )
+
+
+def _give_up(replica: Replica, failure: Failure, why: str, found: _Found) -> None:
+    found.draft.fail(replica)
+    if not any(f == failure for f in found.failures):
+        found.failures.append(failure)
+    found.final.append(FinalFailure(failure, why))
+    found.kept.append(f"{describe(failure)}; it stays failed: {why}")
+
+
+def _replace(view: RoleView, replica: Replica, diagnosis: Diagnosis, found: _Found) -> None:
+    found.draft.raise_pod(replica)
+    found.draft.count(replica.role, diagnosis.cause)
+    found.failures.append(diagnosis.failure)
+    found.replaced.append(f"{describe(diagnosis.failure)}; its {view.role.workload} replaces it")
+
+
+def _why_over(job: TrainingJob, view: RoleView, now: str) -> str:
+    """Why a pod of this role that fails now is not waited for; '' when its controller's replacement is."""
+    if view.role.workload != "Job":
+        return ""
+    if not job.fault_tolerant:
+        return "the job is not fault tolerant"
+    return "all trainers have failed" if _all_failed(view, now) else ""
+
+
+def _all_failed(view: RoleView, now: str) -> bool:
+    """Each slot's last pod has failed by itself, and no replacement is there yet. A failed pod whose death was counted
+    is one attempt behind its slot."""
+    before = {ordinal_of(p) for p in view.others if _by_itself(p, now)}
+    return all(
+        (r.state == "failed" and (r.pod is None or _by_itself(r.pod, now)))
+        or (r.state == "missing" and (r.index, r.attempt - 1) in before)
+        for r in view.replicas
+    )
+
+
+def _by_itself(pod: PodRecord, now: str) -> bool:
+    return pod.phase == "Failed" and diagnose(pod, now).cause == "application"
+
+
+def _of_owner(view: RoleView, now: str) -> Failure:
+    owner = view.owner
+    assert owner is not None  # noqa: S101  the caller has looked
+    return Failure(pod=owner.name, reason=owner.reason or "Failed", message=owner.message, time=now)
+
+
+# -- servers ---------------------------------------------------------------------------------------
+
+
+def _count_restarts(status: JobStatus, managed: Iterable[RoleView]) -> JobStatus:
+    """A server's containers are restarted by the kubelet, which counts them on the pod. The status has what can be seen
+    now and never less than before: with its pod a count goes."""
+    counts = dict(status.restart_counts)
+    for view in managed:
+        if view.role.workload == "ReplicaSet":
+            seen = sum(_restarts(p) for p in _servers(view))
+            old = counts.get(view.role.name, RestartCounts())
+            if seen > old.application:
+                counts[view.role.name] = old.model_copy(update={"application": seen})
+    return status if counts == status.restart_counts else status.model_copy(update={"restart_counts": counts})
+
+
+def _propose_end(p: Pass, managed: Iterable[RoleView]) -> Pass:
+    for view, pod in ((v, pod) for v in managed if v.role.workload == "ReplicaSet" for pod in _servers(v)):
+        limit = max(1, p.rules.restart_limit if view.role.restart_limit is None else view.role.restart_limit)
+        if _restarts(pod) >= limit:
+            worst = max(counted(pod), key=lambda c: c.restarts)
+            message = (
+                f"pod {pod.name} on node {pod.node}: container {worst.name} has been restarted {worst.restarts} "
+                f"times; the limit of role {view.role.name} is {limit}"
+            )
+            return p.propose("Failed", RESTART_LIMIT_REACHED, message)
+    return p
+
+
+def _servers(view: RoleView) -> list[PodRecord]:
+    return [r.pod for r in view.replicas if r.pod is not None and r.state in ("running", "scheduled", "pending")]
+
+
+def _restarts(pod: PodRecord) -> int:
+    return max((c.restarts for c in counted(pod)), default=0)

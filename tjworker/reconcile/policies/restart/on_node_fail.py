@@ -1,0 +1,7 @@
+"""OnNodeFail: pods whose node or GPU has failed are replaced, also those that were evicted or preempted."""
+
+from tjworker.reconcile.policies.restart.rule import Failed, Refusal, by_policy
+
+
+def refuse(failed: Failed) -> Refusal | None:
+    return None if failed.diagnosis.kind in ("node_lost", "gpu_fault", "disrupted") else by_policy(failed)

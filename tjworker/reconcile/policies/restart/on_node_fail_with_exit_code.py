@@ -1,0 +1,8 @@
+"""OnNodeFailWithExitCode: what OnNodeFail replaces, and what ExitCode does."""
+
+from tjworker.reconcile.policies.restart import exit_code, on_node_fail
+from tjworker.reconcile.policies.restart.rule import Failed, Refusal
+
+
+def refuse(failed: Failed) -> Refusal | None:
+    return exit_code.refuse(failed) if on_node_fail.refuse(failed) else None

@@ -1,0 +1,153 @@
+"""Which failed pods start again, how far the restart reaches, and what it uses up. Pure.
+
+A restart is data before it is action: this step only raises attempts in the status. The workload then finds pods of an
+older attempt and replaces them, in this pass or, after a crash, in the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tjworker.api.model import TrainingJob
+from tjworker.reconcile.attempts import Draft
+from tjworker.reconcile.failures import describe, diagnose
+from tjworker.reconcile.one_pass import FinalFailure, Pass
+from tjworker.reconcile.policies.completion import job_verdict
+from tjworker.reconcile.policies.restart import RESTART_POLICIES
+from tjworker.reconcile.policies.restart.rule import Failed, Refusal
+from tjworker.reconcile.replicas import Replica, RoleView
+
+RESTART_LIMIT_REACHED = "RestartLimitReached"
+"""Reason of an end: a role may not be restarted once more, by the operator or by a ReplicaSet."""
+BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
+"""Nor the job; a batch Job of Kubernetes says so with this word."""
+
+
+def restart_failed(p: Pass) -> Pass:
+    """Look at each replica that has newly failed or that was deleted from outside: raise its attempt, or mark it failed
+    for good. Safe to run twice: a replica whose attempt was raised is outdated from then on and is not looked at again.
+
+    A failure that ends the job goes before any restart that the same moment would bring: what a user reads must not
+    depend on which pod has the lower index."""
+    draft = Draft(p.status)
+    failed: list[Failed] = []
+    replaced: list[str] = []
+    # The pods of the others are replaced by their controllers: `controller_managed`.
+    for view in (v for v in p.roles.values() if v.role.workload == "Pod"):
+        for replica in (r for r in view.replicas if not r.final):
+            failure = _failure(p, view, replica)
+            if failure is not None:
+                failed.append(failure)
+            elif replica.state == "terminating" and _was_surplus(p.job, replica):
+                # Scaled down, and up again before it was gone: no restart that counts.
+                draft.raise_pod(replica)
+            elif replica.state == "terminating" or (replica.state == "missing" and was_there(p.job, view, replica)):
+                draft.raise_pod(replica)
+                draft.count(replica.role, "user")
+                why = "it has vanished" if replica.pod is None else "it is being deleted"
+                replaced.append(f"replace {replica.name}: {why}")
+    p = p.decide(*replaced)
+    if not failed:
+        return p.follow(draft.status()).restart(replaced)
+    failed.sort(key=lambda f: (f.diagnosis.failure.time, f.replica.name))
+    # What a failure brings is told before what a deletion does.
+    return _judge(p, failed, draft).restart(replaced).met([f.diagnosis.failure for f in failed])
+
+
+def _failure(p: Pass, view: RoleView, replica: Replica) -> Failed | None:
+    pod = replica.pod
+    if pod is None:
+        return None
+    # Evicted or preempted, a pod runs out its grace and will then have failed. Waiting for that would make the outcome
+    # depend on whether a pass happens in between.
+    over = replica.state in ("failed", "lost") or (replica.state == "terminating" and bool(pod.disruption))
+    faulty = bool(pod.gpu_fault) and replica.state in ("running", "scheduled")
+    if not over and not faulty:
+        return None
+    failed = Failed(p.job, view.role, replica, diagnose(pod, p.at), view.attempts)
+    # A pod with a GPU at fault still runs: it is only taken away when its policy replaces it.
+    return failed if over or RESTART_POLICIES[view.role.restart_policy](failed) is None else None
+
+
+def was_there(job: TrainingJob, view: RoleView, replica: Replica) -> bool:
+    """A job that was Running had a pod for each index below what was desired then; any other says which it has seen
+    run."""
+    if replica.index in view.ran:
+        return True
+    old = job.status.replica_statuses.get(replica.role)
+    return job.status.phase == "Running" and old is not None and replica.index < old.desired
+
+
+def _was_surplus(job: TrainingJob, replica: Replica) -> bool:
+    """Until now the role was not to have this index."""
+    old = job.status.replica_statuses.get(replica.role)
+    return old is not None and replica.index >= old.desired
+
+
+def _judge(p: Pass, failed: Sequence[Failed], draft: Draft) -> Pass:
+    """First what cannot be restarted; and only if the job outlives that, the restarts."""
+    final: list[tuple[Failed, Refusal]] = []
+    retried: list[Failed] = []
+    for one in failed:
+        refusal = _refusal(one, draft)
+        if refusal is not None:
+            final.append((one, refusal))
+        else:
+            retried.append(one)
+    restarted: list[str] = []
+    if not _ends_the_job(p, [one for one, _ in final]):
+        reached: set[str] = set()
+        for one in (f for f in retried if f.role.name not in reached):
+            refusal = _refusal(one, draft)
+            if refusal is not None:
+                final.append((one, refusal))
+                continue
+            restarted.append(f"{describe(one.diagnosis.failure)}; restart, scope {one.role.restart_scope}")
+            reached |= _restart(p, one, draft)
+        final = [(one, refusal) for one, refusal in final if one.role.name not in reached]
+    for one, _ in final:
+        draft.fail(one.replica)
+    if final and p.final is None:
+        one, refusal = final[0]
+        p = replace(p, final=FinalFailure(one.diagnosis.failure, refusal.why, refusal.reason))
+    kept = [f"{describe(one.diagnosis.failure)}; it stays failed: {refusal.why}" for one, refusal in final]
+    return p.follow(draft.status()).decide(*kept, *restarted).restart(restarted)
+
+
+def _restart(p: Pass, one: Failed, draft: Draft) -> set[str]:
+    """The roles that begin anew with it."""
+    draft.count(one.role.name, one.diagnosis.cause)
+    if one.role.restart_scope == "Pod":
+        draft.raise_pod(one.replica)
+        return set()
+    reached = {one.role.name} if one.role.restart_scope == "Replica" else set(p.roles)
+    draft.raise_roles(sorted(reached), whole_job=one.role.restart_scope == "All")
+    return reached
+
+
+def _ends_the_job(p: Pass, final: Sequence[Failed]) -> bool:
+    if not final:
+        return False
+    marked = {one.replica.name for one in final}
+    then = {
+        name: replace(
+            view,
+            replicas=tuple(replace(r, state="failed", final=True) if r.name in marked else r for r in view.replicas),
+        )
+        for name, view in p.roles.items()
+    }
+    return job_verdict(p.job, then).verdict == "failed"
+
+
+def _refusal(one: Failed, draft: Draft) -> Refusal | None:
+    """Of the role's policy; or of a limit that holds for every policy. Only the application's failures use those up."""
+    job, role = one.job, one.role
+    refusal = RESTART_POLICIES[role.restart_policy](one)
+    if refusal is not None or one.diagnosis.cause != "application":
+        return refusal
+    if role.restart_limit is not None and draft.application_restarts(role.name) >= role.restart_limit:
+        return Refusal(f"restartLimit {role.restart_limit} of role {role.name} is used up", RESTART_LIMIT_REACHED)
+    if job.backoff_limit is not None and draft.application_restarts() >= job.backoff_limit:
+        return Refusal(f"backoffLimit {job.backoff_limit} of the job is used up", BACKOFF_LIMIT_EXCEEDED)
+    return None

@@ -1,0 +1,64 @@
+"""Pods whose deletion does not come to its end: the grace period is over, and they are still there. Pure.
+
+The operator cannot hurry them: a finalizer holds the pod, or no kubelet confirms that its containers have ended. What
+waits for the pod (an end, a suspension, a replacement) would wait without a word; so the job names one such pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tjworker.api.model import TrainingJob
+from tjworker.api.observed import PodRecord
+from tjworker.api.status import POD_NOT_GONE, JobStatus
+from tjworker.api.timefmt import from_rfc3339
+from tjworker.reconcile.conditions import get_condition, set_condition
+
+CONFIRM_SECONDS = 10.0
+"""A kubelet needs a moment after the grace period to kill, to look and to tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class StuckDeletions:
+    message: str = ""
+    """'' while every deletion goes its way."""
+    next_seconds: float | None = None
+    """When the next one would be stuck."""
+
+
+def find_stuck_deletions(pods: Iterable[PodRecord], now: float) -> StuckDeletions:
+    stuck: list[PodRecord] = []
+    waits: list[float] = []
+    for pod in pods:
+        over = from_rfc3339(pod.deleted_at)
+        if over is None:
+            continue
+        left = over + CONFIRM_SECONDS - now
+        if left > 0:
+            waits.append(left)
+        else:
+            stuck.append(pod)
+    wait = min(waits, default=None)
+    if not stuck:
+        return StuckDeletions(next_seconds=wait)
+    first = min(stuck, key=lambda p: (p.deleted_at, p.name))
+    where = f" on node {first.node}" if first.node else ""
+    others = f", and {len(stuck) - 1} more" if len(stuck) > 1 else ""
+    return StuckDeletions(
+        f"pod {first.name}{where} was to be gone by {first.deleted_at} and is still there{others}: a finalizer holds it"
+        " (see its metadata.finalizers), or the kubelet of its node does not answer",
+        wait,
+    )
+
+
+def report_stuck_deletions(
+    job: TrainingJob, status: JobStatus, stuck: StuckDeletions, reason: str, message: str, at: str
+) -> JobStatus:
+    """In the condition Running of a job that waits for its pods to go; else it has `reason` and `message`."""
+    if stuck.message:
+        return set_condition(status, "Running", False, POD_NOT_GONE, stuck.message, now=at, generation=job.generation)
+    running = get_condition(status, "Running")
+    if running is None or running.reason != POD_NOT_GONE:
+        return status
+    return set_condition(status, "Running", False, reason, message, now=at, generation=job.generation)

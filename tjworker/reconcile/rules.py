@@ -1,0 +1,22 @@
+"""Settings that decide something about a job. Pure data: `controllers.jobs.reconcile_rules` makes it of Settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Fields as in `tjworker.settings.Settings`, which has the defaults and says what each one means."""
+
+    writes_per_pass: int
+    node_failure_grace_seconds: float
+    creating_duration_seconds: float
+    creating_restart_seconds: float
+    enable_creating_failed: bool
+    gpu_resources: tuple[str, ...]
+    gpu_fault_conditions: tuple[str, ...]
+    restart_limit: int
+    autoclean: bool
+    gang: str = "none"
+    """A row of `gangs.GANGS`; no setting chooses another yet."""

@@ -1,0 +1,128 @@
+"""What the tasks of one process work with, put together in one place: settings, ports, controllers.
+
+`assemble` wires given ports; production, scenarios, simulation and benchmarks all use it. `connect` opens the real
+ports. Neither connects to anything yet: the first request does.
+
+Connections, threads and locks do not survive a fork, so a Runtime belongs to the process that made it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+from celery import Celery
+
+from tjworker.base import Terminal
+from tjworker.controllers.autoscaler import Autoscaler
+from tjworker.controllers.jobs import JobReconciler
+from tjworker.controllers.orphans import OrphanCollector
+from tjworker.controllers.resync import Resync
+from tjworker.executor import Executor
+from tjworker.kube.client import KubeClient
+from tjworker.kube.configuration import remove_temporary_files
+from tjworker.kube.transport import KubeTransport
+from tjworker.publisher import KeyPublisher, Publisher
+from tjworker.settings import Settings
+from tjworker.store.connect import open_store
+from tjworker.store.port import Store
+from tjworker.telemetry.events import EventRecorder
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    settings: Settings
+    store: Store
+    kube: KubeClient
+    events: EventRecorder
+    publisher: KeyPublisher
+    jobs: JobReconciler
+    autoscaler: Autoscaler
+    orphans: OrphanCollector
+    resync: Resync
+
+
+def assemble(
+    settings: Settings,
+    store: Store,
+    kube: KubeClient,
+    publisher: KeyPublisher,
+    *,
+    owner: str,
+    clock: Callable[[], float] = time.time,
+    monotonic: Callable[[], float] = time.monotonic,
+    background_events: bool = True,
+) -> Runtime:
+    """`owner` names this process in the leases that it takes."""
+    events = EventRecorder(kube, clock=clock, background=background_events)
+    executor = Executor(kube, events, settings)
+    jobs = JobReconciler(store, kube, executor, publisher, settings, owner=owner, clock=clock, monotonic=monotonic)
+    return Runtime(
+        settings,
+        store,
+        kube,
+        events,
+        publisher,
+        jobs,
+        Autoscaler(store, kube, settings, clock=clock, monotonic=monotonic),
+        OrphanCollector(store.queue, kube, settings, clock=clock),
+        Resync(store.queue, publisher, settings),
+    )
+
+
+def connect(app: Celery, settings: Settings) -> Runtime:
+    """The real Runtime of this process. Raises Terminal, logged in one line, for a Kubernetes configuration that cannot
+    be used."""
+    store = open_store(
+        settings.redis_url,
+        settings.key_prefix,
+        retry_base_seconds=settings.retry_base_seconds,
+        retry_max_seconds=settings.retry_max_seconds,
+    )
+    try:
+        # One connection for each concurrent write, one for the events.
+        transport = KubeTransport(pool_size=settings.write_concurrency + 1)
+    except Terminal as error:
+        log.error(error.message)
+        raise
+    kube = KubeClient(transport, request_timeout_seconds=settings.request_timeout_seconds)
+    return assemble(settings, store, kube, Publisher(app), owner=f"{socket.gethostname()}/{os.getpid()}")
+
+
+class ProcessRuntime:
+    """The one Runtime of a process, made on first use. Thread-safe.
+
+    A Runtime that cannot be made is not remembered: the next call tries again, with a kubeconfig that may have been
+    corrected meanwhile.
+    """
+
+    def __init__(self, make: Callable[[], Runtime]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._runtime: Runtime | None = None
+
+    def get(self) -> Runtime:
+        with self._lock:
+            if self._runtime is None:
+                self._runtime = self._make()
+            return self._runtime
+
+    def use(self, make: Callable[[], Runtime]) -> None:
+        """From now on make the Runtime with `make`. A worker's children inherit it."""
+        with self._lock:
+            self._make, self._runtime = make, None
+
+    def close(self) -> None:
+        """Send the events that wait, remove the files that the kubernetes package keeps credentials in."""
+        with self._lock:
+            made, self._runtime = self._runtime, None
+        if made is not None:
+            made.events.flush()
+        remove_temporary_files()

@@ -1,0 +1,74 @@
+"""What the two halves of the store in Redis share: keys under one prefix, scripts, and reads that may be sent twice.
+
+Keeps no state. Thread-safe. A command that raised Transient may still have happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+import redis
+
+from tjworker.base import JobKey, Transient
+from tjworker.store import scripts
+from tjworker.store.errors import mapped
+from tjworker.store.keys import BY_NAME
+
+T = TypeVar("T")
+
+KEYS_PER_CALL = 1000
+
+
+class RedisCommands:
+    """`where` is how messages name this Redis."""
+
+    def __init__(self, client: redis.Redis, prefix: str, *, where: str) -> None:
+        self.client = client
+        self.prefix = prefix
+        self._where = where
+        self.scripts = {name: client.register_script(scripts.source(name)) for name in scripts.NAMES}
+
+    def key(self, name: str, suffix: str = "") -> str:
+        return BY_NAME[name].of(self.prefix, suffix)
+
+    def mapped(self) -> AbstractContextManager[None]:
+        """Raises our errors for those of Redis."""
+        return mapped(self._where)
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        with self.mapped():
+            return self.scripts[script](args=[self.prefix, *arguments])
+
+    def read(self, read: Callable[[], T]) -> T:
+        """Sent again, once, over a new connection when the server had closed an idle one."""
+        try:
+            with self.mapped():
+                return read()
+        except Transient as error:
+            if not isinstance(error.__cause__, redis.exceptions.ConnectionError):
+                raise
+            with self.mapped():
+                return read()
+
+    def members(self, name: str) -> list[JobKey]:
+        """Of a set of job keys, sorted."""
+        return sorted(job_keys(self.read(lambda: list(self.client.sscan_iter(self.key(name), count=KEYS_PER_CALL)))))
+
+
+def job_keys(answer: Iterable[bytes]) -> list[JobKey]:
+    return [JobKey(key.decode()) for key in answer]
+
+
+def milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def flat(rows: Iterable[Iterable[Any]]) -> list[Any]:
+    return [value for row in rows for value in row]
+
+
+def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

@@ -1,0 +1,243 @@
+"""The projection in Redis: one Lua script, or one transaction of reads, a call (large batches: one for each part).
+
+Keeps no state but the writer's last `seq`. Thread-safe. A call that raised Transient may still have happened.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from tjworker.base import GroupResource, JobKey
+from tjworker.store.projection import Change, Checkpoint, ClusterView, View
+from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, flat, job_keys
+
+CHANGES_PER_CALL = 250
+"""Redis runs nothing else during a script: 250 changes take it about 5 ms."""
+VIEW_READS = 5
+"""Commands of `ask_view`."""
+VERSIONED = ("job", "seen", "gone", "min_observed", "echo", "news")
+"""Keys, one a job, that hold resourceVersions."""
+
+
+class RedisProjection:
+    def __init__(self, commands: RedisCommands) -> None:
+        self._redis = commands
+        self._seq = 0
+        self._seq_lock = threading.Lock()
+
+    # -- written by the watcher --------------------------------------------------------------------
+    def lead(self, token: int, form: str = "") -> None:
+        seq = self._redis.run("lead", token, form)
+        with self._seq_lock:
+            self._seq = int(seq)
+
+    def apply(
+        self, token: int, changes: Sequence[Change], *, progress: Mapping[str, int] | None = None
+    ) -> list[JobKey]:
+        publish: dict[JobKey, None] = {}
+        parts = list(batches(changes, CHANGES_PER_CALL)) or [[]]
+        for part in parts:
+            # Progress says that everything up to it is here, so it goes with the last part.
+            pairs = flat((progress or {}).items()) if part is parts[-1] else []
+            arguments: list[Any] = [len(pairs) // 2, *pairs]
+            for change in part:
+                arguments += _encoded(change)
+            publish |= dict.fromkeys(job_keys(self._write("apply", token, arguments)[1:]))
+        return list(publish)
+
+    def apply_nodes(self, token: int, nodes: Mapping[str, bytes | None]) -> None:
+        for part in list(batches(list(nodes.items()), CHANGES_PER_CALL)) or [[]]:
+            self._write("apply_nodes", token, _triples(part))
+
+    def apply_node_requests(self, token: int, requests: Mapping[str, bytes | None], *, whole: bool = False) -> None:
+        parts = list(batches(list(requests.items()), CHANGES_PER_CALL)) or [[]]
+        for part in parts:
+            self._write("apply_node_requests", token, [int(whole and part is parts[0]), *_triples(part)])
+
+    def mark_synced(self, token: int, cluster: str = "", form: str = "") -> None:
+        self._write("mark_synced", token, [cluster, form])
+
+    def reset(self, token: int) -> None:
+        self._write("reset", token, ["begin"])
+        stems = tuple(self._redis.key(name).encode() for name in VERSIONED)
+        with self._redis.mapped():
+            # A key that appears during the scan is of the new history already, or lapses by itself.
+            every = list(self._redis.client.scan_iter(match=f"{self._redis.prefix}:*", count=KEYS_PER_CALL))
+        for part in batches([key for key in every if key.startswith(stems)], KEYS_PER_CALL):
+            # By the script, which fences: a writer that was paused here deletes nothing of the writer after it.
+            self._write("reset", token, ["part", *part])
+        self._write("reset", token, ["end"])
+
+    def _write(self, script: str, token: int, arguments: Sequence[Any]) -> Any:
+        """Both sides count the writes: when Redis has counted fewer than this writer was told, it came back without its
+        last writes, and no watch will send those changes again."""
+        answer = self._redis.run(script, token, self._seq, *arguments)
+        seq = int(answer[0] if isinstance(answer, list) else answer)
+        with self._seq_lock:
+            self._seq = max(self._seq, seq)
+        return answer
+
+    # -- read by the watcher -----------------------------------------------------------------------
+    def checkpoint(self) -> Checkpoint:
+        def read() -> list[Any]:
+            pipe = self._redis.client.pipeline(transaction=True)
+            pipe.hmget(self._redis.key("writer"), ["cluster", "synced", "form"])
+            pipe.hgetall(self._redis.key("progress"))
+            return pipe.execute()
+
+        (cluster, synced, form), progress = self._redis.read(read)
+        return Checkpoint(
+            (cluster or b"").decode(),
+            {watch.decode(): int(rv) for watch, rv in progress.items()},
+            synced=synced is not None,
+            form=(form or b"").decode(),
+        )
+
+    def known_keys(self) -> Iterable[JobKey]:
+        return self._redis.members("known")
+
+    def known_children(self, keys: Sequence[JobKey], resource: GroupResource) -> Sequence[tuple[JobKey, str]]:
+        found: list[tuple[JobKey, str]] = []
+        for part in batches(keys, KEYS_PER_CALL):
+            pairs = iter(self._redis.read(partial(self._redis.run, "children", f"{resource}/", *part)))
+            found += ((JobKey(key.decode()), name.decode()) for key, name in zip(pairs, pairs, strict=True))
+        return sorted(found)
+
+    def known_nodes(self) -> Iterable[str]:
+        names: list[Any] = self._redis.read(lambda: self._redis.client.hkeys(self._redis.key("nodes")))
+        return sorted(name.decode() for name in names)
+
+    # -- read by workers ---------------------------------------------------------------------------
+    def view(self, key: JobKey, node_names: Sequence[str] = ()) -> View:
+        def read() -> list[Any]:
+            pipe = self._redis.client.pipeline(transaction=True)
+            ask_view(self._redis, pipe, key)
+            if node_names:
+                pipe.hmget(self._redis.key("nodes"), list(node_names))
+            return pipe.execute()
+
+        answer = self._redis.read(read)
+        return read_view(key, answer[:VIEW_READS], _present(node_names, answer[VIEW_READS] if node_names else ()))
+
+    def nodes(self, names: Iterable[str]) -> Mapping[str, bytes]:
+        wanted = list(names)
+        if not wanted:
+            return {}
+        records: list[Any] = self._redis.read(lambda: self._redis.client.hmget(self._redis.key("nodes"), wanted))
+        return _present(wanted, records)
+
+    def cluster(self) -> ClusterView:
+        def read() -> list[Any]:
+            pipe = self._redis.client.pipeline(transaction=True)
+            pipe.hgetall(self._redis.key("nodes"))
+            pipe.hgetall(self._redis.key("node_requests"))
+            pipe.hmget(self._redis.key("writer"), ["token", "synced"])
+            return pipe.execute()
+
+        nodes, requests, writer = self._redis.read(read)
+        return ClusterView(_named(nodes), _named(requests), synced=None not in writer)
+
+    def unfinished(self) -> Mapping[JobKey, tuple[int, bytes]]:
+        found: dict[JobKey, tuple[int, bytes]] = {}
+        for part in batches(self._redis.members("unfinished"), CHANGES_PER_CALL):
+            for key, value in zip(part, self._of_each(part, "hget", "job"), strict=True):
+                if value is not None:  # gone since
+                    rv, _, record = value.split(b" ", 2)
+                    found[key] = (int(rv), record)
+        return found
+
+    def children(
+        self, keys: Sequence[JobKey], resources: Sequence[GroupResource]
+    ) -> Mapping[JobKey, Mapping[GroupResource, Mapping[str, bytes]]]:
+        found: dict[JobKey, Mapping[GroupResource, Mapping[str, bytes]]] = {}
+        for part in batches(list(keys), CHANGES_PER_CALL):
+            for key, fields in zip(part, self._of_each(part, "hgetall"), strict=True):
+                found[key] = {resource: _children(fields, f"{resource}/".encode()) for resource in resources}
+        return found
+
+    def _of_each(self, keys: Sequence[JobKey], command: str, *arguments: str) -> list[Any]:
+        """One read of the hash of each of these jobs, in one round trip."""
+
+        def read() -> list[Any]:
+            pipe = self._redis.client.pipeline(transaction=False)
+            for key in keys:
+                getattr(pipe, command)(self._redis.key("job", key), *arguments)
+            return pipe.execute()
+
+        return self._redis.read(read)
+
+
+def ask_view(redis: RedisCommands, pipe: Any, key: JobKey) -> None:
+    """Add the reads of a job's view to a pipeline."""
+    pipe.hgetall(redis.key("job", key))
+    pipe.hgetall(redis.key("seen", key))
+    pipe.hgetall(redis.key("progress"))
+    pipe.hgetall(redis.key("min_observed", key))
+    pipe.hmget(redis.key("writer"), ["token", "synced"])
+
+
+def read_view(key: JobKey, answer: Sequence[Any], nodes: Mapping[str, bytes]) -> View:
+    """`answer`: what the commands of `ask_view` gave."""
+    fields, own_seen, progress, min_observed, writer = answer
+    job_resource, namespace, _ = key.split("/", 2)
+    seen = _newest(own_seen, progress, namespace)
+    job = None
+    children: dict[GroupResource, dict[str, bytes]] = {}
+    for field, value in fields.items():
+        if field == b"job":
+            rv, _, job = value.split(b" ", 2)
+            of_job = GroupResource(job_resource)
+            seen[of_job] = max(seen.get(of_job, 0), int(rv))
+        else:
+            resource, _, name = field.decode().partition("/")
+            children.setdefault(GroupResource(resource), {})[name] = value.partition(b" ")[2]
+    return View(
+        job=job,
+        children=children,
+        seen=seen,
+        min_observed={GroupResource(resource.decode()): int(rv) for resource, rv in min_observed.items()},
+        synced=None not in writer,
+        nodes=nodes,
+    )
+
+
+def _newest(own: Mapping[bytes, bytes], progress: Mapping[bytes, bytes], namespace: str) -> dict[GroupResource, int]:
+    """resource -> newest resourceVersion: of the job's own children, and of the watches that cover its namespace."""
+    newest = {GroupResource(resource.decode()): int(rv) for resource, rv in own.items()}
+    for watch, rv in progress.items():
+        resource, _, of_namespace = watch.decode().partition("/")
+        if of_namespace in ("", namespace):
+            name = GroupResource(resource)
+            newest[name] = max(newest.get(name, 0), int(rv))
+    return newest
+
+
+def _encoded(change: Change) -> tuple[Any, ...]:
+    """As `apply.lua` reads it."""
+    operation = "del" if change.record is None else "end" if change.is_job and change.finished else "put"
+    field = "job" if change.is_job else f"{change.resource}/{change.name}"
+    return change.key, change.resource, field, change.rv, operation, change.record or b""
+
+
+def _triples(records: Sequence[tuple[str, bytes | None]]) -> list[Any]:
+    """As `put_each` of `common.lua` reads them."""
+    return flat((name, "del" if record is None else "put", record or b"") for name, record in records)
+
+
+def _children(fields: Mapping[bytes, bytes], start: bytes) -> dict[str, bytes]:
+    return {
+        name[len(start) :].decode(): fields[name].partition(b" ")[2]
+        for name in sorted(fields)
+        if name.startswith(start)
+    }
+
+
+def _named(fields: Mapping[bytes, bytes]) -> dict[str, bytes]:
+    return {name.decode(): value for name, value in sorted(fields.items())}
+
+
+def _present(names: Sequence[str], records: Sequence[bytes | None]) -> dict[str, bytes]:
+    return {name: record for name, record in zip(names, records, strict=False) if record is not None}

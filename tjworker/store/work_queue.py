@@ -1,0 +1,126 @@
+"""The work queue: client-go's promises, across processes.
+
+A key that is queued many times runs once. A key never runs twice at the same time: its worker has a lease on it, with
+a fencing token. A key that changes while it runs runs again after. Failures retry with exponential backoff.
+
+Every method raises Transient when Redis is away, read-only or out of memory, and may then be called again. Everything
+here can be lost: the resync queues every unfinished job. `redis_work_queue.py` implements it, and
+`tests/integration/store/` states the contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tjworker.base import GroupResource, JobKey
+from tjworker.store.projection import View
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A key that this worker has leased. `token` is its fencing token: greater than every earlier one, even when Redis
+    loses its memory."""
+
+    key: JobKey
+    token: int
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The operator's own writes of one pass: (resource, resourceVersion that the API server answered with)."""
+
+    versions: Sequence[tuple[GroupResource, int]] = ()
+    gone: Sequence[tuple[GroupResource, int]] = ()
+    """Of deletions that left nothing. They raise the minimum observed resourceVersion, but their events are news: a
+    pass that waits for the object to be gone goes on."""
+
+
+NOTHING_WRITTEN = Written()
+
+
+@dataclass(frozen=True, slots=True)
+class FinishResult:
+    publish: bool
+    """The caller publishes one task for the key."""
+    backoff_seconds: float | None = None
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    queued: int
+    delayed: int
+    running: int
+    oldest_seconds: float
+    unfinished: int
+    failing: int
+
+
+class WorkQueue(Protocol):
+    # -- queueing ----------------------------------------------------------------------------------
+    def add(self, keys: Iterable[JobKey]) -> list[JobKey]:
+        """Queue keys. Returns those that were not queued and do not run; the caller publishes one task for each. A key
+        that runs is marked dirty and comes back at its `finish`."""
+        ...
+
+    def add_after(self, key: JobKey, seconds: float) -> None:
+        """Queue later; of two times the earlier counts. A pass that begins before that time takes its place: it says at
+        its `finish` when it wants to look again. Never a Celery ETA."""
+        ...
+
+    def take_due(self, limit: int) -> list[JobKey]:
+        """Move keys whose time has come into the queue. Returns those to publish."""
+        ...
+
+    # -- one pass over a key -----------------------------------------------------------------------
+    def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
+        """Start to work on a queued key. None when it is not queued (a doubled task) or another worker has
+        leased it."""
+        ...
+
+    def acquire_view(self, key: JobKey, owner: str, ttl_seconds: float) -> tuple[Claim, View] | None:
+        """`acquire`, and the view of the key after it: one round trip, since every pass does both."""
+        ...
+
+    def renew(self, claim: Claim, ttl_seconds: float) -> None:
+        """Keep the lease for that long from now. Raises Fenced when it has lapsed: another worker may have the key."""
+        ...
+
+    def finish(
+        self,
+        claim: Claim,
+        written: Written = NOTHING_WRITTEN,
+        *,
+        again: bool = False,
+        after_seconds: float | None = None,
+        failed: bool = False,
+    ) -> FinishResult:
+        """Release the key. `again`: queue it at once; `after_seconds`: later; `failed`: later, with the key's own
+        exponential backoff and jitter (without it, its failures are forgotten). A key that changed while it ran, by
+        news other than the echoes of `written`, is queued again. With a lapsed lease nothing of the queue changes and
+        nothing is raised, but `min_observed` rises: the writes have happened.
+
+        The event of an own write queues nothing, whether it comes before or after this call. So a pass that did nothing
+        because its view was stale must ask for `after_seconds`: the event that it waits for does not queue the key."""
+        ...
+
+    def raise_min_observed(self, claim: Claim, written: Written) -> None:
+        """Record own writes at once, before a long pass ends. Raises Fenced as `renew`. `finish` may name them
+        again."""
+        ...
+
+    # -- periodic tasks ----------------------------------------------------------------------------
+    def resync(self, *, lost_after_seconds: float, everything: bool) -> list[JobKey]:
+        """Keys to publish again: those queued for longer than that without a worker (their task was lost; not looked
+        for while the broker holds a task for each), those whose lease lapsed while they ran, and with `everything` each
+        unfinished job."""
+        ...
+
+    def once(self, name: str, period_seconds: float) -> bool:
+        """True for one caller a period: two beats do no harm. The period begins with that caller."""
+        ...
+
+    def stats(self) -> QueueStats: ...

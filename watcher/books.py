@@ -1,0 +1,64 @@
+"""The writer's books. The store drops old news by itself; these have no versions, so an event that a resumed watch has
+outrun must not reach them. PURE.
+"""
+
+from __future__ import annotations
+
+from tjworker.base import JobKey
+from tjworker.store.projection import Change
+from watcher.event_queue import Batch
+from watcher.projection import Projected
+
+
+class FinishedJobs:
+    """Which jobs have finished. Nothing of their children is written, and no node wakes them."""
+
+    def __init__(self) -> None:
+        self._uids: dict[JobKey, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._uids)
+
+    def __contains__(self, key: JobKey) -> bool:
+        return key in self._uids
+
+    def take(self, job: Projected) -> None:
+        if job.change.finished:
+            self._uids[job.change.key] = job.job_uid
+        else:
+            self._uids.pop(job.change.key, None)
+
+    def own(self, child: Projected) -> bool:
+        """Whether this is a child of a finished job. One of another UID belongs to a job that was made again under the
+        finished one's name."""
+        finished = self._uids.get(child.change.key)
+        return finished is not None and (child.change.record is None or child.job_uid in ("", finished))
+
+
+class Overlap:
+    """What a resumed watch and the list beside it both show."""
+
+    def __init__(self) -> None:
+        self._shown: dict[str, dict[tuple[JobKey, str], int]] = {}
+        """Source -> object -> the newest version that the resumed watch has shown, until the list's watch is as far."""
+
+    def __contains__(self, source: str) -> bool:
+        return source in self._shown
+
+    def begin(self, batch: Batch) -> None:
+        """Before this batch is projected."""
+        if batch.resumed:
+            shown = self._shown.setdefault(batch.source, {})
+            for change in (projected.change for projected in batch.changes):
+                which = (change.key, change.name)
+                shown[which] = max(change.rv, shown.get(which, 0))
+
+    def is_stale(self, batch: Batch, change: Change) -> bool:
+        """The resumed watch already showed a newer version."""
+        return not batch.resumed and change.rv < self._shown.get(batch.source, {}).get((change.key, change.name), 0)
+
+    def end(self, batch: Batch) -> None:
+        """After this batch was projected."""
+        shown = self._shown.get(batch.source)
+        if shown is not None and not batch.resumed and all(rv <= batch.position for rv in shown.values()):
+            del self._shown[batch.source]

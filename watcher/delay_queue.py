@@ -1,0 +1,40 @@
+"""The delayed keys of the work queue: keys whose time has come are queued, and a finished job's TTL is put in.
+
+Celery's ETA is never used for this (Redis' visibility timeout would deliver such a task twice), so the leading watcher
+drains the sorted set. Safe to run twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from tjworker.base import JobKey
+from tjworker.store.work_queue import WorkQueue
+from watcher.projection import Projected
+from watcher.redis_retry import RedisRetry
+
+DUE_LIMIT = 1_000
+
+
+class DelayQueue:
+    def __init__(self, queue: WorkQueue, redis: RedisRetry, wall_clock: Callable[[], float]) -> None:
+        self._queue = queue
+        self._redis = redis
+        self._wall_clock = wall_clock
+        self._expiring: dict[JobKey, float] = {}
+
+    def note(self, job: Projected) -> None:
+        if job.expires_at is not None:
+            self._expiring[job.change.key] = job.expires_at
+
+    def write_noted(self) -> None:
+        """A finished job is in no resync: when its TTL has passed, only the delayed keys know. They are lost with
+        Redis, so they are written again whenever the job is seen."""
+        expiring, self._expiring = self._expiring, {}
+        for key, at in expiring.items():
+            self._redis(partial(self._queue.add_after, key, max(0.0, at - self._wall_clock())))
+
+    def drain(self) -> list[JobKey]:
+        """Queue the keys whose time has come. Returns those to publish."""
+        return self._redis(partial(self._queue.take_due, DUE_LIMIT))

@@ -1,0 +1,119 @@
+"""The objects of one resource that the reflector has shown: what is new, what is old news, what has vanished. PURE.
+
+Takes pages of lists and watch events, returns the changes to pass on: in order, each once, none left out (an object
+that a later list does not show becomes a deletion). Of an object that belongs to a job it keeps the resourceVersion and
+the key, of strangers nothing. Given the same twice, it returns nothing the second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from tjworker.store.projection import Change
+from watcher.node_requests import RequestBook
+from watcher.projection import Projected, Unprojectable, deletion
+
+Json = Mapping[str, Any]
+Project = Callable[[Json], Projected | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    rv: int
+    change: Change
+    """Without its record: what a deletion is made from."""
+
+
+class KnownObjects:
+    def __init__(self, project: Project, requests: RequestBook | None = None) -> None:
+        """`requests` is told of every object, strangers too."""
+        self._project = project
+        self._requests = requests
+        self._known: dict[tuple[str, str], _Known] = {}
+        self._listing: set[tuple[str, str]] = set()
+        self.rewound = False
+        """A list has shown an object older than it was known before. A list is the latest state, so the cluster's
+        history has gone back (it was restored from a backup)."""
+
+    def known(self) -> list[Change]:
+        """Every object of a job, without its record."""
+        return [entry.change for entry in self._known.values()]
+
+    # -- lists -------------------------------------------------------------------------------------
+
+    def begin_list(self) -> None:
+        """A list starts, or starts again: pages of an unfinished one do not count for what exists."""
+        self._listing = set()
+
+    def page(self, objects: Sequence[Json]) -> list[Projected]:
+        out: list[Projected] = []
+        for obj in objects:
+            meta = obj["metadata"]
+            identity = (meta.get("namespace", ""), meta["name"])
+            self._listing.add(identity)
+            known = self._known.get(identity)
+            self.rewound = self.rewound or (known is not None and int(meta["resourceVersion"]) < known.rv)
+            self._put(identity, obj, meta, out)
+        return out
+
+    def end_list(self, rv: int) -> list[Projected]:
+        """The list is whole: what it did not show is gone, at the list's own resourceVersion."""
+        if self._requests is not None:
+            self._requests.keep(self._listing.__contains__)
+        gone = [identity for identity in self._known if identity not in self._listing]
+        self._listing = set()
+        return [Projected(deletion(self._known.pop(identity).change, rv)) for identity in gone]
+
+    # -- watch events ------------------------------------------------------------------------------
+
+    def event(self, kind: str, obj: Json) -> list[Projected]:
+        """`kind` is ADDED, MODIFIED or DELETED."""
+        meta = obj["metadata"]
+        rv = int(meta["resourceVersion"])
+        identity = (meta.get("namespace", ""), meta["name"])
+        out: list[Projected] = []
+        if kind != "DELETED":
+            self._put(identity, obj, meta, out)
+            return out
+        if self._requests is not None:
+            self._requests.remove(identity)
+        known = self._known.get(identity)
+        if known is None:
+            # An earlier watcher may have projected it.
+            with suppress(Unprojectable):
+                if (last := self._project(obj)) is not None:
+                    out.append(Projected(deletion(last.change, rv)))
+        elif rv >= known.rv:
+            del self._known[identity]
+            out.append(Projected(deletion(known.change, rv)))
+        return out
+
+    def _put(self, identity: tuple[str, str], obj: Json, meta: Json, out: list[Projected]) -> None:
+        rv = int(meta["resourceVersion"])
+        if self._requests is not None:
+            self._requests.put(identity, obj, rv)
+        known = self._known.get(identity)
+        if known is not None and rv <= known.rv:
+            return
+        try:
+            projected = self._project(obj)
+        except Unprojectable:
+            # One object that cannot be read must not stop the stream; what was known of it stays.
+            return
+        if known is not None and (projected is None or projected.change.key != known.change.key):
+            # It changed hands: the job that had it must see it go.
+            out.append(Projected(deletion(known.change, rv)))
+        if projected is None:
+            self._known.pop(identity, None)
+            return
+        change = projected.change
+        slim = (
+            known.change
+            if known is not None and known.change.key == change.key
+            else Change(change.key, change.resource, change.name, rv, None, is_job=change.is_job)
+        )
+        self._known[identity] = _Known(rv, slim)
+        out.append(projected)

@@ -1,0 +1,82 @@
+"""Nodes: which changes of them are written, and which jobs they wake: those with pods on a node whose change matters to
+a pod's fate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from tjworker.api.observed import NodeRecord
+from tjworker.api.records_json import decode
+from tjworker.api.resources import NODES
+from tjworker.base import JobKey
+from tjworker.store.projection import Projection
+from watcher.books import FinishedJobs
+from watcher.event_queue import Batch
+from watcher.projection import Projected, node_signal
+from watcher.redis_retry import RedisRetry
+
+
+class NodeWakeups:
+    def __init__(self, projection: Projection, redis: RedisRetry, finished: FinishedJobs) -> None:
+        self._projection = projection
+        self._redis = redis
+        self._finished = finished
+        self._pod_nodes: dict[tuple[JobKey, str], str] = {}
+        self._nodes: dict[str, NodeRecord] = {}
+        self._touched: set[str] = set()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"placed_pods": len(self._pod_nodes), "nodes": len(self._nodes)}
+
+    def recall(self, batches: Sequence[Batch]) -> None:
+        """Compare a node that is new in this term with what the last writer left: a watcher that starts is no reason to
+        wake every job."""
+        names = {
+            p.change.name for batch in batches for p in batch.changes if p.node_record is not None
+        } - self._nodes.keys()
+        if not names:
+            return
+        for name, data in self._redis(partial(self._projection.nodes, sorted(names))).items():
+            record = decode(NODES, data)
+            if isinstance(record, NodeRecord):
+                self._nodes[name] = replace(record, rv=0)
+
+    def take_pod(self, pod: Projected, *, counts: bool) -> None:
+        which = (pod.change.key, pod.change.name)
+        if pod.node and counts:
+            self._pod_nodes[which] = pod.node
+        else:
+            self._pod_nodes.pop(which, None)
+
+    def take_node(self, projected: Projected) -> dict[str, bytes | None]:
+        """What to write of it: nothing for a heartbeat, which changes the resourceVersion alone."""
+        name, record = projected.change.name, projected.node_record
+        known = self._nodes.get(name)
+        if record is None:
+            self._nodes.pop(name, None)
+            self._touched.add(name)
+            return {name: None}
+        timeless = replace(record, rv=0)
+        if timeless == known:
+            return {}
+        self._nodes[name] = timeless
+        if known is None or node_signal(known) != node_signal(timeless):
+            self._touched.add(name)
+        return {name: projected.change.record}
+
+    def touch(self, names: Iterable[str]) -> None:
+        """These nodes are gone."""
+        self._touched.update(names)
+
+    def take_jobs(self) -> list[JobKey]:
+        """The jobs to wake. Only once every list is in: before, it is not known which pods are where."""
+        touched, self._touched = self._touched, set()
+        if not touched:
+            return []
+        return sorted(
+            {key for (key, _), node in self._pod_nodes.items() if node in touched and key not in self._finished}
+        )

@@ -1,0 +1,75 @@
+"""What the next watcher resumes from: the history that the projection is of, how far each watch has been projected in
+it, and which lists are in. PURE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from watcher.event_queue import Batch
+
+
+class BeganAnew(Exception):
+    """Lists are of another history than the projection."""
+
+
+class History:
+    """A resourceVersion means something only in the history of one cluster. When a list is of another cluster, or of
+    the same one restored from a backup, what Redis remembers would hide every new object of an old name."""
+
+    def __init__(self, cluster: str = "", progress: Mapping[str, int] | None = None) -> None:
+        """As an earlier writer left them."""
+        self.cluster = cluster
+        self._shown = dict(progress or {})
+
+    def check(self, batch: Batch) -> None:
+        """Raises BeganAnew. A list is the latest state: in one history none is behind an earlier list or a watch."""
+        if batch.cluster and self.cluster and batch.cluster != self.cluster:
+            raise BeganAnew(f"this is cluster {batch.cluster}, and the projection is of {self.cluster}")
+        shown = self._shown.get(batch.source, 0)
+        if batch.rewound or 0 < batch.list_version < shown:
+            raise BeganAnew(
+                f"the list of {batch.source}, at {batch.list_version}, is older than the one before, at {shown}"
+            )
+        self.cluster = self.cluster or batch.cluster
+        if not batch.resumed:  # the list beside a resumed watch may have begun before it
+            self._shown[batch.source] = max(shown, batch.position)
+
+
+class Progress:
+    """Until the sweep after a list is over, Redis may hold more than exists: progress of that source waits for it."""
+
+    def __init__(self, sources: Iterable[str]) -> None:
+        self._sources = frozenset(sources)
+        self._unwritten: dict[str, int] = {}
+        self._unswept: dict[str, int] = {}
+        """Source -> its progress, until its sweep is over."""
+        self._listed: set[str] = set()
+
+    def note(self, batch: Batch) -> None:
+        source = batch.source
+        if batch.existing is not None:
+            self._unswept[source] = 0
+        if batch.position:
+            table = self._unswept if source in self._unswept else self._unwritten
+            table[source] = max(batch.position, table.get(source, 0))
+        if batch.listed and source not in self._unswept:
+            self._listed.add(source)
+
+    def swept(self, source: str) -> None:
+        self._unwritten[source] = max(self._unswept.pop(source), self._unwritten.get(source, 0))
+        self._listed.add(source)
+
+    def has_list(self, source: str) -> bool:
+        """Its list has been projected, if not swept."""
+        return source in self._listed or source in self._unswept
+
+    @property
+    def complete(self) -> bool:
+        """Every list has been projected and swept."""
+        return self._listed >= self._sources
+
+    def take(self) -> dict[str, int]:
+        """Source -> progress that is not in the store yet."""
+        taken, self._unwritten = self._unwritten, {}
+        return taken

@@ -1,0 +1,45 @@
+"""Raw Kubernetes objects to what the projection keeps of them: a job's key and a compact record. PURE.
+
+Never kept: managedFields, values of environment variables, Secrets, kubectl's last-applied copy, and anything of an
+object that is no job of ours and belongs to none: such a stranger is projected to None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tjworker.api.observed import PodRecord, ServiceRecord, WorkloadRecord
+from tjworker.api.records_json import encode
+from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
+from tjworker.base import GroupResource
+from tjworker.kube.resources import RESOURCES
+from tjworker.store.projection import Change
+from watcher.projection.base import Json, Projected, Unprojectable, deletion
+from watcher.projection.jobs import project_job
+from watcher.projection.nodes import node_signal, project_node
+from watcher.projection.owners import controller, job_of
+from watcher.projection.pods import pod_record
+from watcher.projection.workloads import service_record, workload_record
+
+__all__ = ["Projected", "Unprojectable", "deletion", "node_signal", "project", "project_node"]
+
+_RECORDS: Mapping[GroupResource, Callable[[Json, Json, str], PodRecord | ServiceRecord | WorkloadRecord]] = {
+    PODS: pod_record,
+    SERVICES: service_record,
+    REPLICASETS: workload_record,
+    BATCH_JOBS: workload_record,
+}
+
+
+def project(resource: GroupResource, obj: Json) -> Projected | None:
+    """The change that this object, as it is now, means to the projection; None when it is not ours."""
+    if RESOURCES[resource].is_job:
+        return project_job(resource, obj)
+    meta = obj["metadata"]
+    owner = controller(meta)
+    key, job_uid = job_of(resource, meta, owner)
+    if key is None:
+        return None
+    record = _RECORDS[resource](obj, meta, owner["uid"] if owner else "")
+    change = Change(key, resource, meta["name"], int(meta["resourceVersion"]), encode(record))
+    return Projected(change, job_uid, record.node if isinstance(record, PodRecord) else "")

@@ -1,0 +1,43 @@
+"""What a projection gives: the change for the store, and the facts that the watcher itself needs about it. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tjworker.api import labels as names
+from tjworker.api.observed import NodeRecord
+from tjworker.base import JobKey
+from tjworker.store.projection import Change
+
+Json = Mapping[str, Any]
+MESSAGE_CHARS = 1024
+NO_KEY = JobKey("")
+_OURS = frozenset(names.OURS)
+
+
+class Unprojectable(Exception):
+    """An object that is not what its kind says: nothing can be made of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Projected:
+    change: Change
+    job_uid: str = ""
+    """UID of the job that the object belongs to (of the job itself for a job); '' when it does not say."""
+    node: str = ""
+    """The node of a pod that has one."""
+    node_record: NodeRecord | None = None
+    """The record, for a change of a node."""
+    expires_at: float | None = None
+    """When the TTL of a finished job has passed, in Unix seconds."""
+
+
+def deletion(change: Change, rv: int) -> Change:
+    """The change that takes this one's object out of the projection."""
+    return Change(change.key, change.resource, change.name, rv, None, is_job=change.is_job)
+
+
+def our_labels(meta: Json) -> dict[str, str]:
+    return {name: value for name, value in (meta.get("labels") or {}).items() if name in _OURS}

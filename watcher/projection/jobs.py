@@ -1,0 +1,88 @@
+"""Jobs: spec and status whole while they run, what a TTL needs once they have finished. PURE.
+
+Never kept: managedFields and kubectl's last-applied copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from tjworker.api.kinds.base import mapping, text
+from tjworker.api.status import END_PHASES
+from tjworker.api.timefmt import from_rfc3339
+from tjworker.base import GroupResource, JobKey
+from tjworker.store.projection import Change
+from watcher.projection.base import Json, Projected
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_META = ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
+
+
+def job_key(resource: GroupResource, meta: Json) -> JobKey:
+    return JobKey(f"{resource}/{meta['namespace']}/{meta['name']}")
+
+
+def project_job(resource: GroupResource, obj: Json) -> Projected:
+    meta = obj["metadata"]
+    status = mapping(obj.get("status"))
+    finished = text(status.get("phase")) in END_PHASES and _has_seen_the_spec(meta, status)
+    record = _finished_record(obj, meta, status) if finished else _job_record(obj, meta, status)
+    change = Change(
+        job_key(resource, meta),
+        resource,
+        meta["name"],
+        int(meta["resourceVersion"]),
+        orjson.dumps(record),
+        finished=finished,
+        is_job=True,
+    )
+    return Projected(change, meta["uid"], expires_at=_expiry(record) if finished else None)
+
+
+def _has_seen_the_spec(meta: Json, status: Json) -> bool:
+    """An ended job whose spec was edited is owed one more pass, which says so in the status: `kubectl wait` asks for
+    it."""
+    return status.get("observedGeneration") in (None, 0, meta.get("generation"))
+
+
+def _expiry(record: Json) -> float | None:
+    ttl = _ttl_seconds(record)
+    completed = from_rfc3339(text(record["status"].get("completionTime")))
+    return None if ttl is None or completed is None else completed + ttl
+
+
+def _ttl_seconds(job: Json) -> int | None:
+    """Of any job, also of one that is older than its CRD's schema."""
+    ttl = mapping(mapping(job.get("spec")).get("runPolicy")).get("ttlSecondsAfterFinished")
+    return ttl if isinstance(ttl, int) else None
+
+
+def _job_record(obj: Json, meta: Json, status: Json) -> dict[str, Any]:
+    kept = {name: meta[name] for name in (*_META, "labels", "creationTimestamp") if name in meta}
+    annotations = {name: value for name, value in (meta.get("annotations") or {}).items() if name != _LAST_APPLIED}
+    if annotations:
+        kept["annotations"] = annotations
+    return {
+        "apiVersion": obj.get("apiVersion", ""),
+        "kind": obj.get("kind", ""),
+        "metadata": kept,
+        "spec": obj.get("spec") or {},
+        "status": status,
+    }
+
+
+def _finished_record(obj: Json, meta: Json, status: Json) -> dict[str, Any]:
+    """In the shape of a job, marked `finished`; what a TTL needs and no more. Who needs the rest asks the API
+    server."""
+    kept = {name: meta[name] for name in _META if name in meta}
+    ttl = _ttl_seconds(obj)
+    return {
+        "finished": True,
+        "apiVersion": obj.get("apiVersion", ""),
+        "kind": obj.get("kind", ""),
+        "metadata": kept,
+        "spec": {} if ttl is None else {"runPolicy": {"ttlSecondsAfterFinished": ttl}},
+        "status": {name: status[name] for name in ("phase", "completionTime", "observedGeneration") if name in status},
+    }

@@ -1,0 +1,36 @@
+"""Which job an object belongs to. PURE.
+
+To the job that its controlling owner reference names. A pod of a ReplicaSet or batch Job belongs to the job that our
+labels name, since its direct owner is not the job.
+"""
+
+from __future__ import annotations
+
+from tjworker.api import labels as names
+from tjworker.api.kinds import OWNERS, kind_of_labels
+from tjworker.api.resources import PODS
+from tjworker.base import GroupResource, JobKey
+from watcher.projection.base import Json
+
+
+def controller(meta: Json) -> Json | None:
+    for reference in meta.get("ownerReferences") or ():
+        if reference.get("controller"):
+            owner: Json = reference
+            return owner
+    return None
+
+
+def job_of(resource: GroupResource, meta: Json, owner: Json | None) -> tuple[JobKey | None, str]:
+    if owner is None:
+        return None, ""
+    group = owner["apiVersion"].partition("/")[0] if "/" in owner["apiVersion"] else ""
+    of_job = OWNERS.get((group, owner["kind"]))
+    if of_job is not None:
+        return JobKey(f"{of_job}/{meta['namespace']}/{owner['name']}"), owner["uid"]
+    if resource == PODS and (group, owner["kind"]) in (("apps", "ReplicaSet"), ("batch", "Job")):
+        labels = meta.get("labels") or {}
+        of_job = kind_of_labels(labels)
+        if of_job is not None and labels.get(names.JOB_NAME):
+            return JobKey(f"{of_job}/{meta['namespace']}/{labels[names.JOB_NAME]}"), labels.get(names.JOB_UID, "")
+    return None, ""

@@ -1,0 +1,54 @@
+"""Services, and what keeps pods: ReplicaSets, batch Jobs. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tjworker.api.observed import ServiceRecord, WorkloadRecord
+from watcher.projection.base import MESSAGE_CHARS, Json, our_labels
+
+
+def service_record(obj: Json, meta: Json, owner_uid: str) -> ServiceRecord:
+    ports = tuple(int(port["port"]) for port in (obj.get("spec") or {}).get("ports") or ())
+    return ServiceRecord(
+        name=meta["name"],
+        uid=meta["uid"],
+        rv=int(meta["resourceVersion"]),
+        owner_uid=owner_uid,
+        labels=our_labels(meta),
+        ports=ports,
+        deleted_at=meta.get("deletionTimestamp") or "",
+    )
+
+
+def workload_record(obj: Json, meta: Json, owner_uid: str) -> WorkloadRecord:
+    """Of a ReplicaSet or a batch Job: each has its own word for how many it wants. Reason and message are
+    those of the condition that a Job ended with, or of a ReplicaSet whose pods the API server refuses."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    desired = next((spec[name] for name in ("replicas", "parallelism") if name in spec), 0)
+    conditions = status.get("conditions") or ()
+    end, refused = _true(conditions, "Complete", "Failed"), _true(conditions, "ReplicaFailure")
+    said = end or refused
+    return WorkloadRecord(
+        name=meta["name"],
+        uid=meta["uid"],
+        rv=int(meta["resourceVersion"]),
+        owner_uid=owner_uid,
+        labels=our_labels(meta),
+        desired=desired,
+        ready=status.get("readyReplicas", status.get("ready", 0)) or 0,
+        active=status.get("active", status.get("replicas", status.get("running", 0))) or 0,
+        succeeded=status.get("succeeded") or 0,
+        failed=status.get("failed") or 0,
+        generation=meta.get("generation") or 0,
+        observed_generation=status.get("observedGeneration") or 0,
+        condition=end.get("type") or status.get("phase") or "",
+        completed_at=status.get("completionTime") or "",
+        reason=said.get("reason") or "",
+        message=(said.get("message") or "")[:MESSAGE_CHARS],
+        deleted_at=meta.get("deletionTimestamp") or "",
+    )
+
+
+def _true(conditions: Iterable[Json], *types: str) -> Json:
+    return next((c for c in conditions if c.get("type") in types and c.get("status") == "True"), {})

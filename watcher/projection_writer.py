@@ -1,0 +1,234 @@
+"""The one writer of the projection: takes batches from the event queue, writes them to the store, publishes queued
+keys.
+
+One a term of leadership, on one thread, so the order of an object's changes is kept. Decides nothing about jobs. While
+Redis is away it waits; a batch is written again until it has been, and the store drops what it has already. Raises
+Fenced when a newer watcher leads, Lost when the projection has vanished from Redis, and BeganAnew when the cluster's
+history began anew: after the last two everything must be listed again, for another writer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+
+import structlog
+
+from tjworker.api.node_requests import encode_node_requests
+from tjworker.api.resources import NODES, PODS
+from tjworker.base import JobKey
+from tjworker.store.port import Store
+from tjworker.store.projection import Change, Lost
+from watcher.books import FinishedJobs, Overlap
+from watcher.delay_queue import DelayQueue
+from watcher.event_queue import Batch, EventQueue
+from watcher.node_requests import ClusterRequests
+from watcher.node_wakeups import NodeWakeups
+from watcher.progress import BeganAnew, History, Progress
+from watcher.projection import Projected
+from watcher.redis_retry import RedisRetry
+from watcher.resume import Start, start_from, this_form
+from watcher.sweep import Sweep
+
+log = structlog.get_logger(__name__)
+
+DUE_SECONDS = 0.25
+PROGRESS_SECONDS = 2.0
+"""Progress without changes (bookmarks, other people's pods) is worth a write only so often. The write goes out even
+when there is none: it is how an emptied Redis is noticed while the cluster is quiet."""
+REQUESTS_SECONDS = 1.0
+"""The autoscaler looks every few seconds, and every pod of a big job changes the requests of its node."""
+GATHER_SECONDS = 0.01
+BUSY_SECONDS = 0.02
+
+
+class ProjectionWriter:
+    """`publish` sends one task for each key. The publisher keeps the keys that it could not send; this writer keeps
+    keys for the length of one step."""
+
+    def __init__(
+        self,
+        store: Store,
+        publish: Callable[[Sequence[JobKey]], object],
+        queue: EventQueue,
+        *,
+        redis: RedisRetry,
+        token: int,
+        sources: Iterable[str],
+        now: Callable[[], float],
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._projection, self._work_queue = store.projection, store.queue
+        self._publish = publish
+        self._queue = queue
+        self._redis = redis
+        self._token = token
+        self._sources = tuple(sources)
+        self._now = now
+        self._history = History()
+        self._progress = Progress(self._sources)
+        self._overlap = Overlap()
+        self._finished = FinishedJobs()
+        self._nodes = NodeWakeups(store.projection, redis, self._finished)
+        self._requests = ClusterRequests()
+        self._delays = DelayQueue(store.queue, redis, wall_clock)
+        self._sweeps: deque[Sweep] = deque()
+        self._queued: list[JobKey] = []
+        """To be published at the end of this step."""
+        self.synced = False
+        self._requests_at = self._progress_at = self.due_at = 0.0
+        self._wrote_at = -BUSY_SECONDS
+        self._stepped_at = now()
+
+    @property
+    def moved_at(self) -> float:
+        """When it last did anything."""
+        return max(self._stepped_at, self._redis.tried_at)
+
+    @property
+    def sweeping(self) -> bool:
+        return bool(self._sweeps)
+
+    # -- leading -----------------------------------------------------------------------------------
+
+    def take_over(self, *, reset: bool = False) -> Start:
+        """`lead`, and publish the keys that the last watcher queued and did not come to publish: their events are in
+        the projection, so that neither watch nor list will queue them again."""
+        start = self.lead(reset=reset)
+        self._queued += self._redis(lambda: self._work_queue.resync(lost_after_seconds=0, everything=False))
+        return start
+
+    def lead(self, *, reset: bool = False) -> Start:
+        """Become the writer. Returns from where watches may be resumed; no earlier writer moves that on any more.
+        `reset`: drop the projection first, since it is of a history that is over."""
+        self._redis(lambda: self._projection.lead(self._token, this_form() or "unknown"))
+        if reset:
+            with suppress(Lost):  # then there is nothing left to drop
+                self._redis(lambda: self._projection.reset(self._token))
+            return Start()
+        checkpoint = self._redis(self._projection.checkpoint)
+        self._history = History(checkpoint.cluster, checkpoint.progress)
+        return start_from(checkpoint, self._sources, this_form())
+
+    # -- one step ----------------------------------------------------------------------------------
+
+    def step(self, timeout_seconds: float = DUE_SECONDS) -> None:
+        """Write what has come (waiting for it at most so long), then queue the keys whose time has come."""
+        self._stepped_at = self._now()
+        gather_seconds = self._gather_seconds()
+        if self._sweeps:
+            timeout_seconds = gather_seconds = 0
+        batches = self._queue.take(timeout_seconds, gather_seconds=gather_seconds if timeout_seconds else 0.0)
+        try:
+            if batches:
+                self._wrote_at = self._now()
+                self._write(batches)
+            self._sweep_on()
+            self._write_periodically()
+        except (Lost, BeganAnew):
+            self._publish_queued()
+            raise
+        self._publish_queued()
+
+    def _gather_seconds(self) -> float:
+        """A busy cluster's changes are written some at a time: a call of Redis costs as much as ten changes in it.
+        After a quiet moment the first one is written at once."""
+        return GATHER_SECONDS if self._now() - self._wrote_at < BUSY_SECONDS else 0.0
+
+    def _write(self, batches: Sequence[Batch]) -> None:
+        for batch in batches:
+            self._history.check(batch)
+        changes: list[Change] = []
+        nodes: dict[str, bytes | None] = {}
+        self._nodes.recall(batches)
+        for batch in batches:
+            if batch.resumed and self._progress.has_list(batch.source):
+                # Late. The list and the watch that begins there tell all of it, and no later event of this watch would
+                # take away again what is gone by then.
+                continue
+            self._overlap.begin(batch)
+            for projected in batch.changes:
+                if self._overlap.is_stale(batch, projected.change):
+                    continue
+                if projected.change.resource == NODES:
+                    nodes.update(self._nodes.take_node(projected))
+                elif self._take(projected):
+                    changes.append(projected.change)
+            self._overlap.end(batch)
+            self._requests.update(batch.source, batch.requests)
+            if batch.existing is not None:
+                self._sweeps.append(Sweep(self._projection, self._redis, self._token, batch))
+            self._progress.note(batch)
+        if changes:
+            self._apply(changes)
+        self._delays.write_noted()
+        if nodes:
+            self._redis(lambda: self._projection.apply_nodes(self._token, nodes))
+        self._complete()
+
+    def _take(self, projected: Projected) -> bool:
+        """Keep the books about one change. False for a child of a finished job, which is not written."""
+        if projected.change.is_job:
+            self._finished.take(projected)
+            self._delays.note(projected)
+            return True
+        wanted = not self._finished.own(projected)
+        if projected.change.resource == PODS:
+            self._nodes.take_pod(projected, counts=wanted)
+        return wanted
+
+    def _complete(self) -> None:
+        """Mark the projection synced once every list has been projected and swept. From then on nodes wake jobs."""
+        if not self.synced and self._progress.complete:
+            requests = {node: encode_node_requests(sum_) for node, sum_ in self._requests.everything().items()}
+            self._redis(lambda: self._projection.apply_node_requests(self._token, requests, whole=True))
+            self._redis(lambda: self._projection.mark_synced(self._token, self._history.cluster, this_form()))
+            self.synced = True
+            log.info("synced: every list is in the projection", finished_jobs=len(self._finished), **self._nodes.counts)
+        if self.synced and (jobs := self._nodes.take_jobs()):
+            self._queued += self._redis(lambda: self._work_queue.add(jobs))
+
+    def _sweep_on(self) -> None:
+        """One short read of the sweep that is under way, or its end."""
+        if not self._sweeps or not self._sweeps[0].step():
+            return
+        sweep = self._sweeps.popleft()
+        self._queued += sweep.keys
+        self._nodes.touch(sweep.gone_nodes)
+        self._progress.swept(sweep.source)
+        self._apply(())
+        self._complete()
+
+    def _write_periodically(self) -> None:
+        now = self._now()
+        if now < self.due_at:
+            return
+        self.due_at = now + DUE_SECONDS
+        self._queued += self._delays.drain()
+        if now >= self._progress_at:
+            self._progress_at = now + PROGRESS_SECONDS
+            self._apply(())
+        if self.synced and now >= self._requests_at:
+            # Not before everything has been seen: half a list would look like an empty cluster.
+            self._requests_at = now + REQUESTS_SECONDS
+            self._write_requests()
+
+    def _write_requests(self) -> None:
+        touched = self._requests.touched()
+        if touched:
+            encoded = {node: encode_node_requests(sum_) if sum_.pods else None for node, sum_ in touched.items()}
+            self._redis(lambda: self._projection.apply_node_requests(self._token, encoded))
+
+    def _apply(self, changes: Sequence[Change]) -> None:
+        """Write changes, and progress with them."""
+        progress = self._progress.take()
+        self._queued += self._redis(partial(self._projection.apply, self._token, changes, progress=progress))
+
+    def _publish_queued(self) -> None:
+        """One task a key. The store has the keys queued in any case."""
+        if self._queued:
+            keys, self._queued = list(dict.fromkeys(self._queued)), []
+            self._redis(lambda: self._publish(keys))

@@ -1,0 +1,123 @@
+"""Projector: a reflector's handler. Turns the objects of one resource into changes and puts them on the event queue.
+
+One object that cannot be projected costs that object alone: it is logged and left out. Decides nothing about jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from tjworker.api.resources import NODES, PODS
+from tjworker.base import GroupResource, OperatorError
+from tjworker.kube.port import Json
+from tjworker.kube.reflector import Closed, Event
+from watcher.event_queue import Batch, EventQueue
+from watcher.known_objects import KnownObjects
+from watcher.node_requests import RequestBook
+from watcher.outage import Outage
+from watcher.projection import Projected, Unprojectable, project, project_node
+
+log = structlog.get_logger(__name__)
+
+
+class Projector:
+    """Called on the reflector's thread. `source` names the reflector: `pods` or `pods/<namespace>`."""
+
+    def __init__(
+        self,
+        source: str,
+        queue: EventQueue,
+        cluster_id: Callable[[], str],
+        outage: Outage,
+        *,
+        on_listed: Callable[[], None] = lambda: None,
+        resumes: str = "",
+    ) -> None:
+        """`resumes`: the handler of a resumed watch, which is true of this cluster only and knows nothing of the
+        objects that do not change; it counts no requests, since sums need every pod."""
+        self._source = source
+        self._resource = GroupResource(source.partition("/")[0])
+        self._queue = queue
+        self._read_cluster_id = cluster_id
+        self._outage = outage
+        self._on_listed = on_listed
+        self._resumes = resumes
+        self._requests = RequestBook() if self._resource == PODS and not resumes else None
+        self._known = KnownObjects(self._project, self._requests)
+        self._cluster = ""
+        self._lists_anew = False
+        self._swept = False
+
+    # -- lists -------------------------------------------------------------------------------------
+
+    def list_begins(self) -> None:
+        self._known.begin_list()
+        self._lists_anew = True
+
+    def page(self, objects: Sequence[Json], version: int) -> None:
+        if self._lists_anew:
+            self._cluster, self._lists_anew = self._read_cluster_id(), False
+        if changes := self._known.page(objects):
+            self._queue.put(
+                Batch(self._source, changes, list_version=version, cluster=self._cluster, rewound=self._known.rewound)
+            )
+
+    def list_ends(self, version: int) -> None:
+        gone = self._known.end_list(version)
+        # Redis may hold what went away before this term. Later lists are compared with what this term has shown.
+        existing = None if self._swept else frozenset((c.key, c.name) for c in self._known.known())
+        self._swept = True
+        self._queue.put(
+            Batch(
+                self._source,
+                gone,
+                version,
+                listed=True,
+                existing=existing,
+                list_version=version,
+                cluster=self._cluster,
+                rewound=self._known.rewound,
+                requests=self._changed_requests(),
+            )
+        )
+        self._on_listed()
+
+    def absent(self) -> None:
+        self._queue.put(Batch(self._source, listed=True))
+        self._on_listed()
+
+    # -- watches -----------------------------------------------------------------------------------
+
+    def watch_begins(self) -> None:
+        if self._resumes and not self._cluster:
+            self._cluster = self._read_cluster_id()
+            if self._cluster != self._resumes:
+                log.info("cannot resume, the projection is of another cluster", resource=self._source)
+                raise Closed
+
+    def events(self, events: Sequence[Event], version: int) -> None:
+        changes = [change for kind, obj in events for change in self._known.event(kind, obj)]
+        requests = self._changed_requests()
+        self._queue.put(Batch(self._source, changes, version, resumed=bool(self._resumes), requests=requests))
+
+    # -- the API server ----------------------------------------------------------------------------
+
+    def api_fails(self, error: OperatorError) -> None:
+        self._outage.fails(self._source, error.message)
+
+    def api_works(self) -> None:
+        self._outage.works(self._source)
+
+    def _changed_requests(self) -> Mapping[str, Any]:
+        return self._requests.touched() if self._requests is not None else {}
+
+    def _project(self, obj: Any) -> Projected | None:
+        try:
+            return project_node(obj) if self._resource == NODES else project(self._resource, obj)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            name = obj["metadata"].get("name")
+            log.error("object cannot be projected", resource=self._source, name=name, error=repr(error))
+            raise Unprojectable from error

@@ -1,0 +1,54 @@
+"""Calls Redis until it answers: an outage is logged once, its end once, and nothing is lost, since every call may be
+made twice.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+
+from tjworker.base import Terminal, Transient
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+FIRST_WAIT_SECONDS = 0.2
+LONGEST_WAIT_SECONDS = 5.0
+
+
+class Stopped(Exception):
+    """The term ended while a call waited for Redis."""
+
+
+class RedisRetry:
+    def __init__(self, stopped: threading.Event, now: Callable[[], float], rng: random.Random | None = None) -> None:
+        self._stopped = stopped
+        self._now = now
+        self._rng = rng or random.Random()
+        self.away = False
+        self.tried_at = now()
+
+    def __call__(self, call: Callable[[], T]) -> T:
+        """What `call` returns once Redis answers. Raises Stopped, Lost, Fenced."""
+        wait_seconds, since = FIRST_WAIT_SECONDS, None
+        while True:
+            self.tried_at = self._now()
+            try:
+                answer = call()
+            except (Transient, Terminal) as error:
+                if since is None:
+                    since = self._now()
+                    self.away = True
+                    log.warning("Redis cannot be used, waiting; nothing is lost", error=error.message)
+                if self._stopped.wait(wait_seconds * self._rng.uniform(0.5, 1.0)):
+                    raise Stopped from error
+                wait_seconds = min(LONGEST_WAIT_SECONDS, wait_seconds * 2)
+                continue
+            if since is not None:
+                self.away = False
+                log.info("Redis answers again", away_seconds=round(self._now() - since, 1))
+            return answer
