@@ -5,7 +5,9 @@ Decides nothing about ends or restarts: the steps of `core.STEPS` have. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 from tjworker.api.resources import PODS
 from tjworker.api.status import FAILED_CREATE, JobStatus, Phase, ScaleRecord
@@ -37,7 +39,8 @@ def converge(p: Pass) -> Plan:
     if new == "Running" and not status.start_running_time:
         status = status.model_copy(update={"start_running_time": at})
     resting = find_resting(p.roles, p.now)
-    writes = [w for w in _writes(p) if not (isinstance(w, Delete) and w.resource == PODS and w.name in resting.pods)]
+    due = (w for w in _writes(p) if not (isinstance(w, Delete) and w.resource == PODS and w.name in resting.pods))
+    writes = list(islice(due, p.rules.writes_per_pass + 1))  # one more tells `Pass.complete` that there are more
     plan = outcome.finish_plan(job, status, new, at, writes=writes, message=_phase_message(p, new, scales))
     # The echo of an own write queues nothing, so what only the next pass can see is asked for: pods that got their
     # ordinal in this pass are judged in the next, and so is that all run again where a controller was faster than we.
@@ -48,7 +51,7 @@ def converge(p: Pass) -> Plan:
     return replace(plan, decisions=scaled + plan.decisions, requeue_after_seconds=p.wake_seconds)
 
 
-def _writes(p: Pass) -> list[Write]:
+def _writes(p: Pass) -> Iterator[Write]:
     # A restart of a whole role or job begins when the last pod of the old attempt is gone: a new trainer must not meet
     # an old parameter server.
     old_attempt_lives = any(
@@ -56,13 +59,12 @@ def _writes(p: Pass) -> list[Write]:
         for v in p.roles.values()
         for r in v.replicas
     )
-    writes = strays(p)
+    yield from strays(p)
     if not old_attempt_lives:
-        writes += find_gang(p.rules).objects(p.job)
+        yield from find_gang(p.rules).objects(p.job)
     for name in find_framework(p.job).order(p.job):
         view = p.roles[name]
-        writes += WORKLOADS[view.role.workload].shape(p, view, not old_attempt_lives)
-    return writes
+        yield from WORKLOADS[view.role.workload].shape(p, view, not old_attempt_lives)
 
 
 def _conditions(p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions) -> JobStatus:

@@ -10,6 +10,7 @@ from tjworker.api.naming import role_labels, selector
 from tjworker.api.status import POD_NOT_GONE, JobStatus, Phase
 from tjworker.reconcile import phase
 from tjworker.reconcile.conditions import get_condition, see_generation, set_condition
+from tjworker.reconcile.peers import tell_left_out
 from tjworker.reconcile.plan import Event, EventType, Plan, Write
 from tjworker.reconcile.replicas import RoleView
 
@@ -98,7 +99,8 @@ def accept(job: TrainingJob, at: str) -> JobStatus:
     if job.status.start_time:
         return job.status
     status = job.status.model_copy(update={"start_time": at})
-    return set_condition(status, "Created", True, "Accepted", "the job is accepted", now=at, generation=job.generation)
+    message = "; ".join(text for text in ("the job is accepted", tell_left_out(job)) if text)
+    return set_condition(status, "Created", True, "Accepted", message, now=at, generation=job.generation)
 
 
 def numbers(job: TrainingJob, status: JobStatus, views: Mapping[str, RoleView], *, live: bool) -> JobStatus:

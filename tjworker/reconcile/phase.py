@@ -20,7 +20,7 @@ def all_run(views: Mapping[str, RoleView]) -> bool:
 
 
 def _desired_run(views: Mapping[str, RoleView]) -> bool:
-    return all(r.state in ("running", "succeeded", "failed") for view in views.values() for r in view.replicas)
+    return all(view.count("running", "succeeded", "failed") == len(view.replicas) for view in views.values())
 
 
 def live_phase(was: Phase, views: Mapping[str, RoleView], *, restarted: bool, scaled: bool) -> Phase:
@@ -42,15 +42,16 @@ def live_phase(was: Phase, views: Mapping[str, RoleView], *, restarted: bool, sc
 def replica_status(view: RoleView, *, live: bool) -> ReplicaStatus:
     """`live`: pods that are missing will be made, so they count as pending; at an end they are not."""
     missing = view.count("missing", "blocked") if live else 0
-    replaced = sum(r.state in ("missing", "blocked") and r.attempt > 0 for r in view.replicas) if live else 0
-    evicted = sum(r.state == "failed" and r.pod is not None and _evicted(r.pod) for r in view.replicas)
+    replaced = sum(r.attempt > 0 and r.state in ("missing", "blocked") for r in view.replicas) if missing else 0
+    failed = view.count("failed")
+    evicted = sum(r.state == "failed" and r.pod is not None and _evicted(r.pod) for r in view.replicas) if failed else 0
     return ReplicaStatus(
         desired=view.role.replicas,
         pending=view.count("pending") + missing,
         scheduled=view.count("scheduled"),
         active=view.count("running"),
         succeeded=view.count("succeeded"),
-        failed=view.count("failed"),
+        failed=failed,
         evicted=evicted,
         restarting=view.count("outdated", "terminating") + replaced,
     )
@@ -97,19 +98,23 @@ class Waiting:
 
 def waiting_for(views: Mapping[str, RoleView]) -> Waiting:
     """What a job that does not run yet waits for: one pod by name, with the words of the scheduler or the container."""
-    waiting: list[tuple[str, str, str]] = []
+    # A scheduler's refusal or an image that cannot be pulled comes before "is being made".
+    first: tuple[bool, str, str, str] | None = None
+    waiting = 0
     for view in views.values():
         for replica in view.replicas:
             reason, why = _why_waiting(replica)
             if (reason, why) == _UNASSIGNED and view.role.workload != "Pod":
                 reason, why = _why_not_made(view, replica)
-            if why:
-                waiting.append((reason, replica.name, why))
-    if not waiting:
+            if not why:
+                continue
+            waiting += 1
+            if first is None or (not reason, replica.name) < first:
+                first = (not reason, replica.name, reason, why)
+    if first is None:
         return Waiting()
-    # A scheduler's refusal or an image that cannot be pulled comes before "is being made".
-    reason, name, why = min(waiting, key=lambda w: (not w[0], w[1]))
-    others = f", and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+    _, name, reason, why = first
+    others = f", and {waiting - 1} more" if waiting > 1 else ""
     return Waiting(reason, f"pod {name} {why}{others}")
 
 

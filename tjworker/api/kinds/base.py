@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+import orjson
 from pydantic import BaseModel, ValidationError
 
-from tjworker.api.model import FieldError, InvalidJob, TrainingJob
+from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.status import JobStatus
 from tjworker.base import GroupResource, JobName
 
@@ -23,6 +24,12 @@ MAX_ERRORS = 10
 MAX_REPAIRS = 8
 MAX_DEPTH = 16
 """Of a status under repair: deeper than any valid status, and no risk to the stack."""
+
+
+MOST_OF_AN_OBJECT = 3 << 19
+"""Bytes: etcd refuses a larger request (--max-request-bytes, 1.5 MiB)."""
+MOST_OF_ALL_PODS = 1 << 30
+"""Bytes: half of what etcd holds by default (--quota-backend-bytes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,34 @@ def header(raw: object, resource: GroupResource, kind: str, api_version: str) ->
         "status": read_status(raw.get("status")),
         "deleted_at": text(metadata.get("deletionTimestamp")),
     }
+
+
+def too_big_for_etcd(roles: Sequence[Role]) -> tuple[FieldError, ...]:
+    """The pods of a job must fit into etcd, each with a copy of its role's template. CEL cannot say so: it does not see
+    the size of a template."""
+    counts = {role.name: max(role.replicas, role.max_replicas or 0) for role in roles}
+    if sum(counts.values()) * MOST_OF_AN_OBJECT <= MOST_OF_ALL_PODS:
+        return ()
+    sizes = {role.name: _json_size(role.template) for role in roles}
+    total = sum(sizes[name] * count for name, count in counts.items())
+    if total <= MOST_OF_ALL_PODS:
+        return ()
+    worst = max(roles, key=lambda r: sizes[r.name] * counts[r.name])
+    return (
+        FieldError(
+            worst.spec_path,
+            f"{counts[worst.name]} pods of {sizes[worst.name] >> 10} KiB each: the pods of a job must be at most"
+            f" {MOST_OF_ALL_PODS >> 20} MiB together, as etcd holds a copy of the template for each; put what is large"
+            " into a ConfigMap or a volume, or split the job",
+        ),
+    )
+
+
+def _json_size(template: Json) -> int:
+    try:
+        return len(orjson.dumps(template))
+    except TypeError:  # deeper than orjson goes: the API server judges it
+        return 0
 
 
 def mapping(value: object) -> Json:

@@ -39,7 +39,10 @@ def replace_stuck_creating(p: Pass) -> Pass:
     since: dict[Place, str] = {}
     draft, decisions = Draft(p.status), []
     for replica in (r for view in p.roles.values() for r in view.replicas):
-        place, pod = (replica.role, replica.index), replica.pod
+        pod = replica.pod
+        if pod is None and not before:
+            continue  # most of a big job that begins
+        place = (replica.role, replica.index)
         if place in before and replica.state not in ("running", "succeeded", "failed"):
             since[place] = before[place]
         stuck = stuck_container(pod) if pod is not None and replica.state == "scheduled" else None

@@ -6,7 +6,7 @@ older attempt and replaces them, in this pass or, after a crash, in the next.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tjworker.api.model import TrainingJob
@@ -35,7 +35,7 @@ def restart_failed(p: Pass) -> Pass:
     replaced: list[str] = []
     # The pods of the others are replaced by their controllers: `controller_managed`.
     for view in (v for v in p.roles.values() if v.role.workload == "Pod"):
-        for replica in (r for r in view.replicas if not r.final):
+        for replica in _looked_at(p.job, view):
             failure = _failure(p, view, replica)
             if failure is not None:
                 failed.append(failure)
@@ -53,6 +53,12 @@ def restart_failed(p: Pass) -> Pass:
     failed.sort(key=lambda f: (f.diagnosis.failure.time, f.replica.name))
     # What a failure brings is told before what a deletion does.
     return _judge(p, failed, draft).restart(replaced).met([f.diagnosis.failure for f in failed])
+
+
+def _looked_at(job: TrainingJob, view: RoleView) -> Iterator[Replica]:
+    """Of a role that has never run only those with a pod: the others, fifty thousand it may be, are yet to be made."""
+    never_ran = not view.ran and job.status.phase != "Running"
+    return (r for r in view.replicas if not r.final and not (never_ran and r.pod is None))
 
 
 def _failure(p: Pass, view: RoleView, replica: Replica) -> Failed | None:
@@ -133,7 +139,7 @@ def _ends_the_job(p: Pass, final: Sequence[Failed]) -> bool:
     then = {
         name: replace(
             view,
-            replicas=tuple(replace(r, state="failed", final=True) if r.name in marked else r for r in view.replicas),
+            replicas=tuple(r._replace(state="failed", final=True) if r.name in marked else r for r in view.replicas),
         )
         for name, view in p.roles.items()
     }

@@ -6,7 +6,7 @@ ends, restarts or phases: the steps have, as data in the status.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tjworker.api.model import Workload
@@ -18,8 +18,9 @@ from tjworker.reconcile.workloads import job, pod, replicaset
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRules:
-    shape: Callable[[Pass, RoleView, bool], Sequence[Write]]
-    """(pass, view, may_create) -> the writes that bring the role's objects to what is wanted."""
+    shape: Callable[[Pass, RoleView, bool], Iterator[Write]]
+    """(pass, view, may_create) -> the writes that bring the role's objects to what is wanted, each made when it is
+    asked for: a pass takes no more than it may write."""
 
 
 WORKLOADS: Mapping[Workload, WorkloadRules] = {

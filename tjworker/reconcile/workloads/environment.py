@@ -12,27 +12,24 @@ from tjworker.api import labels
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import env_name, service_name
 from tjworker.reconcile.frameworks import role_ports
+from tjworker.reconcile.peers import ListKind, left_out, role_counts, role_list
 
+ORDER: tuple[ListKind, ...] = ("INSTANCES", "PORTS", "HOSTS")
 Env = dict[str, str | Mapping[str, Any]]
 """Name -> value, or where Kubernetes takes it from (`valueFrom`)."""
 
 
 def role_environment(job: TrainingJob) -> dict[str, str]:
-    """For every role R of the job: R_INSTANCES, R_PORTS, R_HOSTS and their _NUM. The same for each pod of a pass."""
+    """For every role R of the job: R_INSTANCES, R_PORTS, R_HOSTS and their _NUM. The same for each pod of a pass. Of a
+    big job, only the _NUM of some (`peers.left_out`)."""
     env: dict[str, str] = {}
+    without = left_out(job)
     for role in job.roles:
-        prefix = env_name(role.name)
-        # The pods of a ReplicaSet or batch Job have no names before they are there, nor services: who looks for them
-        # selects them by label. Their count is the one at the start: the template is made once.
-        named = role.workload == "Pod"
-        instances = [service_name(job.name.name, role.name, i) for i in range(role.replicas)] if named else []
-        ports = [str(p.number) for p in role_ports(job, role)]
-        hosts = [f"{instance}:{port}" for instance in instances for port in ports]
-        for what, values in (("INSTANCES", instances), ("PORTS", ports), ("HOSTS", hosts)):
-            env[f"{prefix}_{what}"] = ",".join(values)
-            env[f"{prefix}_{what}_NUM"] = str(len(values))
-        if not named:
-            env[f"{prefix}_INSTANCES_NUM"] = str(role.replicas)
+        prefix, counts = env_name(role.name), role_counts(job, role)
+        for kind in ORDER:
+            if kind not in without:
+                env[f"{prefix}_{kind}"] = ",".join(role_list(job, role, kind))
+            env[f"{prefix}_{kind}_NUM"] = str(counts[kind])
     return env
 
 

@@ -18,7 +18,7 @@ It relies on these facts of the batch Job controller (1.34); tests/e2e/control_p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.resources import BATCH_JOBS
@@ -30,12 +30,10 @@ from tjworker.reconcile.workloads.owner import Json, selector, shape_owner
 BACKOFF_LIMIT = 2**31 - 1
 
 
-def shape(p: Pass, view: RoleView, may_create: bool) -> Sequence[Write]:
-    return [
-        *shape_owner(
-            p, view, resource=BATCH_JOBS, api_version="batch/v1", spec=_spec, restart_policy="Never", count=_count(view)
-        )
-    ]
+def shape(p: Pass, view: RoleView, may_create: bool) -> Iterator[Write]:
+    return shape_owner(
+        p, view, resource=BATCH_JOBS, api_version="batch/v1", spec=_spec, restart_policy="Never", count=_count(view)
+    )
 
 
 def _count(view: RoleView) -> int:

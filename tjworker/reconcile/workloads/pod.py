@@ -5,7 +5,7 @@ Fixed names are what makes a second create harmless (409), a UID what makes a se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from tjworker.api import labels
 from tjworker.api.model import TrainingJob
@@ -21,10 +21,12 @@ from tjworker.reconcile.workloads.environment import role_environment
 from tjworker.reconcile.workloads.podbody import child_labels, pod_body, service_body
 
 
-def shape(p: Pass, view: RoleView, may_create: bool) -> Sequence[Write]:
-    job, observed = p.job, p.observed
-    writes: list[Write] = [*_pod_deletes(view), *_service_deletes(job, view, observed), *_relabel(job, view)]
-    return [*writes, *_creates(p, view)] if may_create else writes
+def shape(p: Pass, view: RoleView, may_create: bool) -> Iterator[Write]:
+    yield from _pod_deletes(view)
+    yield from _service_deletes(p.job, view, p.observed)
+    yield from _relabel(p.job, view)
+    if may_create:
+        yield from _creates(p, view)
 
 
 def _pod_deletes(view: RoleView) -> Iterator[Delete]:
@@ -90,6 +92,7 @@ def _relabel(job: TrainingJob, view: RoleView) -> Iterator[Patch]:
 
 
 def _creates(p: Pass, view: RoleView) -> Iterator[Create]:
+    """Bodies are made as they are asked for: a pass makes those that it writes, however many are missing."""
     job, gang = p.job, find_gang(p.rules)
     role_env = None
     serves = bool(role_ports(job, view.role))

@@ -6,7 +6,7 @@ says when that is too much.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.resources import REPLICASETS
@@ -16,19 +16,17 @@ from tjworker.reconcile.replicas import RoleView
 from tjworker.reconcile.workloads.owner import Json, selector, shape_owner
 
 
-def shape(p: Pass, view: RoleView, may_create: bool) -> Sequence[Write]:
+def shape(p: Pass, view: RoleView, may_create: bool) -> Iterator[Write]:
     # A ReplicaSet takes no other restartPolicy than Always.
-    return [
-        *shape_owner(
-            p,
-            view,
-            resource=REPLICASETS,
-            api_version="apps/v1",
-            spec=_spec,
-            restart_policy="Always",
-            count=view.role.replicas,
-        )
-    ]
+    return shape_owner(
+        p,
+        view,
+        resource=REPLICASETS,
+        api_version="apps/v1",
+        spec=_spec,
+        restart_policy="Always",
+        count=view.role.replicas,
+    )
 
 
 def _spec(job: TrainingJob, view: RoleView, template: Json) -> Json:

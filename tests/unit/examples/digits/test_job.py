@@ -110,13 +110,14 @@ def test_a_wrong_option_or_a_missing_variable_is_told_in_one_line() -> None:
 
 def test_a_trainer_that_falls_silent_loses_its_shard_and_one_that_waits_does_not() -> None:
     play = Played("--epochs=5", "--target=0.9", "--lease-seconds=4", shard_seconds=0.06)
-    silent = play.said("- trainer-1 is silent, shard .* goes back to the queue; trainers 1")
+    silence = "- trainer-1 is silent, shard .* goes back to the queue; trainers 1"
+    silent = play.said(silence)
     with play.job as job:
         for epoch in (1, 2, 3):
             play.until(play.said(f"epoch {epoch}/5"))
             job.processes["trainer-1"].send_signal(signal.SIGSTOP)
             # Between two shards it holds none, and the others end the epoch without it: once more, then.
-            play.until(lambda over=play.said(f"epoch {epoch + 1}/5"): silent() or over())
+            play.until(play.said(f"{silence}|epoch {epoch + 1}/5"))
             job.processes["trainer-1"].send_signal(signal.SIGCONT)
             if silent():
                 break

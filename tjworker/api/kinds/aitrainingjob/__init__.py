@@ -11,7 +11,18 @@ from pydantic import ValidationError
 from tjworker.api.kinds.aitrainingjob import rules
 from tjworker.api.kinds.aitrainingjob.checks import broken
 from tjworker.api.kinds.aitrainingjob.spec import AITrainingJobSpec, ReplicaSpec, RunPolicy
-from tjworker.api.kinds.base import MAX_ERRORS, JobKind, Json, Parsed, field_errors, header, mapping, strings, text
+from tjworker.api.kinds.base import (
+    MAX_ERRORS,
+    JobKind,
+    Json,
+    Parsed,
+    field_errors,
+    header,
+    mapping,
+    strings,
+    text,
+    too_big_for_etcd,
+)
 from tjworker.api.model import InvalidJob, Role, TrainingJob
 from tjworker.base import GroupResource
 
@@ -33,13 +44,15 @@ def parse(raw: Json) -> Parsed:
     except ValidationError as error:
         return InvalidJob(**head, errors=field_errors(error))
     errors = tuple(broken(head["name"].name, spec))
+    roles = tuple(_role(name, spec.replica_specs[name], spec_json) for name in sorted(spec.replica_specs))
+    errors = errors or too_big_for_etcd(roles)
     if errors:
         return InvalidJob(**head, errors=errors[:MAX_ERRORS])
     metadata = mapping(raw.get("metadata"))
     run = spec.run_policy or RunPolicy()
     return TrainingJob(
         **head,
-        roles=tuple(_role(name, spec.replica_specs[name], spec_json) for name in sorted(spec.replica_specs)),
+        roles=roles,
         labels=strings(metadata.get("labels")),
         annotations=strings(metadata.get("annotations")),
         created_at=text(metadata.get("creationTimestamp")),

@@ -12,7 +12,18 @@ from typing import TypedDict, get_args
 
 from pydantic import ValidationError
 
-from tjworker.api.kinds.base import MAX_ERRORS, JobKind, Json, Parsed, field_errors, header, mapping, strings, text
+from tjworker.api.kinds.base import (
+    MAX_ERRORS,
+    JobKind,
+    Json,
+    Parsed,
+    field_errors,
+    header,
+    mapping,
+    strings,
+    text,
+    too_big_for_etcd,
+)
 from tjworker.api.kinds.trainingjob import rules
 from tjworker.api.kinds.trainingjob.checks import broken
 from tjworker.api.kinds.trainingjob.pods import ETCD_IMAGE, Shape, template
@@ -64,9 +75,12 @@ def parse(raw: Json) -> Parsed:
     wrong = (*broken(job, spec), *([acting] if isinstance(acting, FieldError) else []))
     if wrong or isinstance(acting, FieldError):
         return InvalidJob(**head, errors=wrong[:MAX_ERRORS])
+    roles = _roles(job, spec, spec_json, acting)
+    if too_big := too_big_for_etcd(roles):
+        return InvalidJob(**head, errors=too_big)
     return TrainingJob(
         **head,
-        roles=_roles(job, spec, spec_json, acting),
+        roles=roles,
         labels=strings(metadata.get("labels")),
         annotations=annotations,
         created_at=text(metadata.get("creationTimestamp")),

@@ -1,0 +1,106 @@
+"""The lists by which replicas find each other (`TRAINER_HOSTS` and the like), and how big they may be. Pure.
+
+A list names every replica and stands in every pod, so it grows with the square of a job. Above the bounds it is left
+out whole, never cut short: a program that needs it fails at once, with the name of the variable. Each host has the
+fixed name `<job>-<role>-<index>`, and the numbers stay, so that nothing is lost that a program could not say itself.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tjworker.api.model import Role, TrainingJob
+from tjworker.api.naming import containers, env_name, service_name
+from tjworker.reconcile.frameworks import role_ports
+
+ListKind = Literal["HOSTS", "INSTANCES", "PORTS"]
+KINDS: tuple[ListKind, ...] = ("HOSTS", "INSTANCES", "PORTS")
+"""In the order in which they are left out: what a program can make of the others goes first."""
+
+KIB, MIB = 1 << 10, 1 << 20
+MOST_OF_A_VARIABLE = 128 * KIB
+"""Linux' MAX_ARG_STRLEN: execve refuses a longer `NAME=value` (with the byte that ends it), so no container starts."""
+MOST_OF_A_CONTAINER = 256 * KIB
+MOST_OF_A_JOB = 512 * MIB
+"""All lists of all pods: a quarter of what etcd holds by default (--quota-backend-bytes)."""
+
+
+def role_list(job: TrainingJob, role: Role, kind: ListKind) -> list[str]:
+    """Whatever its size: see `left_out` first."""
+    # The pods of a ReplicaSet or batch Job have no names before they are there, nor services: who looks for them
+    # selects them by label.
+    ports = _ports(job, role)
+    if kind == "PORTS":
+        return ports
+    instances = [service_name(job.name.name, role.name, i) for i in range(_named(role))]
+    return instances if kind == "INSTANCES" else [f"{instance}:{port}" for instance in instances for port in ports]
+
+
+def role_counts(job: TrainingJob, role: Role) -> dict[ListKind, int]:
+    """How long each `role_list` is, also one that is left out. That of a ReplicaSet's or batch Job's pods is the number
+    at the start: their template is made once."""
+    ports = len(_ports(job, role))
+    return {"HOSTS": _named(role) * ports, "INSTANCES": role.replicas, "PORTS": ports}
+
+
+def left_out(job: TrainingJob) -> tuple[ListKind, ...]:
+    """Kinds of lists that are too big for this job's pods: then those of no role are there. Computed, not built: a list
+    may have ten million entries."""
+    sizes = {kind: [_variable_size(job, role, kind) for role in job.roles] for kind in KINDS}
+    copies = sum(role.replicas * max(1, _containers(role)) for role in job.roles)
+    room = min(MOST_OF_A_CONTAINER, MOST_OF_A_JOB // max(1, copies))
+    kept = [kind for kind in KINDS if max(sizes[kind], default=0) <= MOST_OF_A_VARIABLE]
+    while kept and sum(sum(sizes[kind]) for kind in kept) > room and any(_entries(job, kind) for kind in kept):
+        del kept[0]
+    return tuple(kind for kind in KINDS if kind not in kept)
+
+
+def tell_left_out(job: TrainingJob) -> str:
+    """For the job's owner; '' when nothing is left out."""
+    kinds = left_out(job)
+    if not kinds:
+        return ""
+    names = " and ".join(f"*_{kind}" for kind in kinds)
+    return (
+        f"its pods get no {names}: the lists of so many replicas are more than a container or etcd can take; replicas"
+        f" are called {job.name.name}-<role>-<index>, and *_NUM say how many there are"
+    )
+
+
+def _variable_size(job: TrainingJob, role: Role, kind: ListKind) -> int:
+    """Bytes of `NAME=value` and what ends it."""
+    ports = _ports(job, role)
+    port_bytes = sum(map(len, ports))
+    name_bytes = _named(role) * len(service_name(job.name.name, role.name, 0)) + _more_digits(_named(role))
+    match kind:
+        case "HOSTS":
+            value = len(ports) * name_bytes + _named(role) * (port_bytes + len(ports))
+        case "INSTANCES":
+            value = name_bytes
+        case "PORTS":
+            value = port_bytes
+    commas = max(0, role_counts(job, role)[kind] - 1) if value else 0
+    return len(env_name(role.name)) + 1 + len(kind) + len("=") + value + commas + 1
+
+
+def _more_digits(count: int) -> int:
+    """Digits of the indices below `count`, beyond one each."""
+    return sum(max(0, count - 10**digits) for digits in range(1, len(str(count))))
+
+
+def _entries(job: TrainingJob, kind: ListKind) -> int:
+    return sum(role_counts(job, role)[kind] for role in job.roles)
+
+
+def _named(role: Role) -> int:
+    return role.replicas if role.workload == "Pod" else 0
+
+
+def _ports(job: TrainingJob, role: Role) -> list[str]:
+    return [str(port.number) for port in role_ports(job, role)]
+
+
+def _containers(role: Role) -> int:
+    spec = role.template.get("spec")
+    inits = spec.get("initContainers") if isinstance(spec, dict) else None
+    return len(containers(role.template)) + (len(inits) if isinstance(inits, list) else 0)
