@@ -220,6 +220,20 @@ def test_pods_pass_the_restricted_standard(rendered: list[Json]) -> None:
         assert "memory" in template.container["resources"]["limits"]
 
 
+@pytest.mark.parametrize("installation", INSTALLATIONS.values(), ids=INSTALLATIONS.keys())
+def test_on_openshift_no_pod_names_a_user_or_a_group(installation: Path, tmp_path: Path) -> None:
+    """Its default, the constraint restricted-v2, refuses any but those of the namespace, and gives them itself."""
+    own = {"resources": [installation], "components": [K8S / "openshift"]}
+    relative = {key: [os.path.relpath(path, tmp_path.resolve()) for path in paths] for key, paths in own.items()}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(relative), encoding="utf-8")
+    named = {"runAsUser", "runAsGroup", "fsGroup", "supplementalGroups", "seLinuxOptions"}
+    for template in templates(render(tmp_path)):
+        for context in (template.spec["securityContext"], template.container["securityContext"]):
+            assert not named & set(context), template.name
+        # What a user of no name can write: volumes alone.
+        assert {"name": "tmp", "mountPath": "/tmp"} in template.container["volumeMounts"]  # noqa: S108
+
+
 def test_the_operators_namespace_enforces_it() -> None:
     (namespace,) = [d for d in render(K8S) if d["kind"] == "Namespace"]
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"

@@ -62,7 +62,12 @@ class Resource:
 
 
 _JOB_VERBS: Mapping[Process, tuple[str, ...]] = {"watcher": READ, "worker": ("get", "patch", "delete")}
-_JOB_SUBRESOURCES: Mapping[str, Mapping[Process, tuple[str, ...]]] = {"status": {"worker": ("get", "update", "patch")}}
+# Nobody sends a request to `finalizers`: the admission plugin OwnerReferencesPermissionEnforcement (always on in
+# OpenShift) lets only those set blockOwnerDeletion who may update it, as in kubebuilder's roles and Kubernetes' own.
+_JOB_SUBRESOURCES: Mapping[str, Mapping[Process, tuple[str, ...]]] = {
+    "status": {"worker": ("get", "update", "patch")},
+    "finalizers": {"worker": ("update",)},
+}
 # The worker lists only to look for orphans; a pass reads the projection.
 _CHILD_VERBS: Mapping[Process, tuple[str, ...]] = {
     "watcher": READ,

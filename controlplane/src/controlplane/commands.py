@@ -59,6 +59,11 @@ class Layout:
         return self.folder / f"{program}.log"
 
 
+ADMISSION = ("OwnerReferencesPermissionEnforcement", "PodSecurity", "ResourceQuota")
+"""On beside the defaults, which have the last two: what clusters of others refuse must be refused here, too. OpenShift
+always has the first."""
+
+
 def etcd(program: Path, at: Layout) -> list[str]:
     client, peer = f"http://127.0.0.1:{at.etcd_port}", f"http://127.0.0.1:{at.peer_port}"
     return [
@@ -109,6 +114,8 @@ def kube_apiserver(program: Path, at: Layout) -> list[str]:
         # Without it every pod would need a service account and a volume with its token.
         "--disable-admission-plugins",
         "ServiceAccount",
+        "--enable-admission-plugins",
+        ",".join(ADMISSION),
         "--service-account-key-file",
         str(at.signing_key),
         "--service-account-signing-key-file",

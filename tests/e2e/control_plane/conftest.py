@@ -25,6 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.real)
             if os.environ.get("TJ_REAL") != "1":
                 item.add_marker(pytest.mark.skip(reason="needs the real control plane: make test-real"))
+    items.sort(key=lambda item: item.path == HERE / "test_rights.py")  # over all that the others have asked for
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from localcluster.kubelet.node import FAIL_ANNOTATION
-from tests.e2e.control_plane.api import open_transport, send
+from tests.e2e.control_plane.api import RefusedError, open_transport, send
 from tests.e2e.control_plane.operator import Operator
 from tests.scenarios.driver import Json
 from tests.support.kinds import collection_of
@@ -75,6 +75,20 @@ class RealWorld:
     def recover_node(self, name: str) -> object:
         return self._send("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"annotations": {FAIL_ANNOTATION: None}}})
 
+    # -- the administrator's -----------------------------------------------------------------------
+    def label_namespace(self, **labels: str) -> object:
+        return self._send("PATCH", self._core, {"metadata": {"labels": labels}})
+
+    def set_quota(self, name: str, **hard: str) -> object:
+        """Made, or changed."""
+        path, body = f"{self._core}/resourcequotas", {"metadata": {"name": name}, "spec": {"hard": hard}}
+        try:
+            return self._send("POST", path, body)
+        except RefusedError as error:
+            if error.status != 409:
+                raise
+            return self._send("PATCH", f"{path}/{name}", body)
+
     # -- time --------------------------------------------------------------------------------------
     def until(self, what: str, condition: Callable[[], bool], *, within_seconds: float = PATIENCE_SECONDS) -> None:
         deadline = time.monotonic() + within_seconds
@@ -113,6 +127,14 @@ class RealWorld:
 
     def jobs(self) -> list[str]:
         return sorted(j["metadata"]["name"] for kind in _KINDS for j in self._items(self._all(kind)))
+
+    def owner_references(self) -> list[Json]:
+        """To its jobs, as far as an API server wants them."""
+        made = [(api_version, kind, j) for kind, api_version in _KINDS.items() for j in self._items(self._all(kind))]
+        return [
+            {"apiVersion": api_version, "kind": kind, "name": j["metadata"]["name"], "uid": j["metadata"]["uid"]}
+            for api_version, kind, j in made
+        ]
 
     def pods(self) -> dict[str, Json]:
         return {p["metadata"]["name"]: p for p in self._items(f"{self._core}/pods")}
