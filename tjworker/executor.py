@@ -174,7 +174,8 @@ class Executor:
                 raise
             # Ours, from a pass that was cut off after the create: as good as created. Foreign: refused.
             live = self._kube.get(write.resource, job.name.namespace, write.name)
-            if live is not None and any(o.get("uid") == job.uid for o in live["metadata"].get("ownerReferences", ())):
+            owners = {o["uid"] for o in write.body["metadata"]["ownerReferences"]}
+            if live is not None and owners & {o.get("uid") for o in live["metadata"].get("ownerReferences", ())}:
                 return live
             kind = write.body["kind"]
             message = (

@@ -41,6 +41,12 @@ class Driver(Protocol):
     def until(self, what: str, condition: Callable[[], bool], *, within_seconds: float = 60) -> None:
         """Let time pass until it holds; fail with `what` and the state of things when it does not in time."""
 
+    def now(self) -> float:
+        """The API server's clock, in Unix seconds."""
+
+    def late_seconds(self) -> float:
+        """By which a slow machine may miss a promise about time."""
+
     def stays(self, what: str, condition: Callable[[], bool], *, for_seconds: float) -> None:
         """It holds now and at each look for so long."""
 

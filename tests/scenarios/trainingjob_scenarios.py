@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from tests.scenarios.driver import Driver, Json
 from tests.scenarios.world import training_job
 from tjworker.api.resources import BATCH_JOBS, REPLICASETS
+from tjworker.api.timefmt import from_rfc3339
 
 Scenario = Callable[[Driver], None]
 
@@ -126,6 +127,36 @@ def a_deleted_trainer_ends_nothing(world: Driver) -> None:
     assert world.status().get("failures", []) == []
 
 
+def a_trainer_that_is_lost_again_and_again_is_back_at_once(world: Driver) -> None:
+    """The controller of batch Jobs lets it wait: 10 s, 20 s, 40 s, and from the seventh on ten minutes. By the API
+    server's clock; what it writes down is whole seconds."""
+    world.apply(training_job(least=3, most=6, fault_tolerant=True))
+    running(world)
+    world.until("numbered", lambda: is_numbered(world, 3))
+    waited: list[float] = []
+    for lost in range(1, 9):
+        before = living(world)
+        gone = next(n for n, p in before.items() if p["metadata"]["labels"]["replica-index"] == "1")
+        asked = int(world.now())
+        world.delete_pod(gone)
+        world.until(f"trainer 1 is there again ({lost})", lambda: is_numbered(world, 3) and gone not in living(world))  # noqa: B023
+        after = living(world)
+        [new] = after.keys() - before.keys()
+        made = from_rfc3339(after[new]["metadata"]["creationTimestamp"])
+        waited.append((made or 0.0) - asked)
+        assert set(before) - {gone} <= set(after), "no other is restarted"
+        running(world)
+    assert max(waited) <= LOST_TRAINER_SECONDS + world.late_seconds(), waited
+    assert counts(world) == {"user": 8}
+    world.scale("digits", 5)
+    world.until("one that is scaled up does not wait either", lambda: is_numbered(world, 5), within_seconds=60)
+    world.until("and the Job tells of five", lambda: trainer_job(world)["status"].get("active") == 5)
+    assert trainer_job(world)["spec"]["parallelism"] == 5
+
+
+LOST_TRAINER_SECONDS = 5
+
+
 def a_failed_trainer_is_replaced(world: Driver) -> None:
     flaky = {"failing_attempts": 1, "failing_exit_code": 137, "failing_run_seconds": 5, "run_seconds": 40}
     world.apply(training_job(least=2, fault_tolerant=True, pservers=1, play={"trainer": flaky}))
@@ -238,6 +269,9 @@ TRAININGJOB_SCENARIOS: Mapping[str, Scenario] = {
     "a TrainingJob that is scaled up gets its trainers and is Running again": scaling_up_gives_the_trainers,
     "a quiet TrainingJob is written no more": a_quiet_job_is_not_written,
     "a deleted trainer is replaced, numbered, and ends nothing": a_deleted_trainer_ends_nothing,
+    "a trainer that is lost eight times in a row is back each time within 5 s": (
+        a_trainer_that_is_lost_again_and_again_is_back_at_once
+    ),
     "a failed trainer of a fault-tolerant TrainingJob is replaced": a_failed_trainer_is_replaced,
     "one failed trainer ends a TrainingJob that is not fault tolerant": one_failed_trainer_ends_a_plain_job,
     "a fault-tolerant TrainingJob fails when all its trainers have": all_failed_trainers_end_a_tolerant_job,

@@ -227,6 +227,12 @@ class World:
         self.cluster.client.delete(RESOURCES[resource].path("default", name), {"propagationPolicy": "Background"})
         return self
 
+    def now(self) -> float:
+        return self.clock()
+
+    def late_seconds(self) -> float:
+        return 0.0
+
     def patch_pod(self, name: str, patch: Json) -> World:
         self.cluster.client.patch(f"{_PODS}/{name}", patch)
         return self

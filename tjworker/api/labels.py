@@ -19,8 +19,21 @@ JOB_KIND = "elasticdeeplearning.ai/job-kind"
 """Kind of the job, on pods that a ReplicaSet or batch Job keeps: their owner reference does not name the job, and an
 API group may have several kinds."""
 
-OURS = (GROUP_NAME, JOB_NAME, REPLICA_TYPE, REPLICA_NAME, REPLICA_INDEX, JOB_ROLE, RESTART_ATTEMPT, JOB_UID)
-"""The label keys that the operator sets on pods and services and that the projection keeps."""
+COUNTED_SINCE = "elasticdeeplearning.ai/counted-since"
+"""Unix seconds, on a batch Job: since when it has its count of pods. A label, for the projection keeps those."""
+
+OURS = (
+    GROUP_NAME,
+    JOB_NAME,
+    REPLICA_TYPE,
+    REPLICA_NAME,
+    REPLICA_INDEX,
+    JOB_ROLE,
+    RESTART_ATTEMPT,
+    JOB_UID,
+    COUNTED_SINCE,
+)
+"""The label keys that the operator sets on a job's objects and that the projection keeps."""
 
 ANNOTATION_PREEMPTED = "Preempted"
 ANNOTATION_FAILED = "Failed"

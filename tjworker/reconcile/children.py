@@ -95,7 +95,7 @@ CHILDREN: tuple[Child, ...] = (
     Child(
         (REPLICASETS, BATCH_JOBS),
         _stray_owners,
-        clean_up=lambda p, _, why: owner.release(p.job, p.observed, why),
+        clean_up=lambda p, _, why: owner.release(p, why),
         remain=lambda p, _: owner.unreleased(p.job, p.observed),
     ),
     Child((SERVICES,), _stray_services, _clean_services, _services_remain),

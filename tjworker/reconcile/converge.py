@@ -46,6 +46,8 @@ def converge(p: Pass) -> Plan:
     # ordinal in this pass are judged in the next, and so is that all run again where a controller was faster than we.
     again = any(unjudged(v) for v in p.roles.values()) or (new == "Restarting" and phase.all_run(p.roles))
     p = p.wake(0.0 if again else None).wake(resting.next_seconds).wake(stuck.next_seconds)
+    for view in p.roles.values():
+        p = p.wake(WORKLOADS[view.role.workload].next_seconds(view, p.now))
     p = p.wake(seconds_to_deadline(job, status, p.now))
     scaled = tuple(f"scale {s.role} {s.from_} -> {s.to}" for s in scales)
     return replace(plan, decisions=scaled + plan.decisions, requeue_after_seconds=p.wake_seconds)

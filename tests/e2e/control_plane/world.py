@@ -98,6 +98,12 @@ class RealWorld:
                 raise AssertionError(f"not within {within_seconds:.0f} s: {what}\n{self._picture()}")
             time.sleep(_LOOK_SECONDS)
 
+    def now(self) -> float:
+        return time.time()
+
+    def late_seconds(self) -> float:
+        return 10.0
+
     def stays(self, what: str, condition: Callable[[], bool], *, for_seconds: float) -> None:
         deadline = time.monotonic() + for_seconds
         while time.monotonic() < deadline:

@@ -21,10 +21,12 @@ class WorkloadRules:
     shape: Callable[[Pass, RoleView, bool], Iterator[Write]]
     """(pass, view, may_create) -> the writes that bring the role's objects to what is wanted, each made when it is
     asked for: a pass takes no more than it may write."""
+    next_seconds: Callable[[RoleView, float], float | None] = lambda _view, _now: None
+    """(view, now) -> how soon it has more to write though nothing changes; None: it waits for news."""
 
 
 WORKLOADS: Mapping[Workload, WorkloadRules] = {
     "Pod": WorkloadRules(shape=pod.shape),
     "ReplicaSet": WorkloadRules(shape=replicaset.shape),
-    "Job": WorkloadRules(shape=job.shape),
+    "Job": WorkloadRules(shape=job.shape, next_seconds=job.next_seconds),
 }

@@ -8,7 +8,7 @@ It relies on these facts of the batch Job controller (1.34); tests/e2e/control_p
 - A pod that fails or is deleted counts as failed, and `backoffLimit` (default 6) ends the whole Job. The operator
   itself decides in `policies.controller_managed` which deaths end a job, so the limit is out of reach.
 - After a failure the controller waits before it makes the next pod, longer with each, up to 10 minutes; a pod that
-  succeeds resets that. Scaling down is no failure and delays nothing.
+  succeeds resets that. `replacements` makes such a pod in its stead. Scaling down is no failure and delays nothing.
 - `podReplacementPolicy` stays at its default: the replacement of a deleted trainer is made at once. With `Failed`, a
   trainer that is deleted, saves its state and exits with 0 would count as a success, and a work queue that has one
   makes no pods any more.
@@ -21,19 +21,55 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tjworker.api.model import TrainingJob
-from tjworker.api.resources import BATCH_JOBS
+from tjworker.api.naming import ordinal_labels
+from tjworker.api.observed import WorkloadRecord
+from tjworker.api.resources import BATCH_JOBS, PODS
 from tjworker.reconcile.one_pass import Pass
-from tjworker.reconcile.plan import Write
-from tjworker.reconcile.replicas import RoleView
-from tjworker.reconcile.workloads.owner import Json, selector, shape_owner
+from tjworker.reconcile.plan import Create, Write
+from tjworker.reconcile.replicas import Replica, RoleView
+from tjworker.reconcile.workloads.owner import Json, owned_template, selector, shape_owner
+from tjworker.reconcile.workloads.replacements import find_replacements, replacement_name
 
 BACKOFF_LIMIT = 2**31 - 1
+RESTART_POLICY = "Never"
+TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
+"""Without it the controller would not count that the pod has ended, and make another one for it."""
 
 
 def shape(p: Pass, view: RoleView, may_create: bool) -> Iterator[Write]:
-    return shape_owner(
-        p, view, resource=BATCH_JOBS, api_version="batch/v1", spec=_spec, restart_policy="Never", count=_count(view)
+    count = _count(view)
+    yield from shape_owner(
+        p, view, resource=BATCH_JOBS, api_version="batch/v1", spec=_spec, restart_policy=RESTART_POLICY, count=count
     )
+    due = find_replacements(view, count, p.now).due if may_create else ()
+    if due and view.owner is not None:
+        template = owned_template(p, view.role, RESTART_POLICY)
+        for replica in due:
+            yield _replacement(p.job, view.owner, replica, template)
+
+
+def next_seconds(view: RoleView, now: float) -> float | None:
+    return find_replacements(view, _count(view), now).next_seconds
+
+
+def _replacement(job: TrainingJob, owner: WorkloadRecord, replica: Replica, template: Json) -> Create:
+    metadata, name = template["metadata"], replacement_name(owner, replica)
+    # Not blockOwnerDeletion: some clusters ask for a permission on the Job's finalizers then.
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": owner.name, "uid": owner.uid, "controller": True}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            **metadata,
+            "name": name,
+            "namespace": job.name.namespace,
+            "labels": {**metadata["labels"], **ordinal_labels(job, replica.role, replica.index, replica.attempt)},
+            "finalizers": [TRACKING_FINALIZER],
+            "ownerReferences": [reference],
+        },
+        "spec": template["spec"],
+    }
+    return Create(PODS, name, body)
 
 
 def _count(view: RoleView) -> int:

@@ -1,8 +1,8 @@
 """What the workloads ReplicaSet and Job have in common: an owner object made once, its count moved by patches, and the
 pods that its controller makes, which get their ordinals from the operator and are otherwise left alone. Pure.
 
-Never makes such a pod, and deletes one only where its controller does not: on a lost node, or to replace it. A count is
-patched with the owner's uid and resourceVersion, an ordinal with the pod's. Safe to run twice.
+Deletes such a pod only where its controller does not: on a lost node, or to replace it. (What makes one: `job`.) A
+count is patched with the owner's uid and resourceVersion, an ordinal with the pod's. Safe to run twice.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def shape_owner(
     if owner.deleted_at:
         return  # it is being deleted; once it is gone it is made again
     if owner.desired != count and not owner.condition:
-        yield _scale(resource, owner, count, f"role {role.name} is to have {count} pods")
+        yield _scale(p.now, resource, owner, count, f"role {role.name} is to have {count} pods")
     for replica in view.replicas:
         if replica.state == "outdated" and replica.pod is not None and to_delete(replica.pod):
             yield delete_pod(replica.pod, f"attempt {replica.attempt} replaces it")
@@ -67,9 +67,7 @@ def _create(
     p: Pass, view: RoleView, resource: GroupResource, api_version: str, spec: Spec, restart_policy: str
 ) -> Create:
     job, role = p.job, view.role
-    env = {**template_environment(job, role), **role_environment(job)}
-    template = pod_template(job, role, env, index=None, restart_policy=restart_policy, gang=find_gang(p.rules))
-    template["metadata"]["labels"][labels.JOB_KIND] = job.kind  # the owner reference of such a pod names no job
+    template = owned_template(p, role, restart_policy)
     name = owner_name(job.name.name, role.name)
     return Create(
         resource,
@@ -81,7 +79,7 @@ def _create(
                 "name": name,
                 "namespace": job.name.namespace,
                 # Those of the template too (`paddle-job`): scripts select the owners by them, not only the pods.
-                "labels": template["metadata"]["labels"],
+                "labels": {**template["metadata"]["labels"], **_counted_since(p.now, resource)},
                 "ownerReferences": [owner_reference(job)],
             },
             "spec": spec(job, view, template),
@@ -89,17 +87,28 @@ def _create(
     )
 
 
+def owned_template(p: Pass, role: Role, restart_policy: str) -> Json:
+    """Of the pods of a ReplicaSet or batch Job, whoever makes them."""
+    env = {**template_environment(p.job, role), **role_environment(p.job)}
+    template = pod_template(p.job, role, env, index=None, restart_policy=restart_policy, gang=find_gang(p.rules))
+    template["metadata"]["labels"][labels.JOB_KIND] = p.job.kind  # the owner reference of such a pod names no job
+    return template
+
+
 def selector(job: TrainingJob, role: Role) -> Json:
     return {"matchLabels": role_labels(job, role.name)}
 
 
-def _scale(resource: GroupResource, owner: WorkloadRecord, count: int, why: str) -> Patch:
-    return Patch(
-        resource,
-        owner.name,
-        {"metadata": {"uid": owner.uid, "resourceVersion": str(owner.rv)}, "spec": {COUNT_FIELDS[resource]: count}},
-        why,
-    )
+def _scale(now: float, resource: GroupResource, owner: WorkloadRecord, count: int, why: str) -> Patch:
+    metadata: Json = {"uid": owner.uid, "resourceVersion": str(owner.rv)}
+    if since := _counted_since(now, resource):
+        metadata["labels"] = since
+    return Patch(resource, owner.name, {"metadata": metadata, "spec": {COUNT_FIELDS[resource]: count}}, why)
+
+
+def _counted_since(now: float, resource: GroupResource) -> dict[str, str]:
+    """`replacements` gives the Job's controller a head start after each change of the count."""
+    return {labels.COUNTED_SINCE: str(int(now))} if resource == BATCH_JOBS else {}
 
 
 def _needs_ordinal(replica: Replica) -> bool:
@@ -131,10 +140,12 @@ def unjudged(view: RoleView) -> bool:
 # -- the end ---------------------------------------------------------------------------------------
 
 
-def release(job: TrainingJob, observed: Observed, why: str) -> list[Write]:
+def release(p: Pass, why: str) -> list[Write]:
     """ReplicaSets to 0, parallelism to 0: their controllers then take the pods that live."""
     return [
-        _scale(resource, w, 0, why) for resource, w in own_workloads(job, observed) if w.desired and not w.deleted_at
+        _scale(p.now, resource, w, 0, why)
+        for resource, w in own_workloads(p.job, p.observed)
+        if w.desired and not w.deleted_at
     ]
 
 

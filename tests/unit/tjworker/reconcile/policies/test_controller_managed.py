@@ -53,7 +53,7 @@ DEATHS: dict[str, Death] = {
 
 def struck(job: TrainingJob, death: Death) -> Observed:
     pods = [made_pod(f"t{i}", i, state=s) for i, s in enumerate(death.states) if s]
-    seen = observed_of(job, pods)
+    seen = observed_of(job, pods, active=len(death.states))  # its controller has not seen it yet
     return replace(seen, nodes={**seen.nodes, "node-b": SICK}, seen={NODES: 1})
 
 

@@ -73,7 +73,11 @@ def test_scaling_patches_the_count_with_its_proof_and_touches_no_pod() -> None:
     plan = decide(more, seen)
     assert patches(plan, BATCH_JOBS) == {
         "digits-trainer": {
-            "metadata": {"uid": "uid-of-digits-trainer", "resourceVersion": "400"},
+            "metadata": {
+                "uid": "uid-of-digits-trainer",
+                "resourceVersion": "400",
+                "labels": {"elasticdeeplearning.ai/counted-since": str(int(NOW))},
+            },
             "spec": {"parallelism": 5},
         }
     }

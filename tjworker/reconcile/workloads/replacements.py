@@ -1,0 +1,144 @@
+"""Pods that a batch Job lacks because its controller waits: the operator makes them in the Job's name. Pure.
+
+After each pod that fails, is deleted or is lost, the controller of batch Jobs waits longer before it makes the next: 10
+s, 20 s, 40 s, up to ten minutes (kubernetes v1.36 `pkg/controller/job/backoff_utils.go`). But it only asks how many of
+the Job's pods are active, not who made them. So a replacement is made here as the controller would make it, owned by
+the Job and with its finalizer; and with its ordinal from the start, under a name that slot and attempt fix, so that a
+second create is harmless (409). Why: docs/adr/0017.
+
+Only where the Job's own status tells that it has fewer than it wants: its controller has seen the loss then, and waits.
+None for a work queue that a trainer has found empty. Should both make one in the same moment, the controller takes away
+the one that is too many, and counts no failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tjworker.api import labels
+from tjworker.api.observed import ENDED_PHASES, PodRecord, WorkloadRecord
+from tjworker.api.timefmt import from_rfc3339
+from tjworker.reconcile.failures import counted, diagnose
+from tjworker.reconcile.replicas import Replica, RoleView
+from tjworker.reconcile.slots import ordinal_of
+
+HEAD_START_SECONDS = 2.0
+"""After a change of the count, which a Job's status does not confirm: a Job has no observedGeneration."""
+SILENT_SECONDS = 3.0
+"""A controller that has counted failures, lacks pods and has made none for so long waits."""
+FIRST_REST_SECONDS = 10.0
+LONGEST_REST_SECONDS = 300.0
+FORGIVEN_AFTER_SECONDS = 600.0
+"""A pod that ran for so long begins a new count of failures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacements:
+    due: tuple[Replica, ...] = ()
+    """Slots whose pod is to be made now."""
+    next_seconds: float | None = None
+    """Until the next one is due."""
+
+
+def find_replacements(view: RoleView, wanted: int, now: float) -> Replacements:
+    """`wanted`: pods that the batch Job is to keep; until it says so itself, its controller goes first."""
+    owner = view.owner
+    if owner is None or owner.deleted_at or owner.condition:
+        return Replacements()
+    if owner.desired != wanted:  # this pass tells the Job; the echo of an own write is no news
+        waits_long = owner.failed or view.attempts.pods
+        return Replacements(next_seconds=SILENT_SECONDS if waits_long and wanted > owner.desired else None)
+    pods = [*view.surplus, *view.others, *(r.pod for r in view.replicas if r.pod is not None)]
+    mine = [p for p in pods if p.owner_uid == owner.uid]
+    active = sum(not p.deleted_at and p.phase not in ENDED_PHASES for p in mine)
+    room = owner.desired - active
+    # The Job tells of more than we see: its controller has not seen the loss yet, or we have not seen its pods.
+    if room <= 0 or active < owner.active or _found_empty(view, owner, mine):
+        return Replacements()
+    fresh = _fresh_seconds(owner, mine, now)
+    waits = [(_seconds_left(view, r, owner, fresh, now), r) for r in view.replicas if r.state == "missing"]
+    due = tuple(r for left, r in waits if left is not None and left <= 0)
+    later = [left for left, _ in waits if left is not None and left > 0]
+    return Replacements(due[:room], min(later, default=None))
+
+
+def replacement_name(owner: WorkloadRecord, replica: Replica) -> str:
+    return _name(owner, replica.index, replica.attempt)
+
+
+def _name(owner: WorkloadRecord, index: int, attempt: int) -> str:
+    return f"{owner.name}-{index}-{attempt}"
+
+
+def _found_empty(view: RoleView, owner: WorkloadRecord, mine: Iterable[PodRecord]) -> bool:
+    """A work queue in which a trainer has succeeded gets no more of them: the Job is complete when the others end."""
+    if view.role.edl_policy == "Never":
+        return False
+    return bool(owner.succeeded) or any(p.phase == "Succeeded" for p in mine)
+
+
+def _seconds_left(
+    view: RoleView, replica: Replica, owner: WorkloadRecord, fresh: float | None, now: float
+) -> float | None:
+    """Until the operator makes this slot's pod; None: it is the controller's to make."""
+    if str(replica.index) not in view.attempts.pods:
+        return fresh
+    head_start = _counted_since(owner) + HEAD_START_SECONDS
+    return max(head_start, _rested_at(view, replica)) - now
+
+
+def _fresh_seconds(owner: WorkloadRecord, mine: Iterable[PodRecord], now: float) -> float | None:
+    """As `_seconds_left`, of a slot that has lost no pod: after scaling up or resuming, while the controller still
+    waits for failures of before."""
+    if not owner.failed:
+        return None
+    made = (from_rfc3339(p.created_at) for p in mine if not _by_us(owner, p))
+    last = max((t for t in made if t is not None), default=0.0)
+    return max(last, _counted_since(owner)) + SILENT_SECONDS - now
+
+
+def _by_us(owner: WorkloadRecord, pod: PodRecord) -> bool:
+    ordinal = ordinal_of(pod)
+    return ordinal is not None and pod.name == _name(owner, *ordinal)
+
+
+def _counted_since(owner: WorkloadRecord) -> float:
+    """Since when the Job has its count of pods; long ago, where an older operator has set it."""
+    text = owner.labels.get(labels.COUNTED_SINCE, "")
+    return float(text) if text.isascii() and text.isdigit() else 0.0
+
+
+def _rested_at(view: RoleView, replica: Replica) -> float:
+    """A trainer that fails by itself again and again rests before its next attempt, 10 s, doubling to 5 minutes: as
+    long as the controller makes it wait for its first, so that the others that fail with it are seen to. What nodes,
+    preemption and users take comes back at once."""
+    before = {}
+    for pod in view.others:
+        ordinal = ordinal_of(pod)
+        if ordinal is not None and ordinal[0] == replica.index and _failed_by_itself(pod):
+            before[ordinal[1]] = pod
+    last = before.get(replica.attempt - 1)
+    ended = _ended_at(last) if last is not None else None
+    if ended is None:
+        return 0.0
+    failures = 0
+    for _, pod in sorted(before.items(), reverse=True):
+        if _ran_long(pod):
+            break
+        failures += 1
+    rest = min(LONGEST_REST_SECONDS, FIRST_REST_SECONDS * 2.0 ** min(failures - 1, 10)) if failures else 0.0
+    return ended + rest + HEAD_START_SECONDS
+
+
+def _failed_by_itself(pod: PodRecord) -> bool:
+    return pod.phase == "Failed" and diagnose(pod, "").cause == "application"
+
+
+def _ran_long(pod: PodRecord) -> bool:
+    began, ended = from_rfc3339(pod.started_at or pod.created_at), _ended_at(pod)
+    return began is not None and ended is not None and ended - began >= FORGIVEN_AFTER_SECONDS
+
+
+def _ended_at(pod: PodRecord) -> float | None:
+    return max((t for c in counted(pod) if (t := from_rfc3339(c.finished_at)) is not None), default=None)
