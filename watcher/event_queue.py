@@ -40,6 +40,8 @@ class Batch:
     """From a resumed watch, which runs beside its source's list (`watcher.resume`)."""
     requests: Mapping[str, NodeRequests] = field(default_factory=dict)
     """Node -> what the pods of this source request there, where that has changed (`watcher.node_requests`)."""
+    refused: bool = False
+    """Its first list is refused for want of permission; it may come at any time."""
 
 
 class EventQueue:

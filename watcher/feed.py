@@ -13,9 +13,10 @@ import structlog
 
 from tjworker.base import GroupResource
 from tjworker.kube.reflector import Reflector
-from tjworker.kube.resources import WATCHED
+from tjworker.kube.resources import RESOURCES, WATCHED
 from watcher.event_queue import EventQueue
 from watcher.health import Pulse
+from watcher.isolation import Skipped
 from watcher.outage import Outage
 from watcher.projector import Projector
 from watcher.resume import Start
@@ -37,18 +38,37 @@ class Feed:
         self._make_reflector = make_reflector
         self._cluster_id = cluster_id
         self._outage = outage
+        self.skipped: dict[str, Skipped] = {}
+        """Source -> its objects that could not be read."""
+        self._in: set[str] = set()
+        """Sources whose lists are on the queue."""
         self.resumed: dict[str, Reflector] = {}
         """Source -> its resumed watch, which ends when the list of that source is in."""
+        # In single namespaces, jobs come last: they are held until what belongs to them is known.
+        rows = sorted(WATCHED, key=lambda row: row.is_job) if namespaces else WATCHED
         self.reflectors = [
             self._reflector(row.name, namespace)
-            for row in WATCHED
+            for row in rows
             for namespace in ((namespaces or ("",)) if row.namespaced else ("",))
         ]
 
     def _reflector(self, resource: GroupResource, namespace: str) -> Reflector:
         source = f"{resource}/{namespace}" if namespace else resource
         handler = Projector(source, self.queue, self._cluster_id, self._outage, on_listed=partial(self._listed, source))
-        return self._make_reflector(resource, handler, namespace=namespace)
+        self.skipped[source] = handler.skipped
+        if not (namespace and RESOURCES[resource].is_job):
+            return self._make_reflector(resource, handler, namespace=namespace)
+        may_list = partial(self._children_are_in, namespace)
+        return self._make_reflector(resource, handler, namespace=namespace, may_list=may_list)
+
+    def _children_are_in(self, namespace: str) -> bool:
+        """No job of a namespace is shown before all that belongs to it: where that may not be listed, the job would
+        look as if it had nothing, and the other namespaces do not wait for it."""
+        return all(
+            one.source in self._in
+            for one in self.reflectors
+            if one.namespace == namespace and not RESOURCES[one.resource].is_job
+        )
 
     def resume(self, start: Start) -> None:
         """Make the resumed watches: each begins where the last watcher stopped and needs no list."""
@@ -62,6 +82,7 @@ class Feed:
             log.info("resuming where the last watcher stopped; the lists follow", watches=len(self.resumed))
 
     def _listed(self, source: str) -> None:
+        self._in.add(source)
         if source in self.resumed:
             self.resumed[source].stop()
 
@@ -89,6 +110,13 @@ class Feed:
 
     def pulses(self, now: float) -> Mapping[str, Pulse]:
         return {
-            one.source: Pulse(one.vitals.state, one.vitals.synced, now - one.vitals.last_sign_at, one.vitals.problem)
+            one.source: Pulse(
+                one.vitals.state,
+                one.vitals.synced,
+                now - one.vitals.last_sign_at,
+                one.vitals.problem,
+                self.skipped[one.source].objects,
+                self.skipped[one.source].times,
+            )
             for one in self.reflectors
         }

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from typing import Any
 
 import orjson
 
 SIGN_LIMIT_SECONDS = 180.0
 STEP_LIMIT_SECONDS = 180.0
+SKIPPED_SHOWN = 10
+"""Of each source; the log has them all."""
 WAITING_STATES = frozenset({"waiting", "missing", "forbidden", "starting"})
 
 
@@ -27,6 +30,10 @@ class Pulse:
     synced: bool
     sign_age_seconds: float
     problem: str = ""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Objects that cannot be read: namespace/name -> error."""
+    skipped_times: int = 0
+    """How often an object was skipped, since the term began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,8 @@ class Report:
     store_away: bool = False
     writer_age_seconds: float = 0.0
     reflectors: Mapping[str, Pulse] | None = None
+    unserved: frozenset[str] = frozenset()
+    """Namespaces of which something that is needed may not be listed."""
     resumed: bool = False
     """What the last watcher had projected is kept up to date, while the lists come."""
 
@@ -68,6 +77,11 @@ class Report:
                 "synced": pulse.synced,
                 "age_seconds": round(pulse.sign_age_seconds, 1),
                 "problem": pulse.problem,
+                "skipped": {
+                    "objects": len(pulse.skipped),
+                    "times": pulse.skipped_times,
+                    "first": dict(islice(sorted(pulse.skipped.items()), SKIPPED_SHOWN)),
+                },
             }
             for source, pulse in sorted((self.reflectors or {}).items())
         }
@@ -77,6 +91,7 @@ class Report:
             "resumed": self.resumed,
             "redis_away": self.store_away,
             "problems": self.problems(),
+            "unserved_namespaces": sorted(self.unserved),
             "reflectors": reflectors,
         }
 

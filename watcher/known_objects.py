@@ -2,22 +2,23 @@
 
 Takes pages of lists and watch events, returns the changes to pass on: in order, each once, none left out (an object
 that a later list does not show becomes a deletion). Of an object that belongs to a job it keeps the resourceVersion and
-the key, of strangers nothing. Given the same twice, it returns nothing the second time.
+the key, of strangers nothing. Given the same twice, it returns nothing the second time. An object that cannot be read
+is left to `Skipped`, and what was known of it stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tjworker.base import GroupResource, JobKey
 from tjworker.store.projection import Change
+from watcher.isolation import Skipped
 from watcher.node_requests import RequestBook
-from watcher.projection import Projected, Unprojectable, deletion
+from watcher.projection import Projected, deletion, identify, project
 
 Json = Mapping[str, Any]
-Project = Callable[[Json], Projected | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,41 +29,51 @@ class _Known:
 
 
 class KnownObjects:
-    def __init__(self, project: Project, requests: RequestBook | None = None) -> None:
+    def __init__(self, resource: GroupResource, skipped: Skipped, requests: RequestBook | None = None) -> None:
         """`requests` is told of every object, strangers too."""
-        self._project = project
+        self._resource = resource
+        self._skipped = skipped
         self._requests = requests
         self._known: dict[tuple[str, str], _Known] = {}
         self._listing: set[tuple[str, str]] = set()
+        self._unread: set[tuple[JobKey, str]] = set()
         self.rewound = False
         """A list has shown an object older than it was known before. A list is the latest state, so the cluster's
         history has gone back (it was restored from a backup)."""
 
-    def known(self) -> list[Change]:
-        """Every object of a job, without its record."""
-        return [entry.change for entry in self._known.values()]
+    def existing(self) -> frozenset[tuple[JobKey, str]]:
+        """(key, name) of every object of a job; also of those in the last list that cannot be read."""
+        return frozenset((entry.change.key, entry.change.name) for entry in self._known.values()) | self._unread
 
     # -- lists -------------------------------------------------------------------------------------
 
     def begin_list(self) -> None:
         """A list starts, or starts again: pages of an unfinished one do not count for what exists."""
-        self._listing = set()
+        self._listing, self._unread = set(), set()
 
     def page(self, objects: Sequence[Json]) -> list[Projected]:
         out: list[Projected] = []
-        for obj in objects:
-            meta = obj["metadata"]
-            identity = (meta.get("namespace", ""), meta["name"])
-            self._listing.add(identity)
-            known = self._known.get(identity)
-            self.rewound = self.rewound or (known is not None and int(meta["resourceVersion"]) < known.rv)
-            self._put(identity, obj, meta, out)
+        self._skipped.each(objects, lambda obj: self._listed(obj, out))
         return out
+
+    def _listed(self, obj: Json, out: list[Projected]) -> None:
+        meta = obj["metadata"]
+        identity = (meta.get("namespace", ""), meta["name"])
+        self._listing.add(identity)
+        known = self._known.get(identity)
+        self.rewound = self.rewound or (known is not None and int(meta["resourceVersion"]) < known.rv)
+        try:
+            self._put(identity, obj, meta, out)
+        except Exception:
+            if (it := identify(self._resource, obj)) is not None:
+                self._unread.add((it.key, it.name))
+            raise
 
     def end_list(self, rv: int) -> list[Projected]:
         """The list is whole: what it did not show is gone, at the list's own resourceVersion."""
         if self._requests is not None:
             self._requests.keep(self._listing.__contains__)
+        self._skipped.keep("/".join(filter(None, identity)) for identity in self._listing)
         gone = [identity for identity in self._known if identity not in self._listing]
         self._listing = set()
         return [Projected(deletion(self._known.pop(identity).change, rv)) for identity in gone]
@@ -71,25 +82,29 @@ class KnownObjects:
 
     def event(self, kind: str, obj: Json) -> list[Projected]:
         """`kind` is ADDED, MODIFIED or DELETED."""
+        out: list[Projected] = []
+        self._skipped.one(obj, lambda obj: self._changed(kind, obj, out))
+        if kind == "DELETED":
+            self._skipped.forget(obj)
+        return out
+
+    def _changed(self, kind: str, obj: Json, out: list[Projected]) -> None:
         meta = obj["metadata"]
         rv = int(meta["resourceVersion"])
         identity = (meta.get("namespace", ""), meta["name"])
-        out: list[Projected] = []
         if kind != "DELETED":
             self._put(identity, obj, meta, out)
-            return out
+            return
         if self._requests is not None:
             self._requests.remove(identity)
         known = self._known.get(identity)
         if known is None:
             # An earlier watcher may have projected it.
-            with suppress(Unprojectable):
-                if (last := self._project(obj)) is not None:
-                    out.append(Projected(deletion(last.change, rv)))
+            if (last := identify(self._resource, obj)) is not None:
+                out.append(Projected(last))
         elif rv >= known.rv:
             del self._known[identity]
             out.append(Projected(deletion(known.change, rv)))
-        return out
 
     def _put(self, identity: tuple[str, str], obj: Json, meta: Json, out: list[Projected]) -> None:
         rv = int(meta["resourceVersion"])
@@ -98,11 +113,7 @@ class KnownObjects:
         known = self._known.get(identity)
         if known is not None and rv <= known.rv:
             return
-        try:
-            projected = self._project(obj)
-        except Unprojectable:
-            # One object that cannot be read must not stop the stream; what was known of it stays.
-            return
+        projected = project(self._resource, obj)
         if known is not None and (projected is None or projected.change.key != known.change.key):
             # It changed hands: the job that had it must see it go.
             out.append(Projected(deletion(known.change, rv)))

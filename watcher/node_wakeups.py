@@ -8,15 +8,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
+import structlog
+
 from tjworker.api.observed import NodeRecord
 from tjworker.api.records_json import decode
 from tjworker.api.resources import NODES
-from tjworker.base import JobKey
+from tjworker.base import JobKey, Terminal
 from tjworker.store.projection import Projection
 from watcher.books import FinishedJobs
 from watcher.event_queue import Batch
 from watcher.projection import Projected, node_signal
 from watcher.redis_retry import RedisRetry
+
+log = structlog.get_logger(__name__)
 
 
 class NodeWakeups:
@@ -41,7 +45,11 @@ class NodeWakeups:
         if not names:
             return
         for name, data in self._redis(partial(self._projection.nodes, sorted(names))).items():
-            record = decode(NODES, data)
+            try:
+                record = decode(NODES, data)
+            except Terminal as error:  # foreign data; the node itself is written over it
+                log.warning("a projected node cannot be read; it is written anew", name=name, error=error.message)
+                continue
             if isinstance(record, NodeRecord):
                 self._nodes[name] = replace(record, rv=0)
 

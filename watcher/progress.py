@@ -1,5 +1,7 @@
 """What the next watcher resumes from: the history that the projection is of, how far each watch has been projected in
 it, and which lists are in. PURE.
+
+A namespace whose first lists are refused for want of permission is not waited for, as long as another one is served.
 """
 
 from __future__ import annotations
@@ -45,9 +47,13 @@ class Progress:
         self._unswept: dict[str, int] = {}
         """Source -> its progress, until its sweep is over."""
         self._listed: set[str] = set()
+        self._refused: set[str] = set()
+        """Sources in a namespace that may not be listed yet."""
 
     def note(self, batch: Batch) -> None:
         source = batch.source
+        if batch.refused and namespace_of(source):
+            self._refused.add(source)
         if batch.existing is not None:
             self._unswept[source] = 0
         if batch.position:
@@ -66,10 +72,22 @@ class Progress:
 
     @property
     def complete(self) -> bool:
-        """Every list has been projected and swept."""
-        return self._listed >= self._sources
+        """Every list has been projected and swept, of every namespace that may be listed."""
+        unserved = self.unserved
+        wanted = frozenset(source for source in self._sources if namespace_of(source) not in unserved)
+        return self._listed >= wanted and (not unserved or any(map(namespace_of, wanted)))
+
+    @property
+    def unserved(self) -> frozenset[str]:
+        """Namespaces of which something that is needed may not be listed."""
+        return frozenset(namespace_of(source) for source in self._refused - self._listed)
 
     def take(self) -> dict[str, int]:
         """Source -> progress that is not in the store yet."""
         taken, self._unwritten = self._unwritten, {}
         return taken
+
+
+def namespace_of(source: str) -> str:
+    """'' for a source that is of all namespaces, or of none."""
+    return source.partition("/")[2]

@@ -89,6 +89,10 @@ class ProjectionWriter:
         return max(self._stepped_at, self._redis.tried_at)
 
     @property
+    def unserved(self) -> frozenset[str]:
+        return self._progress.unserved
+
+    @property
     def sweeping(self) -> bool:
         return bool(self._sweeps)
 
@@ -161,13 +165,21 @@ class ProjectionWriter:
             self._requests.update(batch.source, batch.requests)
             if batch.existing is not None:
                 self._sweeps.append(Sweep(self._projection, self._redis, self._token, batch))
-            self._progress.note(batch)
+            self._note(batch)
         if changes:
             self._apply(changes)
         self._delays.write_noted()
         if nodes:
             self._redis(lambda: self._projection.apply_nodes(self._token, nodes))
         self._complete()
+
+    def _note(self, batch: Batch) -> None:
+        before = self._progress.unserved
+        self._progress.note(batch)
+        for namespace in self._progress.unserved - before:
+            log.warning("a namespace is not served: bind the operator's Role there", namespace=namespace)
+        for namespace in before - self._progress.unserved:
+            log.info("a namespace may be listed now and is served", namespace=namespace)
 
     def _take(self, projected: Projected) -> bool:
         """Keep the books about one change. False for a child of a finished job, which is not written."""

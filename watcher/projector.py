@@ -1,6 +1,6 @@
 """Projector: a reflector's handler. Turns the objects of one resource into changes and puts them on the event queue.
 
-One object that cannot be projected costs that object alone: it is logged and left out. Decides nothing about jobs.
+One object that cannot be read costs that object alone (`watcher.isolation`). Decides nothing about jobs.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import Any
 
 import structlog
 
-from tjworker.api.resources import NODES, PODS
+from tjworker.api.resources import PODS
 from tjworker.base import GroupResource, OperatorError
 from tjworker.kube.port import Json
 from tjworker.kube.reflector import Closed, Event
 from watcher.event_queue import Batch, EventQueue
+from watcher.isolation import Skipped
 from watcher.known_objects import KnownObjects
 from watcher.node_requests import RequestBook
 from watcher.outage import Outage
-from watcher.projection import Projected, Unprojectable, project, project_node
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +46,8 @@ class Projector:
         self._on_listed = on_listed
         self._resumes = resumes
         self._requests = RequestBook() if self._resource == PODS and not resumes else None
-        self._known = KnownObjects(self._project, self._requests)
+        self.skipped = Skipped(source)
+        self._known = KnownObjects(self._resource, self.skipped, self._requests)
         self._cluster = ""
         self._lists_anew = False
         self._swept = False
@@ -68,7 +69,7 @@ class Projector:
     def list_ends(self, version: int) -> None:
         gone = self._known.end_list(version)
         # Redis may hold what went away before this term. Later lists are compared with what this term has shown.
-        existing = None if self._swept else frozenset((c.key, c.name) for c in self._known.known())
+        existing = None if self._swept else self._known.existing()
         self._swept = True
         self._queue.put(
             Batch(
@@ -88,6 +89,9 @@ class Projector:
     def absent(self) -> None:
         self._queue.put(Batch(self._source, listed=True))
         self._on_listed()
+
+    def refused(self) -> None:
+        self._queue.put(Batch(self._source, refused=True))
 
     # -- watches -----------------------------------------------------------------------------------
 
@@ -113,11 +117,3 @@ class Projector:
 
     def _changed_requests(self) -> Mapping[str, Any]:
         return self._requests.touched() if self._requests is not None else {}
-
-    def _project(self, obj: Any) -> Projected | None:
-        try:
-            return project_node(obj) if self._resource == NODES else project(self._resource, obj)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            name = obj["metadata"].get("name")
-            log.error("object cannot be projected", resource=self._source, name=name, error=repr(error))
-            raise Unprojectable from error

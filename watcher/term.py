@@ -177,4 +177,5 @@ class Term:
             store_away=self._redis.away,
             writer_age_seconds=now - self.writer.moved_at,
             reflectors=self.feed.pulses(now),
+            unserved=self.writer.unserved,
         )

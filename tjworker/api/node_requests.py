@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from tjworker.api.quantity import milli, whole
+from tjworker.api.quantity import milli, saturated, whole
 from tjworker.base import Terminal
 
 Json = Mapping[str, Any]
@@ -62,15 +62,16 @@ WAITING = "-"
 
 
 def encode_node_requests(requests: NodeRequests) -> bytes:
-    """Compact JSON: cpu, memory, their limits, pods, then the extended resources by name."""
+    """Compact JSON: cpu, memory, their limits, pods, then the extended resources by name. Here sums saturate and not
+    before, so that what was added can be subtracted again."""
     return orjson.dumps(
         [
-            requests.cpu_milli,
-            requests.memory_bytes,
-            requests.cpu_limit_milli,
-            requests.memory_limit_bytes,
+            saturated(requests.cpu_milli),
+            saturated(requests.memory_bytes),
+            saturated(requests.cpu_limit_milli),
+            saturated(requests.memory_limit_bytes),
             requests.pods,
-            dict(requests.extended),
+            {name: saturated(n) for name, n in requests.extended},
         ]
     )
 

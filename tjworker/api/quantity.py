@@ -1,7 +1,8 @@
 """Kubernetes quantities ("500m", "2", "1.5Gi", 4) as whole numbers of the unit that sums are made in. Pure.
 
-Rounded up, as the scheduler rounds. Raises ValueError for what is no quantity; the caller knows whose mistake that
-is.
+Rounded up, as the scheduler rounds. What is beyond 64 bits is the greatest number of 64 bits: the API server accepts
+`100E` and `1e400`, and says so for them too. Raises ValueError for what is no quantity; the caller knows whose mistake
+that is.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from decimal import Decimal
 from functools import lru_cache
 
-_FORM = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([KMGTPE]i)|([numkMGTPE])|[eE]([+-]?\d{1,3}))?", re.ASCII)
+_FORM = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([KMGTPE]i)|([numkMGTPE])|[eE]([+-]?\d+))?", re.ASCII)
 _BINARY = {f"{prefix}i": 2 ** (10 * power) for power, prefix in enumerate("KMGTPE", 1)}
 _DECIMAL = {
     prefix: Decimal(10) ** power
@@ -29,6 +30,14 @@ _DECIMAL = {
 }
 _LONGEST = 64
 """In characters, the API server's own bound."""
+MOST = 2**63 - 1
+"""Sums and records saturate here: Kubernetes' own numbers do, and JSON is written with 64 bits."""
+_GREATEST_EXPONENT = 100
+"""Beyond any digits that a quantity has room for: it is MOST, or next to nothing."""
+
+
+def saturated(number: int) -> int:
+    return max(-MOST, min(MOST, number))
 
 
 @lru_cache(maxsize=4096)
@@ -38,13 +47,13 @@ def _value(text: str) -> Decimal:
         raise ValueError(f"{text[:_LONGEST]!r} is no quantity such as 500m, 2 or 1.5Gi")
     number, binary, decimal, exponent = match.groups()
     if exponent:
-        return Decimal(number).scaleb(int(exponent))
+        return Decimal(number).scaleb(max(-_GREATEST_EXPONENT, min(_GREATEST_EXPONENT, int(exponent))))
     return Decimal(number) * (_BINARY[binary] if binary else _DECIMAL[decimal] if decimal else 1)
 
 
 @lru_cache(maxsize=4096)
 def _scaled(text: str, scale: int) -> int:
-    return math.ceil(_value(text) * scale)
+    return saturated(math.ceil(_value(text) * scale))
 
 
 def milli(quantity: object) -> int:

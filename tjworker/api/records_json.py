@@ -38,6 +38,7 @@ _FIELDS: Mapping[type[Any], tuple[tuple[str, Any], ...]] = {
     record_type: _defaults(record_type)
     for record_type in (PodRecord, ContainerRecord, ServiceRecord, WorkloadRecord, NodeRecord)
 }
+_NAMES = {record_type: frozenset(name for name, _ in rows) for record_type, rows in _FIELDS.items()}
 
 
 def _plain(record: Any) -> dict[str, Any]:
@@ -58,16 +59,17 @@ def encode(record: Record) -> bytes:
 
 
 def decode(resource: GroupResource, data: bytes) -> Record:
-    """The record that `encode` was given. `resource` is a key of RECORD_TYPES. Raises Terminal when the bytes are
-    nothing that `encode` made: a bug, or foreign data in our Redis."""
+    """The record that `encode` was given; without the fields that a newer version has written and this one does not
+    know. `resource` is a key of RECORD_TYPES. Raises Terminal when the bytes are nothing that `encode` made: a bug, or
+    foreign data in our Redis."""
     try:
         raw = orjson.loads(data)
         if "containers" in raw:
             raw["containers"] = tuple(_container(entry) for entry in raw["containers"])
         if "ports" in raw:
             raw["ports"] = tuple(raw["ports"])
-        record: Record = RECORD_TYPES[resource](**raw)
-    except (orjson.JSONDecodeError, TypeError, KeyError) as error:
+        record: Record = RECORD_TYPES[resource](**_known(RECORD_TYPES[resource], raw))
+    except (AttributeError, orjson.JSONDecodeError, TypeError, KeyError) as error:
         raise Terminal(f"projection of {resource} cannot be read: {error} in {data[:80]!r}") from error
     return record
 
@@ -75,7 +77,12 @@ def decode(resource: GroupResource, data: bytes) -> Record:
 def _container(raw: dict[str, Any]) -> ContainerRecord:
     if "unhealthy_devices" in raw:
         raw["unhealthy_devices"] = tuple(raw["unhealthy_devices"])
-    return ContainerRecord(**raw)
+    return ContainerRecord(**_known(ContainerRecord, raw))
+
+
+def _known(record_type: type[Any], raw: dict[str, Any]) -> dict[str, Any]:
+    names = _NAMES[record_type]
+    return raw if names.issuperset(raw) else {name: value for name, value in raw.items() if name in names}
 
 
 def decode_view(

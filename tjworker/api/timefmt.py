@@ -1,13 +1,24 @@
-"""Times as Kubernetes writes them: RFC 3339, UTC, whole seconds. Pure; reads no clock."""
+"""Times as Kubernetes writes them: RFC 3339, UTC, whole seconds. Pure; reads no clock.
+
+Times saturate at the ends of the years 1 to 9999: the API server takes the year 0 and writes years of five digits.
+"""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+
+EARLIEST = -62_135_596_800
+"""0001-01-01T00:00:00Z"""
+LATEST = 253_402_300_799
+"""9999-12-31T23:59:59Z"""
+_YEAR_BEYOND = re.compile(r"(-\d{4,}|0000|\d{5,})-\d\d-\d\dT", re.ASCII)
 
 
 def to_rfc3339(unix_seconds: float) -> str:
     """1700000000.7 -> 2023-11-14T22:13:20Z (fractions are cut, as metav1.Time does)."""
-    return datetime.fromtimestamp(int(unix_seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    at = int(max(EARLIEST, min(LATEST, unix_seconds)))
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
 
 
 def from_rfc3339(text: str | None) -> float | None:
@@ -17,5 +28,6 @@ def from_rfc3339(text: str | None) -> float | None:
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:
-        return None
+        beyond = _YEAR_BEYOND.match(text)
+        return None if beyond is None else float(LATEST if len(beyond[1]) > 4 and beyond[1][0] != "-" else EARLIEST)
     return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()

@@ -103,6 +103,8 @@ class Informer:
     def absent(self) -> None:
         """The command goes on without objects; the reflector looks again."""
 
+    def refused(self) -> None: ...
+
     def watch_begins(self) -> None: ...
 
     def events(self, events: Sequence[Event], version: int) -> None:

@@ -13,6 +13,7 @@ import orjson
 
 from tjworker.api.resources import PODS
 from tjworker.base import Conflict, GroupResource, Terminal, Transient
+from tjworker.kube.decode import loads
 from tjworker.kube.errors import NOT_FOUND, to_error
 from tjworker.kube.port import HttpResponse, Json, ListPage, Stream, Transport
 from tjworker.kube.resources import RESOURCES
@@ -160,7 +161,7 @@ class KubeClient:
     ) -> Json:
         answer = self._request(method, path, what=what, body=None if body is None else orjson.dumps(body), **options)
         try:
-            parsed = orjson.loads(answer.body)
+            parsed = loads(answer.body)
         except orjson.JSONDecodeError as error:
             # The body was cut off on its way; the next one may be whole.
             raise Transient(

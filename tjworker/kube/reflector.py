@@ -21,12 +21,15 @@ import structlog
 
 from tjworker.base import Conflict, GroupResource, OperatorError, Terminal, Transient
 from tjworker.kube.client import KubeClient
+from tjworker.kube.decode import loads
 from tjworker.kube.errors import EXPIRED, NO_PERMISSION, NOT_INSTALLED, from_status
 from tjworker.kube.list_backoff import ListBackoff
 from tjworker.kube.port import Json, Stream
 from tjworker.kube.resources import RESOURCES
 
 SHORT_WATCH_SECONDS = 1.0
+HELD_SECONDS = 0.25
+"""Between two looks at whether a list may begin (`may_list`)."""
 STUCK_SESSIONS = 3
 """Sessions in a row that bring nothing but an error event or garbage, after which the reflector lists again."""
 
@@ -59,6 +62,10 @@ class Handler(Protocol):
 
     def absent(self) -> None:
         """Instead of a first list: the kind is not installed, or may not be listed and is optional."""
+        ...
+
+    def refused(self) -> None:
+        """A first list is refused for want of permission, and the kind is needed. It is tried again for ever."""
         ...
 
     def watch_begins(self) -> None:
@@ -107,10 +114,12 @@ class Reflector:
         watch_timeout_seconds: float = 60,
         rng: random.Random | None = None,
         backoff: ListBackoff | None = None,
+        may_list: Callable[[], bool] = lambda: True,
         log: Any = None,
     ) -> None:
-        """`start_version`: resume a watch from there, for as long as that goes without a list. Where it does not (410,
-        the kind is not there, the server is behind), the reflector ends."""
+        """`may_list`: the first list waits until it says so. `start_version`: resume a watch from there, for as long
+        as that goes without a list. Where it does not (410, the kind is not there, the server is behind), the reflector
+        ends."""
         self.resource = resource
         self.namespace = namespace
         self.source = f"{resource}/{namespace}" if namespace else resource
@@ -123,6 +132,7 @@ class Reflector:
         self._watch_timeout_seconds = watch_timeout_seconds
         self._rng = rng or random.Random()
         self._backoff = backoff or ListBackoff(self._rng)
+        self._may_begin = may_list
         self._log = log or structlog.get_logger(__name__)
         self._resumes = start_version > 0
         self.position = start_version
@@ -192,6 +202,9 @@ class Reflector:
     # -- lists -------------------------------------------------------------------------------------
 
     def _may_list(self) -> float:
+        if not self.vitals.synced and not self._may_begin():
+            self.vitals.state = "waiting"
+            return HELD_SECONDS
         lives = self._backoff.wants_probe(self._now()) and self._api.alive()
         return self._backoff.before_list(self._now(), lives=lives)
 
@@ -305,7 +318,7 @@ class Reflector:
 
     def _parse(self, line: bytes, events: list[Event]) -> None:
         try:
-            event: dict[str, Any] = orjson.loads(line)
+            event: dict[str, Any] = loads(line)
             kind, obj = event["type"], event["object"]
             if kind in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
                 meta = obj["metadata"]
@@ -359,9 +372,12 @@ class Reflector:
             self._said_absent = state
             (self._log.info if row.optional else self._log.warning)(why, resource=self.source)
         self.vitals.state = state
-        if not self.vitals.synced and (state == "missing" or row.optional):
-            self.vitals.synced = True
-            self._handler.absent()
+        if not self.vitals.synced:
+            if state == "missing" or row.optional:
+                self.vitals.synced = True
+                self._handler.absent()
+            else:
+                self._handler.refused()
         self.needs_list = self.needs_list or state == "missing"
         self._backoff.lists_freely()
         return self._backoff.backoff(missing=state == "missing")

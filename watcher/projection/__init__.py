@@ -10,18 +10,18 @@ from collections.abc import Callable, Mapping
 
 from tjworker.api.observed import PodRecord, ServiceRecord, WorkloadRecord
 from tjworker.api.records_json import encode
-from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
-from tjworker.base import GroupResource
+from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
+from tjworker.base import GroupResource, JobKey
 from tjworker.kube.resources import RESOURCES
 from tjworker.store.projection import Change
-from watcher.projection.base import Json, Projected, Unprojectable, deletion
-from watcher.projection.jobs import project_job
+from watcher.projection.base import NO_KEY, Json, Projected, deletion
+from watcher.projection.jobs import job_key, project_job
 from watcher.projection.nodes import node_signal, project_node
 from watcher.projection.owners import controller, job_of
 from watcher.projection.pods import pod_record
 from watcher.projection.workloads import service_record, workload_record
 
-__all__ = ["Projected", "Unprojectable", "deletion", "node_signal", "project", "project_node"]
+__all__ = ["Projected", "deletion", "identify", "node_signal", "project", "project_node"]
 
 _RECORDS: Mapping[GroupResource, Callable[[Json, Json, str], PodRecord | ServiceRecord | WorkloadRecord]] = {
     PODS: pod_record,
@@ -35,6 +35,8 @@ def project(resource: GroupResource, obj: Json) -> Projected | None:
     """The change that this object, as it is now, means to the projection; None when it is not ours."""
     if RESOURCES[resource].is_job:
         return project_job(resource, obj)
+    if resource == NODES:
+        return project_node(obj)
     meta = obj["metadata"]
     owner = controller(meta)
     key, job_uid = job_of(resource, meta, owner)
@@ -43,3 +45,17 @@ def project(resource: GroupResource, obj: Json) -> Projected | None:
     record = _RECORDS[resource](obj, meta, owner["uid"] if owner else "")
     change = Change(key, resource, meta["name"], int(meta["resourceVersion"]), encode(record))
     return Projected(change, job_uid, record.node if isinstance(record, PodRecord) else "")
+
+
+def identify(resource: GroupResource, obj: Json) -> Change | None:
+    """The change without its record, of an object that may be nothing more than a name and an owner; None when it is
+    not ours."""
+    meta, is_job = obj["metadata"], RESOURCES[resource].is_job
+    key: JobKey | None = NO_KEY
+    if is_job:
+        key = job_key(resource, meta)
+    elif resource != NODES:
+        key, _ = job_of(resource, meta, controller(meta))
+    if key is None:
+        return None
+    return Change(key, resource, meta["name"], int(meta["resourceVersion"]), None, is_job=is_job)

@@ -17,10 +17,6 @@ NO_KEY = JobKey("")
 _OURS = frozenset(names.OURS)
 
 
-class Unprojectable(Exception):
-    """An object that is not what its kind says: nothing can be made of it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Projected:
     change: Change

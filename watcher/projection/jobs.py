@@ -1,6 +1,7 @@
 """Jobs: spec and status whole while they run, what a TTL needs once they have finished. PURE.
 
-Never kept: managedFields and kubectl's last-applied copy.
+Never kept: managedFields and kubectl's last-applied copy. A job that cannot be kept whole is kept as unreadable, with
+the reason in place of its spec, so that a worker tells its owner.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from tjworker.api.kinds.base import mapping, text
+from tjworker.api.kinds.base import UNREADABLE, mapping, text
 from tjworker.api.status import END_PHASES
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.base import GroupResource, JobKey
@@ -17,6 +18,7 @@ from tjworker.store.projection import Change
 from watcher.projection.base import Json, Projected
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+TOO_DEEP = "is nested too deep to be kept: mend the spec so that no field has more than 200 levels"
 _META = ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
 
 
@@ -27,6 +29,13 @@ def job_key(resource: GroupResource, meta: Json) -> JobKey:
 def project_job(resource: GroupResource, obj: Json) -> Projected:
     meta = obj["metadata"]
     status = mapping(obj.get("status"))
+    try:
+        return _project(resource, obj, meta, status)
+    except orjson.JSONEncodeError:
+        return _project(resource, {**obj, "spec": {}, UNREADABLE: TOO_DEEP}, meta, status)
+
+
+def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Projected:
     finished = text(status.get("phase")) in END_PHASES and _has_seen_the_spec(meta, status)
     record = _finished_record(obj, meta, status) if finished else _job_record(obj, meta, status)
     change = Change(
@@ -64,13 +73,14 @@ def _job_record(obj: Json, meta: Json, status: Json) -> dict[str, Any]:
     annotations = {name: value for name, value in (meta.get("annotations") or {}).items() if name != _LAST_APPLIED}
     if annotations:
         kept["annotations"] = annotations
-    return {
+    record = {
         "apiVersion": obj.get("apiVersion", ""),
         "kind": obj.get("kind", ""),
         "metadata": kept,
         "spec": obj.get("spec") or {},
         "status": status,
     }
+    return {**record, UNREADABLE: obj[UNREADABLE]} if UNREADABLE in obj else record
 
 
 def _finished_record(obj: Json, meta: Json, status: Json) -> dict[str, Any]:

@@ -5,9 +5,11 @@ Never kept: values of environment variables.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from contextlib import suppress
 
 from tjworker.api.observed import ContainerRecord, PodRecord
+from tjworker.api.quantity import saturated, whole
+from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from watcher.projection.base import MESSAGE_CHARS, Json, our_labels
 
 
@@ -96,16 +98,22 @@ def _deletion_asked_at(meta: Json) -> str:
     end = meta.get("deletionTimestamp")
     if not end:
         return ""
-    asked = datetime.fromisoformat(end) - timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0)
-    return asked.strftime("%Y-%m-%dT%H:%M:%SZ")
+    at = from_rfc3339(end)
+    return "" if at is None else to_rfc3339(at - _added_seconds(meta.get("deletionGracePeriodSeconds") or 0))
+
+
+def _added_seconds(grace_seconds: int) -> float:
+    """What the API server has added to the time of the request. It counts in nanoseconds of 64 bits, so that a grace
+    period of more than 292 years comes round (`BeforeDelete` of k8s.io/apiserver)."""
+    return ((grace_seconds * 10**9 + 2**63) % 2**64 - 2**63) / 10**9
 
 
 def _extended(spec: Json) -> dict[str, int]:
-    """Extended resources (nvidia.com/gpu): whole numbers with a domain in their name. Kubernetes refuses other
-    values."""
+    """Extended resources (nvidia.com/gpu): whole numbers (`1k` is one) with a domain in their name."""
     held: dict[str, int] = {}
     for container in spec.get("containers") or ():
         for name, value in ((container.get("resources") or {}).get("limits") or {}).items():
-            if "/" in name and str(value).isdigit():
-                held[name] = held.get(name, 0) + int(value)
+            if "/" in name:
+                with suppress(ValueError):
+                    held[name] = saturated(held.get(name, 0) + whole(value))
     return held

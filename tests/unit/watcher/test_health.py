@@ -63,3 +63,16 @@ def test_the_server_answers_with_the_report() -> None:
         assert caught.value.code == 503
     finally:
         server.stop()
+
+
+def test_the_report_counts_what_is_skipped_and_names_the_first_of_it() -> None:
+    skipped = {f"default/{n:02}": "ValueError: made up" for n in range(12)}
+    report = Report(
+        True, True, reflectors={"pods": Pulse("watching", True, 1, "", skipped, 40)}, unserved=frozenset("ab")
+    )
+    body = report.body()
+    told = body["reflectors"]["pods"]["skipped"]
+    assert (told["objects"], told["times"], list(told["first"])) == (12, 40, [f"default/{n:02}" for n in range(10)])
+    assert body["unserved_namespaces"] == ["a", "b"]
+    assert report.ready
+    assert report.problems() == []

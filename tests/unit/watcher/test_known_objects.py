@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.support.scripted_api import pod
 from tjworker.api.resources import PODS
+from watcher.isolation import Skipped
 from watcher.known_objects import KnownObjects
 from watcher.node_requests import RequestBook
-from watcher.projection import Projected, project
+from watcher.projection import Projected
 
 Step = Callable[[KnownObjects], list[Projected] | None]
 
@@ -81,7 +81,7 @@ def _told(one: Projected) -> str:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_what_is_passed_on(case: Case) -> None:
-    known = KnownObjects(partial(project, PODS))
+    known = KnownObjects(PODS, Skipped("pods"))
     for step in case.before:
         step(known)
     told = [_told(one) for step in case.then for one in step(known) or []]
@@ -91,7 +91,7 @@ def test_what_is_passed_on(case: Case) -> None:
 def test_what_a_list_does_not_show_any_more_asks_for_nothing_of_its_node() -> None:
     """Whosever it was: other people's pods are known to the book of requests alone."""
     requests = RequestBook()
-    known = KnownObjects(partial(project, PODS), requests)
+    known = KnownObjects(PODS, Skipped("pods"), requests)
 
     def placed(name: str, *, ours: bool) -> dict[str, Any]:
         return {**pod(name, 3, ours=ours), "spec": {"nodeName": f"node-of-{name}", "containers": []}}

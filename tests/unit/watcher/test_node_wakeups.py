@@ -7,6 +7,7 @@ import pytest
 from tests.support.kinds import AITRAININGJOBS
 from tests.unit.watcher.projection.objects import KEY, NODE, changed
 from tests.unit.watcher.writing import Bench, gone, job, pod, settle
+from tjworker.api.records_json import decode
 from tjworker.api.resources import NODES, PODS
 from tjworker.base import JobKey
 from watcher.projection import Projected, project_node
@@ -81,3 +82,10 @@ def test_nodes_at_the_start_of_a_watcher(name: str, pods_first: bool) -> None:
     for source, changes, existing in lists if pods_first else reversed(lists):
         second.put(source, *changes, position=50, listed=True, existing=existing)
     assert second.published == want
+
+
+def test_a_projected_node_that_cannot_be_read_is_written_anew() -> None:
+    bench = Bench()
+    bench.store.projection.apply_nodes(1, {"node-a": b"[1, 2]"})
+    bench.put(NODES, project_node(NODE))
+    assert decode(NODES, bench.store.projection.nodes(["node-a"])["node-a"]) == project_node(NODE).node_record

@@ -34,8 +34,9 @@ def test_an_object_that_cannot_be_projected_is_left_out_and_logged_and_the_other
         handler.list_ends(10)
         handler.events([("ADDED", unreadable("d", 11)), ("DELETED", unreadable("e", 12)), ("ADDED", pod("f", 13))], 13)
     batches = queue.take(0)
-    assert [change.change.name for batch in batches for change in batch.changes] == ["a", "c", "f"]
-    assert [line["name"] for line in lines if line["log_level"] == "error"] == ["b", "d", "e"]
+    assert [change.change.name for batch in batches for change in batch.changes] == ["a", "c", "e", "f"]
+    assert [line["name"] for line in lines if line["log_level"] == "error"] == ["default/b", "default/d"]
+    assert handler.skipped.times == 2
 
 
 @pytest.mark.parametrize(("cluster", "goes_on"), [("red", True), ("blue", False), ("", False)])

@@ -11,7 +11,7 @@ from typing import Any
 
 from tjworker.api import labels
 from tjworker.api.kinds import aitrainingjob, trainingjob
-from tjworker.api.kinds.base import JobKind
+from tjworker.api.kinds.base import UNREADABLE, JobKind, unreadable
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.base import GroupResource
 
@@ -42,5 +42,7 @@ def kind_of_labels(told: Mapping[str, str], among: Owners = OWNERS) -> GroupReso
 def parse(resource: GroupResource, raw: Mapping[str, Any]) -> TrainingJob | InvalidJob:
     """The job behind any JSON object of the kind `resource` (a key of KINDS), as the autoscaler has it. Never raises
     for the object's content."""
+    if isinstance(raw, Mapping) and UNREADABLE in raw:
+        return unreadable(raw, KINDS[resource])
     job = KINDS[resource].parse(raw)
     return job.with_targets() if isinstance(job, TrainingJob) else job

@@ -22,6 +22,8 @@ Parsed = TrainingJob | InvalidJob
 MAX_ERRORS = 10
 """Reported of one job: enough to correct it, and the condition's message stays short."""
 MAX_REPAIRS = 8
+UNREADABLE = "unreadable"
+"""Field of a projected job whose spec could not be kept: why."""
 MAX_DEPTH = 16
 """Of a status under repair: deeper than any valid status, and no risk to the stack."""
 
@@ -122,6 +124,12 @@ def _json_size(template: Json) -> int:
         return len(orjson.dumps(template))
     except TypeError:  # deeper than orjson goes: the API server judges it
         return 0
+
+
+def unreadable(raw: Json, kind: JobKind) -> InvalidJob:
+    """A job of which the projection keeps only that it cannot be read, and why."""
+    errors = (FieldError("spec", text(raw[UNREADABLE])),)
+    return InvalidJob(**header(raw, kind.resource, kind.kind, kind.api_versions[0]), errors=errors)
 
 
 def mapping(value: object) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tjworker.api.quantity import mega, milli, whole
+from tjworker.api.quantity import MOST, mega, milli, whole
 
 CASES: dict[object, tuple[int, int]] = {
     "0": (0, 0),
@@ -22,29 +22,22 @@ CASES: dict[object, tuple[int, int]] = {
     "1.5Gi": (1_610_612_736_000, 1_610_612_736),
     "1e3": (1_000_000, 1000),
     "1E3": (1_000_000, 1000),
-    "1E": (10**21, 10**18),
+    "1E": (MOST, 10**18),
+    "9E": (MOST, 9 * 10**18),
+    "100E": (MOST, MOST),
+    "1e400": (MOST, MOST),
+    "-1e400": (-MOST, -MOST),
+    "1e99999999999999999999": (MOST, MOST),
+    "1e-400": (1, 1),
+    "0e400": (0, 0),
+    "9" * 64: (MOST, MOST),
     "12e-1": (1200, 2),
     "100n": (1, 1),
     "+2": (2000, 2),
     "-1": (-1000, -1),
-    "1Ei": (2**60 * 1000, 2**60),
+    "1Ei": (MOST, 2**60),
 }
-WRONG: list[object] = [
-    "",
-    "x",
-    "1 Gi",
-    "1gi",
-    "Gi",
-    "1.2.3",
-    "0x10",
-    "NaN",
-    "Infinity",
-    "1e9999",
-    None,
-    True,
-    [],
-    "9" * 65,
-]
+WRONG: list[object] = ["", "x", "1 Gi", "1gi", "Gi", "1.2.3", "0x10", "NaN", "Infinity", None, True, [], "9" * 65]
 
 
 @pytest.mark.parametrize("text", CASES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 import orjson
@@ -56,7 +56,7 @@ def test_what_is_at_its_default_takes_no_room() -> None:
     assert orjson.loads(encode(PodRecord("a", "u", 1))) == {"name": "a", "uid": "u", "rv": 1}
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"name":"a","uid":"u","rv":1,"surprise":1}', b'"text"'])
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"containers":[1],"name":"a","uid":"u","rv":1}', b'"text"'])
 def test_what_is_no_record_is_named(data: bytes) -> None:
     with pytest.raises(Terminal, match="projection of pods cannot be read"):
         decode(PODS, data)
@@ -81,3 +81,15 @@ def test_an_empty_view_is_no_job() -> None:
     raw, observed = decode_view(None, {})
     assert raw is None
     assert observed.pods == ()
+
+
+@pytest.mark.parametrize("resource", RECORD_TYPES)
+def test_a_field_that_a_newer_version_has_written_is_passed_over(resource: GroupResource) -> None:
+    """In a rolling upgrade the watcher may be newer than a worker."""
+    record = random_record(random.Random(1), RECORD_TYPES[resource])
+    if isinstance(record, PodRecord):
+        record = replace(record, containers=MADE["containers"])
+    newer = orjson.loads(encode(record)) | {"from_the_future": {"a": 1}}
+    for container in newer.get("containers", ()):
+        container["from_the_future"] = [1]
+    assert decode(resource, orjson.dumps(newer)) == record

@@ -36,6 +36,9 @@ class Recorder:
     def absent(self) -> None:
         self.told.append("absent")
 
+    def refused(self) -> None:
+        self.told.append("refused")
+
     def watch_begins(self) -> None:
         self.told.append("watch")
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import Any
 
 import orjson
 import pytest
 
 from tests.support.kinds import AITRAININGJOBS
 from tests.unit.watcher.projection.objects import JOB, KEY
+from tjworker.api.kinds import parse
+from tjworker.api.model import InvalidJob
 from watcher.projection import project
+from watcher.projection.jobs import TOO_DEEP
 
 
 def test_a_job_keeps_its_spec_and_status_whole_but_no_bookkeeping_of_others() -> None:
@@ -63,3 +67,31 @@ def test_an_ended_job_whose_spec_was_edited_since_is_not_finished_until_its_stat
         projected = project(AITRAININGJOBS, job)
         assert projected is not None
         assert projected.change.finished is finished
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("depth", [300, 500])
+def test_a_job_that_is_nested_too_deep_to_be_kept_is_kept_as_unreadable(depth: int) -> None:
+    projected = project(AITRAININGJOBS, {**JOB, "spec": {**JOB["spec"], "deep": nested(depth)}})
+    assert projected is not None
+    assert projected.change.record is not None
+    raw = orjson.loads(projected.change.record)
+    assert raw["spec"] == {}
+    assert raw["status"] == JOB["status"], "a job that runs must not look new"
+    job = parse(AITRAININGJOBS, raw)
+    assert isinstance(job, InvalidJob)
+    assert [str(error) for error in job.errors] == [f"spec: {TOO_DEEP}"]
+    assert (job.uid, job.resource_version) == (JOB["metadata"]["uid"], 7)
+
+
+def test_a_job_just_shallow_enough_is_kept_whole() -> None:
+    spec = {**JOB["spec"], "deep": nested(200)}
+    projected = project(AITRAININGJOBS, {**JOB, "spec": spec})
+    assert projected is not None
+    assert orjson.loads(projected.change.record or b"")["spec"] == spec

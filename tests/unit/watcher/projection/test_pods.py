@@ -148,6 +148,18 @@ DELETIONS: dict[str, tuple[dict[str, Any], str]] = {
         "2026-01-01T00:00:10Z",
     ),
     "grace 0": ({"deletionTimestamp": "2026-01-01T00:00:40Z", "deletionGracePeriodSeconds": 0}, "2026-01-01T00:00:40Z"),
+    "a grace period of 3,168 years, which the API server's 64 bits of nanoseconds make 246 years": (
+        {"deletionTimestamp": "2272-02-08T11:53:51Z", "deletionGracePeriodSeconds": 100_000_000_000},
+        "2025-12-31T23:59:59Z",
+    ),
+    "the longest grace period that there is": (
+        {"deletionTimestamp": "9999-12-31T23:59:59Z", "deletionGracePeriodSeconds": 2**63 - 1},
+        "9999-12-31T23:59:59Z",
+    ),
+    "a deletion in the year 33714": (
+        {"deletionTimestamp": "33714-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0},
+        "9999-12-31T23:59:59Z",
+    ),
     "no grace given": ({"deletionTimestamp": "2026-01-01T00:00:40Z"}, "2026-01-01T00:00:40Z"),
 }
 
