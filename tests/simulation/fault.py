@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from tests.simulation.oracles import DISTURBED_SECONDS, Whole, judge, live, whole
+from tests.simulation.oracles import Allowance, Outcome, Whole, judge, late_seconds, live, whole
 from tests.simulation.points import Fault
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.world import SimWorld
@@ -18,9 +18,11 @@ class Verdict:
     wrong: tuple[str, ...] = ()
     """Empty: as good as undisturbed."""
     surplus: int = 0
-    """How often a pod too many was alive."""
+    """How often a pod was made that nobody wanted."""
     trace: object = field(default="", repr=False, compare=False)
     """Its `str` is what happened, line by line."""
+    late_seconds: float | None = None
+    """How much later than undisturbed the scenario was over, in rows that allow a time."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,10 @@ class Points(Protocol):
         scenario."""
 
 
+def verdict(outcome: Outcome, undisturbed: Whole, wrong: Sequence[str]) -> Verdict:
+    return Verdict(tuple(wrong), len(outcome.surplus), outcome.trace, late_seconds(outcome, undisturbed))
+
+
 def spread(count: int) -> Callable[[Sequence[str]], Sequence[str]]:
     """So many of the points, evenly spread."""
     return lambda points: [points[int((n + 0.5) * len(points) / count)] for n in range(min(count, len(points)))]
@@ -57,13 +63,12 @@ def on_scenarios(
     fault: Callable[[str], Fault],
     *,
     first: Callable[[Sequence[str]], Sequence[str]],
-    within_seconds: float = DISTURBED_SECONDS,
+    allowed: Allowance | Callable[[str], Allowance],
     companion: bool = False,
-    spare: int = 0,
     world: type[SimWorld] = SimWorld,
 ) -> Row:
-    """A row that tries the fault of each point on each scenario. A run is named `<scenario>/<point>`. `companion`:
-    beside a second job; `spare`: as of `judge`."""
+    """A row that tries the fault of each point on each scenario. A run is named `<scenario>/<point>`. `allowed`: at
+    every point, or of each. `companion`: beside a second job."""
     names = [name for name, scenario in SCENARIOS.items() if not (companion and scenario.alone)]
 
     def runs() -> Sequence[str]:
@@ -75,9 +80,8 @@ def on_scenarios(
     def play(run: str) -> Verdict:
         name, _, point = run.partition("/")
         undisturbed = whole(name, companion)
-        outcome = live(
-            SCENARIOS[name], fault(point), more_seconds=within_seconds, companion=companion, world_type=world
-        )
-        return Verdict(tuple(judge(outcome, undisturbed, within_seconds, spare)), len(outcome.surplus), outcome.trace)
+        outcome = live(SCENARIOS[name], fault(point), companion=companion, world_type=world)
+        wrong = judge(outcome, undisturbed, allowed if isinstance(allowed, Allowance) else allowed(point))
+        return verdict(outcome, undisturbed, wrong)
 
     return Row(number, sentence, runs, {name: partial(sample, name) for name in names}, play)

@@ -1,5 +1,5 @@
-"""Book-keeping at the API server's own store: how often each object was made and deleted, and whether a pod was ever
-too many.
+"""Book-keeping at the API server's own store: how often each object was made and deleted, which pods nobody had asked
+for, and which times in a status cannot be. Each write is judged at its own moment.
 
 A pod or child has a name of its own from the operator, or a made-up one from a ReplicaSet or Job; the latter are
 counted together under `<controller>/*`, as which of them is which means nothing.
@@ -8,9 +8,12 @@ counted together under `<controller>/*`, as which of them is which means nothing
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from localcluster.storage import Event, Store
+from tests.simulation.times import untimely
+from tests.simulation.wanted import size_of, unwanted_pod, unwanted_size
 from tests.support.kinds import resource_of
 from tjworker.api import kinds, labels
 from tjworker.api.model import TrainingJob
@@ -18,71 +21,75 @@ from tjworker.kube.resources import RESOURCES
 
 Json = dict[str, Any]
 JOBS = {f"{row.group}/{row.plural}" for row in RESOURCES.values() if row.is_job}
-CHILDREN = ("pods", "services", "apps/replicasets", "batch/jobs")
+OWNERS = ("apps/replicasets", "batch/jobs")
+CHILDREN = ("pods", "services", *OWNERS)
 
 
 class Ledger:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self.creates: Counter[str] = Counter()
         self.deletes: Counter[str] = Counter()
         self.surplus: list[str] = []
+        self.untimely: list[str] = []
         self.strangers: set[str] = set()
         """Pods that count for no job, whatever their labels say."""
         self._store = store
-        self._wanted: dict[str, dict[str, int]] = {}
-        """UID of a job -> role -> the most replicas it has ever asked for."""
-        self._generations: dict[str, int | None] = {}
+        self._clock = clock
+        self._statuses: dict[str, Json] = {}
+        """UID of a job -> its status as it was written last."""
+        self._sizes: dict[str, int] = {}
+        """UID of a ReplicaSet or batch Job -> how many pods it was last told to keep."""
         self._next = store.on_event
         store.on_event = self._see
 
     def _see(self, event: Event) -> None:
+        obj = event.item.obj
         if event.bucket in JOBS:
-            self._note_wanted(event.item.obj)
+            self._note_times(obj)
         elif event.bucket in CHILDREN and event.key[1] != "kubernetes":
-            name = f"{event.bucket}/{called(event.item.obj)}"
+            name = f"{event.bucket}/{called(obj)}"
             if event.type == "ADDED":
                 self.creates[name] += 1
-                if event.bucket == "pods":
-                    self._check_surplus(event.item.obj)
             elif event.type == "DELETED":
                 self.deletes[name] += 1
+            if event.type != "DELETED":
+                self.surplus += [f"{name}: {what}" for what in self._unwanted(event)]
         self._next(event)
 
-    def _note_wanted(self, job: Json) -> None:
-        meta = job["metadata"]
-        if self._generations.get(meta["uid"]) == meta.get("generation"):
-            return
-        self._generations[meta["uid"]] = meta.get("generation")
-        parsed = kinds.parse(resource_of(job), job)
-        if isinstance(parsed, TrainingJob):
-            wanted = self._wanted.setdefault(meta["uid"], {})
-            for role in parsed.roles:
-                most = role.max_replicas if role.edl_policy == "Auto" else None
-                wanted[role.name] = max(wanted.get(role.name, 0), role.replicas, most or 0)
+    def _note_times(self, job: Json) -> None:
+        meta, status = job["metadata"], job.get("status") or {}
+        before = self._statuses.get(meta["uid"], {})
+        if status != before:
+            self._statuses[meta["uid"]] = status
+            self.untimely += untimely(before, status, meta["creationTimestamp"], self._clock())
 
-    def _check_surplus(self, pod: Json) -> None:
-        marks = pod["metadata"].get("labels") or {}
-        uid, role = marks.get(labels.JOB_UID, ""), marks.get(labels.REPLICA_NAME, "")
-        most = self._wanted.get(uid, {}).get(role)
-        if most is None:
-            return
-        alive = [
-            name
-            for (_, name), item in self._store.items("pods")
-            if name not in self.strangers and _alive(item.obj, uid, role)
-        ]
-        if len(alive) > most:
-            self.surplus.append(f"{len(alive)} pods of role {role} live, {most} were ever wanted: {' '.join(alive)}")
+    def _unwanted(self, event: Event) -> Iterator[str]:
+        obj = event.item.obj
+        if event.bucket == "pods" and event.type == "ADDED" and event.key[1] not in self.strangers:
+            uid = (obj["metadata"].get("labels") or {}).get(labels.JOB_UID, "")
+            if uid in self._statuses:
+                others = [i.obj for (_, name), i in self._store.items("pods") if name not in self.strangers]
+                yield from unwanted_pod(obj, self._job(uid), others, self._sizes)
+        elif event.bucket in OWNERS and (size := size_of(obj)) is not None:
+            before = self._sizes.get(obj["metadata"]["uid"], 0)
+            self._sizes[obj["metadata"]["uid"]] = size
+            uid = next((o["uid"] for o in obj["metadata"].get("ownerReferences") or ()), "")
+            if size > before and uid in self._statuses:
+                yield from unwanted_size(obj, size, self._job(uid))
+
+    def _job(self, uid: str) -> TrainingJob | str | None:
+        """As its user has it at this moment; None when it is gone, or going; why not, when nobody can tell."""
+        for bucket in JOBS:
+            for _, item in self._store.items(bucket):
+                if item.obj["metadata"]["uid"] == uid:
+                    if "deletionTimestamp" in item.obj["metadata"]:
+                        return None
+                    parsed = kinds.parse(resource_of(item.obj), item.obj)
+                    return parsed.with_targets() if isinstance(parsed, TrainingJob) else "it is invalid"
+        return None
 
 
 def called(obj: Json) -> str:
     meta = obj["metadata"]
     owner: Json = next((o for o in meta.get("ownerReferences") or () if o.get("controller")), {})
     return f"{owner['kind']} {owner['name']}/*" if owner.get("kind") in ("ReplicaSet", "Job") else str(meta["name"])
-
-
-def _alive(pod: Json, uid: str, role: str) -> bool:
-    marks = pod["metadata"].get("labels") or {}
-    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-    ours = (marks.get(labels.JOB_UID), marks.get(labels.REPLICA_NAME)) == (uid, role)
-    return ours and not ended and "deletionTimestamp" not in pod["metadata"]

@@ -103,7 +103,7 @@ class SimWorld(World):
         self.began_at = self.clock()
         self.cluster = self._make_cluster(nodes)
         self._applied = {}
-        self.ledger = Ledger(self.cluster.apiserver.store)
+        self.ledger = Ledger(self.cluster.apiserver.store, self.clock)
         self.store = self.memory = self.make_store()
         self.steps: Counter[str] = Counter()
         self.requests_made: Counter[str] = Counter()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.simulation.crash import Crash
 from tests.simulation.fault import on_scenarios
-from tests.simulation.oracles import Whole
+from tests.simulation.oracles import LOST_HOLDER_SECONDS, Allowance, Whole
 
 WAYS = ("before", "no-reply", "after")
 
@@ -25,4 +25,11 @@ def every_write(points: Sequence[str]) -> Sequence[str]:
     return [points[n * len(WAYS) + n % len(WAYS)] for n in range(len(points) // len(WAYS))]
 
 
-ROW = on_scenarios(1, "a worker dies at every write to the API server", points, crash, first=every_write)
+ROW = on_scenarios(
+    1,
+    "a worker dies at every write to the API server",
+    points,
+    crash,
+    allowed=Allowance(LOST_HOLDER_SECONDS),
+    first=every_write,
+)

@@ -17,8 +17,8 @@ import orjson
 from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.scenarios.test_faults import OVER_QUOTA
-from tests.simulation.fault import Row, Verdict, spread
-from tests.simulation.oracles import Outcome, Whole, judge, live, whole
+from tests.simulation.fault import Row, Verdict, spread, verdict
+from tests.simulation.oracles import Allowance, Outcome, Whole, judge, live, whole
 from tests.simulation.points import Fault, Step
 from tests.simulation.scenarios import SCENARIOS, mine
 from tests.simulation.world import SimWorld
@@ -136,17 +136,17 @@ def play(run: str) -> Verdict:
     goes = "ttlSecondsAfterFinished" in str(scenario.manifest)
     if invalid and not goes:  # one that goes after its end is over when it is gone
         scenario = replace(scenario, over=lambda world: scenario_over(name, world) or _ended(world))
-    within = 600.0 if storm else TERMINAL_RETRY_SECONDS + 60 if invalid else 60.0
-    outcome = live(scenario, refusing, more_seconds=within)
+    within = TERMINAL_RETRY_SECONDS + 60 if invalid or storm else 60.0
+    outcome = live(scenario, refusing)
     if invalid and refusing.struck.startswith("POST"):
         wrong = list(_failed_for_good(outcome, goes=goes))
     else:
-        wrong = [one for one in judge(outcome, undisturbed, within) if not (invalid and OVER.search(one))]
+        wrong = [one for one in judge(outcome, undisturbed, Allowance(within)) if not (invalid and OVER.search(one))]
     usual = undisturbed.steps["write"] + undisturbed.steps.get("read", 0)
     most = 3 * usual + 40 if storm else usual + REQUESTS_MORE
     if refusing.requests > most:
         wrong.append(f"{refusing.requests} requests, {usual} undisturbed, {most} allowed")
-    return Verdict(tuple(wrong), len(outcome.surplus), outcome.trace)
+    return verdict(outcome, undisturbed, wrong)
 
 
 def scenario_over(name: str, world: SimWorld) -> bool:

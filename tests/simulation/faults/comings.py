@@ -11,8 +11,8 @@ import random
 from collections.abc import Callable, Mapping
 
 from tests.simulation.crowd import BEATS, WATCHERS, CrowdWorld
-from tests.simulation.fault import Row, Verdict
-from tests.simulation.oracles import DISTURBED_SECONDS, judge, live, whole
+from tests.simulation.fault import Row, Verdict, verdict
+from tests.simulation.oracles import LOST_HOLDER_SECONDS, Allowance, judge, live, whole
 from tests.simulation.points import Died, Fault, Step
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.world import SimWorld
@@ -147,8 +147,8 @@ def play(run: str) -> Verdict:
     ]
     if not comings.strikes:
         wrong.append("none came and none went")
-    wrong += [*comings.late_writes[:3], *judge(outcome, whole(name), DISTURBED_SECONDS)]
-    return Verdict(tuple(wrong), len(outcome.surplus), outcome.trace)
+    wrong += [*comings.late_writes[:3], *judge(outcome, whole(name), Allowance(STRIKES_SECONDS + LOST_HOLDER_SECONDS))]
+    return verdict(outcome, whole(name), wrong)
 
 
 ROW = Row(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.simulation.fault import on_scenarios, spread
-from tests.simulation.oracles import Whole
+from tests.simulation.oracles import Allowance, Whole
 from tests.simulation.points import Fault, Step
 from tests.simulation.world import SimWorld
 from tjworker.kube.resources import WATCHED
@@ -46,4 +46,4 @@ def fault(point: str) -> Lost:
     return Lost(int(number), *WAYS[way])
 
 
-ROW = on_scenarios(5, "events of a watch never arrive", points, fault, first=spread(2), within_seconds=2 * 33 + 15)
+ROW = on_scenarios(5, "events of a watch never arrive", points, fault, allowed=Allowance(2 * 33 + 15), first=spread(2))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.simulation.fault import on_scenarios, spread
-from tests.simulation.oracles import Whole
+from tests.simulation.oracles import Allowance, Whole
 from tests.simulation.points import Fault, Step
 from tests.simulation.world import SimWorld
 from tjworker.base import JobKey
@@ -49,5 +49,11 @@ def fault(point: str) -> Fate:
 
 
 ROW = on_scenarios(
-    6, "a task is dropped, doubled, swapped or late", points, fault, first=spread(1), within_seconds=60, companion=True
+    6,
+    "a task is dropped, doubled, swapped or late",
+    points,
+    fault,
+    allowed=Allowance(60),
+    first=spread(1),
+    companion=True,
 )

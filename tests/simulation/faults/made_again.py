@@ -13,9 +13,9 @@ from typing import Any
 
 from localcluster.kubelet.fake import Play, play_of
 from localcluster.storage import Event
-from tests.simulation.fault import Row, Verdict, spread
+from tests.simulation.fault import Row, Verdict, spread, verdict
 from tests.simulation.ledger import CHILDREN, called
-from tests.simulation.oracles import Outcome, Whole, judge, live, whole
+from tests.simulation.oracles import PATIENCE_SECONDS, Allowance, Outcome, judge, live, whole
 from tests.simulation.points import Fault, Kind, Step
 from tests.simulation.scenarios import NAME, SCENARIOS, Scenario
 from tests.simulation.world import SimWorld
@@ -169,7 +169,7 @@ def play(run: str) -> Verdict:
     again = Again(scenario, kind, int(number), way)  # type: ignore[arg-type]
     longest = max(undisturbed.first.seconds, undisturbed.second.seconds)
     struck = replace(scenario, over=lambda world: again.at_seconds is not None and scenario.over(world))
-    outcome = live(struck, again, more_seconds=longest + WITHIN_SECONDS)
+    outcome = live(struck, again, more_seconds=longest + PATIENCE_SECONDS)
     if again.at_seconds is None:
         return Verdict((f"there was no {point}",), trace=outcome.trace)
     new = replace(
@@ -179,13 +179,13 @@ def play(run: str) -> Verdict:
         seconds=outcome.seconds - again.at_seconds,
         state=_without_the_stranger(outcome.state),
     )
-    alone = Whole(_of_the_job(undisturbed.first), _of_the_job(undisturbed.second))
-    wrong = [*again.touched, *judge(new, alone, WITHIN_SECONDS)]
+    alone = replace(undisturbed, first=_of_the_job(undisturbed.first), second=_of_the_job(undisturbed.second))
+    wrong = [*again.touched, *judge(new, alone, Allowance(WITHIN_SECONDS, on_the_way=1))]
     if outcome.state.get(f"{_POD}.metadata.name") != STRANGER:
         wrong.append("the pod that another keeps is gone")
     if f"{_POD}.metadata.deletionTimestamp" in outcome.state:
         wrong.append("the pod that another keeps is being deleted")
-    return Verdict(tuple(wrong), len(outcome.surplus), outcome.trace)
+    return verdict(new, alone, wrong)
 
 
 def _of_the_job(run: Outcome) -> Outcome:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.simulation.fault import on_scenarios, spread
-from tests.simulation.oracles import Whole
+from tests.simulation.oracles import Allowance, Whole
 from tests.simulation.points import Fault, Step
 from tests.simulation.world import SimWorld
 
@@ -53,7 +53,8 @@ ROW = on_scenarios(
     "the holder of a key stands still past its lease",
     points,
     fault,
+    allowed=Allowance(
+        PAUSE_SECONDS + 5, made_for_nothing=1, until_collected_seconds=PAUSE_SECONDS + COLLECTED_SECONDS, on_the_way=1
+    ),
     first=spread(2),
-    spare=1,
-    within_seconds=PAUSE_SECONDS + COLLECTED_SECONDS,
 )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tests.simulation.fault import on_scenarios, spread
-from tests.simulation.oracles import Whole
+from tests.simulation.oracles import Allowance, Whole
 from tests.simulation.points import Fault, Step
 from tests.simulation.world import SimWorld
 from tjworker.base import JobKey, Transient
@@ -93,11 +93,12 @@ def fault(point: str) -> Fault:
     return WAYS[way](int(number))
 
 
+def allowed(point: str) -> Allowance:
+    """The trouble, if it lasts, and the minute after it."""
+    lasts = isinstance(fault(point), Troubled)
+    return Allowance(60 + TROUBLE_SECONDS * lasts)
+
+
 ROW = on_scenarios(
-    9,
-    "Redis is wiped, older, failed over, read-only, full or away",
-    points,
-    fault,
-    first=spread(2),
-    within_seconds=60 + TROUBLE_SECONDS,
+    9, "Redis is wiped, older, failed over, read-only, full or away", points, fault, allowed=allowed, first=spread(2)
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tests.simulation.crash import Crash
 from tests.simulation.fault import on_scenarios, spread
-from tests.simulation.oracles import Whole
+from tests.simulation.oracles import LOST_HOLDER_SECONDS, Allowance, Whole
 from tests.simulation.points import Died, Fault, Kind, Step
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.world import SimWorld
@@ -55,4 +55,11 @@ def fault(point: str) -> Twice:
     return Twice(random.Random(int(number)), {"write": int(writes), "redis": int(commands)})
 
 
-ROW = on_scenarios(3, "a second crash while the first is recovered from", points, fault, first=spread(2))
+ROW = on_scenarios(
+    3,
+    "a second crash while the first is recovered from",
+    points,
+    fault,
+    allowed=Allowance(2 * LOST_HOLDER_SECONDS),
+    first=spread(2),
+)
