@@ -8,7 +8,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SHARE ?= 1
 
-.PHONY: help demo test sim sim-all test-real check verify generate control-plane bench up clean setup bugs mutants chaos
+.PHONY: help demo test test-random sim sim-all test-real check verify generate control-plane bench up clean setup bugs mutants chaos
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -19,6 +19,12 @@ demo: setup  ## a real elastic training run on this machine, from start to end (
 
 test: setup  ## the default test suite (under 5 minutes on 2 cores)
 	@$(PY) -m pytest -q -n auto --dist loadgroup $(PYTEST_ARGS)
+
+test-random: setup  ## the random tests with another seed (printed; again: SEED=<it>), for whoever looks for new bugs
+	@seed="$(SEED)"; [ -n "$$seed" ] || seed="$$($(PY) -c 'import random; print(random.SystemRandom().randrange(10**9))')"; \
+	echo "again: make test-random SEED=$$seed"; \
+	TJ_TEST_SEED="$$seed" $(PY) -m pytest -q -n auto --dist loadgroup --hypothesis-profile=default --hypothesis-seed="$$seed" \
+	  $$(grep -rlE "the_seed|TJ_TEST_SEED|^from hypothesis" --include='test_*.py' tests localcluster/tests) tests/scenarios $(PYTEST_ARGS)
 
 sim-all: setup  ## the simulation's whole figures, row by row (SHARE=0.1: a tenth of them; ROW=1: one row)
 	@$(PY) -m tests.simulation all $(if $(SHARE),--share $(SHARE)) $(if $(ROW),--row $(ROW))

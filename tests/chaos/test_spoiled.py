@@ -14,6 +14,7 @@ import pytest
 from tests.chaos.disturbances import closest_lists
 from tests.chaos.proxy import Listed
 from tests.chaos.spoiled import WHOLE_LINES, Fate, cut_at, spoiled
+from tests.support.seeds import the_seed
 
 LINES = [f'{{"type":"ADDED","object":{{"note":"läuft, 訓練中 🚀","n":{n}}}}}\n'.encode() for n in range(8)]
 ERROR = b'{"type":"ERROR","object":{'
@@ -78,7 +79,7 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_fate(name: str) -> None:
-    seed = random.randrange(1 << 30)
+    seed = the_seed()
     for number in range(50):
         got = pieces(CASES[name].fate, random.Random(f"{seed} {number}"))
         assert CASES[name].want(got), f"seed {seed} {number}: {got}"

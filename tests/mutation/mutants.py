@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.mutation.tree import copy_tree
@@ -49,7 +49,16 @@ pytest_add_cli_args_test_selection = {tests}
 track_dependencies = false
 use_git_change_detection = false
 """
-KILLED, SURVIVED, UNTRIED = "killed", "survived", "untried"
+KILLED, SURVIVED, UNTRIED, BROKEN = "killed", "survived", "untried", "broken"
+MEANING: Mapping[int | None, str] = {
+    **dict.fromkeys((0, 5, 33), SURVIVED),
+    **dict.fromkeys((1, 3, 24, 36, 152, -24), KILLED),
+    **dict.fromkeys((34, None), UNTRIED),
+}
+"""What became of a mutant, by the code that mutmut notes. 0: every test passed; 5, 33: no test comes by this function,
+which is a survivor, too. 1, 3: a test failed, or pytest broke on what the mutant gave it; the other four: it ran for
+ever. Any code besides, such as a crash of the runner (255), a kill from outside (-9) or an interruption (2), says
+nothing about the tests."""
 
 
 def main() -> int:
@@ -119,16 +128,16 @@ class Run:
             )
         if untried := [name for name, result in found.items() if result == UNTRIED]:
             print(f"{len(untried)} were not tried, such as {untried[0]}")
+        if broken := [name for name, result in found.items() if result == BROKEN]:
+            print(f"of {len(broken)} nobody can tell, as the tests did not run to their end, such as {broken[0]}")
         for name, diff in diffs.items():
             if name not in equivalent:
                 print(f"\nsurvived: {name}" + ("\n" + diff if show else ""))
         return 0
 
     def _results(self) -> dict[str, str]:
-        """0: every test passed. 33: no test comes by this function, which is a survivor, too."""
-        meaning = {0: SURVIVED, 33: SURVIVED, None: UNTRIED}
         return {
-            name: meaning.get(code, KILLED)
+            name: MEANING.get(code, BROKEN)
             for meta in (self._tree / "mutants").rglob("*.meta")
             for name, code in json.loads(meta.read_text())["exit_code_by_key"].items()
         }

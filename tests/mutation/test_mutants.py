@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutation.mutants import EQUIVALENT, changed_lines, module_of, read_equivalent
+from tests.mutation.mutants import (
+    BROKEN,
+    EQUIVALENT,
+    KILLED,
+    MEANING,
+    SURVIVED,
+    changed_lines,
+    module_of,
+    read_equivalent,
+)
 from tests.support.paths import ROOT
 
 DIFF = """--- tjworker/reconcile/phase.py
@@ -37,6 +46,22 @@ NAMES = {
 @pytest.mark.parametrize(("name", "want"), NAMES.values(), ids=NAMES.keys())
 def test_the_file_of_a_mutant(name: str, want: str) -> None:
     assert module_of(name) == want
+
+
+CODES = {
+    "every test passed": (0, SURVIVED),
+    "no test comes by it": (33, SURVIVED),
+    "a test failed": (1, KILLED),
+    "it ran for longer than its CPU time": (-24, KILLED),
+    "the runner crashed": (255, BROKEN),
+    "somebody killed the runner": (-9, BROKEN),
+    "a code that no version of mutmut has": (99, BROKEN),
+}
+
+
+@pytest.mark.parametrize(("code", "want"), CODES.values(), ids=CODES.keys())
+def test_a_mutant_counts_as_killed_only_when_a_test_noticed_it(code: int, want: str) -> None:
+    assert MEANING.get(code, BROKEN) == want
 
 
 def test_an_equivalent_mutant_has_the_reason_that_stands_above_it(tmp_path: Path) -> None:

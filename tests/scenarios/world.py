@@ -9,7 +9,6 @@ over the in-process local cluster and the in-memory store. No thread, no socket,
 
 from __future__ import annotations
 
-import random
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -23,6 +22,7 @@ from localcluster.driver import VirtualClock
 from tests.support.kinds import AITRAININGJOBS, collection_of, resource_of
 from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
+from tests.support.seeds import the_seed
 from tjworker.api.kinds import KINDS
 from tjworker.api.resources import EVENTS, PODS, SERVICES
 from tjworker.base import GroupResource, JobKey
@@ -92,7 +92,7 @@ class World:
     """What a kind of world can do without at its cluster."""
 
     def __init__(self, *, nodes: int = 2, seed: int | None = None, **settings: Any) -> None:
-        self.seed = random.SystemRandom().randrange(2**32) if seed is None else seed
+        self.seed = the_seed() if seed is None else seed
         self.clock = VirtualClock()
         self.cluster = LocalCluster(clock=self.clock, seed=self.seed, nodes=nodes, **self.cluster_options)
         self.settings = Settings(write_concurrency=1, **settings)

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.support.seeds import the_seed
 from tjworker.base import Conflict, Transient
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import Json
@@ -193,7 +194,7 @@ class Life:
 
 
 def test_with_clocks_ten_minutes_apart_each_leader_has_a_greater_token_than_the_one_before() -> None:
-    seed = random.randrange(1 << 30)
+    seed = the_seed()
     rng = random.Random(seed)
     leases = Leases()
     lives = [Life("a", leases, skew_seconds=-300), Life("b", leases, skew_seconds=300)]

@@ -11,6 +11,7 @@ from benchmarks.support.inprocess import InProcessWatcher
 from localcluster.cluster import LocalCluster
 from tests.scenarios.world import play
 from tests.support.memory_store import MemoryStore
+from tests.support.seeds import the_seed
 from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests, decode_node_requests, pod_requests
 from watcher.node_requests import ClusterRequests, RequestBook
 
@@ -100,7 +101,7 @@ def recount(pods: list[Json]) -> dict[str, NodeRequests]:
 @pytest.mark.parametrize("seed", [*range(3), None])
 def test_whatever_happens_the_sums_are_those_of_a_recount(seed: int | None) -> None:
     """Pods come, are bound, run, end and go; watches break, watchers are replaced, Redis is emptied."""
-    seed = random.SystemRandom().randrange(2**32) if seed is None else seed
+    seed = the_seed() if seed is None else seed
     rng = random.Random(seed)
     cluster = LocalCluster(seed=seed, nodes=3)
     store = MemoryStore(clock=cluster.clock)

@@ -359,8 +359,23 @@ def test_a_pod_past_its_deadline_fails(room: Room) -> None:
     assert room.status("p")["reason"] == "DeadlineExceeded"
 
 
-def test_a_sidecar_starts_first_and_ends_last(room: Room) -> None:
-    sidecar = shell("trap 'exit 0' TERM; while :; do sleep 0.05; done") | {"name": "side", "restartPolicy": "Always"}
-    room.run(pod("p", shell("echo main"), initContainers=[sidecar]))
-    room.until(room.phase_is("p", "Succeeded"))
+def test_a_sidecar_starts_first_and_ends_last(room: Room, tmp_path: Path) -> None:
+    go, side_is_up, main_is_over = (tmp_path / name for name in ("go", "side", "main"))
+    waits = f"while [ ! -e {go} ]; do sleep 0.05; done; touch {side_is_up}; while :; do sleep 0.05; done"
+    sidecar = shell(
+        f"trap 'test -e {main_is_over}; exit $?' TERM; {waits}",
+        startupProbe={
+            "exec": {"command": ["test", "-e", str(side_is_up)]},
+            "periodSeconds": 1,
+            "failureThreshold": 600,
+        },
+    )
+    main = shell(f"test -e {side_is_up} || exit 1; sleep 0.2; touch {main_is_over}")
+    room.run(pod("p", main, initContainers=[sidecar | {"name": "side", "restartPolicy": "Always"}]))
+    room.until(lambda: "running" in room.status("p")["initContainerStatuses"][0]["state"])
+    assert "waiting" in room.status("p")["containerStatuses"][0]["state"], "the sidecar is not up yet"
+    go.touch()
+    room.until(room.phase_is("p", "Succeeded"))  # failed, if it had begun before the sidecar was up
     room.until(lambda: "terminated" in room.status("p")["initContainerStatuses"][0]["state"])
+    ended = room.status("p")["initContainerStatuses"][0]["state"]["terminated"]
+    assert ended["exitCode"] == 0, "it was asked to end before the main container was over"

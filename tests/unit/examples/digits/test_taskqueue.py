@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from examples.digits.taskqueue import TaskQueue
+from tests.support.seeds import the_seed
 
 
 def make_queue(shards: int = 3, epochs: int = 2) -> TaskQueue:
@@ -112,7 +113,7 @@ def test_the_snapshot_of_another_training_is_refused() -> None:
 
 
 def test_whatever_happens_each_shard_of_each_epoch_is_done_by_a_valid_lease() -> None:
-    seed = random.randrange(10**9)
+    seed = the_seed()
     rng = random.Random(seed)
     for _ in range(50):
         queue = make_queue(shards=rng.randint(1, 8), epochs=rng.randint(1, 4))

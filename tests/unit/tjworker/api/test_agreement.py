@@ -3,14 +3,13 @@ again."""
 
 from __future__ import annotations
 
-import os
 import random
-import time
 
 import pytest
 
 from localcluster.schema import StructuralSchema
 from tests.support.kinds import TEST_KINDS
+from tests.support.seeds import the_seed
 from tjworker.api import crd
 from tjworker.api.kinds import KINDS, parse
 from tjworker.api.model import TrainingJob
@@ -21,7 +20,7 @@ ROUNDS = 400
 
 @pytest.mark.parametrize("resource", KINDS)
 def test_what_is_stored_can_be_used_and_what_is_refused_is_refused_again(resource: GroupResource) -> None:
-    seed = int(os.environ.get("TJ_TEST_SEED", time.time_ns() % 10**9))
+    seed = the_seed()
     rng = random.Random(seed)
     schema = StructuralSchema(crd.schema(KINDS[resource]))
     accepted = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import yaml
 
 from tests.support.builders import JobBuilder, make_job
 from tests.support.kinds import AITRAININGJOBS
+from tests.support.seeds import the_seed
 from tjworker.api.kinds import KINDS, parse
 from tjworker.api.model import InvalidJob, RestartPolicy, TrainingJob
 from tjworker.api.status import END_PHASES
@@ -202,7 +202,7 @@ JUNK: tuple[Any, ...] = (
 
 
 def test_garbage_anywhere_never_raises() -> None:
-    seed = int(os.environ.get("TJ_TEST_SEED", time.time_ns() % 10**9))
+    seed = the_seed()
     rng = random.Random(seed)
     for i in range(2000):
         raw = _full().object()

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.support.seeds import the_seed
 from tjworker.api.observed import RECORD_TYPES, ContainerRecord, NodeRecord, PodRecord, WorkloadRecord
 from tjworker.api.records_json import decode, decode_view, encode
 from tjworker.api.resources import BATCH_JOBS, PODS
@@ -45,7 +46,7 @@ def random_record(rng: random.Random, record_type: type[Any]) -> Any:
 
 @pytest.mark.parametrize("resource", RECORD_TYPES)
 def test_every_record_survives(resource: GroupResource) -> None:
-    seed = random.randrange(1 << 30)
+    seed = the_seed()
     rng = random.Random(seed)
     for _ in range(300):
         record = random_record(rng, RECORD_TYPES[resource])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import time
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -13,6 +11,7 @@ import pytest
 from localcluster.schema import StructuralSchema
 from tests.support.builders import make_job
 from tests.support.kinds import AITRAININGJOBS
+from tests.support.seeds import the_seed
 from tjworker.api import crd
 from tjworker.api.kinds import KINDS
 from tjworker.api.kinds.base import read_status
@@ -109,7 +108,7 @@ def test_the_summary_is_what_the_columns_show() -> None:
 
 
 def test_the_crd_accepts_every_status_that_can_be_written() -> None:
-    seed = int(os.environ.get("TJ_TEST_SEED", time.time_ns() % 10**9))
+    seed = the_seed()
     rng = random.Random(seed)
     schema = StructuralSchema(crd.schema(KINDS[AITRAININGJOBS]))
     for _ in range(200):

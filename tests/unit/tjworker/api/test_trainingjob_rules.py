@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shlex
-import time
 
+from tests.support.seeds import the_seed
 from tjworker.api.kinds.trainingjob import rules
 from tjworker.api.quantity import milli
 
 
 def test_the_rule_of_words_agrees_with_the_shell() -> None:
-    seed = int(os.environ.get("TJ_TEST_SEED", time.time_ns() % 10**9))
+    seed = the_seed()
     rng = random.Random(seed)
     sound = 0
     for _ in range(20_000):
@@ -28,7 +27,7 @@ def test_the_rule_of_words_agrees_with_the_shell() -> None:
 
 
 def test_what_the_schema_takes_for_a_quantity_can_be_counted() -> None:
-    seed = int(os.environ.get("TJ_TEST_SEED", time.time_ns() % 10**9))
+    seed = the_seed()
     rng = random.Random(seed)
     sound = 0
     for _ in range(20_000):

@@ -25,11 +25,12 @@ from tests.support.scripted_api import (
     refused,
     status,
 )
+from tests.support.seeds import the_seed
 from tjworker.kube.port import HttpResponse
 
 
 def test_without_a_relist_each_single_event_is_passed_on_once() -> None:
-    seed = random.randrange(1 << 30)
+    seed = the_seed()
     rng = random.Random(seed)
     bench = Bench(seed=seed)
     for number in range(200):
