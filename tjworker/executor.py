@@ -28,6 +28,8 @@ LOG_TAIL_LINES = 20
 LOG_TAIL_BYTES = 2048
 LOG_TAILS_A_PASS = 3
 """A hundred pods that fail at once log the same; reading them all would delay the pass."""
+LOG_TAILS_SECONDS = 2.0
+"""For all of a pass together: the status write waits for them, and a kubelet may accept a request and stay silent."""
 
 
 @dataclass(slots=True)
@@ -111,13 +113,19 @@ class Executor:
             raise Conflict(f"{job.name.key} has changed since this view", reason="StaleView")
 
     def _with_log_tails(self, job: Job, plan: Plan) -> JobStatus:
-        """Best effort: a log that cannot be read is left out."""
+        """Best effort: a log that cannot be read, or not in time, is left out."""
         assert plan.status is not None  # noqa: S101  the caller has looked
         tails: dict[tuple[str, str], str] = {}
-        for wanted in plan.log_tails[:LOG_TAILS_A_PASS]:
+        asked = plan.log_tails[:LOG_TAILS_A_PASS]
+        for wanted in asked:
             try:
                 tails[wanted.pod, wanted.container] = self._kube.log_tail(
-                    job.name.namespace, wanted.pod, wanted.container, lines=LOG_TAIL_LINES, limit_bytes=LOG_TAIL_BYTES
+                    job.name.namespace,
+                    wanted.pod,
+                    wanted.container,
+                    lines=LOG_TAIL_LINES,
+                    limit_bytes=LOG_TAIL_BYTES,
+                    timeout_seconds=LOG_TAILS_SECONDS / len(asked),
                 )
             except OperatorError:
                 continue

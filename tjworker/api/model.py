@@ -76,6 +76,8 @@ class TrainingJob:
     """`priority` if the cluster has a PriorityClass of that name. Not in the spec: the worker looks it up."""
     scheduler_name: str = ""
     time_limit_seconds: int | None = None
+    time_limit_field: str = "spec.timeLimit"
+    """Where the manifest sets it, for messages."""
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: int | None = None
     backoff_limit: int | None = None

@@ -59,6 +59,8 @@ class PodRecord:
     started_at: str = ""
     ready: bool = False
     scheduled: bool = False
+    scheduled_at: str = ""
+    """lastTransitionTime of the condition PodScheduled, once it is True: the API server's clock."""
     unschedulable: str = ""
     """The scheduler's words when PodScheduled is False, else ''."""
     disruption: str = ""

@@ -110,10 +110,15 @@ class KubeClient:
                 return None
             raise
 
-    def log_tail(self, namespace: str, pod: str, container: str, *, lines: int, limit_bytes: int) -> str:
+    def log_tail(
+        self, namespace: str, pod: str, container: str, *, lines: int, limit_bytes: int, timeout_seconds: float
+    ) -> str:
+        """The API server passes this on to the pod's kubelet, which may be silent: so it has a time-out of its own."""
         query = _query(container=container, tailLines=str(lines), limitBytes=str(limit_bytes))
         path = RESOURCES[PODS].path(namespace, pod, "log")
-        answer = self._request("GET", path, query=query, what=f"log of {namespace}/{pod}")
+        answer = self._request(
+            "GET", path, query=query, what=f"log of {namespace}/{pod}", timeout_seconds=timeout_seconds
+        )
         return answer.body.decode("utf-8", "replace")
 
     def watch(
@@ -180,10 +185,13 @@ class KubeClient:
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = "application/json",
+        timeout_seconds: float | None = None,
     ) -> HttpResponse:
+        """`timeout_seconds`: never longer than the time-out of every request."""
+        seconds = min(timeout_seconds or self._timeout_seconds, self._timeout_seconds)
         try:
             answer = self._transport.request(
-                method, path, query=query, body=body, content_type=content_type, timeout_seconds=self._timeout_seconds
+                method, path, query=query, body=body, content_type=content_type, timeout_seconds=seconds
             )
         except Transient as error:
             raise Transient(f"{what}: {error.message}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,15 +10,17 @@ from tjworker.api.naming import counted_names
 from tjworker.api.observed import ENDED_PHASES, ContainerRecord, PodRecord
 from tjworker.api.status import Cause, Failure
 
-Kind = Literal["exit", "disrupted", "node_lost", "gpu_fault"]
+Kind = Literal["exit", "disrupted", "turned_away", "node_lost", "gpu_fault"]
 
-# Why kubelet, scheduler and controllers end a pod that did nothing wrong: pod.status.reason
-# (k8s.io/kubernetes/pkg/kubelet: eviction, nodeshutdown, preemption; pkg/controller/nodelifecycle).
+# What kubelet, scheduler and controllers write into a pod that they end: docs/internals/kubelet.md.
 _NODE_REASONS = frozenset(
-    {"Evicted", "NodeLost", "NodeShutdown", "Terminated", "NodeAffinity", "UnexpectedAdmissionError", "Shutdown"}
+    {"NodeLost", "NodeShutdown", "Terminated", "NodeAffinity", "UnexpectedAdmissionError", "Shutdown"}
 )
-"""And OutOf<resource>: the kubelet refuses a pod for which there is no room after all."""
+"""pod.status.reason of a pod that did nothing wrong. And OutOf<resource>. `Evicted` alone does not tell: for the
+program's own limits it comes without DisruptionTarget."""
 _PREEMPTION_REASONS = frozenset({"Preempting", "PreemptionByScheduler"})
+_REJECTED = "Pod was rejected: "
+"""How the message of a pod begins that the kubelet does not admit, for whichever reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,9 @@ def diagnose(pod: PodRecord, now: str) -> Diagnosis:
         return _by_node(pod, "node_lost", "NodeLost", pod.lost, now)
     if pod.gpu_fault and pod.phase != "Failed":
         return _by_node(pod, "gpu_fault", "GPUFault", pod.gpu_fault, now)
-    ended = [c for c in counted(pod) if c.state == "terminated" and c.exit_code]
-    first = min(ended, key=lambda c: (c.finished_at or "~", c.name), default=None)
+    ended = _ended_badly(counted(pod))
+    # Exit codes are those of the containers that count; but a pod that another one fails is told with that one.
+    first = min(ended or _ended_badly(pod.containers), key=lambda c: (c.finished_at or "~", c.name), default=None)
     kind, cause = _cause(pod)
     return Diagnosis(
         kind,
@@ -66,6 +70,10 @@ def diagnose(pod: PodRecord, now: str) -> Diagnosis:
     )
 
 
+def _ended_badly(containers: Iterable[ContainerRecord]) -> list[ContainerRecord]:
+    return [c for c in containers if c.state == "terminated" and c.exit_code]
+
+
 def _by_node(pod: PodRecord, kind: Kind, reason: str, why: str, now: str) -> Diagnosis:
     return Diagnosis(
         kind, "node", frozenset(), Failure(pod=pod.name, node=pod.node, reason=reason, message=why, time=now)
@@ -77,9 +85,17 @@ def _cause(pod: PodRecord) -> tuple[Kind, Cause]:
         return "disrupted", "preemption"
     if pod.disruption in ("DeletionByTaintManager", "DeletionByPodGC") or pod.reason == "NodeLost":
         return "node_lost", "node"
+    if not pod.disruption and _rejected(pod):
+        # A kubelet that is started anew admits its pods once more: then it ends what has run.
+        return "disrupted" if any(c.state != "waiting" for c in pod.containers) else "turned_away", "node"
     if pod.disruption or pod.reason in _NODE_REASONS or pod.reason.startswith("OutOf"):
         return "disrupted", "node"
     return "exit", "application"
+
+
+def _rejected(pod: PodRecord) -> bool:
+    """By the kubelet, at its admission. It then writes the whole status anew, without any container."""
+    return pod.message.startswith(_REJECTED) or bool(pod.reason and not pod.containers)
 
 
 def describe(failure: Failure) -> str:

@@ -139,6 +139,12 @@ def state_of(pod: PodRecord, attempt: int) -> State:
 
 def stopped(pod: PodRecord) -> bool:
     """It ended because it was deleted. A trainer that is told to go saves its state and exits, with 0 or with 143:
-    neither is a success nor a failure of its own, whether we look before it has ended or after."""
+    neither is a success nor a failure of its own, whether we look before it has ended or after.
+
+    The node's clock, which says when it ended, may be behind the API server's, which says when it was asked to go. So
+    the grace period tells: to a pod that has ended, the API server grants none (`podStrategy.CheckGracefulDelete`). The
+    clocks are compared only where a pod that a finalizer holds has lost its grace period since."""
     ended = [c.finished_at for c in pod.containers if c.state == "terminated" and not c.init and c.finished_at]
-    return bool(pod.deletion_asked_at and ended) and max(ended) >= pod.deletion_asked_at
+    if not pod.deletion_asked_at or not ended:
+        return False
+    return pod.deletion_asked_at != pod.deleted_at or max(ended) >= pod.deletion_asked_at

@@ -17,14 +17,16 @@ def pod_record(obj: Json, meta: Json, owner_uid: str) -> PodRecord:
     spec = obj.get("spec") or {}
     status = obj.get("status") or {}
     ready = scheduled = False
-    unschedulable = disruption = disruption_message = ""
+    scheduled_at = unschedulable = disruption = disruption_message = ""
     for condition in status.get("conditions") or ():
         kind, true = condition["type"], condition["status"] == "True"
         if kind == "Ready":
             ready = true
         elif kind == "PodScheduled":
             scheduled = true
-            if not true:
+            if true:
+                scheduled_at = condition.get("lastTransitionTime") or ""
+            else:
                 unschedulable = (condition.get("message") or condition.get("reason") or "")[:MESSAGE_CHARS]
         elif kind == "DisruptionTarget" and true:
             disruption = condition.get("reason") or ""
@@ -49,6 +51,7 @@ def pod_record(obj: Json, meta: Json, owner_uid: str) -> PodRecord:
         started_at=status.get("startTime") or "",
         ready=ready,
         scheduled=scheduled or bool(node),
+        scheduled_at=scheduled_at,
         unschedulable="" if node else unschedulable,
         disruption=disruption,
         disruption_message=disruption_message,

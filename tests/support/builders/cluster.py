@@ -69,6 +69,10 @@ class PodBuilder:
             disruption_message=message,
         )
 
+    def turned_away(self, reason: str = "UnexpectedAdmissionError", why: str = "no such device") -> PodBuilder:
+        """Not admitted by the kubelet (`rejectPod`): Failed, and the rest of its status is empty."""
+        return self.placed().but(phase="Failed", reason=reason, message=f"Pod was rejected: {why}", containers=())
+
     def disrupted(self, reason: str = "PreemptionByScheduler", exit_code: int = 143) -> PodBuilder:
         """Failed because another pod took its place or its node was drained."""
         return self.failed(exit_code).but(disruption=reason, disruption_message=f"disrupted: {reason}")
@@ -91,6 +95,10 @@ class PodBuilder:
 
     def containers(self, **fields: Any) -> PodBuilder:
         return self.but(containers=tuple(replace(c, **fields) for c in self.record.containers))
+
+    def but_container(self, name: str, **fields: Any) -> PodBuilder:
+        """Any field of that one container."""
+        return self.but(containers=tuple(replace(c, **fields) if c.name == name else c for c in self.record.containers))
 
     def ended(self, exit_code: int, reason: str) -> PodBuilder:
         return self.containers(

@@ -34,10 +34,12 @@ class Api(CountingTransport):
         self.instead: dict[str, HttpResponse | OperatorError] = {}
         self.asked: list[str] = []
         self.queries: list[dict[str, str]] = []
+        self.timeouts: list[float] = []
 
     def request(self, method: str, path: str, **more: Any) -> HttpResponse:
         self.asked.append(f"{method} {path.rpartition('/namespaces/default/')[2]}")
         self.queries.append(dict(more.get("query") or {}))
+        self.timeouts.append(more.get("timeout_seconds") or 0.0)
         fault = next((f for start, f in self.instead.items() if self.asked[-1].startswith(start)), None)
         if isinstance(fault, OperatorError):
             raise fault

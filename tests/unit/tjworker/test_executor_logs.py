@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.tjworker.executing import Room, refusal, status_of
 from tjworker.api.status import Failure
-from tjworker.executor import LOG_TAIL_BYTES, LOG_TAIL_LINES, LOG_TAILS_A_PASS
+from tjworker.base import Transient
+from tjworker.executor import LOG_TAIL_BYTES, LOG_TAIL_LINES, LOG_TAILS_A_PASS, LOG_TAILS_SECONDS
 from tjworker.kube.port import HttpResponse
 from tjworker.reconcile.plan import LogTail
 
@@ -53,3 +56,14 @@ def test_a_log_that_the_status_has_already_stays() -> None:
     status = status_of(room).model_copy(update={"failures": (*failures("p", tail="first"), *failures("q"))})
     room.apply(status=status, log_tails=tails("p", "q"))
     assert [f.get("logTail", "") for f in room.world.status()["failures"]] == ["first", "later"]
+
+
+@pytest.mark.parametrize("count", [1, 2, LOG_TAILS_A_PASS, LOG_TAILS_A_PASS + 4])
+def test_kubelets_that_stay_silent_cost_two_seconds_in_all_and_the_status_is_written(count: int) -> None:
+    room = Room()
+    room.api.instead["GET pods"] = Transient("timed out")
+    pods = [f"p{n}" for n in range(count)]
+    room.apply(status=status_of(room).model_copy(update={"failures": failures(*pods)}), log_tails=tails(*pods))
+    waited = [t for asked, t in zip(room.api.asked, room.api.timeouts, strict=True) if "/log" in asked]
+    assert sum(waited) == pytest.approx(LOG_TAILS_SECONDS)
+    assert [f["pod"] for f in room.world.status()["failures"]] == pods

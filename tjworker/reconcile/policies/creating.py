@@ -1,8 +1,8 @@
 """Pods whose containers cannot be created: made again for a while, then, if so set, the end of the job. Pure.
 
-A pod that has been creating for `creating_duration_seconds` is replaced (an image may be there on another node), for
-`creating_restart_seconds` in all; after that it is left waiting, or with `enable_creating_failed` the job fails with
-the container's reason. Replacements of this kind use up no limit: the application has not failed.
+A pod that has been creating for `creating_duration_seconds` since it got its node is replaced (an image may be there on
+another node), for `creating_restart_seconds` in all; after that it is left waiting, or with `enable_creating_failed`
+the job fails with the container's reason. Replacements of this kind use up no limit: the application has not failed.
 """
 
 from __future__ import annotations
@@ -48,20 +48,28 @@ def replace_stuck_creating(p: Pass) -> Pass:
         stuck = stuck_container(pod) if pod is not None and replica.state == "scheduled" else None
         if stuck is None or pod is None:
             continue
-        left = rules.creating_duration_seconds - (p.now - (from_rfc3339(pod.created_at) or p.now))
-        first = since.get(place) or pod.created_at
+        began = _placed_at(pod)
+        tried_seconds = p.now - (from_rfc3339(began) or p.now)
+        left = rules.creating_duration_seconds - tried_seconds
+        first = since.get(place) or began
         if left > 0:
             p = p.wake(left)
         elif p.now - (from_rfc3339(first) or p.now) < rules.creating_restart_seconds:
             since[place] = first
             draft.raise_pod(replica)
-            decisions.append(f"replace {pod.name}: {_words(pod, stuck)} for {rules.creating_duration_seconds:.0f} s")
+            decisions.append(f"replace {pod.name}: {_words(pod, stuck)} for {tried_seconds:.0f} s")
         elif rules.enable_creating_failed:
             p = p.propose("Failed", stuck.reason, f"{_words(pod, stuck)}, tried since {first}")
     status = draft.status()
     if since != before:
         status = status.model_copy(update={"creating_since": _written(since)})
     return p.follow(status).decide(*decisions).restart(decisions)
+
+
+def _placed_at(pod: PodRecord) -> str:
+    """Since when it could be created: it may have waited hours for a node. An older watcher's record does not say;
+    then the kubelet's own word, `startTime`, stands in."""
+    return pod.scheduled_at or pod.started_at or pod.created_at
 
 
 def _read(status: JobStatus) -> dict[Place, str]:

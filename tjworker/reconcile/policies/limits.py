@@ -12,7 +12,7 @@ from tjworker.reconcile.one_pass import Pass
 def end_by_deadline(p: Pass) -> Pass:
     running, active = _remaining(p.job, p.status, p.now)
     if running is not None and running <= 0:
-        message = f"the job has run for longer than spec.timeLimit {p.job.time_limit_seconds} s"
+        message = f"the job has run for longer than {p.job.time_limit_field} {p.job.time_limit_seconds} s"
         return p.ending("Timeout", "TimeLimitExceeded", message)
     if active is not None and active <= 0:
         message = f"the job has been active for longer than activeDeadlineSeconds {p.job.active_deadline_seconds}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tjworker.api.model import TrainingJob
+from tjworker.api.model import RestartScope, TrainingJob
 from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.failures import describe, diagnose
 from tjworker.reconcile.one_pass import FinalFailure, Pass
@@ -71,7 +71,11 @@ def _failure(p: Pass, view: RoleView, replica: Replica) -> Failed | None:
     faulty = bool(pod.gpu_fault) and replica.state in ("running", "scheduled")
     if not over and not faulty:
         return None
-    failed = Failed(p.job, view.role, replica, diagnose(pod, p.at), view.attempts)
+    diagnosis = diagnose(pod, p.at)
+    if diagnosis.kind == "turned_away" and was_there(p.job, view, replica):
+        # By a kubelet that was started anew and wrote an empty status: its program had run.
+        diagnosis = replace(diagnosis, kind="disrupted")
+    failed = Failed(p.job, view.role, replica, diagnosis, view.attempts)
     # A pod with a GPU at fault still runs: it is only taken away when its policy replaces it.
     return failed if over or RESTART_POLICIES[view.role.restart_policy](failed) is None else None
 
@@ -109,7 +113,7 @@ def _judge(p: Pass, failed: Sequence[Failed], draft: Draft) -> Pass:
             if refusal is not None:
                 final.append((one, refusal))
                 continue
-            restarted.append(f"{describe(one.diagnosis.failure)}; restart, scope {one.role.restart_scope}")
+            restarted.append(f"{describe(one.diagnosis.failure)}; restart, scope {_scope(one)}")
             reached |= _restart(p, one, draft)
         final = [(one, refusal) for one, refusal in final if one.role.name not in reached]
     for one, _ in final:
@@ -124,12 +128,18 @@ def _judge(p: Pass, failed: Sequence[Failed], draft: Draft) -> Pass:
 def _restart(p: Pass, one: Failed, draft: Draft) -> set[str]:
     """The roles that begin anew with it."""
     draft.count(one.role.name, one.diagnosis.cause)
-    if one.role.restart_scope == "Pod":
+    scope = _scope(one)
+    if scope == "Pod":
         draft.raise_pod(one.replica)
         return set()
-    reached = {one.role.name} if one.role.restart_scope == "Replica" else set(p.roles)
-    draft.raise_roles(sorted(reached), whole_job=one.role.restart_scope == "All")
+    reached = {one.role.name} if scope == "Replica" else set(p.roles)
+    draft.raise_roles(sorted(reached), whole_job=scope == "All")
     return reached
+
+
+def _scope(one: Failed) -> RestartScope:
+    """What a pod that never started has left undone concerns no other pod."""
+    return "Pod" if one.diagnosis.kind == "turned_away" else one.role.restart_scope
 
 
 def _ends_the_job(p: Pass, final: Sequence[Failed]) -> bool:
@@ -149,6 +159,8 @@ def _ends_the_job(p: Pass, final: Sequence[Failed]) -> bool:
 def _refusal(one: Failed, draft: Draft) -> Refusal | None:
     """Of the role's policy; or of a limit that holds for every policy. Only the application's failures use those up."""
     job, role = one.job, one.role
+    if one.diagnosis.kind == "turned_away":
+        return None  # it never started, so it does not start again
     refusal = RESTART_POLICIES[role.restart_policy](one)
     if refusal is not None or one.diagnosis.cause != "application":
         return refusal

@@ -129,7 +129,7 @@ CASES: dict[str, Case] = {
         },
     ),
     "The end of a log is bounded.": Case(
-        lambda c: c.log_tail("team", "a", "main", lines=20, limit_bytes=2048),
+        lambda c: c.log_tail("team", "a", "main", lines=20, limit_bytes=2048, timeout_seconds=2),
         "GET",
         "/api/v1/namespaces/team/pods/a/log",
         {"container": "main", "tailLines": "20", "limitBytes": "2048"},

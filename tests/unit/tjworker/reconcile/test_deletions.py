@@ -55,6 +55,35 @@ def test_a_failed_pod_in_deletion(case: Case) -> None:
     assert world.attempts() == {"digits-trainer-0": 0, "digits-trainer-1": 1}
 
 
+@dataclass(frozen=True)
+class Prompt:
+    asked_at: str
+    deleted_at: str
+    want_success: bool
+
+
+BEFORE, AFTER = "2026-01-01T00:09:59Z", "2026-01-01T00:10:01Z"
+PROMPT = {
+    "its node's clock is right": Prompt(FINISHED_AT, "2026-01-01T00:10:30Z", False),
+    "its node's clock is one second behind": Prompt(AFTER, "2026-01-01T00:10:31Z", False),
+    "its node's clock is ten minutes behind": Prompt("2026-01-01T00:20:00Z", "2026-01-01T00:20:30Z", False),
+    "its node's clock is a second ahead": Prompt(BEFORE, "2026-01-01T00:10:29Z", False),
+    "it had succeeded before, and a finalizer holds it: the API server grants no grace": Prompt(AFTER, AFTER, True),
+    "a finalizer holds it, and its kubelet has confirmed the deletion": Prompt(BEFORE, BEFORE, False),
+}
+
+
+@pytest.mark.parametrize("case", PROMPT.values(), ids=PROMPT.keys())
+def test_a_pod_that_a_user_deletes_and_that_exits_with_0_at_once_has_not_succeeded(case: Prompt) -> None:
+    world = World(make_job().role("trainer", 1, restart="Never").build()).settle().all("running").settle()
+    ended = world.pods["digits-trainer-0"].succeeded()
+    world.pods["digits-trainer-0"] = ended.but(deleted_at=case.deleted_at, deletion_asked_at=case.asked_at)
+    world.step()
+    status = world.job.status
+    assert (status.ending is not None and status.ending.phase == "Succeed") is case.want_success
+    assert (status.restart_counts["trainer"].user if status.restart_counts else 0) == (not case.want_success)
+
+
 def _running(job: Any, *names: int) -> Any:
     return everything(job, *(make_pod(job, "trainer", n).running() for n in names))
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.builders import PodBuilder, make_job, make_pod
 from tests.unit.tjworker.reconcile.passes import NOW_TEXT, ago, decide, everything, status_of
+from tjworker.api.observed import ContainerRecord
 from tjworker.api.status import Failure
 from tjworker.reconcile.failures import describe, diagnose
 
@@ -63,6 +64,22 @@ WHYS = {
         "pod digits-trainer-0 failed: UnexpectedAdmissionError",
         "node",
     ),
+    "another container than those that count has failed the pod: it is named": Why(
+        lambda p: p.but(containers=(*p.record.containers, ContainerRecord("logger"))).failed(
+            137, "logger", "OOMKilled"
+        ),
+        ("OOMKilled", "", "logger", 137),
+        "pod digits-trainer-0 on node node-a failed: container logger exited with code 137",
+    ),
+    "of two failed containers, the one that counts is named, though the other failed first": Why(
+        lambda p: (
+            p.but(containers=(*p.record.containers, ContainerRecord("logger")))
+            .failed(2)
+            .but_container("logger", exit_code=1, finished_at="2026-01-01T00:00:01Z")
+        ),
+        ("Error", "", "aitj-main", 2),
+        "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 2",
+    ),
     "a GPU at fault under a pod that runs": Why(
         lambda p: p.running().but(gpu_fault="node node-a: device 3 of the pod is Unhealthy"),
         ("GPUFault", "node node-a: device 3 of the pod is Unhealthy", "", None),
@@ -95,7 +112,7 @@ BY_CONDITION = {
 BY_REASON = {
     "Preempting": ("disrupted", "preemption"),
     "NodeLost": ("node_lost", "node"),
-    "Evicted": ("disrupted", "node"),
+    "Evicted": ("exit", "application"),
     "NodeShutdown": ("disrupted", "node"),
     "Terminated": ("disrupted", "node"),
     "Shutdown": ("disrupted", "node"),
@@ -119,6 +136,73 @@ def test_whose_fault_it_was_by_the_reason_of_the_pod(reason: str, want: tuple[st
     pod = make_pod(make_job().role("trainer", 1).build(), "trainer", 0).failed(143).but(reason=reason)
     found = diagnose(pod.build(), NOW_TEXT)
     assert (found.kind, found.cause) == want
+
+
+OWN_LIMIT = 'Container aitj-main exceeded its local ephemeral storage limit "1Gi". '
+PRESSURE = "The node was low on resource: memory."
+NOT_ADMITTED = "Pod was rejected: "
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    pod: Callable[[PodBuilder], PodBuilder]
+    want: tuple[str, str]
+
+
+BY_KUBELET = {
+    "evicted under pressure: the node's": Ended(
+        lambda p: p.failed(137).but(reason="Evicted", message=PRESSURE, disruption="TerminationByKubelet"),
+        ("disrupted", "node"),
+    ),
+    "evicted for the program's own limit, without DisruptionTarget: the program's": Ended(
+        lambda p: p.failed(137).but(reason="Evicted", message=OWN_LIMIT), ("exit", "application")
+    ),
+    "evicted for its own limit before a container ran: the program's": Ended(
+        lambda p: p.creating().but(phase="Failed", reason="Evicted", message=OWN_LIMIT), ("exit", "application")
+    ),
+    "turned away by a node under pressure: nobody's": Ended(
+        lambda p: p.turned_away("Evicted", "The node had condition: [DiskPressure]. "), ("turned_away", "node")
+    ),
+    "turned away for a reason that is not known here: nobody's": Ended(
+        lambda p: p.turned_away("SomethingNew"), ("turned_away", "node")
+    ),
+    "admitted once more by a kubelet that was started anew, and turned away: the node's, as it had run": Ended(
+        lambda p: p.failed(137).but(reason="TopologyAffinityError", message=f"{NOT_ADMITTED}not aligned"),
+        ("disrupted", "node"),
+    ),
+    "ended with its node, which shuts down": Ended(
+        lambda p: p.failed(143).but(reason="Terminated", disruption="TerminationByKubelet"), ("disrupted", "node")
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BY_KUBELET.values(), ids=BY_KUBELET.keys())
+def test_whose_fault_it_was_when_the_kubelet_ended_it(case: Ended) -> None:
+    found = diagnose(case.pod(make_pod(make_job().role("trainer", 1).build(), "trainer", 0)).build(), NOW_TEXT)
+    assert (found.kind, found.cause) == case.want
+
+
+TURNED_AWAY = (
+    "UnexpectedAdmissionError",
+    "OutOfcpu",
+    "OutOfmemory",
+    "OutOfpods",
+    "OutOfnvidia.com/gpu",
+    "TopologyAffinityError",
+    "SMTAlignmentError",
+    "NodeAffinity",
+    "NodeShutdown",
+    "SysctlForbidden",
+    "AppArmor",
+    "VolumeAttachmentLimitExceeded",
+)
+
+
+@pytest.mark.parametrize("reason", TURNED_AWAY)
+def test_a_pod_that_the_kubelet_did_not_admit_is_nobodys_failure(reason: str) -> None:
+    pod = make_pod(make_job().role("trainer", 1).build(), "trainer", 0).turned_away(reason)
+    found = diagnose(pod.build(), NOW_TEXT)
+    assert (found.kind, found.cause, found.failure.reason) == ("turned_away", "node", reason)
 
 
 def test_a_failure_without_a_node_or_a_message_is_still_a_sentence() -> None:

@@ -99,6 +99,41 @@ def test_what_a_restart_policy_replaces(policy: str, scope: str, ending: str) ->
     assert {k: v for k, v in counts.items() if v} == {RESTART_ROWS["*counted as*"][ending]: 1}
 
 
+OWN_LIMIT = 'Usage of EmptyDir volume "cache" exceeds the limit "1Gi". '
+BY_KUBELET: dict[str, Callable[[PodBuilder], PodBuilder]] = {
+    "is evicted, as its node is short of memory or disk": lambda p: p.evicted(),
+    "is evicted for its own limits of storage": lambda p: p.failed(137).but(reason="Evicted", message=OWN_LIMIT),
+    "is ended at the shutdown of its node": lambda p: p.disrupted("TerminationByKubelet").but(reason="Terminated"),
+    "makes room for a critical pod": lambda p: p.disrupted("TerminationByKubelet").but(reason="Preempting"),
+    "is turned away before it starts": lambda p: p.turned_away(),
+    "is turned away after it ran, by a kubelet that was restarted": lambda p: p.turned_away("TopologyAffinityError"),
+}
+KUBELET_ROWS = table("the pod")
+
+
+def test_every_way_of_a_kubelet_has_its_row() -> None:
+    assert [row["the pod"] for row in KUBELET_ROWS] == list(BY_KUBELET)
+
+
+@pytest.mark.parametrize("policy", ["with Never", "OnFailure", "OnNodeFail"])
+@pytest.mark.parametrize("row", KUBELET_ROWS, ids=lambda row: row["the pod"])
+def test_what_a_kubelet_does_to_a_pod(row: Row, policy: str) -> None:
+    job = make_job().role("trainer", 2, restart=policy.removeprefix("with "), scope="Pod")  # type: ignore[arg-type]
+    world = World(job.build()).settle()
+    if "before it starts" not in row["the pod"]:
+        world.all("running").settle()
+    ended = BY_KUBELET[row["the pod"]](world.pods["digits-trainer-1"].placed())
+    assert ended.record.reason == row["`status.reason`"]
+    world.pods["digits-trainer-1"] = ended
+    world.step()
+    status = world.job.status
+    assert status.failures[0].pod == "digits-trainer-1"
+    assert (status.ending is None) is (row[policy] == "restarts")
+    if status.ending is None:
+        counts = status.restart_counts["trainer"].model_dump()
+        assert {k: v for k, v in counts.items() if v} == {row["counted as"]: 1}
+
+
 def test_only_what_the_table_says_uses_up_a_limit() -> None:
     counted, used = RESTART_ROWS["*counted as*"], RESTART_ROWS["*uses up restartLimit and backoffLimit*"]
     assert {e: used[e] == "yes" for e in ENDINGS} == {e: counted[e] == "application" for e in ENDINGS}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import pytest
 
 from tests.support.builders import make_job, make_node, make_pod, make_service, observe
 from tests.unit.tjworker.reconcile.passes import RULES, ago, decide, deleted, everything, status_of
+from tjworker.api.model import RestartPolicy
 from tjworker.api.resources import NODES
+from tjworker.api.status import ReplicaStatus
 
 
 def test_an_ended_pod_that_hangs_in_deletion_on_a_lost_node_is_forced_out_and_not_taken_for_a_lost_one() -> None:
@@ -95,10 +98,26 @@ def test_a_gpu_fault_of_a_node_replaces_each_pod_once(case: Fault) -> None:
     assert (deleted(plan) == ["digits-trainer-0"]) is case.want_replaced
 
 
-@pytest.mark.parametrize("reason", ["OutOfcpu", "OutOfnvidia.com/gpu", "UnexpectedAdmissionError", "NodeShutdown"])
-def test_a_pod_that_the_kubelet_turns_away_uses_up_no_limit(reason: str) -> None:
-    job = make_job().role("trainer", 1, restart="OnFailure", scope="Pod", limit=0).build()
-    pod = make_pod(job, "trainer", 0).on("node-a").but(phase="Failed", reason=reason, containers=())
-    status = status_of(decide(job, everything(job, pod)))
+@pytest.mark.parametrize("policy", get_args(RestartPolicy))
+@pytest.mark.parametrize("reason", ["OutOfcpu", "TopologyAffinityError", "UnexpectedAdmissionError"])
+def test_a_pod_that_the_kubelet_turns_away_is_made_again_under_every_policy_and_uses_up_no_limit(
+    reason: str, policy: str
+) -> None:
+    job = make_job().role("trainer", 1, restart=policy, scope="Pod", limit=0).build()  # type: ignore[arg-type]
+    status = status_of(decide(job, everything(job, make_pod(job, "trainer", 0).turned_away(reason))))
     assert status.ending is None
-    assert status.restart_counts["trainer"].node == 1
+    assert (status.restart_counts["trainer"].node, status.restart_counts["trainer"].application) == (1, 0)
+
+
+def test_a_pod_that_never_started_concerns_no_other_pod_whatever_the_scope() -> None:
+    job = make_job().role("ps", 1).role("trainer", 2, restart="Always", scope="All").build()
+    pods = [make_pod(job, "ps", 0).running(), make_pod(job, "trainer", 0).running()]
+    status = status_of(decide(job, everything(job, *pods, make_pod(job, "trainer", 1).turned_away())))
+    assert status.attempts.roles["trainer"].pods == {"1": 1}
+    assert (status.attempts.job, status.attempts.roles["trainer"].all) == (0, 0)
+
+
+def test_a_pod_that_had_run_and_is_turned_away_by_a_kubelet_that_was_started_anew_is_for_its_policy() -> None:
+    status = {"phase": "Running", "start_time": ago(900), "replica_statuses": {"trainer": ReplicaStatus(desired=1)}}
+    job = make_job().role("trainer", 1, restart="Never").status(**status).build()
+    assert status_of(decide(job, everything(job, make_pod(job, "trainer", 0).turned_away()))).ending is not None

@@ -89,6 +89,7 @@ def parse(raw: Json) -> Parsed:
         priority=spec.annotations.priority or "",
         scheduler_name=spec.annotations.scheduler or spec.scheduler_name or "",
         time_limit_seconds=spec.annotations.walltime or None,
+        time_limit_field="spec.annotations.walltime",
         clean_pod_policy=acting["clean_pod_policy"],
         scale_role=SCALE_ROLE,
     )
