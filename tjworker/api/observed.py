@@ -16,6 +16,8 @@ from tjworker.base import GroupResource
 ContainerState = Literal["waiting", "running", "terminated"]
 ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 """Of a pod: it will never run again."""
+TAINTED = "DeletionByTaintManager"
+"""Reason of the condition DisruptionTarget of a pod that does not tolerate a taint NoExecute of its node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class PodRecord:
     """Extended resources the pod holds, by name (limits)."""
     lost: str = ""
     """Why the pod is lost with its node. Found by `reconcile.nodes`; the watcher leaves it empty."""
+    node_ill: str = ""
+    """Why its node is ill, though perhaps not for long, of a pod that is deleted for a taint. Likewise."""
     gpu_fault: str = ""
     """Why a GPU of it is taken to be at fault. Likewise."""
 
@@ -145,6 +149,9 @@ class Observed:
     jobs: tuple[WorkloadRecord, ...] = ()
     nodes: Mapping[str, NodeRecord] = field(default_factory=dict)
     """Nodes that hold a pod of this job, by name; a node that is gone has no entry."""
+    live: Mapping[str, NodeRecord | None] = field(default_factory=dict)
+    """What the API server itself has said in this pass of the nodes that it was asked for; None: there is no such
+    node."""
     seen: Mapping[GroupResource, int] = field(default_factory=dict)
     """Per resource the newest resourceVersion that the watch has shown."""
 

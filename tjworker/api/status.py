@@ -186,6 +186,10 @@ class JobStatus(_Model):
     missing_nodes: dict[str, str] = Field(
         default_factory=dict, description="nodes of this job's pods that the cluster does not have, and since when"
     )
+    short_nodes: dict[str, dict[str, str]] = Field(
+        default_factory=dict,
+        description="nodes with fewer GPUs than this job's pods hold there: node, resource, since when",
+    )
     creating_since: dict[str, dict[str, str]] = Field(
         default_factory=dict,
         description="pods that cannot be started: role, since when that has been tried, indices as ranges",

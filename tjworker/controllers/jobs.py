@@ -21,6 +21,7 @@ from tjworker.api.observed import NodeRecord, Observed
 from tjworker.api.records_json import decode, decode_view
 from tjworker.api.resources import NODES
 from tjworker.base import Fenced, Invalid, JobKey, OperatorError, Terminal, Transient, parse_key
+from tjworker.controllers.live_nodes import read_nodes
 from tjworker.controllers.result import Result, after_error, not_retryable
 from tjworker.executor import Executor, Outcome
 from tjworker.kube.client import KubeClient
@@ -132,6 +133,10 @@ class JobReconciler:
         if isinstance(found, Result):
             return found
         plan = self._decide(found)
+        if plan.ask_nodes:
+            live = read_nodes(self._kube, plan.ask_nodes, lease)
+            found = replace(found, observed=replace(found.observed, live=live))
+            plan = self._decide(found)
         return self._apply(lease, found, plan)
 
     # -- observe -----------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ _ROWS = (
         namespaced=False,
         watched=True,
         optional=True,
-        verbs={"watcher": READ, "worker": ("list",)},
+        verbs={"watcher": READ, "worker": ("get", "list")},
     ),
     # For jobs with a spec.priority (tjworker/priorities.py).
     Resource(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tjworker.api.naming import counted_names
-from tjworker.api.observed import ENDED_PHASES, ContainerRecord, PodRecord
+from tjworker.api.observed import ENDED_PHASES, TAINTED, ContainerRecord, PodRecord
 from tjworker.api.status import Cause, Failure
 
 Kind = Literal["exit", "disrupted", "turned_away", "node_lost", "gpu_fault"]
@@ -83,7 +83,7 @@ def _by_node(pod: PodRecord, kind: Kind, reason: str, why: str, now: str) -> Dia
 def _cause(pod: PodRecord) -> tuple[Kind, Cause]:
     if pod.disruption in _PREEMPTION_REASONS or pod.reason in _PREEMPTION_REASONS:
         return "disrupted", "preemption"
-    if pod.disruption in ("DeletionByTaintManager", "DeletionByPodGC") or pod.reason == "NodeLost":
+    if pod.disruption == "DeletionByPodGC" or pod.reason == "NodeLost" or (pod.disruption == TAINTED and pod.node_ill):
         return "node_lost", "node"
     if not pod.disruption and _rejected(pod):
         # A kubelet that is started anew admits its pods once more: then it ends what has run.

@@ -3,20 +3,25 @@
 A node is unhealthy when it is gone, not Ready, or tainted unreachable. For `node_failure_grace` nothing happens, since
 most nodes come back; after that its pods are lost: they count as failed through the node, and are deleted with grace 0,
 because no kubelet is there to confirm a deletion (jobs of other operators hang on exactly that). A cordoned node is
-healthy.
+healthy. GPUs that are away have the same grace: a device plugin that restarts takes them all away for a moment, and
+containers run on.
 
-The findings are put on the pod records themselves (`lost`, `gpu_fault`), so that every later decision sees them in one
-way.
+The view comes by a watch, which may be a minute late. So what it says against a node only makes the pass ask the API
+server for that node (`ask`), and the pass is decided again on the answer (`Observed.live`). A node that cannot be asked
+for harms nobody.
+
+The findings are put on the pod records themselves (`lost`, `node_ill`, `gpu_fault`), so that every later decision sees
+them in one way.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tjworker.api.model import TrainingJob
-from tjworker.api.observed import ENDED_PHASES, NodeRecord, Observed, PodRecord
+from tjworker.api.observed import ENDED_PHASES, TAINTED, NodeRecord, Observed, PodRecord
 from tjworker.api.ownership import own_pods
 from tjworker.api.resources import NODES
 from tjworker.api.status import JobStatus
@@ -26,15 +31,21 @@ from tjworker.reconcile.rules import Rules
 _SETTLED_SECONDS = 5.0
 """A pod may be seen before the new node that it was bound to: for so long an unknown node is not taken for a gone
 one."""
+ASK_AGAIN_SECONDS = 10.0
+"""Where the API server does not answer for a node, refuses to, or had to be asked for too many."""
+Shortage = tuple[str, str]
+"""(node, extended resource)"""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFindings:
     observed: Observed
-    """As it was, with `lost` and `gpu_fault` on the pods concerned."""
+    """As it was, with `lost`, `node_ill` and `gpu_fault` on the pods concerned."""
     status: JobStatus
     next_seconds: float | None = None
     """When the next node's grace is over."""
+    ask: tuple[str, ...] = ()
+    """Nodes of which more hangs on the API server's own word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,38 +57,39 @@ class _Trouble:
 def mark_node_troubles(
     job: TrainingJob, status: JobStatus, observed: Observed, now: float, rules: Rules
 ) -> NodeFindings:
-    """Look at the nodes that hold pods of this job. `status.missing_nodes` remembers since when a node is gone: nothing
-    in the cluster says so."""
+    """Look at the nodes that hold pods of this job. `status.missing_nodes` and `status.short_nodes` remember since when
+    a node is gone or lacks GPUs: nothing in the cluster says so."""
     placed = [p for p in own_pods(job, observed) if p.node and _may_hang(p)]
     missing = _missing(placed, status, observed, now)
-    if missing != status.missing_nodes:
-        status = status.model_copy(update={"missing_nodes": missing})
-    troubles = {name: _trouble(name, observed.nodes.get(name), missing) for name in sorted({p.node for p in placed})}
-    waits: list[float] = []
-    lost: dict[str, str] = {}
-    for pod in placed:
-        trouble = troubles[pod.node]
-        if trouble is None:
-            continue
-        # A pod that tolerates the node and was put there while it was ill already has its own grace: otherwise it would
-        # be replaced as fast as it is made.
-        since = max(trouble.since, from_rfc3339(pod.created_at) or 0.0)
-        left = since + rules.node_failure_grace_seconds - now
-        if left > 0:
-            waits.append(left)
-        else:
-            lost[pod.name] = trouble.why
-    if NODES in observed.seen and any(p.node not in observed.nodes and p.node not in missing for p in placed):
-        waits.append(_SETTLED_SECONDS)
     in_use = _gpus_in_use(placed)
+    short = _short(in_use, status, observed, now)
+    if (missing, short) != (status.missing_nodes, status.short_nodes):
+        status = status.model_copy(update={"missing_nodes": missing, "short_nodes": short})
+    look = _Look(observed, missing, short, in_use, now, rules)
     names = {p.name for p in placed}
-    pods = tuple(_marked(p, lost, observed, in_use, rules) if p.name in names else p for p in observed.pods)
-    return NodeFindings(replace(observed, pods=pods), status, min(waits, default=None))
+    pods = tuple(look.mark(p) if p.name in names else p for p in observed.pods)
+    if NODES in observed.seen and any(not _known(p.node, observed) and p.node not in missing for p in placed):
+        look.waits.append(_SETTLED_SECONDS)
+    if look.ask:
+        look.waits.append(ASK_AGAIN_SECONDS)
+    if observed.live:
+        # The watch may be late for longer yet, and then show nothing that wakes the job.
+        look.waits.append(rules.node_failure_grace_seconds)
+    next_seconds = min(look.waits, default=None)
+    return NodeFindings(replace(observed, pods=pods), status, next_seconds, tuple(sorted(look.ask)))
+
+
+def _known(node: str, observed: Observed) -> bool:
+    return _node(node, observed) is not None
+
+
+def _node(name: str, observed: Observed) -> NodeRecord | None:
+    return observed.live[name] if name in observed.live else observed.nodes.get(name)
 
 
 def _missing(placed: list[PodRecord], status: JobStatus, observed: Observed, now: float) -> dict[str, str]:
-    """Nodes of pods that the cluster does not have, with when that was first seen. Where nodes may not be read at all
-    (an install without cluster-wide rights), none is known and none is missing."""
+    """Nodes of pods that the view does not have, with when that was first seen. Where nodes may not be read at all (an
+    install without cluster-wide rights), none is known and none is missing."""
     found: dict[str, str] = {}
     if NODES not in observed.seen:
         return found
@@ -85,25 +97,122 @@ def _missing(placed: list[PodRecord], status: JobStatus, observed: Observed, now
         if pod.node in observed.nodes:
             continue
         started = from_rfc3339(pod.started_at or pod.created_at)
-        if pod.node in status.missing_nodes:
+        if observed.live.get(pod.node) is not None:
+            found[pod.node] = to_rfc3339(now)  # the watch is late: it is there, and asked for again after a grace
+        elif pod.node in status.missing_nodes:
             found[pod.node] = status.missing_nodes[pod.node]
         elif started is None or now - started >= _SETTLED_SECONDS:
             found.setdefault(pod.node, to_rfc3339(now))
     return dict(sorted(found.items()))
 
 
-def _trouble(name: str, node: NodeRecord | None, missing: Mapping[str, str]) -> _Trouble | None:
-    if node is None:
-        since = from_rfc3339(missing.get(name))
-        return None if since is None else _Trouble(f"node {name} is gone since {missing[name]}", since)
-    if node.ready != "True":
-        since = from_rfc3339(node.ready_since)
-        word = "not Ready" if node.ready == "False" else "silent (Ready is Unknown)"
-        return _Trouble(f"node {name} is {word} since {node.ready_since}: {node.reason}", since or 0.0)
-    if node.unreachable_since:
-        since = from_rfc3339(node.unreachable_since)
-        return _Trouble(f"node {name} is unreachable since {node.unreachable_since}", since or 0.0)
-    return None
+def _gpus_in_use(placed: Iterable[PodRecord]) -> Mapping[Shortage, int]:
+    """How many of each extended resource the pods of this job hold on each node."""
+    in_use: Counter[Shortage] = Counter()
+    for pod in placed:
+        for resource, count in pod.gpus.items():
+            in_use[pod.node, resource] += count
+    return in_use
+
+
+def _short(
+    in_use: Mapping[Shortage, int], status: JobStatus, observed: Observed, now: float
+) -> dict[str, dict[str, str]]:
+    """Nodes that have fewer of a resource than this job's pods hold there, with when that was first seen."""
+    found: dict[str, dict[str, str]] = {}
+    for (name, resource), wanted in sorted(in_use.items()):
+        if not _lacks(observed.nodes.get(name), resource, wanted):
+            continue
+        since = status.short_nodes.get(name, {}).get(resource)
+        if since is None or (name in observed.live and not _lacks(observed.live[name], resource, wanted)):
+            since = to_rfc3339(now)  # or the watch is late: it has enough, and is asked for again after a grace
+        found.setdefault(name, {})[resource] = since
+    return found
+
+
+def _lacks(node: NodeRecord | None, resource: str, wanted: int) -> bool:
+    room = None if node is None else node.allocatable.get(resource)
+    return room is not None and room.isdigit() and int(room) < wanted
+
+
+@dataclass(slots=True)
+class _Look:
+    """At one pod after another. Collects what is to be asked and when to look again."""
+
+    observed: Observed
+    missing: Mapping[str, str]
+    short: Mapping[str, Mapping[str, str]]
+    in_use: Mapping[Shortage, int]
+    now: float
+    rules: Rules
+    waits: list[float] = field(default_factory=list)
+    ask: set[str] = field(default_factory=set)
+
+    def mark(self, pod: PodRecord) -> PodRecord:
+        trouble = self._trouble(pod.node)
+        if trouble is not None:
+            if pod.disruption == TAINTED and self._confirmed(pod.node):
+                pod = replace(pod, node_ill=trouble.why)
+            # A pod that tolerates the node and was put there while it was ill already has its own grace: otherwise it
+            # would be replaced as fast as it is made.
+            since = max(trouble.since, from_rfc3339(pod.created_at) or 0.0)
+            if not _forced_out(pod) and self._over(since) and self._confirmed(pod.node):
+                return replace(pod, lost=trouble.why)
+        fault = _unhealthy_device(pod) or self._gpu_fault(pod)
+        return replace(pod, gpu_fault=fault) if fault else pod
+
+    def _over(self, since: float) -> bool:
+        left = since + self.rules.node_failure_grace_seconds - self.now
+        if left > 0:
+            self.waits.append(left)
+        return left <= 0
+
+    def _confirmed(self, node: str) -> bool:
+        """What is said against the node is the API server's own word; else that is asked for."""
+        if node not in self.observed.live:
+            self.ask.add(node)
+        return node in self.observed.live
+
+    def _trouble(self, name: str) -> _Trouble | None:
+        node = _node(name, self.observed)
+        if node is None:
+            since = from_rfc3339(self.missing.get(name))
+            return None if since is None else _Trouble(f"node {name} is gone since {self.missing[name]}", since)
+        if node.ready != "True":
+            since = from_rfc3339(node.ready_since)
+            word = "not Ready" if node.ready == "False" else "silent (Ready is Unknown)"
+            return _Trouble(f"node {name} is {word} since {node.ready_since}: {node.reason}", since or 0.0)
+        if node.unreachable_since:
+            since = from_rfc3339(node.unreachable_since)
+            return _Trouble(f"node {name} is unreachable since {node.unreachable_since}", since or 0.0)
+        return None
+
+    def _gpu_fault(self, pod: PodRecord) -> str:
+        """Why a GPU of this pod is taken to be at fault: a node with fewer GPUs than its pods hold, or a condition that
+        a node problem detector has set."""
+        node = _node(pod.node, self.observed)
+        if node is None:
+            return ""
+        for resource in sorted(self.rules.gpu_resources):
+            if not pod.gpus.get(resource):
+                continue
+            wanted = self.in_use[node.name, resource]
+            since = from_rfc3339(self.short.get(node.name, {}).get(resource))
+            if (
+                since is not None
+                and _lacks(node, resource, wanted)
+                and self._over(since)
+                and self._confirmed(node.name)
+            ):
+                room = node.allocatable[resource]
+                return f"node {node.name} has {room} {resource} since {to_rfc3339(since)}, its pods hold {wanted}"
+            for condition in self.rules.gpu_fault_conditions:
+                # Only for pods that were there when it came. A pod that is scheduled onto the node in spite of it (the
+                # node has no taint) would otherwise be replaced as fast as it starts, for ever.
+                came = node.condition_since.get(condition, "~")
+                if condition in node.conditions and pod.created_at <= came and self._confirmed(node.name):
+                    return f"node {node.name}: {condition}: {node.conditions[condition]}".rstrip(": ")
+        return ""
 
 
 def _may_hang(pod: PodRecord) -> bool:
@@ -111,41 +220,12 @@ def _may_hang(pod: PodRecord) -> bool:
     return pod.phase not in ENDED_PHASES or bool(pod.deleted_at)
 
 
-def _gpus_in_use(placed: Iterable[PodRecord]) -> Mapping[tuple[str, str], int]:
-    """(node, extended resource) -> how many of it the pods of this job hold there."""
-    in_use: Counter[tuple[str, str]] = Counter()
-    for pod in placed:
-        for resource, count in pod.gpus.items():
-            in_use[pod.node, resource] += count
-    return in_use
+def _forced_out(pod: PodRecord) -> bool:
+    """With grace 0 already: what still holds it is a finalizer, whatever its node does."""
+    return bool(pod.deleted_at) and pod.deletion_asked_at == pod.deleted_at
 
 
-def _marked(
-    pod: PodRecord, lost: Mapping[str, str], observed: Observed, in_use: Mapping[tuple[str, str], int], rules: Rules
-) -> PodRecord:
-    if pod.name in lost:
-        return replace(pod, lost=lost[pod.name])
-    node = observed.nodes.get(pod.node)
-    fault = _gpu_fault(pod, node, in_use, rules) if node is not None else ""
-    return replace(pod, gpu_fault=fault) if fault else pod
-
-
-def _gpu_fault(pod: PodRecord, node: NodeRecord, in_use: Mapping[tuple[str, str], int], rules: Rules) -> str:
-    """Why a GPU of this pod is taken to be at fault: what kubelet says of the pod's own devices, a node with fewer GPUs
-    than its pods hold, or a condition that a node problem detector has set."""
+def _unhealthy_device(pod: PodRecord) -> str:
+    """What the kubelet says of the pod's own devices."""
     sick = [d for c in pod.containers for d in c.unhealthy_devices]
-    if sick:
-        return f"node {node.name}: device {', '.join(sick)} of the pod is Unhealthy"
-    for resource in rules.gpu_resources:
-        if not pod.gpus.get(resource):
-            continue
-        wanted = in_use[node.name, resource]
-        room = node.allocatable.get(resource)
-        if room is not None and room.isdigit() and int(room) < wanted:
-            return f"node {node.name} has {room} {resource}, its pods hold {wanted}"
-        for condition in rules.gpu_fault_conditions:
-            # Only for pods that were there when it came. A pod that is scheduled onto the node in spite of it (the
-            # node has no taint) would otherwise be replaced as fast as it starts, for ever.
-            if condition in node.conditions and pod.created_at <= node.condition_since.get(condition, "~"):
-                return f"node {node.name}: {condition}: {node.conditions[condition]}".rstrip(": ")
-    return ""
+    return f"node {pod.node}: device {', '.join(sick)} of the pod is Unhealthy" if sick else ""

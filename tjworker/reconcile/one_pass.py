@@ -52,6 +52,8 @@ class Pass:
     """The status that `roles` shows."""
     grace_seconds: float | None = None
     """Until the next failed node's grace is over: looked at then in every phase."""
+    ask_nodes: tuple[str, ...] = ()
+    """As of the Plan."""
     wake_seconds: float | None = None
     """When to look again while the job lives."""
     end: Ending | None = None
@@ -77,7 +79,9 @@ class Pass:
         nodes = mark_node_troubles(job, status, observed, now, rules)
         pods = own_pods(job, nodes.observed)
         roles = view_roles(job, nodes.observed, pods, nodes.status)
-        return cls(job, nodes.observed, now, at, rules, nodes.status, pods, roles, nodes.status, nodes.next_seconds)
+        return cls(
+            job, nodes.observed, now, at, rules, nodes.status, pods, roles, nodes.status, nodes.next_seconds, nodes.ask
+        )
 
     def note(self, status: JobStatus) -> Pass:
         """Write down what the roles already show: they stay as they are."""
@@ -132,6 +136,7 @@ class Pass:
             plan,
             writes=plan.writes[:most],
             log_tails=self.log_tails,
+            ask_nodes=self.ask_nodes,
             decisions=self.decisions + plan.decisions,
             requeue_after_seconds=0 if len(plan.writes) > most else wait,
         )

@@ -30,7 +30,8 @@ class Delete:
     name: str
     uid: str
     grace_seconds: int | None = None
-    """None: the object's own grace. 0: at once (only for pods on a node that is lost)."""
+    """None: the object's own grace. 0: at once (only for pods on a node that the API server itself has called lost in
+    this pass)."""
     why: str = ""
 
 
@@ -75,6 +76,10 @@ class Plan:
     events: tuple[Event, ...] = ()
     log_tails: tuple[LogTail, ...] = ()
     """Logs to read before the status write (best effort, bounded)."""
+    ask_nodes: tuple[str, ...] = ()
+    """Nodes against which the view says something that only the API server's own word may be acted on: whoever carries
+    the plan out asks for them first, and has it decided again with the answers in `Observed.live`. A plan that is
+    carried out all the same harms nobody: it takes these nodes for healthy."""
     requeue_after_seconds: float | None = None
     decisions: tuple[str, ...] = ()
     """One line for each thing decided, for the log and for `tj`."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tests.support.builders import PodBuilder, make_job, make_pod, make_service, observe
+from tests.support.builders import PodBuilder, make_job, make_node, make_pod, make_service, observe
 from tjworker.api.model import InvalidJob, TrainingJob
-from tjworker.api.observed import Observed, PodRecord, ServiceRecord
+from tjworker.api.observed import NodeRecord, Observed, PodRecord, ServiceRecord
 from tjworker.api.resources import PODS
 from tjworker.api.status import Condition, ConditionType, JobStatus
 from tjworker.api.timefmt import to_rfc3339
@@ -20,12 +21,26 @@ from tjworker.settings import Settings
 NOW = 1767229200.0  # 2026-01-01T01:00:00Z
 NOW_TEXT = "2026-01-01T01:00:00Z"
 RULES = reconcile_rules(Settings())
+UNANSWERED = make_node("not to be had").build()
+"""As an answer of the API server: none."""
 
 
 def decide(
-    job: TrainingJob | InvalidJob, observed: Observed | None = None, *, now: float = NOW, rules: Rules = RULES
+    job: TrainingJob | InvalidJob,
+    observed: Observed | None = None,
+    *,
+    now: float = NOW,
+    rules: Rules = RULES,
+    live: Mapping[str, NodeRecord | None] | None = None,
 ) -> Plan:
-    return reconcile(job, observed or Observed(), now, rules)
+    """As a worker does: the API server is asked for nodes, and says what the view says. `live`: of these nodes it says
+    something else."""
+    observed = observed or Observed()
+    plan = reconcile(job, observed, now, rules)
+    if not plan.ask_nodes:
+        return plan
+    answers = {**{name: observed.nodes.get(name) for name in plan.ask_nodes}, **(live or {})}
+    return reconcile(job, replace(observed, live={n: r for n, r in answers.items() if r != UNANSWERED}), now, rules)
 
 
 def created(plan: Plan, resource: str = PODS) -> list[str]:

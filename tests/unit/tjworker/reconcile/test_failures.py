@@ -106,7 +106,7 @@ BY_CONDITION = {
     "PreemptionByScheduler": ("disrupted", "preemption"),
     "EvictionByEvictionAPI": ("disrupted", "node"),
     "TerminationByKubelet": ("disrupted", "node"),
-    "DeletionByTaintManager": ("node_lost", "node"),
+    "DeletionByTaintManager": ("disrupted", "node"),
     "DeletionByPodGC": ("node_lost", "node"),
 }
 BY_REASON = {

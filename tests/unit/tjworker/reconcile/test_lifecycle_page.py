@@ -14,6 +14,7 @@ from tests.support.builders.job import JobBuilder
 from tests.support.paths import ROOT
 from tests.unit.tjworker.reconcile.passes import NOW, World, decide, deleted, status_of
 from tjworker.api.model import EndPolicy, RestartPolicy, RestartScope
+from tjworker.api.observed import TAINTED
 from tjworker.api.resources import NODES
 from tjworker.api.status import RoleAttempts
 from tjworker.api.timefmt import to_rfc3339
@@ -107,6 +108,10 @@ BY_KUBELET: dict[str, Callable[[PodBuilder], PodBuilder]] = {
     "makes room for a critical pod": lambda p: p.disrupted("TerminationByKubelet").but(reason="Preempting"),
     "is turned away before it starts": lambda p: p.turned_away(),
     "is turned away after it ran, by a kubelet that was restarted": lambda p: p.turned_away("TopologyAffinityError"),
+    "is deleted for a taint `NoExecute` of its node, which is healthy": lambda p: p.deleting().but(disruption=TAINTED),
+    "is deleted for a taint `NoExecute` of its node, which is not Ready": lambda p: p.deleting().but(
+        disruption=TAINTED
+    ),
 }
 KUBELET_ROWS = table("the pod")
 
@@ -118,15 +123,16 @@ def test_every_way_of_a_kubelet_has_its_row() -> None:
 @pytest.mark.parametrize("policy", ["with Never", "OnFailure", "OnNodeFail"])
 @pytest.mark.parametrize("row", KUBELET_ROWS, ids=lambda row: row["the pod"])
 def test_what_a_kubelet_does_to_a_pod(row: Row, policy: str) -> None:
-    job = make_job().role("trainer", 2, restart=policy.removeprefix("with "), scope="Pod")  # type: ignore[arg-type]
+    job = make_job().role("trainer", 2, restart=policy.removeprefix("with "), scope="Pod")
     world = World(job.build()).settle()
     if "before it starts" not in row["the pod"]:
         world.all("running").settle()
-    ended = BY_KUBELET[row["the pod"]](world.pods["digits-trainer-1"].placed())
+    ended = BY_KUBELET[row["the pod"]](world.pods["digits-trainer-1"].on("node-b"))
     assert ended.record.reason == row["`status.reason`"]
     world.pods["digits-trainer-1"] = ended
-    world.step()
-    status = world.job.status
+    node = SICK if "not Ready" in row["the pod"] else make_node("node-b")
+    view = observe(*world.pods.values(), *world.services.values(), node, seen={NODES: 1})
+    status = status_of(decide(world.job, view))
     assert status.failures[0].pod == "digits-trainer-1"
     assert (status.ending is None) is (row[policy] == "restarts")
     if status.ending is None:

@@ -27,7 +27,8 @@ def ago(seconds: float) -> str:
 
 def two(policy: str = "OnNodeFail", scope: str = "Pod", **role: object) -> TrainingJob:
     job = make_job().role("trainer", 2, restart=policy, scope=scope, **role)  # type: ignore[arg-type]
-    return job.status(phase="Running", start_time=ago(900)).build()
+    short = {"node-b": {"nvidia.com/gpu": ago(30)}}
+    return job.status(phase="Running", start_time=ago(900), short_nodes=short).build()
 
 
 def world(job: TrainingJob, *more: PodBuilder | NodeBuilder, gone: tuple[str, ...] = ()) -> Observed:
@@ -203,7 +204,9 @@ GPUS = {
         "node node-b: device GPU-7 of the pod is Unhealthy",
     ),
     "the node has fewer GPUs than its pods hold": Gpu(
-        with_gpu, make_node("node-b", **{"nvidia.com/gpu": "3"}), "node node-b has 3 nvidia.com/gpu, its pods hold 4"
+        with_gpu,
+        make_node("node-b", **{"nvidia.com/gpu": "3"}),
+        f"node node-b has 3 nvidia.com/gpu since {ago(30)}, its pods hold 4",
     ),
     "a node problem detector says so": Gpu(
         with_gpu,

@@ -103,7 +103,7 @@ def test_a_gpu_fault_of_a_node_replaces_each_pod_once(case: Fault) -> None:
 def test_a_pod_that_the_kubelet_turns_away_is_made_again_under_every_policy_and_uses_up_no_limit(
     reason: str, policy: str
 ) -> None:
-    job = make_job().role("trainer", 1, restart=policy, scope="Pod", limit=0).build()  # type: ignore[arg-type]
+    job = make_job().role("trainer", 1, restart=policy, scope="Pod", limit=0).build()
     status = status_of(decide(job, everything(job, make_pod(job, "trainer", 0).turned_away(reason))))
     assert status.ending is None
     assert (status.restart_counts["trainer"].node, status.restart_counts["trainer"].application) == (1, 0)
@@ -118,6 +118,9 @@ def test_a_pod_that_never_started_concerns_no_other_pod_whatever_the_scope() -> 
 
 
 def test_a_pod_that_had_run_and_is_turned_away_by_a_kubelet_that_was_started_anew_is_for_its_policy() -> None:
-    status = {"phase": "Running", "start_time": ago(900), "replica_statuses": {"trainer": ReplicaStatus(desired=1)}}
-    job = make_job().role("trainer", 1, restart="Never").status(**status).build()
+    builder = make_job().role("trainer", 1, restart="Never")
+    running = builder.status(
+        phase="Running", start_time=ago(900), replica_statuses={"trainer": ReplicaStatus(desired=1)}
+    )
+    job = running.build()
     assert status_of(decide(job, everything(job, make_pod(job, "trainer", 0).turned_away()))).ending is not None

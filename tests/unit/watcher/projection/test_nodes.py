@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.unit.watcher.projection.objects import NODE, changed
+from tjworker.api.node_records import node_record
 from tjworker.api.observed import NodeRecord
 from tjworker.api.records_json import decode
 from tjworker.api.resources import NODES
 from watcher.projection import node_signal, project_node
-from watcher.projection.nodes import node_record
 
 
 def test_a_node_keeps_its_health_and_what_it_has() -> None:

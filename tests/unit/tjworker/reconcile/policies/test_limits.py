@@ -30,13 +30,10 @@ def test_a_limit_that_ends_the_job_is_named(builder: JobBuilder, want: str) -> N
     assert ending.message.endswith(f"; {want}")
 
 
-RAN = {"phase": "Running", "start_time": ago(90), "start_running_time": ago(61)}
+RAN = JobStatus(phase="Running", start_time=ago(90), start_running_time=ago(61))
 FIELDS = {
-    "of an AITrainingJob": (make_job().role("trainer", 1).spec(timeLimit=60).status(**RAN), "spec.timeLimit 60 s"),
-    "of a TrainingJob": (
-        make_training_job(annotations={"walltime": 60}).status(JobStatus(**RAN)),
-        "spec.annotations.walltime 60 s",
-    ),
+    "of an AITrainingJob": (make_job().role("trainer", 1).spec(timeLimit=60).status(RAN), "spec.timeLimit 60 s"),
+    "of a TrainingJob": (make_training_job(annotations={"walltime": 60}).status(RAN), "spec.annotations.walltime 60 s"),
 }
 
 

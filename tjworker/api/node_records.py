@@ -1,0 +1,63 @@
+"""A node as the API server has it, to what decisions need of it. Pure.
+
+The watcher projects nodes with it; a worker reads one itself before it forces a pod out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tjworker.api.observed import NodeRecord
+
+Json = Mapping[str, Any]
+_NODE_LABELS = (
+    "kubernetes.io/hostname",
+    "node.kubernetes.io/instance-type",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "nvidia.com/gpu.product",
+)
+_UNREACHABLE = "node.kubernetes.io/unreachable"
+
+
+def node_record(obj: Json) -> NodeRecord:
+    meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
+    ready: Json = {}
+    others: dict[str, str] = {}
+    since: dict[str, str] = {}
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "Ready":
+            ready = condition
+        elif condition["status"] == "True":
+            others[condition["type"]] = (condition.get("message") or "")[:256]
+            if condition.get("lastTransitionTime"):
+                since[condition["type"]] = condition["lastTransitionTime"]
+    unreachable = next(
+        (
+            taint.get("timeAdded") or ready.get("lastTransitionTime") or ""
+            for taint in spec.get("taints") or ()
+            if taint.get("key") == _UNREACHABLE
+        ),
+        "",
+    )
+    word = ready.get("status", "Unknown")
+    labels = meta.get("labels") or {}
+    return NodeRecord(
+        name=meta["name"],
+        uid=meta["uid"],
+        rv=int(meta["resourceVersion"]),
+        ready=word if word in ("True", "False") else "Unknown",
+        ready_since=ready.get("lastTransitionTime") or "",
+        reason=ready.get("reason") or "",
+        unschedulable=bool(spec.get("unschedulable")),
+        unreachable_since=unreachable,
+        conditions=others,
+        condition_since=since,
+        allocatable={
+            name: str(value)
+            for name, value in (status.get("allocatable") or {}).items()
+            if name in ("cpu", "memory", "pods") or "/" in name
+        },
+        labels={name: labels[name] for name in _NODE_LABELS if name in labels},
+    )
