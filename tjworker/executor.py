@@ -182,13 +182,10 @@ class Executor:
                 raise
             # Ours, from a pass that was cut off after the create: as good as created. Foreign: refused.
             live = self._kube.get(write.resource, job.name.namespace, write.name)
-            owners = {o["uid"] for o in write.body["metadata"]["ownerReferences"]}
+            owners = {o["uid"] for o in write.body["metadata"].get("ownerReferences", ())}
             if live is not None and owners & {o.get("uid") for o in live["metadata"].get("ownerReferences", ())}:
                 return live
-            kind = write.body["kind"]
-            message = (
-                f'{kind} "{write.name}" exists already and does not belong to this job: delete it, or rename the job'
-            )
+            message = f'{write.body["kind"]} "{write.name}" exists already and {_whose(live)}'
             raise Transient(message, status=409, reason="AlreadyExists") from conflict
 
     def _account(self, outcome: Outcome, result: _Result, lease: Lease) -> OperatorError | None:
@@ -211,6 +208,14 @@ class Executor:
         else:
             outcome.refused = outcome.refused or error
         return None
+
+
+def _whose(live: Json | None) -> str:
+    owners = (live or {"metadata": {}})["metadata"].get("ownerReferences", ())
+    owner = next((o for o in owners if o.get("controller")), None)
+    if owner is None:
+        return "does not belong to this job: delete it, or rename the job"
+    return f"belongs to {owner.get('kind')} {owner.get('name')}: rename this job or its role, or delete that one"
 
 
 def _version(answer: Json | None) -> int:

@@ -243,23 +243,26 @@ def test_the_columns(send: Send) -> None:
 
 SCALES: dict[str, tuple[int, Any]] = {
     "within the bounds": (4, None),
-    "above the most": (5, "replicas is 5, it must be at most maxReplicas (4)"),
-    "below the least": (0, "replicas is 0, it must be at least minReplicas (1)"),
+    "above the most": (5, "replicas is 5, it must lie between minReplicas and maxReplicas"),
+    "below the least": (0, "replicas is 0, it must lie between minReplicas and maxReplicas"),
 }
 
 
+@pytest.mark.parametrize("role", ["trainer", "Worker"])
 @pytest.mark.parametrize(("replicas", "want"), SCALES.values(), ids=SCALES.keys())
-def test_the_scale_subresource_moves_the_trainers(replicas: int, want: str | None, send: Send) -> None:
-    _made(send)
+def test_the_scale_subresource_moves_the_elastic_role(replicas: int, want: str | None, role: str, send: Send) -> None:
+    manifest = make_job().role(role, 2, least=1, most=4).role("pserver", 2).manifest()
+    assert send("POST", JOBS, manifest)[0] == 201
     code, answer = send(
         "PATCH", f"{JOBS}/digits/scale", {"spec": {"replicas": replicas}}, content_type="application/merge-patch+json"
     )
     _, job = send("GET", f"{JOBS}/digits")
-    now = job["spec"]["replicaSpecs"]["trainer"]["replicas"]
+    now = job["spec"].get("replicas")
     if want is None:
         assert (code, answer["spec"]["replicas"], now) == (200, replicas, replicas)
+        assert send("GET", f"{JOBS}/digits/scale")[1]["spec"]["replicas"] == replicas
     else:
-        assert (code, now) == (422, 2)
+        assert (code, now) == (422, None)
         assert want in answer["message"]
 
 

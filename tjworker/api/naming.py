@@ -25,7 +25,7 @@ class Port:
 
 
 def pod_name(job: str, role: str, index: int) -> str:
-    return f"{job}-{role}-{index}"
+    return f"{job}-{role.lower()}-{index}"
 
 
 def service_name(job: str, role: str, index: int) -> str:
@@ -45,7 +45,8 @@ def longest_pod_name(job: str, role: str, replicas: int) -> str:
 
 
 def env_name(role: str) -> str:
-    """`data-loader` -> `DATA_LOADER`. Distinct roles have distinct names: a role name has neither `_` nor capitals."""
+    """`data-loader` -> `DATA_LOADER`. Distinct roles have distinct names: a role name has no `_`, and no two roles of a
+    job differ in case alone."""
     return role.upper().replace("-", "_")
 
 
@@ -78,6 +79,11 @@ def counted_ports(template: Mapping[str, Any]) -> tuple[Port, ...]:
         for port in _named_ports(container.get("ports")):
             found.setdefault(port.number, port)
     return tuple(found.values())
+
+
+def container_ports(container: Mapping[str, Any]) -> tuple[Port, ...]:
+    """The `aitj-` ports of one container, counted or not."""
+    return tuple(_named_ports(container.get("ports")))
 
 
 def _named_ports(ports: object) -> Iterable[Port]:

@@ -38,6 +38,7 @@ _ORDER = (
     "items",
 )
 MAX_INT32 = 2**31 - 1
+_ANYTHING = "x-kubernetes-preserve-unknown-fields"
 
 
 def structural(model: type[BaseModel], *, defaults: bool) -> Schema:
@@ -70,7 +71,7 @@ def _convert(node: Mapping[str, Any], definitions: Mapping[str, Any], defaults: 
         out["x-kubernetes-preserve-unknown-fields"] = True
     if "items" in out:
         out["items"] = _convert(out["items"], definitions, defaults)
-    if "type" not in out and "x-kubernetes-int-or-string" not in out:
+    if "type" not in out and not out.keys() & {"x-kubernetes-int-or-string", _ANYTHING}:
         raise ValueError(f"a structural schema has a type at every node, this one has none: {out}")
     return {k: out[k] for k in (*_ORDER, *sorted(out.keys() - set(_ORDER))) if k in out}
 

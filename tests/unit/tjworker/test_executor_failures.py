@@ -47,6 +47,17 @@ def test_a_namesake_of_another_owner_is_refused_with_its_kind_and_name() -> None
     assert (done.refused.status, done.refused.reason) == (409, "AlreadyExists")
 
 
+def test_a_namesake_of_another_job_is_refused_with_that_jobs_name() -> None:
+    room = Room()
+    other = {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "name": "bert", "uid": "u-2"}
+    room.apply(room.pod("a", ownerReferences=[{**other, "controller": True}]))
+    done = room.apply(room.pod("a", **owned(room)))
+    assert done.refused is not None
+    assert done.refused.message == (
+        'Pod "a" exists already and belongs to AITrainingJob bert: rename this job or its role, or delete that one'
+    )
+
+
 def test_after_a_refused_create_no_further_create_is_tried_but_deletes_are() -> None:
     room = Room()
     room.apply(room.pod("old"))

@@ -48,7 +48,7 @@ class JobKind:
     versions: tuple[str, ...]
     """Served versions, the stored one first. All have the same schema."""
     scale_role: str
-    """The role that the scale subresource scales: a CRD allows one fixed path."""
+    """The role that the scale subresource scales, where a job has it: a CRD allows one fixed path."""
     scale_spec_path: str
     spec_model: type[BaseModel]
     root_rules: tuple[Mapping[str, Any], ...]

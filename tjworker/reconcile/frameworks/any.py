@@ -16,7 +16,7 @@ class AnyFramework:
     default_port: Port | None = None
 
     def is_master(self, job: TrainingJob, role: Role, index: int | None) -> bool:
-        return role.name == "master"
+        return role.name.lower() == "master"
 
     def order(self, job: TrainingJob) -> Sequence[str]:
         return [role.name for role in job.roles]

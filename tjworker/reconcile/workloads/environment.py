@@ -10,8 +10,7 @@ from typing import Any
 
 from tjworker.api import labels
 from tjworker.api.model import Role, TrainingJob
-from tjworker.api.naming import env_name, service_name
-from tjworker.reconcile.frameworks import role_ports
+from tjworker.api.naming import container_ports, env_name, service_name
 from tjworker.reconcile.peers import ListKind, left_out, role_counts, role_list
 
 ORDER: tuple[ListKind, ...] = ("INSTANCES", "PORTS", "HOSTS")
@@ -60,8 +59,12 @@ def _common(job: TrainingJob, role: Role) -> dict[str, str]:
         "TRAININGJOB_NAMESPACE": job.name.namespace,
         "TRAININGJOB_REPLICA_NAME": role.name,
         "TRAININGJOB_REPLICA_TYPE": role.name,
-        "TRAININGJOB_PORTS": ",".join(str(p.number) for p in role_ports(job, role)),
     }
+
+
+def container_environment(container: Mapping[str, Any]) -> dict[str, str]:
+    """What differs between the containers of a pod."""
+    return {"TRAININGJOB_PORTS": ",".join(str(p.number) for p in container_ports(container))}
 
 
 def _label(name: str) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import counted_ports, pod_labels, pod_name, role_labels, service_name
 from tjworker.reconcile.frameworks import find_framework, role_ports
 from tjworker.reconcile.gangs import NO_GANG, Gang
-from tjworker.reconcile.workloads.environment import Env, env_list, replica_environment
+from tjworker.reconcile.workloads.environment import Env, container_environment, env_list, replica_environment
 
 Json = dict[str, Any]
 
@@ -77,10 +77,12 @@ def pod_template(job: TrainingJob, role: Role, env: Env, *, index: int | None, r
     meta = _mapping(role.template.get("metadata"))
     spec = dict(_mapping(role.template.get("spec")))
     defaults = find_framework(job).environment(job, role, index)
+    _add_default_port(job, role, spec)
     for kind in ("initContainers", "containers"):
         if spec.get(kind):
-            spec[kind] = [{**c, "env": env_list(c.get("env"), env, defaults)} for c in spec[kind]]
-    _add_default_port(job, role, spec)
+            spec[kind] = [
+                {**c, "env": env_list(c.get("env"), {**env, **container_environment(c)}, defaults)} for c in spec[kind]
+            ]
     spec["restartPolicy"] = restart_policy
     if job.scheduler_name and not spec.get("schedulerName"):
         spec["schedulerName"] = job.scheduler_name

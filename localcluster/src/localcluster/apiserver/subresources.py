@@ -66,7 +66,8 @@ class Subresources:
     # -- scale -------------------------------------------------------------------------------------
     def _scale(self, resource: Resource, target: Target, request: Request, body: Any, content_type: str) -> Response:
         item = self._reader.find(resource, target.namespace, target.name)
-        present = self._scale_of(resource, item.obj)
+        # A write may set a field that is not there yet.
+        present = self._scale_of(resource, item.obj, must_have=request.method == "GET")
         if request.method == "GET":
             return _json(200, present)
         if request.method not in ("PUT", "PATCH"):
@@ -113,7 +114,7 @@ class Subresources:
             custom.scale.get("labelSelectorPath", ""),
         )
 
-    def _scale_of(self, resource: Resource, obj: Json) -> Json:
+    def _scale_of(self, resource: Resource, obj: Json, *, must_have: bool = True) -> Json:
         spec_path, status_path, selector_path = self._paths(resource)
         metadata = {
             name: obj["metadata"][name]
@@ -127,7 +128,7 @@ class Subresources:
         elif not resource.custom:
             status["selector"] = selector_text(obj["spec"].get("selector"))
         replicas = _first(obj, spec_path, None)
-        if replicas is None and resource.custom:
+        if replicas is None and resource.custom and must_have:
             raise StatusError(
                 500,
                 "InternalError",

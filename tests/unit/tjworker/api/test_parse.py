@@ -106,6 +106,24 @@ CASES: dict[str, Case] = {
     ),
     "the scale subresource moves the trainers": Case(plain(), lambda j: j.scale_role, "trainer"),
     "a job without trainers has no role to scale": Case(make_job().role("worker"), lambda j: j.scale_role, None),
+    "another role that alone is elastic is scaled": Case(
+        make_job().role("Worker", 1, most=3).role("ps", 2), lambda j: j.scale_role, "Worker"
+    ),
+    "spec.replicas wins over the role's own": Case(
+        make_job().role("Worker", 1, most=3).role("ps", 2).spec(replicas=3),
+        lambda j: {r.name: (r.replicas, r.spec_path) for r in j.roles},
+        {"Worker": (3, "spec.replicas"), "ps": (2, "spec.replicaSpecs.ps.replicas")},
+    ),
+    "a role with maxReplicas alone is elastic from its replicas on": Case(
+        make_job().role("trainer", 2, most=6, edl="Auto"),
+        lambda j: (j.roles[0].autoscaled, j.roles[0].min_replicas, j.roles[0].max_replicas),
+        (True, 2, 6),
+    ),
+    "a role with minReplicas alone is elastic up to its replicas": Case(
+        make_job().role("trainer", 2, least=1, edl="Auto"),
+        lambda j: (j.roles[0].autoscaled, j.roles[0].min_replicas, j.roles[0].max_replicas),
+        (True, 1, 2),
+    ),
     "the template stays as the user wrote it": Case(
         make_job().role(
             "trainer", template={"spec": {"containers": [{"name": "x", "resources": {"limits": {"cpu": 1.0}}}]}}

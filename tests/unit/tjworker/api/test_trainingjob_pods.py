@@ -344,6 +344,13 @@ NOT_IN_A_POD = {
     "master.min-instance": "there is one master",
     "master.max-instance": "there is one master",
     "pserver.max-instance": "parameter servers are not scaled",
+    **dict.fromkeys(
+        (
+            *("mountpath", "nfsmount", "matrix"),
+            *(f"{role}.{name}" for role in ROLES for name in ("etcd-endpoint", "index_succeed", "replicaSpec")),
+        ),
+        "without effect",
+    ),
 }
 
 

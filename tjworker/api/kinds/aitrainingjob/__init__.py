@@ -9,7 +9,7 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from tjworker.api.kinds.aitrainingjob import rules
-from tjworker.api.kinds.aitrainingjob.checks import broken
+from tjworker.api.kinds.aitrainingjob.checks import broken, least, most, port_errors, scale_role
 from tjworker.api.kinds.aitrainingjob.spec import AITrainingJobSpec, ReplicaSpec, RunPolicy
 from tjworker.api.kinds.base import (
     MAX_ERRORS,
@@ -30,7 +30,6 @@ PLURAL = "aitrainingjobs"
 KIND = "AITrainingJob"
 GROUP = "elasticdeeplearning.ai"
 RESOURCE = GroupResource(f"{PLURAL}.{GROUP}")
-SCALE_ROLE = "trainer"
 _DEFAULT_RETRYABLE = frozenset(range(128, 256))
 
 
@@ -44,8 +43,12 @@ def parse(raw: Json) -> Parsed:
     except ValidationError as error:
         return InvalidJob(**head, errors=field_errors(error))
     errors = tuple(broken(head["name"].name, spec))
-    roles = tuple(_role(name, spec.replica_specs[name], spec_json) for name in sorted(spec.replica_specs))
-    errors = errors or too_big_for_etcd(roles)
+    scaled = scale_role(spec.replica_specs)
+    roles = tuple(
+        _role(name, spec.replica_specs[name], spec_json, spec.replicas if name == scaled else None)
+        for name in sorted(spec.replica_specs)
+    )
+    errors = errors or tuple(e for r in roles for e in port_errors(r.name, r.template)) or too_big_for_etcd(roles)
     if errors:
         return InvalidJob(**head, errors=errors[:MAX_ERRORS])
     metadata = mapping(raw.get("metadata"))
@@ -70,25 +73,27 @@ def parse(raw: Json) -> Parsed:
         fail_policy=spec.fail_policy,
         complete_policy=spec.complete_policy,
         suspend=spec.suspend,
-        scale_role=SCALE_ROLE if SCALE_ROLE in spec.replica_specs else None,
+        scale_role=scaled,
     )
 
 
-def _role(name: str, spec: ReplicaSpec, spec_json: Json) -> Role:
+def _role(name: str, spec: ReplicaSpec, spec_json: Json, asked: int | None) -> Role:
+    """`asked`: what spec.replicas wants of this role."""
+    bounded = spec.min_replicas is not None or spec.max_replicas is not None
     return Role(
         name=name,
         workload="Pod",
-        replicas=spec.replicas,
+        replicas=spec.replicas if asked is None else asked,
         template=spec_json["replicaSpecs"][name]["template"],
-        min_replicas=spec.min_replicas,
-        max_replicas=spec.max_replicas,
+        min_replicas=least(spec) if bounded else None,
+        max_replicas=most(spec) if bounded else None,
         edl_policy=spec.edl_policy,
         restart_policy=spec.restart_policy,
         restart_scope=spec.restart_scope,
         restart_limit=spec.restart_limit,
         fail_policy=spec.fail_policy,
         complete_policy=spec.complete_policy,
-        spec_path=f"spec.replicaSpecs.{name}.replicas",
+        spec_path=f"spec.replicaSpecs.{name}.replicas" if asked is None else "spec.replicas",
     )
 
 
@@ -104,8 +109,8 @@ JOB_KIND = JobKind(
     description="A training job of any framework: roles of pods that are kept, restarted and scaled by index.",
     group=GROUP,
     versions=("v1",),
-    scale_role=SCALE_ROLE,
-    scale_spec_path=f".spec.replicaSpecs.{SCALE_ROLE}.replicas",
+    scale_role=rules.SCALE_ROLE,
+    scale_spec_path=".spec.replicas",
     spec_model=AITrainingJobSpec,
     root_rules=rules.ROOT,
     parse=parse,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from tjworker.api import naming
 from tjworker.api.kinds.aitrainingjob import rules
@@ -10,10 +11,34 @@ from tjworker.api.kinds.aitrainingjob.spec import AITrainingJobSpec, ReplicaSpec
 from tjworker.api.model import FieldError
 
 
+def least(role: ReplicaSpec) -> int:
+    return role.replicas if role.min_replicas is None else role.min_replicas
+
+
+def most(role: ReplicaSpec) -> int:
+    return role.replicas if role.max_replicas is None else role.max_replicas
+
+
+def scale_role(specs: Mapping[str, ReplicaSpec]) -> str | None:
+    """The role that spec.replicas sets, and with it the scale subresource."""
+    trainer = specs.get(rules.SCALE_ROLE)
+    if trainer is not None and trainer.edl_policy != "Never":
+        return rules.SCALE_ROLE
+    elastic = [name for name, role in specs.items() if role.edl_policy != "Never" and least(role) < most(role)]
+    return elastic[0] if len(elastic) == 1 else None
+
+
+def total_replicas(spec: AITrainingJobSpec) -> int:
+    """As they are wanted: spec.replicas wins over those of the role that it scales."""
+    scaled = scale_role(spec.replica_specs) if spec.replicas is not None else None
+    own = sum(role.replicas for name, role in spec.replica_specs.items() if name != scaled)
+    return own + (spec.replicas or 0 if scaled else 0)
+
+
 def broken(job: str, spec: AITrainingJobSpec) -> Iterator[FieldError]:
     """What the CRD says in CEL, in the same words."""
     specs = spec.replica_specs
-    if not rules.is_role_name(job):
+    if not rules.is_job_name(job):
         yield FieldError(
             "metadata.name", f"{job[:80]!r}: the name of a job {rules.NAME_RULE}: its services are named after it"
         )
@@ -21,16 +46,21 @@ def broken(job: str, spec: AITrainingJobSpec) -> Iterator[FieldError]:
     if codes is not None and not rules.are_exit_codes(codes):
         yield FieldError("spec.restartingExitCode", f"{codes[:80]!r}: {rules.CODES_RULE}")
     yield from _disagreement(spec)
-    if not any(role.replicas for role in specs.values()):
+    total = total_replicas(spec)
+    if not total:
         yield FieldError("spec.replicaSpecs", rules.NO_REPLICAS)
-    total = sum(role.replicas for role in specs.values())
     if total > rules.MAX_PODS:
         yield FieldError(
             "spec.replicaSpecs",
             f"{total} replicas of all roles together: they must be at most {rules.MAX_PODS}; split the job",
         )
+    yield from _scale_errors(spec)
+    by_name: dict[str, str] = {}
     for name in sorted(specs):
-        yield from _role_errors(job, name, specs[name])
+        if (alike := by_name.setdefault(name.lower(), name)) != name:
+            yield FieldError("spec.replicaSpecs", f"{alike} and {name}: {rules.ROLES_ALIKE}")
+    for name in sorted(specs):
+        yield from _role_errors(job, name, specs[name], spec.replicas or 0)
 
 
 def _disagreement(spec: AITrainingJobSpec) -> Iterator[FieldError]:
@@ -44,7 +74,7 @@ def _disagreement(spec: AITrainingJobSpec) -> Iterator[FieldError]:
             f"{ours} here and {theirs} in runPolicy.cleanPodPolicy: they must agree; set one of them",
         )
     wanted = run.scheduling_policy.min_available if run.scheduling_policy else None
-    total = sum(role.replicas for role in spec.replica_specs.values())
+    total = total_replicas(spec)
     if wanted is not None and wanted > total:
         yield FieldError(
             "spec.runPolicy.schedulingPolicy.minAvailable",
@@ -52,11 +82,42 @@ def _disagreement(spec: AITrainingJobSpec) -> Iterator[FieldError]:
         )
 
 
-def _role_errors(job: str, name: str, role: ReplicaSpec) -> Iterator[FieldError]:
+def port_errors(role: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
+    """A role's service has the counted ports of all its containers, each by its name."""
+    names: dict[str, int] = {}
+    for port in naming.counted_ports(template):
+        if (other := names.setdefault(port.name, port.number)) != port.number:
+            yield FieldError(
+                f"spec.replicaSpecs.{role}.template.spec.containers",
+                f"two ports that count have the name {port.name}, {other} and {port.number}: rename one of them; "
+                "the service of a pod has both",
+            )
+
+
+def _scale_errors(spec: AITrainingJobSpec) -> Iterator[FieldError]:
+    if spec.replicas is None:
+        return
+    name = scale_role(spec.replica_specs)
+    if name is None:
+        yield FieldError("spec.replicas", f"{spec.replicas}: {rules.NOT_SCALED}")
+        return
+    role = spec.replica_specs[name]
+    if role.min_replicas is not None and spec.replicas < role.min_replicas:
+        yield FieldError(
+            "spec.replicas", f"{spec.replicas}: must be at least minReplicas ({role.min_replicas}) of role {name}"
+        )
+    if role.max_replicas is not None and role.max_replicas < spec.replicas:
+        yield FieldError(
+            "spec.replicas", f"{spec.replicas}: must be at most maxReplicas ({role.max_replicas}) of role {name}"
+        )
+
+
+def _role_errors(job: str, name: str, role: ReplicaSpec, asked: int) -> Iterator[FieldError]:
+    """`asked`: spec.replicas."""
     path = f"spec.replicaSpecs.{name}"
     if not rules.is_role_name(name):
-        yield FieldError(path, f"the name of a role {rules.NAME_RULE}, such as trainer or data-loader")
-    if name in rules.RESERVED_ROLES:
+        yield FieldError(path, f"the name of a role {rules.ROLE_RULE}, such as trainer or data-loader")
+    if name.lower() in rules.RESERVED_ROLES:
         yield FieldError(path, f"the role name {name} is reserved: its environment variables would be the job's")
     if role.min_replicas is not None and role.min_replicas > role.replicas:
         yield FieldError(f"{path}.replicas", f"{role.replicas}: must be at least minReplicas ({role.min_replicas})")
@@ -65,7 +126,7 @@ def _role_errors(job: str, name: str, role: ReplicaSpec) -> Iterator[FieldError]
     containers = role.template.spec.containers
     if len({c.name for c in containers}) < len(containers):
         yield FieldError(f"{path}.template.spec.containers", "two containers have one name")
-    longest = naming.longest_pod_name(job, name, max(role.replicas, role.max_replicas or 0))
+    longest = naming.longest_pod_name(job, name, max(role.replicas, role.max_replicas or 0, asked))
     if len(longest) > naming.MAX_NAME_LENGTH:
         yield FieldError(
             "metadata.name", f"{longest[:80]} has {len(longest)} characters: the longest pod name {rules.LENGTH_RULE}"

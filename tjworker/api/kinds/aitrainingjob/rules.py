@@ -22,17 +22,51 @@ MAX_INT32 = 2**31 - 1
 RESERVED_ROLES = ("trainingjob",)
 """Its variable TRAININGJOB_PORTS is already the pod's own."""
 
-ROLE_NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+JOB_NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+ROLE_NAME = r"^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$"
 _EXIT_CODE = r"(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 EXIT_CODES = rf"^ *{_EXIT_CODE} *(, *{_EXIT_CODE} *)*$"
 NAME_RULE = "must be a lower-case DNS label (letters, digits, -) that starts with a letter"
+ROLE_RULE = "must be of letters, digits and -, and start with a letter; pods have it in lower case"
+ROLES_ALIKE = "two roles differ in case alone: their pods would have the same names; rename one of them"
 CODES_RULE = 'must be a list of exit codes from 0 to 255, separated by commas, such as "137,128"'
 LENGTH_RULE = (
     f"(`<job>-<role>-<index>`) may have at most {naming.MAX_NAME_LENGTH} characters; "
     "shorten the name of the job or of its longest role"
 )
 NO_REPLICAS = "at least one role must have replicas; set spec.suspend to true to let the job wait without pods"
-_ALL_REPLICAS = "self.replicaSpecs.map(r, self.replicaSpecs[r].replicas).sum()"
+SCALE_ROLE = "trainer"
+"""The role that is scaled where it can be, bounds or not; else the only one whose bounds leave room."""
+NOT_SCALED = (
+    "no role of the job can be scaled by it: give one role minReplicas < maxReplicas and an edlPolicy other than "
+    "Never, or scale a role by its own replicas"
+)
+
+
+def _least(role: str) -> str:
+    return f"(has({role}.minReplicas) ? {role}.minReplicas : {role}.replicas)"
+
+
+def _most(role: str) -> str:
+    return f"(has({role}.maxReplicas) ? {role}.maxReplicas : {role}.replicas)"
+
+
+def _moves(role: str) -> str:
+    return f"(!has({role}.edlPolicy) || {role}.edlPolicy != 'Never')"
+
+
+_ROLE = "self.replicaSpecs[r]"
+_TRAINER_MOVES = f"('{SCALE_ROLE}' in self.replicaSpecs && {_moves(f'self.replicaSpecs.{SCALE_ROLE}')})"
+_IS_ELASTIC = f"{_moves(_ROLE)} && {_least(_ROLE)} < {_most(_ROLE)}"
+_BOUNDED = f"(has({_ROLE}.minReplicas) || has({_ROLE}.maxReplicas))"
+_IS_SCALED = f"({_TRAINER_MOVES} ? r == '{SCALE_ROLE}' && {_BOUNDED} : {_IS_ELASTIC})"
+_IN_BOUNDS = (
+    f"(!has({_ROLE}.minReplicas) || {_ROLE}.minReplicas <= self.replicas)"
+    f" && (!has({_ROLE}.maxReplicas) || self.replicas <= {_ROLE}.maxReplicas)"
+)
+_IS_MOVED = f"(has(self.replicas) && ({_TRAINER_MOVES} ? r == '{SCALE_ROLE}' : {_IS_ELASTIC}))"
+_ALL_REPLICAS = f"self.replicaSpecs.map(r, {_IS_MOVED} ? self.replicas : {_ROLE}.replicas).sum()"
+is_job_name = re.compile(JOB_NAME).fullmatch
 is_role_name = re.compile(ROLE_NAME).fullmatch
 are_exit_codes = re.compile(EXIT_CODES).fullmatch
 
@@ -97,6 +131,21 @@ SPEC: tuple[Rule, ...] = (
         ),
     },
     {
+        "rule": (f"!has(self.replicas) || {_TRAINER_MOVES} || self.replicaSpecs.filter(r, {_IS_ELASTIC}).size() == 1"),
+        "fieldPath": ".replicas",
+        "message": NOT_SCALED,
+    },
+    {
+        "rule": f"!has(self.replicas) || self.replicaSpecs.all(r, !{_IS_SCALED} || {_IN_BOUNDS})",
+        "fieldPath": ".replicas",
+        "message": "replicas must lie between minReplicas and maxReplicas of the role that it scales",
+        "messageExpression": (
+            "'replicas is %d, it must lie between minReplicas and maxReplicas of the role that it scales'"
+            ".format([self.replicas])"
+        ),
+    },
+    {"rule": f"{_ALL_REPLICAS} > 0", "fieldPath": ".replicaSpecs", "message": NO_REPLICAS},
+    {
         "rule": f"{_ALL_REPLICAS} <= {MAX_PODS}",
         "fieldPath": ".replicaSpecs",
         "message": f"all roles together must have at most {MAX_PODS} replicas; split the job",
@@ -121,17 +170,16 @@ CODES: tuple[Rule, ...] = ({"rule": f"self.matches('{EXIT_CODES}')", "message": 
 ROLES: tuple[Rule, ...] = (
     {
         "rule": f"self.all(r, r.matches('{ROLE_NAME}'))",
-        "message": f"the name of a role {NAME_RULE}, such as trainer or data-loader",
+        "message": f"the name of a role {ROLE_RULE}, such as trainer or data-loader",
         "messageExpression": (
-            f"'%s: the name of a role {NAME_RULE}, such as trainer or data-loader'"
+            f"'%s: the name of a role {ROLE_RULE}, such as trainer or data-loader'"
             f".format([self.filter(r, !r.matches('{ROLE_NAME}'))[0]])"
         ),
     },
     {
-        "rule": f"self.all(r, !(r in {list(RESERVED_ROLES)}))",
+        "rule": f"self.all(r, !r.matches('(?i)^{RESERVED_ROLES[0]}$'))",
         "message": (f"the role name {RESERVED_ROLES[0]} is reserved: its environment variables would be the job's"),
     },
-    {"rule": "self.exists(r, self[r].replicas > 0)", "message": NO_REPLICAS},
     {
         "rule": "self.all(r, r in oldSelf) && oldSelf.all(r, r in self)",
         "message": (
@@ -142,11 +190,11 @@ ROLES: tuple[Rule, ...] = (
 )
 _LONGEST_INDEX = (
     "size(string([self.spec.replicaSpecs[r].replicas, has(self.spec.replicaSpecs[r].maxReplicas)"
-    " ? self.spec.replicaSpecs[r].maxReplicas : 1, 1].max() - 1))"
+    " ? self.spec.replicaSpecs[r].maxReplicas : 1, has(self.spec.replicas) ? self.spec.replicas : 1, 1].max() - 1))"
 )
 ROOT: tuple[Rule, ...] = (
     {
-        "rule": f"self.metadata.name.matches('{ROLE_NAME}')",
+        "rule": f"self.metadata.name.matches('{JOB_NAME}')",
         "fieldPath": ".metadata.name",
         "message": f"the name of a job {NAME_RULE}: its services are named after it",
         "messageExpression": (

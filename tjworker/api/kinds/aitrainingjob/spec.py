@@ -197,12 +197,22 @@ class AITrainingJobSpec(_Model):
         False, description="true: the pods go and the job waits; its time limits stand still. false: it goes on"
     )
     run_policy: RunPolicy | None = Field(None, description="the job as a whole, in the words of the KubeDL job API")
+    replicas: int | None = Field(
+        None,
+        ge=0,
+        le=rules.MAX_REPLICAS,
+        description=(
+            "how many pods the elastic role has, whatever its name: `kubectl scale` and an HPA write it. It wins over "
+            "the role's own replicas and obeys its bounds. The elastic role is `trainer` where that can be scaled, "
+            "else the only role with minReplicas < maxReplicas. Default: the role's own replicas"
+        ),
+    )
     replica_specs: dict[str, ReplicaSpec] = Field(
         min_length=1,
         max_length=rules.MAX_ROLES,
         description=(
-            "roles of the job by name, 1 to 16, such as `pserver` and `trainer`. `kubectl scale` moves the role "
-            "`trainer`, `tj scale --role` any; their set is fixed while the job exists"
+            "roles of the job by name, 1 to 16, such as `pserver` and `trainer`. `kubectl scale` moves the elastic "
+            "one (see replicas), `tj scale --role` any; their set is fixed while the job exists"
         ),
         json_schema_extra=rules.extension(*rules.ROLES),
     )

@@ -63,7 +63,8 @@ WORDS_CLOSE: Rule = {
     "message": f"entrypoint {WORDS_RULE}",
 }
 BOUNDS: Rule = {
-    "rule": "!has(self.max__dash__instance) || self.min__dash__instance <= self.max__dash__instance",
+    "rule": "!has(self.max__dash__instance) || self.max__dash__instance == 0"
+    " || self.min__dash__instance <= self.max__dash__instance",
     "fieldPath": ".max-instance",
     "message": "max-instance must be at least min-instance",
     "messageExpression": "'max-instance is %d, it must be at least min-instance (%d)'"

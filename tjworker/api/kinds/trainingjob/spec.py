@@ -49,8 +49,23 @@ Quantity = Annotated[
         }
     ),
 ]
+Inert = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
+"""Of no meaning today: read as it comes, and ignored."""
+
+
+def _inert(alias: str) -> Any:
+    return Field(
+        None, alias=alias, description="accepted and without effect: manifests of the EDL operator have had it"
+    )
+
+
 EnvValue = Annotated[str, Field(max_length=32_768)]
 Words = Annotated[str, Field(max_length=4096)]
+
+
+def _or_default(default: int | str) -> AfterValidator:
+    """Go clients write zero values."""
+    return AfterValidator(lambda value: value or default)
 
 
 class _Model(BaseModel):
@@ -105,6 +120,10 @@ class VolumeMount(_Free):
 
 class Component(_Model):
     """One role of the job: what its pods run, with what, and where."""
+
+    etcd_endpoint: Inert = _inert("etcd-endpoint")
+    index_succeed: Inert = _inert("index_succeed")
+    replica_spec: Inert = _inert("replicaSpec")
 
     entrypoint: str | None = Field(
         None,
@@ -166,7 +185,7 @@ class Pserver(Component):
     min_instance: int = Field(
         1, alias="min-instance", ge=0, le=MAX_REPLICAS, description="how many there are, 0 to 10000"
     )
-    max_instance: int | None = Field(
+    max_instance: Annotated[int | None, AfterValidator(lambda most: most or None)] = Field(
         None,
         alias="max-instance",
         ge=0,
@@ -189,17 +208,19 @@ class Trainer(Component):
             "the fewest trainers, and the number that the job starts with, 1 to 10000. `kubectl scale` changes it"
         ),
     )
-    max_instance: int | None = Field(
+    max_instance: Annotated[int | None, AfterValidator(lambda most: most or None)] = Field(
         None,
         alias="max-instance",
-        ge=1,
+        ge=0,
         le=MAX_REPLICAS,
         description=(
             "the most trainers; above min-instance the job is elastic, which needs fault_tolerant. "
-            "Default: min-instance"
+            "Default, and 0: min-instance"
         ),
     )
-    passes: int | None = Field(None, ge=1, le=MAX_INT32, description="as spec.passes, and wins over it")
+    passes: int | None = Field(
+        None, ge=0, le=MAX_INT32, description="as spec.passes, and wins over it; 0 is that of the job"
+    )
 
 
 class Annotations(_Model):
@@ -234,12 +255,17 @@ class TrainingJobSpec(_Model):
 
     model_config = ConfigDict(json_schema_extra=rules.extension(*rules.SPEC))
 
-    image: str = Field(
-        DEFAULT_IMAGE, min_length=1, max_length=1024, description="image of the containers master, pserver and trainer"
+    image: Annotated[str, _or_default(DEFAULT_IMAGE)] = Field(
+        DEFAULT_IMAGE,
+        max_length=1024,
+        description='image of the containers master, pserver and trainer; "" is the default',
     )
     host_network: bool = Field(False, description="the pods use the network of their nodes")
-    port: int = Field(
-        DEFAULT_PORT, ge=1, le=65_535, description="first port of a parameter server (of a trainer, with is_nccl)"
+    port: Annotated[int, _or_default(DEFAULT_PORT)] = Field(
+        DEFAULT_PORT,
+        ge=0,
+        le=65_535,
+        description="first port of a parameter server (of a trainer, with is_nccl); 0 is the default",
     )
     ports_num: int = Field(1, ge=0, le=MAX_PORTS, description="ports for dense parameters, from `port` on")
     ports_num_for_sparse: int = Field(1, ge=0, le=MAX_PORTS, description="ports for sparse parameters, after those")
@@ -256,7 +282,9 @@ class TrainingJobSpec(_Model):
     local_job: bool = Field(False, description="one trainer alone, without parameter servers")
     is_nccl: bool = Field(False, description="trainers reduce among themselves, without parameter servers")
     frame_work: Framework | None = Field(None, description="the framework, and how its pods work together")
-    passes: int = Field(1, ge=1, le=MAX_INT32, description="passes over the data: the variable PADDLE_INIT_NUM_PASSES")
+    passes: Annotated[int, _or_default(1)] = Field(
+        1, ge=0, le=MAX_INT32, description="passes over the data: the variable PADDLE_INIT_NUM_PASSES; 0 is the default"
+    )
     volumes: list[Volume] = Field(
         default_factory=list,
         max_length=MAX_LIST,
@@ -291,6 +319,9 @@ class TrainingJobSpec(_Model):
             "when there is none"
         ),
     )
+    mountpath: Inert = _inert("mountpath")
+    nfsmount: Inert = _inert("nfsmount")
+    matrix: Inert = _inert("matrix")
     master: Master = Field(default_factory=Master, description="the master; made when the job is fault_tolerant")
     pserver: Pserver = Field(default_factory=Pserver, description="the parameter servers")
     trainer: Trainer = Field(description="the trainers")

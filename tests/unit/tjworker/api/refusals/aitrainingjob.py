@@ -38,6 +38,11 @@ def _five_roles(replicas: int, one_more: int = 0) -> Json:
     return (job.role("more", one_more) if one_more else job).manifest()
 
 
+def _serving(name: str, number: int) -> Json:
+    port = {"name": "aitj-port", "containerPort": number}
+    return {"name": f"aitj-{name}", "image": "a", "ports": [port]}
+
+
 CASES: dict[str, Refusal] = {
     # -- accepted ----------------------------------------------------------------------------------
     "a plain job": Refusal(_job().manifest()),
@@ -55,6 +60,16 @@ CASES: dict[str, Refusal] = {
         )
     ),
     "an elastic role": Refusal(_trainer(least=1, most=6, edl="Auto")),
+    "role names with capitals": Refusal(make_job().role("PS", 1).role("Worker", 2).manifest()),
+    "spec.replicas of an elastic role of any name": Refusal(
+        make_job().role("Worker", 1, most=3).role("ps", 2).spec(replicas=3).manifest()
+    ),
+    "spec.replicas of a trainer without bounds": Refusal(
+        _job().role("worker", 1, most=3).spec(replicas=100).manifest()
+    ),
+    "spec.replicas makes minAvailable possible": Refusal(
+        _job().spec(replicas=5).run_policy(schedulingPolicy={"minAvailable": 5}).manifest()
+    ),
     "sixteen roles": Refusal(
         _edit(
             lambda m: m["spec"].update(replicaSpecs={f"r{i}": m["spec"]["replicaSpecs"]["trainer"] for i in range(16)})
@@ -81,8 +96,31 @@ CASES: dict[str, Refusal] = {
         ),
         want_path="spec.replicaSpecs",
     ),
-    "a role name with a capital": Refusal(
-        make_job().role("Trainer", 1).manifest(), want_path="spec.replicaSpecs.Trainer"
+    "two ports of one name that count": Refusal(
+        make_job().role("trainer", template={"spec": {"containers": [_serving("a", 1), _serving("b", 2)]}}).manifest(),
+        want_path="spec.replicaSpecs.trainer.template.spec.containers",
+    ),
+    "two role names that differ in case alone": Refusal(
+        make_job().role("PS", 1).role("ps", 1).manifest(), want_path="spec.replicaSpecs"
+    ),
+    "spec.replicas of no elastic role": Refusal(
+        make_job().role("worker", 1).spec(replicas=2).manifest(), want_path="spec.replicas"
+    ),
+    "spec.replicas of a role that is never scaled": Refusal(
+        make_job().role("trainer", 1, edl="Never").spec(replicas=2).manifest(), want_path="spec.replicas"
+    ),
+    "spec.replicas of two elastic roles": Refusal(
+        make_job().role("a", 1, most=3).role("b", 1, most=3).spec(replicas=2).manifest(), want_path="spec.replicas"
+    ),
+    "spec.replicas above the most": Refusal(
+        make_job().role("worker", 1, most=3).spec(replicas=4).manifest(), want_path="spec.replicas"
+    ),
+    "spec.replicas below the least": Refusal(
+        make_job().role("worker", 2, least=1).spec(replicas=0).role("ps", 1).manifest(), want_path="spec.replicas"
+    ),
+    "spec.replicas that leaves no pod": Refusal(_job().spec(replicas=0).manifest(), want_path="spec.replicaSpecs"),
+    "spec.replicas that is too long for a pod's name": Refusal(
+        _job("j" * 53).spec(replicas=11).manifest(), want_path="metadata.name"
     ),
     "a role name that starts with a digit": Refusal(
         make_job().role("2nd", 1).manifest(), want_path="spec.replicaSpecs.2nd"

@@ -37,6 +37,17 @@ CASES: dict[str, Refusal] = {
     "a local job with bounds that it does not use": Refusal(_job(least=2, most=6, local_job=True)),
     "the longest name that fits": Refusal(_job("j" * 49)),
     "a name that starts with a digit": Refusal(_job("2digits")),
+    "zero values, as Go clients write them": Refusal(
+        _job(image="", port=0, passes=0, trainer={"passes": 0, "max-instance": 0})
+    ),
+    "fields of earlier operators": Refusal(
+        _job(
+            mountpath="/mnt",
+            nfsmount=[{"path": "/a"}],
+            matrix=True,
+            trainer={"index_succeed": False, "replicaSpec": {"replicas": 1}, "etcd-endpoint": "a:2379"},
+        )
+    ),
     "passes of the trainer": Refusal(_job(trainer={"passes": 50})),
     "quantities as numbers and as words": Refusal(
         _job(
