@@ -11,9 +11,9 @@ import re
 from collections import Counter
 from typing import Any
 
-from tests.scenarios.test_crashes import Died
 from tests.scenarios.world import CountingTransport, World
 from tests.simulation.inputs import Input, Json
+from tests.simulation.points import Died
 from tests.simulation.purity import plain_plan
 from tests.simulation.world import LEAN, WITHOUT_RULES
 from tjworker.kube.port import HttpResponse

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.simulation.fault import on_scenarios, spread
+from tests.simulation.fault import on_scenarios
 from tests.simulation.oracles import Allowance, Whole
 from tests.simulation.points import Fault, Step
 from tests.simulation.world import SimWorld
@@ -43,6 +43,11 @@ def points(undisturbed: Whole) -> Sequence[str]:
     return [f"{number}-{way}" for number in range(undisturbed.steps["write"]) for way in WAYS]
 
 
+def before_every_write(points: Sequence[str]) -> Sequence[str]:
+    """What the sleeper sends when it wakes up: each write must prove by itself that it is still wanted."""
+    return [point for point in points if point.endswith("-before")]
+
+
 def fault(point: str) -> Pause:
     number, _, way = point.partition("-")
     return Pause(int(number), way)
@@ -56,5 +61,5 @@ ROW = on_scenarios(
     allowed=Allowance(
         PAUSE_SECONDS + 5, made_for_nothing=1, until_collected_seconds=PAUSE_SECONDS + COLLECTED_SECONDS, on_the_way=1
     ),
-    first=spread(2),
+    first=before_every_write,
 )

@@ -1,5 +1,5 @@
 """The executor: what it does with a Plan, seen in the world (the real client on the in-process cluster). What comes of
-it when it is cut off or put to sleep at any write is played in `tests/scenarios/test_crashes` and `test_paused`."""
+it when it is cut off or put to sleep at any write is played in rows 1 and 7 of `tests/simulation`."""
 
 from __future__ import annotations
 
