@@ -17,6 +17,10 @@ JobKey = NewType("JobKey", str)
 queued, locked and logged. Two kinds of the same plural never share a key."""
 Uid = NewType("Uid", str)
 
+DEATH_RETRY_SECONDS = 10
+"""How long a key waits once two passes over it in a row have died with their process; doubled with each further one."""
+DEATH_RETRY_MOST_SECONDS = 300
+
 _KEY = re.compile(
     r"(?P<resource>[a-z]([-a-z0-9]{0,61}[a-z0-9])?\.[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?)"
     r"/(?P<namespace>[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)"

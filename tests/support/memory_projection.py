@@ -195,7 +195,7 @@ class MemoryProjection(OverRedis):
         if self._redis.holder(change.key) is not None:
             self._redis.tables.news[change.key].add(version)
             return False
-        return self._redis.enqueue(change.key)
+        return self._redis.enqueue(change.key, edited=change.is_job)
 
     def _is_news(self, change: Change, entry: str, stored: Change | None) -> bool:
         known = stored.rv if stored else self._redis.facts(self._redis.tables.gone, change.key).get(entry, -1)
@@ -215,12 +215,14 @@ class MemoryProjection(OverRedis):
                 tables.dirty,
                 tables.delayed,
                 tables.failures,
+                tables.deaths,
                 tables.min_observed,
                 tables.echo,
                 tables.news,
             )
             for table in of_the_key:
                 table.pop(key, None)
+            self._redis.leave_line(key)
             self._forget_when_empty(key)
             return False
         if change.finished:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, TypeVar
 
-from tjworker.base import Fenced, GroupResource, JobKey
+from tjworker.base import DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS, Fenced, GroupResource, JobKey
 from tjworker.store.keys import FACT_TTL_SECONDS
 from tjworker.store.projection import Change
 from tjworker.store.work_queue import Claim, Written
@@ -54,9 +54,13 @@ class Tables:
     nodes: dict[str, bytes] = field(default_factory=dict)
     node_requests: dict[str, bytes] = field(default_factory=dict)
     dirty: dict[JobKey, float] = field(default_factory=dict)
+    line: dict[JobKey, int] = field(default_factory=dict)
+    in_line: dict[str, int] = field(default_factory=dict)
+    turn: int = 0
     running: dict[JobKey, float] = field(default_factory=dict)
     delayed: dict[JobKey, float] = field(default_factory=dict)
     failures: dict[JobKey, int] = field(default_factory=dict)
+    deaths: dict[JobKey, int] = field(default_factory=dict)
     locks: dict[JobKey, Lock] = field(default_factory=dict)
     fence: int = 0
     min_observed: dict[JobKey, Facts] = field(default_factory=dict)
@@ -82,11 +86,41 @@ class MemoryRedis:
         if token != claim.token:
             raise Fenced(f"{claim.key} token {claim.token}, holder {token or 'nobody'}: a newer holder has taken over")
 
-    def enqueue(self, key: JobKey) -> bool:
-        if key in self.tables.dirty:
+    def line_up(self, key: JobKey) -> bool:
+        tables, namespace = self.tables, _namespace_of(key)
+        if key in tables.line:
             return False
-        self.tables.dirty[key] = self.clock()
-        return self.holder(key) is None
+        before = tables.in_line.get(namespace, 0)
+        tables.line[key] = tables.turn + before + 1
+        tables.in_line[namespace] = before + 1
+        return True
+
+    def leave_line(self, key: JobKey) -> None:
+        tables, namespace = self.tables, _namespace_of(key)
+        if tables.line.pop(key, None) is not None:
+            tables.in_line[namespace] -= 1
+
+    def count_death(self, key: JobKey) -> None:
+        tables = self.tables
+        if self.holder(key) is not None or tables.running.pop(key, None) is None:
+            return
+        deaths = tables.deaths[key] = tables.deaths.get(key, 0) + 1
+        if deaths < 2:
+            return
+        seconds = min(DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS * 2 ** min(deaths - 2, 40))
+        tables.delayed[key] = self.clock() + seconds
+        tables.dirty.pop(key, None)
+        self.leave_line(key)
+
+    def held(self, key: JobKey) -> bool:
+        return self.tables.deaths.get(key, 0) > 1 and self.tables.delayed.get(key, 0.0) > self.clock()
+
+    def enqueue(self, key: JobKey, *, edited: bool = False) -> bool:
+        self.count_death(key)
+        if not edited and self.held(key):
+            return False
+        self.tables.dirty.setdefault(key, self.clock())
+        return self.holder(key) is None and self.line_up(key)
 
     def facts(self, table: dict[JobKey, Facts], key: JobKey) -> dict[str, int]:
         """The entries of a key, to read or to change; empty once they have lapsed."""
@@ -126,6 +160,10 @@ class MemoryRedis:
                 self.tables.news[key].discard(version)
             elif rv > self.seen(key, resource):
                 self.note(self.tables.echo, key, version, rv)
+
+
+def _namespace_of(key: JobKey) -> str:
+    return key.split("/", 2)[1] if key.count("/") > 1 else ""
 
 
 class OverRedis:

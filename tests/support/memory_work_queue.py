@@ -32,20 +32,33 @@ class MemoryWorkQueue(OverRedis):
     @whole
     def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
         tables = self._redis.tables
-        if self._redis.holder(key) is not None or tables.dirty.pop(key, None) is None:
-            return None
+        while True:
+            if not tables.line:
+                return None
+            tables.turn = min(tables.line.values())
+            taken = key if tables.line.get(key) == tables.turn else self._first(tables.turn)
+            self._redis.leave_line(taken)
+            if self._redis.holder(taken) is None and tables.dirty.pop(taken, None) is not None:
+                break
+        return self._lease(taken, owner, ttl_seconds)
+
+    def _first(self, turn: int) -> JobKey:
+        return min(key for key, its in self._redis.tables.line.items() if its == turn)
+
+    def _lease(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim:
+        tables = self._redis.tables
         tables.fence = max(tables.fence + 1, round(self._redis.clock() * 1_000_000))
         ends = self._redis.clock() + ttl_seconds
         tables.locks[key] = Lock(tables.fence, owner, ends)
         tables.running[key] = ends
         tables.delayed.pop(key, None)
         tables.news.pop(key, None)
-        return Claim(key, tables.fence, owner)
+        return Claim(key, tables.fence, owner, tables.deaths.get(key, 0))
 
     @whole
     def acquire_view(self, key: JobKey, owner: str, ttl_seconds: float) -> tuple[Claim, View] | None:
         claim = self.acquire(key, owner, ttl_seconds)
-        return None if claim is None else (claim, MemoryProjection(self._redis).view(key))
+        return None if claim is None else (claim, MemoryProjection(self._redis).view(claim.key))
 
     @whole
     def renew(self, claim: Claim, ttl_seconds: float) -> None:
@@ -71,6 +84,7 @@ class MemoryWorkQueue(OverRedis):
         self._redis.expect_echoes(key, written)
         del tables.locks[key]
         tables.running.pop(key, None)
+        tables.deaths.pop(key, None)
         backoff, failures = None, 0
         if failed:
             failures = tables.failures[key] = tables.failures.get(key, 0) + 1
@@ -84,6 +98,7 @@ class MemoryWorkQueue(OverRedis):
         publish = changed or again or key in tables.dirty
         if publish:
             tables.dirty[key] = self._redis.clock()
+            self._redis.line_up(key)
         return FinishResult(publish, backoff, failures)
 
     @whole
@@ -98,11 +113,11 @@ class MemoryWorkQueue(OverRedis):
         tables, now = self._redis.tables, self._redis.clock()
         publish: dict[JobKey, None] = {}
         for _, key in sorted((ends, key) for key, ends in tables.running.items() if ends <= now):
-            del tables.running[key]
-            tables.dirty[key] = now
-            publish[key] = None
+            if self._redis.holder(key) is None and self._redis.enqueue(key):
+                publish[key] = None
         for _, key in sorted((since, key) for key, since in tables.dirty.items() if since <= now - lost_after_seconds):
             if self._redis.holder(key) is None:
+                self._redis.line_up(key)
                 publish[key] = None
         if everything:
             for key in sorted(key for key, job in tables.jobs.items() if not job.finished):

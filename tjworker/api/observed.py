@@ -154,6 +154,8 @@ class Observed:
     node."""
     seen: Mapping[GroupResource, int] = field(default_factory=dict)
     """Per resource the newest resourceVersion that the watch has shown."""
+    died_passes: int = 0
+    """Passes over this job in a row that died with their process, before this one; 0 for less than two."""
 
 
 Record = PodRecord | ServiceRecord | WorkloadRecord | NodeRecord

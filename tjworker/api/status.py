@@ -27,7 +27,7 @@ Phase = Literal[
     "NodeFail",
 ]
 END_PHASES: frozenset[str] = frozenset({"Succeed", "Failed", "Timeout", "Preempted", "NodeFail"})
-ConditionType = Literal["Created", "Running", "Restarting", "Scaling", "Suspended", "Succeeded", "Failed"]
+ConditionType = Literal["Created", "Running", "Restarting", "Scaling", "Suspended", "Succeeded", "Failed", "Stalled"]
 Cause = Literal["application", "node", "preemption", "user"]
 
 MAX_FAILURES = 10
@@ -46,7 +46,7 @@ class _Model(BaseModel):
 class Condition(_Model):
     """One thing that is true of the job, or was: a standard Kubernetes condition, for `kubectl wait`."""
 
-    type: str = Field(description="Created, Running, Restarting, Scaling, Suspended, Succeeded or Failed")
+    type: str = Field(description="Created, Running, Restarting, Scaling, Suspended, Stalled, Succeeded or Failed")
     status: Literal["True", "False", "Unknown"] = Field(description="whether it is so now")
     observed_generation: Count = Field(0, description="metadata.generation that this was decided on")
     last_transition_time: str = Field(description="when status last changed")

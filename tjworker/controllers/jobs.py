@@ -28,12 +28,16 @@ from tjworker.kube.client import KubeClient
 from tjworker.lease import Lease
 from tjworker.priorities import PriorityClasses
 from tjworker.publisher import KeyPublisher
-from tjworker.reconcile import Plan, Rules, reconcile, refuse_child, report_create_failure
+from tjworker.reconcile import Plan, Rules, reconcile, refuse_child, report_create_failure, report_died_passes
 from tjworker.settings import Settings
 from tjworker.store.port import Store
 from tjworker.store.projection import View
+from tjworker.store.work_queue import Claim
 
 log = structlog.get_logger(__name__)
+
+TOLD_DEATHS = 2
+"""Passes in a row that died. One is a deploy, or a node that went."""
 
 STALE_RETRY_SECONDS = 0.25
 """The watch usually shows an own write within milliseconds; its echo queues nothing, so the pass asks to come back."""
@@ -57,6 +61,15 @@ def reconcile_rules(settings: Settings) -> Rules:
         restart_limit=settings.restart_limit,
         autoclean=settings.autoclean,
     )
+
+
+def _refusal(key: str) -> str:
+    """Why this is no key; '' when it is one."""
+    try:
+        parse_key(key)
+    except Invalid as error:
+        return f"refused: {error.message}"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +109,27 @@ class JobReconciler:
         self._priorities = PriorityClasses(kube, monotonic)
 
     def reconcile(self, text: str) -> str:
-        """One pass for the key `text`. Returns what Flower shows as the task's result. Raises nothing for a fault of
-        the job or the cluster, and Transient only when Redis is away; the resync brings the key back."""
-        try:
-            key = parse_key(text).key
-        except Invalid as error:
-            log.warning("refused a message", error=error.message)
-            self._drop(text)
-            return f"refused: {error.message}"
-        taken = self._store.queue.acquire_view(key, self._owner, self._settings.lock_ttl_seconds)
+        """One pass for the key whose turn it is; `text`, of the task, names a key that was queued. Returns what Flower
+        shows as the task's result. Raises nothing for a fault of the job or the cluster, and Transient only when Redis
+        is away; the resync brings the key back."""
+        refusal = _refusal(text)
+        if refusal:
+            log.warning("refused a message", error=refusal)
+        named = JobKey("" if refusal else text)
+        taken = self._store.queue.acquire_view(named, self._owner, self._settings.lock_ttl_seconds)
         if taken is None:
-            return "nothing to do: the key is not queued, or another worker has it"
+            return refusal or "nothing to do: the key is not queued, or another worker has it"
         claim, view = taken
+        result = self._work(claim, view)
+        return result if claim.key == named else f"{claim.key}: {result}"
+
+    def _work(self, claim: Claim, view: View) -> str:
+        key = claim.key
+        if refusal := _refusal(key):
+            # An earlier version named jobs otherwise. Each resync would publish such a key again.
+            log.warning("refused a key of the queue", error=refusal)
+            self._store.queue.finish(claim)
+            return refusal
         lease = Lease(self._store.queue, claim, self._settings.lock_ttl_seconds, self._monotonic)
         try:
             return self._release(lease, self._pass(lease, view))
@@ -120,24 +142,32 @@ class JobReconciler:
             log.exception("a bug in reconcile", key=key, token=claim.token)
             return self._release(lease, not_retryable(f"bug: {type(error).__name__}: {error}"))
 
-    def _drop(self, text: str) -> None:
-        """Take what is no key out of the queue: an earlier version named jobs otherwise, and each resync would publish
-        such a key again."""
-        if isinstance(text, str) and text.isascii():
-            claim = self._store.queue.acquire(JobKey(text), self._owner, self._settings.lock_ttl_seconds)
-            if claim is not None:
-                self._store.queue.finish(claim)
-
     def _pass(self, lease: Lease, view: View) -> Result:
         found = self._observe(lease.key, view)
         if isinstance(found, Result):
             return found
+        died = lease.claim.deaths >= TOLD_DEATHS
+        if died:
+            found = self._tell_deaths(lease, found)
         plan = self._decide(found)
         if plan.ask_nodes:
             live = read_nodes(self._kube, plan.ask_nodes, lease)
             found = replace(found, observed=replace(found.observed, live=live))
             plan = self._decide(found)
-        return self._apply(lease, found, plan)
+        result = self._apply(lease, found, plan)
+        # This pass has not died: the next one takes the condition back.
+        return replace(result, again=True) if died and not (result.failed or result.stale) else result
+
+    def _tell_deaths(self, lease: Lease, found: Observation) -> Observation:
+        """Before anything that this pass may die of: afterwards nobody could."""
+        found = replace(found, observed=replace(found.observed, died_passes=lease.claim.deaths))
+        plan = report_died_passes(found.job, lease.claim.deaths, self._clock())
+        if plan.empty:
+            return found
+        outcome = self._executor.apply(found.job, plan, lease)
+        # Its echo must not look like a change of the job by a user, should this pass die, too.
+        self._store.queue.raise_min_observed(lease.claim, lease.written)
+        return replace(found, job=outcome.job)
 
     # -- observe -----------------------------------------------------------------------------------
     def _observe(self, key: JobKey, view: View) -> Observation | Result:

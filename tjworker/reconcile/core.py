@@ -19,6 +19,7 @@ from tjworker.reconcile.policies.annotations import end_by_annotation
 from tjworker.reconcile.policies.completion import end_by_completion, end_by_failure
 from tjworker.reconcile.policies.controller_managed import count_deaths
 from tjworker.reconcile.policies.creating import replace_stuck_creating
+from tjworker.reconcile.policies.died_passes import tell_died_passes
 from tjworker.reconcile.policies.limits import end_by_deadline
 from tjworker.reconcile.policies.restart_failed import restart_failed
 from tjworker.reconcile.refusals import refuse_spec
@@ -27,6 +28,7 @@ from tjworker.reconcile.suspend import suspend
 
 # In order of precedence. A step before an end is asked by every pass, so that what it records survives the end.
 STEPS: tuple[Step, ...] = (
+    tell_died_passes,
     resume_end,
     record_successes,
     end_by_annotation,

@@ -34,7 +34,7 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
     assert end is not None  # noqa: S101  the caller has looked
     policy = job.clean_pod_policy
     status = p.status.model_copy(update={"ending": end})
-    for type_ in ("Running", "Restarting", "Scaling", "Suspended"):
+    for type_ in ("Running", "Restarting", "Scaling", "Suspended", "Stalled"):
         status = clear_condition(status, type_, end.reason, end.message, now=at, generation=job.generation)
     status = _waits_no_more(job, status, end, at)
     status = outcome.numbers(job, status, p.roles, live=False)

@@ -126,6 +126,24 @@ KEYS: tuple[Key, ...] = (
         "keys to reconcile; score = queued since, in seconds. A key that is also running runs again after.",
     ),
     Key(
+        "line",
+        "{prefix}:queue:line",
+        "sorted set",
+        "watcher, workers, beat",
+        "workers",
+        "the queued keys that nobody runs; score = its turn. The lowest is served next: of each namespace one key, then"
+        " one of the next.",
+    ),
+    Key(
+        "in_line",
+        "{prefix}:queue:in-line",
+        "hash",
+        "watcher, workers, beat",
+        "watcher, workers, beat",
+        "`<namespace>` = how many of its keys are in line",
+    ),
+    Key("turn", "{prefix}:queue:turn", "string", "workers", "watcher, workers, beat", "the turn that was served last"),
+    Key(
         "running",
         "{prefix}:queue:running",
         "sorted set",
@@ -144,6 +162,15 @@ KEYS: tuple[Key, ...] = (
         " pass begins.",
     ),
     Key("failures", "{prefix}:failures", "hash", "workers", "workers", "`<key>` = passes that failed in a row"),
+    Key(
+        "deaths",
+        "{prefix}:deaths",
+        "hash",
+        "watcher, workers, beat",
+        "watcher, workers, beat",
+        "`<key>` = passes in a row whose worker died. From the second on, the key waits in `queue:delayed`, and news"
+        " does not end that wait.",
+    ),
     # -- leases
     Key(
         "lock",

@@ -182,7 +182,7 @@ def ask_view(redis: RedisCommands, pipe: Any, key: JobKey) -> None:
 def read_view(key: JobKey, answer: Sequence[Any], nodes: Mapping[str, bytes]) -> View:
     """`answer`: what the commands of `ask_view` gave."""
     fields, own_seen, progress, min_observed, writer = answer
-    job_resource, namespace, _ = key.split("/", 2)
+    job_resource, namespace, _ = (*key.split("/", 2), "", "")[:3]
     seen = _newest(own_seen, progress, namespace)
     job = None
     children: dict[GroupResource, dict[str, bytes]] = {}

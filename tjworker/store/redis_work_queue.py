@@ -10,7 +10,7 @@ import redis
 from tjworker.base import JobKey
 from tjworker.store.projection import View
 from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, flat, job_keys, milliseconds
-from tjworker.store.redis_projection import ask_view, read_view
+from tjworker.store.redis_projection import RedisProjection, ask_view, read_view
 from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, FinishResult, QueueStats, Written
 
 
@@ -21,6 +21,7 @@ class RedisWorkQueue:
         self, commands: RedisCommands, *, retry_base_seconds: float = 1, retry_max_seconds: float = 300
     ) -> None:
         self._redis = commands
+        self._projection = RedisProjection(commands)
         self._retry = (retry_base_seconds, retry_max_seconds)
 
     def add(self, keys: Iterable[JobKey]) -> list[JobKey]:
@@ -36,8 +37,7 @@ class RedisWorkQueue:
         return job_keys(self._redis.run("take_due", limit))
 
     def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
-        token = self._redis.run("acquire", key, owner, milliseconds(ttl_seconds))
-        return None if token is None else Claim(key, int(token), owner)
+        return _claim(self._redis.run("acquire", key, owner, milliseconds(ttl_seconds)), owner)
 
     def acquire_view(self, key: JobKey, owner: str, ttl_seconds: float) -> tuple[Claim, View] | None:
         acquire = self._redis.scripts["acquire"]
@@ -50,12 +50,16 @@ class RedisWorkQueue:
 
         with self._redis.mapped():
             try:
-                token, *answer = in_one_trip()
+                taken, *answer = in_one_trip()
             except redis.exceptions.NoScriptError:
                 # A new Redis, or SCRIPT FLUSH: nothing was acquired.
                 self._redis.client.script_load(acquire.script)
-                token, *answer = in_one_trip()
-        return None if token is None else (Claim(key, int(token), owner), read_view(key, answer, {}))
+                taken, *answer = in_one_trip()
+        claim = _claim(taken, owner)
+        if claim is None:
+            return None
+        # The key that the task names has been read in the same trip. While others queue it may be another's turn.
+        return claim, read_view(key, answer, {}) if claim.key == key else self._projection.view(claim.key)
 
     def renew(self, claim: Claim, ttl_seconds: float) -> None:
         self._redis.run("renew", claim.key, claim.token, milliseconds(ttl_seconds))
@@ -95,6 +99,13 @@ class RedisWorkQueue:
     def stats(self) -> QueueStats:
         queued, delayed, running, oldest, unfinished, failing = self._redis.read(lambda: self._redis.run("stats"))
         return QueueStats(queued, delayed, running, float(oldest), unfinished, failing)
+
+
+def _claim(answer: Any, owner: str) -> Claim | None:
+    if answer is None:
+        return None
+    token, key, deaths = answer
+    return Claim(JobKey(key.decode()), int(token), owner, deaths)
 
 
 def _pairs(written: Written) -> list[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
+from tjworker.base import DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS
 from tjworker.store.keys import FACT_TTL_SECONDS, KEYS
 
 NAMES = (
@@ -29,11 +30,19 @@ NAMES = (
     "stats",
 )
 
+CONSTANTS = {
+    "FACT_TTL_SECONDS": FACT_TTL_SECONDS,
+    "DEATH_RETRY_SECONDS": DEATH_RETRY_SECONDS,
+    "DEATH_RETRY_MOST_SECONDS": DEATH_RETRY_MOST_SECONDS,
+}
+"""Under the same names in every script."""
+
 
 def prelude() -> str:
     """`K.<name>`: the key, or for a key of one job the part before the job key. ARGV[1] is always the prefix."""
     rows = "\n".join(f"  {key.name} = ARGV[1] .. '{key.stem}'," for key in KEYS)
-    return f"local K = {{\n{rows}\n}}\nlocal FACT_TTL_SECONDS = {FACT_TTL_SECONDS}\n"
+    numbers = "".join(f"local {name} = {value}\n" for name, value in CONSTANTS.items())
+    return f"local K = {{\n{rows}\n}}\n{numbers}"
 
 
 @cache

@@ -1,7 +1,8 @@
 """The work queue: client-go's promises, across processes.
 
 A key that is queued many times runs once. A key never runs twice at the same time: its worker has a lease on it, with
-a fencing token. A key that changes while it runs runs again after. Failures retry with exponential backoff.
+a fencing token. A key that changes while it runs runs again after. Failures retry with exponential backoff, and so do
+passes that die with their process. Namespaces take turns, whatever each of them queues.
 
 Every method raises Transient when Redis is away, read-only or out of memory, and may then be called again. Everything
 here can be lost: the resync queues every unfinished job. `redis_work_queue.py` implements it, and
@@ -26,6 +27,8 @@ class Claim:
     key: JobKey
     token: int
     owner: str
+    deaths: int = 0
+    """Passes over this key in a row that died with their process, before this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +80,12 @@ class WorkQueue(Protocol):
 
     # -- one pass over a key -----------------------------------------------------------------------
     def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
-        """Start to work on a queued key. None when it is not queued (a doubled task) or another worker has
-        leased it."""
+        """Start to work on the key whose turn it is. `key`, which the task names, is only a hint: of several whose turn
+        it is, this one. None when no key waits for a worker (a doubled task)."""
         ...
 
     def acquire_view(self, key: JobKey, owner: str, ttl_seconds: float) -> tuple[Claim, View] | None:
-        """`acquire`, and the view of the key after it: one round trip, since every pass does both."""
+        """`acquire`, and the view of the key that it took: one round trip where that is `key`, else two."""
         ...
 
     def renew(self, claim: Claim, ttl_seconds: float) -> None:
@@ -116,7 +119,11 @@ class WorkQueue(Protocol):
     def resync(self, *, lost_after_seconds: float, everything: bool) -> list[JobKey]:
         """Keys to publish again: those queued for longer than that without a worker (their task was lost; not looked
         for while the broker holds a task for each), those whose lease lapsed while they ran, and with `everything` each
-        unfinished job."""
+        unfinished job.
+
+        A lease that lapsed counts as a death of its pass (also where `add` or an event finds it first). From the second
+        in a row on the key waits, DEATH_RETRY_SECONDS and longer each time; only a change of the job itself ends
+        that."""
         ...
 
     def once(self, name: str, period_seconds: float) -> bool:

@@ -70,11 +70,18 @@ class Drive:
 
     def take(self, key: JobKey = A, owner: str = "worker-1", ttl_seconds: float = 30) -> bool:
         """Whether the key could be acquired; its claim is remembered."""
-        taken = self.queue.acquire_view(key, owner, ttl_seconds)
-        if taken:
-            self.claims[key], seen = taken
-            assert seen == self.projection.view(key), "a key is taken with the view that one would read after it"
-        return taken is not None
+        return self.turn(key, owner, ttl_seconds) == key
+
+    def turn(self, named: JobKey = A, owner: str = "worker-1", ttl_seconds: float = 30) -> JobKey | None:
+        """The key that a task gets which names this one; its claim is remembered."""
+        taken = self.queue.acquire_view(named, owner, ttl_seconds)
+        if taken is None:
+            return None
+        claim, seen = taken
+        assert seen == self.projection.view(claim.key), "a key is taken with the view that one would read after it"
+        self.claims[claim.key] = claim
+        key: JobKey = claim.key
+        return key
 
     def finish(
         self,
@@ -166,6 +173,5 @@ def other(d: Drive) -> Any:
 
 def drain(d: Drive, *_: Any) -> Any:
     """Whatever is queued is done, with nothing written."""
-    for key in (A, B, C):
-        if d.take(key):
-            d.finish(key=key)
+    while (key := d.turn()) is not None:
+        d.finish(key=key)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.store.contract import Case, named, play
-from tests.integration.store.driver import A, B, drain, other, raised
+from tests.integration.store.driver import A, B, Drive, drain, other, raised
 from tests.integration.store.worlds import World
 from tjworker.api.resources import PODS
+from tjworker.base import JobKey
 
 LEASES = {
     "a key that is leased cannot be acquired by another worker": Case(
@@ -179,7 +180,109 @@ FLUSH = {
 }
 
 
-CASES = named(leases=LEASES, resync=RESYNC, flushall=FLUSH)
+def _die(d: Drive, times: int = 1, key: JobKey = A) -> list[float]:
+    """Passes over a job that die one after another, each found by a resync. How long the key then waits, each time."""
+    waits = []
+    for _ in range(times):
+        d.later(0, key)
+        d.wait(300.1)
+        d.due()
+        assert d.turn(key) == key
+        d.wait(31)
+        came = d.resync(1000)
+        waits.append(0.0 if came else _waits(d))
+    return waits
+
+
+def _waits(d: Drive) -> float:
+    """Seconds until the next key is due, to the next of ten."""
+    for seconds in range(10, 1000, 10):
+        d.wait(10)
+        if d.due():
+            return float(seconds)
+    return -1.0
+
+
+DEATHS = {
+    "a pass that died is tried again at once": Case(
+        lambda d: [d.add(), d.take(), d.wait(31), d.resync(1000), d.take(), d.claims[A].deaths],
+        [[A], True, None, [A], True, 1],
+    ),
+    "from the second on it waits, longer each time, up to five minutes": Case(
+        lambda d: [_die(d, 8)], [[0, 10, 20, 40, 80, 160, 300, 300]]
+    ),
+    "the pass is told how many have died before it": Case(
+        lambda d: [len(_die(d, 3)), d.take(), d.claims[A].deaths], [3, True, 3]
+    ),
+    "a pass that finishes, well or not, ends the row": Case(
+        lambda d: [len(_die(d, 5)), d.take(), d.fail() > 0, _die(d, 2)], [5, True, True, [0, 10]]
+    ),
+    "the deaths of one key hold no other": Case(
+        lambda d: [len(_die(d, 4)), d.turn(), d.add(B), d.take(B), d.claims[B].deaths], [4, A, [B], True, 0]
+    ),
+    "news does not end the wait, nor does a full resync": Case(
+        lambda d: [
+            d.job(5),
+            d.take(),
+            d.wait(31),
+            d.resync(),
+            d.take(),
+            d.wait(31),
+            d.resync(1000),
+            d.pod(6),
+            d.add(),
+            d.resync(0, everything=True),
+            d.queued(),
+            d.wait(11),
+            d.due(),
+            d.take(),
+            sorted(d.pods()),
+        ],
+        [[A], True, None, [A], True, None, [], [], [], [], 0, None, [A], True, ["a-0"]],
+    ),
+    "a change of the job does: it may be the cure": Case(
+        lambda d: [
+            d.job(5),
+            d.take(),
+            d.wait(31),
+            d.resync(),
+            d.take(),
+            d.wait(31),
+            d.resync(1000),
+            d.job(7),
+            d.take(),
+            d.finish(),
+            d.due(),
+        ],
+        [[A], True, None, [A], True, None, [], [A], True, False, []],
+    ),
+    "news finds a death before the resync does": Case(
+        lambda d: [
+            d.job(5),
+            d.take(),
+            d.wait(31),
+            d.pod(6),
+            d.take(),
+            d.claims[A].deaths,
+            d.wait(31),
+            d.pod(7),
+            d.resync(1000),
+            d.queued(),
+            d.stats().delayed,
+        ],
+        [[A], True, None, [A], True, 1, None, [], [], 0, 1],
+    ),
+    "what was queued while the pass ran that died waits with it": Case(
+        lambda d: [len(_die(d, 2)), d.take(), d.add(), d.wait(31), d.resync(0), d.queued()], [2, True, [], None, [], 0]
+    ),
+    "a job that is deleted takes its deaths along": Case(
+        lambda d: [d.job(5), d.take(), d.wait(31), d.no_job(6), d.resync(1000), d.job(7), d.take(), d.claims[A].deaths],
+        [[A], True, None, [], [A], [], True, 1],
+    ),
+}
+
+
+CASES = named(leases=LEASES, resync=RESYNC, flushall=FLUSH, deaths=DEATHS)
 
 
 @pytest.mark.parametrize("sentence", CASES)

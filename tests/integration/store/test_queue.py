@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.store.contract import Case, named, play
-from tests.integration.store.driver import A, B, C, fail_in_a_row
+from tests.integration.store.driver import A, B, C, Drive, fail_in_a_row
 from tests.integration.store.worlds import World
+from tjworker.base import JobKey
 
 QUEUE = {
     "a key that is queued is published once": Case(lambda d: [d.add(), d.queued()], [[A], 1]),
@@ -75,8 +76,8 @@ QUEUE = {
         lambda d: [
             d.add(A, B, C),
             d.take(A),
-            d.take(B),
-            d.fail(B) > 0,
+            d.take(C),
+            d.fail(C) > 0,
             d.job(5),
             (s := d.stats()) and (s.queued, s.delayed, s.running, s.unfinished, s.failing),
         ],
@@ -184,7 +185,82 @@ FAILURES = {
 }
 
 
-CASES = named(queue=QUEUE, delays=DELAYS, failures=FAILURES)
+def _flood(d: Drive, count: int, namespace: str = "evil") -> list[JobKey]:
+    keys = [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/{namespace}/f{n:04}") for n in range(count)]
+    return keys if d.add(*keys) == keys else []
+
+
+def _serve(d: Drive, passes: int, named: JobKey = A) -> str:
+    """The first letters of the names of the jobs that are served, each finished at once."""
+    served = []
+    for _ in range(passes):
+        key = d.turn(named)
+        if key is None:
+            break
+        served.append(key.rsplit("/", 1)[1][0])
+        d.finish(key=key)
+    return "".join(served)
+
+
+TURNS = {
+    "a task serves the key whose turn it is, whichever it names": Case(
+        lambda d: [d.add(A, B), d.turn(B), d.turn(B), d.turn(B)], [[A, B], A, B, None]
+    ),
+    "a task that names no key serves one all the same": Case(
+        lambda d: [d.add(A), d.turn(JobKey("")), d.finish()], [[A], A, False]
+    ),
+    "of two namespaces whose turn it is, the one that the task names": Case(
+        lambda d: [d.add(A, C), d.turn(C), d.turn(C)], [[A, C], C, A]
+    ),
+    "a namespace's second key comes after the first of every other": Case(
+        lambda d: [d.add(A, B, C), d.turn(A), d.turn(B), d.turn(B)], [[A, B, C], A, C, B]
+    ),
+    "a thousand keys of another namespace are one turn": Case(
+        lambda d: [len(_flood(d, 1000)), _serve(d, 5), d.add(C), _serve(d, 2), d.queued()],
+        [1000, "fffff", [C], "fc", 994],
+    ),
+    "who comes again and again takes turns with who waits": Case(
+        lambda d: [len(_flood(d, 10)), *(([d.add(C), _serve(d, 2)]) for _ in range(3))],
+        [10, [[C], "fc"], [[C], "fc"], [[C], "fc"]],
+    ),
+    "three namespaces take turns, the smallest is through first": Case(
+        lambda d: [len(_flood(d, 6)), d.add(A, B), d.add(C), _serve(d, 9)], [6, [A, B], [C], "afcbfffff"]
+    ),
+    "within a namespace first come, first served, and again at the end": Case(
+        lambda d: [d.add(A, B), d.turn(), d.finish(again=True), d.turn(), d.finish(key=B), d.turn()],
+        [[A, B], A, True, B, False, A],
+    ),
+    "a key that runs and has changed gets its turn when it has finished": Case(
+        lambda d: [d.add(A), d.turn(), d.add(A, B), d.turn(), d.turn(), d.finish(), d.turn()],
+        [[A], A, [B], B, None, True, A],
+    ),
+    "jobs that are deleted in line hold no turn": Case(
+        lambda d: [
+            sum(d.job(5 + n, key) == [key] for n, key in enumerate(_keys("evil", 20))),
+            sum(d.no_job(50 + n, key) == [] for n, key in enumerate(_keys("evil", 20))),
+            d.add(*_keys("evil", 1)) != [],
+            len(_flood(d, 3, "third")),
+            _serve(d, 4),
+        ],
+        [20, 20, True, 3, "xfff"],
+    ),
+    "delayed keys stand in line from when they are due": Case(
+        lambda d: [len(_flood(d, 3)), d.later(5, C), d.wait(6), d.due(), _serve(d, 4)], [3, None, None, [C], "fcff"]
+    ),
+    "after FLUSHALL the turns begin anew": Case(
+        lambda d: [len(_flood(d, 3)), d.flush(), d.add(B, C), _serve(d, 5)], [3, None, [B, C], "bc"]
+    ),
+    "a full resync gives each unfinished job one turn": Case(
+        lambda d: [d.job(5, A), d.job(6, C), d.resync(everything=True), _serve(d, 5)], [[A], [C], [], "ac"]
+    ),
+}
+
+
+def _keys(namespace: str, count: int) -> list[JobKey]:
+    return [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/{namespace}/x{n:02}") for n in range(count)]
+
+
+CASES = named(queue=QUEUE, delays=DELAYS, failures=FAILURES, turns=TURNS)
 
 
 @pytest.mark.parametrize("sentence", CASES)

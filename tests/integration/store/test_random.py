@@ -137,6 +137,7 @@ class Both(RuleBasedStateMachine):
         (error, mine), (other_error, theirs) = self.both(lambda s, n: s.queue.acquire(key, "w", ttl))
         assert (error, mine is None) == (other_error, theirs is None)
         if mine:
+            assert (mine.key, mine.deaths) == (theirs.key, theirs.deaths)
             self.claims.append((mine, theirs))
             for of in (0, 1):
                 assert len({pair[of].token for pair in self.claims}) == len(self.claims)

@@ -1,7 +1,7 @@
 -- Queue keys.
 --
 -- ARGV  1 prefix   then keys
--- Keys  dirty, lock
+-- Keys  dirty, line, in_line, turn, running, deaths, delayed, lock
 -- Gives the keys to publish: those that were neither queued nor running.
 local at = now()
 local publish = {}

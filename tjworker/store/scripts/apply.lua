@@ -4,7 +4,7 @@
 --       4 number n of progress pairs, then n pairs: resource (or resource/namespace), resourceVersion
 --       then six for each change: key, resource, field ('job' or '<resource>/<name>'), resourceVersion,
 --       'put' | 'end' (a job that has finished) | 'del', record
--- Keys  writer, job, known, unfinished, progress, seen, gone, dirty, delayed, failures, lock, min_observed, echo, news
+-- Keys  writer, job, known, unfinished, progress, seen, gone, dirty, delayed, failures, deaths, lock, min_observed, echo, news
 -- Gives {new seq, keys to publish...}; errors FENCED, LOST.
 local refused = refuse_writer(ARGV[2], ARGV[3])
 if refused then return refused end
@@ -13,12 +13,12 @@ local at = now()
 local answer = { 0 }
 
 -- An own write queues nothing. While the key is leased, only `finish` will know which events are own writes.
-local function react(key, resource, rv)
+local function react(key, resource, rv, edited)
   local version = resource .. ':' .. rv
   if redis.call('SREM', K.echo .. key, version) == 1 then return end
   if leased(key) then
     redis.call('SADD', K.news .. key, version)
-  elseif enqueue(key, at) then
+  elseif enqueue(key, at, edited) then
     answer[#answer + 1] = key
   end
 end
@@ -52,7 +52,9 @@ local function change_job(key, resource, rv, op, record)
     redis.call('SREM', K.unfinished, key)
     redis.call('ZREM', K.dirty, key)
     redis.call('ZREM', K.delayed, key)
+    leave_line(key)
     redis.call('HDEL', K.failures, key)
+    redis.call('HDEL', K.deaths, key)
     redis.call('DEL', K.min_observed .. key, K.echo .. key, K.news .. key)
     forget_when_empty(key)
     return
@@ -68,7 +70,7 @@ local function change_job(key, resource, rv, op, record)
   end
   redis.call('HSET', K.job .. key, 'job', value)
   redis.call('SADD', K.known, key)
-  if op == 'put' then react(key, resource, rv) end
+  if op == 'put' then react(key, resource, rv, true) end
 end
 
 local function change_child(key, resource, field, rv, op, record)

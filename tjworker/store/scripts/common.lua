@@ -22,9 +22,56 @@ local function holder(key)
   return lock and string.match(lock, '^(%d+)')
 end
 
--- Queue a key. True when the caller must publish a task: it was not queued, and no worker runs it (else `finish` will).
-local function enqueue(key, at)
-  return redis.call('ZADD', K.dirty, 'NX', at, key) == 1 and not leased(key)
+local function namespace_of(key)
+  return string.match(key, '^[^/]*/([^/]*)/') or ''
+end
+
+-- Give a queued key its turn. Namespaces take turns: of each, one key, then one of the next. So a key stands as many
+-- places behind the turn that was served last as its namespace has keys in line, itself included. True when it stood
+-- nowhere yet.
+local function line_up(key)
+  local namespace = namespace_of(key)
+  local before = tonumber(redis.call('HGET', K.in_line, namespace) or 0)
+  local turn = tonumber(redis.call('GET', K.turn) or 0) + before + 1
+  if redis.call('ZADD', K.line, 'NX', turn, key) == 0 then return false end
+  redis.call('HSET', K.in_line, namespace, before + 1)
+  return true
+end
+
+local function leave_line(key)
+  if redis.call('ZREM', K.line, key) == 0 then return end
+  local namespace = namespace_of(key)
+  if redis.call('HINCRBY', K.in_line, namespace, -1) <= 0 then redis.call('HDEL', K.in_line, namespace) end
+end
+
+-- Count the death of a key's holder, if it has died: its lease is over, and it never finished. Once may be the fault of
+-- a machine: the key goes on at once. From the second in a row on the key waits, twice as long with each.
+local function count_death(key, at)
+  -- Read first: once a script has written, a Redis that is full no longer refuses it.
+  if leased(key) or not redis.call('ZSCORE', K.running, key) then return end
+  redis.call('ZREM', K.running, key)
+  local deaths = redis.call('HINCRBY', K.deaths, key, 1)
+  if deaths < 2 then return end
+  local seconds = math.min(DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS * 2 ^ math.min(deaths - 2, 40))
+  redis.call('ZADD', K.delayed, at + seconds, key)
+  redis.call('ZREM', K.dirty, key)
+  leave_line(key)
+end
+
+-- Does the key wait after deaths of its holders? A pass that dies takes a process with it, so news does not end this
+-- wait, as it ends that after a failure.
+local function held(key, at)
+  return tonumber(redis.call('HGET', K.deaths, key) or 0) > 1
+    and tonumber(redis.call('ZSCORE', K.delayed, key) or 0) > at
+end
+
+-- Queue a key. True when the caller must publish a task: it was not in line, and no worker runs it (else `finish` will).
+-- `edited`: its job has changed, which may be the cure.
+local function enqueue(key, at, edited)
+  count_death(key, at)
+  if not edited and held(key, at) then return false end
+  redis.call('ZADD', K.dirty, 'NX', at, key)
+  return not leased(key) and line_up(key)
 end
 
 -- Write fields of a hash: triples (name, 'put' or 'del', record) from ARGV[first] on.

@@ -1,7 +1,7 @@
 -- Move keys whose time has come into the queue, the oldest first.
 --
 -- ARGV  1 prefix   2 how many at most
--- Keys  delayed, dirty, lock
+-- Keys  delayed, dirty, line, in_line, turn, running, deaths, lock
 -- Gives the keys to publish.
 local at = now()
 local publish = {}

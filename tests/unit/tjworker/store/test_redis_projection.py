@@ -101,7 +101,7 @@ def test_nothing_is_left_of_a_deleted_job_but_what_lapses(real_redis: RealRedis)
         lasting = {
             key.decode().removeprefix(f"{real_redis.prefix}:") for key in real_redis.all_keys() if redis.ttl(key) < 0
         }
-    assert lasting == {"writer", "fence"}
+    assert lasting == {"writer", "fence", "queue:turn"}
 
 
 def test_no_key_of_a_job_without_an_end_outlives_it(real_redis: RealRedis) -> None:

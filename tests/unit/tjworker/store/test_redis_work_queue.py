@@ -74,6 +74,7 @@ def test_a_key_never_has_two_holders_whatever_the_threads_do(redis_url: str, rea
                 claim = store.queue.acquire(key, f"worker-{number}", 30)
                 if claim is None:
                     continue
+                key = claim.key
                 with guard:
                     inside[key] += 1
                     most[key] = max(most[key], inside[key])

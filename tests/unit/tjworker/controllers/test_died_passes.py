@@ -1,0 +1,128 @@
+"""Passes that die with their process: the job says so, waits longer each time, and holds up nobody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.scenarios.world import World, job, role
+from tjworker.base import JobKey
+from tjworker.settings import Settings
+
+KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
+OTHER = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/other")
+LEASE_SECONDS = Settings().lock_ttl_seconds
+
+
+class Killed(BaseException):
+    """SIGKILL: no handler runs, nothing is released."""
+
+
+class Room:
+    """A job whose pass dies while it writes pods, for as long as `deadly`."""
+
+    def __init__(self) -> None:
+        self.world = World(nodes=1, seed=1)
+        self.world.apply(job({"trainer": role(1)})).watch()
+        self.deadly = True
+        apply = self.world.worker._executor.apply
+
+        def applied(of: Any, plan: Any, lease: Any) -> Any:
+            if self.deadly and plan.writes and lease.key == KEY:
+                raise Killed
+            return apply(of, plan, lease)
+
+        self.world.worker._executor.apply = applied  # type: ignore[method-assign, assignment]
+
+    def die(self, times: int = 1) -> float:
+        """Passes that die one after another, each tried when its wait is over. How long the last one made it wait."""
+        waited = 0.0
+        for _ in range(times):
+            self.queue().add([KEY])
+            with pytest.raises(Killed):
+                self.world.worker.reconcile(KEY)
+            self.world.watch()
+            self.world.cluster.advance(LEASE_SECONDS + 1)
+            self.queue().resync(lost_after_seconds=1000, everything=False)
+            due = self.world.store.next_due()
+            waited = 0.0 if due is None else round(due - self.world.clock())
+            self.world.cluster.advance(waited + 1)
+            self.queue().take_due(10)
+        return waited
+
+    def queue(self) -> Any:
+        return self.world.store.queue
+
+    def condition(self) -> tuple[str, str, str]:
+        """Status, reason and message; empty when it is not there."""
+        found = self.world.condition("Stalled")
+        return found.get("status", ""), found.get("reason", ""), found.get("message", "")
+
+
+def test_a_worker_that_dies_once_is_no_news() -> None:
+    room = Room()
+    assert room.die() == 0
+    room.deadly = False
+    assert room.world.worker.reconcile(KEY) == "Pending, created 2"
+    assert room.condition() == ("", "", "")
+
+
+def test_passes_that_die_again_and_again_are_told_on_the_job_with_the_next_wait() -> None:
+    room = Room()
+    assert [room.die(), room.die(), room.die(), room.die()] == [0, 10, 20, 40]
+    status, reason, message = room.condition()
+    assert (status, reason) == ("True", "PassDied")
+    assert message.startswith("the last 3 passes over this job died with their worker process")
+    assert "the next try is in 40 s" in message, "which is how long it then waited"
+
+
+def test_the_first_pass_that_comes_to_its_end_takes_that_back() -> None:
+    room = Room()
+    room.die(3)
+    room.deadly = False
+    assert "created 2" in room.world.worker.reconcile(KEY)
+    assert room.queue().stats().queued == 1, "the next pass is asked for at once"
+    assert room.condition()[0] == "True"
+    room.world.watch()
+    room.world.worker.reconcile(KEY)
+    assert room.condition()[:2] == ("False", "PassEnded")
+
+
+def test_its_own_condition_does_not_end_the_wait() -> None:
+    """The status write of a pass that then dies comes by watch like any other."""
+    room = Room()
+    room.die(2)
+    room.queue().add([KEY])
+    with pytest.raises(Killed):
+        room.world.worker.reconcile(KEY)
+    room.world.cluster.advance(LEASE_SECONDS + 1)
+    room.world.watch()
+    room.queue().resync(lost_after_seconds=1000, everything=False)
+    assert room.queue().stats().queued == 0
+
+
+def test_between_two_deaths_every_other_job_gets_its_turn() -> None:
+    room = Room()
+    room.die(3)
+    for name in ("other", "third"):
+        room.world.apply(job({"trainer": role(1)}, name)).watch()
+    with pytest.raises(Killed):
+        room.world.worker.reconcile(OTHER)
+    results = [room.world.worker.reconcile(OTHER) for _ in range(3)]
+    assert [result.rpartition(": ")[2] for result in results[:2]] == ["Pending, created 2"] * 2
+    assert results[2].startswith("nothing to do"), "the one that died is not tried again"
+
+
+def test_a_pass_that_fails_in_an_orderly_way_is_no_death() -> None:
+    room = Room()
+    room.die(2)
+
+    def fails(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    room.world.worker._decide = fails  # type: ignore[method-assign, assignment]
+    room.world.worker.reconcile(KEY)
+    assert room.queue().acquire(KEY, "w", 30) is None
+    room.queue().add([KEY])
+    assert room.queue().acquire(KEY, "w", 30).deaths == 0

@@ -1,0 +1,52 @@
+"""Passes over a job that die with their worker process (out of memory, killed, over the hard time limit) are told on
+the job, as nothing else of them can be seen there. Pure.
+
+The work queue counts them and makes the key wait. `report_died_passes` is written before the pass that may die as well;
+the step keeps it, and takes it back in the first pass after one that came to its end.
+"""
+
+from __future__ import annotations
+
+from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.status import JobStatus
+from tjworker.api.timefmt import to_rfc3339
+from tjworker.base import DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS
+from tjworker.reconcile.conditions import clear_condition, set_condition
+from tjworker.reconcile.one_pass import Pass
+from tjworker.reconcile.plan import Event, Plan
+
+DIED = "PassDied"
+"""Reason of the condition Stalled."""
+
+
+def tell_died_passes(p: Pass) -> Pass:
+    if p.observed.died_passes:
+        return p.note(_told(p.job, p.status, p.observed.died_passes, p.at))
+    over = "passes over this job come to their end again"
+    return p.note(clear_condition(p.status, "Stalled", "PassEnded", over, now=p.at, generation=p.job.generation))
+
+
+def report_died_passes(job: TrainingJob | InvalidJob, died: int, now: float) -> Plan:
+    """The condition alone, with an event when it begins. Nothing for a job that asks for no pods."""
+    if isinstance(job, InvalidJob) or job.status.ended or job.deleted_at:
+        return Plan()
+    at = to_rfc3339(now)
+    status = _told(job, job.status, died, at)
+    if status == job.status:
+        return Plan()
+    begins = all(c.type != "Stalled" or c.status != "True" for c in job.status.conditions)
+    events = (Event("Warning", DIED, _message(died)),) if begins else ()
+    return Plan(status.model_copy(update={"last_reconcile_time": at}).summarised(), events=events)
+
+
+def _told(job: TrainingJob, status: JobStatus, died: int, at: str) -> JobStatus:
+    return set_condition(status, "Stalled", True, DIED, _message(died), now=at, generation=job.generation)
+
+
+def _message(died: int) -> str:
+    wait = min(DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS * 2 ** min(died - 1, 40))
+    return (
+        f"the last {died} passes over this job died with their worker process: out of memory, killed, or over the hard"
+        f" time limit (the worker's log says which); if this one dies too, the next try is in {wait} s. A smaller job"
+        " or more memory for the workers may help; a change of the job is tried at once"
+    )
