@@ -24,8 +24,8 @@ from functools import partial
 
 from localcluster.client import ApiError, Client
 from localcluster.http_client import HttpClient, from_kubeconfig
-from localcluster.kubelet.fake import PREFIX
 from localcluster.kubelet.node import FAIL_ANNOTATION
+from localcluster.kubelet.play import PREFIX
 from tests.chaos.system import NotInTimeError, System
 from tests.chaos.troubles import told, trouble
 from tests.simulation.desired import amiss

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from localcluster.kubelet.fake import Play
+from localcluster.kubelet.play import Play
 from tests.scenarios.world import World
 from tjworker.api.resources import REPLICASETS
 

@@ -132,7 +132,7 @@ def _add_kubelet(
         def fake_log(namespace: str, pod: str, container: str, query: object) -> Response | Watch:
             return Response(200, (fake.log_of(namespace, pod) or "").encode(), content_type="text/plain")
 
-        apiserver.log_source = fake_log
+        apiserver.log_source = fake.logs(fake_log)
         driver.machines.append(fake)
         return fake
     kubelet = ProcessKubelet(
@@ -146,7 +146,7 @@ def _add_kubelet(
         working_dir=options.workdir,
     )
     streams = LogStreams(kubelet.log_folder, time.time, driver.wake)
-    apiserver.log_source = streams.source
+    apiserver.log_source = kubelet.logs(streams.source)
     driver.machines += [kubelet, streams]
     return kubelet
 

@@ -18,8 +18,9 @@ from localcluster.client import InProcessClient
 from localcluster.controllers import controllers
 from localcluster.driver import VirtualClock, VirtualDriver
 from localcluster.informer import Informers
-from localcluster.kubelet.fake import FakeKubelet, Script
+from localcluster.kubelet.fake import FakeKubelet
 from localcluster.kubelet.node import RENEW_SECONDS, NodeConfig
+from localcluster.kubelet.play import Script
 from localcluster.machine import Machine
 from localcluster.scheduler import SCHEDULER_NAMES, Scheduler
 from localcluster.wire import Request, Response
@@ -66,7 +67,7 @@ class LocalCluster:
         made = controllers(components, self.informers, self.clock, endpoints=endpoints, events=component_events)
         machines: list[Machine] = [*made, self.scheduler, self.kubelet]
         self.driver = VirtualDriver([self.informers], machines, self.clock, self.apiserver)
-        self.apiserver.log_source = self._log
+        self.apiserver.log_source = self.kubelet.logs(self._log)
         self.run_until_idle()
 
     def run_until_idle(self) -> None:
@@ -76,7 +77,7 @@ class LocalCluster:
         self.driver.advance(seconds)
 
     def fail_node(self, name: str, how: str = "NotReady") -> None:
-        """The node falls silent; with how="gone" it is taken away. Its pods' processes cannot be heard of any more."""
+        """The node falls silent, or fails in another way that `localcluster.kubelet.node` lists."""
         self.kubelet.fail(name, how)
 
     def recover_node(self, name: str) -> None:

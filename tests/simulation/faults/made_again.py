@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-from localcluster.kubelet.fake import Play, play_of
+from localcluster.kubelet.play import Play, play_of
 from localcluster.storage import Event
 from tests.simulation.fault import Row, Verdict, spread, verdict
 from tests.simulation.ledger import CHILDREN, called

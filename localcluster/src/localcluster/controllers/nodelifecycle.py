@@ -42,7 +42,8 @@ class NodeLifecycleController(KeyedMachine):
         self._pods.add_index("node", lambda pod: [pod["spec"].get("nodeName", "")])
         self._seen: dict[str, tuple[str, float]] = {}
         """Node -> (heartbeat as written, when it was seen to change)."""
-        self._tainted_since: dict[tuple[str, str], float] = {}
+        self._tainted_since: dict[str, float] = {}
+        """Pod, by UID -> when a NoExecute taint of its node was first seen: `kubectl taint` writes no time."""
         self._nodes.subscribe(self._node_changed)
         self._leases.subscribe(lambda old, new: self.enqueue(f"node:{(new or old or {})['metadata']['name']}"))
         self._pods.subscribe(self._pod_changed)
@@ -61,9 +62,13 @@ class NodeLifecycleController(KeyedMachine):
         self.enqueue(f"node:{name}")
         if _no_execute(old) != _no_execute(new):
             for pod in self._pods.by("node", name):
+                if not _no_execute(new):
+                    self._tainted_since.pop(pod["metadata"]["uid"], None)
                 self.enqueue(f"evict:{key_of(pod)}")
 
     def _pod_changed(self, old: Json | None, new: Json | None) -> None:
+        if new is None and old is not None:
+            self._tainted_since.pop(old["metadata"]["uid"], None)
         if (
             new is not None
             and (node := self._nodes.get(new["spec"].get("nodeName", ""))) is not None
@@ -164,9 +169,9 @@ class NodeLifecycleController(KeyedMachine):
         if pod is None or "deletionTimestamp" in pod["metadata"]:
             return
         node = self._nodes.get(pod["spec"].get("nodeName", ""))
-        if node is None:
+        if node is None or not _no_execute(node):
             return
-        due = eviction_due(pod, _no_execute(node), now)
+        due = eviction_due(pod, _no_execute(node), self._tainted_since.setdefault(pod["metadata"]["uid"], now))
         if due is None:
             return
         if due > now:
@@ -192,13 +197,13 @@ class NodeLifecycleController(KeyedMachine):
             delete_pod(self._client, pod)
 
 
-def eviction_due(pod: Json, taints: list[Json], now: float) -> float | None:
+def eviction_due(pod: Json, taints: list[Json], seen: float) -> float | None:
     """When the NoExecute taints evict the pod: None for never. Not-ready and unreachable are tolerated for 300 s by a
     pod that says nothing of them (which the admission plug-in DefaultTolerationSeconds writes into the pods of most
     clusters)."""
     dues = []
     for taint in taints:
-        since = seconds_of(taint["timeAdded"]) if taint.get("timeAdded") else now
+        since = seconds_of(taint["timeAdded"]) if taint.get("timeAdded") else seen
         tolerations = [t for t in pod["spec"].get("tolerations") or () if tolerates(t, taint)]
         if tolerations:
             limits = [t["tolerationSeconds"] for t in tolerations if t.get("tolerationSeconds") is not None]
@@ -207,7 +212,7 @@ def eviction_due(pod: Json, taints: list[Json], now: float) -> float | None:
         elif taint["key"] in (NOT_READY, UNREACHABLE):
             dues.append(since + TOLERATION_SECONDS)
         else:
-            dues.append(now)
+            dues.append(seen)
     return min(dues, default=None)
 
 

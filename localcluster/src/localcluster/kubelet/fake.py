@@ -1,29 +1,7 @@
 """A kubelet that plays pods from a script: thousands of pods without one process.
 
-A pod's script is a `Play`, from the pod's annotations or from a Python hook in tests. With no annotation a pod runs for
-ever. All annotations start with `fake.localcluster/`:
-
-| annotation | meaning |
-|---|---|
-| start-seconds | from being bound to running (default 0) |
-| run-seconds | how long it runs (absent: for ever) |
-| exit-code | how it ends (default 0) |
-| ready-seconds | from running to ready (default 0; `never`) |
-| failing-attempts | the first n runs exit with `failing-exit-code`; later ones as above (counted as told below) |
-| failing-exit-code | default 1 |
-| failing-run-seconds | how long a failing run lasts (default: as run-seconds, else 0) |
-| waiting-reason | it does not start: its containers wait with this reason (ImagePullBackOff, CreateContainerConfigError
-...) |
-| waiting-message | the message beside it |
-| waiting-seconds | for how long (absent: for ever) |
-| terminate-seconds | how long it takes to go when deleted (default 0; `never`: until its grace period is over) |
-| terminate-exit-code | with which code (default 143, and 137 when the grace period was over) |
-| reason | the terminated container's reason, for example OOMKilled |
-| log | what `kubectl logs` shows |
-| exit | put on a pod that runs: it ends now, with this code; a container that is then restarted runs on |
-
-`<container>.fake.localcluster/...` holds for pods whose first container has that name, and goes before the others:
-where the annotations of several kinds of pods can only be set together.
+A pod's script is a `Play`, from the pod's annotations (`play` lists them) or from a Python hook in tests. With no
+annotation a pod runs for ever.
 
 Attempts are counted by the pod's namespace and name, over restarts of the container and over pods made again; for pods
 of a ReplicaSet or Job, whose names are made up, by the owner: of its pods the first n runs fail.
@@ -40,72 +18,14 @@ from dataclasses import dataclass, replace
 from localcluster.client import Client
 from localcluster.informer import Informers
 from localcluster.kubelet.node import RENEW_SECONDS, Kubelet, NodeConfig
+from localcluster.kubelet.play import FOREVER, PREFIX, Play, Script, play_of
 from localcluster.kubelet.status import container_status, is_sidecar, phase, pod_status, terminated, waiting
+from localcluster.kubelet.troubles import SHUTTING_DOWN, Ending
 from localcluster.objects import is_terminal, seconds_of, timestamp
 from localcluster.wire import Json
 
-PREFIX = "fake.localcluster/"
-FOREVER = float("inf")
 BACKOFF_FIRST_SECONDS = 10.0
 BACKOFF_MAX_SECONDS = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class Play:
-    """How one run of a pod goes. Times in seconds; `FOREVER` for never."""
-
-    start_seconds: float = 0.0
-    run_seconds: float = FOREVER
-    exit_code: int = 0
-    ready_seconds: float = 0.0
-    waiting_reason: str = ""
-    waiting_message: str = ""
-    waiting_seconds: float = FOREVER
-    terminate_seconds: float = 0.0
-    terminate_exit_code: int | None = None
-    reason: str = ""
-    log: str = ""
-
-
-Script = Callable[[Json, int], Play | None]
-"""(pod, attempt from 1 on) -> its Play, None for what the annotations say."""
-
-
-def play_of(pod: Json, attempt: int) -> Play:
-    """What the annotations say. Raises ValueError naming the annotation that is no number."""
-    found = pod["metadata"].get("annotations") or {}
-    own = f"{pod['spec']['containers'][0]['name']}.{PREFIX}"
-    told = {k.removeprefix(PREFIX): v for k, v in found.items() if k.startswith(PREFIX)}
-    told |= {k.removeprefix(own): v for k, v in found.items() if k.startswith(own)}
-
-    def seconds(name: str, default: float) -> float:
-        text = told.get(name)
-        if text is None:
-            return default
-        try:
-            return FOREVER if text == "never" else float(text)
-        except ValueError as error:
-            raise ValueError(
-                f"annotation {PREFIX}{name}={text!r} of pod {pod['metadata']['name']} is no number of seconds"
-            ) from error
-
-    run_seconds, code = seconds("run-seconds", FOREVER), int(told.get("exit-code", "0"))
-    if attempt <= int(told.get("failing-attempts", "0")):
-        run_seconds = seconds("failing-run-seconds", 0.0 if run_seconds == FOREVER else run_seconds)
-        code = int(told.get("failing-exit-code", "1"))
-    return Play(
-        start_seconds=seconds("start-seconds", 0.0),
-        run_seconds=run_seconds,
-        exit_code=code,
-        ready_seconds=seconds("ready-seconds", 0.0),
-        waiting_reason=told.get("waiting-reason", ""),
-        waiting_message=told.get("waiting-message", ""),
-        waiting_seconds=seconds("waiting-seconds", FOREVER),
-        terminate_seconds=seconds("terminate-seconds", 0.0),
-        reason=told.get("reason", ""),
-        log=told.get("log", ""),
-        terminate_exit_code=int(told["terminate-exit-code"]) if "terminate-exit-code" in told else None,
-    )
 
 
 @dataclass(slots=True)
@@ -122,6 +42,8 @@ class _Run:
     ended: Json | None = None
     not_ready: bool = False
     """Set by tests."""
+    ending_since: float | None = None
+    """The kubelet ends it on its own account."""
     told_to_exit: str | None = None
     """The annotation `exit`, once it was obeyed."""
 
@@ -188,9 +110,16 @@ class FakeKubelet(Kubelet):
             self._runs.pop(key, None)
             return
         if run is None:
+            if self.turned_away(pod, now):
+                return
             run = self._runs[key] = self._begin(key, pod, now)
         if "deletionTimestamp" in pod["metadata"]:
             self._terminate(key, pod, run, now)
+            return
+        ending = self.ending(pod)
+        evicted_at = run.ends_at if run.ends_at < FOREVER else now
+        if ending is not None and (ending is SHUTTING_DOWN or (run.started_at is not None and now >= evicted_at)):
+            self._end_by(ending, key, pod, run, now)
             return
         self._play(key, pod, run, now)
 
@@ -242,6 +171,8 @@ class FakeKubelet(Kubelet):
                     self.enqueue_at(f"pod:{key}", begins)
                 return
             self._start(pod, run, now)
+            if self.ending(pod) is not None:
+                self.enqueue(f"pod:{key}")
         told = (pod["metadata"].get("annotations") or {}).get(f"{PREFIX}exit")
         if told is not None and told != run.told_to_exit:
             run.told_to_exit, run.ends_at, run.play = told, now, replace(run.play, exit_code=_code(pod, told))
@@ -296,26 +227,46 @@ class FakeKubelet(Kubelet):
 
     def _terminate(self, key: str, pod: Json, run: _Run, now: float) -> None:
         meta = pod["metadata"]
-        grace_over = seconds_of(meta["deletionTimestamp"])
-        asked = grace_over - meta.get("deletionGracePeriodSeconds", 0)
-        goes = now if run.started_at is None else min(asked + run.play.terminate_seconds, grace_over)
+        grace = meta.get("deletionGracePeriodSeconds", 0)
+        if self._stopped(key, pod, run, seconds_of(meta["deletionTimestamp"]) - grace, grace, now):
+            self._runs.pop(key, None)
+            self.confirm_deletion(pod)
+
+    def _end_by(self, ending: Ending, key: str, pod: Json, run: _Run, now: float) -> None:
+        if run.ending_since is None:
+            run.ending_since = now
+        own = pod["spec"].get("terminationGracePeriodSeconds", 30)
+        grace = own if ending.grace_seconds is None else ending.grace_seconds
+        if self._stopped(key, pod, run, run.ending_since, grace, now, ending):
+            self.recorders[pod["spec"]["nodeName"]].warning(pod, ending.reason, ending.message)
+
+    def _stopped(
+        self, key: str, pod: Json, run: _Run, asked: float, grace: float, now: float, ending: Ending | None = None
+    ) -> bool:
+        """Whether its containers, which were asked to end, have ended; then its last status is written."""
+        goes = now if run.started_at is None else asked + min(run.play.terminate_seconds, grace)
         if now < goes:
             self.enqueue_at(f"pod:{key}", goes)
-            return
+            return False
+        state = _pause(run)
         if run.started_at is not None:
-            overdue = run.play.terminate_seconds > grace_over - asked
             code = run.play.terminate_exit_code
-            code = (137 if overdue else 143) if code is None else code
-            ended = terminated(code, run.started_at, now, container_id=_container_id(run, pod["spec"]["containers"][0]))
-            state: Json = {"terminated": ended}
-        else:
-            state = _pause(run)
-        self._write(pod, run, state, now, final=True)
-        self._runs.pop(key, None)
-        self.confirm_deletion(pod)
+            code = (137 if run.play.terminate_seconds > grace else 143) if code is None else code
+            container_id = _container_id(run, pod["spec"]["containers"][0])
+            state = {"terminated": terminated(code, run.started_at, now, container_id=container_id)}
+        self._write(pod, run, state, now, final=True, ending=ending)
+        return True
 
     def _write(
-        self, pod: Json, run: _Run, state: Json, now: float, *, ready: bool = False, final: bool = False
+        self,
+        pod: Json,
+        run: _Run,
+        state: Json,
+        now: float,
+        *,
+        ready: bool = False,
+        final: bool = False,
+        ending: Ending | None = None,
     ) -> None:
         spec = pod["spec"]
         host_ip = self.configs[spec["nodeName"]].address
@@ -340,9 +291,8 @@ class FakeKubelet(Kubelet):
             for c in spec.get("initContainers") or ()
         ]
         new_phase = phase(spec, containers, inits, final=final)
-        self.write_pod_status(
-            pod, pod_status(pod, new_phase, containers, inits, now, host_ip=host_ip, pod_ip=run.pod_ip)
-        )
+        status = pod_status(pod, new_phase, containers, inits, now, host_ip=host_ip, pod_ip=run.pod_ip)
+        self.write_pod_status(pod, status if ending is None else ending.onto(status, now))
 
 
 def _code(pod: Json, told: str) -> int:

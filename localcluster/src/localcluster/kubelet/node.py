@@ -1,25 +1,42 @@
 """What every kubelet does: register its Nodes, renew their Leases, and fail when told to.
 
-A Node fails by the annotation `localcluster/fail` on it: `NotReady` (the kubelet falls silent: no heartbeats, no work
-on its pods; removing the annotation brings it back) or `gone` (the same, and the Node object is deleted, as when a
-machine is taken away), or by `fail`/`recover` in process. Subclasses give `reconcile_pod`. Safe to run twice; a kubelet
-that restarts finds its Nodes and goes on.
+A Node fails by the annotation `localcluster/fail` on it, or by `fail`/`recover` in process; removing the annotation
+mends it. What that does to pods is in `troubles`:
+
+| annotation | the node |
+|---|---|
+| NotReady | falls silent: no heartbeats, no work on its pods |
+| gone | the same, and the Node object is deleted, as when a machine is taken away |
+| Flapping | is not Ready, and Ready again, at every other heartbeat; it works on pods while it is Ready |
+| NodeShutdown | shuts down in order: not Ready, its pods end, new ones are turned away |
+| DevicePlugin | has no GPU to give (`allocatable` is 0) while its device plugin restarts; what runs goes on |
+| Reject=REASON | turns new pods away: UnexpectedAdmissionError, TopologyAffinityError, OutOfcpu ... |
+| SilentLogs | accepts requests for logs and never answers |
+| ClockSkew=-1.5 | writes times of a clock that is so many seconds ahead |
+
+Subclasses give `reconcile_pod`. Safe to run twice; a kubelet that restarts finds its Nodes and goes on.
 """
 
 from __future__ import annotations
 
+import logging
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from localcluster.client import ApiError, Client, ignoring
 from localcluster.controllers.common import delete_pod, pods_path
 from localcluster.informer import Informers, key_of
+from localcluster.kubelet import troubles
+from localcluster.kubelet.troubles import Ending
 from localcluster.machine import KeyedMachine
-from localcluster.objects import condition, micro_timestamp, timestamp, with_condition
+from localcluster.objects import is_ready, micro_timestamp, timestamp, with_condition
 from localcluster.recorder import Recorder
-from localcluster.wire import Json
+from localcluster.wire import Json, Response, Watch
 
+log = logging.getLogger("localcluster")
+
+LogSource = Callable[[str, str, str, Mapping[str, str]], Response | Watch]
 FAIL_ANNOTATION = "localcluster/fail"
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_DURATION_SECONDS = 40
@@ -69,7 +86,9 @@ class Kubelet(KeyedMachine):
         self.configs: dict[str, NodeConfig] = {}
         self.recorders: dict[str, Recorder] = {}
         self._renew_seconds = renew_seconds
-        self._failing: dict[str, str] = {}
+        self._failing: dict[str, tuple[str, str]] = {}
+        """Node -> (a word of `troubles`, its value)."""
+        self._beats: dict[str, int] = {}
         self._taken_away: set[str] = set()
         self._lease_due: dict[str, float] = {}
         self.nodes = informers.get("/api/v1/nodes")
@@ -89,19 +108,48 @@ class Kubelet(KeyedMachine):
 
     # --- failing ---------------------------------------------------------------------------------------------------
 
-    def fail(self, name: str, how: str = "NotReady") -> None:
-        self._failing[name] = how
-        self.enqueue(f"node:{name}")
+    def fail(self, name: str, how: str = troubles.NOT_READY) -> None:
+        kind, _, value = how.partition("=")
+        if kind not in troubles.KNOWN:
+            log.warning("node %s: %s=%s is none of %s", name, FAIL_ANNOTATION, how, ", ".join(troubles.KNOWN))
+            return
+        self._failing[name] = kind, value
+        self._look_again(name)
 
     def recover(self, name: str) -> None:
         self._failing.pop(name, None)
         self._taken_away.discard(name)
+        self._look_again(name)
+
+    def _look_again(self, name: str) -> None:
         self.enqueue(f"node:{name}")
         for pod in self.pods.by("node", name):
             self.enqueue(f"pod:{key_of(pod)}")
 
+    def trouble(self, name: str) -> tuple[str, str]:
+        return self._failing.get(name, ("", ""))
+
     def alive(self, name: str) -> bool:
-        return name in self.configs and name not in self._failing and name not in self._taken_away
+        """It sends heartbeats."""
+        return name in self.configs and self.trouble(name)[0] not in troubles.SILENT and name not in self._taken_away
+
+    def _flapped(self, name: str) -> bool:
+        return self.trouble(name)[0] == troubles.FLAPPING and self._beats.get(name, 0) % 2 == 0
+
+    def _skew_seconds(self, name: str) -> float:
+        kind, value = self.trouble(name)
+        return float(value) if kind == troubles.CLOCK_SKEW else 0.0
+
+    def logs(self, source: LogSource) -> LogSource:
+        """`source`, but nothing ever comes from a node that is silent about logs."""
+
+        def answer(namespace: str, pod: str, container: str, query: Mapping[str, str]) -> Response | Watch:
+            found = self.pods.get(f"{namespace}/{pod}")
+            node = found["spec"].get("nodeName", "") if found is not None else ""
+            silent = self.trouble(node)[0] == troubles.SILENT_LOGS
+            return Watch("text/plain") if silent else source(namespace, pod, container, query)
+
+        return answer
 
     # --- events ----------------------------------------------------------------------------------------------------
 
@@ -130,7 +178,8 @@ class Kubelet(KeyedMachine):
             self._reconcile_node(name, now)
             return
         pod = self.pods.get(name)
-        if pod is not None and not self.alive(pod["spec"].get("nodeName", "")):
+        node = pod["spec"].get("nodeName", "") if pod is not None else ""
+        if pod is not None and (not self.alive(node) or self._flapped(node)):
             return
         self.reconcile_pod(name, pod, now)
 
@@ -142,7 +191,7 @@ class Kubelet(KeyedMachine):
         """The machine of this node is gone: subclasses end what runs on it."""
 
     def _reconcile_node(self, name: str, now: float) -> None:
-        if self._failing.get(name) == "gone" and name not in self._taken_away:
+        if self.trouble(name)[0] == troubles.GONE and name not in self._taken_away:
             self._taken_away.add(name)
             self.take_away(name)
             self._delete_node(name)
@@ -151,11 +200,13 @@ class Kubelet(KeyedMachine):
         node = self.nodes.get(name)
         if node is None:
             node = self._register(name, now)
-        ready = condition(node, "Ready")
-        wanted = self.configs[name].capacity()
-        if ready is None or ready["status"] != "True" or node["status"].get("capacity") != wanted:
-            self._write_status(name, node, now)
-        if now >= self._lease_due.get(name, 0.0):
+        beats = now >= self._lease_due.get(name, 0.0)
+        self._beats[name] = self._beats.get(name, 0) + beats
+        status = self._status(self.configs[name], node.get("status") or {}, now)
+        if _own(status) != _own(node["status"]):
+            node = self._write_status(name, node, status)
+            self._look_again(name)  # a flapping node's pods wait for it
+        if beats:
             self._renew(name, node, now)
             self._lease_due[name] = now + self._renew_seconds
         self.enqueue_at(f"node:{name}", self._lease_due[name])
@@ -190,14 +241,26 @@ class Kubelet(KeyedMachine):
                 raise
             return self.client.get(f"/api/v1/nodes/{name}")
 
+    def _readiness(self, name: str) -> tuple[str, str, str]:
+        """kubelet/nodestatus/setters.go, `ReadyCondition`."""
+        if self.trouble(name)[0] == troubles.SHUTDOWN:
+            return "False", "KubeletNotReady", "node is shutting down"
+        if self._flapped(name):
+            why = "PLEG is not healthy: pleg was last seen active 3m0.5s ago; threshold is 3m0s"
+            return "False", "KubeletNotReady", why
+        return "True", "KubeletReady", "kubelet is posting ready status"
+
     def _status(self, config: NodeConfig, old: Json, now: float) -> Json:
-        when = timestamp(now)
+        when = timestamp(now + self._skew_seconds(config.name))
+        allocatable = config.capacity()
+        if config.gpus and self.trouble(config.name)[0] == troubles.DEVICE_PLUGIN:
+            allocatable[config.gpu_resource] = "0"  # cm/devicemanager/manager.go, `GetCapacity`
         conditions: list[Json] = list(old.get("conditions") or ())
         for kind, value, reason, message in (
             ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
             ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
             ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-            ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+            ("Ready", *self._readiness(config.name)),
         ):
             conditions = with_condition(
                 conditions,
@@ -207,7 +270,7 @@ class Kubelet(KeyedMachine):
         status: Json = {
             **old,
             "capacity": config.capacity(),
-            "allocatable": config.capacity(),
+            "allocatable": allocatable,
             "conditions": conditions,
             "addresses": [
                 {"type": "InternalIP", "address": config.address},
@@ -230,18 +293,20 @@ class Kubelet(KeyedMachine):
             status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": config.kubelet_port}}
         return status
 
-    def _write_status(self, name: str, node: Json, now: float) -> None:
-        status = self._status(self.configs[name], node.get("status") or {}, now)
-        self.client.update(f"/api/v1/nodes/{name}/status", {**node, "status": status})
+    def _write_status(self, name: str, node: Json, status: Json) -> Json:
+        changed = self.client.update(f"/api/v1/nodes/{name}/status", {**node, "status": status})
         target = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "uid": node["metadata"]["uid"]}}
-        self.recorders[name].normal(target, "NodeReady", f"Node {name} status is now: NodeReady")
+        what = "NodeReady" if is_ready(changed) else "NodeNotReady"
+        if is_ready(changed) != is_ready(node):
+            self.recorders[name].normal(target, what, f"Node {name} status is now: {what}")
+        return changed
 
     def _renew(self, name: str, node: Json, now: float) -> None:
         base = f"/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases"
         spec = {
             "holderIdentity": name,
             "leaseDurationSeconds": LEASE_DURATION_SECONDS,
-            "renewTime": micro_timestamp(now),
+            "renewTime": micro_timestamp(now + self._skew_seconds(name)),
         }
         with ignoring(404):
             self.client.patch(f"{base}/{name}", {"spec": spec})
@@ -267,6 +332,8 @@ class Kubelet(KeyedMachine):
 
     def write_pod_status(self, pod: Json, status: Json) -> bool:
         """Whether a write was needed and done. Raises Conflict when the pod has moved on (the machine looks again)."""
+        if skew := self._skew_seconds(pod["spec"]["nodeName"]):
+            status = troubles.skewed(status, pod.get("status"), skew)
         if status == pod.get("status"):
             return False
         meta = pod["metadata"]
@@ -274,6 +341,23 @@ class Kubelet(KeyedMachine):
         with ignoring(404):
             self.client.update(path, {**pod, "status": status})
         return True
+
+    def turned_away(self, pod: Json, now: float) -> bool:
+        """Whether the node has refused a pod that it had not seen before; then its status says so."""
+        name = pod["spec"]["nodeName"]
+        config = self.configs[name]
+        found = troubles.refusal(self.trouble(name), pod, config.capacity(), config.gpu_resource)
+        if found is None or (pod.get("status") or {}).get("startTime"):
+            return False
+        self.recorders[name].warning(pod, *found)
+        self.write_pod_status(pod, troubles.rejected(pod, found, now))
+        return True
+
+    def ending(self, pod: Json) -> Ending | None:
+        """Why the kubelet itself ends the pod."""
+        if self.trouble(pod["spec"]["nodeName"])[0] == troubles.SHUTDOWN:
+            return troubles.SHUTTING_DOWN
+        return troubles.eviction(pod)
 
     def confirm_deletion(self, pod: Json) -> None:
         """The last word of a kubelet: nothing of the pod is left on the node."""
@@ -283,6 +367,12 @@ class Kubelet(KeyedMachine):
 
 def _fail_annotation(node: Json | None) -> str:
     return str(((node or {}).get("metadata") or {}).get("annotations", {}).get(FAIL_ANNOTATION) or "")
+
+
+def _own(status: Json) -> Json:
+    """What a kubelet says of its node, without the times."""
+    said = {c["type"]: (c["status"], c.get("reason")) for c in status.get("conditions") or ()}
+    return {"said": said, "capacity": status.get("capacity"), "allocatable": status.get("allocatable")}
 
 
 def _arch() -> str:

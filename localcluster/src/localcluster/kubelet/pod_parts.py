@@ -13,9 +13,6 @@ from localcluster.kubelet.probes import Actions, Prober
 from localcluster.wire import Json
 
 BACKOFF_NAME = {"CreateContainerConfigError": 5.0}
-# kubernetes v1.36 pkg/kubelet/nodeshutdown/nodeshutdown_manager.go
-SHUTDOWN_REASON = "Terminated"
-SHUTDOWN_MESSAGE = "Pod was terminated in response to imminent node shutdown."
 DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 
 

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from localcluster.kubelet.env import ConfigError, PodFacts, command_of, environm
 from localcluster.kubelet.pod_parts import container_path
 from localcluster.kubelet.probes import Prober, Result
 from localcluster.kubelet.status import is_sidecar, phase, pod_status
+from localcluster.kubelet.troubles import Ending
 from localcluster.kubelet.volumes import MountError, binds_of, prepare
-from localcluster.objects import seconds_of, timestamp, with_condition
+from localcluster.objects import seconds_of
 from localcluster.recorder import Recorder
 from localcluster.wire import Json
 
@@ -45,14 +47,15 @@ class PodRun:
         self.containers: list[ContainerRun] = []
         self.stopping_since: float | None = None
         self.deadline_passed = False
-        self.shut_down = False
-        """The machine ended it, as a kubelet does when its node shuts down."""
+        self.ending: Ending | None = None
+        """The kubelet ends it on its own account."""
         self._mount_retry_at = 0.0
         self._volumes: dict[str, Path] | None = None
 
     def save(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        told = {"key": self.key, "uid": self.uid, "node": self.node, "pod_ip": self.pod_ip, "shut_down": self.shut_down}
+        told: Json = {"key": self.key, "uid": self.uid, "node": self.node, "pod_ip": self.pod_ip}
+        told["ending"] = self.ending and asdict(self.ending)
         (self.folder / "pod.json").write_bytes(orjson.dumps(told))
 
     @staticmethod
@@ -64,7 +67,7 @@ class PodRun:
         except (OSError, orjson.JSONDecodeError):
             return None
         run = PodRun(host, told["key"], told["uid"], told["node"], told["pod_ip"])
-        run.shut_down = bool(told.get("shut_down"))
+        run.ending = Ending(**told["ending"]) if told.get("ending") else None
         for each in sorted((folder / "containers").glob("*")):
             container = ContainerRun({"name": each.name}, each)
             container.adopt()
@@ -136,7 +139,7 @@ class PodRun:
             due = seconds_of(started) + deadline
             self.deadline_passed = now >= due
             dues.append(due)
-        if "deletionTimestamp" in pod["metadata"] or self.deadline_passed or self.shut_down:
+        if "deletionTimestamp" in pod["metadata"] or self.deadline_passed or self.ending:
             dues += self._stop_all(pod, now, recorder)
         else:
             dues += self._start_due(pod, now, facts, recorder)
@@ -209,7 +212,7 @@ class PodRun:
     # --- stopping --------------------------------------------------------------------------------------------------
 
     def _stop_all(self, pod: Json, now: float, recorder: Recorder) -> list[float]:
-        grace = pod["metadata"].get("deletionGracePeriodSeconds")
+        grace = pod["metadata"].get("deletionGracePeriodSeconds", self.ending and self.ending.grace_seconds)
         if grace is None:
             grace = pod["spec"].get("terminationGracePeriodSeconds", 30)
         if self.stopping_since is None:
@@ -351,7 +354,7 @@ class PodRun:
         }
 
     def _status(self, pod: Json, now: float, facts: PodFacts) -> Json:
-        stopping = "deletionTimestamp" in pod["metadata"] or self.deadline_passed or self.shut_down
+        stopping = "deletionTimestamp" in pod["metadata"] or self.deadline_passed or self.ending is not None
         inits_over = all(pod_parts.init_done(c) for c in self.containers if c.init)
         statuses: dict[bool, list[Json]] = {True: [], False: []}
         for container in self.containers:
@@ -367,20 +370,7 @@ class PodRun:
             status.update(reason="DeadlineExceeded", message=pod_parts.DEADLINE_MESSAGE)
             if final:
                 status["phase"] = "Failed"
-        if self.shut_down and final:
-            told = {
-                "type": "DisruptionTarget",
-                "status": "True",
-                "reason": "TerminationByKubelet",
-                "message": pod_parts.SHUTDOWN_MESSAGE,
-            }
-            status.update(
-                phase="Failed",
-                reason=pod_parts.SHUTDOWN_REASON,
-                message=pod_parts.SHUTDOWN_MESSAGE,
-                conditions=with_condition(status["conditions"], told, timestamp(now)),
-            )
-        return status
+        return self.ending.onto(status, now) if self.ending and final else status
 
     def log_folder(self, container: str, *, previous: bool) -> Path | None:
         for each in self.containers:

@@ -35,6 +35,7 @@ from localcluster.kubelet.node import RENEW_SECONDS, Kubelet, NodeConfig
 from localcluster.kubelet.pod_parts import Host
 from localcluster.kubelet.pod_run import PodRun
 from localcluster.kubelet.probes import Actions
+from localcluster.kubelet.troubles import SHUTTING_DOWN
 from localcluster.objects import is_terminal
 from localcluster.wire import Json
 
@@ -143,6 +144,8 @@ class ProcessKubelet(Kubelet):
                 self.confirm_deletion(pod)
             return
         if run is None:
+            if self.turned_away(pod, now):
+                return
             run = PodRun(self.host, key, meta["uid"], pod["spec"]["nodeName"], self._address(pod))
             run.save()
             self.runs.setdefault(key, {})[meta["uid"]] = run
@@ -150,6 +153,10 @@ class ProcessKubelet(Kubelet):
         if is_terminal(pod):
             self._after_end(run, pod)
             return
+        if run.ending is None and (ending := self.ending(pod)) is not None:
+            run.ending = ending
+            run.save()
+            self.recorders[run.node].warning(pod, ending.reason, ending.message)
         facts = PodFacts(run.pod_ip, self.configs[run.node].address, self.configs[run.node].capacity())
         status, due = run.sync(pod, now, facts, self.recorders[run.node])
         if due is not None:
@@ -229,7 +236,7 @@ class ProcessKubelet(Kubelet):
         ended = [run for run in runs if run.alive]
         for run in ended:
             # Before the first signal: whatever happens from here on, an exit code of 143 is not the program's own.
-            run.shut_down = True
+            run.ending = SHUTTING_DOWN
             run.save()
         deadline = time.monotonic() + grace_seconds
         asked: set[int] = set()

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.kubelet.fake import FakeKubelet, Play, play_of
+from localcluster.kubelet.fake import FakeKubelet
 from localcluster.kubelet.node import NodeConfig
+from localcluster.kubelet.play import Play, play_of
 from localcluster.wire import Json
 from unit.world import PODS, conditions, fake, phases, pod, pods
 

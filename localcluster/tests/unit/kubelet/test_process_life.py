@@ -13,6 +13,7 @@ from support.waiting import PATIENCE_SECONDS, until
 
 from localcluster.client import ApiError
 from localcluster.kubelet.container_runner import stat_fields
+from localcluster.kubelet.troubles import EVICT_ANNOTATION
 from localcluster.wire import Json
 from unit.kubelet.room import Room, ended, pod, processes, shell
 from unit.world import PODS
@@ -145,3 +146,27 @@ def test_who_is_ended_by_a_shutdown_has_failed_by_the_node(
     assert ended(room.status("killed"))["exitCode"] == 143
     assert "reason" not in room.status("done"), "it failed by itself, before"
     assert [c for c in room.status("done")["conditions"] if c["type"] == "DisruptionTarget"] == []
+
+
+def test_who_is_evicted_for_its_own_limits_has_failed_by_itself_within_a_second(room: Room) -> None:
+    room.run(pod("p", shell("trap '' TERM; while :; do sleep 0.05; done"), terminationGracePeriodSeconds=3600))
+    room.until(room.phase_is("p", "Running"))
+    room.client.patch(f"{PODS}/p", {"metadata": {"annotations": {EVICT_ANNOTATION: "limit"}}})
+    room.until(room.phase_is("p", "Failed"))
+    status = room.status("p")
+    assert status["reason"] == "Evicted"
+    assert [c for c in status["conditions"] if c["type"] == "DisruptionTarget"] == []
+    assert ended(status)["exitCode"] == 137
+
+
+def test_a_node_that_turns_pods_away_starts_nothing_of_them_and_runs_what_ran(room: Room) -> None:
+    room.run(pod("old", shell("sleep 4720")))
+    room.until(room.phase_is("old", "Running"))
+    room.kubelet.fail("node-0", "Reject=UnexpectedAdmissionError")
+    room.run(pod("new", shell("sleep 4721")))
+    room.until(room.phase_is("new", "Failed"))
+    assert room.status("new")["reason"] == "UnexpectedAdmissionError"
+    assert processes("sleep\x004721", room.folder) == []
+    assert room.status("old")["phase"] == "Running"
+    room.client.delete(f"{PODS}/new")
+    room.until(room.gone("new"))

@@ -1,0 +1,301 @@
+"""Nodes in trouble, and what their kubelets write into the pods then: as kubelet 1.36.3 does (`kubelet/troubles.py`
+says where)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from localcluster.kubelet.node import FAIL_ANNOTATION, NodeConfig
+from localcluster.kubelet.troubles import EVICT_ANNOTATION, skewed
+from localcluster.objects import condition, seconds_of
+from localcluster.wire import Json, Watch
+from unit.world import PODS, conditions, phases, pod, pods
+
+GPU = "nvidia.com/gpu"
+POD = f"{PODS}/p"
+NODE = "/api/v1/nodes/node-0"
+
+
+def cluster_of_one(gpus: int = 2) -> LocalCluster:
+    return LocalCluster(nodes=[NodeConfig("node-0", gpus=gpus)])
+
+
+def annotate(cluster: LocalCluster, path: str, **told: str | None) -> None:
+    names = {"fail": FAIL_ANNOTATION, "evict": EVICT_ANNOTATION}
+    cluster.client.patch(path, {"metadata": {"annotations": {names[k]: v for k, v in told.items()}}})
+    cluster.run_until_idle()
+
+
+def of(cluster: LocalCluster, name: str) -> Json:
+    return cluster.client.get(f"{PODS}/{name}")
+
+
+def bound(name: str = "p", **spec: Any) -> Json:
+    """Placed by hand, as by a scheduler that has not heard of the trouble."""
+    made = pod(name)
+    made["spec"] |= {"nodeName": "node-0", **spec}
+    return made
+
+
+def ended_by(status: Json) -> tuple[str, str, str]:
+    told = condition({"status": status}, "DisruptionTarget") or {}
+    return status["phase"], status.get("reason", ""), told.get("reason", "")
+
+
+# -- turned away -----------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Refused:
+    fail: str
+    want_reason: str
+    want_message: str
+    spec: Json = field(default_factory=dict)
+
+
+_GPU: Json = {"containers": [{"name": "c", "image": "x", "resources": {"limits": {GPU: "1"}, "requests": {GPU: "1"}}}]}
+REFUSED = {
+    "The device plugin's word comes late: UnexpectedAdmissionError.": Refused(
+        "Reject=UnexpectedAdmissionError",
+        "UnexpectedAdmissionError",
+        "Pod was rejected: Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. "
+        "Requested: 1, Available: 0, which is unexpected",
+        _GPU,
+    ),
+    "No healthy device, while the plugin restarts.": Refused(
+        "DevicePlugin",
+        "UnexpectedAdmissionError",
+        "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices "
+        "nvidia.com/gpu, which is unexpected",
+        _GPU,
+    ),
+    "Somebody else was quicker: OutOfcpu.": Refused(
+        "Reject=OutOfcpu",
+        "OutOfcpu",
+        "Pod was rejected: Node didn't have enough resource: cpu, requested: 1, used: 8, capacity: 8",
+    ),
+    "No NUMA node has it all: TopologyAffinityError.": Refused(
+        "Reject=TopologyAffinityError",
+        "TopologyAffinityError",
+        "Pod was rejected: Resources cannot be allocated with Topology locality",
+    ),
+    "The node shuts down.": Refused(
+        "NodeShutdown", "NodeShutdown", "Pod was rejected: Pod was rejected as the node is shutting down."
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
+def test_a_pod_that_is_turned_away_has_failed_and_nothing_else_is_said_of_it(case: Refused) -> None:
+    cluster = cluster_of_one()
+    annotate(cluster, NODE, fail=case.fail)
+    cluster.client.create(PODS, bound(**case.spec))
+    cluster.run_until_idle()
+    status = of(cluster, "p")["status"]
+    assert (status["phase"], status["reason"], status["message"]) == ("Failed", case.want_reason, case.want_message)
+    assert set(status) - {"observedGeneration"} == {"phase", "reason", "message", "startTime", "qosClass"}
+
+
+def test_only_new_pods_are_turned_away_and_none_when_the_trouble_is_over() -> None:
+    cluster = cluster_of_one()
+    cluster.client.create(PODS, pod("old"))
+    cluster.run_until_idle()
+    annotate(cluster, NODE, fail="Reject=UnexpectedAdmissionError")
+    cluster.client.create(PODS, pod("new"))
+    cluster.run_until_idle()
+    annotate(cluster, NODE, fail=None)
+    cluster.client.create(PODS, pod("next"))
+    cluster.run_until_idle()
+    assert [of(cluster, name)["status"]["phase"] for name in ("old", "new", "next")] == ["Running", "Failed", "Running"]
+
+
+# -- ended -----------------------------------------------------------------------------------------
+def evicted(kind: str) -> Callable[[LocalCluster], None]:
+    return lambda cluster: annotate(cluster, POD, evict=kind)
+
+
+def tainted(cluster: LocalCluster) -> None:
+    cluster.client.patch(NODE, {"spec": {"taints": [{"key": "maintenance", "effect": "NoExecute"}]}})
+    cluster.run_until_idle()
+
+
+@dataclass(frozen=True)
+class Ended:
+    trouble: Callable[[LocalCluster], None]
+    want: tuple[str, str, str]
+    """Phase, reason, and the reason of DisruptionTarget."""
+    want_message: str
+    spec: Json = field(default_factory=dict)
+
+
+_SCRATCH: Json = {"volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "1Gi"}}]}
+ENDED = {
+    "Its own emptyDir is too full: its own fault.": Ended(
+        evicted("limit"),
+        ("Failed", "Evicted", ""),
+        'Usage of EmptyDir volume "scratch" exceeds the limit "1Gi". ',
+        _SCRATCH,
+    ),
+    "Its own ephemeral storage is used up: its own fault.": Ended(
+        evicted("limit"),
+        ("Failed", "Evicted", ""),
+        "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ",
+    ),
+    "The node is low on memory: not its fault.": Ended(
+        evicted("pressure"),
+        ("Failed", "Evicted", "TerminationByKubelet"),
+        "The node was low on resource: memory. Threshold quantity: 100Mi, available: 88Mi. ",
+    ),
+    "The node shuts down in order: not its fault.": Ended(
+        lambda cluster: annotate(cluster, NODE, fail="NodeShutdown"),
+        ("Failed", "Terminated", "TerminationByKubelet"),
+        "Pod was terminated in response to imminent node shutdown.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ENDED.values(), ids=ENDED.keys())
+def test_a_pod_that_the_kubelet_ends_has_failed(case: Ended) -> None:
+    cluster = cluster_of_one()
+    cluster.client.create(PODS, bound(**case.spec))
+    cluster.run_until_idle()
+    assert phases(cluster) == ["Running"]
+    case.trouble(cluster)
+    status = of(cluster, "p")["status"]
+    assert (ended_by(status), status["message"]) == (case.want, case.want_message)
+    assert [c["state"]["terminated"]["exitCode"] for c in status["containerStatuses"]] == [143]
+    assert conditions(of(cluster, "p"))["Ready"].startswith("False")
+
+
+def test_a_pod_that_never_started_fails_with_the_node_that_shuts_down() -> None:
+    cluster = cluster_of_one()
+    cluster.client.create(PODS, pod("p", annotations={"fake.localcluster/waiting-reason": "ImagePullBackOff"}))
+    cluster.run_until_idle()
+    annotate(cluster, NODE, fail="NodeShutdown")
+    status = of(cluster, "p")["status"]
+    assert ended_by(status) == ("Failed", "Terminated", "TerminationByKubelet")
+    assert "terminated" not in status["containerStatuses"][0]["state"]
+
+
+def test_an_eviction_takes_the_place_of_an_exit_where_the_run_would_end() -> None:
+    cluster = cluster_of_one()
+    told = {"main.localcluster/evict": "limit", "fake.localcluster/run-seconds": "20"}
+    cluster.client.create(PODS, pod("p", annotations=told))
+    cluster.advance(19)
+    assert phases(cluster) == ["Running"]
+    cluster.advance(2)
+    assert ended_by(of(cluster, "p")["status"]) == ("Failed", "Evicted", "")
+
+
+def test_a_pod_takes_its_grace_when_the_node_shuts_down_and_a_second_when_it_is_evicted() -> None:
+    cluster = cluster_of_one()
+    slow = {"fake.localcluster/terminate-seconds": "20"}
+    for name in ("p", "q"):
+        cluster.client.create(PODS, pod(name, annotations=slow))
+    cluster.run_until_idle()
+    annotate(cluster, POD, evict="limit")
+    cluster.advance(1)
+    assert phases(cluster) == ["Failed", "Running"]
+    annotate(cluster, NODE, fail="NodeShutdown")
+    cluster.advance(19)
+    assert phases(cluster) == ["Failed", "Running"]
+    cluster.advance(2)
+    assert phases(cluster) == ["Failed", "Failed"]
+
+
+# -- the node --------------------------------------------------------------------------------------
+def test_a_device_plugin_that_restarts_takes_the_gpus_away_and_no_pod() -> None:
+    cluster = cluster_of_one()
+    cluster.client.create(PODS, bound(**_GPU))
+    cluster.run_until_idle()
+    annotate(cluster, NODE, fail="DevicePlugin")
+    status = cluster.client.get(NODE)["status"]
+    assert (status["capacity"][GPU], status["allocatable"][GPU]) == ("2", "0")
+    assert phases(cluster) == ["Running"]
+    annotate(cluster, NODE, fail=None)
+    assert cluster.client.get(NODE)["status"]["allocatable"][GPU] == "2"
+    assert phases(cluster) == ["Running"]
+
+
+def test_a_flapping_node_is_ready_and_not_and_its_pods_with_it() -> None:
+    cluster = cluster_of_one()
+    cluster.client.create(PODS, pod("p"))
+    cluster.run_until_idle()
+    annotate(cluster, NODE, fail="Flapping")
+    seen = []
+    for _ in range(8):
+        cluster.advance(5)
+        node, of_pod = condition(cluster.client.get(NODE), "Ready"), condition(of(cluster, "p"), "Ready")
+        assert node is not None
+        assert of_pod is not None
+        seen.append((node["status"], of_pod["status"]))
+    assert set(seen) == {("True", "True"), ("False", "False")}
+    annotate(cluster, NODE, fail=None)
+    assert "spec" not in (told := cluster.client.get(NODE)) or not told["spec"].get("taints")
+    assert conditions(of(cluster, "p"))["Ready"].startswith("True")
+
+
+def test_a_node_whose_clock_is_behind_writes_earlier_times_and_not_again_and_again() -> None:
+    cluster = cluster_of_one()
+    cluster.advance(100)
+    annotate(cluster, NODE, fail="ClockSkew=-1.5")
+    cluster.client.create(PODS, pod("p"))
+    cluster.advance(10)
+    seen = of(cluster, "p")
+    began = seconds_of(seen["status"]["containerStatuses"][0]["state"]["running"]["startedAt"])
+    assert 1 <= seconds_of(seen["metadata"]["creationTimestamp"]) - began <= 2
+    annotate(cluster, POD, evict="")  # the kubelet looks again
+    version = of(cluster, "p")["metadata"]["resourceVersion"]
+    cluster.kubelet.enqueue("pod:default/p")
+    cluster.advance(30)
+    assert of(cluster, "p")["metadata"]["resourceVersion"] == version
+
+
+def test_a_clock_is_wrong_in_what_is_new_alone() -> None:
+    ready = {"type": "Ready", "lastTransitionTime": "2026-01-01T00:00:07Z"}
+    scheduled = {"type": "PodScheduled", "lastTransitionTime": "2026-01-01T00:00:07Z"}
+    old = {"startTime": "2026-01-01T00:00:00Z", "conditions": [ready]}
+    new = {**old, "message": "2026-01-01", "conditions": [scheduled, ready]}
+    later = {**scheduled, "lastTransitionTime": "2026-01-01T00:01:07Z"}
+    assert skewed(new, old, 60) == {**new, "conditions": [later, ready]}
+
+
+def test_logs_of_a_silent_node_never_come() -> None:
+    cluster = cluster_of_one()
+    cluster.client.create(PODS, pod("p", annotations={"fake.localcluster/log": "hello"}))
+    cluster.run_until_idle()
+    source = cluster.apiserver.log_source
+    assert source is not None
+    assert cluster.request("GET", f"{POD}/log").body == b"hello"
+    annotate(cluster, NODE, fail="SilentLogs")
+    answer = source("default", "p", "c", {})
+    assert isinstance(answer, Watch)
+    cluster.advance(60)
+    assert (answer.poll(), answer.closed) == ([], False)
+
+
+def test_a_word_that_is_none_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = cluster_of_one()
+    annotate(cluster, NODE, fail="DevicePlugn")
+    cluster.advance(60)
+    assert (condition(cluster.client.get(NODE), "Ready") or {})["status"] == "True"
+    assert "localcluster/fail=DevicePlugn is none of NotReady, gone" in caplog.text
+
+
+def test_a_noexecute_taint_ends_the_pods_that_do_not_tolerate_it() -> None:
+    cluster = cluster_of_one()
+    for_ten = {"key": "maintenance", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}
+    cluster.client.create(PODS, pod("p", annotations={"fake.localcluster/terminate-seconds": "5"}))
+    cluster.client.create(PODS, bound("q", tolerations=[for_ten]))
+    cluster.client.create(PODS, bound("r", tolerations=[{"key": "maintenance", "operator": "Exists"}]))
+    cluster.run_until_idle()
+    tainted(cluster)
+    assert phases(cluster) == ["-Running", "Running", "Running"]
+    assert conditions(of(cluster, "p"))["DisruptionTarget"] == "True/DeletionByTaintManager"
+    cluster.advance(9)
+    assert phases(cluster) == ["Running", "Running"]
+    cluster.advance(2)
+    assert [p["metadata"]["name"] for p in pods(cluster)] == ["r"]
