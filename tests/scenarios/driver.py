@@ -32,8 +32,11 @@ class Driver(Protocol):
 
     def create_pod(self, manifest: Json) -> object: ...
 
-    def fail_node(self, name: str) -> object:
-        """It falls silent, with all that runs on it."""
+    def fail_node(self, name: str, how: str = "NotReady") -> object:
+        """It falls silent, with all that runs on it; or another of the ways in `localcluster.kubelet.node`."""
+
+    def taint_node(self, name: str, key: str) -> object:
+        """With NoExecute; '' takes it off."""
 
     def recover_node(self, name: str) -> object: ...
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tests.scenarios.driver import Driver, Json
+from tests.scenarios.kubelet_scenarios import KUBELET_SCENARIOS
 from tests.scenarios.trainingjob_scenarios import TRAININGJOB_SCENARIOS
 from tests.scenarios.world import job, play, role
 
@@ -330,4 +331,5 @@ SCENARIOS: Mapping[str, Scenario] = {
     "a foreign pod of a wanted name is not touched, and the job says so": a_foreign_pod_is_not_touched,
     "two jobs share a namespace without meeting": two_jobs_share_a_namespace,
     **TRAININGJOB_SCENARIOS,
+    **KUBELET_SCENARIOS,
 }

@@ -19,6 +19,7 @@ import yaml
 from benchmarks.support.inprocess import InProcessTransport, InProcessWatcher
 from localcluster.cluster import LocalCluster
 from localcluster.driver import VirtualClock
+from localcluster.kubelet.node import NodeConfig
 from tests.support.kinds import AITRAININGJOBS, collection_of, resource_of
 from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
@@ -91,7 +92,7 @@ class World:
     cluster_options: Mapping[str, Any] = {}
     """What a kind of world can do without at its cluster."""
 
-    def __init__(self, *, nodes: int = 2, seed: int | None = None, **settings: Any) -> None:
+    def __init__(self, *, nodes: int | Sequence[NodeConfig] = 2, seed: int | None = None, **settings: Any) -> None:
         self.seed = the_seed() if seed is None else seed
         self.clock = VirtualClock()
         self.cluster = LocalCluster(clock=self.clock, seed=self.seed, nodes=nodes, **self.cluster_options)
@@ -214,8 +215,13 @@ class World:
         self.cluster.client.create(_PODS, manifest)
         return self
 
-    def fail_node(self, name: str) -> World:
-        self.cluster.fail_node(name)
+    def fail_node(self, name: str, how: str = "NotReady") -> World:
+        self.cluster.fail_node(name, how)
+        return self
+
+    def taint_node(self, name: str, key: str) -> World:
+        taints = [{"key": key, "effect": "NoExecute"}] if key else []
+        self.cluster.client.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": taints}})
         return self
 
     def recover_node(self, name: str) -> World:

@@ -18,6 +18,7 @@ from tests.scenarios.driver import Json
 from tests.support.kinds import collection_of
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.api.kinds import KINDS
+from tjworker.api.resources import PODS
 from tjworker.base import GroupResource
 from tjworker.kube import rbac
 from tjworker.kube.resources import RESOURCES
@@ -32,6 +33,9 @@ _numbers = itertools.count(1)
 class RealWorld:
     """`with` it: the namespace is made, and deleted again (without waiting for it)."""
 
+    made = 0
+    """In this session."""
+
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
         self.namespace = f"scenario-{os.getpid()}-{next(_numbers)}"
@@ -40,6 +44,7 @@ class RealWorld:
         self._kinds: dict[str, str] = {}
 
     def __enter__(self) -> RealWorld:
+        RealWorld.made += 1
         self._send("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         return self
 
@@ -65,12 +70,17 @@ class RealWorld:
         return self._send("DELETE", f"{self._core}/pods/{name}")
 
     def create_pod(self, manifest: Json) -> object:
-        return self._send("POST", f"{self._core}/pods", manifest)
+        return self.create(PODS, manifest)
 
-    def fail_node(self, name: str) -> object:
-        return self._send(
-            "PATCH", f"/api/v1/nodes/{name}", {"metadata": {"annotations": {FAIL_ANNOTATION: "NotReady"}}}
-        )
+    def create(self, resource: GroupResource, manifest: Json) -> object:
+        return self._send("POST", RESOURCES[resource].path(self.namespace), manifest)
+
+    def fail_node(self, name: str, how: str = "NotReady") -> object:
+        return self._send("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"annotations": {FAIL_ANNOTATION: how}}})
+
+    def taint_node(self, name: str, key: str) -> object:
+        taints = [{"key": key, "effect": "NoExecute"}] if key else []
+        return self._send("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": taints}})
 
     def recover_node(self, name: str) -> object:
         return self._send("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"annotations": {FAIL_ANNOTATION: None}}})

@@ -149,8 +149,9 @@ def test_who_is_ended_by_a_shutdown_has_failed_by_the_node(
 
 
 def test_who_is_evicted_for_its_own_limits_has_failed_by_itself_within_a_second(room: Room) -> None:
-    room.run(pod("p", shell("trap '' TERM; while :; do sleep 0.05; done"), terminationGracePeriodSeconds=3600))
-    room.until(room.phase_is("p", "Running"))
+    deaf = "trap '' TERM; echo deaf; while :; do sleep 0.05; done"
+    room.run(pod("p", shell(deaf), terminationGracePeriodSeconds=3600))
+    room.until(lambda: room.status("p")["phase"] == "Running" and "deaf" in room.logs("p"))
     room.client.patch(f"{PODS}/p", {"metadata": {"annotations": {EVICT_ANNOTATION: "limit"}}})
     room.until(room.phase_is("p", "Failed"))
     status = room.status("p")

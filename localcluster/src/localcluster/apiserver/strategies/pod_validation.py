@@ -40,6 +40,11 @@ def validate_pod_spec(spec: Json, path: str, causes: Causes) -> None:
         causes.unsupported(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART_POLICIES)
     if spec.get("nodeSelector"):
         meta.validate_labels(spec["nodeSelector"], f"{path}.nodeSelector", causes)
+    for index, toleration in enumerate(spec.get("tolerations") or ()):
+        effect = toleration.get("effect") or ""
+        if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+            why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            causes.invalid(f"{path}.tolerations[{index}].effect", effect, why)
 
 
 def _validate_volumes(volumes: Any, path: str, causes: Causes) -> set[str]:
