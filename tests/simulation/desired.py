@@ -55,12 +55,18 @@ def amiss(world: Seen) -> list[str]:
 
 
 def _after_its_end(job: TrainingJob, pods: dict[str, Json]) -> Iterator[str]:
-    if job.clean_pod_policy != "None":
+    if _clean_pod_policy(job) != "None":
         yield from (
             f"ended, and {name} is {_phase(pod)}"
             for name, pod in pods.items()
-            if job.clean_pod_policy == "All" or _phase(pod) in ("Pending", "Running")
+            if _clean_pod_policy(job) == "All" or _phase(pod) in ("Pending", "Running")
         )
+
+
+def _clean_pod_policy(job: TrainingJob) -> str:
+    """An end that is to free what the job holds leaves nothing running."""
+    frees = job.status.phase in ("Preempted", "Timeout", "NodeFail")
+    return "Running" if job.clean_pod_policy == "None" and frees else job.clean_pod_policy
 
 
 def _of_a_role(job: TrainingJob, role: Role, winds_down: bool, pods: list[Json]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 MAX_INDEX = 10_000
 """No role has more replicas than this."""
@@ -30,3 +30,15 @@ def parse_indices(text: str, below: int) -> frozenset[int]:
             continue
         found.update(range(int(first), min(int(last or first), below - 1) + 1))
     return frozenset(found)
+
+
+def group_indices(values: Mapping[int, str]) -> dict[str, str]:
+    """value -> the indices that have it, as ranges: what 10,000 pods have in common must not fill a status."""
+    groups: dict[str, set[int]] = {}
+    for index, value in values.items():
+        groups.setdefault(value, set()).add(index)
+    return {value: format_indices(indices) for value, indices in sorted(groups.items())}
+
+
+def ungroup_indices(groups: Mapping[str, str], below: int) -> dict[int, str]:
+    return {index: value for value, text in groups.items() for index in parse_indices(text, below)}

@@ -95,6 +95,21 @@ class RoleAttempts(_Model):
     )
     completed: str = Field("", description="indices that have succeeded in this attempt, as ranges: 0-3,7")
     failed: str = Field("", description="indices that have failed for good in this attempt, as ranges")
+    crashes: dict[str, str] = Field(
+        default_factory=dict,
+        description="failures of the program in a row: how many, and the indices that have had so many, as ranges",
+        json_schema_extra={"x-kubernetes-map-type": "atomic"},
+    )
+    rejections: dict[str, str] = Field(
+        default_factory=dict,
+        description="pods in a row that a kubelet has turned away: how many, and the indices, as ranges",
+        json_schema_extra={"x-kubernetes-map-type": "atomic"},
+    )
+    resting: dict[str, str] = Field(
+        default_factory=dict,
+        description="until when failed pods stay before they are replaced: time, and the indices, as ranges",
+        json_schema_extra={"x-kubernetes-map-type": "atomic"},
+    )
     ran: str = Field(
         "", description="indices whose pod has run in this attempt, as ranges, while the job is not Running"
     )

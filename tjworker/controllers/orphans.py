@@ -23,6 +23,7 @@ from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import NOT_INSTALLED
 from tjworker.reconcile.children import COLLECTED
 from tjworker.reconcile.orphans import Candidate, Orphan, WorkloadName, WorkloadOf, candidate, find_orphans
+from tjworker.reconcile.policies.clean import policy_at
 from tjworker.settings import Settings, turn_seconds
 from tjworker.store.work_queue import WorkQueue
 
@@ -103,7 +104,7 @@ class OrphanCollector:
         raw = self._kube.get(name.resource, name.namespace, name.name)
         job = None if raw is None else kinds.parse(name.resource, raw)
         if isinstance(job, TrainingJob) and job.status.ended:
-            found.ended[name] = job.clean_pod_policy
+            found.ended[name] = policy_at(job.clean_pod_policy, job.status.phase)
         found.owners[name] = None if raw is None else Uid(raw["metadata"]["uid"])
 
     def _workload(self, name: WorkloadName) -> WorkloadOf:

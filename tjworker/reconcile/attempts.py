@@ -6,23 +6,30 @@ go. Nothing here says whether a restart is due: `policies.restart_failed` does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
-from tjworker.api.indices import MAX_INDEX, format_indices, parse_indices
+from tjworker.api.indices import MAX_INDEX, format_indices, group_indices, parse_indices, ungroup_indices
 from tjworker.api.status import Cause, JobStatus, Phase, RestartCounts, RoleAttempts
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.replicas import Replica, RoleView
 
-AT_A_NEW_ATTEMPT: Mapping[str, Literal["raised", "forgotten", "a result"]] = {
+AT_A_NEW_ATTEMPT: Mapping[str, Literal["raised", "forgotten", "a result", "kept"]] = {
     "all": "raised",
     "pods": "forgotten",
     "ran": "forgotten",
     "completed": "a result",
     "failed": "a result",
+    "crashes": "kept",
+    "rejections": "forgotten",
+    "resting": "forgotten",
 }
 """What becomes of each field of RoleAttempts when its role begins anew. A restart forgets results, a suspension does
 not."""
+
+
+Tally = Literal["crashes", "rejections", "resting"]
+"""Fields of RoleAttempts that say something of each index."""
 
 
 def new_attempt(old: RoleAttempts, *, keep_results: bool) -> RoleAttempts:
@@ -57,6 +64,7 @@ class Draft:
         self._failed: dict[str, set[int]] = {}
         self._replaced: dict[str, set[int]] = {}
         self._counts: dict[str, RestartCounts] = {}
+        self._tallies: dict[tuple[str, Tally], dict[int, str]] = {}
 
     def application_restarts(self, role: str | None = None) -> int:
         """Restarts for the application's own failures so far: those of one role, or of all."""
@@ -68,6 +76,9 @@ class Draft:
         self._counts[role] = old.model_copy(update={cause: getattr(old, cause) + 1})
 
     def raise_pod(self, replica: Replica) -> None:
+        """What its kubelets have turned away in a row ends here, and its rest: `turn_away` and `rest` come after."""
+        for what in ("rejections", "resting"):
+            self._tally(replica.role, what).pop(replica.index, None)
         pods = self._pods.get(replica.role)
         if pods is None:
             pods = self._pods[replica.role] = dict(self._before(replica.role).pods)
@@ -79,10 +90,43 @@ class Draft:
         """A new attempt of whole roles: what has succeeded or failed in the old one counts no longer."""
         for name in roles:
             self._roles[name] = new_attempt(self.attempts(name), keep_results=False)
+            self._tallies = {which: tally for which, tally in self._tallies.items() if which[0] != name}
             self._pods.pop(name, None)
             self._replaced.pop(name, None)
             self._failed.pop(name, None)
         self._job += whole_job
+
+    def turn_away(self, replica: Replica) -> int:
+        """Raise it for a pod that never started. Returns how many of its pods in a row had been turned away before."""
+        before = self._number(replica.role, "rejections", replica.index)
+        self.raise_pod(replica)
+        self._tally(replica.role, "rejections")[replica.index] = str(before + 1)
+        return before
+
+    def crash(self, replica: Replica, together: Collection[str], *, anew: bool) -> int:
+        """One more failure of the program in a row. `together`: the roles that begin anew with this replica, whose
+        failures count with its own. `anew`: it had run for long, so what was before does not count. Returns how many
+        there were before."""
+        mine = self._tally(replica.role, "crashes")
+        places = [(role, index) for role in together for index in self._tally(role, "crashes")]
+        places = places if together else [(replica.role, replica.index)]
+        before = 0 if anew else sum(self._number(role, "crashes", index) for role, index in places)
+        for role, index in places if anew else ():
+            self._tally(role, "crashes").pop(index, None)
+        mine[replica.index] = str(self._number(replica.role, "crashes", replica.index) + 1)
+        return before
+
+    def rest(self, replica: Replica, until: str) -> None:
+        self._tally(replica.role, "resting")[replica.index] = until
+
+    def _tally(self, role: str, what: Tally) -> dict[int, str]:
+        if (role, what) not in self._tallies:
+            self._tallies[role, what] = ungroup_indices(getattr(self._before(role), what), MAX_INDEX)
+        return self._tallies[role, what]
+
+    def _number(self, role: str, what: Tally, index: int) -> int:
+        text = self._tally(role, what).get(index, "0")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
     def fail(self, replica: Replica) -> None:
         """Failed for good in this attempt."""
@@ -99,13 +143,15 @@ class Draft:
             update["pods"] = dict(self._pods[role])
         if role in self._replaced and old.ran:
             update["ran"] = format_indices(parse_indices(old.ran, MAX_INDEX) - self._replaced[role])
+        update |= {what: group_indices(tally) for (of, what), tally in self._tallies.items() if of == role}
         if role in self._failed:
             update["failed"] = format_indices(self._failed[role])
         return old.model_copy(update=update) if update else old
 
     def status(self) -> JobStatus:
         """The same status where nothing was decided."""
-        changed = {n: self.attempts(n) for n in (*self._roles, *sorted({*self._pods, *self._failed}))}
+        touched = {*self._pods, *self._failed, *(role for role, _ in self._tallies)}
+        changed = {n: self.attempts(n) for n in (*self._roles, *sorted(touched))}
         status = _with_roles(self._status, changed, job=self._job)
         if not self._counts:
             return status
@@ -114,6 +160,9 @@ class Draft:
     def _before(self, role: str) -> RoleAttempts:
         """Without the pods of this draft."""
         return self._roles.get(role) or self._status.attempts.roles.get(role, RoleAttempts())
+
+
+_AT_REST_NO_MORE: Mapping[str, object] = {"rejections": {}, "resting": {}}
 
 
 def record_successes(p: Pass) -> Pass:
@@ -142,10 +191,15 @@ def record_running(status: JobStatus, views: Mapping[str, RoleView], phase: Phas
             for r in view.replicas
             if r.state == "running" or (r.index in before and r.state in ("scheduled", "lost"))
         )
-        text = "" if phase == "Running" else format_indices(there)
-        if old.ran != text:
-            changed[name] = old.model_copy(update={"ran": text})
-    return _with_roles(status, changed)
+        new = old.model_copy(update={"ran": "" if phase == "Running" else format_indices(there)})
+        changed[name] = new.model_copy(update=_AT_REST_NO_MORE) if phase == "Running" else new
+    return _with_roles(status, {name: new for name, new in changed.items() if new != status.attempts.roles.get(name)})
+
+
+def forget_rests(status: JobStatus) -> JobStatus:
+    """Of a job that ends: nothing is replaced any more."""
+    rested = {n: a for n, a in status.attempts.roles.items() if a.resting or a.rejections}
+    return _with_roles(status, {name: old.model_copy(update=_AT_REST_NO_MORE) for name, old in rested.items()})
 
 
 def raise_for_suspend(status: JobStatus, views: Mapping[str, RoleView]) -> JobStatus:

@@ -85,17 +85,23 @@ def _cause(pod: PodRecord) -> tuple[Kind, Cause]:
         return "disrupted", "preemption"
     if pod.disruption == "DeletionByPodGC" or pod.reason == "NodeLost" or (pod.disruption == TAINTED and pod.node_ill):
         return "node_lost", "node"
+    if turned_away(pod):
+        return "turned_away", "node"
     if not pod.disruption and _rejected(pod):
-        # A kubelet that is started anew admits its pods once more: then it ends what has run.
-        return "disrupted" if any(c.state != "waiting" for c in pod.containers) else "turned_away", "node"
+        return "disrupted", "node"  # a kubelet that is started anew admits its pods once more, and ends what has run
     if pod.disruption or pod.reason in _NODE_REASONS or pod.reason.startswith("OutOf"):
         return "disrupted", "node"
     return "exit", "application"
 
 
+def turned_away(pod: PodRecord) -> bool:
+    """By its kubelet, before any of its containers ran."""
+    return not pod.disruption and _rejected(pod) and all(c.state == "waiting" for c in pod.containers)
+
+
 def _rejected(pod: PodRecord) -> bool:
     """By the kubelet, at its admission. It then writes the whole status anew, without any container."""
-    return pod.message.startswith(_REJECTED) or bool(pod.reason and not pod.containers)
+    return pod.phase == "Failed" and (pod.message.startswith(_REJECTED) or bool(pod.reason and not pod.containers))
 
 
 def describe(failure: Failure) -> str:

@@ -33,6 +33,8 @@ class FinalFailure:
     """Why not, for people."""
     reason: str = ""
     """Of the end that it brings, where a limit forbids the restart."""
+    phase: EndPhase = "Failed"
+    """Of the end that it brings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class Pass:
     """Until the next failed node's grace is over: looked at then in every phase."""
     ask_nodes: tuple[str, ...] = ()
     """As of the Plan."""
+    keeps_all: bool = False
+    """Without autoclean, nothing of a job that ReplicaSets and a batch Job keep is taken away at its end, whichever."""
     wake_seconds: float | None = None
     """When to look again while the job lives."""
     end: Ending | None = None
@@ -71,8 +75,8 @@ class Pass:
 
     @classmethod
     def begin(cls, job: TrainingJob, observed: Observed, now: float, rules: Rules) -> Pass:
-        if not rules.autoclean and any(r.workload != "Pod" for r in job.roles):
-            # Without autoclean, nothing of a job that ReplicaSets and a batch Job keep is taken away at its end.
+        keeps_all = not rules.autoclean and any(r.workload != "Pod" for r in job.roles)
+        if keeps_all:
             job = replace(job, clean_pod_policy="None")
         at = to_rfc3339(now)
         status = outcome.accept(job, at)
@@ -80,7 +84,18 @@ class Pass:
         pods = own_pods(job, nodes.observed)
         roles = view_roles(job, nodes.observed, pods, nodes.status)
         return cls(
-            job, nodes.observed, now, at, rules, nodes.status, pods, roles, nodes.status, nodes.next_seconds, nodes.ask
+            job,
+            nodes.observed,
+            now,
+            at,
+            rules,
+            nodes.status,
+            pods,
+            roles,
+            shown=nodes.status,
+            grace_seconds=nodes.next_seconds,
+            ask_nodes=nodes.ask,
+            keeps_all=keeps_all,
         )
 
     def note(self, status: JobStatus) -> Pass:

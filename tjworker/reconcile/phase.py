@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.observed import PodRecord
 from tjworker.api.status import FAILED_CREATE, MAX_SCALE_RECORDS, JobStatus, Phase, ReplicaStatus, ScaleRecord
+from tjworker.reconcile.failures import turned_away
 from tjworker.reconcile.replicas import Replica, RoleView
 
 # Phases in which the job has not run yet (in this life, or since it was resumed).
@@ -140,7 +141,8 @@ def _why_waiting(replica: Replica) -> tuple[str, str]:
     if pod is None:
         return _BLOCKED if replica.state == "blocked" else _UNASSIGNED
     if replica.state == "outdated" and pod.phase == "Failed" and not pod.deleted_at:
-        return "BackOff", f"is made again after a rest: attempt {replica.attempt - 1} has failed too"
+        what = f"its kubelet turned it away ({pod.reason})" if turned_away(pod) else "it has failed again"
+        return "BackOff", f"is made again after a rest: {what}"
     if replica.state in ("outdated", "terminating"):
         # Named with its node: a deletion that does not come to its end hangs on the kubelet there, or on a finalizer.
         return (

@@ -73,6 +73,10 @@ class PodBuilder:
         """Not admitted by the kubelet (`rejectPod`): Failed, and the rest of its status is empty."""
         return self.placed().but(phase="Failed", reason=reason, message=f"Pod was rejected: {why}", containers=())
 
+    def orphaned(self) -> PodBuilder:
+        """Its node is gone: the pod collector has called it Failed."""
+        return self.placed().but(phase="Failed", disruption="DeletionByPodGC", disruption_message="node is gone")
+
     def disrupted(self, reason: str = "PreemptionByScheduler", exit_code: int = 143) -> PodBuilder:
         """Failed because another pod took its place or its node was drained."""
         return self.failed(exit_code).but(disruption=reason, disruption_message=f"disrupted: {reason}")

@@ -1,24 +1,28 @@
-"""A replica that crashes again and again rests between its attempts, as kubelet's crash loop does. Pure.
+"""A replica that fails again and again rests between its attempts, as kubelet's crash loop does. Pure.
 
-The first two restarts come at once; then 10 s, doubling to 5 minutes. What counts is already data: the attempt in the
-failed pod's label says how often, its container says since when. So the failed pod itself stays for that long (its log
-can be read meanwhile), and its deletion, which makes room for the next attempt, waits. A pod that ran for 10 minutes
-begins anew. Only the application's own failures rest: a lost node, an eviction or a user's deletion is replaced at
-once.
+The first two restarts for failures of the program come at once; then 10 s, doubling to 5 minutes. A pod that ran for 10
+minutes begins anew. What a kubelet turns away rests from the first time, 20 s, doubling likewise: the scheduler would
+send the next one to the same node at once. What counts is data (`status.attempts.<role>.crashes`, `.rejections`), and
+so is until when (`.resting`), by the operator's own clock. The failed pod itself stays for that long (its log can be
+read meanwhile), and its deletion, which makes room for the next attempt, waits. A lost node, an eviction or a user's
+deletion neither rests nor counts.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tjworker.api.indices import MAX_INDEX, ungroup_indices
 from tjworker.api.observed import PodRecord
-from tjworker.api.timefmt import from_rfc3339
-from tjworker.reconcile.failures import counted, diagnose
-from tjworker.reconcile.replicas import RoleView, pod_attempt
+from tjworker.api.timefmt import from_rfc3339, to_rfc3339
+from tjworker.reconcile.failures import counted
+from tjworker.reconcile.replicas import Replica, RoleView
 
 AT_ONCE = 2
 FIRST_SECONDS = 10.0
+TURNED_AWAY_SECONDS = 20.0
 LONGEST_SECONDS = 300.0
 FORGIVEN_AFTER_SECONDS = 600.0
 
@@ -31,21 +35,35 @@ class Resting:
 
 
 def find_resting(views: Mapping[str, RoleView], now: float) -> Resting:
-    left = {
-        r.pod.name: seconds
-        for view in views.values()
-        for r in view.replicas
-        if r.state == "outdated" and r.pod is not None and (seconds := _rest_seconds(r.pod, now)) > 0
-    }
+    left: dict[str, float] = {}
+    for view in views.values():
+        until = ungroup_indices(view.attempts.resting, MAX_INDEX)
+        for replica in view.replicas if until else ():
+            seconds = (from_rfc3339(until.get(replica.index, "")) or 0.0) - now
+            if seconds > 0 and replica.pod is not None and _waits(replica, replica.pod):
+                left[replica.pod.name] = min(seconds, LONGEST_SECONDS)
     return Resting(frozenset(left), min(left.values(), default=None))
 
 
-def _rest_seconds(pod: PodRecord, now: float) -> float:
-    tries = pod_attempt(pod) - AT_ONCE
-    if tries < 0 or pod.phase != "Failed" or pod.deleted_at or pod.lost or diagnose(pod, "").cause != "application":
-        return 0.0
+def _waits(replica: Replica, pod: PodRecord) -> bool:
+    return replica.state == "outdated" and pod.phase == "Failed" and not pod.deleted_at
+
+
+def after_crash(crashes_before: int, now: float) -> str:
+    """Until when it rests; '' where it does not."""
+    return _until(FIRST_SECONDS, crashes_before - AT_ONCE, now) if crashes_before >= AT_ONCE else ""
+
+
+def after_rejection(rejections_before: int, now: float) -> str:
+    return _until(TURNED_AWAY_SECONDS, rejections_before, now)
+
+
+def _until(first_seconds: float, times: int, now: float) -> str:
+    return to_rfc3339(math.ceil(now + min(LONGEST_SECONDS, first_seconds * 2.0 ** min(times, 10))))
+
+
+def ran_long(pod: PodRecord) -> bool:
+    """Both times are of its node's clock."""
     ended = max((t for c in counted(pod) if (t := from_rfc3339(c.finished_at)) is not None), default=None)
-    began = from_rfc3339(pod.started_at or pod.created_at)
-    if ended is None or (began is not None and ended - began >= FORGIVEN_AFTER_SECONDS):
-        return 0.0
-    return ended + min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(tries, 10)) - now
+    began = from_rfc3339(pod.started_at)
+    return ended is not None and began is not None and ended - began >= FORGIVEN_AFTER_SECONDS

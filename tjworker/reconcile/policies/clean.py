@@ -7,6 +7,14 @@ from typing import Protocol
 from tjworker.api.model import CleanPodPolicy
 from tjworker.api.observed import ENDED_PHASES
 
+_FREES = frozenset({"Preempted", "Timeout", "NodeFail"})
+"""Ends that are to free what the job holds: a preemption that frees nothing is none."""
+
+
+def policy_at(policy: CleanPodPolicy, phase: str) -> CleanPodPolicy:
+    """The policy that holds at this end."""
+    return "Running" if policy == "None" and phase in _FREES else policy
+
 
 class InPhase(Protocol):
     @property

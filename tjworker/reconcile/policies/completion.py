@@ -39,7 +39,8 @@ def end_by_failure(p: Pass) -> Pass:
     if verdict.verdict != "failed":
         return p if p.proposed is None else replace(p, end=p.proposed)
     if p.final is not None:
-        return p.ending("Failed", p.final.reason or verdict.reason, f"{describe(p.final.failure)}; {p.final.why}")
+        reason = p.final.reason or verdict.reason
+        return p.ending(p.final.phase, reason, f"{describe(p.final.failure)}; {p.final.why}")
     before = p.job.status.failures
     return p.ending("Failed", verdict.reason, describe(before[0]) if before else verdict.message)
 

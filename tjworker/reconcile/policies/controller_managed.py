@@ -27,7 +27,7 @@ from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.failures import Diagnosis, counted, describe, diagnose
 from tjworker.reconcile.one_pass import FinalFailure, Pass
-from tjworker.reconcile.policies.restart_failed import RESTART_LIMIT_REACHED, was_there
+from tjworker.reconcile.policies.restart_failed import RESTART_LIMIT_REACHED, final_failure, was_there
 from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.slots import ordinal_of
 
@@ -61,13 +61,13 @@ def _look(job: TrainingJob, view: RoleView, now: str, found: _Found) -> None:
     for replica in (r for r in view.replicas if not r.final):
         pod = replica.pod
         if owner_failed:
-            _give_up(replica, _of_owner(view, now), "its batch Job has failed", found)
+            _give_up(replica, FinalFailure(_of_owner(view, now), "its batch Job has failed"), found)
         elif pod is not None and _has_died(replica, pod):
             diagnosis = diagnose(pod, now)
             if not over:
                 _replace(view, replica, diagnosis, found)
                 continue
-            _give_up(replica, diagnosis.failure, over, found)
+            _give_up(replica, final_failure(diagnosis, over), found)
             if job.fault_tolerant:
                 # Those that failed before and still wait for a replacement have failed for good with it.
                 for other in view.replicas:
@@ -100,12 +100,12 @@ def _has_vanished(job: TrainingJob, view: RoleView, replica: Replica) -> bool:
     )
 
 
-def _give_up(replica: Replica, failure: Failure, why: str, found: _Found) -> None:
+def _give_up(replica: Replica, final: FinalFailure, found: _Found) -> None:
     found.draft.fail(replica)
-    if not any(f == failure for f in found.failures):
-        found.failures.append(failure)
-    found.final.append(FinalFailure(failure, why))
-    found.kept.append(f"{describe(failure)}; it stays failed: {why}")
+    if not any(f == final.failure for f in found.failures):
+        found.failures.append(final.failure)
+    found.final.append(final)
+    found.kept.append(f"{describe(final.failure)}; it stays failed: {final.why}")
 
 
 def _replace(view: RoleView, replica: Replica, diagnosis: Diagnosis, found: _Found) -> None:

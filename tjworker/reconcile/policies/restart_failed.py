@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from tjworker.api.model import RestartScope, TrainingJob
 from tjworker.reconcile.attempts import Draft
-from tjworker.reconcile.failures import describe, diagnose
+from tjworker.reconcile.failures import Diagnosis, describe, diagnose
 from tjworker.reconcile.one_pass import FinalFailure, Pass
+from tjworker.reconcile.policies.backoff import after_crash, after_rejection, ran_long
 from tjworker.reconcile.policies.completion import job_verdict
 from tjworker.reconcile.policies.restart import RESTART_POLICIES
 from tjworker.reconcile.policies.restart.rule import Failed, Refusal
@@ -80,6 +81,13 @@ def _failure(p: Pass, view: RoleView, replica: Replica) -> Failed | None:
     return failed if over or RESTART_POLICIES[view.role.restart_policy](failed) is None else None
 
 
+def final_failure(diagnosis: Diagnosis, why: str, reason: str = "") -> FinalFailure:
+    """A job that ends because a node was lost has not failed by itself: it ends in NodeFail."""
+    if diagnosis.kind == "node_lost":
+        return FinalFailure(diagnosis.failure, why, "NodeLost", "NodeFail")
+    return FinalFailure(diagnosis.failure, why, reason)
+
+
 def was_there(job: TrainingJob, view: RoleView, replica: Replica) -> bool:
     """A job that was Running had a pod for each index below what was desired then; any other says which it has seen
     run."""
@@ -120,7 +128,7 @@ def _judge(p: Pass, failed: Sequence[Failed], draft: Draft) -> Pass:
         draft.fail(one.replica)
     if final and p.final is None:
         one, refusal = final[0]
-        p = replace(p, final=FinalFailure(one.diagnosis.failure, refusal.why, refusal.reason))
+        p = replace(p, final=final_failure(one.diagnosis, refusal.why, refusal.reason))
     kept = [f"{describe(one.diagnosis.failure)}; it stays failed: {refusal.why}" for one, refusal in final]
     return p.follow(draft.status()).decide(*kept, *restarted).restart(restarted)
 
@@ -128,12 +136,19 @@ def _judge(p: Pass, failed: Sequence[Failed], draft: Draft) -> Pass:
 def _restart(p: Pass, one: Failed, draft: Draft) -> set[str]:
     """The roles that begin anew with it."""
     draft.count(one.role.name, one.diagnosis.cause)
+    if one.diagnosis.kind == "turned_away":
+        draft.rest(one.replica, after_rejection(draft.turn_away(one.replica), p.now))
+        return set()
     scope = _scope(one)
+    reached = {"Pod": set(), "Replica": {one.role.name}, "All": set(p.roles)}[scope]
     if scope == "Pod":
         draft.raise_pod(one.replica)
-        return set()
-    reached = {one.role.name} if scope == "Replica" else set(p.roles)
-    draft.raise_roles(sorted(reached), whole_job=scope == "All")
+    else:
+        draft.raise_roles(sorted(reached), whole_job=scope == "All")
+    if one.diagnosis.cause == "application" and one.replica.pod is not None:
+        crashes = draft.crash(one.replica, sorted(reached), anew=ran_long(one.replica.pod))
+        if until := after_crash(crashes, p.now):
+            draft.rest(one.replica, until)
     return reached
 
 

@@ -14,11 +14,24 @@ def test_each_field_says_what_becomes_of_it_at_a_new_attempt() -> None:
     assert set(AT_A_NEW_ATTEMPT) == set(RoleAttempts.model_fields)
 
 
-OLD = RoleAttempts(all=2, pods={"0": 1, "3": 4}, completed="1", failed="2", ran="0-3")
+OLD = RoleAttempts(
+    all=2,
+    pods={"0": 1, "3": 4},
+    completed="1",
+    failed="2",
+    ran="0-3",
+    crashes={"2": "0-1"},
+    rejections={"1": "3"},
+    resting={"2026-01-01T00:00:10Z": "0"},
+)
 
 
 @pytest.mark.parametrize(
-    ("keep", "want"), [(True, RoleAttempts(all=7, completed="1", failed="2")), (False, RoleAttempts(all=7))]
+    ("keep", "want"),
+    [
+        (True, RoleAttempts(all=7, completed="1", failed="2", crashes={"2": "0-1"})),
+        (False, RoleAttempts(all=7, crashes={"2": "0-1"})),
+    ],
 )
 def test_a_new_attempt_is_above_each_pods_and_keeps_results_where_asked(keep: bool, want: RoleAttempts) -> None:
     assert new_attempt(OLD, keep_results=keep) == want

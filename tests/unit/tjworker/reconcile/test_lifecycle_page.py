@@ -18,6 +18,7 @@ from tjworker.api.observed import TAINTED
 from tjworker.api.resources import NODES
 from tjworker.api.status import RoleAttempts
 from tjworker.api.timefmt import to_rfc3339
+from tjworker.reconcile.policies.backoff import LONGEST_SECONDS
 from tjworker.reconcile.policies.completion import job_verdict, role_verdict
 from tjworker.reconcile.policies.restart import RESTART_POLICIES
 from tjworker.reconcile.replicas import Replica, RoleView
@@ -90,7 +91,7 @@ def test_what_a_restart_policy_replaces(policy: str, scope: str, ending: str) ->
     status = status_of(plan)
     assert status.failures[0].pod == "digits-trainer-1"
     if want == "fails":
-        assert (status.ending.phase if status.ending else "") == "Failed"
+        assert (status.ending.phase if status.ending else "") == ("NodeFail" if ending == "node lost" else "Failed")
         assert "trainer" not in status.restart_counts
         return
     assert want == "restarts"
@@ -164,6 +165,8 @@ def test_limits(row: Row) -> None:
         else:
             ending = "evicted" if "evicted" in what else "preempted by the scheduler"
             world.pods["digits-trainer-1"] = pod.failed(1) if "exits" in what else ENDINGS[ending](pod)
+        world.settle()
+        world.now += LONGEST_SECONDS
         world.settle().all("running").settle()
     status = world.job.status
     assert status.phase == then
@@ -252,6 +255,7 @@ WAYS: dict[str, tuple[JobBuilder, str, float]] = {
         "failed",
         0,
     ),
+    "one is lost with its node for good": (two(), "orphaned", 0),
     "`timeLimit`": (two().spec(timeLimit=60), "running", 61),
     "`runPolicy.activeDeadlineSeconds`": (two().run_policy(activeDeadlineSeconds=60), "running", 61),
     **{

@@ -1,67 +1,174 @@
-"""A replica that crashes again and again rests between its attempts."""
+"""A replica that fails again and again rests between its attempts; only what it rests for counts towards its rest."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 
-from tests.support.builders import PodBuilder, make_job, make_pod
-from tests.unit.tjworker.reconcile.passes import NOW, decide, deleted, everything
-from tjworker.api.model import TrainingJob
-from tjworker.api.status import Attempts, ReplicaStatus, RoleAttempts
-from tjworker.api.timefmt import to_rfc3339
+from tests.support.builders import PodBuilder, make_job
+from tests.unit.tjworker.reconcile.passes import World, status_of
+from tjworker.api.status import Attempts, RoleAttempts
+from tjworker.api.timefmt import from_rfc3339, to_rfc3339
+from tjworker.reconcile.attempts import forget_rests
+
+POD = "digits-trainer-0"
 
 
-@dataclass
-class Crash:
-    attempt: int
-    ended_seconds_ago: float
-    want_deleted: bool
-    want_next_seconds: float | None = None
-    ran_seconds: float = 1
+class Loop(World):
+    """One pod after another meets its end; each rest is waited for to the second."""
+
+    def __init__(self, scope: str = "Pod", replicas: int = 1, *, ran: bool = True) -> None:
+        super().__init__(make_job().role("trainer", replicas, restart="OnFailure", scope=scope).build())
+        self.settle()
+        if ran:
+            self.runs()
+
+    def meet(self, end: Callable[[PodBuilder], PodBuilder], name: str = POD) -> float:
+        """How long its failed pod stayed."""
+        self.pods[name] = end(self.pods[name])
+        began, pod = self.now, self.record(name).uid
+        while name in self.pods and self.record(name).uid == pod:
+            plan = self.step()
+            if name in self.pods and self.record(name).uid == pod and plan.empty:
+                assert plan.requeue_after_seconds is not None, "nobody looks again"
+                self.now += max(0.0, plan.requeue_after_seconds - 1)
+        rested = self.now - began - 1
+        while not self.step().empty or len(self.pods) < self.job.role("trainer").replicas:
+            pass
+        return rested
+
+    def runs(self) -> Loop:
+        self.all("running").settle()
+        return self
 
 
-CRASHES = {
-    "the first failure is replaced at once": Crash(0, 0, True),
-    "the second too": Crash(1, 0, True),
-    "the third rests for 10 s": Crash(2, 0, False, 10),
-    "after that it is replaced": Crash(2, 10, True),
-    "the fourth for 20 s": Crash(3, 5, False, 15),
-    "the rest grows to 5 minutes and no further": Crash(40, 0, False, 300),
-    "a pod that ran for 10 minutes begins anew": Crash(7, 0, True, ran_seconds=600),
+def crashes(pod: PodBuilder) -> PodBuilder:
+    return pod.failed(exit_code=3).but(started_at="2026-01-01T00:09:00Z")
+
+
+def crashes_after_long(pod: PodBuilder) -> PodBuilder:
+    return pod.failed(exit_code=3).but(started_at="2026-01-01T00:00:00Z")
+
+
+def evicted(pod: PodBuilder) -> PodBuilder:
+    return pod.evicted()
+
+
+def turned_away(pod: PodBuilder) -> PodBuilder:
+    return pod.turned_away()
+
+
+def rests(loop: Loop, *ends: Callable[[PodBuilder], PodBuilder]) -> list[float]:
+    """Between two ends the next pod runs, unless it is turned away."""
+    return [(loop.runs() if end is not turned_away else loop).meet(end) for end in ends]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    ends: tuple[Callable[[PodBuilder], PodBuilder], ...]
+    want_rests: list[float]
+    """Of the last so many."""
+    scope: str = "Pod"
+
+
+ROWS = {
+    "the first two failures are replaced at once, then the rest doubles": Row((crashes,) * 6, [0, 0, 10, 20, 40, 80]),
+    "it grows to 5 minutes and no further": Row((crashes,) * 10, [300, 300, 300]),
+    "a pod that ran for 10 minutes begins anew": Row((crashes,) * 6 + (crashes_after_long, crashes), [0, 0]),
+    "and its rest grows again from there": Row(
+        (crashes,) * 6 + (crashes_after_long, crashes, crashes, crashes), [10, 20]
+    ),
+    "an eviction is never waited for, however often": Row((evicted,) * 9, [0, 0, 0]),
+    "evictions do not count towards the rest after crashes": Row((*(evicted,) * 8, crashes), [0]),
+    "a pod that is turned away rests from the first time": Row((turned_away,) * 6, [20, 40, 80, 160, 300, 300]),
+    "what was turned away does not count towards the rest after crashes": Row(
+        (*(turned_away,) * 5, crashes, crashes), [0, 0]
+    ),
+    "crashes do not count towards the rest after a rejection": Row((*(crashes,) * 5, turned_away), [20]),
+    "once a pod has started, the next rejection is a first one": Row((*(turned_away,) * 5, crashes, turned_away), [20]),
+    "of a role that is restarted whole: likewise": Row((crashes,) * 4, [0, 0, 10, 20], scope="Replica"),
+    "of a job that is restarted whole: likewise": Row((crashes,) * 4, [0, 0, 10, 20], scope="All"),
 }
 
 
-def crashed(job: TrainingJob, case: Crash) -> PodBuilder:
-    pod = make_pod(job, "trainer", 0, attempt=case.attempt).failed(exit_code=3)
-    ended = NOW - case.ended_seconds_ago
-    containers = tuple(replace(c, finished_at=to_rfc3339(ended)) for c in pod.record.containers)
-    return pod.but(containers=containers, started_at=to_rfc3339(ended - case.ran_seconds))
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
+def test_how_long_it_rests(row: Row) -> None:
+    found = rests(Loop(row.scope, ran=row.ends[0] is not turned_away), *row.ends)
+    assert found[-len(row.want_rests) :] == row.want_rests
 
 
-def looping(attempt: int) -> TrainingJob:
-    attempts = Attempts(roles={"trainer": RoleAttempts(pods={"0": attempt} if attempt else {})})
-    job = make_job().role("trainer", 1, restart="OnFailure", scope="Pod")
-    return job.status(
-        phase="Running",
-        start_time="2026-01-01T00:00:00Z",
-        attempts=attempts,
-        replica_statuses={"trainer": ReplicaStatus(desired=1, active=1)},
-    ).build()
+@pytest.mark.parametrize(
+    ("scope", "want"), [("Pod", [0, 0, 0, 0]), ("Replica", [0, 0, 10, 20]), ("All", [0, 0, 10, 20])]
+)
+def test_two_trainers_that_crash_in_turn(scope: str, want: list[float]) -> None:
+    """What begins anew together rests together, whichever of them fails."""
+    loop = Loop(scope, replicas=2)
+    assert [loop.runs().meet(crashes, f"digits-trainer-{n % 2}") for n in range(4)] == want
 
 
-@pytest.mark.parametrize("case", CRASHES.values(), ids=CRASHES.keys())
-def test_how_long_it_rests(case: Crash) -> None:
-    job = looping(case.attempt)
-    plan = decide(job, everything(job, crashed(job, case)))
-    assert (deleted(plan) == ["digits-trainer-0"]) is case.want_deleted
-    assert plan.requeue_after_seconds == case.want_next_seconds
-    assert plan.status is not None
-    assert plan.status.phase == "Restarting"
+def test_a_deletion_by_a_user_is_never_waited_for_and_does_not_count() -> None:
+    loop = Loop()
+    for _ in range(8):
+        loop.runs().set(POD, "deleting").step()
+        loop.pods.pop(POD, None)
+        loop.settle()
+    assert loop.job.status.restart_counts["trainer"].user == 8
+    assert loop.runs().meet(crashes) == 0
 
 
-def test_an_evicted_pod_is_replaced_at_once_however_often() -> None:
-    job = looping(7)
-    plan = decide(job, everything(job, make_pod(job, "trainer", 0, attempt=7).evicted()))
-    assert deleted(plan) == ["digits-trainer-0"]
+def test_while_it_rests_the_status_says_so_and_the_failed_pod_stays() -> None:
+    loop = Loop(ran=False)
+    rests(loop, turned_away)
+    loop.pods[POD] = loop.pods[POD].turned_away("TopologyAffinityError")
+    plan = loop.step()
+    status = status_of(plan)
+    assert status.phase == "Restarting"
+    assert "is made again after a rest: its kubelet turned it away (TopologyAffinityError)" in status.message
+    assert status.attempts.roles["trainer"].rejections == {"2": "0"}
+    assert status.attempts.roles["trainer"].resting == {to_rfc3339(loop.now - 1 + 40): "0"}
+    assert POD in loop.pods
+
+
+def test_the_clock_of_the_node_has_no_part_in_a_rest() -> None:
+    def wrong(pod: PodBuilder) -> PodBuilder:
+        return crashes(pod).containers(finished_at="2029-01-01T00:00:00Z").but(started_at="2028-12-31T23:59:00Z")
+
+    assert rests(Loop(), wrong, wrong, wrong, wrong) == [0, 0, 10, 20]
+
+
+def test_a_job_that_runs_again_has_no_rest_and_no_rejection_in_its_status() -> None:
+    loop = Loop(ran=False)
+    rests(loop, turned_away, turned_away)
+    assert loop.job.status.attempts.roles["trainer"].rejections == {"2": "0"}
+    attempts = loop.runs().job.status.attempts.roles["trainer"]
+    assert (attempts.rejections, attempts.resting) == ({}, {})
+
+
+def test_a_job_that_ends_forgets_who_rests() -> None:
+    loop = Loop(ran=False)
+    loop.pods[POD] = loop.pods[POD].turned_away()
+    status = status_of(loop.step())
+    assert status.attempts.roles["trainer"].resting
+    assert forget_rests(status).attempts.roles["trainer"].resting == {}
+    loop.job = make_job().role("trainer", 1).annotate({"Failed": "enough"}).status(status).build()
+    assert status_of(loop.step()).attempts.roles["trainer"].resting == {}
+
+
+def test_a_status_of_an_earlier_version_rests_from_anew() -> None:
+    loop = Loop()
+    old = Attempts(roles={"trainer": RoleAttempts(pods={"0": 7})})
+    loop.pods[POD] = loop.pods[POD].attempt(7)
+    builder = make_job().role("trainer", 1, restart="OnFailure", scope="Pod")
+    loop.job = builder.status(loop.job.status.model_copy(update={"attempts": old})).build()
+    assert rests(loop, crashes, crashes, crashes) == [0, 0, 10]
+
+
+def test_what_a_user_has_written_into_the_status_is_no_number_and_harms_nobody() -> None:
+    loop = Loop()
+    odd = Attempts(roles={"trainer": RoleAttempts(crashes={"many": "0", "9" * 40: "1"}, resting={"soon": "0"})})
+    builder = make_job().role("trainer", 1, restart="OnFailure", scope="Pod")
+    loop.job = builder.status(loop.job.status.model_copy(update={"attempts": odd})).build()
+    assert from_rfc3339("soon") is None
+    assert loop.runs().meet(crashes) == 0

@@ -81,7 +81,7 @@ def test_a_death_in_a_job_that_is_not_fault_tolerant(death: Death) -> None:
     status = status_of(decide(job, struck(job, death)))
     if death.want_plain is None:
         assert status.ending is not None
-        assert status.ending.phase == "Failed"
+        assert status.ending.phase == ("NodeFail" if "lost" in death.states else "Failed")
         assert "the job is not fault tolerant" in status.ending.message
     else:
         assert status.ending is None
@@ -100,9 +100,9 @@ def test_a_pod_without_an_ordinal_replaces_one_only_if_it_was_made_since_the_job
     assert causes(plan.status or job.status) == want
 
 
-def _told(counts: dict[str, int] | None, *, ends: bool) -> str:
+def _told(counts: dict[str, int] | None, death: Death, *, ends: bool) -> str:
     if counts is None or ends:
-        return "Failed"
+        return "NodeFail" if "lost" in death.states else "Failed"
     return "replaced, counted as " + " and ".join(
         cause if n == 1 else f"{cause}, {n} times" for cause, n in counts.items()
     )
@@ -113,7 +113,7 @@ def test_docs_lifecycle_shows_these_deaths() -> None:
     start = lines.index("| of two trainers | with `fault_tolerant` | without |")
     rows = lines[start + 2 : start + 2 + len(DEATHS)]
     assert rows == [
-        f"| {what} | {_told(d.want_tolerant, ends=d.want_tolerant_ends)} | {_told(d.want_plain, ends=False)} |"
+        f"| {what} | {_told(d.want_tolerant, d, ends=d.want_tolerant_ends)} | {_told(d.want_plain, d, ends=False)} |"
         for what, d in DEATHS.items()
     ]
     assert not lines[start + 2 + len(DEATHS)].startswith("|")

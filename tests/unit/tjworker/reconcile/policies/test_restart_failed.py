@@ -10,6 +10,7 @@ import pytest
 from tests.support.builders import make_job, make_pod
 from tests.unit.tjworker.reconcile.passes import World, created, decide, deleted, everything, running, status_of
 from tjworker.api.observed import ContainerRecord
+from tjworker.reconcile.policies.backoff import LONGEST_SECONDS
 
 
 @dataclass
@@ -268,6 +269,8 @@ def test_only_the_newest_ten_failures_are_kept() -> None:
     world = World(job).settle()
     for code in range(1, 13):
         world.set("digits-trainer-0", "failed", exit_code=code).settle()
+        world.now += LONGEST_SECONDS
+        world.settle()
     assert [f.exit_code for f in world.job.status.failures] == list(range(12, 2, -1))
 
 
