@@ -55,7 +55,7 @@ test-real: control-plane  ## the tests that need the real control plane (about 1
 bench: control-plane  ## the operator beside a bare client on the real control plane (about 12 minutes; BENCH_ARGS="--jobs 100")
 	@$(PY) -m benchmarks $(BENCH_ARGS)
 
-mutants: setup  ## mutants of reconcile and the executor: how many does a test notice? (a sample of 400; MUTANTS="tjworker/reconcile/core.py")
+mutants: setup  ## mutants of everything pure and of the executor: how many does a test notice? (a sample of 400; MUTANTS="tjworker/reconcile/core.py")
 	@if [ "$$(cat .venv/mutation/.stamp 2>/dev/null)" != "$$(cksum < requirements/mutation.txt)" ]; then \
 	  rm -rf .venv/mutation && $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --target .venv/mutation -r requirements/mutation.txt && \
 	  cksum < requirements/mutation.txt > .venv/mutation/.stamp; \
@@ -65,8 +65,8 @@ mutants: setup  ## mutants of reconcile and the executor: how many does a test n
 chaos: control-plane  ## real processes killed, stopped, starved, cut off: the same ends (about 40 minutes; SHARE=0.1 for a tenth)
 	@$(PY) -m tests.chaos --share $(SHARE) $(CHAOS_ARGS)
 
-bugs: setup  ## put classic operator bugs into a copy of the tree, one by one: which test catches each (a few minutes)
-	@$(PY) -m tests.mutation $(BUGS)
+bugs: setup  ## put each known bug into a copy of the tree and run the whole fast suite: who notices (SHARE=1/4: a part; BUGS=name)
+	@$(PY) -m tests.mutation --share $(SHARE) $(BUGS)
 
 generate: setup  ## write the generated files (CRDs, API reference, RBAC, settings)
 	@$(PY) -m tjworker.api.generate

@@ -143,6 +143,25 @@ def test_the_policies_cut_off_no_pod_but_the_operators_own(rendered: list[Json])
         assert policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/part-of"] == "trainingjob-operator"
 
 
+def test_a_disruption_budget_lets_a_drain_take_one_pod_and_never_all(rendered: list[Json]) -> None:
+    budgets = {d["metadata"]["name"]: d["spec"] for d in rendered if d["kind"] == "PodDisruptionBudget"}
+    of = {t.name: t for t in templates(rendered)}
+    assert budgets.keys() == {name for name, t in of.items() if t.owner["spec"]["replicas"] > 1}
+    for name, budget in budgets.items():
+        replicas = of[name].owner["spec"]["replicas"]
+        assert budget["selector"]["matchLabels"].items() <= of[name].pod["metadata"]["labels"].items()
+        assert 0 < may_go(budget, replicas) < replicas, name
+
+
+def may_go(budget: Json, replicas: int) -> int:
+    """How many of them a drain may take at once. A percentage is rounded up, as the disruption controller does."""
+
+    def number(value: int | str) -> int:
+        return value if isinstance(value, int) else -(-replicas * int(value.removesuffix("%")) // 100)
+
+    return number(budget["maxUnavailable"]) if "maxUnavailable" in budget else replicas - number(budget["minAvailable"])
+
+
 def test_the_kustomization_of_the_documentation_works(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```yaml\n# kustomization.yaml.*?```", page, re.DOTALL)

@@ -1,79 +1,93 @@
-"""Put each bug into a copy of the tree and run the tests that should catch it.
+"""Put each bug into a copy of the tree and run the whole fast suite: who notices?
 
-    python -m tests.mutation                  # all of them (`make bugs`), a minute or two
-    python -m tests.mutation delete-by-name
+    python -m tests.mutation                  # all of them (`make bugs`): seconds for each that is caught
+    python -m tests.mutation delete-by-name   # one (`make bugs BUGS=delete-by-name`)
+    python -m tests.mutation --share 2/5      # the second of five parts (`make bugs SHARE=2/5`)
+    python -m tests.mutation --package k8s    # those in one package
 
-The named tests pass first on the copy as it is: a test that fails anyway catches nothing. Exits 1 when a bug was not
-caught.
+The test that a patch names is only tried first, with those that lie beside the spoilt code (`suite.py`); then comes
+everything else, up to the first test that fails. It counts when it passes without the bug. A bug that nobody notices
+costs one whole run of the fast suite.
+
+Verdicts are kept in `.cache/bugs/`, one file a state of the tree: who runs this again goes on where it stopped.
+`--anew` forgets them. Exits 1 when a bug was not caught or not judged.
 """
 
 from __future__ import annotations
 
-import re
-import subprocess
+import argparse
 import sys
 import tempfile
-import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mutation.bugs import Bug, apply, read_bugs
-from tests.mutation.tree import assert_own_code, copy_tree, pytest_in
+from tests.mutation.bugs import Bug, read_bugs
+from tests.mutation.suite import fast_files
+from tests.mutation.tree import assert_own_code, copy_tree
+from tests.mutation.verdicts import CAUGHT, Judge, Record, Verdict, tree_digest
+from tests.support.paths import ROOT
 
-LIMIT_SECONDS = 180.0
-SOUND_LIMIT_SECONDS = 900.0
-SOME_FAILED = 1
-"""pytest's exit code. Any other but 0 says that the tests did not run, which catches nothing."""
+RECORDS = ROOT / ".cache" / "bugs"
 
 
-def main(names: list[str]) -> int:
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("names", nargs="*", help="of bugs; all of them are tried")
+    options.add_argument("--package", default="", help="only bugs in this one: reconcile, store, k8s ...")
+    options.add_argument("--share", default="1", help="2/5: the second of five parts; 0.2: a fifth")
+    options.add_argument("--anew", action="store_true", help="judge again what has been judged")
+    given = options.parse_args()
     known = read_bugs()
-    unknown = [name for name in names if name not in known]
+    unknown = [name for name in given.names if name not in known]
     if unknown:
         print(
             f"no bug named {', '.join(unknown)} in tests/mutation/bugs; there are: {', '.join(known)}", file=sys.stderr
         )
         return 2
-    bugs = [known[name] for name in names] if names else list(known.values())
+    bugs = [known[name] for name in given.names or known if given.package in ("", known[name].package)]
+    return _run(share(bugs, given.share), anew=given.anew)
+
+
+def share(bugs: Sequence[Bug], of: str) -> list[Bug]:
+    """`2/5`, or a fraction: every so many of them, so that each part has some of each package."""
+    part, _, parts = of.partition("/")
+    if not parts:
+        part, parts = "1", str(max(1, round(1 / float(of))))
+    ordered = sorted(bugs, key=lambda bug: (bug.package, bug.name))
+    return ordered[int(part) - 1 :: int(parts)]
+
+
+def _run(bugs: Sequence[Bug], *, anew: bool) -> int:
     with tempfile.TemporaryDirectory(prefix="tj-mutation-") as folder:
-        tree = copy_tree(Path(folder))
-        assert_own_code(tree)
-        named = sorted({test for bug in bugs for test in bug.caught_by})
-        sound = pytest_in(tree, "-q", *named, timeout_seconds=SOUND_LIMIT_SECONDS)
-        if sound.returncode != 0:
-            print(
-                f"the tests fail on the tree as it is, so they can catch nothing:\n{sound.stdout[-4000:]}",
-                file=sys.stderr,
-            )
-            return 2
-        print(f"The tests named pass on the tree as it is: {sound.stdout.strip().splitlines()[-1]}\n")
-        print("| bug | caught by | seconds |\n|---|---|---|", flush=True)
-        missed = [bug.name for bug in bugs if not _caught(bug, tree)]
-    print(
-        f"\n{len(bugs) - len(missed)} of {len(bugs)} caught" + (f"; not caught: {', '.join(missed)}" if missed else "")
-    )
+        sound, spoilt = copy_tree(Path(folder) / "sound"), copy_tree(Path(folder) / "spoilt")
+        assert_own_code(spoilt)
+        record = Record(RECORDS / f"{tree_digest(sound)}.jsonl")
+        if anew:
+            record.forget()
+        judge = Judge(sound, spoilt)
+        print(f"{len(fast_files(sound))} test files, {len(bugs)} bugs; verdicts in {record.path}\n")
+        print("| package | bug | noticed by | seconds |\n|---|---|---|---|", flush=True)
+        verdicts = []
+        for bug in bugs:
+            verdict = record.of(bug) or record.keep(bug, judge.judge(bug))
+            print(f"| {bug.package} | {bug.sentence} | {verdict.words} | {verdict.seconds:.0f} |", flush=True)
+            verdicts.append((bug, verdict))
+    return _summary(verdicts)
+
+
+def _summary(verdicts: Sequence[tuple[Bug, Verdict]]) -> int:
+    tried, caught = Counter(bug.package for bug, _ in verdicts), Counter[str]()
+    caught.update(bug.package for bug, verdict in verdicts if verdict.outcome == CAUGHT)
+    print("\n| package | caught of tried |\n|---|---|")
+    for package, count in sorted(tried.items()):
+        print(f"| {package} | {caught[package]} of {count} |")
+    print(f"| all | {caught.total()} of {tried.total()} |")
+    missed = [f"{bug.name} ({verdict.outcome})" for bug, verdict in verdicts if verdict.outcome != CAUGHT]
+    if missed:
+        print(f"\nnot caught: {', '.join(missed)}")
     return 1 if missed else 0
 
 
-def _caught(bug: Bug, tree: Path) -> bool:
-    trouble = apply(bug, tree)
-    if trouble:
-        print(f"| {bug.sentence} | the patch {bug.patch.name} does not apply: {trouble.strip()} | |", flush=True)
-        return False
-    began = time.monotonic()
-    try:
-        done = pytest_in(tree, "-q", "-x", "-rf", *bug.caught_by, timeout_seconds=LIMIT_SECONDS)
-        found = re.search(r"^FAILED (\S+?::.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
-        caught = done.returncode == SOME_FAILED and found is not None
-        words = f"`{found[1]}`" if caught and found else f"**nobody** (pytest ended with {done.returncode})"
-    except subprocess.TimeoutExpired:
-        caught, words = False, f"**nobody**: the tests were not done after {LIMIT_SECONDS:.0f} s"
-    finally:
-        undone = apply(bug, tree, "--reverse")
-        if undone:
-            raise RuntimeError(f"{bug.name} cannot be taken out again: {undone}")
-    print(f"| {bug.sentence} | {words} | {time.monotonic() - began:.0f} |", flush=True)
-    return caught
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

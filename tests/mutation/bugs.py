@@ -1,5 +1,5 @@
-"""The bugs of `tests/mutation/bugs/`: one patch file each, with a head that says what is wrong and which tests must
-notice.
+"""The bugs of `tests/mutation/bugs/`: one patch file each, with a head that says what is wrong, and which test is
+likely to notice. The whole suite judges; that test is tried first.
 
     Bug: one sentence.
     Caught-by: a test file, or one test (once or more)
@@ -12,9 +12,12 @@ and put the new `git diff -U2` under the same head.
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.mutation.suite import package_of
 
 FOLDER = Path(__file__).with_name("bugs")
 
@@ -25,6 +28,12 @@ class Bug:
     sentence: str
     caught_by: tuple[str, ...]
     patch: Path
+    files: tuple[str, ...]
+    """That it spoils."""
+
+    @property
+    def package(self) -> str:
+        return package_of(self.files[0])
 
 
 def read_bugs(folder: Path = FOLDER) -> dict[str, Bug]:
@@ -32,13 +41,14 @@ def read_bugs(folder: Path = FOLDER) -> dict[str, Bug]:
 
 
 def _read(path: Path) -> Bug:
-    head = path.read_text(encoding="utf-8").partition("\ndiff --git ")[0]
+    text = path.read_text(encoding="utf-8")
+    head = text.partition("\ndiff --git ")[0]
     fields = [line.partition(": ") for line in head.splitlines() if line]
     sentences = [value for name, _, value in fields if name == "Bug"]
     tests = tuple(value for name, _, value in fields if name == "Caught-by")
     if len(sentences) != 1 or not tests or len(fields) != len(tests) + 1:
         raise ValueError(f"{path}: a head of one line `Bug: ...` and lines `Caught-by: ...` is needed, found {head!r}")
-    return Bug(path.stem, sentences[0], tests, path)
+    return Bug(path.stem, sentences[0], tests, path, tuple(re.findall(r"(?m)^--- a/(\S+)$", text)))
 
 
 def apply(bug: Bug, tree: Path, *options: str) -> str:

@@ -1,36 +1,43 @@
-"""Mutants of what decides and what writes: how many does a test notice? mutmut makes them and runs the tests on each.
+"""Mutants of everything pure and of what writes: how many does a test notice? mutmut makes them and runs the tests.
 
     python -m tests.mutation.mutants                 # a sample of 400, all files (`make mutants`)
     python -m tests.mutation.mutants tjworker/reconcile/suspend.py     # one file (`make mutants MUTANTS=...`)
     python -m tests.mutation.mutants --sample 0      # every mutant of every file: hours
     python -m tests.mutation.mutants --show ...      # and the survivors' diffs
 
-In a copy of the tree. The tests are those that look at a pass (see TESTS), and of them those that come by the mutated
-function, so that most mutants cost a fraction of a second. Survivors known to be equivalent stand in `equivalent.txt`
-with the reason.
+In a copy of the tree, which stays in `.cache/mutants`: a mutant that was killed is not tried again until its function
+changes (`--anew` begins anew). The tests are those in TESTS, and of them those that come by the mutated function, so
+that most mutants cost a fraction of a second. Killed is what makes a test fail, and nothing else: a time-out on a busy
+machine, or tests that could not run, judge nothing. Survivors known to be equivalent stand in `equivalent.txt` with
+the reason.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 
 from tests.mutation.tree import copy_tree
 from tests.support.paths import ROOT
 
 PACKAGES = ROOT / ".venv" / "mutation"
-MUTATED = ("tjworker/reconcile/*", "tjworker/executor.py")
+TREE = ROOT / ".cache" / "mutants"
+MUTATED = ("tjworker/reconcile/*", "tjworker/autoscale/*", "tjworker/api/*", "tjworker/executor.py")
 TESTS = (
     "tests/unit/tjworker/reconcile",
+    "tests/unit/tjworker/autoscale",
+    "tests/unit/tjworker/api",
     "tests/unit/tjworker/test_executor.py",
     "tests/unit/tjworker/test_executor_failures.py",
     "tests/unit/tjworker/test_executor_logs.py",
@@ -49,16 +56,10 @@ pytest_add_cli_args_test_selection = {tests}
 track_dependencies = false
 use_git_change_detection = false
 """
-KILLED, SURVIVED, UNTRIED, BROKEN = "killed", "survived", "untried", "broken"
-MEANING: Mapping[int | None, str] = {
-    **dict.fromkeys((0, 5, 33), SURVIVED),
-    **dict.fromkeys((1, 3, 24, 36, 152, -24), KILLED),
-    **dict.fromkeys((34, None), UNTRIED),
-}
-"""What became of a mutant, by the code that mutmut notes. 0: every test passed; 5, 33: no test comes by this function,
-which is a survivor, too. 1, 3: a test failed, or pytest broke on what the mutant gave it; the other four: it ran for
-ever. Any code besides, such as a crash of the runner (255), a kill from outside (-9) or an interruption (2), says
-nothing about the tests."""
+KILLED, SURVIVED, NOT_JUDGED = "killed", "survived", "not judged"
+MEANING = {0: SURVIVED, 1: KILLED, 5: SURVIVED, 33: SURVIVED}
+"""Of mutmut's exit codes. 0: every test passed; 1: some failed; 5, 33: no test comes by this function. Any other (a
+time-out, a crash, tests that did not run, not tried yet) judges nothing."""
 
 
 def main() -> int:
@@ -70,15 +71,19 @@ def main() -> int:
     options.add_argument(
         "--show", action="store_true", help="the diffs of survivors that are not known to be equivalent"
     )
-    options.add_argument(
-        "--tree", type=Path, help="an empty folder for the copy, which stays (default: a temporary one)"
-    )
+    options.add_argument("--anew", action="store_true", help="forget what was killed before")
     given = options.parse_args()
-    with tempfile.TemporaryDirectory(prefix="tj-mutants-") as folder:
-        tree = copy_tree(given.tree or Path(folder))
-        return Run(tree, given.children).report(
-            given.paths, 0 if given.paths else given.sample, given.seed, show=given.show
-        )
+    return Run(_tree(anew=given.anew), given.children).report(
+        given.paths, 0 if given.paths else given.sample, given.seed, show=given.show
+    )
+
+
+def _tree(*, anew: bool) -> Path:
+    """The copy as the tree is now, with the verdicts of earlier runs."""
+    for old in TREE.glob("*"):
+        if anew or old.name != "mutants":
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+    return copy_tree(TREE)
 
 
 class Run:
@@ -88,11 +93,12 @@ class Run:
 
     def report(self, paths: Sequence[str], sample: int, seed: int, *, show: bool) -> int:
         with (self._tree / "pyproject.toml").open("a", encoding="utf-8") as project:
-            project.write(CONFIGURATION.format(only=json.dumps(list(paths or MUTATED)), tests=json.dumps(list(TESTS))))
+            project.write(CONFIGURATION.format(only=json.dumps(MUTATED), tests=json.dumps(TESTS)))
         # A name that fits nothing: mutmut makes the mutants, notes which test comes by which function, and has none to
         # try.
         self._mutmut("run", "none.of.these")
-        names = sorted(self._results())
+        results = self._results()
+        names = sorted(name for name in results if not paths or any(fnmatch(module_of(name), path) for path in paths))
         if not names:
             print(
                 f"no mutant in {', '.join(paths)}: name files as from the root, such as tjworker/reconcile/core.py",
@@ -105,7 +111,9 @@ class Run:
             + (f" (seed {seed})" if len(chosen) < len(names) else ""),
             flush=True,
         )
-        self._mutmut("run", "--max-children", str(self._children), *chosen)
+        open_ones = [name for name in chosen if results[name] != KILLED]
+        if open_ones:
+            self._mutmut("run", "--max-children", str(self._children), *open_ones)
         found = {name: result for name, result in self._results().items() if name in set(chosen)}
         return self._table(found, show)
 
@@ -114,22 +122,18 @@ class Run:
         diffs = {name: self._mutmut("show", name) for name, result in found.items() if result == SURVIVED}
         equivalent = {name for name, diff in diffs.items() if changed_lines(diff) in known}
         files = sorted({module_of(name) for name in found})
-        print("\n| file | killed | of | equivalent | score |\n|---|---|---|---|---|")
+        print("\n| file | killed | of | equivalent | score | 95 % interval |\n|---|---|---|---|---|---|")
         counts = {
             file: Counter("equivalent" if n in equivalent else r for n, r in found.items() if module_of(n) == file)
             for file in files
         }
         for file, count in [*counts.items(), ("all", sum(counts.values(), Counter[str]()))]:
             real = count[KILLED] + count[SURVIVED]
-            print(
-                f"| {file} | {count[KILLED]} | {real} | {count['equivalent']} | {count[KILLED] / real:.0%} |"
-                if real
-                else f"| {file} | 0 | 0 | {count['equivalent']} | |"
-            )
-        if untried := [name for name, result in found.items() if result == UNTRIED]:
-            print(f"{len(untried)} were not tried, such as {untried[0]}")
-        if broken := [name for name, result in found.items() if result == BROKEN]:
-            print(f"of {len(broken)} nobody can tell, as the tests did not run to their end, such as {broken[0]}")
+            low, high = interval(count[KILLED], real)
+            score = f"{count[KILLED] / real:.0%} | {low:.0%} to {high:.0%}" if real else " | "
+            print(f"| {file} | {count[KILLED]} | {real} | {count['equivalent']} | {score} |")
+        if open_ones := sorted(name for name, result in found.items() if result == NOT_JUDGED):
+            print(f"{len(open_ones)} were not judged, such as {open_ones[0]}")
         for name, diff in diffs.items():
             if name not in equivalent:
                 print(f"\nsurvived: {name}" + ("\n" + diff if show else ""))
@@ -137,7 +141,7 @@ class Run:
 
     def _results(self) -> dict[str, str]:
         return {
-            name: MEANING.get(code, BROKEN)
+            name: MEANING.get(code, NOT_JUDGED)
             for meta in (self._tree / "mutants").rglob("*.meta")
             for name, code in json.loads(meta.read_text())["exit_code_by_key"].items()
         }
@@ -150,6 +154,15 @@ class Run:
             said = f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
             raise SystemExit(f"mutmut {arguments[0]} ended with {done.returncode}:\n{said}")
         return done.stdout
+
+
+def interval(hits: int, of: int) -> tuple[float, float]:
+    """Wilson's, at 95 %: where the true share lies, as far as a sample of this size can tell."""
+    if not of:
+        return 0.0, 1.0
+    z, share = 1.96, hits / of
+    middle, spread = share + z * z / (2 * of), z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
+    return max(0.0, (middle - spread) / (1 + z * z / of)), min(1.0, (middle + spread) / (1 + z * z / of))
 
 
 def module_of(name: str) -> str:

@@ -7,16 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutation.mutants import (
-    BROKEN,
-    EQUIVALENT,
-    KILLED,
-    MEANING,
-    SURVIVED,
-    changed_lines,
-    module_of,
-    read_equivalent,
-)
+from tests.mutation.mutants import EQUIVALENT, KILLED, MEANING, changed_lines, interval, module_of, read_equivalent
 from tests.support.paths import ROOT
 
 DIFF = """--- tjworker/reconcile/phase.py
@@ -48,22 +39,6 @@ def test_the_file_of_a_mutant(name: str, want: str) -> None:
     assert module_of(name) == want
 
 
-CODES = {
-    "every test passed": (0, SURVIVED),
-    "no test comes by it": (33, SURVIVED),
-    "a test failed": (1, KILLED),
-    "it ran for longer than its CPU time": (-24, KILLED),
-    "the runner crashed": (255, BROKEN),
-    "somebody killed the runner": (-9, BROKEN),
-    "a code that no version of mutmut has": (99, BROKEN),
-}
-
-
-@pytest.mark.parametrize(("code", "want"), CODES.values(), ids=CODES.keys())
-def test_a_mutant_counts_as_killed_only_when_a_test_noticed_it(code: int, want: str) -> None:
-    assert MEANING.get(code, BROKEN) == want
-
-
 def test_an_equivalent_mutant_has_the_reason_that_stands_above_it(tmp_path: Path) -> None:
     listed = tmp_path / "equivalent.txt"
     listed.write_text("# the names are sorted again below\na -> b\nc -> d\n\n# never asked\ne -> f\n")
@@ -87,3 +62,22 @@ def test_mutmut_brings_no_other_version_of_what_the_tests_run_with() -> None:
     tested, brought = versions("dev.txt"), versions("mutation.txt")
     assert "mutmut" in brought
     assert {name: version for name, version in brought.items() if tested.get(name, version) != version} == {}
+
+
+def test_only_a_test_that_fails_kills() -> None:
+    """pytest's 1. A time-out on a busy machine (36, -24), a crash (-11), tests that did not run (2, 3, 4) do not."""
+    assert [code for code, meaning in MEANING.items() if meaning == KILLED] == [1]
+
+
+INTERVALS = {
+    "half of a small sample": (5, 10, (0.24, 0.76)),
+    "half of a large one": (500, 1000, (0.47, 0.53)),
+    "all of ten: one in four may still survive": (10, 10, (0.72, 1.0)),
+    "none of ten": (0, 10, (0.0, 0.28)),
+    "of nothing, nothing is known": (0, 0, (0.0, 1.0)),
+}
+
+
+@pytest.mark.parametrize(("hits", "of", "want"), INTERVALS.values(), ids=INTERVALS.keys())
+def test_what_a_sample_can_tell(hits: int, of: int, want: tuple[float, float]) -> None:
+    assert interval(hits, of) == pytest.approx(want, abs=0.005)

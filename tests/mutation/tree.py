@@ -35,7 +35,7 @@ def pytest_in(tree: Path, *arguments: str, timeout_seconds: float) -> subprocess
     """pytest on the copy's tests and the copy's code. Raises TimeoutExpired."""
     # No bytecode: an edit within the second, of the same length, would not be seen.
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": python_path(tree)}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n0", *arguments]
     return subprocess.run(
         command, cwd=tree, env=env, capture_output=True, text=True, check=False, timeout=timeout_seconds
     )

@@ -19,8 +19,8 @@ from tjworker.kube.resources import RESOURCES
 class Field:
     """A world with one running job, and a collector."""
 
-    def __init__(self) -> None:
-        self.world = World().apply(job({"trainer": role(1)})).run()
+    def __init__(self, **settings: Any) -> None:
+        self.world = World(**settings).apply(job({"trainer": role(1)})).run()
         self.uid = self.world.get(AITRAININGJOBS, "digits")["metadata"]["uid"]
         self.collector = OrphanCollector(
             self.world.store.queue, self.world.api, self.world.settings, clock=self.world.clock

@@ -198,6 +198,9 @@ class JobStatus(_Model):
     )
     suspend_time: str | None = Field(None, description="since when the job is suspended")
     suspended_seconds: Count = Field(0, description="time spent suspended before that; time limits do not count it")
+    suspended_seconds_before_running: Count = Field(
+        0, description="of these, those before startRunningTime: timeLimit had not begun to count"
+    )
     missing_nodes: dict[str, str] = Field(
         default_factory=dict, description="nodes of this job's pods that the cluster does not have, and since when"
     )
@@ -229,6 +232,8 @@ class JobStatus(_Model):
             del whole["attempts"]
         if not self.suspended_seconds:
             del whole["suspendedSeconds"]
+        if not self.suspended_seconds_before_running:
+            del whole["suspendedSecondsBeforeRunning"]
         if not self.released:
             del whole["released"]
         if "failures" in whole:

@@ -37,7 +37,8 @@ def converge(p: Pass) -> Plan:
     stuck = find_stuck_deletions(p.pods, p.now)
     status = _conditions(p, status, new, stuck)
     if new == "Running" and not status.start_running_time:
-        status = status.model_copy(update={"start_running_time": at})
+        begun = {"start_running_time": at, "suspended_seconds_before_running": status.suspended_seconds}
+        status = status.model_copy(update=begun)
     resting = find_resting(p.roles, p.now)
     due = (w for w in _writes(p) if not (isinstance(w, Delete) and w.resource == PODS and w.name in resting.pods))
     writes = list(islice(due, p.rules.writes_per_pass + 1))  # one more tells `Pass.complete` that there are more

@@ -21,7 +21,9 @@ def suspend(p: Pass) -> Pass:
         return p
     since = from_rfc3339(p.status.suspend_time) or p.now
     seconds = p.status.suspended_seconds + max(0, int(p.now - since))
-    status = p.status.model_copy(update={"suspend_time": None, "suspended_seconds": seconds})
+    # No pod was being created meanwhile: those made now are tried anew.
+    resumed: dict[str, object] = {"suspend_time": None, "suspended_seconds": seconds, "creating_since": {}}
+    status = p.status.model_copy(update=resumed)
     message = "spec.suspend is false"
     return p.note(clear_condition(status, "Suspended", "Resumed", message, now=p.at, generation=p.job.generation))
 

@@ -138,6 +138,18 @@ ECHOES = {
         lambda d: [d.job(5), d.pod(6), d.take(), d.finish(JOB, gone=((PODS, 9),)), d.job(10), d.no_pod(9)],
         [[A], [], True, False, [], [A]],
     ),
+    "an own write that the watch of all namespaces has gone beyond has no echo to come": Case(
+        lambda d: [d.job(5), d.progress(pods=50), d.take(), d.finish((PODS, 40)), d.pod(40)],
+        [[A], [], True, False, [A]],
+    ),
+    "nor one that the watch of its own namespace has gone beyond": Case(
+        lambda d: [d.job(5), d.progress(pods__default=50), d.take(), d.finish((PODS, 40)), d.pod(40)],
+        [[A], [], True, False, [A]],
+    ),
+    "the watch of another namespace says nothing of it": Case(
+        lambda d: [d.job(5), d.progress(pods__other=50), d.take(), d.finish((PODS, 40)), d.pod(40)],
+        [[A], [], True, False, []],
+    ),
     "the own write that ends a job queues nothing": Case(
         lambda d: [d.job(5), d.take(), d.finish(JOB), d.job(10, finished=True), d.queued()], [[A], True, False, [], 0]
     ),

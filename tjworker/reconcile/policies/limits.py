@@ -1,5 +1,5 @@
-"""Limits of time: timeLimit from the first Running, activeDeadlineSeconds from the start. Suspended time does not
-count. Pure."""
+"""Limits of time: timeLimit from the first Running, activeDeadlineSeconds from the start. Each counts from a moment of
+its own, and stands still in the suspensions after that moment alone. Pure."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ def seconds_to_deadline(job: TrainingJob, status: JobStatus, now: float) -> floa
 
 def _remaining(job: TrainingJob, status: JobStatus, now: float) -> tuple[float | None, float | None]:
     """Seconds left of (timeLimit, activeDeadlineSeconds)."""
-    limits = ((status.start_running_time, job.time_limit_seconds), (status.start_time, job.active_deadline_seconds))
-    running, active = (
-        None
-        if limit is None or (started := from_rfc3339(since)) is None
-        else started + limit + status.suspended_seconds - now
-        for since, limit in limits
+    suspended_since_running = status.suspended_seconds - status.suspended_seconds_before_running
+    return (
+        _left(job.time_limit_seconds, status.start_running_time, suspended_since_running, now),
+        _left(job.active_deadline_seconds, status.start_time, status.suspended_seconds, now),
     )
-    return running, active
+
+
+def _left(limit: int | None, since: str | None, suspended: int, now: float) -> float | None:
+    """`suspended`: seconds that the job was suspended since then."""
+    started = from_rfc3339(since)
+    return None if limit is None or started is None else started + limit + suspended - now

@@ -162,6 +162,13 @@ CASES = {
         nodes=(make_node("a", cpu="8", memory="64G", **{GPU: "4"}),),
         rules=Rules(max_load_desired=0.5),
     ),
+    "GPUs of one kind of which too many are asked for take none of another": Case(
+        (running(an_elastic(1, least=1, resources={"limits": {"amd.com/gpu": 1}})),),
+        {"a": NodeRequests(1000, GB, pods=1, extended=(("amd.com/gpu", 1), (GPU, 9)))},
+        {},
+        nodes=(make_node("a", cpu="8", memory="64G", **{GPU: "4", "amd.com/gpu": "1"}),),
+        rules=Rules(gpu_resources=("amd.com/gpu", GPU)),
+    ),
     "GPUs of one kind are none of another": Case(
         (running(an_elastic(resources={"limits": {"amd.com/gpu": 1}})),),
         {"a": used(2)},

@@ -70,6 +70,16 @@ def test_a_kind_that_cannot_be_listed_keeps_no_other() -> None:
     assert (field.collect(), field.failed) == (3, 1)
 
 
+def test_a_list_of_one_namespace_that_expires_keeps_no_other_namespace() -> None:
+    """410 between two pages: what the list has not shown is for the next run, what others show is for this one."""
+    field = Field(namespaces="aaa,default")
+    field.pod("left", owner=owned_by("another-uid"))
+    expired = answer(410, "The provided continue parameter is too old")
+    with_answers(field, lambda m, p: expired if m == "GET" and "/namespaces/aaa/" in p else None)
+    assert field.collect() == 1
+    assert field.going("left")
+
+
 def test_pods_of_a_replicaset_that_could_not_be_listed_are_not_touched() -> None:
     field = Field()
     uid = field.make("ReplicaSet", "workload", owner=owned_by(field.uid), uid_label=field.uid)

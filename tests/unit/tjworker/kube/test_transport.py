@@ -21,7 +21,7 @@ from tests.unit.tjworker.kube.http_server import (
     write_kubeconfig,
 )
 from tjworker.base import Transient
-from tjworker.kube.transport import KubeTransport
+from tjworker.kube.transport import KubeTransport, LineSplitter
 
 
 def test_a_request_carries_query_body_token_and_user_agent(server: Server, transport: KubeTransport) -> None:
@@ -179,6 +179,19 @@ def test_a_token_that_was_rotated_in_the_file_is_read_after_a_401(
     assert len(server.seen) == 2
 
 
+def test_so_is_one_that_a_watch_is_refused_for(
+    server: Server, transport: KubeTransport, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tjworker.kube.transport._RELOAD_SECONDS", 0)
+    server.answer = lambda handler: handler.plain(
+        200 if handler.headers["authorization"] == "Bearer second" else 401, b"{}"
+    )
+    write_kubeconfig(kubeconfig, server.url, "second")
+    stream = watch(transport)
+    assert (stream.status, len(server.seen)) == (200, 2)
+    stream.close()
+
+
 def test_requests_that_meet_a_rotated_token_at_the_same_moment_all_go_on_with_the_new_one(
     server: Server, transport: KubeTransport, kubeconfig: Path
 ) -> None:
@@ -231,3 +244,11 @@ def test_a_token_that_is_refused_is_asked_about_twice_and_no_more(server: Server
     assert transport.request("GET", "/version").status == 401
     assert transport.request("GET", "/version").status == 401
     assert len(server.seen) <= 3
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 11, 64])
+def test_a_line_is_whole_wherever_the_chunks_end(size: int) -> None:
+    text = '{"a":"läuft 🚀"}\n{"b":1}\n\n{"c":[1,2,3]}\n{"cut":'.encode()
+    splitter = LineSplitter()
+    found = [line for at in range(0, len(text), size) for line in splitter.feed(text[at : at + size])]
+    assert found == [line for line in text.split(b"\n")[:-1] if line]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,8 +10,10 @@ import pytest
 
 from tests.support.builders import make_job, make_pod, observe
 from tests.support.builders.cluster import PodBuilder
+from tests.support.seeds import the_seed
 from tests.unit.tjworker.reconcile.passes import NOW, NOW_TEXT, World, after, condition, decide, status_of, true
-from tjworker.api.status import Condition, ConditionType
+from tjworker.api.status import Condition, ConditionType, JobStatus
+from tjworker.reconcile.conditions import clear_condition, get_condition, set_condition
 
 HOLDING: tuple[ConditionType, ...] = ("Running", "Restarting", "Scaling", "Suspended")
 
@@ -110,3 +113,35 @@ def test_another_reason_is_told_again_and_other_numbers_are_not() -> None:
     assert (second.status, second.events) == (None, ())
     third = decide(first, observe(make_pod(job, "trainer", 0).creating("ErrImagePull", "no such image")), now=NOW + 2)
     assert [(e.type, e.reason) for e in third.events] == [("Warning", "ErrImagePull")]
+
+
+def test_a_transition_time_moves_with_the_status_and_with_nothing_else() -> None:
+    """metav1.Condition: `the last time the condition transitioned from one status to another`."""
+    seed = the_seed()
+    draw = random.Random(seed)
+    for _ in range(100):
+        status = JobStatus()
+        since: dict[ConditionType, tuple[str, str]] = {}
+        for second in range(12):
+            at, type_ = f"2026-01-01T00:00:{second:02}Z", draw.choice(HOLDING)
+            reason, message = draw.choice("AB"), draw.choice("xy")
+            if draw.random() < 0.3:
+                status = clear_condition(status, type_, reason, message, now=at, generation=second)
+                value = "False" if type_ in since else ""
+            else:
+                value = draw.choice(("True", "False"))
+                status = set_condition(status, type_, value == "True", reason, message, now=at, generation=second)
+            if value and since.get(type_, ("", ""))[0] != value:
+                since[type_] = (value, at)
+            found = {c.type: (c.status, c.last_transition_time) for c in status.conditions}
+            assert found == since, f"TJ_TEST_SEED={seed}"
+            assert len(found) == len(status.conditions), "one of each type"
+
+
+def test_what_has_been_said_of_a_condition_is_what_it_says() -> None:
+    status = set_condition(JobStatus(), "Running", False, "Pending", "a", now="2026-01-01T00:00:00Z", generation=1)
+    status = set_condition(status, "Running", False, "Creating", "b" * 2000, now="2026-01-01T00:00:09Z", generation=2)
+    now = get_condition(status, "Running")
+    assert now is not None
+    assert (now.reason, now.message, now.observed_generation) == ("Creating", "b" * 1024, 2)
+    assert now.last_transition_time == "2026-01-01T00:00:00Z"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.support.builders import make_job, make_pod, make_service, observe
 from tests.support.kinds import AITRAININGJOBS
 from tests.unit.tjworker.reconcile.passes import NOW, World, decide, running, status_of
+from tjworker.api.status import Ending
 from tjworker.reconcile.plan import Delete, Plan
 
 
@@ -44,3 +47,22 @@ def test_a_ttl_that_is_over_deletes_the_job_that_was_seen_and_no_successor_of_it
     why = "ttlSecondsAfterFinished 60 has passed since 2026-01-01T00:59:00Z"
     assert decide(job) == Plan(writes=(Delete(AITRAININGJOBS, "digits", "uid-of-digits", why=why),), decisions=(why,))
     assert decide(job, now=NOW - 1) == Plan(requeue_after_seconds=1)
+
+
+def test_an_end_waits_for_no_service_but_the_jobs_own() -> None:
+    """A service of its names and labels that belongs to somebody else, or to the job of that name before it."""
+    job = make_job().role("trainer", 1).annotate({"Failed": "enough"}).build()
+    own = make_service(job, "trainer", 0)
+    going = decide(job, observe(own))
+    assert (status_of(going).phase, [w.name for w in going.writes]) == ("Terminating", ["digits-trainer-0"])
+    strangers = replace(own, owner_uid="uid-of-another")
+    plan = decide(job, observe(strangers))
+    assert (status_of(plan).phase, plan.writes) == ("Failed", ())
+
+
+def test_a_ttl_counts_from_the_end_not_from_the_decision() -> None:
+    """Pods may take their grace to go: `completionTime` is when nothing was left."""
+    job = make_job().role("trainer", 1).run_policy(ttlSecondsAfterFinished=60)
+    decided = Ending(phase="Failed", reason="AnnotationFailed", time="2026-01-01T00:50:00Z")
+    ended = job.status(phase="Failed", ending=decided, completion_time="2026-01-01T00:59:30Z", observed_generation=1)
+    assert decide(ended.build()) == Plan(requeue_after_seconds=30)

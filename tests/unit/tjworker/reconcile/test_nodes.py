@@ -233,6 +233,23 @@ def test_gpu_faults(case: Gpu) -> None:
     assert (failure.reason, failure.message) == ("GPUFault", case.want_words)
 
 
+def test_an_ended_pod_holds_no_gpu_any_more() -> None:
+    """Nor does one that is on its way out after its end: the device plugin has its devices back."""
+    job, node = two("Always"), make_node("node-b", **{"nvidia.com/gpu": "4"})
+    for ended in (with_gpu(job).succeeded(), with_gpu(job).failed(1)):
+        before = ended.but(name="digits-trainer-0", labels=make_pod(job, "trainer", 0).record.labels)
+        plan = decide(job, world(job, before, with_gpu(job), node))
+        assert "digits-trainer-1" not in deleted(plan)
+        assert plan.status is None or not any(f.reason == "GPUFault" for f in plan.status.failures)
+
+
+def test_a_gpu_at_fault_is_noticed_before_its_pod_runs() -> None:
+    job = two()
+    for starting in (with_gpu(job).creating(), with_gpu(job).creating("PodInitializing")):
+        sick = starting.but(phase="Pending").containers(unhealthy_devices=("GPU-7",))
+        assert deleted(decide(job, world(job, sick))) == ["digits-trainer-1"]
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_running_pod_with_a_gpu_at_fault_is_taken_away_only_where_its_policy_replaces_it(policy: str) -> None:
     job = two(policy)

@@ -89,6 +89,19 @@ WHILE = {
 }
 
 
+def test_a_job_that_is_scaled_while_it_restarts_says_that_it_restarts() -> None:
+    """That is the news: a pod has failed. That the new attempt has another number of pods stands in its records."""
+    world = World(plain(2).build()).settle().all("running").settle().set("digits-trainer-0", "failed")
+    world.step()
+    assert world.job.status.phase == "Restarting"
+    world.job = plain(3).status(world.job.status).build()
+    for _ in range(4):
+        world.step()
+        assert world.job.status.phase == "Restarting"
+    world.all("running").settle()
+    assert (world.job.status.phase, len(world.pods)) == ("Running", 3)
+
+
 @pytest.mark.parametrize("case", WHILE.values(), ids=WHILE.keys())
 def test_scaling_in_every_phase(case: While) -> None:
     world = World(case.builder(2).build()).settle()

@@ -87,6 +87,16 @@ def test_a_resumed_job_says_so_and_when() -> None:
     assert status_of(decide(base.status(again.status).build(), now=NOW + 110)).suspended_seconds == 100
 
 
+def test_an_edit_while_it_is_suspended_makes_the_suspension_no_shorter() -> None:
+    base = make_job().role("trainer", 2)
+    held = after(base.suspended().build(), decide(base.suspended().build()))
+    scaled = make_job().role("trainer", 3)
+    edited = after(held, decide(scaled.suspended().status(held.status).build(), now=NOW + 500))
+    assert edited.status.last_reconcile_time != held.status.last_reconcile_time, "the edit was written down"
+    status = status_of(decide(scaled.status(edited.status).build(), now=NOW + 900))
+    assert (edited.status.suspend_time, status.suspended_seconds) == (NOW_TEXT, 900)
+
+
 def test_a_scale_while_suspended_is_recorded_and_costs_the_number_only() -> None:
     base = make_job().role("trainer", 2)
     world = World(base.build()).settle().all("running").settle()

@@ -12,9 +12,11 @@ from tests.integration.store.driver import A, a_job, a_pod
 from tests.support.kinds import AITRAININGJOBS
 from tjworker.api.observed import ContainerRecord, PodRecord
 from tjworker.api.resources import PODS, SERVICES
-from tjworker.base import Fenced, JobKey
+from tjworker.base import Fenced, JobKey, Transient
 from tjworker.store.connect import client, open_store
 from tjworker.store.projection import Change, Lost
+from tjworker.store.redis_commands import RedisCommands
+from tjworker.store.redis_projection import CHANGES_PER_CALL
 from tjworker.store.work_queue import Written
 
 LIVE_BYTES = 20 * 1024
@@ -186,3 +188,28 @@ def test_a_large_batch_of_changes_never_blocks_redis_for_long(real_redis: RealRe
         before = calls()
         assert len(store.projection.apply(1, changes)) == 2000
         assert calls() - before >= len(changes) / 500
+
+
+def test_progress_is_not_written_before_the_last_of_what_it_tells_of(
+    real_redis: RealRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch goes in parts, and a watcher may die between two: the next one resumes at the progress that it finds."""
+    projection = open_store(real_redis.url, real_redis.prefix).projection
+    projection.lead(1)
+    batch = [a_job(5), *(a_pod(6 + n, name=f"a-{n}") for n in range(2 * CHANGES_PER_CALL))]
+    run, calls = RedisCommands.run, []
+
+    def dies(self: RedisCommands, script: str, *arguments: Any) -> Any:
+        calls.append(script)
+        if len(calls) == 3:
+            raise Transient("the watcher dies here")
+        return run(self, script, *arguments)
+
+    monkeypatch.setattr(RedisCommands, "run", dies)
+    with pytest.raises(Transient):
+        projection.apply(1, batch, progress={"pods": 900})
+    monkeypatch.setattr(RedisCommands, "run", run)
+    assert calls == ["apply"] * 3
+    assert projection.checkpoint().progress == {}
+    projection.apply(1, batch, progress={"pods": 900})
+    assert projection.checkpoint().progress == {"pods": 900}

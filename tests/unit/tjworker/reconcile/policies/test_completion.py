@@ -56,6 +56,8 @@ ENDS = {
     "job fail Any: one failed role is enough": End({"t": "F", "w": "R"}, want="Failed"),
     "job fail All: one failed role of two is not": End({"t": "F", "w": "R"}, job_fail="All", want=""),
     "job fail All: every role has failed": End({"t": "F", "w": "F"}, job_fail="All", want="Failed"),
+    "job fail All: a role of no replicas is not waited for": End({"t": "F", "w": ""}, job_fail="All", want="Failed"),
+    "job All: nor for its success": End({"t": "S", "w": ""}, want="Succeed"),
     "job fail None: it never fails": End({"t": "F", "w": "F"}, job_fail="None", want=""),
 }
 

@@ -1,0 +1,147 @@
+"""Who talks to whom: one table, and both the network policies of k8s/ and docker-compose.yml are held to it.
+
+A policy's meaning is that of Kubernetes: a pod that some policy of a direction selects may do in that direction what
+one of them allows, and nothing else; a connection needs both ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from tests.integration.manifests import K8S, Json, render, templates
+from tests.support.paths import ROOT
+
+INSTALLATIONS = {"the whole cluster": K8S, "one namespace": K8S / "namespaced"}
+OURS = {"app.kubernetes.io/part-of": "trainingjob-operator"}
+COMPONENTS = ("watcher", "worker", "beat", "flower", "redis")
+CLIENTS_OF_REDIS = ("watcher", "worker", "beat", "flower")
+CLIENTS_OF_THE_API_SERVER = ("watcher", "worker")
+
+
+class Line(NamedTuple):
+    """One connection. `to`: a component, or somebody outside."""
+
+    from_: str
+    to: str
+    port: int
+    protocol: str = "TCP"
+
+
+LINES = frozenset(
+    {
+        # Celery's broker, the projection and the work queue; Flower reads Celery's events.
+        *(Line(who, "redis", 6379) for who in CLIENTS_OF_REDIS),
+        # A name for it.
+        *(Line(who, "dns", 53, protocol) for who in CLIENTS_OF_REDIS for protocol in ("UDP", "TCP")),
+        # 443 by its Service, 6443 or 8443 behind it.
+        *(Line(who, "api server", port) for who in CLIENTS_OF_THE_API_SERVER for port in (443, 6443, 8443)),
+    }
+)
+PORTS = (53, 80, 443, 5555, 6379, 6443, 8080, 8443)
+
+
+@pytest.fixture(scope="module", params=INSTALLATIONS)
+def documents(request: pytest.FixtureRequest) -> list[Json]:
+    return render(INSTALLATIONS[request.param])
+
+
+def test_the_network_policies_allow_exactly_the_connections_of_the_table(documents: list[Json]) -> None:
+    pods = {t.component: t.pod["metadata"]["labels"] for t in templates(documents)}
+    assert pods.keys() == set(COMPONENTS)
+    policies = [d["spec"] for d in documents if d["kind"] == "NetworkPolicy"]
+    # A stranger is a pod of the namespace that is not ours; what the table calls outside is nobody's pod.
+    ends = pods | {"stranger": {"app": "web"}, "outside": None}
+    outside = {(line.port, line.protocol): line.to for line in LINES if line.to not in pods}
+    allowed = {
+        Line(who, to if to != "outside" else outside.get((port, protocol), "outside"), port, protocol)
+        for who in ends
+        for to in ends
+        for port in PORTS
+        for protocol in ("TCP", "UDP")
+        if who != to and (who in pods or to in pods)
+        if may(policies, "Egress", ends[who], ends[to], port, protocol)
+        and may(policies, "Ingress", ends[to], ends[who], port, protocol)
+    }
+    # To any address by such a port: the API server's is not known when the policies are written.
+    to_anywhere = {Line(line.from_, "stranger", line.port, line.protocol) for line in LINES if line.to not in pods}
+    assert allowed - to_anywhere == LINES
+    assert allowed >= to_anywhere
+
+
+def may(
+    policies: Iterable[Json], direction: str, own: Json | None, other: Json | None, port: int, protocol: str
+) -> bool:
+    """Whether a pod with these labels may do that; None, nobody's pod, may do anything."""
+    if own is None:
+        return True
+    selecting = [p for p in policies if direction in p["policyTypes"] and selects(p["podSelector"], own)]
+    key, peers = ("egress", "to") if direction == "Egress" else ("ingress", "from")
+    return not selecting or any(
+        permits(rule, peers, other, port, protocol) for policy in selecting for rule in policy.get(key) or ()
+    )
+
+
+def permits(rule: Json, peers: str, other: Json | None, port: int, protocol: str) -> bool:
+    by_port = not rule.get("ports") or any(
+        p["port"] == port and p.get("protocol", "TCP") == protocol for p in rule["ports"]
+    )
+    if not rule.get(peers):
+        return by_port
+    assert all(set(peer) == {"podSelector"} for peer in rule[peers]), (
+        "another kind of peer: teach this test what it means"
+    )
+    return by_port and other is not None and any(selects(peer["podSelector"], other) for peer in rule[peers])
+
+
+def selects(selector: Json, labels: Json) -> bool:
+    for expression in selector.get("matchExpressions") or ():
+        assert expression["operator"] == "In", "another operator: teach this test what it means"
+        if labels.get(expression["key"]) not in expression["values"]:
+            return False
+    return (selector.get("matchLabels") or {}).items() <= labels.items()
+
+
+def test_each_redis_client_of_the_table_is_given_the_url_and_nobody_else(documents: list[Json]) -> None:
+    given = {
+        t.component
+        for t in templates(documents)
+        if any(e["name"] == "TJ_REDIS_URL" for e in t.container.get("env", ()))
+    }
+    assert given == set(CLIENTS_OF_REDIS)
+    (service,) = [d for d in documents if d["kind"] == "Service" and d["metadata"]["name"] == "tj-redis"]
+    assert [p["port"] for p in service["spec"]["ports"]] == [6379]
+
+
+def test_each_client_of_the_api_server_has_an_account_and_nobody_else(documents: list[Json]) -> None:
+    given = {t.component for t in templates(documents) if t.spec.get("automountServiceAccountToken") is not False}
+    assert given == set(CLIENTS_OF_THE_API_SERVER)
+
+
+# -- the same table for docker-compose.yml ---------------------------------------------------------
+def composed() -> dict[str, Any]:
+    services: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    return services
+
+
+def test_composed_each_redis_client_of_the_table_waits_for_redis_and_is_given_its_url() -> None:
+    services = composed()
+    assert {name for name, s in services.items() if "redis" in s.get("depends_on", {})} == set(CLIENTS_OF_REDIS)
+    for name, service in services.items():
+        url = (service.get("environment") or {}).get("TJ_REDIS_URL", "")
+        assert bool(re.search(r"@redis:6379/", url)) == (name in CLIENTS_OF_REDIS), name
+
+
+def test_composed_the_clients_of_the_api_server_wait_for_a_local_one() -> None:
+    waiting = {name for name, s in composed().items() if "localcluster" in s.get("depends_on", {})}
+    assert waiting - {"crds"} == set(CLIENTS_OF_THE_API_SERVER)
+
+
+def test_composed_nothing_is_published_but_on_this_machine_and_never_redis() -> None:
+    published = {name: s["ports"] for name, s in composed().items() if s.get("ports")}
+    assert published.keys() == {"flower", "localcluster"}
+    assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)

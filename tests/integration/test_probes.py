@@ -1,0 +1,202 @@
+"""Every probe of k8s/ and docker-compose.yml is put to the process that it is for, and means what its kind means:
+a readiness probe (and a health check) fails while the process cannot serve; a liveness probe fails only where a restart
+would cure it. So none asks what another process must answer first.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import yaml
+
+from benchmarks.support.valkey import free_port
+from tests.conftest import RealRedis
+from tests.integration.manifests import K8S, Json, render, templates
+from tests.support.paths import ROOT
+from tests.support.waiting import PATIENCE_SECONDS, until
+from watcher.health import HealthServer, Pulse, Report
+
+PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
+INSTALLATIONS = {"the whole cluster": K8S, "one namespace": K8S / "namespaced"}
+HAS: dict[str, set[str]] = {
+    "watcher": {"readinessProbe", "livenessProbe"},
+    "worker": {"livenessProbe"},
+    "beat": set(),  # it serves nobody, and ends when it cannot go on
+    "flower": {"readinessProbe", "livenessProbe"},
+    "redis": {"startupProbe", "readinessProbe", "livenessProbe"},
+}
+
+
+@pytest.fixture(scope="module", params=INSTALLATIONS)
+def containers(request: pytest.FixtureRequest) -> dict[str, Json]:
+    return {t.component: t.container for t in templates(render(INSTALLATIONS[request.param]))}
+
+
+def composed(name: str) -> list[str]:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    test: list[str] = services[name]["healthcheck"]["test"]
+    return test
+
+
+def test_every_process_has_its_probes(containers: dict[str, Json]) -> None:
+    assert {name: set(PROBES) & set(container) for name, container in containers.items()} == HAS
+
+
+def url_of(container: Json, kind: str, port: int) -> str:
+    """Of a probe by HTTP, on another port of this machine. Its port has a name: the one that the container gives it."""
+    probe = container[kind]["httpGet"]
+    named = {p["name"]: p["containerPort"] for p in container["ports"]}
+    assert probe["port"] in named, f"{kind} asks a port without a name: {probe['port']}"
+    return f"http://127.0.0.1:{port}{probe['path']}"
+
+
+def code_of(url: str, **headers: str) -> int:
+    try:
+        asked = urllib.request.Request(url, headers=headers)  # noqa: S310  of this machine
+        with urllib.request.urlopen(asked, timeout=PATIENCE_SECONDS) as answer:  # noqa: S310
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+# -- the watcher -----------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Moment:
+    report: Report
+    want_ready: bool
+    want_alive: bool
+
+
+WATCHING = Report(True, True, reflectors={"pods": Pulse("watching", True, 1.0)})
+LISTING = Report(True, False, reflectors={"pods": Pulse("listing", False, 1.0)})
+MOMENTS = {
+    "it leads and has everything": Moment(WATCHING, True, True),
+    "it stands by": Moment(Report(False, False), True, True),
+    "it lists a large cluster: not ready, and a restart would begin the list again": Moment(LISTING, False, True),
+    "Redis is away: a restart would cure nothing": Moment(replace(WATCHING, store_away=True), True, True),
+    "the API server is away: nor here": Moment(
+        replace(WATCHING, reflectors={"pods": Pulse("waiting", True, 900.0)}), True, True
+    ),
+    "its watch has fallen silent: a restart cures that": Moment(
+        replace(WATCHING, reflectors={"pods": Pulse("watching", True, 900.0)}), True, False
+    ),
+    "its writer hangs: a restart cures that": Moment(replace(WATCHING, writer_age_seconds=900.0), True, False),
+}
+
+
+@pytest.fixture
+def watcher() -> Iterator[tuple[int, Callable[[Report], None]]]:
+    """The watcher's own server, and how to tell it what to report."""
+    now = [WATCHING]
+    server = HealthServer(0, lambda: now[0], host="127.0.0.1")
+    server.start()
+    yield server.port, lambda report: now.__setitem__(0, report)
+    server.stop()
+
+
+@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS.keys())
+def test_the_watchers_probes(
+    moment: Moment, containers: dict[str, Json], watcher: tuple[int, Callable[[Report], None]]
+) -> None:
+    port, tell = watcher
+    tell(moment.report)
+    container = containers["watcher"]
+    assert (code_of(url_of(container, "readinessProbe", port)) == 200) is moment.want_ready
+    assert (code_of(url_of(container, "livenessProbe", port)) == 200) is moment.want_alive
+
+
+def test_the_watcher_serves_at_the_port_that_its_probes_ask(containers: dict[str, Json]) -> None:
+    container = containers["watcher"]
+    (port,) = [e["value"] for e in container["env"] if e["name"] == "TJ_HEALTH_PORT"]
+    assert [p["containerPort"] for p in container["ports"] if p["name"] == "health"] == [int(port)]
+    for kind in ("readinessProbe", "livenessProbe"):
+        assert container[kind]["httpGet"]["port"] == "health"
+
+
+def test_the_composed_watchers_health_check_asks_whether_it_is_ready_at_its_port(
+    watcher: tuple[int, Callable[[Report], None]],
+) -> None:
+    port, tell = watcher
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    told = services["watcher"]["environment"]["TJ_HEALTH_PORT"]
+    what, python, *rest = composed("watcher")
+    assert (what, python) == ("CMD", "python")
+    assert f"127.0.0.1:{told}/" in rest[-1]
+    command = [sys.executable, *(part.replace(f":{told}/", f":{port}/") for part in rest)]
+    for report, want in ((WATCHING, True), (LISTING, False)):
+        tell(report)
+        done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE_SECONDS)
+        assert (done.returncode == 0) is want
+
+
+# -- Flower ----------------------------------------------------------------------------------------
+def test_flowers_probes_are_answered_without_its_password(real_redis: RealRedis) -> None:
+    found = [
+        t.container for folder in INSTALLATIONS.values() for t in templates(render(folder)) if t.name == "tj-flower"
+    ]
+    assert found[0] == {**found[1], "envFrom": found[0]["envFrom"]}, "one Flower is enough to try both"
+    container, port = found[0], free_port()
+    command = [part.replace("5555", str(port)).replace("0.0.0.0", "127.0.0.1") for part in container["command"][1:]]
+    env = {**os.environ, "TJ_REDIS_URL": real_redis.url, "TJ_KEY_PREFIX": real_redis.prefix, "FLOWER_BASIC_AUTH": "a:b"}
+    flower = subprocess.Popen([sys.executable, "-m", "celery", *command], env=env, cwd=ROOT, stderr=subprocess.DEVNULL)
+    try:
+        until("Flower answers", lambda: flower.poll() is not None or _answers(f"http://127.0.0.1:{port}/healthcheck"))
+        for kind in ("readinessProbe", "livenessProbe"):
+            assert code_of(url_of(container, kind, port)) == 200, kind
+        assert code_of(f"http://127.0.0.1:{port}/") == 401, "all else is behind it"
+        known = base64.b64encode(b"a:b").decode()
+        assert code_of(f"http://127.0.0.1:{port}/", Authorization=f"Basic {known}") == 200
+    finally:
+        flower.kill()
+        flower.wait()
+
+
+def _answers(url: str) -> bool:
+    try:
+        return code_of(url) > 0
+    except OSError:
+        return False
+
+
+# -- the worker and Redis --------------------------------------------------------------------------
+def test_the_workers_liveness_asks_this_worker_alone(containers: dict[str, Json]) -> None:
+    """`inspect ping` without a destination is answered by any worker."""
+    what, dash, script = containers["worker"]["livenessProbe"]["exec"]["command"]
+    assert (what, dash) == ("sh", "-c")
+    assert re.fullmatch(
+        r"celery -A tjworker\.app inspect ping --timeout \d+ --destination celery@\$\(hostname\)", script
+    )
+    probe = containers["worker"]["livenessProbe"]
+    waits = int(re.findall(r"--timeout (\d+)", script)[0])
+    assert waits < probe["timeoutSeconds"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 240, "Redis may be away for minutes: no worker answers"
+
+
+def test_redis_is_not_killed_while_it_loads_its_data(containers: dict[str, Json]) -> None:
+    redis: Any = containers["redis"]
+    assert redis["startupProbe"]["exec"] == redis["readinessProbe"]["exec"]
+    assert redis["livenessProbe"].get("tcpSocket") == {"port": "redis"}, "a PING is refused while it loads"
+    assert redis["startupProbe"]["periodSeconds"] * redis["startupProbe"]["failureThreshold"] >= 300
+
+
+@pytest.mark.parametrize("name", HAS)
+def test_a_liveness_probe_is_slower_than_a_readiness_probe(name: str, containers: dict[str, Json]) -> None:
+    """What is only slow loses its traffic before it loses its life."""
+
+    def patience(kind: str) -> int:
+        probe = containers[name].get(kind)
+        return 0 if probe is None else probe.get("periodSeconds", 10) * probe.get("failureThreshold", 3)
+
+    if "livenessProbe" in HAS[name]:
+        assert patience("livenessProbe") >= 60
+        assert patience("livenessProbe") >= patience("readinessProbe")

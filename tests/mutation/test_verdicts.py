@@ -1,0 +1,160 @@
+"""The catalogue's judge: which tests it runs in which order, what counts as noticed, and what it remembers."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.mutation.__main__ import share
+from tests.mutation.bugs import Bug, read_bugs
+from tests.mutation.suite import LEFT_OUT, fast_files, in_order, package_of
+from tests.mutation.verdicts import CAUGHT, NOT_JUDGED, SURVIVED, Judge, Record, Verdict, tree_digest
+from tests.support.paths import ROOT
+
+PACKAGES = {
+    "tjworker/reconcile/core.py": "reconcile",
+    "tjworker/store/scripts/finish.lua": "store",
+    "tjworker/executor.py": "tjworker",
+    "watcher/term.py": "watcher",
+    "k8s/base/network.yaml": "k8s",
+    "beat_schedule.py": "beat",
+    "docker-compose.yml": "compose",
+    "localcluster/src/localcluster/storage.py": "localcluster",
+}
+
+
+@pytest.mark.parametrize(("file", "want"), PACKAGES.items(), ids=PACKAGES.keys())
+def test_the_package_of_a_bug(file: str, want: str) -> None:
+    assert package_of(file) == want
+
+
+def test_every_package_has_a_bug() -> None:
+    assert {bug.package for bug in read_bugs().values()} >= {
+        *("reconcile", "store", "kube", "autoscale", "api", "controllers", "tjworker", "watcher"),
+        *("k8s", "compose", "beat", "localcluster"),
+    }
+
+
+def test_the_fast_suite_is_every_test_file_but_those_left_out() -> None:
+    files = fast_files(ROOT)
+    assert "tests/unit/tjworker/reconcile/test_core.py" in files
+    assert "tests/simulation/test_rows.py" in files
+    assert not [file for file in files if file.startswith(LEFT_OUT)]
+    assert all((ROOT / left).exists() for left in LEFT_OUT), "what is left out is there"
+
+
+def test_what_the_patch_names_comes_first_then_what_lies_beside_the_code_then_everything_else() -> None:
+    files = fast_files(ROOT)
+    near, others = in_order(files, ["tjworker/kube/transport.py"], ["tests/unit/test_house.py::test_x"])
+    assert near[:2] == ["tests/unit/test_house.py", "tests/unit/tjworker/kube/test_transport.py"]
+    assert sorted([*near, *others]) == sorted(files), "nothing is left out and nothing is run twice"
+    assert others[-1].startswith(("tests/simulation", "tests/scenarios"))
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "tests").mkdir()
+    for name in ("test_a.py", "test_b.py"):
+        (tmp_path / "tests" / name).write_text("")
+    (tmp_path / "code.py").write_text("x = 1\n")
+    return tmp_path
+
+
+@pytest.fixture
+def bug(tmp_path: Path) -> Bug:
+    patch = tmp_path / "wrong.patch"
+    patch.write_text("diff --git a/code.py b/code.py\n--- a/code.py\n+++ b/code.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n")
+    return Bug("wrong", "x is wrong.", ("tests/test_a.py",), patch, ("code.py",))
+
+
+Pytest = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def pytest_that_fails(*tests: str, code: int = 1, also_without: tuple[str, ...] = ()) -> Pytest:
+    """As `pytest -x` with these failing where the bug is in, and those in any case."""
+
+    def run(tree: Path, *arguments: str, timeout_seconds: float) -> subprocess.CompletedProcess[str]:
+        left_out = {b for a, b in pairwise(arguments) if a == "--deselect"}
+        failing = (*tests, *also_without) if "x = 2" in (tree / "code.py").read_text() else also_without
+        hit = next((t for t in failing if t.partition("::")[0] in " ".join(arguments[2:]) and t not in left_out), None)
+        said = f"FAILED {hit}[case] - AssertionError" if hit else "2 passed"
+        return subprocess.CompletedProcess(arguments, code if hit else 0, said, "")
+
+    return run
+
+
+def judged(bug: Bug, tree: Path, run: Pytest) -> Verdict:
+    verdict = Judge(sound(tree), tree, run).judge(bug)
+    assert (tree / "code.py").read_text() == "x = 1\n", "the bug is taken out again"
+    return replace(verdict, seconds=0)
+
+
+def sound(tree: Path) -> Path:
+    clean = tree / "sound"
+    clean.mkdir(exist_ok=True)
+    (clean / "code.py").write_text("x = 1\n")
+    return clean
+
+
+def test_a_test_that_fails_with_the_bug_and_passes_without_it_has_noticed(bug: Bug, tree: Path) -> None:
+    assert judged(bug, tree, pytest_that_fails("tests/test_a.py::test_x")) == Verdict(CAUGHT, "tests/test_a.py::test_x")
+
+
+def test_any_test_of_the_suite_may_notice_not_only_the_one_that_the_patch_names(bug: Bug, tree: Path) -> None:
+    assert judged(bug, tree, pytest_that_fails("tests/test_b.py::test_y")) == Verdict(CAUGHT, "tests/test_b.py::test_y")
+
+
+def test_when_all_pass_nobody_has_noticed(bug: Bug, tree: Path) -> None:
+    assert judged(bug, tree, pytest_that_fails()) == Verdict(SURVIVED)
+
+
+def test_a_test_that_fails_without_the_bug_too_has_noticed_nothing(bug: Bug, tree: Path) -> None:
+    run = pytest_that_fails(also_without=("tests/test_a.py::test_broken",))
+    assert judged(bug, tree, run) == Verdict(SURVIVED)
+
+
+@pytest.mark.parametrize("code", [2, 3, 4, -9], ids=lambda c: f"pytest ends with {c}")
+def test_tests_that_did_not_run_judge_nothing(bug: Bug, tree: Path, code: int) -> None:
+    assert judged(bug, tree, pytest_that_fails("tests/test_a.py::test_x", code=code)).outcome == NOT_JUDGED
+
+
+def test_a_patch_that_does_not_apply_judges_nothing(bug: Bug, tree: Path) -> None:
+    (tree / "code.py").write_text("y = 1\n")
+    verdict = Judge(sound(tree), tree, pytest_that_fails()).judge(bug)
+    assert verdict.outcome == NOT_JUDGED
+    assert "does not apply" in verdict.words
+
+
+def test_a_verdict_is_remembered_until_the_patch_changes_and_what_was_not_judged_is_judged_again(
+    bug: Bug, tmp_path: Path
+) -> None:
+    record = Record(tmp_path / "verdicts" / "x.jsonl")
+    assert record.of(bug) is None
+    record.keep(bug, Verdict(NOT_JUDGED))
+    assert record.of(bug) is None
+    record.keep(bug, Verdict(CAUGHT, "tests/test_a.py::test_x", 3.0))
+    assert record.of(bug) == Verdict(CAUGHT, "tests/test_a.py::test_x", 3.0)
+    bug.patch.write_text(bug.patch.read_text() + "\n")
+    assert record.of(bug) is None
+
+
+def test_verdicts_hold_for_one_state_of_the_tree(tree: Path) -> None:
+    before = tree_digest(tree)
+    (tree / "tests" / "mutation").mkdir()
+    (tree / "tests" / "mutation" / "x.patch").write_text("another bug")
+    assert tree_digest(tree) == before
+    (tree / "code.py").write_text("x = 3\n")
+    assert tree_digest(tree) != before
+
+
+def test_the_parts_of_a_share_are_all_bugs_once() -> None:
+    bugs = list(read_bugs().values())
+    parts = [share(bugs, f"{part}/4") for part in (1, 2, 3, 4)]
+    assert sorted(bug.name for part in parts for bug in part) == sorted(bug.name for bug in bugs)
+    assert share(bugs, "1") == sorted(bugs, key=lambda bug: (bug.package, bug.name))
+    assert share(bugs, "0.25") == parts[0]
