@@ -1,6 +1,7 @@
 """Whether a disturbed scenario was as good as an undisturbed one. As Sieve (OSDI'22): the same end state as two
 undisturbed runs, but for the fields in which those two differ, and the same number of creates and deletes of each
-object. And: never a pod too many alive, no other's object touched, and at the end passes that write nothing.
+object. And: never a pod too many alive, no other's object touched, at the end passes that write nothing, and all of it
+as the contract has it (`tests/model`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from tests.model.judge import judge as judged
 from tests.simulation.points import Fault, Step
 from tests.simulation.scenarios import SCENARIOS, Scenario
 from tests.simulation.state import state_of
@@ -27,6 +29,8 @@ PATIENCE_SECONDS = 900.0
 """How long a disturbed scenario is played beyond its time, to tell how late it was."""
 QUIET_PASSES = 3
 COMPANION = "other"
+ON_THE_WAY = ("nothing is made after an end", "a pod is made because it is wanted")
+"""Rules of the model that a create breaks which was on its way for as long as its worker stood still."""
 ROUNDING_SECONDS = 1.0
 """Times of Kubernetes have whole seconds: two that are cut differ by one more or less."""
 
@@ -53,6 +57,8 @@ class Outcome:
     steps: Mapping[str, int]
     """Kind -> how many."""
     passes: int
+    unlike_the_model: tuple[str, ...]
+    """What no reading of the contract allows (`tests/model`)."""
     trace: Trace = field(repr=False, compare=False)
 
 
@@ -131,6 +137,7 @@ def live(
     restless = _restless(world) if over else ()
     touched = _touched(world, theirs)
     state = state_of(world, scenario.chance)
+    unlike_the_model = judged(world.chronicle, world.clock(), world.fault.late_seconds).wrong
     world.forget()
     return Outcome(
         over=over,
@@ -145,6 +152,7 @@ def live(
         restless=restless,
         steps=steps,
         passes=passes,
+        unlike_the_model=unlike_the_model,
         trace=world.trace,
     )
 
@@ -186,7 +194,7 @@ def whole(name: str, companion: bool = False) -> Whole:
     )
     for run in runs:
         assert run.over, f"{name}: undisturbed, and not over after {run.seconds:.0f} s\n{run.trace}"
-        wrong = [*run.surplus, *run.touched, *run.untimely, *run.restless]
+        wrong = [*run.surplus, *run.touched, *run.untimely, *run.restless, *run.unlike_the_model]
         assert not wrong, f"{name}: undisturbed, and yet {wrong}\n{run.trace}"
     return Whole(*runs, chance_seconds=LOOK_SECONDS if scenario.acts or scenario.autoscaled else 0.0)
 
@@ -255,13 +263,15 @@ def judge(run: Outcome, of: Whole, allowed: Allowance) -> list[str]:
     """What was wrong; empty for a scenario as good as an undisturbed one, and no later than is allowed."""
     if not run.over:
         phase = next((v for p, v in run.state.items() if p.endswith(".status.phase")), "no job")
-        return [f"the scenario is not over after {run.seconds:.0f} s: {phase}", *run.surplus[:2], *run.touched]
+        more = [*run.surplus[:2], *run.touched, *run.unlike_the_model[:3]]
+        return [f"the scenario is not over after {run.seconds:.0f} s: {phase}", *more]
     spare = _made_for_nothing(run, of) if allowed.made_for_nothing else set()
     forgiven = spare if len(spare) <= allowed.made_for_nothing else set()
     seconds = allowed.until_collected_seconds if forgiven else allowed.seconds
     late = late_seconds(run, of)
     wrong = [f"over {late:.0f} s later than undisturbed, {seconds:.0f} s allowed"] if late > seconds else []
     wrong += run.surplus[:3] if len(run.surplus) > allowed.on_the_way else ()
+    wrong += [one for one in run.unlike_the_model if not (allowed.on_the_way and one.startswith(ON_THE_WAY))][:3]
     wrong += [*run.touched, *run.untimely[:3], *_untimely(run, of, seconds)]
     wrong += [f"a pass after the end wrote: {write}" for write in run.restless]
     wrong += _counts(run, of, forgiven)

@@ -38,6 +38,10 @@ class Died(BaseException):
 class Fault:
     """Nothing goes wrong. A row's faults say what does; each lives for one run."""
 
+    late_seconds: float = 0.0
+    """By so much later than usual may come what is due, by the operator's own promise (how long it rests after what
+    cannot be helped)."""
+
     def before(self, world: SimWorld, step: Step) -> None:
         """A write, a read or a command of Redis is about to be made. May raise Died or Transient, or let time pass."""
 

@@ -23,7 +23,7 @@ class SimTransport(InProcessTransport):
     """One process's way to the API server."""
 
     def __init__(self, world: SimWorld, actor: str) -> None:
-        super().__init__(world.cluster.apiserver.handle, user=actor)
+        super().__init__(world.chronicle.by("operator", world.cluster.apiserver.handle), user=actor)
         self.world = world
         self.actor = actor
 

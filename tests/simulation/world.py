@@ -28,9 +28,10 @@ from localcluster.cluster import LocalCluster
 from localcluster.driver import VirtualClock
 from localcluster.wire import Request
 from tests.scenarios.world import CRDS, World
-from tests.simulation.ledger import Ledger
+from tests.simulation.ledger import JOBS, Ledger
 from tests.simulation.points import Died, Fault, Kind, Step
 from tests.simulation.store import SimQueue, SimStore
+from tests.simulation.told import chronicle_of
 from tests.simulation.trace import Trace
 from tests.simulation.transport import SimTransport
 from tests.simulation.watcher import SimWatcher
@@ -140,6 +141,7 @@ class SimWorld(World):
         cluster.apiserver._next_compaction = float("inf")
         for define in _DEFINE:
             cluster.apiserver.handle(define)
+        self.chronicle = chronicle_of(cluster, frozenset(JOBS))
         return cluster
 
     # -- processes ---------------------------------------------------------------------------------

@@ -97,6 +97,7 @@ class Once(Refusing):
         super().__init__()
         self._at = (kind, number)
         self._way = way
+        self.late_seconds = TERMINAL_RETRY_SECONDS if way == "422" else 0.0
 
     def way(self, step: Step) -> str:
         return self._way if (step.kind, step.number) == self._at else ""
@@ -139,7 +140,7 @@ def play(run: str) -> Verdict:
     within = TERMINAL_RETRY_SECONDS + 60 if invalid or storm else 60.0
     outcome = live(scenario, refusing)
     if invalid and refusing.struck.startswith("POST"):
-        wrong = list(_failed_for_good(outcome, goes=goes))
+        wrong = [*_failed_for_good(outcome, goes=goes), *outcome.unlike_the_model]
     else:
         wrong = [one for one in judge(outcome, undisturbed, Allowance(within)) if not (invalid and OVER.search(one))]
     usual = undisturbed.steps["write"] + undisturbed.steps.get("read", 0)

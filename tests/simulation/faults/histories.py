@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from tests.model.judge import judge
 from tests.simulation.busy import NODES, Busy
 from tests.simulation.desired import amiss
 from tests.simulation.fault import Row, Verdict
@@ -86,6 +87,7 @@ def _judge(world: Counted) -> Iterator[str]:
     yield from (f"a pass wrote although nothing was to be done: {write}" for write in sorted(world.requests_made)[:3])
     yield from (f"no longer as it should be: {what}" for what in amiss(world)[:2])
     yield from world.ledger.surplus[:2]
+    yield from judge(world.chronicle, world.clock()).wrong[:3]
     yield from [result for result in world.results if result.startswith("bug")][:1]
 
 

@@ -1,0 +1,152 @@
+"""Restarts: each has its cause, is counted as that, and there are no more of them than the limits allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tests.model.contract import COUNTED_AS, CREATING_SECONDS, SEEN_SECONDS, Cause
+from tests.model.lives import NEVER, Life, Pod
+from tests.model.losses import Lost, loss, losses, may_restart
+from tests.model.rules.ends import own_restarts
+from tests.model.rules.rule import Rule
+
+
+def counts_have_causes(life: Life) -> Iterator[str]:
+    """No more restarts of a role are counted for a cause than pods of it were lost for that cause, under a policy that
+    replaces them."""
+    for before, after in life.statuses():
+        was, now = before.status.get("restartCounts") or {}, after.status.get("restartCounts") or {}
+        for role, counts in now.items():
+            for cause, count in counts.items():
+                if count <= was.get(role, {}).get(cause, 0):
+                    continue
+                most = _most(life, role, cause, after.at)
+                where = f"{life.name} counts {count} restarts of {role} as {cause} at {life.says(after.at)}"
+                yield f"{where}; {most} of its pods were lost so" if count > most else ""
+
+
+def _most(life: Life, role: str, cause: Cause, at: float) -> int:
+    lost = [
+        one
+        for one in losses(life, role)
+        if one.at <= at
+        and cause in one.causes()
+        and any(may_restart(how, one) for how in life.roles(role, one.at - SEEN_SECONDS, at))
+    ]
+    if cause == "application" and any(how.workload == "ReplicaSet" for how in life.roles(role, life.began_at, at)):
+        return own_restarts(life, role, at)
+    return len(lost)
+
+
+def replacements_have_causes(life: Life) -> Iterator[str]:
+    """A pod that takes another's place does so because that one, or one whose restart reaches as far, was lost and its
+    policy replaces it; or the job was suspended or the replica not wanted in between."""
+    for pod in life.pods:
+        if pod.made_by != "operator" or pod.index is None:
+            continue
+        earlier = [one for one in life.of_index(pod.role, pod.index) if one.made_at < pod.made_at]
+        if earlier:
+            yield _wrongly_replaced(life, earlier[-1], pod)
+
+
+def _wrongly_replaced(life: Life, old: Pod, new: Pod) -> str:
+    between = life.jobs(old.made_at - 1, new.made_at)
+    if any(job.suspend for job in between):
+        return ""
+    if any(role.replicas <= (new.index or 0) for role in life.roles(new.role, old.made_at - 1, new.made_at)):
+        return ""
+    if old.running_at == NEVER and new.made_at - old.made_at >= CREATING_SECONDS:
+        return ""
+    for role in {pod.role for pod in life.pods}:
+        for lost in losses(life, role):
+            if (
+                lost.at <= new.made_at
+                and lost.pod.lost_at >= old.made_at - SEEN_SECONDS
+                and _reaches(life, lost, old, new)
+            ):
+                return ""
+    why = loss(life, old)
+    return (
+        f"{new.name} was made at {life.says(new.made_at)} in the place of one"
+        f" {'lost as ' + '/'.join(sorted(why.ways)) if why else 'that nothing had befallen'} at"
+        f" {life.says(old.lost_at)}: its restartPolicy does not replace it"
+    )
+
+
+def _reaches(life: Life, lost: Lost, old: Pod, new: Pod) -> bool:
+    for role in life.roles(lost.pod.role, lost.at - SEEN_SECONDS, new.made_at):
+        if not may_restart(role, lost):
+            continue
+        if (
+            lost.pod is old
+            or role.restart_scope == "All"
+            or (role.restart_scope == "Replica" and role.name == old.role)
+        ):
+            return True
+    return False
+
+
+def restarts_are_counted(life: Life) -> Iterator[str]:
+    """Of a role whose pods are replaced alone: no fewer restarts are counted for a cause than pods have taken the place
+    of one that was lost for it, before the first of these is made."""
+    scopes = {
+        role.restart_scope for job in life.jobs(life.began_at, NEVER) for role in job.roles if role.workload == "Pod"
+    }
+    if scopes != {"Pod"}:
+        return
+    replaced: dict[tuple[str, Cause], int] = {}
+    for pod in sorted(life.pods, key=lambda one: one.made_at):
+        if pod.made_by != "operator" or pod.index is None:
+            continue
+        earlier = [one for one in life.of_index(pod.role, pod.index) if one.made_at < pod.made_at]
+        lost = loss(life, earlier[-1]) if earlier else None
+        if lost is None or lost.certain is None or _off(life, pod, earlier[-1]):
+            continue
+        cause = COUNTED_AS[lost.certain]
+        replaced[pod.role, cause] = replaced.get((pod.role, cause), 0) + 1
+        told = (life.at(pod.made_at).status.get("restartCounts") or {}).get(pod.role, {}).get(cause, 0)
+        where = f"{pod.name} was made at {life.says(pod.made_at)}"
+        yield (
+            f"{where}, the {replaced[pod.role, cause]}. of {pod.role} in the place of one lost as {lost.certain};"
+            f" counted are {told} restarts as {cause}"
+            if told < replaced[pod.role, cause]
+            else ""
+        )
+
+
+def _off(life: Life, new: Pod, old: Pod) -> bool:
+    """It was not wanted in between: that it was lost need not count."""
+    jobs = life.jobs(old.made_at, new.made_at)
+    roles = life.roles(new.role, old.made_at, new.made_at)
+    return any(job.suspend for job in jobs) or any(role.replicas <= (new.index or 0) for role in roles)
+
+
+def limits_hold(life: Life) -> Iterator[str]:
+    """Never more restarts for its own failures than restartLimit of the role and backoffLimit of the job, as the spec
+    has ever set them."""
+    jobs = life.jobs(life.began_at, NEVER)
+    backoffs = [job.backoff_limit for job in jobs]
+    for _, after in life.statuses():
+        counts = after.status.get("restartCounts") or {}
+        own = {role: count.get("application", 0) for role, count in counts.items()}
+        for role, count in own.items():
+            limits = [one.restart_limit for one in life.roles(role, life.began_at, NEVER) if one.workload == "Pod"]
+            most = max((limit for limit in limits if limit is not None), default=None)
+            if most is not None and None not in limits:
+                yield (
+                    f"{life.name} has restarted {role} {count} times, its restartLimit is {most}"
+                    if count > most
+                    else ""
+                )
+        if backoffs and None not in backoffs:
+            most = max(limit for limit in backoffs if limit is not None)
+            total = sum(own.values())
+            yield f"{life.name} has restarted {total} times, its backoffLimit is {most}" if total > most else ""
+
+
+RULES: Mapping[str, Rule] = {
+    "a restart is counted for a cause that was": counts_have_causes,
+    "a pod takes another's place for a reason": replacements_have_causes,
+    "each restart of a pod alone is counted, as what it was": restarts_are_counted,
+    "restartLimit and backoffLimit hold": limits_hold,
+}
