@@ -1,5 +1,7 @@
-"""Celery's consumer (the loop of a worker's main process), with two changes: task events go out in groups, and the wait
-between two tries to reach the broker stays short. The app selects it with the setting `worker_consumer`.
+"""Celery's consumer (the loop of a worker's main process), with four changes: task events go out in groups, the wait
+between two tries to reach the broker stays short, a message that no worker of ours would send is refused before it
+takes a slot, and of the remote control only what asks is left. The app selects it
+with the setting `worker_consumer`.
 
 The events, their order and their times stay Celery's. A worker's main process takes 1.1 ms a no-op task instead of 1.7
 (docs/benchmarks.md).
@@ -7,11 +9,15 @@ The events, their order and their times stay Celery's. A worker's main process t
 
 from __future__ import annotations
 
+from collections.abc import Mapping, MutableMapping
 from functools import partial
 from time import monotonic
 from typing import Any
 
+from celery.exceptions import InvalidTaskError
 from celery.worker.consumer import Consumer as CeleryConsumer
+from celery.worker.control import Panel
+from celery.worker.request import Request
 
 EVENTS_GATHER_SECONDS = 0.2
 """Flower shows a task that much later, with its true times, which the events carry. Celery's dispatcher sends a full
@@ -20,6 +26,59 @@ buffer (24 events) at once."""
 RECONNECT_MOST_SECONDS = 4.0
 """Between two tries to reach the broker. Celery's own waits grow to 30 s without a setting for it: after some minutes
 without Redis a worker would take no task for that long."""
+
+
+REQUEST = "tjworker.consumer:TaskRequest"
+"""The option `Request` of a task, as text: only a worker loads it."""
+_TEXT_HEADERS = ("shadow", "root_id", "parent_id", "argsrepr", "kwargsrepr", "expires")
+
+
+class TaskRequest(Request):  # type: ignore[misc,unused-ignore]
+    """A message as a worker of this app sends it, or it is refused. Celery finds out later that one cannot be run, when
+    it holds a slot of the pool, and never gives that back."""
+
+    def __init__(self, message: Any, **options: Any) -> None:
+        wrong = _what_is_wrong(message, options)
+        if wrong:
+            raise InvalidTaskError(wrong)
+        super().__init__(message, **options)
+
+
+def _what_is_wrong(message: Any, options: Mapping[str, Any]) -> str:
+    headers = options.get("headers") or message.headers
+    if options.get("decoded") or not isinstance(headers, dict):
+        return "it is of an older protocol"
+    wrong = [name for name in _TEXT_HEADERS if not isinstance(headers.get(name), str | None)]
+    if wrong or not isinstance(headers.get("id"), str):
+        return f"its header {wrong[0] if wrong else 'id'} is no text"
+    if headers.get("eta") is not None:
+        return "it has an eta; no task here has one"
+    match headers.get("timelimit") or (None, None):
+        case [None | int() | float(), None | int() | float()]:
+            pass
+        case _:
+            return "its time limits are no two numbers"
+    match message.payload:
+        case [list(), dict(), dict()]:
+            return ""
+    return "its body is not arguments, named arguments and options"
+
+
+KEPT_CONTROLS = frozenset({"enable_events", "disable_events", "heartbeat", "election"})
+"""Commands that change something and are kept: Flower asks for events, workers elect one of them. The others
+(cancel_consumer, shutdown, rate_limit, time_limit, pool_shrink, revoke ...) would let whoever can write to Redis stop
+every worker while it still answers pings; Kubernetes stops and scales them."""
+
+
+def only_asking(commands: MutableMapping[str, Any], kinds: Mapping[str, Any]) -> None:
+    """Take out of the remote control what is neither a question nor kept."""
+    # `kinds` has no aliases; `commands` has, as further names of the same function.
+    kept = [commands[name] for name, kind in kinds.items() if kind.type == "inspect" or name in KEPT_CONTROLS]
+    for name in [name for name, command in commands.items() if command not in kept]:
+        del commands[name]
+
+
+only_asking(Panel.data, Panel.meta)
 
 
 class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]

@@ -21,7 +21,7 @@ from tjworker.settings import load_settings
 _runtime = ProcessRuntime(lambda: connect(app, load_settings()))
 
 # A Terminal is logged where it is raised; `throws` keeps Celery from adding a traceback.
-_task = partial(app.task, throws=(Terminal,))
+_task = partial(app.task, throws=(Terminal,), Request="tjworker.consumer:TaskRequest")
 
 
 def use(make: Callable[[], Runtime]) -> None:
