@@ -61,11 +61,11 @@ class Resource:
         return "/".join(parts)
 
 
-_JOB_VERBS: Mapping[Process, tuple[str, ...]] = {"watcher": READ, "worker": ("get", "patch", "delete")}
+_JOB_VERBS: Mapping[Process, tuple[str, ...]] = {"watcher": READ, "worker": ("get", "delete")}
 # Nobody sends a request to `finalizers`: the admission plugin OwnerReferencesPermissionEnforcement (always on in
 # OpenShift) lets only those set blockOwnerDeletion who may update it, as in kubebuilder's roles and Kubernetes' own.
 _JOB_SUBRESOURCES: Mapping[str, Mapping[Process, tuple[str, ...]]] = {
-    "status": {"worker": ("get", "update", "patch")},
+    "status": {"worker": ("update", "patch")},
     "finalizers": {"worker": ("update",)},
 }
 # The worker lists only to look for orphans; a pass reads the projection.
@@ -100,7 +100,14 @@ _ROWS = (
         verbs={"watcher": READ, "worker": ("get", "list", "create", "patch", "delete")},
         subresources={"log": {"worker": ("get",)}},
     ),
-    Resource("services", "", "v1", "Service", watched=True, verbs=_CHILD_VERBS),
+    Resource(
+        "services",
+        "",
+        "v1",
+        "Service",
+        watched=True,
+        verbs={"watcher": READ, "worker": ("get", "list", "create", "delete")},
+    ),
     Resource("replicasets", "apps", "v1", "ReplicaSet", watched=True, templated=True, verbs=_CHILD_VERBS),
     Resource("jobs", "batch", "v1", "Job", watched=True, templated=True, verbs=_CHILD_VERBS),
     Resource(

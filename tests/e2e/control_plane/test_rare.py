@@ -1,5 +1,5 @@
 """What the operator asks for in rare cases alone, on the real control plane with the shipped roles: the names that it
-wants are taken, or something is there that no role wants."""
+wants are taken, something is there that no role wants, an elastic job of the older kind grows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.control_plane.operator import Operator
 from tests.e2e.control_plane.world import RealWorld
 from tests.scenarios.world import job, role, training_job
 from tjworker.api import labels
@@ -59,3 +60,13 @@ def test_what_no_role_of_a_job_wants_is_removed(world: RealWorld) -> None:
         "they are gone",
         lambda: not any("left-behind" in world.owners(resource) for resource in (REPLICASETS, BATCH_JOBS)),
     )
+
+
+def test_the_autoscaler_writes_the_target_of_a_training_job(operator: Operator, world: RealWorld) -> None:
+    elastic = training_job(most=2, least=1, fault_tolerant=True)
+    elastic["spec"]["trainer"]["resources"] = {"requests": {"cpu": "1"}}
+    world.apply(elastic)
+    world.until("it runs", lambda: world.phase() == "Running")
+    with operator.autoscaling():
+        world.until("it is to have two", lambda: world.owners(BATCH_JOBS)["digits-trainer"]["spec"]["parallelism"] == 2)
+    assert world.requests()["patch trainingjobs/status"] >= 1
