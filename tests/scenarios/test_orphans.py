@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.world import World, job, role
+from tests.scenarios.world import World, job, role, training_job
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.paths import ROOT
 from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
@@ -111,6 +111,32 @@ def test_what_is_an_orphan(pod: dict[str, Any], want_gone: bool) -> None:
     assert field.collect() == int(want_gone)
     assert field.going("left") is want_gone
     assert "digits-trainer-0" in field.world.pods()
+
+
+def test_what_an_earlier_edl_operator_has_left() -> None:
+    """It gave its objects the label of the role alone, and no owner."""
+    field = Field()
+    for name, of_job, more in (
+        ("old-pserver", "old", {}),
+        ("digits-pserver", "digits", {}),
+        ("kept-on-purpose", "old", {"elasticdeeplearning.ai/job-uid": "u"}),
+    ):
+        labels = {"paddle-job-pserver": of_job, **more}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+        field.world.cluster.client.create(
+            RESOURCES[REPLICASETS].path("default"),
+            {
+                "apiVersion": "apps/v1",
+                "kind": "ReplicaSet",
+                "metadata": {"name": name, "labels": labels},
+                "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
+            },
+        )
+    field.world.apply(training_job("digits"))
+    assert (field.collect(), field.failed) == (1, 0)
+    assert [
+        name for name in ("old-pserver", "digits-pserver", "kept-on-purpose") if field.there("ReplicaSet", name)
+    ] == ["digits-pserver", "kept-on-purpose"]
 
 
 def test_nothing_younger_than_a_minute_is_touched() -> None:

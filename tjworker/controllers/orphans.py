@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from tjworker.api import kinds, labels
+from tjworker.api import kinds
 from tjworker.api.model import CleanPodPolicy, TrainingJob
 from tjworker.api.resources import BATCH_JOBS, NODES, REPLICASETS
 from tjworker.base import Conflict, GroupResource, JobName, OperatorError, Terminal, Uid
@@ -22,7 +22,7 @@ from tjworker.controllers.isolation import Isolation
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import NOT_INSTALLED
 from tjworker.reconcile.children import COLLECTED
-from tjworker.reconcile.orphans import Candidate, Orphan, WorkloadName, WorkloadOf, candidate, find_orphans
+from tjworker.reconcile.orphans import SELECTORS, Candidate, Orphan, WorkloadName, WorkloadOf, candidate, find_orphans
 from tjworker.reconcile.policies.clean import policy_at
 from tjworker.settings import Settings, turn_seconds
 from tjworker.store.work_queue import WorkQueue
@@ -91,10 +91,11 @@ class OrphanCollector:
     def _candidates(self, resource: GroupResource, namespace: str) -> list[Candidate]:
         found: list[Candidate] = []
         try:
-            for obj in self._list(resource, namespace, labels.JOB_UID):
-                with self._isolation.item("read", f"{resource} {_name(obj)}"):
-                    if (one := candidate(resource, obj)) is not None:
-                        found.append(one)
+            for selector in SELECTORS:
+                for obj in self._list(resource, namespace, selector):
+                    with self._isolation.item("read", f"{resource} {_name(obj)}"):
+                        if (one := candidate(resource, obj)) is not None:
+                            found.append(one)
         except Conflict:
             pass  # the list expired between its pages (410): what it has not shown is for the next run
         return found

@@ -12,9 +12,12 @@ collector has taken it, whether its job is there or not: Kubernetes' collector o
 workload is deleted and made again under its name (as the operator does) while it has no watch. It takes the new one for
 the old one's next version.
 
-Never an orphan: what another controller owns, what has no controller (released on purpose with `--cascade=orphan`),
-what is not labelled as ours, and whatever is younger than a minute. Labels alone prove nothing: a copied template
-carries them too. docs/lifecycle.md has the table.
+An earlier EDL operator left its ReplicaSets, batch Jobs and pods without a controller, with the labels `paddle-job*`
+alone. Such an object is an orphan when no TrainingJob has the name that its label says.
+
+Never an orphan: what another controller owns, what has no controller and our label (released on purpose with
+`--cascade=orphan`), what is labelled in neither way, and whatever is younger than a minute. Labels alone prove nothing:
+a copied template carries them too. docs/lifecycle.md has the table.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tjworker.api import labels
-from tjworker.api.kinds import OWNERS, kind_of_labels
+from tjworker.api.kinds import OWNERS, kind_of_labels, trainingjob
+from tjworker.api.kinds.trainingjob.pods import ROLE_LABELS
 from tjworker.api.model import CleanPodPolicy
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
 from tjworker.api.timefmt import from_rfc3339
@@ -33,6 +37,9 @@ from tjworker.reconcile.plan import Delete
 from tjworker.reconcile.policies.clean import goes
 
 MIN_AGE_SECONDS = 60.0
+EARLIER_LABELS = tuple(ROLE_LABELS.values())
+SELECTORS = (labels.JOB_UID, *(f"{name},!{labels.JOB_UID}" for name in EARLIER_LABELS))
+"""Of everything that may be an orphan."""
 
 
 WorkloadOf = Literal["ours", "foreign", "gone"]
@@ -74,6 +81,8 @@ class Candidate:
     node: str = ""
     phase: str = ""
     """Of a pod."""
+    earlier: bool = False
+    """Of an earlier EDL operator: its label names the job, without a UID, and nothing controls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +92,11 @@ class Orphan:
 
 
 def candidate(resource: GroupResource, obj: Mapping[str, Any]) -> Candidate | None:
-    """None for an object that does not carry the job's UID as a label."""
+    """None for an object that carries neither the job's UID as a label nor a label of an earlier EDL operator."""
     meta = obj["metadata"]
     told = meta.get("labels") or {}
     if labels.JOB_UID not in told:
-        return None
+        return _of_an_earlier_operator(resource, meta, told)
     namespace = meta["namespace"]
     owner, owner_uid, workload = None, "", None
     for reference in (r for r in meta.get("ownerReferences") or () if r.get("controller")):
@@ -118,6 +127,24 @@ def candidate(resource: GroupResource, obj: Mapping[str, Any]) -> Candidate | No
     )
 
 
+def _of_an_earlier_operator(
+    resource: GroupResource, meta: Mapping[str, Any], told: Mapping[str, str]
+) -> Candidate | None:
+    names = {told[name] for name in EARLIER_LABELS if told.get(name)}
+    if len(names) != 1 or any(r.get("controller") for r in meta.get("ownerReferences") or ()):
+        return None
+    return Candidate(
+        resource,
+        meta["namespace"],
+        meta["name"],
+        meta["uid"],
+        meta.get("creationTimestamp") or "",
+        JobName(trainingjob.RESOURCE, meta["namespace"], names.pop()),
+        deleted_at=meta.get("deletionTimestamp") or "",
+        earlier=True,
+    )
+
+
 def find_orphans(
     candidates: Iterable[Candidate],
     owners: Mapping[JobName, Uid | None],
@@ -134,6 +161,11 @@ def find_orphans(
     for c in candidates:
         created = from_rfc3339(c.created_at)
         if created is None or now - created < MIN_AGE_SECONDS or c.owner is None:
+            continue
+        if c.earlier:
+            if not c.deleted_at and c.owner in owners and owners[c.owner] is None:
+                why = f"its job {c.owner.key} does not exist, and nothing controls it"
+                found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
             continue
         workload = (workloads or {}).get(c.workload, "foreign") if c.workload is not None else "gone"
         if workload == "foreign":

@@ -26,6 +26,8 @@ def ago(seconds: float) -> str:
 
 
 LEFT = Candidate(PODS, "default", "digits-trainer-0", "uid-1", ago(3600), JOB, "uid-of-the-old-one")
+EDL = JobName(TRAININGJOBS, "default", "digits")
+EARLIER = Candidate(REPLICASETS, "default", "digits-pserver", "uid-1", ago(3600), EDL, earlier=True)
 GOING = replace(LEFT, deleted_at=ago(61), node="node-b")
 WORKLOAD = WorkloadName(BATCH_JOBS, "default", "digits-trainer", "uid-of-the-workload")
 KEPT = replace(LEFT, workload=WORKLOAD)
@@ -55,6 +57,17 @@ CASES = {
     ),
     "its job exists": Case(LEFT, owner="uid-of-the-old-one"),
     "whether its job exists is not known": Case(LEFT, known=False),
+    "of an earlier EDL operator, and its job does not exist": Case(
+        EARLIER,
+        Delete(
+            REPLICASETS, "digits-pserver", "uid-1", why=f"its job {EDL.key} does not exist, and nothing controls it"
+        ),
+    ),
+    "of an earlier EDL operator, and a job has that name": Case(EARLIER, owner="uid-of-another"),
+    "of an earlier EDL operator, and its job is not known": Case(EARLIER, known=False),
+    "of an earlier EDL operator, and it is on its way": Case(replace(EARLIER, deleted_at=ago(5))),
+    "of an earlier EDL operator, and young": Case(replace(EARLIER, created_at=ago(MIN_AGE_SECONDS - 1))),
+    "of an earlier EDL operator, beside a job that has ended": Case(EARLIER, owner="uid-of-another", ended="All"),
     "it has no controller": Case(replace(LEFT, owner=None)),
     "it is as old as it must be": Case(
         replace(LEFT, created_at=ago(MIN_AGE_SECONDS)), Delete(PODS, "digits-trainer-0", "uid-1", why=GONE)
@@ -156,9 +169,10 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_orphan(case: Case) -> None:
-    owners = {JOB: Uid(case.owner) if case.owner else None} if case.known else {}
+    job = case.candidate.owner or JOB
+    owners = {job: Uid(case.owner) if case.owner else None} if case.known else {}
     workloads = {WORKLOAD: case.workload} if case.workload else None
-    ended = {JOB: case.ended} if case.ended else {}
+    ended = {job: case.ended} if case.ended else {}
     found = find_orphans([case.candidate], owners, case.nodes, NOW, workloads, ended)
     assert [o.delete for o in found] == ([case.want] if case.want else [])
 
@@ -234,6 +248,17 @@ READ: dict[str, tuple[str, dict[str, Any], Candidate | None]] = {
         replace(WHOLE, deleted_at="2026-01-02T00:00:00Z"),
     ),
     "without the label of a job's UID": (PODS, pod(labels={"job-name": "digits"}), None),
+    "of an earlier EDL operator": (
+        PODS,
+        pod(labels={"paddle-job": "digits"}, ownerReferences=None),
+        replace(WHOLE, owner=EDL, owner_uid="", node="", phase="", earlier=True),
+    ),
+    "of an earlier EDL operator, kept by a controller": (PODS, pod(labels={"paddle-job": "digits"}), None),
+    "with labels of two of its jobs": (
+        PODS,
+        pod(labels={"paddle-job": "digits", "paddle-job-master": "bert"}, ownerReferences=None),
+        None,
+    ),
     "without labels": (PODS, pod(labels=None), None),
     "without an owner": (PODS, pod(ownerReferences=None), replace(WHOLE, owner=None, owner_uid="")),
     "without a time": (PODS, pod(creationTimestamp=None), replace(WHOLE, created_at="")),
