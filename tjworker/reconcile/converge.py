@@ -50,6 +50,9 @@ def converge(p: Pass) -> Plan:
     for view in p.roles.values():
         p = p.wake(WORKLOADS[view.role.workload].next_seconds(view, p.now))
     p = p.wake(seconds_to_deadline(job, status, p.now))
+    gather = 0.0 if plan.writes else outcome.gather_seconds(job.status, plan.status, p.now)
+    if gather > 0:
+        plan, p = replace(plan, status=None), p.wake(gather)
     scaled = tuple(f"scale {s.role} {s.from_} -> {s.to}" for s in scales)
     return replace(plan, decisions=scaled + plan.decisions, requeue_after_seconds=p.wake_seconds)
 

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.naming import role_labels, selector
-from tjworker.api.status import POD_NOT_GONE, JobStatus, Phase
+from tjworker.api.status import POD_NOT_GONE, JobStatus, Phase, RoleAttempts
+from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import phase
 from tjworker.reconcile.conditions import get_condition, see_generation, set_condition
 from tjworker.reconcile.peers import tell_left_out
 from tjworker.reconcile.plan import Event, EventType, Plan, Write
 from tjworker.reconcile.replicas import RoleView
 
+GATHER_SECONDS = 1.0
 _NUMBER = re.compile("[0-9]+")
 
 # Phases whose entering is told by an event. Pending, Creating and Terminating are passed through within seconds: an
@@ -53,6 +55,38 @@ def finish_plan(
         events = _stuck(job.status, status)
     decisions = (f"phase {job.status.phase or 'none'} -> {new}: {message}",) if moved else ()
     return Plan(status=status if changed else None, writes=tuple(writes), events=events, decisions=decisions)
+
+
+def gather_seconds(old: JobStatus, new: JobStatus | None, now: float) -> float:
+    """How long numbers that nobody waits for may gather before they are written, as those of a batch Job do: which pods
+    run, how many have come to what. Phases, conditions, ends, restarts, results and failures are told at once. The next
+    pass comes to the same numbers, or newer ones, so that a crash in between loses nothing."""
+    if new is None or _uncounted(old) != _uncounted(new):
+        return 0.0
+    last = from_rfc3339(old.last_reconcile_time)
+    left = 0.0 if last is None else last + GATHER_SECONDS - now
+    return left if left <= GATHER_SECONDS else 0.0  # else it is the time of a clock that runs ahead
+
+
+def _uncounted(status: JobStatus) -> JobStatus:
+    conditions = tuple(
+        c.model_copy(update={"message": ""}) if (c.type, c.status) == ("Running", "False") else c
+        for c in status.conditions
+    )
+    roles = {name: a.model_copy(update={"ran": ""}) for name, a in status.attempts.roles.items()}
+    return status.model_copy(
+        update={
+            "conditions": conditions,
+            "attempts": status.attempts.model_copy(
+                update={"roles": {name: a for name, a in roles.items() if a != RoleAttempts()}}
+            ),
+            "replica_statuses": {},
+            "replicas": 0,
+            "active": "",
+            "message": "",
+            "last_reconcile_time": None,
+        }
+    )
 
 
 def _without_old_targets(job: TrainingJob, status: JobStatus) -> JobStatus:

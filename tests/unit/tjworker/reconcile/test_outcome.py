@@ -11,9 +11,11 @@ import orjson
 import pytest
 
 from tests.support.builders import PodBuilder, make_job, make_pod, observe
-from tests.unit.tjworker.reconcile.passes import NOW, RULES, ago, created, decide, everything, running, status_of
+from tests.unit.tjworker.reconcile.passes import NOW, RULES, after, ago, created, decide, everything, running, status_of
 from tjworker.api.model import TrainingJob
-from tjworker.api.status import JobStatus
+from tjworker.api.status import Attempts, JobStatus, ReplicaStatus, RestartCounts, RoleAttempts
+from tjworker.api.timefmt import to_rfc3339
+from tjworker.reconcile.outcome import gather_seconds
 
 QUIET: dict[str, tuple[str, Callable[[PodBuilder], PodBuilder], Callable[[PodBuilder], PodBuilder]]] = {
     "Pending, while the scheduler counts other nodes": (
@@ -94,3 +96,49 @@ def test_the_status_after_any_pass_can_be_read_back() -> None:
         created(decide(replace(world.job, status=status), observe(*world.pods.values(), *world.services.values())))
         == []
     )
+
+
+LAST = to_rfc3339(NOW)
+RAN = JobStatus(phase="Creating", last_reconcile_time=LAST, attempts=Attempts(roles={"trainer": RoleAttempts(ran="0")}))
+GATHERS: dict[str, tuple[JobStatus, JobStatus | None, float, float]] = {
+    "one more runs": (RAN, RAN.model_copy(update={"active": "2/4", "replicas": 4, "message": "2/4"}), 0.25, 0.75),
+    "and which": (
+        RAN.model_copy(update={"attempts": Attempts()}),
+        RAN.model_copy(update={"replica_statuses": {"trainer": ReplicaStatus(active=1)}}),
+        0.25,
+        0.75,
+    ),
+    "a second after the last write it is told": (RAN, RAN.model_copy(update={"active": "2/4"}), 1, 0),
+    "after the write of a clock that runs ahead, too": (RAN, RAN.model_copy(update={"active": "2/4"}), -5, 0),
+    "the first status is told": (JobStatus(), RAN.model_copy(update={"attempts": Attempts()}), 0, 0),
+    "a phase is told": (RAN, RAN.model_copy(update={"phase": "Running"}), 0, 0),
+    "a result is told": (
+        RAN,
+        RAN.model_copy(update={"attempts": Attempts(roles={"trainer": RoleAttempts(ran="0", completed="1")})}),
+        0,
+        0,
+    ),
+    "a restart is told": (RAN, RAN.model_copy(update={"restart_counts": {"trainer": RestartCounts(user=1)}}), 0, 0),
+    "nothing to tell": (RAN, None, 0, 0),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "later", "want"), GATHERS.values(), ids=GATHERS.keys())
+def test_numbers_alone_gather_for_up_to_a_second(
+    old: JobStatus, new: JobStatus | None, later: float, want: float
+) -> None:
+    assert max(0.0, gather_seconds(old, new, NOW + later)) == want
+
+
+def test_what_has_gathered_is_written_by_the_pass_that_it_asks_for() -> None:
+    job = make_job().role("trainer", 3).build()
+    pods = [make_pod(job, "trainer", i) for i in range(3)]
+    job = after(job, decide(job, everything(job, *(p.on("node-a") for p in pods))))
+    assert job.status.phase == "Creating"
+    seen = everything(job, pods[0].on("node-a").running(), *(p.on("node-a") for p in pods[1:]))
+    early = decide(job, seen, now=NOW + 0.5)
+    assert (early.status, early.requeue_after_seconds) == (None, 0.5)
+    late = decide(job, seen, now=NOW + 1)
+    assert status_of(late).active == "1/3"
+    every = everything(job, *(p.on("node-a").running() for p in pods))
+    assert status_of(decide(job, every, now=NOW + 0.5)).phase == "Running"
