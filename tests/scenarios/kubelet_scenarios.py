@@ -11,6 +11,8 @@ from tests.scenarios.world import job, play, role
 
 Scenario = Callable[[Driver], None]
 NODES = ("node-0", "node-1", "node-2")
+MOST_CREATES = 10
+"""Of one replica in a minute, whatever turns it away."""
 
 
 def _running(world: Driver) -> None:
@@ -29,6 +31,24 @@ def _is_another(world: Driver, name: str, before: dict[str, str]) -> bool:
 def _all_nodes(world: Driver, how: str) -> None:
     for node in NODES:
         world.fail_node(node, how) if how else world.recover_node(node)
+
+
+def _turned_away(reason: str) -> Scenario:
+    def scenario(world: Driver) -> None:
+        _all_nodes(world, f"Reject={reason}")
+        try:
+            world.apply(
+                job({"trainer": role(1, annotations=play(), restartPolicy="Never", restartLimit=0)}, backoffLimit=0)
+            )
+            world.until("it is made again", lambda: world.requests()["create pods"] >= 2)
+            world.stays("it is nobody's failure", lambda: world.phase() not in ("Failed", ""), for_seconds=20)
+            assert world.requests()["create pods"] <= MOST_CREATES
+        finally:
+            _all_nodes(world, "")
+        world.until("it runs when it is let in", lambda: world.phase() == "Running", within_seconds=300)
+        assert _counts(world).get("application", 0) == 0
+
+    return scenario
 
 
 def evicted_for_its_own_limits(world: Driver) -> None:
@@ -108,6 +128,10 @@ def a_clock_that_is_behind_makes_no_success(world: Driver) -> None:
 
 
 KUBELET_SCENARIOS: Mapping[str, Scenario] = {
+    **{
+        f"a pod that is turned away ({reason}) rests and is made again, under every policy": _turned_away(reason)
+        for reason in ("UnexpectedAdmissionError", "TopologyAffinityError", "OutOfcpu")
+    },
     "an eviction for the program's own limits is the program's failure": evicted_for_its_own_limits,
     "an eviction for the node's sake uses up no limit": evicted_for_the_nodes_sake,
     "a NoExecute taint on a healthy node moves its pods, and fails nobody": maintenance_of_a_healthy_node,

@@ -52,3 +52,17 @@ def test_gpus_that_stay_away_are_a_fault_of_their_node(world: World) -> None:
     assert others.items() <= world.uids().items()
     counts = world.status()["restartCounts"]["trainer"]
     assert (counts["application"], counts["node"] >= 1) == (0, True)
+
+
+@pytest.mark.parametrize("reason", ["UnexpectedAdmissionError", "TopologyAffinityError", "OutOfcpu"])
+def test_a_node_that_turns_pods_away_for_an_hour_costs_ten_requests_a_minute_at_most(reason: str) -> None:
+    world = World(nodes=1, seed=1)
+    world.fail_node("node-0", f"Reject={reason}")
+    world.apply(job({"trainer": role(1, ports=(), restartPolicy="OnFailure", restartLimit=2)})).run()
+    world.advance(3600, step_seconds=5)
+    requests = world.requests()
+    assert requests["create pods"] <= 60, requests
+    assert sum(requests.values()) <= 600, requests
+    assert world.phase() != "Failed"
+    world.recover_node("node-0")
+    world.until("it runs when it is let in", lambda: world.phase() == "Running", within_seconds=400)

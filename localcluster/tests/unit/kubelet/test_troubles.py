@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from localcluster.cluster import LocalCluster
+from localcluster.kubelet.fake import FakeKubelet
 from localcluster.kubelet.node import FAIL_ANNOTATION, NodeConfig
 from localcluster.kubelet.troubles import EVICT_ANNOTATION, skewed
 from localcluster.objects import condition, seconds_of
@@ -110,6 +111,18 @@ def test_only_new_pods_are_turned_away_and_none_when_the_trouble_is_over() -> No
     cluster.client.create(PODS, pod("next"))
     cluster.run_until_idle()
     assert [of(cluster, name)["status"]["phase"] for name in ("old", "new", "next")] == ["Running", "Failed", "Running"]
+
+
+def test_a_kubelet_that_is_started_anew_turns_away_nothing_that_runs() -> None:
+    cluster = cluster_of_one()
+    cluster.client.create(PODS, pod("p"))
+    cluster.run_until_idle()
+    annotate(cluster, NODE, fail="Reject=UnexpectedAdmissionError")
+    again = FakeKubelet(cluster.client, cluster.informers, cluster.clock, [NodeConfig("node-0")])
+    again.fail("node-0", "Reject=UnexpectedAdmissionError")
+    cluster.driver.machines[-1] = again
+    cluster.run_until_idle()
+    assert phases(cluster) == ["Running"]
 
 
 # -- ended -----------------------------------------------------------------------------------------
