@@ -16,6 +16,7 @@ from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.status import JobStatus
 from tjworker.base import Conflict, Invalid, OperatorError, Transient
 from tjworker.kube.client import KubeClient
+from tjworker.kube.errors import is_about_the_object
 from tjworker.kube.port import Json
 from tjworker.lease import Lease
 from tjworker.reconcile.plan import Create, Delete, Plan, Write
@@ -45,12 +46,16 @@ class Outcome:
     """The first create that the API server refused for now; later creates were not tried."""
     invalid: Invalid | None = None
     """The API server called a child invalid, so a retry cannot help."""
+    undeleted: OperatorError | None = None
+    """The first delete or patch that was refused for what its object is. The other writes were made."""
 
     def summary(self) -> str:
         counts = {"created": self.creates, "deleted": self.deletes, "patched": self.patches}
         parts = [f"{what} {n}" for what, n in counts.items() if n]
         if self.refused or self.invalid:
             parts.append("a create was refused")
+        if self.undeleted:
+            parts.append("a delete was refused")
         return ", ".join([self.job.status.phase or "accepted", *parts])
 
 
@@ -61,6 +66,8 @@ class _Result:
     write: Write
     answer: Json | None = None
     error: OperatorError | None = None
+    found: bool = False
+    """Of a create: the object was there already, maybe changed since by others."""
 
 
 class Executor:
@@ -154,7 +161,7 @@ class Executor:
     def _run(self, job: Job, batch: Sequence[Write]) -> Iterable[_Result]:
         def one(write: Write) -> _Result:
             try:
-                return _Result(write, self._write(job, write))
+                return self._write(job, write)
             except OperatorError as error:
                 return _Result(write, error=error)
 
@@ -164,19 +171,20 @@ class Executor:
         others = [self._pool.submit(one, w) for w in batch[1:]]
         return [one(batch[0]), *(other.result() for other in others)]
 
-    def _write(self, job: Job, write: Write) -> Json | None:
+    def _write(self, job: Job, write: Write) -> _Result:
         namespace = job.name.namespace
         if isinstance(write, Create):
             return self._create(job, write)
         if isinstance(write, Delete):
-            return self._kube.delete(
+            answer = self._kube.delete(
                 write.resource, namespace, write.name, uid=write.uid, grace_seconds=write.grace_seconds
             )
-        return self._kube.merge_patch(write.resource, namespace, write.name, write.body)
+            return _Result(write, answer)
+        return _Result(write, self._kube.merge_patch(write.resource, namespace, write.name, write.body))
 
-    def _create(self, job: Job, write: Create) -> Json:
+    def _create(self, job: Job, write: Create) -> _Result:
         try:
-            return self._kube.create(write.resource, job.name.namespace, write.body)
+            return _Result(write, self._kube.create(write.resource, job.name.namespace, write.body))
         except Conflict as conflict:
             if conflict.reason != "AlreadyExists":
                 raise
@@ -184,17 +192,19 @@ class Executor:
             live = self._kube.get(write.resource, job.name.namespace, write.name)
             owners = {o["uid"] for o in write.body["metadata"].get("ownerReferences", ())}
             if live is not None and owners & {o.get("uid") for o in live["metadata"].get("ownerReferences", ())}:
-                return live
+                return _Result(write, live, found=True)
             message = f'{write.body["kind"]} "{write.name}" exists already and {_whose(live)}'
             raise Transient(message, status=409, reason="AlreadyExists") from conflict
 
     def _account(self, outcome: Outcome, result: _Result, lease: Lease) -> OperatorError | None:
-        """Returns the error that ends the pass, if there is one. A refused create does not end it."""
+        """Returns the error that ends the pass, if there is one. A refused create does not end it, nor does a refusal
+        that is about one object alone: a protected pod must not keep the others."""
         write, error = result.write, result.error
         if error is None:
-            left_nothing = isinstance(write, Delete) and _gone_at_once(result.answer)
+            # What another has written since is news, and so is that nothing is left: no echo of ours.
+            news = result.found or (isinstance(write, Delete) and _gone_at_once(result.answer))
             if version := _version(result.answer):
-                (lease.gone if left_nothing else lease.versions).append((write.resource, version))
+                (lease.gone if news else lease.versions).append((write.resource, version))
             if isinstance(write, Create):
                 outcome.creates += 1
             elif isinstance(write, Delete):
@@ -202,7 +212,9 @@ class Executor:
             else:
                 outcome.patches += 1
         elif not isinstance(write, Create):
-            return error
+            if not is_about_the_object(error):
+                return error
+            outcome.undeleted = outcome.undeleted or error
         elif isinstance(error, Invalid):
             outcome.invalid = outcome.invalid or error
         else:

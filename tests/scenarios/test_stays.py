@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import orjson
 import pytest
 
 from tests.scenarios.test_faults import OVER_QUOTA
@@ -46,6 +47,41 @@ def over_quota(world: World) -> object:
     return world.apply(job({"trainer": role(2)}))
 
 
+class Protected(CountingTransport):
+    """An admission webhook lets no request delete the first trainer."""
+
+    def request(self, method: str, path: str, **more: object) -> HttpResponse:
+        if method == "DELETE" and path.endswith("/pods/digits-trainer-0"):
+            self.counts["DELETE pods"] += 1
+            return PROTECTED
+        return super().request(method, path, **more)  # type: ignore[arg-type]
+
+
+PROTECTED = HttpResponse(
+    403,
+    orjson.dumps(
+        {
+            "kind": "Status",
+            "status": "Failure",
+            "code": 403,
+            "reason": "Forbidden",
+            "message": 'admission webhook "protect.example.com" denied the request: the pod is protected',
+        }
+    ),
+)
+NOT_TO_GO = 'delete pods default/digits-trainer-0: 403 AdmissionDenied: admission webhook "protect.example.com" denied'
+
+
+def running_and_protected(world: World, replicas: int = 2) -> World:
+    world.transport = world.api._transport = Protected(world.cluster)
+    return world.apply(job({"trainer": role(replicas, restartScope="Pod")})).run()
+
+
+def unprotect(world: World) -> object:
+    world.transport = world.api._transport = CountingTransport(world.cluster)
+    return world.advance(300, step_seconds=5)  # nothing in the cluster tells of it: the backoff's next try
+
+
 def without_room(world: World) -> object:
     big = role(1)
     big["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "4000"}}
@@ -80,6 +116,22 @@ CASES = {
         let_go,
         "Suspended",
     ),
+    "Terminating: a pod may not be deleted": Case(
+        lambda w: running_and_protected(w).patch_job("digits", {"metadata": {"annotations": {"Failed": "enough"}}}),
+        "Terminating",
+        "FailedDelete",
+        NOT_TO_GO,
+        unprotect,
+        "Failed",
+    ),
+    "Suspended: a pod may not be deleted": Case(
+        lambda w: running_and_protected(w).patch_job("digits", {"spec": {"suspend": True}}),
+        "Suspended",
+        "FailedDelete",
+        NOT_TO_GO,
+        unprotect,
+        "Suspended",
+    ),
     "Restarting: a finalizer holds a predecessor": Case(
         lambda w: running_and_held(w).delete_pod("digits-trainer-0"),
         "Restarting",
@@ -109,7 +161,20 @@ def test_it_says_why(sentence: str) -> None:
         world.run().advance(60)
         assert world.phase() == case.want_after
         assert "still there" not in str(world.status())
+        assert world.condition("Running")["reason"] != case.reason
         assert world.events()[case.reason] == 1
+
+
+@pytest.mark.parametrize("width", [1, 8])
+def test_a_pod_that_may_not_be_deleted_keeps_itself_alone(width: int) -> None:
+    world = World(nodes=4, seed=1)
+    world.worker._executor._width = width
+    running_and_protected(world, 20).patch_job("digits", {"metadata": {"annotations": {"Failed": "enough"}}})
+    world.run().advance(60)
+    assert sorted(world.pods()) == ["digits-trainer-0"]
+    tries = world.transport.counts["DELETE pods"]
+    world.advance(600, step_seconds=5)
+    assert world.transport.counts["DELETE pods"] - tries < 20, "with backoff"
 
 
 def test_a_pod_that_takes_its_grace_to_go_is_not_told_of() -> None:

@@ -80,6 +80,8 @@ POD_NOT_GONE = "PodNotGone"
 """Reason of the condition Running while a pod's deletion does not come to its end."""
 FAILED_CREATE = "FailedCreate"
 """Reason of the condition Running while the API server refuses a child, to us or to a ReplicaSet."""
+FAILED_DELETE = "FailedDelete"
+"""Reason of the condition Running while the API server does not let a child be deleted or patched."""
 
 
 class RoleAttempts(_Model):
@@ -250,7 +252,7 @@ class JobStatus(_Model):
 
     def _why(self) -> str:
         """What a user wants to know first in this phase."""
-        held = next((c.message for c in self.conditions if c.reason == POD_NOT_GONE), "")
+        held = next((c.message for c in self.conditions if c.reason in (POD_NOT_GONE, FAILED_DELETE)), "")
         if self.phase == "Terminating" and self.ending is not None:
             return "; ".join(
                 [f"the job ends in {self.ending.phase}: {self.ending.message}", *([held] if held else [])]

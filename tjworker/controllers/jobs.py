@@ -28,7 +28,15 @@ from tjworker.kube.client import KubeClient
 from tjworker.lease import Lease
 from tjworker.priorities import PriorityClasses
 from tjworker.publisher import KeyPublisher
-from tjworker.reconcile import Plan, Rules, reconcile, refuse_child, report_create_failure, report_died_passes
+from tjworker.reconcile import (
+    Plan,
+    Rules,
+    reconcile,
+    refuse_child,
+    report_create_failure,
+    report_delete_failure,
+    report_died_passes,
+)
 from tjworker.settings import Settings
 from tjworker.store.port import Store
 from tjworker.store.projection import View
@@ -205,6 +213,8 @@ class JobReconciler:
         wait = plan.requeue_after_seconds
         if outcome.invalid is not None or outcome.refused is not None:
             return self._report_refusal(lease, outcome, found.observed, wait)
+        if outcome.undeleted is not None:
+            return self._report_undeleted(lease, outcome, outcome.undeleted, wait)
         return Result(outcome.summary(), again=wait == 0, after_seconds=wait or None)
 
     def _report_refusal(
@@ -227,6 +237,18 @@ class JobReconciler:
             self._executor.apply(job, plan, lease)
             log.warning("cannot create a child", key=lease.key, uid=job.uid, error=error.message)
         return after_error(error, latest_seconds)
+
+    def _report_undeleted(
+        self, lease: Lease, outcome: Outcome, error: OperatorError, latest_seconds: float | None
+    ) -> Result:
+        """Write into the job's status which object the API server does not let go, and why."""
+        if isinstance(outcome.job, TrainingJob):
+            plan = report_delete_failure(outcome.job, self._clock(), error.message)
+            if not plan.empty:
+                self._executor.apply(outcome.job, plan, lease)
+                log.warning("cannot delete a child", key=lease.key, uid=outcome.job.uid, error=error.message)
+        # Whatever the server called it: what refuses is cured from outside.
+        return after_error(Transient(error.message, status=error.status, reason=error.reason), latest_seconds)
 
     def _carry_out(self, lease: Lease, job: TrainingJob | InvalidJob, plan: Plan) -> Outcome:
         outcome = self._executor.apply(job, plan, lease)

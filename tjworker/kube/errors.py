@@ -29,6 +29,7 @@ QUOTA_EXCEEDED = "QuotaExceeded"
 NAMESPACE_TERMINATING = "NamespaceTerminating"
 NAMESPACE_GONE = "NamespaceGone"
 ADMISSION_DENIED = "AdmissionDenied"
+_ABOUT_ONE_OBJECT = re.compile(r"failed calling webhook")
 NO_PERMISSION = (401, 403)
 """A missing permission. An API server that has just started answers so, too: for some seconds it knows neither roles
 nor tokens."""
@@ -36,6 +37,14 @@ nor tokens."""
 _RBAC = re.compile(r'\bUser "[^"]*" cannot ')
 _WEBHOOK = re.compile(r"^admission webhook .* denied the request|ValidatingAdmissionPolicy .* denied request")
 _MESSAGE_CHARS = 2000
+
+
+def is_about_the_object(error: OperatorError) -> bool:
+    """A refusal that says nothing about other objects: admission denied this one, it is invalid, or the webhook that
+    judges such objects does not answer. Not a missing permission, nor an API server in trouble."""
+    return (
+        error.reason == ADMISSION_DENIED or isinstance(error, Invalid) or bool(_ABOUT_ONE_OBJECT.search(error.message))
+    )
 
 
 def parse_status(body: bytes) -> dict[str, Any]:

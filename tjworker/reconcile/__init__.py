@@ -6,7 +6,15 @@ Never imports redis, celery, kubernetes, an HTTP library or a clock; import-lint
 from tjworker.reconcile.core import reconcile
 from tjworker.reconcile.plan import Plan
 from tjworker.reconcile.policies.died_passes import report_died_passes
-from tjworker.reconcile.refusals import refuse_child, report_create_failure
+from tjworker.reconcile.refusals import refuse_child, report_create_failure, report_delete_failure
 from tjworker.reconcile.rules import Rules
 
-__all__ = ["Plan", "Rules", "reconcile", "refuse_child", "report_create_failure", "report_died_passes"]
+__all__ = [
+    "Plan",
+    "Rules",
+    "reconcile",
+    "refuse_child",
+    "report_create_failure",
+    "report_delete_failure",
+    "report_died_passes",
+]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import islice
 
 from tjworker.api.resources import PODS
-from tjworker.api.status import FAILED_CREATE, JobStatus, Phase, ScaleRecord
+from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, JobStatus, Phase, ScaleRecord
 from tjworker.reconcile import outcome, phase
 from tjworker.reconcile.attempts import record_running
 from tjworker.reconcile.children import strays
@@ -105,6 +105,8 @@ def _running_condition(p: Pass, status: JobStatus, new: Phase, stuck: StuckDelet
     old = get_condition(status, "Running")
     if old is not None and old.reason == FAILED_CREATE and any(v.count("missing") for v in p.roles.values()):
         return status  # what the API server said about a refused child stays until the child is there
+    if old is not None and old.reason == FAILED_DELETE and new == p.status.phase:
+        return status  # likewise, until the job has got further
     waiting = phase.waiting_for(p.roles)
     if old is not None and (old.reason, waiting.reason) == ("ErrImagePull", "ImagePullBackOff"):
         return status  # the kubelet alternates between the two; the first says why

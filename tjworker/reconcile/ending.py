@@ -12,7 +12,7 @@ from typing import get_args
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.ownership import own_workloads
 from tjworker.api.resources import BATCH_JOBS
-from tjworker.api.status import POD_NOT_GONE, ConditionType, Ending, JobStatus, Phase
+from tjworker.api.status import FAILED_DELETE, POD_NOT_GONE, ConditionType, Ending, JobStatus, Phase
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import outcome
 from tjworker.reconcile.attempts import forget_rests
@@ -21,7 +21,11 @@ from tjworker.reconcile.conditions import clear_condition, get_condition, see_ge
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Delete, Patch, Plan
 from tjworker.reconcile.policies.clean import policy_at
-from tjworker.reconcile.policies.stuck_deletion import find_stuck_deletions, report_stuck_deletions
+from tjworker.reconcile.policies.stuck_deletion import (
+    find_stuck_deletions,
+    forget_refused_deletes,
+    report_stuck_deletions,
+)
 
 
 def resume_end(p: Pass) -> Pass:
@@ -52,6 +56,7 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
         return replace(plan, requeue_after_seconds=0 if unanswered else stuck.next_seconds)
     how: ConditionType = "Succeeded" if end.phase == "Succeed" else "Failed"
     status = set_condition(status, how, True, end.reason, end.message, now=at, generation=job.generation)
+    status = forget_refused_deletes(job, status, end.reason, end.message, at)
     released = policy != "None" and bool(own_workloads(job, p.observed))
     status = status.model_copy(update={"completion_time": at, "released": released})
     plan = outcome.finish_plan(job, status, end.phase, at, writes=(), message=end.message)
@@ -64,7 +69,7 @@ def _waits_no_more(job: TrainingJob, status: JobStatus, end: Ending, at: str) ->
     """A job that was not running no longer waits for what its condition Running names. Where that told more than the
     phase does (no node has room, an image is not there), it stays to be read: it may be why the job ends."""
     old = get_condition(status, "Running")
-    if old is None or old.reason in (end.reason, POD_NOT_GONE):
+    if old is None or old.reason in (end.reason, POD_NOT_GONE, FAILED_DELETE):
         return status
     message = (
         end.message if old.reason in get_args(Phase) else f"{end.message}; before that {old.reason}: {old.message}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
-from tjworker.api.status import FAILED_CREATE
+from tjworker.api.status import FAILED_CREATE, FAILED_DELETE
 from tjworker.api.timefmt import to_rfc3339
-from tjworker.reconcile.conditions import get_condition, see_generation, set_condition
+from tjworker.reconcile.conditions import get_condition, is_true, see_generation, set_condition
 from tjworker.reconcile.ending import finish, see_the_spec
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Event, Plan
@@ -51,12 +51,23 @@ def refuse_child(job: TrainingJob, observed: Observed, now: float, rules: Rules,
 def report_create_failure(job: TrainingJob, now: float, message: str) -> Plan:
     """A child cannot be made for now (quota, admission, a foreign object of its name): the API server's own words in a
     condition, and an event when that begins. Nothing when they stand there already."""
+    return _report(job, FAILED_CREATE, message, now)
+
+
+def report_delete_failure(job: TrainingJob, now: float, message: str) -> Plan:
+    """Likewise of a child that may not go. A job all of whose replicas run says it by the event alone."""
+    if is_true(job.status, "Running"):
+        return Plan(events=(Event("Warning", FAILED_DELETE, message[:MAX_MESSAGE]),))
+    return _report(job, FAILED_DELETE, message, now)
+
+
+def _report(job: TrainingJob, reason: str, message: str, now: float) -> Plan:
     old = get_condition(job.status, "Running")
     status = set_condition(
-        job.status, "Running", False, FAILED_CREATE, message, now=to_rfc3339(now), generation=job.generation
+        job.status, "Running", False, reason, message, now=to_rfc3339(now), generation=job.generation
     )
     if status == job.status:
         return Plan()
-    begins = old is None or old.reason != FAILED_CREATE
-    events = (Event("Warning", FAILED_CREATE, message[:MAX_MESSAGE]),) if begins else ()
+    begins = old is None or old.reason != reason
+    events = (Event("Warning", reason, message[:MAX_MESSAGE]),) if begins else ()
     return Plan(status.model_copy(update={"last_reconcile_time": to_rfc3339(now)}).summarised(), events=events)

@@ -95,10 +95,7 @@ def status_of(room: Room, phase: Any = "Pending") -> JobStatus:
     return room.job.status.model_copy(update={"phase": phase})
 
 
-def refusal(code: int, reason: str) -> HttpResponse:
-    return HttpResponse(
-        code,
-        orjson.dumps(
-            {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": f"made up: {reason}"}
-        ),
-    )
+def refusal(code: int, reason: str, message: str = "") -> HttpResponse:
+    message = message or f"made up: {reason}"
+    body = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
+    return HttpResponse(code, orjson.dumps(body))

@@ -9,7 +9,8 @@ import pytest
 from tests.unit.tjworker.executing import Room, refusal, status_of
 from tjworker.api.resources import PODS, SERVICES
 from tjworker.api.status import Condition
-from tjworker.base import Transient
+from tjworker.base import Terminal, Transient
+from tjworker.kube.port import HttpResponse
 from tjworker.reconcile.plan import Create, Delete, Patch
 
 
@@ -33,6 +34,17 @@ def test_an_own_pod_that_is_there_already_counts_as_created() -> None:
     before = room.world.uids()
     done = room.apply(room.pod("a", **owned(room)))
     assert (done.creates, done.refused, room.world.uids()) == (1, None, before)
+
+
+def test_the_version_of_a_pod_that_was_there_already_is_no_echo_of_ours() -> None:
+    """A kubelet may have changed it since: that it runs must wake the job."""
+    room = Room()
+    room.apply(room.pod("a", **owned(room)))
+    room.world.patch_pod("a", {"metadata": {"labels": {"changed": "by-others"}}})
+    room.lease.versions.clear()
+    room.apply(room.pod("a", **owned(room)))
+    newest = int(room.world.get(PODS, "a")["metadata"]["resourceVersion"])
+    assert (room.lease.versions, room.lease.gone) == ([], [(PODS, newest)])
 
 
 def test_a_namesake_of_another_owner_is_refused_with_its_kind_and_name() -> None:
@@ -111,6 +123,38 @@ def test_a_delete_that_fails_ends_the_pass() -> None:
     with pytest.raises(Transient):
         room.apply(room.kill("a"), room.pod("b"))
     assert room.names() == ["a"]
+
+
+DENIED = 'admission webhook "protect" denied the request: no'
+ABOUT_ONE: dict[str, HttpResponse] = {
+    "admission denied it": refusal(403, "Forbidden", DENIED),
+    "it is invalid": refusal(422, "Invalid"),
+    "the webhook for such objects is away": refusal(500, "InternalError", 'failed calling webhook "protect": EOF'),
+}
+
+
+@pytest.mark.parametrize("name", ABOUT_ONE)
+@pytest.mark.parametrize("width", [1, 4])
+def test_a_delete_that_is_refused_for_what_its_object_is_keeps_nothing_else_back(name: str, width: int) -> None:
+    room = Room(width=width)
+    for one in ("a", "b", "c"):
+        room.apply(room.pod(one))
+    room.api.instead["DELETE pods/a"] = ABOUT_ONE[name]
+    done = room.apply(*(room.kill(one, grace_seconds=0) for one in ("a", "b", "c")), room.pod("d"))
+    assert (done.deletes, done.creates, room.names()) == (2, 1, ["a", "d"])
+    assert done.undeleted is not None
+    assert "pods default/a" in done.undeleted.message
+    assert "a delete was refused" in done.summary()
+
+
+def test_a_permission_that_is_missing_is_not_asked_for_again_with_every_object() -> None:
+    room = Room()
+    room.api.instead["DELETE"] = refusal(
+        403, "Forbidden", 'pods "a" is forbidden: User "x" cannot delete resource "pods"'
+    )
+    with pytest.raises(Terminal):
+        room.apply(*(room.kill(one) for one in ("a", "b", "c")))
+    assert len([asked for asked in room.api.asked if asked.startswith("DELETE")]) == 1
 
 
 def test_what_was_written_beside_a_delete_that_fails_is_accounted_for() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import PodRecord
-from tjworker.api.status import POD_NOT_GONE, JobStatus
+from tjworker.api.status import FAILED_DELETE, POD_NOT_GONE, JobStatus
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile.conditions import get_condition, set_condition
 
@@ -60,5 +60,13 @@ def report_stuck_deletions(
         return set_condition(status, "Running", False, POD_NOT_GONE, stuck.message, now=at, generation=job.generation)
     running = get_condition(status, "Running")
     if running is None or running.reason != POD_NOT_GONE:
+        return status
+    return set_condition(status, "Running", False, reason, message, now=at, generation=job.generation)
+
+
+def forget_refused_deletes(job: TrainingJob, status: JobStatus, reason: str, message: str, at: str) -> JobStatus:
+    """Nothing is left of what the API server did not let go."""
+    running = get_condition(status, "Running")
+    if running is None or running.reason != FAILED_DELETE:
         return status
     return set_condition(status, "Running", False, reason, message, now=at, generation=job.generation)

@@ -1,0 +1,119 @@
+"""`make(resource, seed)`: one hostile object, the same for the same seed. PURE.
+
+A third of them have every field with an ordinary or a hostile value, a third have next to none, and in a third each
+field is absent, null, ordinary or hostile by chance. Some belong to a job: to the healthy one's neighbour, never to the
+healthy one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from tests.hostile.schema import TREES, Tree
+from tests.hostile.values import many_labels, nested, value
+from tjworker.api import labels
+from tjworker.api.kinds import KINDS
+from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
+from tjworker.base import GroupResource
+from tjworker.kube.resources import RESOURCES
+
+Json = dict[str, Any]
+NAMESPACE = "default"
+VICTIM = "victim"
+"""The job to which some of them belong."""
+VICTIM_UID = "00000000-0000-0000-0000-00000000beef"
+_ABSENT = object()
+
+
+def make(resource: GroupResource, seed: int, *, namespace: str = NAMESPACE, owner_uid: str = VICTIM_UID) -> Json:
+    rng = random.Random(f"{resource} {seed}")
+    row = RESOURCES[resource]
+    filled = _object(TREES[resource], rng, rng.choice(("full", "sparse", "mixed", "mixed")))
+    meta: Json = {**(filled.get("metadata") or {}), "name": f"hostile-{row.kind.lower()}-{seed}"}
+    if row.namespaced:
+        meta["namespace"] = namespace
+    if resource in (PODS, SERVICES, REPLICASETS, BATCH_JOBS) and rng.random() < 0.5:
+        meta |= _owned(meta, owner_uid, rng)
+    if rng.random() < 0.02:
+        meta["annotations"] = {"big": "x" * 250_000}
+    if rng.random() < 0.02:
+        meta["labels"] = {**(meta.get("labels") or {}), **many_labels(rng, 1_000)}
+    obj = {**filled, "apiVersion": row.api_version, "kind": row.kind, "metadata": meta}
+    _complete(resource, obj, rng)
+    return obj
+
+
+def _object(tree: Tree, rng: random.Random, how: str) -> Json:
+    found: Json = {}
+    for name, inner in tree.items():
+        if name == "*":
+            return {f"k{n}": _value(inner, rng, how) for n in range(rng.choice((0, 1, 3)))}
+        field, needed = name.removesuffix("!"), name.endswith("!")
+        filled = _value(inner, rng, how) if needed else _optional(inner, rng, how)
+        if filled is not _ABSENT:
+            found[field] = filled
+    return found
+
+
+def _optional(inner: Any, rng: random.Random, how: str) -> Any:
+    roll = rng.random()
+    if how == "sparse":
+        return _value(inner, rng, how) if roll < 0.1 else _ABSENT
+    if how == "full":
+        return _value(inner, rng, how)
+    return _ABSENT if roll < 0.3 else None if roll < 0.4 else _value(inner, rng, how)
+
+
+def _value(inner: Any, rng: random.Random, how: str) -> Any:
+    if isinstance(inner, Mapping):
+        return _object(inner, rng, how)
+    if isinstance(inner, list):
+        items = [_value(inner[0], rng, how) for _ in range(rng.choice((1, 1, 2)))]
+        for n, item in enumerate(items):  # names within a list differ
+            if isinstance(item, dict) and isinstance(item.get("name"), str):
+                item["name"] = item["name"][:40] + (f"-{n}" if n else "")
+        return items
+    return value(inner, rng, hostile=rng.random() < 0.6)
+
+
+def _owned(meta: Json, owner_uid: str, rng: random.Random) -> Json:
+    kind = next(iter(KINDS.values()))
+    reference = {
+        "apiVersion": kind.api_versions[0],
+        "kind": kind.kind,
+        "name": VICTIM,
+        "uid": owner_uid,
+        "controller": True,
+    }
+    told = {
+        labels.GROUP_NAME: kind.group,
+        labels.JOB_NAME: VICTIM,
+        labels.JOB_UID: owner_uid,
+        labels.REPLICA_NAME: rng.choice(("trainer", "nobody")),
+        labels.REPLICA_INDEX: rng.choice(("0", "1", "99999999", "-1", "x")),
+        labels.RESTART_ATTEMPT: rng.choice(("0", "1", "99999999999999999999", "x")),
+    }
+    return {"ownerReferences": [reference], "labels": {**(meta.get("labels") or {}), **told}}
+
+
+def _complete(resource: GroupResource, obj: Json, rng: random.Random) -> None:
+    """What the API server asks for beyond single fields."""
+    spec = obj["spec"] = obj.get("spec") or {}
+    template = {"spec": {"containers": [{"name": "a", "image": "x"}], "restartPolicy": "Never"}}
+    if resource == PODS:
+        spec.setdefault("containers", template["spec"]["containers"])
+    elif resource == SERVICES:
+        spec["clusterIP"] = "None"
+    elif resource == REPLICASETS:
+        spec["replicas"] = rng.choice((0, 0, 1))  # its controller works on both clusters
+        spec["selector"] = {"matchLabels": {"of": obj["metadata"]["name"]}}
+        restarts = {**template["spec"], "restartPolicy": "Always"}
+        spec["template"] = {"metadata": {"labels": {"of": obj["metadata"]["name"]}}, "spec": restarts}
+    elif resource == BATCH_JOBS:
+        spec |= {"template": template, "suspend": True}
+    elif resource == NODES:
+        spec["unschedulable"] = True  # else the healthy job's pods would be sent there
+    elif (deep := spec.get("zzz")) is not None and rng.random() < 0.1:
+        spec["zzz"] = nested(2_000) if deep else deep
