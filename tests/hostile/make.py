@@ -49,7 +49,7 @@ def _object(tree: Tree, rng: random.Random, how: str) -> Json:
     found: Json = {}
     for name, inner in tree.items():
         if name == "*":
-            return {f"k{n}": _value(inner, rng, how) for n in range(rng.choice((0, 1, 3)))}
+            return {f"k{n}": _value(inner, rng, how) for n in range(rng.choice((1, 1, 3)))}
         field, needed = name.removesuffix("!"), name.endswith("!")
         filled = _value(inner, rng, how) if needed else _optional(inner, rng, how)
         if filled is not _ABSENT:
@@ -92,7 +92,7 @@ def _owned(meta: Json, owner_uid: str, rng: random.Random) -> Json:
         labels.JOB_NAME: VICTIM,
         labels.JOB_UID: owner_uid,
         labels.REPLICA_NAME: rng.choice(("trainer", "nobody")),
-        labels.REPLICA_INDEX: rng.choice(("0", "1", "99999999", "-1", "x")),
+        labels.REPLICA_INDEX: rng.choice(("0", "1", "99999999", "x")),
         labels.RESTART_ATTEMPT: rng.choice(("0", "1", "99999999999999999999", "x")),
     }
     return {"ownerReferences": [reference], "labels": {**(meta.get("labels") or {}), **told}}
@@ -115,5 +115,22 @@ def _complete(resource: GroupResource, obj: Json, rng: random.Random) -> None:
         spec |= {"template": template, "suspend": True}
     elif resource == NODES:
         spec["unschedulable"] = True  # else the healthy job's pods would be sent there
-    elif (deep := spec.get("zzz")) is not None and rng.random() < 0.1:
-        spec["zzz"] = nested(2_000) if deep else deep
+    else:
+        for role in (spec.get("replicaSpecs") or {}).values():
+            _containers(role["template"]["spec"])
+            if rng.random() < 0.05:
+                role["template"]["spec"]["zzz"] = nested(2_000)
+    if resource == PODS:
+        _containers(spec)
+
+
+def _containers(spec: Json) -> None:
+    """Names differ, and what is requested is no more than the limit."""
+    for kind in ("containers", "initContainers"):
+        for n, container in enumerate(spec.get(kind) or ()):
+            container["name"] = f"{kind[:4]}-{n}".lower()
+            resources = container.get("resources") or {}
+            if resources.get("limits") and resources.get("requests"):
+                del resources["requests"]
+            elif resources.get("requests"):
+                resources["requests"].pop("example.com/gpu", None)

@@ -16,13 +16,7 @@ from tjworker.base import GroupResource
 
 Tree = Mapping[str, Any]
 
-META: Tree = {
-    "labels": {"*": "label"},
-    "annotations": {"*": "text"},
-    "generation": "int64",
-    "creationTimestamp": "now",
-    "finalizers": ["domain"],
-}
+META: Tree = {"labels": {"*": "label"}, "annotations": {"*": "text"}, "generation": "count", "creationTimestamp": "now"}
 AMOUNTS: Tree = {"cpu": "quantity", "memory": "quantity", "ephemeral-storage": "quantity", "example.com/gpu": "pieces"}
 RESOURCES: Tree = {"requests": AMOUNTS, "limits": AMOUNTS}
 ENV: Tree = {"name!": "variable", "value": "text"}
@@ -77,7 +71,6 @@ POD: Tree = {
         "containers!": [CONTAINER],
         "initContainers": [INIT_CONTAINER],
         "nodeName": "node",
-        "priority": "int32",
         "terminationGracePeriodSeconds": "seconds",
         "activeDeadlineSeconds": "deadline",
         "restartPolicy": "restart",
@@ -109,7 +102,7 @@ SERVICE: Tree = {
         "ports": [{"name": "port-name", "port!": "port", "protocol": "protocol"}],
         "publishNotReadyAddresses": "bool",
     },
-    "status": {"conditions": [CONDITION], "loadBalancer": {"ingress": [{"ip": "ip", "hostname": "domain"}]}},
+    "status": {"conditions": [CONDITION], "loadBalancer": {}},
 }
 TEMPLATE: Tree = {"metadata": {"annotations": {"*": "text"}}, "spec": {"containers!": [CONTAINER]}}
 REPLICASET: Tree = {
@@ -142,7 +135,7 @@ BATCH_JOB: Tree = {
         "terminating": "count",
         "startTime": "time",
         "completionTime": "time",
-        "completedIndexes": "text",
+        "completedIndexes": "indexes",
         "conditions": [CONDITION],
     },
 }
@@ -180,12 +173,13 @@ ROLE: Tree = {
     "restartLimit": "count",
     "template!": {
         "metadata": {"labels": {"*": "label"}, "annotations": {"*": "text"}},
-        "spec": {**POD["spec"], "zzz": "anything"},
+        # No nodeName: pods on a node that does not exist are deleted and made again for ever, on purpose.
+        "spec!": {**{name: tree for name, tree in POD["spec"].items() if name != "nodeName"}, "zzz": "anything"},
     },
 }
 AITRAININGJOB: Tree = {
     "metadata": META,
-    "spec": {
+    "spec!": {
         "replicaSpecs!": {"*": ROLE},
         "suspend": "yes",
         "timeLimit": "deadline",
@@ -196,12 +190,12 @@ AITRAININGJOB: Tree = {
 }
 TRAININGJOB: Tree = {
     "metadata": META,
-    "spec": {
-        "image": "image",
+    "spec!": {
+        "image!": "image",
         "fault_tolerant": "bool",
-        "passes": "count",
-        "trainer!": {"entrypoint": "text", "min-instance": "few", "max-instance": "few", "resources": RESOURCES},
-        "pserver": {"min-instance": "few", "resources": RESOURCES},
+        "passes": "some",
+        "trainer!": {"entrypoint!": "command", "min-instance!": "some", "resources": RESOURCES},
+        "pserver": {"min-instance!": "some", "resources": RESOURCES},
     },
     "status": JOB_STATUS,
 }

@@ -56,9 +56,9 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
         return replace(plan, requeue_after_seconds=0 if unanswered else stuck.next_seconds)
     how: ConditionType = "Succeeded" if end.phase == "Succeed" else "Failed"
     status = set_condition(status, how, True, end.reason, end.message, now=at, generation=job.generation)
-    status = forget_refused_deletes(job, status, end.reason, end.message, at)
     released = policy != "None" and bool(own_workloads(job, p.observed))
     status = status.model_copy(update={"completion_time": at, "released": released})
+    status = forget_refused_deletes(job, status, end.reason, end.message, at)
     plan = outcome.finish_plan(job, status, end.phase, at, writes=(), message=end.message)
     if job.ttl_seconds_after_finished is None:
         return plan

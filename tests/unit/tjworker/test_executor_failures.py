@@ -149,11 +149,9 @@ def test_a_delete_that_is_refused_for_what_its_object_is_keeps_nothing_else_back
 
 def test_a_permission_that_is_missing_is_not_asked_for_again_with_every_object() -> None:
     room = Room()
-    room.api.instead["DELETE"] = refusal(
-        403, "Forbidden", 'pods "a" is forbidden: User "x" cannot delete resource "pods"'
-    )
+    room.api.instead["DELETE"] = refusal(403, "Forbidden", 'pods "a" is forbidden: User "x" cannot delete it')
     with pytest.raises(Terminal):
-        room.apply(*(room.kill(one) for one in ("a", "b", "c")))
+        room.apply(*(room.kill(one, "uid") for one in ("a", "b", "c")))
     assert len([asked for asked in room.api.asked if asked.startswith("DELETE")]) == 1
 
 

@@ -1,0 +1,66 @@
+"""Thousands of hostile objects of every watched kind beside a healthy job: no loop of the operator breaks, none of them
+is skipped, and the healthy job's passes decide what they would decide alone."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.hostile.make import VICTIM, VICTIM_UID, make
+from tests.hostile.schema import TREES
+from tests.hostile.world import Json, Loops
+from tests.scenarios.world import job, role
+from tests.support.kinds import AITRAININGJOBS
+from tjworker.base import GroupResource, JobKey
+from tjworker.kube.resources import WATCHED
+
+EACH = 60
+"""Objects of each kind: some seconds in all."""
+HEALTHY = JobKey(f"{AITRAININGJOBS}/default/digits")
+
+
+def manifest(name: str, uid: str) -> Json:
+    made = job({"trainer": role(2)}, name=name)
+    made["metadata"] |= {"namespace": "default", "uid": uid}
+    return made
+
+
+def healthy() -> dict[GroupResource, list[Json]]:
+    return {AITRAININGJOBS: [manifest("digits", "uid-of-digits"), manifest(VICTIM, VICTIM_UID)]}
+
+
+def test_every_watched_kind_has_hostile_objects() -> None:
+    assert set(TREES) == {row.name for row in WATCHED}
+
+
+def test_the_same_seed_makes_the_same_object() -> None:
+    for resource in TREES:
+        assert make(resource, 7) == make(resource, 7)
+
+
+@pytest.mark.parametrize("way", ["listed", "watched"])
+def test_hostile_objects_break_nothing_and_cost_the_healthy_job_nothing(way: str) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}, {EACH} objects of each of {len(TREES)} kinds, {way}")  # noqa: T201
+    objects = {resource: [make(resource, seed + n) for n in range(EACH)] for resource in TREES}
+    alone, beside = Loops(), Loops()
+    alone.listed(healthy())
+    given = {resource: [*healthy().get(resource, ()), *objects[resource]] for resource in TREES}
+    beside.listed(given if way == "listed" else healthy())
+    if way == "watched":
+        for resource, hostile in objects.items():
+            for kind in ("ADDED", "MODIFIED"):
+                for obj in hostile:
+                    beside.event(kind, resource, obj)
+    beside.write()
+    assert beside.skipped == {}, f"seed {seed}"
+    plans = beside.plans()
+    assert plans[HEALTHY].writes == alone.plans()[HEALTHY].writes, f"seed {seed}"
+    beside.autoscale()
+    beside.collect()
+    for resource, hostile in objects.items():
+        for obj in hostile:
+            beside.event("DELETED", resource, obj)
+    beside.write()
+    assert set(beside.store.projection.unfinished()) == set(alone.store.projection.unfinished()), f"seed {seed}"
