@@ -12,6 +12,7 @@ from tests.simulation.faults import (
     fields,
     histories,
     hostile_jobs,
+    kubelets,
     lost_events,
     lost_tasks,
     made_again,
@@ -47,5 +48,6 @@ ROWS: Mapping[int, Row] = {
         made_again.ROW,
         reflectors.ROW,
         hostile_jobs.ROW,
+        kubelets.ROW,
     )
 }
