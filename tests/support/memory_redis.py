@@ -116,6 +116,8 @@ class MemoryRedis:
         return self.tables.deaths.get(key, 0) > 1 and self.tables.delayed.get(key, 0.0) > self.clock()
 
     def enqueue(self, key: JobKey, *, edited: bool = False) -> bool:
+        if key in self.tables.dirty:
+            return False
         self.count_death(key)
         if not edited and self.held(key):
             return False

@@ -113,8 +113,11 @@ class MemoryWorkQueue(OverRedis):
         tables, now = self._redis.tables, self._redis.clock()
         publish: dict[JobKey, None] = {}
         for _, key in sorted((ends, key) for key, ends in tables.running.items() if ends <= now):
-            if self._redis.holder(key) is None and self._redis.enqueue(key):
-                publish[key] = None
+            if self._redis.holder(key) is None:
+                self._redis.count_death(key)
+                again = self._redis.line_up(key) if key in tables.dirty else self._redis.enqueue(key)
+                if again:
+                    publish[key] = None
         for _, key in sorted((since, key) for key, since in tables.dirty.items() if since <= now - lost_after_seconds):
             if self._redis.holder(key) is None:
                 self._redis.line_up(key)

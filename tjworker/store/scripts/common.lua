@@ -68,6 +68,8 @@ end
 -- Queue a key. True when the caller must publish a task: it was not in line, and no worker runs it (else `finish` will).
 -- `edited`: its job has changed, which may be the cure.
 local function enqueue(key, at, edited)
+  -- Queued while it was leased: `finish` or, where its holder has died, the resync gives it its turn.
+  if redis.call('ZSCORE', K.dirty, key) then return false end
   count_death(key, at)
   if not edited and held(key, at) then return false end
   redis.call('ZADD', K.dirty, 'NX', at, key)

@@ -15,7 +15,14 @@ end
 
 -- Their worker died: the lease is over, and it never finished.
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', K.running, '-inf', at)) do
-  if not leased(key) and enqueue(key, at) then give(key) end
+  if not leased(key) then
+    count_death(key, at)
+    if redis.call('ZSCORE', K.dirty, key) then
+      if line_up(key) then give(key) end
+    elseif enqueue(key, at) then
+      give(key)
+    end
+  end
 end
 
 -- Their task was lost. A queued key needs one task in the broker, a running one none until it finishes. So as many
