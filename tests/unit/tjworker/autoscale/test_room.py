@@ -19,7 +19,7 @@ from tjworker.autoscale import JobState, Rules, cluster_resource, decide
 NOW = 1767229200.0
 KINDS = ("nvidia.com/gpu", "amd.com/gpu")
 GB = 10**9
-RUNS = 150
+RUNS = 100
 Room = Counter[str]
 
 
