@@ -44,7 +44,7 @@ def real_kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             yield kubeconfig
         finally:
             kubelets.terminate()
-            kubelets.wait(30)
+            kubelets.wait(120)
             for number in range(NODES):
                 door.send("DELETE", f"/api/v1/nodes/{prefix}-{number}", b"", {})
             door.close()
