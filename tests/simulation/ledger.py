@@ -58,7 +58,7 @@ class Ledger:
 
     def _note_times(self, job: Json) -> None:
         meta, status = job["metadata"], job.get("status") or {}
-        before = self._statuses.get(meta["uid"], {})
+        before = self._statuses.setdefault(meta["uid"], {})
         if status != before:
             self._statuses[meta["uid"]] = status
             self.untimely += untimely(before, status, meta["creationTimestamp"], self._clock())
