@@ -20,6 +20,9 @@ _LEFT_OUT = frozenset({"resourceVersion"})
 """A number that every other write moves."""
 _LENGTHS = frozenset({"suspendedSeconds"})
 """Whole seconds that something took: later and longer are the same."""
+_OF_THE_WAY = frozenset({"Stalled"})
+"""Conditions that come of disturbances alone: two passes of a job that died one after the other. Over, they say nothing
+of its end; while one is True it is compared."""
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _IP = re.compile(r"\d+\.\d+\.\d+\.\d+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -45,7 +48,7 @@ def state_of(world: Seen, chance: Collection[str] = ()) -> State:
     created = [from_rfc3339(o["metadata"]["creationTimestamp"]) or 0.0 for b in JOBS for o in objects[b].values()]
     for bucket, inside in objects.items():
         for obj in inside.values():
-            seen = _without(obj, chance) if bucket in JOBS and chance else obj
+            seen = _without(obj, {*chance, *_OF_THE_WAY}) if bucket in JOBS else obj
             _paths(f"{bucket}/{called(obj)}", seen, _Reading(found, bearers, min(created, default=0.0)))
     return found
 
@@ -60,7 +63,9 @@ class _Reading:
 def _without(job: Json, chance: Collection[str]) -> Json:
     """The job without conditions of these types that are over."""
     status = job.get("status") or {}
-    told = [c for c in status.get("conditions", ()) if c["status"] == "True" or c["type"] not in chance]
+    if not status.get("conditions"):
+        return job
+    told = [c for c in status["conditions"] if c["status"] == "True" or c["type"] not in chance]
     return {**job, "status": {**status, "conditions": told}}
 
 
