@@ -18,7 +18,7 @@ from tests.simulation.points import Fault, Step
 from tests.simulation.scenarios import SCENARIOS, Scenario
 from tests.simulation.state import state_of
 from tests.simulation.trace import Trace
-from tests.simulation.world import LOOK_SECONDS, SimWorld
+from tests.simulation.world import SimWorld
 
 Json = dict[str, Any]
 LOST_HOLDER_SECONDS = 30.0 + 30.0 + 5.0
@@ -29,7 +29,11 @@ PATIENCE_SECONDS = 900.0
 """How long a disturbed scenario is played beyond its time, to tell how late it was."""
 QUIET_PASSES = 3
 COMPANION = "other"
-ON_THE_WAY = ("nothing is made after an end", "a pod is made because it is wanted")
+ON_THE_WAY = (
+    "nothing is made after an end",
+    "a pod is made because it is wanted",
+    "a pod takes another's place for a reason",
+)
 """Rules of the model that a create breaks which was on its way for as long as its worker stood still."""
 ROUNDING_SECONDS = 1.0
 """Times of Kubernetes have whole seconds: two that are cut differ by one more or less."""
@@ -196,7 +200,7 @@ def whole(name: str, companion: bool = False) -> Whole:
         assert run.over, f"{name}: undisturbed, and not over after {run.seconds:.0f} s\n{run.trace}"
         wrong = [*run.surplus, *run.touched, *run.untimely, *run.restless, *run.unlike_the_model]
         assert not wrong, f"{name}: undisturbed, and yet {wrong}\n{run.trace}"
-    return Whole(*runs, chance_seconds=LOOK_SECONDS if scenario.acts or scenario.autoscaled else 0.0)
+    return Whole(*runs, chance_seconds=scenario.chance_seconds)
 
 
 _NOTHING = object()

@@ -15,7 +15,7 @@ from typing import Any
 
 from localcluster.objects import seconds_of
 from tests.scenarios.world import job, play, role, training_job
-from tests.simulation.world import SimWorld
+from tests.simulation.world import LOOK_SECONDS, SimWorld
 from tests.support.kinds import collection_of, resource_of
 from tjworker.api.kinds import KINDS
 
@@ -64,6 +64,9 @@ class Scenario:
     """The autoscaler runs too. It looks every few seconds, so a script with it costs twice as much."""
     chance: frozenset[str] = frozenset()
     """Conditions that tell, once they are over, of the way and not of the end."""
+
+    chance_seconds: float = 0.0
+    """So much earlier may a time be than undisturbed: its cause looks only every now and then."""
 
     @property
     def path(self) -> str:
@@ -281,6 +284,11 @@ ALSO: Mapping[str, Scenario] = {
     ),
 }
 
+
+def _chance_seconds(scenario: Scenario) -> float:
+    return LOOK_SECONDS if scenario.acts or scenario.autoscaled else 0.0
+
+
 SCENARIOS: Mapping[str, Scenario] = {
     **{
         f"{name}-{script_name}": script.of(f"{name}-{script_name}", make(script.wish))
@@ -289,3 +297,4 @@ SCENARIOS: Mapping[str, Scenario] = {
     },
     **{name: replace(scenario, name=name) for name, scenario in ALSO.items()},
 }
+SCENARIOS = {name: replace(one, chance_seconds=_chance_seconds(one)) for name, one in SCENARIOS.items()}

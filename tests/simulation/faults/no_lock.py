@@ -31,9 +31,9 @@ class Unlocked(MemoryWorkQueue):
     """A worker that asks for a key has it, and no lease ever lapses. Any release says what comes next."""
 
     def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
-        self._redis.tables.dirty.setdefault(key, self._redis.clock())
-        self._redis.tables.locks.pop(key, None)
-        return super().acquire(key, owner, ttl_seconds)
+        self._redis.leave_line(key)
+        self._redis.tables.dirty.pop(key, None)
+        return self._lease(key, owner, ttl_seconds)
 
     def renew(self, claim: Claim, ttl_seconds: float) -> None:
         """There is nothing to keep."""
@@ -52,9 +52,7 @@ class Unlocked(MemoryWorkQueue):
     ) -> FinishResult:
         lock = self._redis.tables.locks.get(claim.key)
         if lock is None:
-            self._redis.tables.dirty.setdefault(claim.key, self._redis.clock())
-            lock_of = super().acquire(claim.key, claim.owner, 3600)
-            assert lock_of is not None
+            self._lease(claim.key, claim.owner, 3600)
             lock = self._redis.tables.locks[claim.key]
         mine = replace(claim, token=lock.token)
         return super().finish(mine, written, again=again, after_seconds=after_seconds, failed=failed)
