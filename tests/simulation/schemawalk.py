@@ -70,6 +70,8 @@ def _values(name: str, schema: Mapping[str, Any]) -> tuple[Any, ...]:
         return (*schema["enum"], "", "Sometimes", 1)
     if schema.get("x-kubernetes-int-or-string"):
         return (1, "2", "250m", "much", -1, [])
+    if "type" not in schema:
+        return ("x", 1, True, {}, ["x"])  # anything goes: it is read and ignored
     low, high = schema.get("minimum"), schema.get("maximum")
     longest = schema.get("maxLength", LONGEST_TRIED + 1)
     by_type: Mapping[str, tuple[Any, ...]] = {
