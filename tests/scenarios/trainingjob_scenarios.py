@@ -260,7 +260,8 @@ def ten_scale_cycles_while_trainers_fail(world: Driver) -> None:
                 assert after.items() <= before.items(), "a trainer was made while scaling down"
             wanted = then
     status = trainer_job(world)["status"]
-    assert (status.get("failed"), counts(world)) == (2, {"application": 2}), status
+    counted = counts(world)
+    assert (status.get("failed"), counted) == (2, {"application": 2}), f"{counted}, {status}"
     assert not [c for c in status.get("conditions", ()) if c["type"] in ("Failed", "FailureTarget")]
 
 

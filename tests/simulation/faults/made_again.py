@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
+from localcluster.kubelet.fake import made_for
 from localcluster.kubelet.play import Play, play_of
 from localcluster.storage import Event
 from tests.simulation.fault import Row, Verdict, spread, verdict
@@ -118,7 +119,7 @@ class Again(Fault):
     def _script(self, pod: Json, attempt: int) -> Play:
         """What a pod does the first time hangs on how often this job has run it, not one before it of the same name."""
         meta = pod["metadata"]
-        run = (meta.get("labels") or {}).get(labels.JOB_UID), meta.get("generateName") or meta["name"]
+        run = (meta.get("labels") or {}).get(labels.JOB_UID), made_for(pod) or meta["name"]
         self._attempts[run] += 1
         return play_of(pod, self._attempts[run])
 

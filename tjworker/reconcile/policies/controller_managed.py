@@ -7,7 +7,8 @@ user), counts it once by raising the attempt of its slot, and says when the job 
 - A trainer (batch Job) that fails ends the job, unless it is `fault_tolerant`. Then the job ends when no trainer is
   left and each of them has failed by itself, as PaddlePaddle EDL's findFailedTrainerPods has it: a node that takes all
   its trainers with it has not made a fault-tolerant job fail.
-- A trainer that is deleted has not failed: it is replaced, in every job.
+- A trainer that is deleted has not failed: it is replaced, in every job. One that its controller takes away because
+  there are too many counts as nothing.
 - A server (ReplicaSet) runs for as long as the job does. One whose containers have been restarted as often as its
   role's limit says fails the job (a parameter server; a master has no limit). What a node or a user does to a server
   never counts.
@@ -21,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from tjworker.api.model import TrainingJob
-from tjworker.api.observed import PodRecord
+from tjworker.api.observed import ENDED_PHASES, PodRecord
 from tjworker.api.status import Failure, JobStatus, RestartCounts
 from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.conditions import get_condition
@@ -72,6 +73,8 @@ def _look(job: TrainingJob, view: RoleView, now: str, found: _Found) -> None:
                 # Those that failed before and still wait for a replacement have failed for good with it.
                 for other in view.replicas:
                     found.draft.fail(other)
+        elif replica.state == "terminating" and pod is not None and _was_too_many(view, pod):
+            found.draft.raise_pod(replica)
         elif replica.state == "terminating" or _has_vanished(job, view, replica):
             found.draft.raise_pod(replica)
             found.draft.count(replica.role, "user")
@@ -81,6 +84,20 @@ def _look(job: TrainingJob, view: RoleView, now: str, found: _Found) -> None:
 
 def _has_died(replica: Replica, pod: PodRecord) -> bool:
     return replica.state in ("failed", "lost") or (replica.state == "terminating" and bool(pod.disruption))
+
+
+def _was_too_many(view: RoleView, pod: PodRecord) -> bool:
+    """Its controller takes it away, and nobody has lost it: as many others as its owner wants lived already when it was
+    asked to go. So it is after scaling down, until the owner is told of more again; and where the operator and the
+    controller have both made one. Times of the API server have whole seconds: what was made in the same second may be
+    its replacement."""
+    owner = view.owner
+    if owner is None:
+        return False
+    pods = [*view.surplus, *view.others, *(r.pod for r in view.replicas if r.pod is not None)]
+    alive = [p for p in pods if not p.deleted_at and not p.lost and p.phase not in ENDED_PHASES]
+    before = sum(p.owner_uid == owner.uid and p.created_at < pod.deletion_asked_at for p in alive)
+    return before >= owner.desired
 
 
 def _has_vanished(job: TrainingJob, view: RoleView, replica: Replica) -> bool:

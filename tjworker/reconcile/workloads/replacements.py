@@ -8,7 +8,7 @@ second create is harmless (409). Why: docs/adr/0017.
 
 Only where the Job's own status tells that it has fewer than it wants: its controller has seen the loss then, and waits.
 None for a work queue that a trainer has found empty. Should both make one in the same moment, the controller takes away
-the one that is too many, and counts no failure.
+the one that is too many, and counts no failure; nor does `policies.controller_managed`.
 """
 
 from __future__ import annotations

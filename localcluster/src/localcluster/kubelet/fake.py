@@ -4,7 +4,7 @@ A pod's script is a `Play`, from the pod's annotations (`play` lists them) or fr
 annotation a pod runs for ever.
 
 Attempts are counted by the pod's namespace and name, over restarts of the container and over pods made again; for pods
-of a ReplicaSet or Job, whose names are made up, by the owner: of its pods the first n runs fail.
+of a ReplicaSet or Job by the owner: of its pods the first n runs fail, whoever has made and named them.
 
 One status write a pod and step, whatever has passed in between. Safe to run twice; a restarted kubelet takes a running
 pod for one that started when its status says so, and has forgotten the count of attempts.
@@ -26,6 +26,7 @@ from localcluster.wire import Json
 
 BACKOFF_FIRST_SECONDS = 10.0
 BACKOFF_MAX_SECONDS = 300.0
+_KEEPERS = ("ReplicaSet", "Job")
 
 
 @dataclass(slots=True)
@@ -142,8 +143,7 @@ class FakeKubelet(Kubelet):
         return run
 
     def _next_play(self, key: str, pod: Json) -> Play:
-        made_up = pod["metadata"].get("generateName")
-        counted = f"{pod['metadata']['namespace']}/{made_up}" if made_up else key
+        counted = f"{pod['metadata']['namespace']}/{owner}" if (owner := made_for(pod)) else key
         attempt = self._attempts[counted] = self._attempts.get(counted, 0) + 1
         told = self.script(pod, attempt) if self.script is not None else None
         return told if told is not None else play_of(pod, attempt)
@@ -322,3 +322,12 @@ def _done(run: _Run, now: float) -> Json:
 
 def _container_id(run: _Run, container: Json) -> str:
     return f"fake://{run.uid}-{container['name']}-{run.restarts}"
+
+
+def made_for(pod: Json) -> str:
+    """What the pods of one ReplicaSet or Job (of an Indexed Job, of one index) have in common; '' for any other."""
+    metadata = pod["metadata"]
+    if made_up := metadata.get("generateName"):
+        return str(made_up)
+    owners = (o["name"] for o in metadata.get("ownerReferences") or () if o.get("controller") and o["kind"] in _KEEPERS)
+    return next((f"{name}-" for name in owners), "")

@@ -114,6 +114,25 @@ def test_attempts_are_counted_over_pods_of_the_same_name() -> None:
         cluster.run_until_idle()
 
 
+def test_attempts_of_a_jobs_pods_are_counted_by_the_job_whoever_names_them() -> None:
+    """Two that its controller has made fail; then somebody makes one in the Job's name."""
+    cluster = LocalCluster()
+    flaky = pod("", annotations=fake(run_seconds=1, failing_attempts=2, failing_exit_code=3))
+    template = {"metadata": {"annotations": flaky["metadata"]["annotations"]}, "spec": flaky["spec"]}
+    spec = {"parallelism": 2, "template": template}
+    cluster.client.create(
+        "/apis/batch/v1/namespaces/default/jobs",
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": spec},
+    )
+    cluster.advance(2)
+    assert phases(cluster) == ["Failed", "Failed"]
+    like = pods(cluster)[0]
+    kept = {k: like["metadata"][k] for k in ("labels", "annotations", "ownerReferences")}
+    cluster.client.create(PODS, {**flaky, "metadata": {"name": "train-0-1", **kept}})
+    cluster.advance(2)
+    assert cluster.client.get(f"{PODS}/train-0-1")["status"]["phase"] == "Succeeded"
+
+
 def test_a_hook_decides_before_the_annotations() -> None:
     cluster = LocalCluster(
         script=lambda told, attempt: Play(run_seconds=1, exit_code=9) if told["metadata"]["name"] == "a" else None

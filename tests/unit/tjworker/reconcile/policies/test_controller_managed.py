@@ -11,7 +11,7 @@ from tests.support.paths import ROOT
 from tests.unit.tjworker.reconcile.managed import causes, made_pod, observed_of, plain, running, tolerant, trainers
 from tests.unit.tjworker.reconcile.passes import NOW, after, created, decide, status_of
 from tjworker.api.model import TrainingJob
-from tjworker.api.observed import Observed
+from tjworker.api.observed import Observed, PodRecord
 from tjworker.api.resources import NODES
 from tjworker.api.timefmt import to_rfc3339
 
@@ -98,6 +98,37 @@ def test_a_pod_without_an_ordinal_replaces_one_only_if_it_was_made_since_the_job
     fresh = replace(made_pod("t1"), created_at=to_rfc3339(NOW + made_seconds_later))
     plan = decide(job, observed_of(job, [made_pod("t0", 0), fresh]), now=NOW + 90)
     assert causes(plan.status or job.status) == want
+
+
+def _asked_to_go(index: int, seconds_ago: float) -> PodRecord:
+    at = to_rfc3339(NOW - seconds_ago)
+    return replace(made_pod(f"t{index}", index), deleted_at=at, deletion_asked_at=at)
+
+
+def _made(name: str, seconds_ago: float) -> PodRecord:
+    return replace(made_pod(name), created_at=to_rfc3339(NOW - seconds_ago))
+
+
+GOING = {
+    "one of three is deleted, and its replacement is there": ([_made("new", 9)], 3, {"user": 1}),
+    "a replacement may be there within the same second": ([_made("new", 10)], 3, {"user": 1}),
+    "three others lived when it was asked to go: one was too many": ([_made("new", 11)], 3, {}),
+    "the Job has not been told yet that three are wanted": ([], 2, {}),
+}
+
+
+@pytest.mark.parametrize(("more", "desired", "want"), GOING.values(), ids=GOING.keys())
+def test_a_trainer_that_its_controller_takes_away_is_no_restart(
+    more: list[PodRecord], desired: int, want: dict[str, int]
+) -> None:
+    job = running(tolerant(3), *trainers(3))
+    seen = observed_of(job, [*trainers(2), _asked_to_go(2, 10), *more], desired=desired, active=2)
+    plan = decide(job, seen)
+    assert causes(plan.status or job.status) == want
+    told = observed_of(job, [*trainers(2), _asked_to_go(2, 10), *more], desired=3, active=2)
+    again = after(job, plan)
+    plan = decide(again, told)
+    assert causes(plan.status or again.status) == want, "it counts once the Job is told"
 
 
 def _told(counts: dict[str, int] | None, death: Death, *, ends: bool) -> str:
