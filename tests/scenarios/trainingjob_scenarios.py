@@ -265,6 +265,24 @@ def ten_scale_cycles_while_trainers_fail(world: Driver) -> None:
     assert not [c for c in status.get("conditions", ()) if c["type"] in ("Failed", "FailureTarget")]
 
 
+def scaled_up_while_trainers_still_go(world: Driver) -> None:
+    """Those that scaling down has taken are nobody's loss, though their places are wanted again."""
+    world.apply(training_job(least=2, most=6, fault_tolerant=True, play={"trainer": {"terminate_seconds": 12}}))
+    running(world)
+    world.scale("digits", 4)
+    world.until("four are numbered", lambda: world.phase() == "Running" and is_numbered(world, 4))
+    world.stays("they run", lambda: world.phase() == "Running", for_seconds=2)
+    world.scale("digits", 2)
+    world.until("two are to go", lambda: len(living(world)) == 2 and len(of_role(world, "trainer")) == 4)
+    kept = set(living(world))
+    world.until("the Job is told", lambda: trainer_job(world)["spec"]["parallelism"] == 2)
+    world.stays("they save their state", lambda: len(of_role(world, "trainer")) == 4, for_seconds=2)
+    world.scale("digits", 4)
+    world.until("four run", lambda: world.phase() == "Running" and len(living(world)) == 4 and is_numbered(world, 4))
+    assert kept <= set(living(world))
+    assert (counts(world), trainer_job(world)["status"].get("failed", 0)) == ({}, 0)
+
+
 TRAININGJOB_SCENARIOS: Mapping[str, Scenario] = {
     "a TrainingJob runs, succeeds and gives back what it held": runs_succeeds_and_gives_back,
     "a TrainingJob that is scaled up gets its trainers and is Running again": scaling_up_gives_the_trainers,
@@ -282,5 +300,8 @@ TRAININGJOB_SCENARIOS: Mapping[str, Scenario] = {
     "deleting a TrainingJob takes its ReplicaSets, its Job and their pods": deleting_takes_everything,
     "ten scale cycles while trainers fail: never one too many, none restarted, no failure invented": (
         ten_scale_cycles_while_trainers_fail
+    ),
+    "trainers that are scaled up while others still go after scaling down: no restart is counted": (
+        scaled_up_while_trainers_still_go
     ),
 }
