@@ -4,7 +4,8 @@ A node is unhealthy when it is gone, not Ready, or tainted unreachable. For `nod
 most nodes come back; after that its pods are lost: they count as failed through the node, and are deleted with grace 0,
 because no kubelet is there to confirm a deletion (jobs of other operators hang on exactly that). A cordoned node is
 healthy. GPUs that are away have the same grace: a device plugin that restarts takes them all away for a moment, and
-containers run on.
+containers run on. A GPU may be at fault before its pod comes, and nothing need say since when: so a pod that takes the
+place of another is given time, longer with each attempt, before a fault replaces it, too.
 
 The view comes by a watch, which may be a minute late. So what it says against a node only makes the pass ask the API
 server for that node (`ask`), and the pass is decided again on the answer (`Observed.live`). A node that cannot be asked
@@ -26,6 +27,8 @@ from tjworker.api.ownership import own_pods
 from tjworker.api.resources import NODES
 from tjworker.api.status import JobStatus
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
+from tjworker.reconcile.replicas import pod_attempt
+from tjworker.reconcile.rests import rest_seconds
 from tjworker.reconcile.rules import Rules
 
 _SETTLED_SECONDS = 5.0
@@ -158,8 +161,21 @@ class _Look:
             since = max(trouble.since, from_rfc3339(pod.created_at) or 0.0)
             if not _forced_out(pod) and self._over(since) and self._confirmed(pod.node):
                 return replace(pod, lost=trouble.why)
-        fault = _unhealthy_device(pod) or self._gpu_fault(pod)
+        device = _unhealthy_device(pod)
+        fault = device if device and self._rested(pod) else self._gpu_fault(pod)
         return replace(pod, gpu_fault=fault) if fault else pod
+
+    def _rested(self, pod: PodRecord) -> bool:
+        """A successor has been there for as long as a pod rests that was turned away. The scheduler may have sent it to
+        the same GPUs, and would send the next one there, too."""
+        attempt = pod_attempt(pod)
+        if not attempt:
+            return True
+        rest = rest_seconds(attempt - 1)
+        left = (from_rfc3339(pod.created_at) or 0.0) + rest - self.now
+        if left > 0:
+            self.waits.append(min(left, rest))
+        return left <= 0
 
     def _over(self, since: float) -> bool:
         left = since + self.rules.node_failure_grace_seconds - self.now
@@ -202,6 +218,7 @@ class _Look:
                 since is not None
                 and _lacks(node, resource, wanted)
                 and self._over(since)
+                and self._rested(pod)
                 and self._confirmed(node.name)
             ):
                 room = node.allocatable[resource]
@@ -210,7 +227,8 @@ class _Look:
                 # Only for pods that were there when it came. A pod that is scheduled onto the node in spite of it (the
                 # node has no taint) would otherwise be replaced as fast as it starts, for ever.
                 came = node.condition_since.get(condition, "~")
-                if condition in node.conditions and pod.created_at <= came and self._confirmed(node.name):
+                there = condition in node.conditions and pod.created_at <= came
+                if there and self._rested(pod) and self._confirmed(node.name):
                     return f"node {node.name}: {condition}: {node.conditions[condition]}".rstrip(": ")
         return ""
 

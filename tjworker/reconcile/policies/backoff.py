@@ -19,11 +19,10 @@ from tjworker.api.observed import PodRecord
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.reconcile.failures import counted
 from tjworker.reconcile.replicas import Replica, RoleView
+from tjworker.reconcile.rests import LONGEST_SECONDS, TURNED_AWAY_SECONDS, rest_seconds
 
 AT_ONCE = 2
 FIRST_SECONDS = 10.0
-TURNED_AWAY_SECONDS = 20.0
-LONGEST_SECONDS = 300.0
 FORGIVEN_AFTER_SECONDS = 600.0
 
 
@@ -59,7 +58,7 @@ def after_rejection(rejections_before: int, now: float) -> str:
 
 
 def _until(first_seconds: float, times: int, now: float) -> str:
-    return to_rfc3339(math.ceil(now + min(LONGEST_SECONDS, first_seconds * 2.0 ** min(times, 10))))
+    return to_rfc3339(math.ceil(now + rest_seconds(times, first_seconds)))
 
 
 def ran_long(pod: PodRecord) -> bool:

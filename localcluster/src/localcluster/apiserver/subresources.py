@@ -161,6 +161,8 @@ class Subresources:
             raise _binding_conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
         if held:
             raise _binding_conflict(name, f'pod {name} is already assigned to node "{held}"')
+        if pod["spec"].get("schedulingGates"):
+            raise _binding_conflict(name, f"pod {name} has non-empty .spec.schedulingGates")
         status = dict(pod.get("status", {}))
         conditions = [c for c in status.get("conditions", ()) if c["type"] != "PodScheduled"]
         status["conditions"] = [

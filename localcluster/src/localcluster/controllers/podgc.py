@@ -10,7 +10,7 @@ from localcluster.client import Client, ignoring
 from localcluster.controllers.common import delete_pod, patch_pod_status
 from localcluster.informer import Informers, key_of
 from localcluster.machine import KeyedMachine
-from localcluster.objects import condition, is_terminal, timestamp, with_condition
+from localcluster.objects import condition, is_terminal, seconds_of, timestamp, with_condition
 from localcluster.wire import Json
 
 QUARANTINE_SECONDS = 40.0
@@ -62,7 +62,9 @@ class PodGarbageCollector(KeyedMachine):
             if lost and ready != "True" and "deletionTimestamp" in pod["metadata"]:
                 self._remove(pod, now, "")
             return
-        due = self._missing_since.setdefault(name, now) + QUARANTINE_SECONDS
+        # A later pod that is put there has a quarantine of its own: who makes it again would do so without an end.
+        since = max(self._missing_since.setdefault(name, now), seconds_of(pod["metadata"]["creationTimestamp"]))
+        due = since + QUARANTINE_SECONDS
         if now < due:
             self.enqueue_at(key, due)
             return

@@ -79,6 +79,16 @@ def test_pods_of_a_node_that_was_taken_away_fail_and_go_after_the_quarantine() -
     assert phases(cluster) == ["Running", "Running"]
 
 
+def test_every_pod_that_is_put_on_a_node_that_never_was_has_the_quarantine() -> None:
+    cluster = LocalCluster(nodes=1)
+    for name in ("first", "second", "third"):
+        cluster.client.create(PODS, pod(name, nodeName="nowhere"))
+        cluster.advance(38)
+        assert [p["metadata"]["name"] for p in pods(cluster)] == [name]
+        cluster.advance(4)
+        assert pods(cluster) == []
+
+
 def test_the_annotation_on_the_node_does_the_same_as_the_method() -> None:
     cluster = LocalCluster(nodes=1)
     cluster.client.patch("/api/v1/nodes/node-0", {"metadata": {"annotations": {"localcluster/fail": "NotReady"}}})

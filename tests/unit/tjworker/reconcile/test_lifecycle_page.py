@@ -18,10 +18,10 @@ from tjworker.api.observed import TAINTED
 from tjworker.api.resources import NODES
 from tjworker.api.status import RoleAttempts
 from tjworker.api.timefmt import to_rfc3339
-from tjworker.reconcile.policies.backoff import LONGEST_SECONDS
 from tjworker.reconcile.policies.completion import job_verdict, role_verdict
 from tjworker.reconcile.policies.restart import RESTART_POLICIES
 from tjworker.reconcile.replicas import Replica, RoleView
+from tjworker.reconcile.rests import LONGEST_SECONDS
 
 PAGE = (ROOT / "docs/lifecycle.md").read_text()
 Row = dict[str, str]

@@ -57,6 +57,8 @@ def update_pod(new: Json, old: Json) -> None:
 
 def validate_pod(pod: Json, causes: Causes) -> None:
     pod_validation.validate_pod_spec(pod["spec"], "spec", causes)
+    if pod["spec"].get("nodeName") and pod["spec"].get("schedulingGates"):
+        causes.forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
 validate_pod_update = pod_validation.validate_pod_update

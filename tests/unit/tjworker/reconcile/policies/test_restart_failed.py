@@ -10,7 +10,7 @@ import pytest
 from tests.support.builders import make_job, make_pod
 from tests.unit.tjworker.reconcile.passes import World, created, decide, deleted, everything, running, status_of
 from tjworker.api.observed import ContainerRecord
-from tjworker.reconcile.policies.backoff import LONGEST_SECONDS
+from tjworker.reconcile.rests import LONGEST_SECONDS
 
 
 @dataclass
