@@ -44,6 +44,12 @@ class Settings(BaseSettings):
     collect_orphans_seconds: float = Field(
         600, gt=0, description="how often the orphan collector looks for what deleted jobs left behind"
     )
+    collect_earlier_orphans: bool = Field(
+        False,
+        description="whether the orphan collector also takes what carries a label of an earlier EDL operator"
+        " (paddle-job, paddle-job-master, paddle-job-pserver), has no controller and no TrainingJob; other clients"
+        " made such batch Jobs without one",
+    )
     lock_ttl_seconds: float = Field(
         30, gt=0, description="lease of the lock of one key; its worker renews it after a third"
     )

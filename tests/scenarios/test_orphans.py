@@ -113,9 +113,11 @@ def test_what_is_an_orphan(pod: dict[str, Any], want_gone: bool) -> None:
     assert "digits-trainer-0" in field.world.pods()
 
 
-def test_what_an_earlier_edl_operator_has_left() -> None:
-    """It gave its objects the label of the role alone, and no owner."""
-    field = Field()
+@pytest.mark.parametrize("asked_for", [True, False], ids=["asked for", "as it comes"])
+def test_what_an_earlier_edl_operator_has_left(asked_for: bool) -> None:
+    """It gave its objects the label of the role alone, and no owner. So did clients that made no TrainingJob: nothing
+    is taken unless the settings say so."""
+    field = Field(collect_earlier_orphans=asked_for)
     for name, of_job, more in (
         ("old-pserver", "old", {}),
         ("digits-pserver", "digits", {}),
@@ -133,10 +135,9 @@ def test_what_an_earlier_edl_operator_has_left() -> None:
             },
         )
     field.world.apply(training_job("digits"))
-    assert (field.collect(), field.failed) == (1, 0)
-    assert [
-        name for name in ("old-pserver", "digits-pserver", "kept-on-purpose") if field.there("ReplicaSet", name)
-    ] == ["digits-pserver", "kept-on-purpose"]
+    assert (field.collect(), field.failed) == (asked_for, 0)
+    left = [name for name in ("old-pserver", "digits-pserver", "kept-on-purpose") if field.there("ReplicaSet", name)]
+    assert left == [*([] if asked_for else ["old-pserver"]), "digits-pserver", "kept-on-purpose"]
 
 
 def test_nothing_younger_than_a_minute_is_touched() -> None:

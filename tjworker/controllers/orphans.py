@@ -22,7 +22,16 @@ from tjworker.controllers.isolation import Isolation
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import NOT_INSTALLED
 from tjworker.reconcile.children import COLLECTED
-from tjworker.reconcile.orphans import SELECTORS, Candidate, Orphan, WorkloadName, WorkloadOf, candidate, find_orphans
+from tjworker.reconcile.orphans import (
+    EARLIER_SELECTORS,
+    SELECTOR,
+    Candidate,
+    Orphan,
+    WorkloadName,
+    WorkloadOf,
+    candidate,
+    find_orphans,
+)
 from tjworker.reconcile.policies.clean import policy_at
 from tjworker.settings import Settings, turn_seconds
 from tjworker.store.work_queue import WorkQueue
@@ -91,7 +100,7 @@ class OrphanCollector:
     def _candidates(self, resource: GroupResource, namespace: str) -> list[Candidate]:
         found: list[Candidate] = []
         try:
-            for selector in SELECTORS:
+            for selector in (SELECTOR, *(EARLIER_SELECTORS if self._settings.collect_earlier_orphans else ())):
                 for obj in self._list(resource, namespace, selector):
                     with self._isolation.item("read", f"{resource} {_name(obj)}"):
                         if (one := candidate(resource, obj)) is not None:

@@ -18,7 +18,9 @@ WRITABLE = 254
 DEEPEST = 512
 """More than WRITABLE and fewer than 1,024, with room for a list around the object."""
 
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+"""A string, one that the document's end cuts off included, or a bracket. Possessive: a string is looked at once, even
+in a document that is cut off."""
 
 
 def loads(data: bytes) -> Any:

@@ -13,7 +13,9 @@ workload is deleted and made again under its name (as the operator does) while i
 the old one's next version.
 
 An earlier EDL operator left its ReplicaSets, batch Jobs and pods without a controller, with the labels `paddle-job*`
-alone. Such an object is an orphan when no TrainingJob has the name that its label says.
+alone. Such an object is an orphan when no TrainingJob has the name that its label says, and the operator's owner has
+said that these labels are that operator's (`collect_earlier_orphans`): PaddlePaddle's command-line client made batch
+Jobs with the same labels and names and no TrainingJob.
 
 Never an orphan: what another controller owns, what has no controller and our label (released on purpose with
 `--cascade=orphan`), what is labelled in neither way, and whatever is younger than a minute. Labels alone prove nothing:
@@ -38,8 +40,9 @@ from tjworker.reconcile.policies.clean import goes
 
 MIN_AGE_SECONDS = 60.0
 EARLIER_LABELS = tuple(ROLE_LABELS.values())
-SELECTORS = (labels.JOB_UID, *(f"{name},!{labels.JOB_UID}" for name in EARLIER_LABELS))
-"""Of everything that may be an orphan."""
+SELECTOR = labels.JOB_UID
+"""Of everything of ours that may be an orphan."""
+EARLIER_SELECTORS = tuple(f"{name},!{labels.JOB_UID}" for name in EARLIER_LABELS)
 
 
 WorkloadOf = Literal["ours", "foreign", "gone"]

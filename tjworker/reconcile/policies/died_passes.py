@@ -48,5 +48,5 @@ def _message(died: int) -> str:
     return (
         f"the last {died} passes over this job died with their worker process: out of memory, killed, or over the hard"
         f" time limit (the worker's log says which); if this one dies too, the next try is in {wait} s. A smaller job"
-        " or more memory for the workers may help; a change of the job is tried at once"
+        " or more memory for the workers may help; a change of the job during that wait is tried at once"
     )

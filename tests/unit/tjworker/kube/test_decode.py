@@ -67,7 +67,15 @@ def test_the_neighbours_of_what_is_too_deep_are_whole() -> None:
         orjson.dumps(deep)  # nobody takes it for a whole one
 
 
-BROKEN = ("", "{", nested(3_000)[:-5], '{"a": "' + "[" * 2_000, nested(2_000) + "x", "[1,]")
+BROKEN = (
+    "",
+    "{",
+    nested(3_000)[:-5],
+    '{"a": "' + "[" * 2_000,
+    nested(2_000) + "x",
+    "[1,]",
+    '{"a": "' + '\\"' * 200_000,
+)
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
