@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 OFF = "off"
+_POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 def turn_seconds(period: float) -> float:
@@ -37,7 +39,15 @@ class Settings(BaseSettings):
         pattern=r"^[a-z0-9][-a-z0-9]{0,31}$",
         description="first part of every Redis key and of the Celery queue: two operators can share one Redis",
     )
-    namespaces: str = Field("", description="namespaces to serve, separated by commas; empty: all")
+    own_namespace: str = Field(
+        "",
+        validate_default=True,
+        description=(
+            "namespace in which the operator itself lives, and which it never serves: a job there could take its"
+            " labels, service accounts and Secrets; empty: the pod's own, none outside of a cluster"
+        ),
+    )
+    namespaces: str = Field("", description="namespaces to serve, separated by commas; empty: all but its own")
 
     resync_seconds: float = Field(30, gt=0, description="how often the resync looks for keys whose task was lost")
     full_resync_seconds: float = Field(600, gt=0, description="how often every unfinished job is queued")
@@ -97,7 +107,7 @@ class Settings(BaseSettings):
     list_page_size: int = Field(500, ge=1, description="objects a page of a list")
 
     leader_elect: bool = Field(True, description="watchers elect a leader through a Lease")
-    leader_namespace: str = Field("", description="namespace of the Lease; empty: the pod's own, else default")
+    leader_namespace: str = Field("", description="namespace of the Lease; empty: the operator's own, else default")
     lease_duration_seconds: float = Field(
         15, gt=0, description="a leader that has not renewed for this long is replaced"
     )
@@ -137,6 +147,26 @@ class Settings(BaseSettings):
     )
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="DEBUG, INFO, WARNING or ERROR")
 
+    @field_validator("own_namespace")
+    @classmethod
+    def _else_of_the_pod(cls, value: str) -> str:
+        # With a kubeconfig the cluster that is served may be another one, where that name says nothing.
+        if value or os.environ.get("KUBECONFIG") or not _POD_NAMESPACE.exists():
+            return value
+        return _POD_NAMESPACE.read_text(encoding="utf-8").strip()
+
+    @field_validator("namespaces")
+    @classmethod
+    def _without_its_own(cls, value: str, others: ValidationInfo) -> str:
+        own = others.data.get("own_namespace", "")
+        if own and own in _names(value):
+            raise ValueError(
+                f"{own} is the operator's own namespace, and a job there could take its labels, service accounts and "
+                "Secrets; let the operator live in a namespace apart from those that it serves "
+                "(docs/operations.md, 'Some namespaces')"
+            )
+        return value
+
     @property
     def gpu_resource_list(self) -> tuple[str, ...]:
         return _names(self.gpu_resources)
@@ -144,6 +174,10 @@ class Settings(BaseSettings):
     @property
     def gpu_fault_condition_list(self) -> tuple[str, ...]:
         return _names(self.gpu_fault_conditions)
+
+    @property
+    def lease_namespace(self) -> str:
+        return self.leader_namespace or self.own_namespace or "default"
 
     @property
     def namespace_list(self) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 
 import structlog
 
@@ -31,7 +30,6 @@ from watcher.health import HealthServer
 
 log = structlog.get_logger("watcher")
 
-_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _SIGNALS = {signal.SIGTERM, signal.SIGINT}
 LEAVE_SECONDS = 10.0
 LOOK_SECONDS = 5.0
@@ -98,16 +96,8 @@ def _watcher(settings: Settings) -> Watcher:
         retry_max_seconds=settings.retry_max_seconds,
     )
     publish = Publisher(make_app(settings)).publish
-    name, namespace = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}", _lease_namespace(settings)
+    name, namespace = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}", settings.lease_namespace
     return Watcher(settings, api, lease_api, store, publish, name=name, lease_namespace=namespace)
-
-
-def _lease_namespace(settings: Settings) -> str:
-    if settings.leader_namespace:
-        return settings.leader_namespace
-    if not os.environ.get("KUBECONFIG") and _NAMESPACE_FILE.exists():
-        return _NAMESPACE_FILE.read_text(encoding="utf-8").strip() or "default"
-    return "default"
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from tests.integration.manifests import K8S, Json, names, render, secrets, templ
 from tests.support.paths import ROOT
 from tjworker.settings import Settings
 
-INSTALLATIONS = {"the whole cluster": K8S, "one namespace": K8S / "namespaced"}
+INSTALLATIONS = {"the whole cluster": K8S, "some namespaces": K8S / "namespaced"}
 
 
 @pytest.fixture(scope="module", params=INSTALLATIONS)
@@ -45,17 +45,23 @@ def test_every_generated_crd_is_installed() -> None:
     assert names(render(K8S), "CustomResourceDefinition") == generated != set()
 
 
-def test_one_namespace_needs_no_right_over_the_cluster() -> None:
-    documents = render(K8S / "namespaced")
+def test_some_namespaces_need_no_right_over_the_cluster() -> None:
+    documents = [*render(K8S / "namespaced"), *render(K8S / "served")]
     of_the_cluster = {"ClusterRole", "ClusterRoleBinding", "Namespace", "CustomResourceDefinition"}
     assert not of_the_cluster & {d["kind"] for d in documents}
-    assert {d["metadata"]["namespace"] for d in documents} == {"training"}
-    for binding in (d for d in documents if d["kind"] == "RoleBinding"):
-        assert {s["namespace"] for s in binding["subjects"]} == {"training"}
-    for template in templates(documents):
-        if template.component in ("watcher", "worker"):
-            (own,) = [e for e in template.container["env"] if e["name"] == "TJ_NAMESPACES"]
-            assert own["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.namespace"
+
+
+def test_the_operator_lives_apart_from_the_namespaces_that_it_serves() -> None:
+    """In its own nobody's template takes its labels, its accounts and its Secrets."""
+    own, served = render(K8S / "namespaced"), render(K8S / "served")
+    assert {d["metadata"]["namespace"] for d in own} == {"tj-system"}
+    (settings,) = [d for d in own if d["kind"] == "ConfigMap"]
+    assert "tj-system" not in settings["data"]["TJ_NAMESPACES"].split(",")
+    accounts = {("tj-system", name) for name in names(own, "ServiceAccount")}
+    for document in served:  # applied with `kubectl -n`
+        assert "namespace" not in document["metadata"]
+        assert {(s["namespace"], s["name"]) for s in document.get("subjects", ())} <= accounts
+    assert names(served, "RoleBinding") == {"tj-watcher", "tj-worker"}
 
 
 def test_what_is_referred_to_exists(rendered: list[Json]) -> None:

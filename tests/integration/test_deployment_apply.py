@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,8 @@ import yaml
 
 from tests.integration.manifests import K8S, Json, Template, kubectl, render, secrets, templates
 from tests.support.local_api import local_api
+from tests.support.paths import ROOT
+from tests.support.waiting import until
 
 REAL_KUBECONFIG = os.environ.get("TJ_REAL_KUBECONFIG", "")
 NOT_IN_THE_LOCAL_CLUSTER = {"Deployment", "StatefulSet", "NetworkPolicy", "PodDisruptionBudget"}
@@ -79,28 +83,67 @@ def test_a_real_api_server_takes_all_of_it_and_admits_its_pods(real: str) -> Non
     assert 'violates PodSecurity "restricted' in refused.stderr
 
 
-def test_a_real_api_server_takes_the_installation_in_one_namespace(real: str, tmp_path: Path) -> None:
-    namespace = f"training-{uuid.uuid4().hex[:6]}"
-    overlay = K8S.parent / "k8s" / "namespaced"
-    # As the documentation says: a kustomization of one's own around ours.
+def test_a_real_api_server_takes_the_installation_for_some_namespaces(real: str, tmp_path: Path) -> None:
+    run = uuid.uuid4().hex[:6]
+    own, served, other = f"ops-{run}", f"team-{run}", "default"
+    # As the documentation says: a kustomization of one's own around ours, and the roles for the others.
     (tmp_path / "kustomization.yaml").write_text(
-        f"namespace: {namespace}\nresources: [{os.path.relpath(overlay, tmp_path.resolve())}]\n", encoding="utf-8"
+        f"namespace: {own}\nresources: [{os.path.relpath(K8S / 'namespaced', tmp_path.resolve())}]\n", encoding="utf-8"
     )
-    assert kubectl("create", "namespace", namespace, kubeconfig=real).returncode == 0
+    arguments = ("--namespaces", served, "--operator-namespace", own)
+    roles = subprocess.run(
+        [sys.executable, "-m", "tjworker.kube.rbac", *arguments], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    for namespace in (own, served):
+        assert kubectl("create", "namespace", namespace, kubeconfig=real).returncode == 0
     try:
         done = kubectl("apply", "--validate=strict", "-k", str(tmp_path), kubeconfig=real)
         assert done.returncode == 0, done.stderr
-        for process, verb, resource, expected in (
-            ("watcher", "list", "pods", "yes"),
-            ("watcher", "create", "pods", "no"),
-            ("watcher", "update", "leases", "yes"),
-            ("worker", "create", "pods", "yes"),
-            ("worker", "get", "secrets", "no"),
+        done = kubectl("apply", "--validate=strict", "-f", "-", kubeconfig=real, stdin=roles.stdout)
+        assert done.returncode == 0, done.stderr
+        for process, verb, resource, where in (
+            ("watcher", "list", "pods", {served}),
+            ("watcher", "create", "pods", set()),
+            ("watcher", "update", "leases", {own}),
+            ("worker", "create", "pods", {served}),
+            ("worker", "get", "secrets", set()),
         ):
-            who = f"system:serviceaccount:{namespace}:{process}"
-            asked = kubectl("auth", "can-i", verb, resource, "--as", who, "-n", namespace, kubeconfig=real)
-            assert asked.stdout.strip() == expected, (process, verb, resource)
-            elsewhere = kubectl("auth", "can-i", verb, resource, "--as", who, "-n", "default", kubeconfig=real)
-            assert elsewhere.stdout.strip() == "no", (process, verb, resource)
+            who = f"system:serviceaccount:{own}:{process}"
+            for namespace in (own, served, other):
+                asked = kubectl("auth", "can-i", verb, resource, "--as", who, "-n", namespace, kubeconfig=real)
+                want = "yes" if namespace in where else "no"
+                assert asked.stdout.strip() == want, (process, verb, resource, namespace)
+    finally:
+        kubectl("delete", "namespace", own, served, "--wait=false", kubeconfig=real)
+
+
+def test_people_who_may_edit_a_namespace_may_edit_its_jobs_and_never_their_status(real: str) -> None:
+    assert kubectl("apply", "-f", str(K8S / "users"), kubeconfig=real).returncode == 0
+    namespace = f"team-{uuid.uuid4().hex[:6]}"
+    assert kubectl("create", "namespace", namespace, kubeconfig=real).returncode == 0
+    may = {
+        "view": {"get aitrainingjobs", "watch trainingjobs.paddlepaddle.org"},
+        "edit": {"get aitrainingjobs", "watch trainingjobs.paddlepaddle.org", "create aitrainingjobs"},
+        "admin": {"get aitrainingjobs", "watch trainingjobs.paddlepaddle.org", "create aitrainingjobs"},
+    }
+    asked = (*sorted(may["admin"]), "update aitrainingjobs/status")
+
+    def allowed(user: str) -> set[str]:
+        def can(what: str) -> bool:
+            verb, resource = what.split()
+            resource, *subresource = resource.split("/")
+            option = [f"--subresource={name}" for name in subresource]
+            options = ("--as", user, "-n", namespace)
+            said = kubectl("auth", "can-i", verb, resource, *option, *options, kubeconfig=real)
+            return said.stdout.strip() == "yes"
+
+        return {what for what in asked if can(what)}
+
+    try:
+        for name in may:
+            binding = ("create", "rolebinding", name, f"--clusterrole={name}", f"--user={name}-{namespace}")
+            assert kubectl(*binding, "-n", namespace, kubeconfig=real).returncode == 0
+        for name, want in may.items():  # the roles are aggregated by a controller
+            until(f"{name} may what it should", lambda u=f"{name}-{namespace}", w=want: allowed(u) == w)  # type: ignore[misc]
     finally:
         kubectl("delete", "namespace", namespace, "--wait=false", kubeconfig=real)

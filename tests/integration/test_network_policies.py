@@ -16,7 +16,7 @@ import yaml
 from tests.integration.manifests import K8S, Json, render, templates
 from tests.support.paths import ROOT
 
-INSTALLATIONS = {"the whole cluster": K8S, "one namespace": K8S / "namespaced"}
+INSTALLATIONS = {"the whole cluster": K8S, "some namespaces": K8S / "namespaced"}
 OURS = {"app.kubernetes.io/part-of": "trainingjob-operator"}
 COMPONENTS = ("watcher", "worker", "beat", "flower", "redis")
 CLIENTS_OF_REDIS = ("watcher", "worker", "beat", "flower")

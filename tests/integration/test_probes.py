@@ -27,7 +27,7 @@ from tests.support.waiting import PATIENCE_SECONDS, until
 from watcher.health import HealthServer, Pulse, Report
 
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
-INSTALLATIONS = {"the whole cluster": K8S, "one namespace": K8S / "namespaced"}
+INSTALLATIONS = {"the whole cluster": K8S, "some namespaces": K8S / "namespaced"}
 HAS: dict[str, set[str]] = {
     "watcher": {"readinessProbe", "livenessProbe"},
     "worker": {"livenessProbe"},

@@ -104,11 +104,14 @@ def _versions() -> Check:
 def _cluster(kubeconfig: Path | None, settings: Settings) -> Iterator[Check]:
     from tjworker.cli.checks import cluster as checks
     from tjworker.cli.checks import operator
+    from tjworker.kube.rbac import NAMESPACE
 
     try:
         with open_cluster(kubeconfig) as cluster:
             which = kubeconfig or os.environ.get("KUBECONFIG") or "the default configuration"
-            found = checks.check(cluster.transport, settings.namespace_list, datetime.now(UTC), f"{which}")
+            own = settings.leader_namespace or settings.own_namespace or NAMESPACE
+            now = datetime.now(UTC)
+            found = checks.check(cluster.transport, settings.namespace_list, now, f"{which}", own)
             yield from found
             if found[0].state != "failed":
                 now = checks.server_now(cluster.transport) or datetime.now(UTC)

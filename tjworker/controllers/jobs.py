@@ -68,6 +68,7 @@ def reconcile_rules(settings: Settings) -> Rules:
         gpu_fault_conditions=settings.gpu_fault_condition_list,
         restart_limit=settings.restart_limit,
         autoclean=settings.autoclean,
+        own_namespace=settings.own_namespace,
     )
 
 

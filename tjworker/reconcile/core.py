@@ -22,7 +22,7 @@ from tjworker.reconcile.policies.creating import replace_stuck_creating
 from tjworker.reconcile.policies.died_passes import tell_died_passes
 from tjworker.reconcile.policies.limits import end_by_deadline
 from tjworker.reconcile.policies.restart_failed import restart_failed
-from tjworker.reconcile.refusals import refuse_spec
+from tjworker.reconcile.refusals import refuse_namespace, refuse_spec
 from tjworker.reconcile.rules import Rules
 from tjworker.reconcile.suspend import suspend
 
@@ -47,6 +47,8 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rul
     collector takes its objects with it."""
     if job.deleted_at:
         return Plan()
+    if job.name.namespace == rules.own_namespace:
+        job = refuse_namespace(job)
     if isinstance(job, InvalidJob):
         return refuse_spec(job, to_rfc3339(now))
     if job.status.ended:

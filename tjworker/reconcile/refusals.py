@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.model import FieldError, InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE
 from tjworker.api.timefmt import to_rfc3339
@@ -37,6 +37,26 @@ def refuse_spec(job: InvalidJob, at: str) -> Plan:
     status = status.model_copy(update={"last_reconcile_time": at})
     events = (Event("Warning", INVALID_SPEC, message[:MAX_MESSAGE]),)
     return Plan(status, events=events, decisions=(f"refuse the spec: {message}",))
+
+
+def refuse_namespace(job: TrainingJob | InvalidJob) -> InvalidJob:
+    """A job in the operator's own namespace: its template could take the labels of the operator's Redis, the service
+    account of its workers and the Secret with its passwords."""
+    error = FieldError(
+        "metadata.namespace",
+        f"{job.name.namespace} is the operator's own namespace, in which it serves no jobs; create the job in another",
+    )
+    return InvalidJob(
+        name=job.name,
+        api_version=job.api_version,
+        kind=job.kind,
+        uid=job.uid,
+        resource_version=job.resource_version,
+        generation=job.generation,
+        status=job.status,
+        errors=(error,),
+        deleted_at=job.deleted_at,
+    )
 
 
 def refuse_child(job: TrainingJob, observed: Observed, now: float, rules: Rules, message: str) -> Plan:

@@ -18,5 +18,6 @@ class Rules:
     gpu_fault_conditions: tuple[str, ...]
     restart_limit: int
     autoclean: bool
+    own_namespace: str = ""
     gang: str = "none"
     """A row of `gangs.GANGS`; no setting chooses another yet."""

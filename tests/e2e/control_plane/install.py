@@ -22,7 +22,7 @@ SETTINGS = {
     # Sooner than in production: tests wait for them.
     "TJ_RESYNC_SECONDS": "5",
     "TJ_LOCK_TTL_SECONDS": "10",
-    "TJ_LEADER_NAMESPACE": rbac.NAMESPACE,
+    "TJ_OWN_NAMESPACE": rbac.NAMESPACE,
     "PYTHONUNBUFFERED": "1",
 }
 

@@ -41,6 +41,10 @@ WRONG = {
     "a number that is too small": Case({"TJ_LOCK_TTL_SECONDS": "0"}, ("TJ_LOCK_TTL_SECONDS='0'", "greater than 0")),
     "a format that there is not": Case({"TJ_LOG_FORMAT": "xml"}, ("TJ_LOG_FORMAT='xml'", "console|json")),
     "a Redis that is none": Case({"TJ_REDIS_URL": "localhost:6379"}, ("TJ_REDIS_URL=(not shown)", "rediss?://")),
+    "the operator's own namespace among those that it serves": Case(
+        {"TJ_OWN_NAMESPACE": "tj-system", "TJ_NAMESPACES": "team-a,tj-system"},
+        ("TJ_NAMESPACES='team-a,tj-system'", "tj-system is the operator's own namespace", "docs/operations.md"),
+    ),
     "two at once": Case(
         {"TJ_LOG_LEVEL": "LOUD", "TJ_WRITE_CONCURRENCY": "99"}, ("TJ_LOG_LEVEL='LOUD'", "TJ_WRITE_CONCURRENCY='99'")
     ),

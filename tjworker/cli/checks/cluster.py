@@ -20,6 +20,7 @@ from tjworker.cli.checks.check import Check, State, Subject
 from tjworker.cli.checks.redis import CLOCK_SECONDS
 from tjworker.kube.errors import NO_PERMISSION, to_error
 from tjworker.kube.port import Transport
+from tjworker.kube.rbac import NAMESPACE, OWN
 from tjworker.kube.resources import RESOURCES, Resource
 
 SUBJECT = Subject("cluster")
@@ -31,7 +32,9 @@ _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 Json = dict[str, Any]
 
 
-def check(transport: Transport, namespaces: Sequence[str], now: datetime, which: str) -> list[Check]:
+def check(
+    transport: Transport, namespaces: Sequence[str], now: datetime, which: str, own_namespace: str = NAMESPACE
+) -> list[Check]:
     """`namespaces`: those that the operator serves; empty: all. `which`: how messages name the cluster."""
     try:
         version, server_time = _version(transport)
@@ -47,7 +50,7 @@ def check(transport: Transport, namespaces: Sequence[str], now: datetime, which:
     if server_time is not None:
         found.append(clock((server_time - now).total_seconds()))
     found += [definition(transport, job_kind) for job_kind in KINDS.values()]
-    return [*found, *permissions(transport, namespaces)]
+    return [*found, *permissions(transport, namespaces, own_namespace)]
 
 
 def server_now(transport: Transport) -> datetime | None:
@@ -141,11 +144,11 @@ def _surplus(wanted: Mapping[str, Any], found: Mapping[str, Any], path: str) -> 
 _WITHOUT_IT: tuple[State, str] = "warning", "the operator works without; k8s/base/rbac.yaml has the role"
 _NEEDS_IT: tuple[State, str] = (
     "failed",
-    "apply k8s/base/rbac.yaml (k8s/namespaced/rbac.yaml for one namespace), or ask who runs the cluster",
+    "apply k8s/base/rbac.yaml (for some namespaces: k8s/namespaced, k8s/served in each), or ask who runs the cluster",
 )
 
 
-def permissions(transport: Transport, namespaces: Sequence[str]) -> Iterator[Check]:
+def permissions(transport: Transport, namespaces: Sequence[str], own_namespace: str) -> Iterator[Check]:
     """One check for each row of the table of verbs."""
     who = _who(transport)
     for row in RESOURCES.values():
@@ -154,7 +157,7 @@ def permissions(transport: Transport, namespaces: Sequence[str]) -> Iterator[Che
             missing = sorted(
                 {
                     why
-                    for namespace in _where(row, namespaces)
+                    for namespace in ((own_namespace,) if row in OWN else _where(row, namespaces))
                     for what, verb in _wanted(row)
                     if (why := _refused(transport, row, what, verb, namespace))
                 }

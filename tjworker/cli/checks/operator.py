@@ -32,7 +32,8 @@ def leader(api: KubeClient, settings: Settings, now: datetime) -> Check:
     name = f"{settings.key_prefix}-watcher"
     if not settings.leader_elect:
         return SUBJECT.skipped("watcher leads", "TJ_LEADER_ELECT is off: there is no Lease to look at")
-    places = [settings.leader_namespace] if settings.leader_namespace else ["default", NAMESPACE]
+    named = settings.leader_namespace or settings.own_namespace
+    places = [named] if named else ["default", NAMESPACE]
     try:
         found = [(place, lease) for place in places if (lease := api.get(LEASES, place, name)) is not None]
     except OperatorError as error:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import pytest
 import yaml
 
 from tests.support.paths import ROOT
+from tjworker.api.kinds import KINDS
+from tjworker.api.resources import LEASES
 from tjworker.kube import rbac
-from tjworker.kube.resources import RESOURCES, Process
+from tjworker.kube.resources import RESOURCES, Process, Resource
+from tjworker.settings import load_settings
 
 FILES = rbac.outputs()
 
 
 def granted(documents: list[rbac.Json], process: Process) -> set[tuple[str, str, str]]:
-    """(group, resource, verb) over all roles of a process."""
-    roles = [
-        d for d in documents if d["kind"] in ("Role", "ClusterRole") and d["metadata"]["name"] == rbac.role(process)
-    ]
+    """(group, resource, verb) over all roles that a binding gives to the account of a process."""
+    bound = {
+        (d["roleRef"]["kind"], d["roleRef"]["name"])
+        for d in documents
+        if d["kind"].endswith("Binding") and [s["name"] for s in d["subjects"]] == [process]
+    }
+    roles = [d for d in documents if (d["kind"], d["metadata"]["name"]) in bound]
     return {
         (group, resource, verb)
         for d in roles
@@ -27,8 +36,8 @@ def granted(documents: list[rbac.Json], process: Process) -> set[tuple[str, str,
     }
 
 
-def tabled(process: Process, *, nodes: bool) -> set[tuple[str, str, str]]:
-    rows = [r for r in RESOURCES.values() if r.namespaced or nodes]
+def tabled(process: Process, rows: Iterable[Resource]) -> set[tuple[str, str, str]]:
+    rows = tuple(rows)
     return {(r.group, r.plural, verb) for r in rows for verb in r.verbs.get(process, ())} | {
         (r.group, f"{r.plural}/{sub}", verb)
         for r in rows
@@ -39,8 +48,12 @@ def tabled(process: Process, *, nodes: bool) -> set[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("process", rbac.PROCESSES)
 def test_roles_grant_exactly_what_the_table_says(process: Process) -> None:
-    assert granted(rbac.cluster_wide(), process) == tabled(process, nodes=True)
-    assert granted(rbac.namespaced(), process) == tabled(process, nodes=False)
+    lease = RESOURCES[LEASES]
+    assert granted(rbac.cluster_wide(), process) == tabled(process, RESOURCES.values())
+    assert granted(rbac.apart(), process) == tabled(process, [lease])
+    in_namespaces = [row for row in RESOURCES.values() if row.namespaced and row != lease]
+    assert granted(rbac.served(), process) == tabled(process, in_namespaces)
+    assert granted(rbac.nodes(), process) == tabled(process, [r for r in RESOURCES.values() if not r.namespaced])
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES.keys())
@@ -54,10 +67,67 @@ def test_no_wildcard_no_secret_no_escalation(text: str) -> None:
             assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"])
 
 
-def test_a_namespaced_install_has_nothing_of_the_whole_cluster() -> None:
-    kinds = {d["kind"] for d in rbac.namespaced()}
-    assert kinds == {"ServiceAccount", "Role", "RoleBinding"}
-    assert all("namespace" not in d["metadata"] for d in rbac.namespaced())
+def test_for_single_namespaces_it_has_nothing_of_the_whole_cluster() -> None:
+    documents = [*rbac.apart(), *rbac.served()]
+    assert {d["kind"] for d in documents} == {"ServiceAccount", "Role", "RoleBinding"}
+    assert all("namespace" not in d["metadata"] for d in documents)
+
+
+def test_of_the_whole_cluster_it_may_only_read() -> None:
+    verbs = {verb for d in rbac.nodes() for rule in d.get("rules", ()) for verb in rule["verbs"]}
+    assert verbs <= {"get", "list", "watch"}
+
+
+def test_people_get_the_jobs_with_the_roles_that_they_have() -> None:
+    """`edit` and `admin` may make pods anyway; `view` may not, and changes nothing here either."""
+    given: dict[str, set[str]] = {"view": set(), "edit": set(), "admin": set()}
+    for document in rbac.users():
+        verbs = {verb for rule in document["rules"] for verb in rule["verbs"]}
+        for label in document["metadata"]["labels"]:
+            given[label.rpartition("-")[2]] |= verbs
+        for rule in document["rules"]:
+            assert {name.partition("/")[0] for name in rule["resources"]} <= {k.partition(".")[0] for k in KINDS}
+            assert not {name for name in rule["resources"] if name.endswith(("/status", "/finalizers"))} or rule[
+                "verbs"
+            ] == ["get"], "the status is the operator's"
+    assert given["view"] == {"get", "list", "watch"}
+    assert given["edit"] == given["admin"] >= given["view"] | {"create", "update", "patch", "delete"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    arguments: list[str]
+    want_code: int
+    want: str
+
+
+ASKED = {
+    "Roles for two namespaces": Asked(["--namespaces", "b,a"], 0, "in a, b"),
+    "of an operator elsewhere": Asked(["--namespaces", "a", "--operator-namespace", "ops"], 0, "operator in ops"),
+    "those of TJ_NAMESPACES": Asked(["--namespaces"], 0, "in team-x"),
+    "its own is refused": Asked(["--namespaces", "a,tj-system"], 2, "tj-system is the operator's own namespace"),
+    "no name": Asked(["--namespaces", "a,Team_B"], 2, "'Team_B' is no name of a namespace"),
+    "none at all": Asked(["--namespaces", ","], 2, "no namespace is named"),
+}
+
+
+@pytest.mark.parametrize("case", ASKED.values(), ids=list(ASKED))
+def test_roles_for_a_list_of_namespaces(
+    case: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TJ_NAMESPACES", "team-x")
+    load_settings.cache_clear()
+    try:
+        assert rbac.main(case.arguments) == case.want_code
+    finally:
+        load_settings.cache_clear()
+    said = capsys.readouterr()
+    assert case.want in said.out + said.err
+    assert bool(said.out) is (case.want_code == 0)
+    made = [d for d in yaml.safe_load_all(said.out) if d]
+    assert all(d["kind"] in ("Role", "RoleBinding") for d in made)
+    subjects = {s["namespace"] for d in made for s in d.get("subjects", ())}
+    assert not subjects & {d["metadata"]["namespace"] for d in made}
 
 
 def test_leases_are_granted_in_the_operators_own_namespace_only() -> None:

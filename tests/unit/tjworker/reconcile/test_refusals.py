@@ -21,7 +21,7 @@ from tests.unit.tjworker.reconcile.passes import (
 from tjworker.api.model import InvalidJob
 from tjworker.api.observed import Observed
 from tjworker.api.status import JobStatus
-from tjworker.reconcile import refuse_child, report_create_failure
+from tjworker.reconcile import reconcile, refuse_child, report_create_failure
 from tjworker.reconcile.conditions import get_condition
 
 
@@ -140,3 +140,21 @@ def test_a_create_that_fails_is_written_with_the_time_and_not_again_for_the_same
     assert condition(status, "Running") == ("False", "FailedCreate", "exceeded quota")
     assert (status.last_reconcile_time, status.message) == (NOW_TEXT, "exceeded quota")
     assert report_create_failure(replace(job, status=status), NOW + 60, "exceeded quota").empty
+
+
+def test_a_job_in_the_operators_own_namespace_is_refused_whatever_its_state() -> None:
+    """Its pods could take the labels of the operator's Redis, its accounts and its Secrets."""
+    served = make_job().role("trainer", 2).build()
+    own = replace(RULES, own_namespace=served.name.namespace)
+    plan = reconcile(served, Observed(), NOW, own)
+    said = get_condition(status_of(plan), "Failed")
+    assert said is not None
+    assert (said.status, said.reason) == ("True", "InvalidSpec")
+    assert "metadata.namespace: default is the operator's own namespace" in said.message
+    assert "create the job in another" in said.message
+    assert plan.writes == ()
+    assert reconcile(replace(served, status=status_of(plan)), Observed(), NOW, own).empty, "it is over"
+    assert reconcile(served, Observed(), NOW, replace(RULES, own_namespace="other")).writes != ()
+    running = World(served).settle().all("running").settle()
+    observed = observe(*running.pods.values(), *running.services.values())
+    assert reconcile(running.job, observed, NOW, own).writes == (), "what ran before runs on"

@@ -113,6 +113,11 @@ CASES: dict[str, Case] = {
         front=deny("services", "delete", None, "two"),
         namespaces=("one", "two"),
     ),
+    "the Lease is looked for in the operator's own namespace alone": Case(
+        {"may use leases.coordination.k8s.io": ("failed", "may not update in tj-system")},
+        front=deny("leases", "update", None, "tj-system"),
+        namespaces=("one", "two"),
+    ),
     "nodes have no namespace": Case(
         {"may use nodes": ("warning", "may not list")}, front=deny("nodes", "list"), namespaces=("one",)
     ),

@@ -60,6 +60,9 @@ CASES: dict[str, Case] = {
     "none in the namespace that the settings name": Case(
         "failed", "in ops", {"default": lease()}, {"leader_namespace": "ops"}
     ),
+    "none in the operator's own namespace": Case(
+        "failed", "no Lease tj-watcher in ops", {"default": lease()}, {"own_namespace": "ops"}
+    ),
     "without election there is nothing to look at": Case(
         "skipped", "TJ_LEADER_ELECT", settings={"leader_elect": False}
     ),
