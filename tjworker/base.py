@@ -21,6 +21,12 @@ DEATH_RETRY_SECONDS = 10
 """How long a key waits once two passes over it in a row have died with their process; doubled with each further one."""
 DEATH_RETRY_MOST_SECONDS = 300
 
+
+def death_wait_seconds(deaths: int) -> int:
+    """How long a key waits after so many deaths in a row. `scripts/common.lua` computes the same."""
+    return 0 if deaths < 2 else min(DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS * 2 ** min(deaths - 2, 40))
+
+
 _KEY = re.compile(
     r"(?P<resource>[a-z]([-a-z0-9]{0,61}[a-z0-9])?\.[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?)"
     r"/(?P<namespace>[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)"

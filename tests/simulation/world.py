@@ -160,7 +160,11 @@ class SimWorld(World):
         )
 
     def make_store(self) -> MemoryStore:
-        return MemoryStore(clock=self.clock)
+        return MemoryStore(clock=self.clock, broker=self.messages)
+
+    def messages(self) -> int:
+        """How many the broker holds; a late one is none yet."""
+        return sum(at <= self.clock() for at, _ in self.tasks)
 
     def start_watcher(self) -> None:
         self._token += 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.support.memory_redis import MemoryRedis, OverRedis, whole
+from tests.support.memory_redis import EDITED, MemoryRedis, OverRedis, whole
 from tjworker.base import Fenced, GroupResource, JobKey
 from tjworker.store.projection import Change, Checkpoint, ClusterView, Lost, View
 
@@ -36,8 +37,9 @@ class MemoryProjection(OverRedis):
         self._check_writer(token)
         publish: dict[JobKey, None] = {}
         for change in changes:
+            edited = change.is_job and self._is_edited(change)
             moved = self._change_job(change) if change.is_job else self._change_child(change)
-            if moved and self._react(change):
+            if moved and self._react(change, edited=edited):
                 publish[change.key] = None
         for watch, rv in (progress or {}).items():
             self._redis.tables.progress[watch] = max(self._redis.tables.progress.get(watch, 0), rv)
@@ -188,14 +190,22 @@ class MemoryProjection(OverRedis):
         self._remembers = self._redis.tables.seq
         self._newest_seq = max(self._newest_seq, self._redis.tables.seq)
 
-    def _react(self, change: Change) -> bool:
+    def _is_edited(self, change: Change) -> bool:
+        stored = self._redis.tables.jobs.get(change.key)
+        if change.key not in self._redis.tables.deaths:
+            return False
+        return stored is None or _generation(change) != _generation(stored)
+
+    def _react(self, change: Change, *, edited: bool) -> bool:
         version = f"{change.resource}:{change.rv}"
         if self._redis.facts(self._redis.tables.echo, change.key).pop(version, None) is not None:
             return False
+        if edited and change.key in self._redis.tables.running:
+            self._redis.tables.news[change.key].add(EDITED)
         if self._redis.holder(change.key) is not None:
             self._redis.tables.news[change.key].add(version)
             return False
-        return self._redis.enqueue(change.key, edited=change.is_job)
+        return self._redis.enqueue(change.key, edited=edited)
 
     def _is_news(self, change: Change, entry: str, stored: Change | None) -> bool:
         known = stored.rv if stored else self._redis.facts(self._redis.tables.gone, change.key).get(entry, -1)
@@ -258,3 +268,13 @@ class MemoryProjection(OverRedis):
             self._redis.tables.children.pop(key, None)
             if key not in self._redis.tables.jobs:
                 self._redis.tables.seen.pop(key, None)
+
+
+def _generation(job: Change) -> int | None:
+    """None when nobody can read the record."""
+    try:
+        read = json.loads(job.record or b"")
+    except (ValueError, RecursionError):
+        return None
+    generation: int | None = read.get("metadata", {}).get("generation") if isinstance(read, dict) else None
+    return generation

@@ -13,13 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, TypeVar
 
-from tjworker.base import DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS, Fenced, GroupResource, JobKey
+from tjworker.base import Fenced, GroupResource, JobKey, death_wait_seconds
 from tjworker.store.keys import FACT_TTL_SECONDS
 from tjworker.store.projection import Change
 from tjworker.store.work_queue import Claim, Written
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+EDITED = "edited"
 
 
 @dataclass(slots=True)
@@ -56,6 +59,7 @@ class Tables:
     dirty: dict[JobKey, float] = field(default_factory=dict)
     line: dict[JobKey, int] = field(default_factory=dict)
     in_line: dict[str, int] = field(default_factory=dict)
+    missing: int = 0
     turn: int = 0
     running: dict[JobKey, float] = field(default_factory=dict)
     delayed: dict[JobKey, float] = field(default_factory=dict)
@@ -72,8 +76,10 @@ class Tables:
 class MemoryRedis:
     """The tables, a clock, and what every script may call."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], broker: Callable[[], int]) -> None:
         self.clock = clock
+        self.broker = broker
+        """How many messages Celery's queue has."""
         self.mutex = threading.RLock()
         self.tables = Tables()
 
@@ -95,6 +101,10 @@ class MemoryRedis:
         tables.in_line[namespace] = before + 1
         return True
 
+    def line_up_left_out(self, key: JobKey) -> None:
+        if key in self.tables.dirty and key not in self.tables.running and self.holder(key) is None:
+            self.line_up(key)
+
     def leave_line(self, key: JobKey) -> None:
         tables, namespace = self.tables, _namespace_of(key)
         if tables.line.pop(key, None) is not None:
@@ -105,10 +115,9 @@ class MemoryRedis:
         if self.holder(key) is not None or tables.running.pop(key, None) is None:
             return
         deaths = tables.deaths[key] = tables.deaths.get(key, 0) + 1
-        if deaths < 2:
+        if deaths < 2 or EDITED in tables.news.get(key, ()):
             return
-        seconds = min(DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS * 2 ** min(deaths - 2, 40))
-        tables.delayed[key] = self.clock() + seconds
+        tables.delayed[key] = self.clock() + death_wait_seconds(deaths)
         tables.dirty.pop(key, None)
         self.leave_line(key)
 

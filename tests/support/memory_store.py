@@ -13,15 +13,16 @@ from tests.support.memory_work_queue import MemoryWorkQueue
 
 
 class MemoryStore:
-    """`clock` gives seconds (any origin)."""
+    """`clock` gives seconds (any origin), `broker` the number of messages in Celery's queue."""
 
     def __init__(
         self,
         clock: Callable[[], float] = time.time,
         *,
+        broker: Callable[[], int] = lambda: 0,
         make_queue: Callable[[MemoryRedis], MemoryWorkQueue] = MemoryWorkQueue,
     ) -> None:
-        self._redis = MemoryRedis(clock)
+        self._redis = MemoryRedis(clock, broker)
         self.projection = MemoryProjection(self._redis)
         self.queue = make_queue(self._redis)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from tests.support.memory_projection import MemoryProjection
 from tests.support.memory_redis import Lock, OverRedis, whole
@@ -32,6 +32,7 @@ class MemoryWorkQueue(OverRedis):
     @whole
     def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
         tables = self._redis.tables
+        self._redis.line_up_left_out(key)
         while True:
             if not tables.line:
                 return None
@@ -118,15 +119,24 @@ class MemoryWorkQueue(OverRedis):
                 again = self._redis.line_up(key) if key in tables.dirty else self._redis.enqueue(key)
                 if again:
                     publish[key] = None
-        for _, key in sorted((since, key) for key, since in tables.dirty.items() if since <= now - lost_after_seconds):
-            if self._redis.holder(key) is None:
-                self._redis.line_up(key)
-                publish[key] = None
+        for key in self._lost(publish.keys(), now - lost_after_seconds):
+            publish[key] = None
         if everything:
             for key in sorted(key for key, job in tables.jobs.items() if not job.finished):
                 if self._redis.enqueue(key):
                     publish[key] = None
         return list(publish)
+
+    def _lost(self, taken: Collection[JobKey], long_ago: float) -> Sequence[JobKey]:
+        tables = self._redis.tables
+        waited = 0
+        for _, key in sorted((since, key) for key, since in tables.dirty.items() if since <= long_ago):
+            self._redis.line_up_left_out(key)
+            waited += key in tables.line and key not in taken
+        missing = max(0, len(tables.line) - len(taken) - self._redis.broker())
+        lost = min(missing, max(waited, tables.missing))
+        tables.missing = missing - lost
+        return [key for _, key in sorted((turn, key) for key, turn in tables.line.items()) if key not in taken][:lost]
 
     @whole
     def once(self, name: str, period_seconds: float) -> bool:

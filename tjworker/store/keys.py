@@ -142,6 +142,15 @@ KEYS: tuple[Key, ...] = (
         "watcher, workers, beat",
         "`<namespace>` = how many of its keys are in line",
     ),
+    Key(
+        "missing",
+        "{prefix}:queue:missing",
+        "string",
+        "beat (resync)",
+        "beat (resync)",
+        "how many tasks were missing at the last resync: fewer messages in Celery's queue than keys in line. As many as"
+        " are missing at two in a row were lost.",
+    ),
     Key("turn", "{prefix}:queue:turn", "string", "workers", "watcher, workers, beat", "the turn that was served last"),
     Key(
         "running",
@@ -168,8 +177,8 @@ KEYS: tuple[Key, ...] = (
         "hash",
         "watcher, workers, beat",
         "watcher, workers, beat",
-        "`<key>` = passes in a row whose worker died. From the second on, the key waits in `queue:delayed`, and news"
-        " does not end that wait.",
+        "`<key>` = passes in a row whose worker died. From the second on, the key waits in `queue:delayed`, and of"
+        " all news only a new spec ends that wait.",
     ),
     # -- leases
     Key(
@@ -218,7 +227,8 @@ KEYS: tuple[Key, ...] = (
         "watcher",
         "workers",
         "`<resource>:<resourceVersion>` of events that came while the key was leased; `finish` takes out the pass's own"
-        " writes, and queues the key again when any is left",
+        " writes, and queues the key again when any is left. `edited`: the job got a new spec meanwhile, after earlier"
+        " passes had died; should this one die, too, the key does not wait",
         ttl="none (deleted when the pass ends or the next one begins)",
     ),
     # -- periodic tasks

@@ -39,6 +39,9 @@ class Drive:
     def job(self, rv: int, key: JobKey = A, *, finished: bool = False, record: bytes | None = None) -> list[JobKey]:
         return self.apply(a_job(rv, key, finished=finished, record=record))
 
+    def spec(self, rv: int, generation: int, key: JobKey = A) -> list[JobKey]:
+        return self.job(rv, key, record=b'{"metadata":{"generation":%d}}' % generation)
+
     def no_job(self, rv: int, key: JobKey = A) -> list[JobKey]:
         return self.apply(Change(key, JOBS, "a", rv, None, is_job=True))
 
@@ -115,6 +118,12 @@ class Drive:
     # -- the rest
     def resync(self, lost_after_seconds: float = 30, *, everything: bool = False) -> list[JobKey]:
         return list(self.queue.resync(lost_after_seconds=lost_after_seconds, everything=everything))
+
+    def messages(self, count: int) -> Any:
+        self.world.messages(count)
+
+    def left_out(self, key: JobKey = A) -> Any:
+        self.world.queued_by_an_earlier_version(key)
 
     def once(self, name: str, period_seconds: float) -> bool:
         return bool(self.queue.once(name, period_seconds))

@@ -5,10 +5,32 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.store.contract import Case, named, play
-from tests.integration.store.driver import A, B, Drive, drain, other, raised
+from tests.integration.store.driver import A, B, C, Drive, drain, other, raised
 from tests.integration.store.worlds import World
 from tjworker.api.resources import PODS
 from tjworker.base import JobKey
+
+
+def _steady(d: Drive, *, lost: int) -> list[int]:
+    """A new key every five seconds, each with its task, which a worker takes at once; so many of the first tasks are
+    lost. How many keys wait for a task of another key at each of the next resyncs, after what they published has run.
+    A resync that publishes more than what is lost fails."""
+    waiting, published, number = [], 0, 0
+    for _ in range(5):
+        for _ in range(6):
+            for _ in range(1 + (number == 0) * lost):
+                number += 1
+                d.add(JobKey(f"aitrainingjobs.elasticdeeplearning.ai/n{number % 3}/k{number:03}"))
+            d.finish(key=d.turn(JobKey("")) or A)
+            d.wait(5)
+        again = d.resync()
+        published += len(again)
+        for _ in again:
+            d.finish(key=d.turn(JobKey("")) or A)
+        waiting.append(d.queued())
+    assert published == lost
+    return waiting
+
 
 LEASES = {
     "a key that is leased cannot be acquired by another worker": Case(
@@ -106,6 +128,25 @@ RESYNC = {
     "a key is named once though it is lost for two reasons": Case(
         lambda d: [d.job(5), d.take(), d.add(), d.wait(31), d.resync(0, everything=True)], [[A], True, [], None, [A]]
     ),
+    "a task that is on its way to its key is not lost": Case(
+        lambda d: [d.add(A), d.resync(), d.take(), d.finish(), d.add(B), d.messages(1), d.resync(), d.resync()],
+        [[A], [], True, False, [B], None, [], []],
+    ),
+    "a task that is missing at two resyncs is lost, however short each key waits": Case(
+        lambda d: [_steady(d, lost=1)], [[1, 0, 0, 0, 0]]
+    ),
+    "so are several, whatever comes meanwhile": Case(lambda d: [_steady(d, lost=4)], [[4, 0, 0, 0, 0]]),
+    "while nothing is lost a steady flow gets no second tasks": Case(
+        lambda d: [_steady(d, lost=0), d.messages(0)], [[0, 0, 0, 0, 0], None]
+    ),
+    "of more that are missing than before, so many as before are lost": Case(
+        lambda d: [d.add(A), d.resync(), d.add(B, C), d.resync(), d.messages(1), d.resync()],
+        [[A], [], [B, C], [A], None, [A, C]],
+    ),
+    "a task that a resync has published is not missing": Case(
+        lambda d: [d.add(A), d.wait(31), d.resync(), d.messages(1), d.resync(), d.messages(0), d.resync(), d.resync()],
+        [[A], None, [A], None, [], None, [A], [A]],
+    ),
     "one caller a period gets the task": Case(
         lambda d: [
             d.once("resync", 30),
@@ -194,6 +235,14 @@ def _die(d: Drive, times: int = 1, key: JobKey = A) -> list[float]:
     return waits
 
 
+def _held(d: Drive) -> list[JobKey]:
+    """Passes over A die until it waits. What the resync that finds the last death publishes."""
+    _die(d, 2)
+    d.take()
+    d.wait(31)
+    return d.resync(1000)
+
+
 def _waits(d: Drive) -> float:
     """Seconds until the next key is due, to the next of ten."""
     for seconds in range(10, 1000, 10):
@@ -240,21 +289,76 @@ DEATHS = {
         ],
         [[A], True, None, [A], True, None, [], [], [], [], 0, None, [A], True, ["a-0"]],
     ),
-    "a change of the job does: it may be the cure": Case(
+    "a new spec does: it may be the cure": Case(
+        lambda d: [d.spec(5, 1), _held(d), d.spec(7, 2), d.take(), d.claims[A].deaths, d.finish(), d.due()],
+        [[A], [], [A], True, 3, False, []],
+    ),
+    "a status that is written does not, whoever wrote it": Case(
+        lambda d: [d.spec(5, 1), _held(d), d.spec(7, 1), d.queued()], [[A], [], [], 0]
+    ),
+    "nor does a record that nobody can read, but one that can be read again does": Case(
         lambda d: [
-            d.job(5),
+            d.job(5, record=b"["),
+            _held(d),
+            d.job(6, record=b"[["),
+            d.job(7, record=b"[" * 2000 + b"]" * 2000),
+            d.spec(8, 1),
+        ],
+        [[A], [], [], [], [A]],
+    ),
+    "a new spec that comes while a pass over the old one dies spares the wait": Case(
+        lambda d: [
+            d.spec(5, 1),
+            len(_die(d, 4)),
             d.take(),
+            d.spec(7, 2),
             d.wait(31),
-            d.resync(),
+            d.resync(1000),
+            d.stats().delayed,
+            d.take(),
+            d.claims[A].deaths,
+        ],
+        [[A], 4, True, [], None, [A], 0, True, 5],
+    ),
+    "so it does when something else has queued the key before": Case(
+        lambda d: [
+            d.spec(5, 1),
+            len(_die(d, 4)),
+            d.take(),
+            d.add(),
+            d.wait(31),
+            d.spec(7, 2),
+            d.resync(1000),
+            d.take(),
+            d.claims[A].deaths,
+        ],
+        [[A], 4, True, [], None, [], [A], True, 5],
+    ),
+    "and when news finds the death": Case(
+        lambda d: [d.spec(5, 1), len(_die(d, 4)), d.take(), d.spec(7, 2), d.wait(31), d.pod(8), d.take()],
+        [[A], 4, True, [], None, [A], True],
+    ),
+    "a status that comes while the pass dies spares nothing, nor does a new pod": Case(
+        lambda d: [d.spec(5, 1), len(_die(d, 4)), d.take(), d.spec(7, 1), d.pod(8), d.wait(31), d.resync(1000)],
+        [[A], 4, True, [], [], None, []],
+    ),
+    "it spares one wait, not that after the next death": Case(
+        lambda d: [
+            d.spec(5, 1),
+            len(_die(d, 3)),
+            d.take(),
+            d.spec(7, 2),
+            d.wait(31),
+            d.resync(1000),
             d.take(),
             d.wait(31),
             d.resync(1000),
-            d.job(7),
-            d.take(),
-            d.finish(),
-            d.due(),
+            _waits(d),
         ],
-        [[A], True, None, [A], True, None, [], [A], True, False, []],
+        [[A], 3, True, [], None, [A], True, None, [], 80],
+    ),
+    "a pass that finishes over a new spec is followed by one that has seen it": Case(
+        lambda d: [d.spec(5, 1), len(_die(d, 2)), d.take(), d.spec(7, 2), d.finish()], [[A], 2, True, [], True]
     ),
     "news finds a death before the resync does": Case(
         lambda d: [

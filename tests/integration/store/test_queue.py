@@ -247,6 +247,19 @@ TURNS = {
     "delayed keys stand in line from when they are due": Case(
         lambda d: [len(_flood(d, 3)), d.later(5, C), d.wait(6), d.due(), _serve(d, 4)], [3, None, None, [C], "fcff"]
     ),
+    "a key that an earlier version has queued, which knows no line, stands in line from its task on": Case(
+        lambda d: [d.left_out(A), d.take(), d.finish(), d.turn()], [None, True, False, None]
+    ),
+    "its task serves the key whose turn it is, and is no task too few": Case(
+        lambda d: [d.add(B), d.left_out(A), d.turn(A), d.turn(B), d.turn()], [[B], None, B, A, None]
+    ),
+    "it stays out of the line while its holder, who may be dead, has not finished": Case(
+        lambda d: [d.add(A), d.take(), d.left_out(A), d.wait(31), d.turn(), d.resync(), d.take(), d.claims[A].deaths],
+        [[A], True, None, None, None, [A], True, 1],
+    ),
+    "its lost task is found by the resync": Case(
+        lambda d: [d.left_out(A), d.resync(), d.wait(31), d.resync(), d.turn(B)], [None, [], None, [A], A]
+    ),
     "after FLUSHALL the turns begin anew": Case(
         lambda d: [len(_flood(d, 3)), d.flush(), d.add(B, C), _serve(d, 5)], [3, None, [B, C], "bc"]
     ),

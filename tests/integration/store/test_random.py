@@ -42,7 +42,8 @@ def changes(draw: st.DrawFn) -> Change:
     gone = draw(st.integers(0, 3)) == 0
     finished = is_job and not gone and draw(st.integers(0, 3)) == 0
     name = "job" if is_job else draw(st.sampled_from(["x-0", "x-1"]))
-    return Change(key, resource, name, rv, None if gone else b"{}", finished=finished, is_job=is_job)
+    record = b'{"metadata":{"generation":%d}}' % draw(st.integers(1, 2)) if is_job else b"{}"
+    return Change(key, resource, name, rv, None if gone else record, finished=finished, is_job=is_job)
 
 
 class Both(RuleBasedStateMachine):
@@ -181,6 +182,16 @@ class Both(RuleBasedStateMachine):
             lambda s, n: s.queue.resync(lost_after_seconds=lost_after, everything=everything)
         )
         assert (error, sorted(mine)) == (other_error, sorted(theirs))
+
+    @rule(count=st.integers(0, 3))
+    def messages(self, count: int) -> None:
+        for world in (self.memory, self.real):
+            world.messages(count)
+
+    @rule(key=keys)
+    def queued_by_an_earlier_version(self, key: JobKey) -> None:
+        for world in (self.memory, self.real):
+            world.queued_by_an_earlier_version(key)
 
     @rule(seconds=st.sampled_from([7.3, 43.7, 310.9]))
     def time_passes(self, seconds: float) -> None:

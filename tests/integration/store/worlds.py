@@ -12,6 +12,7 @@ import redis
 
 from tests.conftest import RealRedis
 from tests.support.memory_store import MemoryStore
+from tjworker.base import JobKey
 from tjworker.store.connect import open_store
 from tjworker.store.keys import BY_NAME
 from tjworker.store.port import Store
@@ -28,6 +29,14 @@ class World(Protocol):
         """To what was saved last, and nothing else."""
         ...
 
+    def messages(self, count: int) -> None:
+        """From now on Celery's queue has so many."""
+        ...
+
+    def queued_by_an_earlier_version(self, key: JobKey) -> None:
+        """Which knows no line."""
+        ...
+
     def another(self) -> Store:
         """A second process: another store on the same data."""
         ...
@@ -38,7 +47,8 @@ class MemoryWorld:
 
     def __init__(self) -> None:
         self.now_seconds = 1_000_000.0
-        self._memory = MemoryStore(lambda: self.now_seconds)
+        self.messages_waiting = 0
+        self._memory = MemoryStore(lambda: self.now_seconds, broker=lambda: self.messages_waiting)
         self.store: Store = self._memory
         self._saved = self._memory.snapshot()
 
@@ -47,12 +57,19 @@ class MemoryWorld:
 
     def flush(self) -> None:
         self._memory.flush()
+        self.messages_waiting = 0
 
     def save(self) -> None:
         self._saved = self._memory.snapshot()
 
     def go_back(self) -> None:
         self._memory.restore(self._saved)
+
+    def messages(self, count: int) -> None:
+        self.messages_waiting = count
+
+    def queued_by_an_earlier_version(self, key: JobKey) -> None:
+        self._memory._redis.tables.dirty[key] = self.now_seconds
 
     def another(self) -> Store:
         return self._memory
@@ -91,6 +108,15 @@ class RedisWorld:
         self.flush()
         for stored, (left, dump) in self._saved.items():
             self.client.restore(stored, left, dump)
+
+    def messages(self, count: int) -> None:
+        queue = BY_NAME["broker"].of(self.redis.prefix)
+        self.client.delete(queue)
+        for _ in range(count):
+            self.client.lpush(queue, b"message")
+
+    def queued_by_an_earlier_version(self, key: JobKey) -> None:
+        self.client.zadd(BY_NAME["dirty"].of(self.redis.prefix), {key: self.client.time()[0]})
 
     def another(self) -> Store:
         return open_store(self.redis.url, self.redis.prefix)

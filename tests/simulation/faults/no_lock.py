@@ -99,7 +99,7 @@ class Together(SimWorld):
         self.running: Routine | None = None
 
     def make_store(self) -> MemoryStore:
-        return MemoryStore(clock=self.clock, make_queue=Unlocked)
+        return MemoryStore(clock=self.clock, broker=self.messages, make_queue=Unlocked)
 
     def work(self) -> None:
         assert isinstance(self.fault, Interleaved)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.status import JobStatus
 from tjworker.api.timefmt import to_rfc3339
-from tjworker.base import DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS
+from tjworker.base import death_wait_seconds
 from tjworker.reconcile.conditions import clear_condition, set_condition
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Event, Plan
@@ -44,9 +44,9 @@ def _told(job: TrainingJob, status: JobStatus, died: int, at: str) -> JobStatus:
 
 
 def _message(died: int) -> str:
-    wait = min(DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS * 2 ** min(died - 1, 40))
+    wait = death_wait_seconds(died + 1)
     return (
         f"the last {died} passes over this job died with their worker process: out of memory, killed, or over the hard"
         f" time limit (the worker's log says which); if this one dies too, the next try is in {wait} s. A smaller job"
-        " or more memory for the workers may help; a change of the job during that wait is tried at once"
+        " or more memory for the workers may help; a change of its spec is tried at once"
     )

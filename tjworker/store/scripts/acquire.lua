@@ -7,6 +7,7 @@
 --
 -- Ends a delay that an earlier pass asked for: this pass looks at everything and says anew when to look again. Forgets
 -- news that came under an earlier lease: it is in the projection that this pass is about to read.
+if not redis.call('ZSCORE', K.line, ARGV[2]) then line_up_left_out(ARGV[2]) end
 local key
 repeat
   local first = redis.call('ZRANGE', K.line, 0, 0, 'WITHSCORES')

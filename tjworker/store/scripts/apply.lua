@@ -4,7 +4,7 @@
 --       4 number n of progress pairs, then n pairs: resource (or resource/namespace), resourceVersion
 --       then six for each change: key, resource, field ('job' or '<resource>/<name>'), resourceVersion,
 --       'put' | 'end' (a job that has finished) | 'del', record
--- Keys  writer, job, known, unfinished, progress, seen, gone, dirty, delayed, failures, deaths, lock, min_observed, echo, news
+-- Keys  writer, job, known, unfinished, progress, seen, gone, dirty, running, delayed, failures, deaths, min_observed, echo, news
 -- Gives {new seq, keys to publish...}; errors FENCED, LOST.
 local refused = refuse_writer(ARGV[2], ARGV[3])
 if refused then return refused end
@@ -16,6 +16,7 @@ local answer = { 0 }
 local function react(key, resource, rv, edited)
   local version = resource .. ':' .. rv
   if redis.call('SREM', K.echo .. key, version) == 1 then return end
+  if edited and redis.call('ZSCORE', K.running, key) then redis.call('SADD', K.news .. key, EDITED) end
   if leased(key) then
     redis.call('SADD', K.news .. key, version)
   elseif enqueue(key, at, edited) then
@@ -44,6 +45,18 @@ local function forget_when_empty(key)
   end
 end
 
+local function generation(record)
+  local readable, job = pcall(cjson.decode, record)
+  return readable and type(job) == 'table' and type(job.metadata) == 'table' and job.metadata.generation or nil
+end
+
+-- Has the job a new spec? Asked only where passes over it have died, as it costs reading both records. A status that was
+-- written is no cure, whoever wrote it.
+local function is_edited(key, stored, record)
+  if redis.call('HEXISTS', K.deaths, key) == 0 then return false end
+  return not stored or generation(record) ~= generation(string.match(stored, '^%d+ %d (.*)$'))
+end
+
 local function change_job(key, resource, rv, op, record)
   local stored = redis.call('HGET', K.job .. key, 'job')
   if op == 'del' then
@@ -61,6 +74,7 @@ local function change_job(key, resource, rv, op, record)
   end
   local value = rv .. (op == 'end' and ' 1 ' or ' 0 ') .. record
   if not is_news(key, 'job', tonumber(rv), value, stored) then return end
+  local edited = is_edited(key, stored, record)
   if op == 'end' then
     redis.call('DEL', K.job .. key, K.seen .. key, K.gone .. key)
     redis.call('SREM', K.unfinished, key)
@@ -70,7 +84,7 @@ local function change_job(key, resource, rv, op, record)
   end
   redis.call('HSET', K.job .. key, 'job', value)
   redis.call('SADD', K.known, key)
-  if op == 'put' then react(key, resource, rv, true) end
+  if op == 'put' then react(key, resource, rv, edited) end
 end
 
 local function change_child(key, resource, field, rv, op, record)

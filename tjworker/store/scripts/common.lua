@@ -44,14 +44,26 @@ local function leave_line(key)
   if redis.call('HINCRBY', K.in_line, namespace, -1) <= 0 then redis.call('HDEL', K.in_line, namespace) end
 end
 
+-- Give a queued key its turn that stands nowhere though nobody has it: a watcher of an earlier version queued it, which
+-- knows no line. With an entry in `running` its holder may have died, and the resync counts that first.
+local function line_up_left_out(key)
+  if redis.call('ZSCORE', K.dirty, key) and not redis.call('ZSCORE', K.running, key) and not leased(key) then
+    line_up(key)
+  end
+end
+
+-- Stands in `news` when the job was edited while a holder had it.
+local EDITED = 'edited'
+
 -- Count the death of a key's holder, if it has died: its lease is over, and it never finished. Once may be the fault of
--- a machine: the key goes on at once. From the second in a row on the key waits, twice as long with each.
+-- a machine: the key goes on at once. From the second in a row on the key waits, twice as long with each, but not when
+-- its job was edited meanwhile: what died was a pass over the old one.
 local function count_death(key, at)
   -- Read first: once a script has written, a Redis that is full no longer refuses it.
   if leased(key) or not redis.call('ZSCORE', K.running, key) then return end
   redis.call('ZREM', K.running, key)
   local deaths = redis.call('HINCRBY', K.deaths, key, 1)
-  if deaths < 2 then return end
+  if deaths < 2 or redis.call('SISMEMBER', K.news .. key, EDITED) == 1 then return end
   local seconds = math.min(DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS * 2 ^ math.min(deaths - 2, 40))
   redis.call('ZADD', K.delayed, at + seconds, key)
   redis.call('ZREM', K.dirty, key)
@@ -66,7 +78,7 @@ local function held(key, at)
 end
 
 -- Queue a key. True when the caller must publish a task: it was not in line, and no worker runs it (else `finish` will).
--- `edited`: its job has changed, which may be the cure.
+-- `edited`: its job has a new spec, which may be the cure.
 local function enqueue(key, at, edited)
   -- Queued while it was leased: `finish` or, where its holder has died, the resync gives it its turn.
   if redis.call('ZSCORE', K.dirty, key) then return false end

@@ -1,7 +1,7 @@
 -- Find keys that should be worked on and are not.
 --
 -- ARGV  1 prefix   2 seconds after which the task of a queued key counts as lost   3 '1': queue every unfinished job
--- Keys  dirty, line, in_line, turn, running, deaths, delayed, unfinished, lock, broker
+-- Keys  dirty, line, in_line, turn, running, deaths, delayed, news, unfinished, lock, missing, broker
 -- Gives the keys to publish, each once.
 local at = now()
 local publish, taken = {}, {}
@@ -25,20 +25,29 @@ for _, key in ipairs(redis.call('ZRANGEBYSCORE', K.running, '-inf', at)) do
   end
 end
 
--- Their task was lost. A queued key needs one task in the broker, a running one none until it finishes. So as many
--- tasks are lost as there are fewer tasks than queued keys that do not run; while none is, the keys only wait for their
--- turn, and more tasks would make the queue longer. Any task serves the key whose
--- turn it is, so it does not matter for which keys: the missing ones are published for the oldest. A task that a worker has fetched and not begun is in no list and counts as lost;
--- the second one finds nothing to do.
-local lost = redis.call('ZCARD', K.dirty) - #publish - redis.call('LLEN', K.broker)
-for _, key in ipairs(redis.call('ZRANGE', K.running, 0, -1)) do
-  if redis.call('ZSCORE', K.dirty, key) then lost = lost - 1 end
+-- Their task was lost. A key in line needs one task in the broker, any: it serves the key whose turn it is. So as many
+-- tasks are missing as there are fewer tasks than keys in line. Some of those may be on their way: a worker has taken
+-- them and not begun, or they have not been sent yet. Lost are as many as there are keys that have waited for long, or
+-- as were missing at the last resync as well. The latter finds them also where a steady flow of tasks serves each key
+-- soon, but each by the task of a later one. While none is missing the keys only wait for their turn, and more tasks
+-- would make the queue longer. One task too many finds nothing to do.
+local waited = 0
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', K.dirty, '-inf', at - tonumber(ARGV[2]))) do
+  line_up_left_out(key)
+  if not taken[key] and redis.call('ZSCORE', K.line, key) then waited = waited + 1 end
+end
+local missing = math.max(0, redis.call('ZCARD', K.line) - #publish - redis.call('LLEN', K.broker))
+local before = tonumber(redis.call('GET', K.missing) or 0)
+local lost = math.min(missing, math.max(waited, before))
+if missing > lost then
+  redis.call('SET', K.missing, missing - lost)
+elseif before > 0 then
+  redis.call('DEL', K.missing)
 end
 if lost > 0 then
-  for _, key in ipairs(redis.call('ZRANGEBYSCORE', K.dirty, '-inf', at - tonumber(ARGV[2]))) do
+  for _, key in ipairs(redis.call('ZRANGE', K.line, 0, lost + #publish - 1)) do
     if lost <= 0 then break end
-    if not leased(key) and not taken[key] then
-      line_up(key) -- an earlier version queued it, which knows no line
+    if not taken[key] then
       give(key)
       lost = lost - 1
     end
