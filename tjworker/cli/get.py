@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tjworker.api.resources import PODS
-
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
 
@@ -67,7 +65,7 @@ def _show_all(cluster: Cluster, namespace: str, output: str) -> int:
 
 def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
     from tjworker.cli import rows
-    from tjworker.cli.jobs import find_job, list_all, pod_order, pods_selector
+    from tjworker.cli.jobs import find_job, job_pods
 
     found = find_job(cluster.api, namespace, name)
     if output in ("json", "yaml"):
@@ -77,8 +75,7 @@ def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
     click.echo("\n".join(rows.align([rows.job_header(wide=wide), rows.job_row(found.raw, now, wide=wide)])))
     if not wide and (message := rows.job_message(found.raw)):
         click.echo(f"\n{message}")
-    pods = sorted(list_all(cluster.api, PODS, namespace, label_selector=pods_selector(name)), key=pod_order)
-    if pods:
+    if pods := job_pods(cluster.api, found):
         click.echo("\n" + "\n".join(rows.align([rows.POD_HEADER, *(rows.pod_row(p, now) for p in pods)])))
     if failures := rows.failure_lines(found.raw, now):
         click.echo("\nNEWEST FAILURES\n" + "\n".join(failures))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tjworker.api import labels
 from tjworker.api.kinds import KINDS, parse
 from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.resources import PODS
 from tjworker.base import OperatorError
 from tjworker.cli.errors import UserError
 
@@ -96,6 +97,15 @@ def parsed(job: FoundJob) -> TrainingJob:
     return model
 
 
+def role_names(job: FoundJob) -> list[str]:
+    """Also of a job whose spec cannot be used: it may have had pods."""
+    model = parse(job.resource, job.raw)
+    if isinstance(model, TrainingJob):
+        return [role.name for role in model.roles]
+    specs = (job.raw.get("spec") or {}).get("replicaSpecs")
+    return [str(name) for name in specs] if isinstance(specs, dict) else []
+
+
 def check_replica(job: FoundJob, role: str | None, index: int | None) -> None:
     """Raises UserError when the job can have no such role or replica. Not for a job whose spec cannot be used: it may
     still have pods."""
@@ -137,15 +147,34 @@ def suspending(job: FoundJob, suspend: bool) -> Json | None:
         raise UserError(
             f"{name} cannot be suspended: a {job_kind.kind} has no spec.suspend; delete it and apply it again later"
         )
+    _refuse_the_ended(model, name)
+    return None if model.suspend == suspend else {"spec": {"suspend": suspend}}
+
+
+def ending(job: FoundJob, annotation: str, message: str) -> Json:
+    """The merge patch that ends the job by an annotation. Raises UserError for a job that has ended or is about to: an
+    annotation would say something else than its status, for ever."""
+    _refuse_the_ended(parsed(job), job.raw["metadata"]["name"])
+    return {"metadata": {"annotations": {annotation: message}}}
+
+
+def _refuse_the_ended(model: TrainingJob, name: str) -> None:
     if model.status.ended:
         raise UserError(f"{name} has ended ({model.status.phase}): {_AN_END_IS_FINAL}")
     if model.status.ending is not None:
         raise UserError(f"{name} is about to end ({model.status.ending.phase}): {_AN_END_IS_FINAL}")
-    return None if model.suspend == suspend else {"spec": {"suspend": suspend}}
 
 
 def pods_selector(name: str) -> str:
     return f"{labels.JOB_NAME}={name}"
+
+
+def job_pods(api: KubeClient, job: FoundJob) -> list[Json]:
+    """Its pods that are there now, by role and index; none of an earlier job of that name."""
+    metadata = job.raw["metadata"]
+    found = list_all(api, PODS, metadata["namespace"], label_selector=pods_selector(metadata["name"]))
+    ours = (None, "", metadata["uid"])
+    return sorted((p for p in found if (p["metadata"].get("labels") or {}).get(labels.JOB_UID) in ours), key=pod_order)
 
 
 def pod_order(pod: Json) -> tuple[str, int, str]:

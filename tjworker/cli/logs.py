@@ -11,8 +11,6 @@ from collections.abc import Callable
 
 import click
 
-from tjworker.api.resources import PODS
-
 
 @click.command(short_help="Show or follow the logs of all replicas.")
 @click.argument("job")
@@ -30,7 +28,7 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, tail: int 
     """
     from tjworker.cli.cluster import user_cluster
     from tjworker.cli.errors import UserError
-    from tjworker.cli.jobs import check_replica, find_job, list_all, pod_order, pods_selector
+    from tjworker.cli.jobs import check_replica, find_job, job_pods
     from tjworker.cli.logstream import Follower, Wanted, read_log, targets
 
     with user_cluster() as cluster:
@@ -41,13 +39,12 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, tail: int 
         if follow:
             Follower(cluster, where, found, wanted, tail, _printer()).run()
             return 0
-        pods = sorted(list_all(cluster.api, PODS, where, label_selector=pods_selector(job)), key=pod_order)
-        chosen = [t for pod in pods for t in targets(pod, wanted)]
+        chosen = [t for pod in job_pods(cluster.api, found) for t in targets(pod, wanted)]
         if not chosen:
             phase = (found.raw.get("status") or {}).get("phase") or "not accepted yet"
             raise UserError(
                 f"{job} ({phase}) has no such pods now; cleanPodPolicy decides which stay after its end. "
-                "`kubectl describe` has its failures, and the last lines of their logs"
+                "`tj describe` has its failures, and the last lines of their logs"
             )
         emit = _printer()
         for target in chosen:

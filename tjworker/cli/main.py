@@ -16,9 +16,12 @@ import click
 
 from tjworker.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
 
-COMMANDS = ("up", "demo", "get", "logs", "scale", "suspend", "resume", "doctor")
+COMMANDS = (
+    *("up", "demo", "get", "describe", "events", "logs"),
+    *("scale", "suspend", "resume", "preempt", "fail", "delete", "doctor"),
+)
 """In the order in which `tj --help` shows them. Each is in the module of its name, or in that of MODULES."""
-MODULES = {"resume": "suspend"}
+MODULES = {"resume": "suspend", "preempt": "end", "fail": "end"}
 
 
 class LazyGroup(click.Group):
@@ -50,6 +53,7 @@ def tj() -> None:
     tj demo               a real training run on this machine, from start to end
     tj up                 the whole product on this machine, until Ctrl-C
     tj get [JOB]          which jobs there are; one job, its pods and why it waits or failed
+    tj describe JOB       how it stands, why, and what comes next
     tj doctor             what is wrong, and what to do about it
     """
 

@@ -10,7 +10,7 @@ from tjworker.reconcile.one_pass import Pass
 
 
 def end_by_deadline(p: Pass) -> Pass:
-    running, active = _remaining(p.job, p.status, p.now)
+    running, active = time_left(p.job, p.status, p.now)
     if running is not None and running <= 0:
         message = f"the job has run for longer than {p.job.time_limit_field} {p.job.time_limit_seconds} s"
         return p.ending("Timeout", "TimeLimitExceeded", message)
@@ -21,11 +21,11 @@ def end_by_deadline(p: Pass) -> Pass:
 
 
 def seconds_to_deadline(job: TrainingJob, status: JobStatus, now: float) -> float | None:
-    return min((left for left in _remaining(job, status, now) if left is not None), default=None)
+    return min((left for left in time_left(job, status, now) if left is not None), default=None)
 
 
-def _remaining(job: TrainingJob, status: JobStatus, now: float) -> tuple[float | None, float | None]:
-    """Seconds left of (timeLimit, activeDeadlineSeconds)."""
+def time_left(job: TrainingJob, status: JobStatus, now: float) -> tuple[float | None, float | None]:
+    """Seconds left of (timeLimit, activeDeadlineSeconds); None for what is not set or has not begun."""
     suspended_since_running = status.suspended_seconds - status.suspended_seconds_before_running
     return (
         _left(job.time_limit_seconds, status.start_running_time, suspended_since_running, now),

@@ -23,6 +23,14 @@ from tjworker.cli.stack.supervisor import describe_exit
 ROOT = Path(__file__).resolve().parents[5]
 
 
+def _is_warden(process: psutil.Process) -> bool:
+    """One that lives; it may die while it is looked at."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE and "tjworker.cli.stack.warden" in process.cmdline()
+    except psutil.NoSuchProcess:
+        return False
+
+
 class Toy:
     """A running toy stack. Its output goes to a file, as a pipe would fill up."""
 
@@ -52,9 +60,7 @@ class Toy:
         return processes.of_stack(self.paths)
 
     def wardens(self) -> list[psutil.Process]:
-        children = psutil.Process(self.process.pid).children()
-        alive = [p for p in children if p.status() != psutil.STATUS_ZOMBIE]
-        return [p for p in alive if "tjworker.cli.stack.warden" in p.cmdline()]
+        return [p for p in psutil.Process(self.process.pid).children() if _is_warden(p)]
 
     def warden(self) -> psutil.Process:
         return self.wardens()[0]

@@ -1,0 +1,154 @@
+"""Commands as they are typed, on an API server in this process: what the user reads, and what is then true of the
+cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.support.builders import JobBuilder, make_job, make_training_job
+from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
+from tests.unit.tjworker.cli.conftest import TypedAt
+from tjworker.api.resources import EVENTS
+from tjworker.api.status import Ending
+
+DIGITS = make_job("digits").workers(2)
+FAILED = DIGITS.status(phase="Failed")
+ENDING = DIGITS.status(phase="Terminating", ending=Ending(phase="Timeout", reason="r", time="2026-01-01T00:00:00Z"))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One command, typed at a cluster with these jobs."""
+
+    args: tuple[str, ...]
+    jobs: tuple[JobBuilder, ...] = (DIGITS,)
+    says: str = ""
+    """Of stdout, or of stderr when it fails."""
+    code: int = 0
+    annotations: dict[str, str] = field(default_factory=dict)
+    """Of digits afterwards."""
+    left: tuple[str, ...] = ("digits",)
+    """Jobs that are there afterwards."""
+
+
+ENDS: dict[str, Case] = {
+    "preempt writes the annotation that the operator acts on": Case(
+        ("preempt", "digits", "-m", "room for others"),
+        says="digits: ends as Preempted; `tj get digits` shows how far it is",
+        annotations={"Preempted": "room for others"},
+    ),
+    "fail writes its own, and says who wrote it when nobody says why": Case(
+        ("fail", "digits"), says="digits: ends as Failed", annotations={"Failed": "failed by hand (tj fail)"}
+    ),
+    "both know an EDL job": Case(
+        ("fail", "digits", "-m", "NaN"), (make_training_job("digits"),), "ends as Failed", annotations={"Failed": "NaN"}
+    ),
+    "an end needs a reason": Case(("fail", "digits", "-m", " "), says="a message must say something", code=2),
+    "a job that has ended is not ended again": Case(
+        ("preempt", "digits"), (FAILED,), "digits has ended (Failed): an end is final", code=1
+    ),
+    "nor one whose end is decided": Case(
+        ("fail", "digits"), (ENDING,), "digits is about to end (Timeout): an end is final", code=1
+    ),
+    "nor one that is not there": Case(("fail", "other"), says="no job other in namespace default", code=1),
+}
+DELETES: dict[str, Case] = {
+    "a job is deleted": Case(("delete", "digits"), says="digits: deleted", left=()),
+    "or its deletion is only begun": Case(("delete", "digits", "--no-wait"), says="digits: is being deleted", left=()),
+    "several jobs, of either kind": Case(
+        ("delete", "digits", "edl"), (DIGITS, make_training_job("edl")), "digits: deleted\nedl: deleted", left=()
+    ),
+    "one that is not there keeps none of the others": Case(
+        ("delete", "other", "digits"), says="no job other in namespace default; there are: digits", code=1, left=()
+    ),
+    "a name is asked for": Case(("delete",), says="Missing argument 'JOB...'", code=2),
+}
+
+
+@pytest.mark.parametrize("case", (ENDS | DELETES).values(), ids=list(ENDS | DELETES))
+def test_what_a_user_types(case: Case, typed_at: TypedAt) -> None:
+    typed_at.add(*case.jobs)
+    done = typed_at.tj(*case.args)
+    assert done.exit_code == case.code, done.output
+    assert case.says in (done.stderr if case.code else done.stdout)
+    there = [f for kind in (AITRAININGJOBS, TRAININGJOBS) for f in typed_at.api.list_page(kind, "default").items]
+    assert tuple(sorted(job["metadata"]["name"] for job in there)) == case.left
+    for job in there:
+        assert (job["metadata"].get("annotations") or {}) == case.annotations
+
+
+def test_a_job_that_does_not_go_is_told_of_after_the_time_that_was_given(typed_at: TypedAt) -> None:
+    kept = DIGITS.manifest()
+    kept["metadata"]["finalizers"] = ["example.com/keep"]
+    typed_at.make(AITRAININGJOBS, kept)
+    done = typed_at.tj("delete", "digits", "--timeout", "0.01")
+    assert done.exit_code == 1
+    assert "digits is not gone yet; its finalizers: example.com/keep" in done.stderr
+
+
+def event(about: dict[str, Any], number: int, **fields: Any) -> dict[str, Any]:
+    """`number`: also its time, in seconds after the job was made."""
+    at = f"2001-09-09T01:46:{40 + number}Z"  # the API server of these tests lives at 1e9
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"event-{number}", "namespace": "default"},
+        "involvedObject": {"namespace": "default", **about},
+        "reason": f"Reason{number}",
+        "message": f"message {number}",
+        "type": "Normal",
+        "lastTimestamp": at,
+        **fields,
+    }
+
+
+def test_events_are_those_of_the_job_and_of_its_pods_in_the_order_of_time(typed_at: TypedAt) -> None:
+    typed_at.add(DIGITS, make_job("digits-two").workers(1))
+    uid = typed_at.api.get(AITRAININGJOBS, "default", "digits")["metadata"]["uid"]  # type: ignore[index]
+    for body in (
+        event({"kind": "Pod", "name": "digits-trainer-1"}, 3, type="Warning", count=4, firstTimestamp=None),
+        event({"kind": "AITrainingJob", "name": "digits", "uid": uid}, 1),
+        event({"kind": "AITrainingJob", "name": "digits", "uid": "of an earlier job"}, 2),
+        event({"kind": "Pod", "name": "digits-two-trainer-0"}, 4),
+        event({"kind": "Pod", "name": "digits"}, 5),
+    ):
+        typed_at.make(EVENTS, body)
+    shown = typed_at.tj("events", "digits").stdout.splitlines()
+    assert [line.split()[-1] for line in shown[1:]] == ["1", "3"], shown
+    assert shown[0].split() == ["LAST", "SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+    assert "(x4 over" in shown[2]
+    assert "pod/digits-trainer-1" in shown[2]
+    assert len(typed_at.tj("events", "digits", "--warnings").stdout.splitlines()) == 2
+
+
+def test_no_events_are_no_failure(typed_at: TypedAt) -> None:
+    typed_at.add(DIGITS)
+    done = typed_at.tj("events", "digits")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "no events of digits" in done.stderr
+
+
+def test_describe_speaks_of_the_job_its_roles_and_its_warnings(typed_at: TypedAt) -> None:
+    typed_at.add(DIGITS.status(phase="Pending", message="pod digits-trainer-0 has no node"))
+    typed_at.make(EVENTS, event({"kind": "Pod", "name": "digits-trainer-0"}, 1, type="Warning"))
+    done = typed_at.tj("describe", "digits")
+    assert done.exit_code == 0, done.output
+    for part in (
+        "AITrainingJob digits in namespace default is Pending, made",
+        "pod digits-trainer-0 has no node.",
+        "  trainer: 0 of 2 run",
+        "Newest warnings",
+        "pod/digits-trainer-0, Reason1: message 1",
+    ):
+        assert part in done.stdout
+
+
+def test_a_job_that_cannot_be_used_is_described_by_its_errors(typed_at: TypedAt) -> None:
+    big = {"spec": {"containers": [{"name": "aitj-a", "image": "x", "args": ["x" * 200_000]}]}}
+    typed_at.make(AITRAININGJOBS, make_job("digits").role("trainer", 9_000, template=big).manifest())
+    done = typed_at.tj("describe", "digits")
+    assert done.exit_code == 1
+    assert "the spec of digits cannot be used: spec.replicaSpecs.trainer.replicas: 9000 pods" in done.stderr

@@ -1,0 +1,241 @@
+"""Tables: what `tj describe` says of a job in each situation that a user asks about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.support.builders import JobBuilder, make_job
+from tjworker.api.model import TrainingJob
+from tjworker.api.status import Attempts, Condition, Ending, ReplicaStatus, RestartCounts, RoleAttempts, ScaleRecord
+from tjworker.cli.narrative import describe, why_pod_waits
+
+NOW = datetime(2026, 1, 1, 1, 0, 0, tzinfo=UTC)
+DIGITS = make_job("digits").workers(2)
+ELASTIC = make_job("digits").workers(2, least=2, most=5, edl="Auto")
+
+
+def ago(seconds: int) -> str:
+    return datetime.fromtimestamp(NOW.timestamp() - seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def condition(type_: str, status: str = "True", reason: str = "R", message: str = "", at: str = "") -> Condition:
+    return Condition(type=type_, status=status, last_transition_time=at or ago(60), reason=reason, message=message)
+
+
+def pod(index: int = 0, phase: str = "Running", **status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": f"digits-trainer-{index}", "labels": {"replica-name": "trainer"}},
+        "spec": {"nodeName": "node-a"},
+        "status": {"phase": phase} | status,
+    }
+
+
+@dataclass(frozen=True)
+class Case:
+    job: JobBuilder
+    section: str
+    want: tuple[str, ...]
+    """Each is part of a line of its own, in this order; () : the section is not there."""
+    pods: tuple[dict[str, Any], ...] = field(default=())
+
+
+CASES: dict[str, Case] = {
+    "a job that nobody has taken up": Case(DIGITS, "", ("has not taken it up yet. `tj doctor` says",)),
+    "a phase and since when": Case(
+        DIGITS.status(phase="Running", message="all run", conditions=(condition("Running", at=ago(90)),)),
+        "",
+        ("AITrainingJob digits in namespace default is Running for 90s, made 60m ago.", "all run."),
+    ),
+    "an end and when it was": Case(
+        DIGITS.status(phase="Succeed", completion_time=ago(30)), "", ("has ended: Succeed, 30s ago",)
+    ),
+    "a status that does not know the newest spec": Case(
+        DIGITS.metadata(generation=4).status(phase="Running", observed_generation=3, last_reconcile_time=ago(60)),
+        "",
+        ("is Running", "! This status is of generation 3 of the spec, which is at 4"),
+    ),
+    "a status that the pods contradict, with its age": Case(
+        DIGITS.status(
+            phase="Running",
+            observed_generation=1,
+            last_reconcile_time=ago(40),
+            replica_statuses={"trainer": ReplicaStatus(desired=2, active=2)},
+        ),
+        "",
+        ("is Running", "! This status says that 2 of trainer run, and 1 do: its last change is 40s old."),
+        (pod(0), pod(1, "Failed")),
+    ),
+    "one that is only a moment behind is not doubted": Case(
+        DIGITS.metadata(generation=2).status(
+            phase="Running",
+            observed_generation=1,
+            last_reconcile_time=ago(2),
+            replica_statuses={"trainer": ReplicaStatus(active=2)},
+        ),
+        "",
+        ("is Running",),
+    ),
+    "replicas count what the pods show": Case(
+        DIGITS.status(phase="Running", replica_statuses={"trainer": ReplicaStatus(active=2, succeeded=1)}),
+        "Replicas",
+        ("trainer: 1 of 2 run; 1 succeeded",),
+        (pod(0), pod(1, "Succeeded")),
+    ),
+    "an elastic role has its bounds and who moves it": Case(
+        ELASTIC.status(phase="Running"), "Replicas", ("trainer: 0 of 2 run; 2 to 5, the autoscaler moves it",)
+    ),
+    "pods that wait for the same thing are told together": Case(
+        DIGITS.status(phase="Pending"),
+        "Waits for",
+        ("digits-trainer-0, digits-trainer-1: container aitj-main cannot start: ImagePullBackOff: no such image",),
+        tuple(
+            pod(
+                index,
+                "Pending",
+                containerStatuses=[
+                    {
+                        "name": "aitj-main",
+                        "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such\n image"}},
+                    }
+                ],
+            )
+            for index in range(2)
+        ),
+    ),
+    "of many the first three are named": Case(
+        DIGITS.status(phase="Pending"),
+        "Waits for",
+        ("digits-trainer-0, digits-trainer-1, digits-trainer-2 and 2 more: is being started on node-a",),
+        tuple(pod(index, "Pending") for index in range(5)),
+    ),
+    "a replica that rests has the time of its next try": Case(
+        DIGITS.status(
+            phase="Restarting", attempts=Attempts(roles={"trainer": RoleAttempts(resting={ago(-40): "1", ago(5): "0"})})
+        ),
+        "Waits for",
+        ("trainer 1: the next try comes at 01:00:40 UTC, in 40s, for the earlier ones have failed",),
+    ),
+    "many that rest are told as one": Case(
+        DIGITS.status(
+            phase="Restarting", attempts=Attempts(roles={"trainer": RoleAttempts(resting={ago(-40): "0-3,7"})})
+        ),
+        "Waits for",
+        ("5 replicas of trainer (0-3,7): the next try comes at 01:00:40 UTC",),
+    ),
+    "what the API server refuses is said": Case(
+        DIGITS.status(
+            phase="Pending",
+            conditions=(condition("Running", "False", "FailedCreate", "pods is forbidden: exceeded quota"),),
+        ),
+        "Waits for",
+        ("pods is forbidden: exceeded quota",),
+    ),
+    "an end that is decided waits for the pods": Case(
+        DIGITS.status(phase="Terminating", ending=Ending(phase="Timeout", reason="r", message="too long", time=ago(1))),
+        "Waits for",
+        ("its pods to go; then it ends in Timeout: too long", "digits-trainer-0: is being deleted"),
+        ({"metadata": {"name": "digits-trainer-0", "deletionTimestamp": ago(1)}, "status": {"phase": "Running"}},),
+    ),
+    "a job that runs waits for nothing": Case(DIGITS.status(phase="Running"), "Waits for", (), (pod(0), pod(1))),
+    "restarts by cause, and the limit that counts one of them": Case(
+        make_job("digits")
+        .workers(2, restart="OnFailure", limit=5)
+        .run_policy(backoffLimit=6)
+        .status(phase="Running", restart_counts={"trainer": RestartCounts(application=2, user=1)}),
+        "Restarts",
+        (
+            "trainer: 2 because its program failed, 1 because somebody deleted its pod (restartLimit 5",
+            "backoffLimit: 2 of 6 used",
+        ),
+    ),
+    "a job that was never restarted has no such section": Case(DIGITS.status(phase="Running"), "Restarts", ()),
+    "what the autoscaler wants stands beside what the spec says": Case(
+        ELASTIC.status(
+            phase="Running",
+            targets={"trainer": 4},
+            targets_beside={"trainer": 2},
+            scale_records=(
+                ScaleRecord(role="trainer", from_=2, to=4, time=ago(20), reason="autoscaler: room for 2 more"),
+            ),
+        ),
+        "Autoscaler",
+        (
+            "trainer: 4 wanted in the place of 2 (spec.replicaSpecs.trainer.replicas)",
+            "20s ago trainer 2 -> 4: autoscaler: room for 2 more",
+        ),
+    ),
+    "a target that a person set aside": Case(
+        ELASTIC.status(phase="Running", targets={"trainer": 4}, targets_beside={"trainer": 3}),
+        "Autoscaler",
+        ("trainer: its target is set aside, for spec.replicaSpecs.trainer.replicas was changed by hand",),
+    ),
+    "what is left of each limit": Case(
+        DIGITS.spec(timeLimit=100)
+        .run_policy(activeDeadlineSeconds=200)
+        .status(phase="Running", start_time=ago(50), start_running_time=ago(40)),
+        "Time",
+        (
+            "ran whole for the first time 40s ago",
+            "60s left of spec.timeLimit 100 s",
+            "2m30s left of activeDeadlineSeconds 200",
+        ),
+    ),
+    "the limits of a suspended job stand still": Case(
+        DIGITS.spec(timeLimit=100)
+        .suspended()
+        .status(phase="Suspended", start_time=ago(50), start_running_time=ago(40), suspend_time=ago(30)),
+        "Time",
+        ("ran whole for the first time 40s ago", "90s left of spec.timeLimit 100 s once it goes on"),
+    ),
+    "a limit that has not begun": Case(
+        DIGITS.spec(timeLimit=100).status(phase="Pending"),
+        "Time",
+        ("spec.timeLimit 100 s begins when every replica runs",),
+    ),
+    "when an ended job is deleted": Case(
+        DIGITS.run_policy(ttlSecondsAfterFinished=90).status(phase="Failed", completion_time=ago(30)),
+        "Time",
+        ("is deleted in 60s (ttlSecondsAfterFinished 90)",),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_what_is_said(case: Case) -> None:
+    raw = case.job.object()
+    job = case.job.parse()
+    assert isinstance(job, TrainingJob)
+    sections = {section.title: section.lines for section in describe(raw, job, case.pods, (), NOW)}
+    said = sections.get(case.section, ())
+    assert len(said) == len(case.want), said
+    for part, line in zip(case.want, said, strict=True):
+        assert part in line
+
+
+PODS: dict[str, tuple[dict[str, Any], str]] = {
+    "one that runs waits for nothing": (pod(), ""),
+    "one that has ended neither": (pod(phase="Failed"), ""),
+    "one that goes": ({"metadata": {"name": "a", "deletionTimestamp": "x"}}, "is being deleted"),
+    "one that the scheduler has not looked at": ({"metadata": {"name": "a"}}, "waits for the scheduler"),
+    "one without room, in the scheduler's words": (
+        pod(phase="Pending", conditions=[{"type": "PodScheduled", "status": "False", "message": "no\n room"}]),
+        "has no node: no room",
+    ),
+    "one that is being started": (
+        pod(phase="Pending", containerStatuses=[{"name": "a", "state": {"waiting": {"reason": "ContainerCreating"}}}]),
+        "is being started on node-a",
+    ),
+    "one whose init container cannot start": (
+        pod(phase="Pending", initContainerStatuses=[{"name": "i", "state": {"waiting": {"reason": "ErrImagePull"}}}]),
+        "container i cannot start: ErrImagePull",
+    ),
+}
+
+
+@pytest.mark.parametrize(("raw", "want"), PODS.values(), ids=list(PODS))
+def test_why_a_pod_waits(raw: dict[str, Any], want: str) -> None:
+    assert why_pod_waits(raw) == want

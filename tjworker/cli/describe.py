@@ -1,0 +1,53 @@
+"""`tj describe`: how a job stands and why, in sentences. Reads only. `-o yaml` of `tj get` has the raw fields."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tjworker.api.resources import EVENTS
+
+if TYPE_CHECKING:
+    from tjworker.cli.narrative import Section
+
+
+@click.command(short_help="Say how a job stands, and why.")
+@click.argument("job")
+@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+def describe(job: str, namespace: str | None) -> int:
+    """Say how JOB stands: why it waits or failed, who restarted it and when the next try comes, what the autoscaler
+    did, how much is left of its time limits, and how old all that is.
+
+    \b
+    tj describe digits
+    """
+    from tjworker.cli import happenings, narrative, rows
+    from tjworker.cli.cluster import user_cluster
+    from tjworker.cli.jobs import find_job, job_pods, list_all, parsed, role_names
+
+    with user_cluster() as cluster:
+        where = namespace or cluster.namespace
+        found = find_job(cluster.api, where, job)
+        pods = job_pods(cluster.api, found)
+        seen = happenings.of_job(list_all(cluster.api, EVENTS, where), found.raw, role_names(found))
+        sections = narrative.describe(found.raw, parsed(found), pods, seen, rows.utc_now())
+    click.echo("\n\n".join("\n".join(_shown(section)) for section in sections))
+    return 0
+
+
+def _shown(section: Section) -> list[str]:
+    """Lines as wide as the terminal; as long as they are where nobody looks at them."""
+    import shutil
+    import sys
+    import textwrap
+
+    indent = "  " if section.title else ""
+    width = max(40, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 10_000
+    body = []
+    for line in section.lines:
+        if line.startswith(" "):  # a line of a log: as it stands
+            body.append(indent + line)
+        else:
+            body.extend(textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent + "  "))
+    return [section.title, *body] if section.title else body

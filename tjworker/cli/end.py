@@ -1,0 +1,49 @@
+"""`tj preempt` and `tj fail`: end a job by hand, with a reason that its status keeps. One write of the annotation that
+the operator acts on (seed: trainingjob-operator); what the end leaves of the pods is cleanPodPolicy's.
+"""
+
+from __future__ import annotations
+
+import click
+
+from tjworker.api import labels
+
+
+@click.command(short_help="End a job as Preempted.")
+@click.argument("job")
+@click.option("-m", "--message", default="preempted by hand (tj preempt)", help="Why; the status keeps it.")
+@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+def preempt(job: str, message: str, namespace: str | None) -> int:
+    """End JOB as Preempted, for good: its pods go, so that others get their room. To let it wait instead, `tj suspend`.
+
+    \b
+    tj preempt digits -m "the room is needed for release 7"
+    """
+    return _end(job, message, namespace, labels.ANNOTATION_PREEMPTED)
+
+
+@click.command(short_help="End a job as Failed.")
+@click.argument("job")
+@click.option("-m", "--message", default="failed by hand (tj fail)", help="Why; the status keeps it.")
+@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+def fail(job: str, message: str, namespace: str | None) -> int:
+    """End JOB as Failed, for good, where waiting for its program to fail would waste time.
+
+    \b
+    tj fail digits -m "the loss is NaN since epoch 3"
+    """
+    return _end(job, message, namespace, labels.ANNOTATION_FAILED)
+
+
+def _end(job: str, message: str, namespace: str | None, annotation: str) -> int:
+    from tjworker.cli.cluster import user_cluster
+    from tjworker.cli.jobs import ending, find_job
+
+    if not message.strip():
+        raise click.BadParameter("a message must say something", param_hint="--message")
+    with user_cluster() as cluster:
+        where = namespace or cluster.namespace
+        found = find_job(cluster.api, where, job)
+        cluster.api.merge_patch(found.resource, where, job, ending(found, annotation, message))
+        click.echo(f"{job}: ends as {annotation}; `tj get {job}` shows how far it is")
+        return 0

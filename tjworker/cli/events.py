@@ -1,0 +1,40 @@
+"""`tj events`: what the operator, the scheduler, the nodes and the controllers have said of a job and of its pods, in
+the order of time. Reads only. A cluster forgets its Events after an hour (kube-apiserver's --event-ttl).
+"""
+
+from __future__ import annotations
+
+import click
+
+from tjworker.api.resources import EVENTS
+
+
+@click.command(short_help="Show what was said of a job and its pods.")
+@click.argument("job")
+@click.option("--warnings", is_flag=True, help="Only warnings.")
+@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+def events(job: str, warnings: bool, namespace: str | None) -> int:
+    """Show the Events of JOB, of its pods and of what keeps them, oldest first. Those of pods that are gone are among
+    them; Kubernetes keeps Events for an hour.
+
+    \b
+    tj events digits
+    tj events digits --warnings
+    """
+    from tjworker.cli import happenings, rows
+    from tjworker.cli.cluster import user_cluster
+    from tjworker.cli.jobs import find_job, list_all, role_names
+
+    with user_cluster() as cluster:
+        where = namespace or cluster.namespace
+        found = find_job(cluster.api, where, job)
+        seen = happenings.of_job(list_all(cluster.api, EVENTS, where), found.raw, role_names(found))
+        shown = [h for h in seen if not warnings or h.type == "Warning"]
+        if not shown:
+            click.echo(
+                f"no {'warnings' if warnings else 'events'} of {job}; Kubernetes keeps them for an hour", err=True
+            )
+            return 0
+        now = rows.utc_now()
+        click.echo("\n".join(rows.align([happenings.HEADER, *(happenings.row(h, now) for h in shown)])))
+        return 0

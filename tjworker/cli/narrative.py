@@ -1,0 +1,246 @@
+"""What `tj describe` says of a job: sentences out of its status, its spec, its pods and its events, as of now. Pure:
+objects and a time in, sections of lines out.
+
+What a pod shows now goes before what the status remembers: the status is as old as the operator's last word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tjworker.api import labels
+from tjworker.api.indices import MAX_INDEX, parse_indices
+from tjworker.api.model import Role, TrainingJob
+from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, POD_NOT_GONE, Condition
+from tjworker.cli import happenings, rows
+from tjworker.cli.happenings import Happening
+from tjworker.reconcile.policies.limits import time_left
+
+Json = Mapping[str, Any]
+STALE_SECONDS = 5.0
+"""A pass answers a change of a pod within a fraction of this."""
+SHOWN_WAITING = 3
+SHOWN_RECORDS = 3
+SHOWN_WARNINGS = 5
+_TROUBLES = (POD_NOT_GONE, FAILED_CREATE, FAILED_DELETE)
+_CAUSES = {
+    "application": "because its program failed",
+    "node": "because of a node or a GPU",
+    "preemption": "because its pod was preempted or evicted",
+    "user": "because somebody deleted its pod",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    title: str
+    lines: tuple[str, ...]
+
+
+def describe(
+    raw: Json, job: TrainingJob, pods: Sequence[Json], seen: Sequence[Happening], now: datetime
+) -> list[Section]:
+    """`pods`: the job's own that are there now; `seen`: what was said of it (see `happenings`)."""
+    found = [
+        Section("", (*_headline(job, now), *_freshness(job, pods, now))),
+        Section("Replicas", tuple(_role(role, job, pods, now) for role in job.roles)),
+        Section("Waits for", tuple(_waits(job, pods, now))),
+        Section("Restarts", tuple(_restarts(job))),
+        Section("Autoscaler", tuple(_autoscaler(job, now))),
+        Section("Time", tuple(_times(job, now))),
+        Section("Newest failures", tuple(rows.failure_lines(raw, now))),
+        Section("Newest warnings", tuple(_warnings(seen, now))),
+    ]
+    return [section for section in found if section.lines]
+
+
+def _headline(job: TrainingJob, now: datetime) -> Iterator[str]:
+    status, name = job.status, job.name.name
+    kind = f"{job.kind} {name} in namespace {job.name.namespace}"
+    made = f"made {rows.age(job.created_at, now)} ago"
+    if not status.phase:
+        yield f"{kind}, {made}: the operator has not taken it up yet. `tj doctor` says whether it runs."
+        return
+    told = next((c for c in status.conditions if c.type == _CONDITION_OF.get(status.phase, status.phase)), None)
+    for_ = f" for {rows.age(told.last_transition_time, now)}" if told and told.status == "True" else ""
+    if status.ended:
+        yield f"{kind} has ended: {status.phase}, {rows.age(status.completion_time, now)} ago; {made}."
+    else:
+        yield f"{kind} is {status.phase}{for_}, {made}."
+    if status.message:
+        yield f"{status.message}."
+
+
+_CONDITION_OF = {"Succeed": "Succeeded", "Timeout": "Failed", "Preempted": "Failed", "NodeFail": "Failed"}
+
+
+def _freshness(job: TrainingJob, pods: Sequence[Json], now: datetime) -> Iterator[str]:
+    """How far the status can be believed."""
+    status = job.status
+    if not status.phase or status.ended:
+        return
+    told = rows.parse_time(status.last_reconcile_time)
+    old = (now - told).total_seconds() if told else 0.0
+    if status.observed_generation < job.generation and old > STALE_SECONDS:
+        yield (
+            f"! This status is of generation {status.observed_generation} of the spec, which is at {job.generation}:"
+            " the operator has not acted on the newest change. `tj doctor` says whether it runs."
+        )
+    for role in job.roles:
+        said = status.replica_statuses.get(role.name)
+        runs = sum(1 for pod in _of_role(pods, role) if _runs(pod))
+        if said is not None and said.active != runs and old > STALE_SECONDS:
+            yield (
+                f"! This status says that {said.active} of {role.name} run, and {runs} do: its last change is"
+                f" {rows.duration(old)} old. `tj doctor` says whether the operator runs."
+            )
+
+
+def _role(role: Role, job: TrainingJob, pods: Sequence[Json], now: datetime) -> str:
+    runs = sum(1 for pod in _of_role(pods, role) if _runs(pod))
+    said = job.status.replica_statuses.get(role.name)
+    parts = [f"{runs} of {role.replicas} run"]
+    if said is not None and said.succeeded:
+        parts.append(f"{said.succeeded} succeeded")
+    if said is not None and said.failed:
+        parts.append(f"{said.failed} failed")
+    if role.elastic:
+        who = {"Auto": "the autoscaler moves it", "Manual": "`tj scale` moves it", "Never": "nothing moves it"}
+        parts.append(f"{role.min_replicas} to {role.max_replicas}, {who[role.edl_policy]}")
+    return f"{role.name}: {'; '.join(parts)}"
+
+
+def _waits(job: TrainingJob, pods: Sequence[Json], now: datetime) -> Iterator[str]:
+    status = job.status
+    if status.ended:
+        yield from (f"{_name(pod)} is still being deleted" for pod in pods if _deleting(pod))
+        return
+    if status.ending is not None:
+        yield f"its pods to go; then it ends in {status.ending.phase}: {status.ending.message}"
+    yield from (f"{c.message}" for c in status.conditions if _is_trouble(c))
+    waiting: dict[str, list[str]] = {}
+    for pod in pods:
+        if why := why_pod_waits(pod):
+            waiting.setdefault(why, []).append(_name(pod))
+    for why, names in waiting.items():
+        more = f" and {len(names) - SHOWN_WAITING} more" if len(names) > SHOWN_WAITING else ""
+        yield f"{', '.join(names[:SHOWN_WAITING])}{more}: {why}"
+    yield from _rests(job, now)
+
+
+def _is_trouble(condition: Condition) -> bool:
+    stalled = condition.type == "Stalled" and condition.status == "True"
+    return bool(condition.message) and (stalled or condition.reason in _TROUBLES)
+
+
+def why_pod_waits(pod: Json) -> str:
+    """Why a pod that should run does not; '' for one that runs or has ended."""
+    status = pod.get("status") or {}
+    if _deleting(pod):
+        return "is being deleted"
+    if status.get("phase") not in (None, "", "Pending"):
+        return ""
+    placed: Json = next((c for c in status.get("conditions") or [] if c.get("type") == "PodScheduled"), {})
+    if placed.get("status") == "False":
+        return f"has no node: {' '.join(str(placed.get('message') or placed.get('reason') or 'unknown').split())}"
+    for container in (*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])):
+        state = (container.get("state") or {}).get("waiting") or {}
+        if state.get("reason") not in (None, "", "PodInitializing", "ContainerCreating"):
+            said = f": {' '.join(str(state['message']).split())}" if state.get("message") else ""
+            return f"container {container.get('name')} cannot start: {state['reason']}{said}"
+    node = (pod.get("spec") or {}).get("nodeName")
+    return f"is being started on {node}" if node else "waits for the scheduler"
+
+
+def _rests(job: TrainingJob, now: datetime) -> Iterator[str]:
+    """Pods that failed too often to be replaced at once, and when the next try comes."""
+    for name, attempts in job.status.attempts.roles.items():
+        for until, which in sorted(attempts.resting.items()):
+            at = rows.parse_time(until)
+            if at is None or at <= now:
+                continue
+            count = len(parse_indices(which, MAX_INDEX))
+            replica = f"{name} {which}" if count == 1 else f"{count} replicas of {name} ({which})"
+            left = rows.duration((at - now).total_seconds())
+            yield f"{replica}: the next try comes at {at:%H:%M:%S} UTC, in {left}, for the earlier ones have failed"
+
+
+def _restarts(job: TrainingJob) -> Iterator[str]:
+    for role in job.roles:
+        counts = job.status.restart_counts.get(role.name)
+        told = [f"{n} {why}" for cause, why in _CAUSES.items() if (n := getattr(counts, cause, 0))]
+        if not told:
+            continue
+        limit = (
+            f" (restartLimit {role.restart_limit} for failures of the program)"
+            if role.restart_limit is not None
+            else ""
+        )
+        yield f"{role.name}: {', '.join(told)}{limit}"
+    if job.backoff_limit is not None and any(c.application for c in job.status.restart_counts.values()):
+        used_up = sum(c.application for c in job.status.restart_counts.values())
+        yield f"backoffLimit: {used_up} of {job.backoff_limit} used"
+
+
+def _autoscaler(job: TrainingJob, now: datetime) -> Iterator[str]:
+    for role in job.roles:
+        if not role.autoscaled or job.status.ended:
+            continue
+        if role.declared_replicas is not None:
+            yield f"{role.name}: {role.replicas} wanted in the place of {role.declared_replicas} ({role.spec_path})"
+        elif role.name in job.status.targets:
+            yield f"{role.name}: its target is set aside, for {role.spec_path} was changed by hand"
+        elif role.replicas < (role.max_replicas or 0):
+            yield f"{role.name}: has seen no room for more than {role.replicas} yet, or has not run since"
+    for record in job.status.scale_records[:SHOWN_RECORDS]:
+        ago = rows.age(record.time, now)
+        yield f"{ago} ago {record.role} {record.from_} -> {record.to}{': ' + record.reason if record.reason else ''}"
+
+
+def _times(job: TrainingJob, now: datetime) -> Iterator[str]:
+    status = job.status
+    if status.start_running_time:
+        yield f"ran whole for the first time {rows.age(status.start_running_time, now)} ago"
+    if status.suspended_seconds:
+        yield f"was suspended for {rows.duration(status.suspended_seconds)} in all; time limits do not count that"
+    if status.ended:
+        ended = rows.parse_time(status.completion_time)
+        if ended and job.ttl_seconds_after_finished is not None:
+            left = job.ttl_seconds_after_finished - (now - ended).total_seconds()
+            yield f"is deleted in {rows.duration(left)} (ttlSecondsAfterFinished {job.ttl_seconds_after_finished})"
+        return
+    counted = rows.parse_time(status.suspend_time) or now
+    running, active = time_left(job, status, counted.timestamp())
+    stands = " once it goes on" if job.suspend else ""
+    if running is not None:
+        yield f"{rows.duration(running)} left of {job.time_limit_field} {job.time_limit_seconds} s{stands}"
+    elif job.time_limit_seconds is not None:
+        yield f"{job.time_limit_field} {job.time_limit_seconds} s begins when every replica runs"
+    if active is not None:
+        yield f"{rows.duration(active)} left of activeDeadlineSeconds {job.active_deadline_seconds}{stands}"
+
+
+def _warnings(seen: Iterable[Happening], now: datetime) -> Iterator[str]:
+    warnings = [happening for happening in seen if happening.type == "Warning"]
+    for happening in reversed(warnings[-SHOWN_WARNINGS:]):
+        when, _, reason, about, message = happenings.row(happening, now)
+        yield f"{when} ago, {about}, {reason}: {message}"
+
+
+def _of_role(pods: Iterable[Json], role: Role) -> list[Json]:
+    return [p for p in pods if (p["metadata"].get("labels") or {}).get(labels.REPLICA_NAME) == role.name]
+
+
+def _name(pod: Json) -> str:
+    return str(pod["metadata"]["name"])
+
+
+def _deleting(pod: Json) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def _runs(pod: Json) -> bool:
+    return (pod.get("status") or {}).get("phase") == "Running" and not _deleting(pod)
