@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints the two Secrets that the installation needs, with passwords made now:
+# Prints the Secrets that the installation needs, with passwords and keys made now:
 #
 #   sh k8s/secrets.sh | kubectl apply -f -
 #
@@ -16,6 +16,7 @@ sha256() { printf %s "$1" | { sha256sum 2>/dev/null || shasum -a 256; } | cut -d
 
 redis=$(random)
 flower=$(random)
+records=$(random)
 
 cat <<END
 apiVersion: v1
@@ -32,6 +33,17 @@ stringData:
     user default off
     user probe on nopass resetkeys resetchannels -@all +ping
     user tj on #$(sha256 "$redis") ~$prefix* ~_kombu* ~*.$prefix.control.pidbox* &* +@all -@admin -@dangerous +info +client|setname +client|setinfo +client|id
+---
+# Of watcher and workers alone. Several keys are separated by commas: the first seals, all open (docs/operations.md).
+apiVersion: v1
+kind: Secret
+metadata:
+  name: tj-records
+  namespace: $namespace
+  labels:
+    app.kubernetes.io/part-of: trainingjob-operator
+stringData:
+  keys: $records
 ---
 apiVersion: v1
 kind: Secret

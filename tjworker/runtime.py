@@ -29,7 +29,7 @@ from tjworker.kube.configuration import remove_temporary_files
 from tjworker.kube.transport import KubeTransport
 from tjworker.publisher import KeyPublisher, Publisher
 from tjworker.settings import Settings
-from tjworker.store.connect import open_store
+from tjworker.store.connect import open_sealed_store
 from tjworker.store.port import Store
 from tjworker.telemetry.events import EventRecorder
 
@@ -79,16 +79,11 @@ def assemble(
 
 def connect(app: Celery, settings: Settings) -> Runtime:
     """The real Runtime of this process. Raises Terminal, logged in one line, for a Kubernetes configuration that cannot
-    be used."""
-    store = open_store(
-        settings.redis_url,
-        settings.key_prefix,
-        retry_base_seconds=settings.retry_base_seconds,
-        retry_max_seconds=settings.retry_max_seconds,
-    )
+    be used, and without a record key."""
     try:
         # One connection for each concurrent write, one for the events.
         transport = KubeTransport(pool_size=settings.write_concurrency + 1)
+        store = open_sealed_store(settings)
     except Terminal as error:
         log.error(error.message)
         raise

@@ -16,6 +16,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 OFF = "off"
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+SECRET = ("redis_url", "record_keys")
+"""Settings whose value is shown nowhere as it is."""
 
 
 def turn_seconds(period: float) -> float:
@@ -38,6 +40,13 @@ class Settings(BaseSettings):
         "tj",
         pattern=r"^[a-z0-9][-a-z0-9]{0,31}$",
         description="first part of every Redis key and of the Celery queue: two operators can share one Redis",
+    )
+    record_keys: str = Field(
+        "",
+        pattern=r"^$|^[^\s,]{32,}(,[^\s,]{32,})*$",
+        repr=False,
+        description="keys that watcher and workers seal the records in Redis with, each of 32 characters or more,"
+        " separated by commas: the first seals, all open; no other process gets it, and without it these two end",
     )
     own_namespace: str = Field(
         "",
@@ -168,6 +177,10 @@ class Settings(BaseSettings):
         return value
 
     @property
+    def record_key_list(self) -> tuple[str, ...]:
+        return tuple(key for key in self.record_keys.split(",") if key)
+
+    @property
     def gpu_resource_list(self) -> tuple[str, ...]:
         return _names(self.gpu_resources)
 
@@ -202,8 +215,7 @@ def settings_or_exit() -> Settings:
         return load_settings()
     except ValidationError as error:
         wrong = "; ".join(
-            # A URL may hold a password.
-            f"TJ_{name.upper()}={'(not shown)' if name.endswith('url') else repr(one['input'])}: {one['msg']}"
+            f"TJ_{name.upper()}={'(not shown)' if name in SECRET else repr(one['input'])}: {one['msg']}"
             for one in error.errors()
             for name in ["_".join(str(part) for part in one["loc"])]
         )

@@ -23,7 +23,7 @@ from tjworker.kube.client import KubeClient
 from tjworker.kube.transport import KubeTransport
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings, settings_or_exit
-from tjworker.store.connect import open_store
+from tjworker.store.connect import open_sealed_store
 from tjworker.telemetry.logging import configure_logging
 from watcher.app import Watcher
 from watcher.health import HealthServer
@@ -89,12 +89,7 @@ def _watcher(settings: Settings) -> Watcher:
     )
     # A renewal that hangs for longer than the lease lasts is worth nothing.
     lease_api = KubeClient(transport, request_timeout_seconds=settings.lease_renew_seconds)
-    store = open_store(
-        settings.redis_url,
-        settings.key_prefix,
-        retry_base_seconds=settings.retry_base_seconds,
-        retry_max_seconds=settings.retry_max_seconds,
-    )
+    store = open_sealed_store(settings)
     publish = Publisher(make_app(settings)).publish
     name, namespace = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}", settings.lease_namespace
     return Watcher(settings, api, lease_api, store, publish, name=name, lease_namespace=namespace)

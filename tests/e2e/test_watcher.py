@@ -164,6 +164,7 @@ def test_the_process_publishes_tasks_serves_health_and_gives_the_lease_back_on_s
         "KUBECONFIG": str(api.write_kubeconfig(tmp_path / "kubeconfig")),
         "TJ_REDIS_URL": real_redis.url,
         "TJ_KEY_PREFIX": real_redis.prefix,
+        "TJ_RECORD_KEYS": "a-key-of-the-tests-that-is-long-enough",
         "TJ_HEALTH_PORT": str(port),
         "TJ_LOG_FORMAT": "json",
     }

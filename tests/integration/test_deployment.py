@@ -275,6 +275,17 @@ def test_the_secrets_hold_every_key_that_the_pods_ask_for(rendered: list[Json]) 
                 assert item["key"] in made[volume["secret"]["secretName"]]
 
 
+def test_watcher_and_workers_alone_have_the_record_keys(rendered: list[Json]) -> None:
+    asking = {
+        template.component
+        for template in templates(rendered)
+        if "tj-records" in str(template.pod) or "TJ_RECORD_KEYS" in str(template.pod)
+    }
+    assert asking == {"watcher", "worker"}
+    made = {s["metadata"]["name"]: s["stringData"] for s in secrets()}
+    assert Settings(record_keys=made["tj-records"]["keys"]).record_key_list
+
+
 def test_secrets_differ_each_time_and_follow_namespace_and_prefix() -> None:
     first, second = secrets(), secrets(NAMESPACE="training", KEY_PREFIX="other")
     assert {s["metadata"]["namespace"] for s in second} == {"training"}

@@ -32,7 +32,7 @@ from tests.support.waiting import PATIENCE_SECONDS
 pytestmark = pytest.mark.xdist_group("compose")
 Json = dict[str, Any]
 FILE = ROOT / "docker-compose.yml"
-SECRETS = {"REDIS_PASSWORD": "f00d" * 12, "FLOWER_BASIC_AUTH": "admin:s3cret"}
+SECRETS = {"REDIS_PASSWORD": "f00d" * 12, "RECORD_KEYS": "5ea1" * 16, "FLOWER_BASIC_AUTH": "admin:s3cret"}
 _VARIABLE = re.compile(r"\$(?:(\$)|\{([A-Z_]+)(?::([-?])([^}]*))?\})")
 
 
@@ -298,6 +298,15 @@ def test_redis_shows_strangers_nothing(host: Host) -> None:
             operator.get("other:key")
         with pytest.raises(redis.ResponseError, match=r"(?i)no permissions"):
             operator.flushall()
+
+
+def test_watcher_and_workers_alone_have_the_record_keys() -> None:
+    sealing = {
+        name
+        for name, service in load(SECRETS)["services"].items()
+        if SECRETS["RECORD_KEYS"] in str(service.get("environment"))
+    }
+    assert sealing == {"watcher", "worker"}
 
 
 @pytest.mark.parametrize("missing", sorted(SECRETS))

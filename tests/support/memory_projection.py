@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.support.memory_redis import EDITED, MemoryRedis, OverRedis, whole
 from tjworker.base import Fenced, GroupResource, JobKey
-from tjworker.store.projection import Change, Checkpoint, ClusterView, Lost, View
+from tjworker.store.projection import Change, Checkpoint, ClusterView, Entry, Lost, View
 
 
 class MemoryProjection(OverRedis):
@@ -132,6 +132,22 @@ class MemoryProjection(OverRedis):
         for table in versioned:
             table.clear()
         self._written()
+
+    @whole
+    def distrust(self, entries: Sequence[Entry]) -> None:
+        tables = self._redis.tables
+        for entry in entries:
+            if not entry.key:
+                (tables.nodes if entry.of == "node" else tables.node_requests).pop(entry.field, None)
+                continue
+            if entry.field == "job":
+                tables.jobs.pop(entry.key, None)
+            else:
+                resource, _, name = entry.field.partition("/")
+                tables.children.get(entry.key, {}).pop((GroupResource(resource), name), None)
+            tables.seen.pop(entry.key, None)
+            tables.gone.pop(entry.key, None)
+        tables.seq, tables.synced = 0, False
 
     @whole
     def known_keys(self) -> Iterable[JobKey]:

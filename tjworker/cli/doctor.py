@@ -145,13 +145,20 @@ def _operator(settings: Settings, of_redis: Sequence[Check]) -> Iterator[Check]:
 
 def setting_rows(settings: Settings, of_stack: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     """(variable, value, where it comes from) of every setting. No passwords."""
-    from tjworker.store.errors import describe
-
     for name in type(settings).model_fields:
         variable = f"TJ_{name.upper()}"
         value = getattr(settings, name)
         source = "local stack" if variable in of_stack else "environment" if variable in os.environ else "default"
-        yield variable, describe(value) if name.endswith("_url") else value, source
+        yield variable, _shown(name, value), source
+
+
+def _shown(name: str, value: Any) -> Any:
+    from tjworker.settings import SECRET
+    from tjworker.store.errors import describe
+
+    if name == "redis_url":
+        return describe(value)
+    return "(not shown)" if name in SECRET and value else value
 
 
 def _print_json(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) -> None:

@@ -16,10 +16,13 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from tjworker.settings import Settings
 from tjworker.store.errors import describe
 from tjworker.store.redis_commands import RedisCommands
 from tjworker.store.redis_projection import RedisProjection
 from tjworker.store.redis_work_queue import RedisWorkQueue
+from tjworker.store.seal import open_seal
+from tjworker.store.sealed_store import SealedStore, sealed
 
 CONNECT_TIMEOUT_SECONDS = 3.0
 ANSWER_TIMEOUT_SECONDS = 8.0
@@ -41,6 +44,18 @@ def client(url: str, **options: Any) -> redis.Redis:
     )
 
 
+def open_sealed_store(settings: Settings) -> SealedStore:
+    """The store of a watcher or a worker. Raises Terminal without a record key."""
+    seal = open_seal(settings.record_key_list, settings.key_prefix)
+    store = open_store(
+        settings.redis_url,
+        settings.key_prefix,
+        retry_base_seconds=settings.retry_base_seconds,
+        retry_max_seconds=settings.retry_max_seconds,
+    )
+    return sealed(store, seal)
+
+
 @dataclass(frozen=True, slots=True)
 class RedisStore:
     """The Store of `store.port` in Redis."""
@@ -50,7 +65,7 @@ class RedisStore:
 
 
 def open_store(url: str, prefix: str, *, retry_base_seconds: float = 1, retry_max_seconds: float = 300) -> RedisStore:
-    """The store of this process, not connected yet."""
+    """The store, not connected yet, with its records as they stand in Redis: sealed."""
     commands = RedisCommands(client(url), prefix, where=describe(url))
     return RedisStore(
         RedisProjection(commands),

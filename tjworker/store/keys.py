@@ -47,11 +47,12 @@ KEYS: tuple[Key, ...] = (
         "writer",
         "{prefix}:writer",
         "hash",
-        "watcher (lead, apply, mark_synced, reset)",
+        "watcher (lead, apply, mark_synced, reset); workers (distrust)",
         "watcher, workers",
         "`token` of the leading watcher; `seq` = a number that grows with each of its writes; `synced` = 1 once every"
-        " list has been projected; `cluster` = cluster id (UID of the namespace kube-system); `form` = fingerprint of"
-        " the code that wrote the records. Absent: the projection has vanished. A `seq` below the one that the writer"
+        " list has been projected; `cluster` = cluster id (UID of the namespace kube-system); `form` = name of the"
+        " record key and fingerprint of the code that wrote the records. Absent: the projection has vanished."
+        " A `seq` below the one that the writer"
         " remembers: Redis came back with an older state.",
     ),
     Key(
@@ -61,7 +62,7 @@ KEYS: tuple[Key, ...] = (
         "watcher",
         "workers, tj",
         "`job` = `<resourceVersion> <1 when finished> <record>`; `<resource>/<name>` = `<resourceVersion> <record>` of"
-        " each child. A finished job has only `job`.",
+        " each child. A finished job has only `job`. Each record begins with its seal.",
     ),
     Key(
         "known",
@@ -106,15 +107,15 @@ KEYS: tuple[Key, ...] = (
         " bring it back",
         ttl=f"{FACT_TTL_SECONDS} s",
     ),
-    Key("nodes", "{prefix}:nodes", "hash", "watcher", "workers, autoscaler", "`<node>` = record"),
+    Key("nodes", "{prefix}:nodes", "hash", "watcher", "workers, autoscaler", "`<node>` = sealed record"),
     Key(
         "node_requests",
         "{prefix}:node_requests",
         "hash",
         "watcher",
         "autoscaler",
-        "`<node>` = sum of the resource requests of all unfinished pods on it, ours or not; `-` = of the pods that wait"
-        " for a node",
+        "`<node>` = sealed sum of the resource requests of all unfinished pods on it, ours or not; `-` = of the pods"
+        " that wait for a node",
     ),
     # -- work queue
     Key(
@@ -270,7 +271,17 @@ list again and again.
 _END = """
 Celery adds, in the same database, `_kombu.binding.*` and the pub/sub channels of its events and
 remote control. An ACL user needs the keys `~{prefix}*`, `~_kombu*` and
-`~*.{prefix}.control.pidbox*` (mailboxes of the remote control) and the channels `&*`."""
+`~*.{prefix}.control.pidbox*` (mailboxes of the remote control) and the channels `&*`.
+
+## What write access to Redis is worth
+
+The watcher seals each record with a key that only it and the workers have ([ADR
+19](adr/0019-records-are-sealed.md)). Who can write Redis, and has no such key, cannot make a
+record, change one, or use one in another place: it is not used, the log says where it stood, and
+the watcher lists everything again, at most once a minute. He can put back an older record, or take
+records, queue and locks away. A write that is decided on an older view carries a version or a UID
+that the API server compares; what else it costs is time: passes that find nothing, passes that
+wait."""
 
 
 def markdown() -> Iterator[str]:

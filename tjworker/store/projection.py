@@ -37,6 +37,18 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """Where one record stands."""
+
+    key: JobKey
+    """'' for one that belongs to no job."""
+    field: str
+    """`job` or `<resource>/<name>`; without a key the name of a node."""
+    of: str = ""
+    """Without a key: `node`, or `requests` of its pods."""
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """What the projection knows of one job, in one consistent read."""
 
@@ -125,6 +137,12 @@ class Projection(Protocol):
         nothing any more: delete all that carries one (records, progress, tombstones, own writes, echoes, news). Keeps
         the queue, leases and fencing tokens. Deletes `synced` first and `progress` last: when it is cut off, the next
         writer finds the same and does it again. Raises as `apply`."""
+        ...
+
+    # -- written by workers ------------------------------------------------------------------------
+    def distrust(self, entries: Sequence[Entry]) -> None:
+        """Take these records out, with what is said of their versions, and have the writer's next write raise
+        Lost, so that it lists everything again. Until then nothing is synced."""
         ...
 
     # -- read by the watcher -----------------------------------------------------------------------

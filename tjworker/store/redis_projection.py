@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from tjworker.base import GroupResource, JobKey
-from tjworker.store.projection import Change, Checkpoint, ClusterView, View
+from tjworker.store.projection import Change, Checkpoint, ClusterView, Entry, View
 from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, flat, job_keys
 
 CHANGES_PER_CALL = 250
@@ -79,6 +79,11 @@ class RedisProjection:
         with self._seq_lock:
             self._seq = max(self._seq, seq)
         return answer
+
+    # -- written by workers ------------------------------------------------------------------------
+    def distrust(self, entries: Sequence[Entry]) -> None:
+        for part in batches(entries, CHANGES_PER_CALL):
+            self._redis.run("distrust", *flat((entry.of or "job", entry.key, entry.field) for entry in part))
 
     # -- read by the watcher -----------------------------------------------------------------------
     def checkpoint(self) -> Checkpoint:

@@ -18,6 +18,7 @@ NAMES = (
     "apply_node_requests",
     "mark_synced",
     "reset",
+    "distrust",
     "children",
     "add",
     "add_after",

@@ -24,6 +24,7 @@ SETTINGS = {
     "TJ_LOCK_TTL_SECONDS": "10",
     "TJ_OWN_NAMESPACE": rbac.NAMESPACE,
     "PYTHONUNBUFFERED": "1",
+    "TJ_RECORD_KEYS": "a-key-of-the-tests-that-is-long-enough",
 }
 
 

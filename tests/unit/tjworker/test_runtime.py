@@ -3,6 +3,7 @@ says."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -115,3 +116,16 @@ def test_the_watcher_ends_with_one_line_for_a_broken_kubeconfig(broken: Path) ->
     told = (done.stdout + done.stderr).strip()
     assert str(broken) in told
     assert told.count("\n") == 0, told
+
+
+def test_without_a_record_key_there_is_no_runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "config"
+    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    user = {"name": "u", "user": {"token": "t"}}
+    parts = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "c"}
+    kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **parts}))
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    with pytest.raises(Terminal, match=r"TJ_RECORD_KEYS is not set.*openssl rand -hex 32"):
+        connect(app, Settings())
+    connect(app, Settings(record_keys="k" * 32))

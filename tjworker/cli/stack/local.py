@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import secrets
 import shlex
 import subprocess
 import sys
@@ -92,6 +93,8 @@ def _make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports
         redis_url=redis_url,
         redis_binary=binary,
         key_prefix=prefix or "tj",
+        # As Redis' password, new with each start: the watcher then lists everything once.
+        record_keys=os.environ.get(services.RECORD_KEYS) or secrets.token_urlsafe(32),
         api_port=api_port,
         flower_port=flower_port,
         health_port=health_port,

@@ -18,6 +18,7 @@ from tjworker.cli.stack import probes
 from tjworker.cli.stack.paths import StatePaths
 
 WORKERS = 2
+RECORD_KEYS = "TJ_RECORD_KEYS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class StackPlan:
     redis_binary: Path | None
     """None: the Redis of TJ_REDIS_URL is used, and not started."""
     key_prefix: str
+    record_keys: str
+    """Of watcher and workers alone."""
     api_port: int
     flower_port: int
     health_port: int
@@ -104,18 +107,24 @@ def pod_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "PATH": _path(environment), "PYTHONUNBUFFERED": "1"}
 
 
-def operator_environment(plan: StackPlan) -> dict[str, str]:
+def operator_environment(plan: StackPlan, *, seals: bool = False) -> dict[str, str]:
+    """`seals`: of a process that writes or opens the records in Redis."""
     return {
         # One machine, one clock, one watcher: the successor of a killed one need not wait for long.
         "TJ_LEASE_DURATION_SECONDS": "6",
         "TJ_LEASE_RENEW_SECONDS": "2",
-        **plan.environment,
+        **_without_record_keys(plan.environment),
         "PATH": _path(plan.environment),
         "PYTHONUNBUFFERED": "1",
+        **({RECORD_KEYS: plan.record_keys} if seals else {}),
         "KUBECONFIG": str(plan.paths.kubeconfig),
         "TJ_REDIS_URL": plan.redis_url,
         "TJ_KEY_PREFIX": plan.key_prefix,
     }
+
+
+def _without_record_keys(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name != RECORD_KEYS}
 
 
 def _path(environment: Mapping[str, str]) -> str:
@@ -132,7 +141,7 @@ def _python(module: str, *options: str) -> tuple[str, ...]:
 def _redis(plan: StackPlan) -> Service:
     argv = (str(plan.redis_binary), str(plan.paths.redis_config))
     ready = probes.redis_answers(plan.redis_url)
-    env, cwd = dict(plan.environment), plan.paths.redis_data
+    env, cwd = _without_record_keys(plan.environment), plan.paths.redis_data
     return Service("redis", argv, env, cwd, ready=ready, stop_stage=2, stop_seconds=3.0)
 
 
@@ -177,7 +186,11 @@ def _crds(plan: StackPlan, cluster: str) -> Service:
 
 
 def _watcher(plan: StackPlan, after: tuple[str, ...]) -> Service:
-    env = {**operator_environment(plan), "TJ_HEALTH_HOST": "127.0.0.1", "TJ_HEALTH_PORT": str(plan.health_port)}
+    env = {
+        **operator_environment(plan, seals=True),
+        "TJ_HEALTH_HOST": "127.0.0.1",
+        "TJ_HEALTH_PORT": str(plan.health_port),
+    }
     ready = probes.http_says(plan.health_port, "/readyz", probes.leads)
     return Service("watcher", _python("watcher"), env, plan.root, after, ready)
 
@@ -187,7 +200,8 @@ def _worker(plan: StackPlan, name: str, after: tuple[str, ...]) -> Service:
     options = ("-n", f"{name}@%h", "--concurrency", "1", "--pool", "prefork", "-E")
     logs_info = plan.environment.get("TJ_LOG_LEVEL", "INFO") in ("INFO", "DEBUG")
     ready = probes.log_says(plan.paths.log(name), rf"{name}@\S+ ready") if logs_info else None
-    return _celery(plan, name, after, "worker", *options, ready=ready)
+    worker = _celery(plan, name, after, "worker", *options, ready=ready)
+    return replace(worker, env=operator_environment(plan, seals=True))
 
 
 def _flower(plan: StackPlan, after: tuple[str, ...]) -> Service:

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from tjworker.cli.errors import UserError
+from tjworker.cli.stack import services
 from tjworker.cli.stack.local import check_installed
+from tjworker.cli.stack.paths import StatePaths
+from tjworker.cli.stack.services import StackOptions, StackPlan
 
 
 def test_a_package_of_the_workbench_that_is_not_installed_is_named_with_the_command(
@@ -33,3 +36,26 @@ def test_without_the_extra_local_tj_up_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("tj: the local stack is not installed: run `make up`")
+
+
+@pytest.mark.parametrize("control_plane", ["local", "real"])
+def test_watcher_and_workers_alone_have_the_record_keys(tmp_path: Path, control_plane: str) -> None:
+    options = StackOptions(tmp_path, None, None, None, nodes=1, node_cpu="", control_plane=control_plane)
+    plan = StackPlan(
+        options,
+        paths=StatePaths(tmp_path),
+        root=tmp_path,
+        environment={"TJ_RECORD_KEYS": "of the shell", "PATH": "/bin"},
+        redis_url="redis://127.0.0.1:1/0",
+        redis_binary=tmp_path / "redis-server",
+        key_prefix="tj",
+        record_keys="k" * 32,
+        api_port=1,
+        flower_port=2,
+        health_port=3,
+    )
+    keys = {service.name: service.env.get("TJ_RECORD_KEYS") for service in services.build(plan)}
+    assert {name: key for name, key in keys.items() if key} == dict.fromkeys(
+        ("watcher", "worker1", "worker2"), "k" * 32
+    )
+    assert {"beat", "flower", "redis", "crds"} < keys.keys()

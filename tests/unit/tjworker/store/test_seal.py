@@ -1,0 +1,92 @@
+"""The seal on a record: whoever changes one bit of it, or its place, or has another key, does not open it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.support.seeds import the_seed
+from tjworker.store.seal import SEAL_BYTES, Seal
+
+KEYS = ["first-" * 6, "second-" * 5]
+RECORD = b'{"metadata":{"uid":"u1","resourceVersion":"5"}}'
+PLACE = ("job", "trainingjobs.paddlepaddle.org/default/a", "pods/a-0")
+
+
+@pytest.fixture
+def seal() -> Seal:
+    return Seal(KEYS[:1], "tj")
+
+
+def test_what_was_sealed_is_opened_in_its_place(seal: Seal) -> None:
+    sealed = seal.seal(RECORD, *PLACE)
+    assert len(sealed) == len(RECORD) + SEAL_BYTES
+    assert seal.open(sealed, *PLACE) == RECORD
+    assert seal.seal(RECORD, *PLACE) == sealed, "the same again is no news to the store"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("job", "trainingjobs.paddlepaddle.org/default/b", "pods/a-0"),
+        ("job", "trainingjobs.paddlepaddle.org/other/a", "pods/a-0"),
+        ("job", "aitrainingjobs.elasticdeeplearning.ai/default/a", "pods/a-0"),
+        ("job", "trainingjobs.paddlepaddle.org/default/a", "pods/a-1"),
+        ("job", "trainingjobs.paddlepaddle.org/default/a", "services/a-0"),
+        ("job", "trainingjobs.paddlepaddle.org/default/apods/a-0", ""),
+        ("job", "trainingjobs.paddlepaddle.org/default", "a/pods/a-0"),
+        ("node", "trainingjobs.paddlepaddle.org/default/a", "pods/a-0"),
+    ],
+    ids="/".join,
+)
+def test_it_is_opened_in_no_other_place(place: tuple[str, ...], seal: Seal) -> None:
+    assert seal.open(seal.seal(RECORD, *PLACE), *place) is None
+
+
+def test_not_one_bit_of_it_may_differ(seal: Seal) -> None:
+    sealed = seal.seal(RECORD, *PLACE)
+    assert all(
+        seal.open(sealed[:at] + bytes([sealed[at] ^ 1 << bit]) + sealed[at + 1 :], *PLACE) is None
+        for at in range(len(sealed))
+        for bit in range(8)
+    )
+
+
+def test_it_may_be_neither_shorter_nor_longer(seal: Seal) -> None:
+    sealed = seal.seal(RECORD, *PLACE)
+    assert [n for n in range(len(sealed)) if seal.open(sealed[:n], *PLACE) is not None] == []
+    assert seal.open(sealed + b" ", *PLACE) is None
+
+
+def test_no_bytes_of_others_are_opened(seal: Seal) -> None:
+    rng = random.Random(the_seed())
+    assert all(seal.open(rng.randbytes(rng.randrange(120)), *PLACE) is None for _ in range(2_000))
+
+
+@pytest.mark.parametrize(
+    ("of", "by", "want"),
+    [
+        (Seal(KEYS[1:], "tj"), Seal(KEYS[:1], "tj"), False),
+        (Seal(KEYS[1:], "tj"), Seal(KEYS, "tj"), True),
+        (Seal(KEYS[::-1], "tj"), Seal(KEYS[:1], "tj"), False),
+        (Seal(KEYS[::-1], "tj"), Seal(KEYS, "tj"), True),
+        (Seal(KEYS, "tk"), Seal(KEYS, "tj"), False),
+    ],
+    ids=[
+        "another key",
+        "an older key, while it is still taken",
+        "the new key, where it is not known yet",
+        "the new key, where it is known",
+        "another prefix",
+    ],
+)
+def test_the_first_key_seals_and_each_opens(of: Seal, by: Seal, want: bool) -> None:
+    assert (by.open(of.seal(RECORD, *PLACE), *PLACE) is not None) is want
+
+
+def test_a_keys_name_says_nothing_of_the_key() -> None:
+    one, other = Seal(KEYS, "tj"), Seal(KEYS[::-1], "tj")
+    assert one.names == other.names == {one.name, other.name}
+    assert one.name != other.name
+    assert not any(key in one.name for key in KEYS)

@@ -1,0 +1,230 @@
+"""The Store with a seal on each record: over Redis, and over its twin in memory.
+
+Who calls it sees records as before. One whose seal is wrong counts as absent, is told in the log and counted, and the
+watcher is asked to list everything again, at most once a minute. What else stands in Redis (queue, leases, versions)
+has no seal: docs/redis.md says what writing it is worth.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import structlog
+
+from tjworker.base import GroupResource, JobKey, Transient
+from tjworker.store.port import Store
+from tjworker.store.projection import Change, Checkpoint, ClusterView, Entry, Projection, View
+from tjworker.store.seal import Seal
+from tjworker.store.work_queue import Claim, WorkQueue
+
+log = structlog.get_logger(__name__)
+
+ASK_SECONDS = 60.0
+"""Between two times that the watcher is asked to list everything."""
+TOLD = 10
+"""Records with a wrong seal that are told one by one in that time; of the others only the number."""
+
+
+class SealedProjection:
+    def __init__(
+        self,
+        inner: Projection,
+        seal: Seal,
+        once: Callable[[str, float], bool],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`once`: `WorkQueue.once`."""
+        self._inner = inner
+        self._seal = seal
+        self._once = once
+        self._monotonic = monotonic
+        self._told: tuple[float, int] = (-ASK_SECONDS, 0)
+        """Since when, how many."""
+        self.refused = 0
+        """Records with a wrong seal that this process has met."""
+
+    # -- written by the watcher --------------------------------------------------------------------
+    def lead(self, token: int, form: str = "") -> None:
+        before = self._inner.checkpoint()
+        self._inner.lead(token, self._form(form))
+        if before != Checkpoint() and before.form.partition(":")[0] not in self._seal.names:
+            # Nobody could read these records, and a worker would ask for each of them.
+            log.warning("the records in Redis have no seal of ours: they are dropped, and everything is listed again")
+            self._inner.reset(token)
+
+    def apply(
+        self, token: int, changes: Sequence[Change], *, progress: Mapping[str, int] | None = None
+    ) -> list[JobKey]:
+        return self._inner.apply(token, [self._sealed(change) for change in changes], progress=progress)
+
+    def apply_nodes(self, token: int, nodes: Mapping[str, bytes | None]) -> None:
+        self._inner.apply_nodes(token, self._sealed_each("node", nodes))
+
+    def apply_node_requests(self, token: int, requests: Mapping[str, bytes | None], *, whole: bool = False) -> None:
+        self._inner.apply_node_requests(token, self._sealed_each("requests", requests), whole=whole)
+
+    def mark_synced(self, token: int, cluster: str = "", form: str = "") -> None:
+        self._inner.mark_synced(token, cluster, self._form(form))
+
+    def reset(self, token: int) -> None:
+        self._inner.reset(token)
+
+    def _form(self, form: str) -> str:
+        """A watcher with another key finds another form, and lists."""
+        return f"{self._seal.name}:{form}"
+
+    def _sealed(self, change: Change) -> Change:
+        if change.record is None:
+            return change
+        return replace(change, record=self._seal.seal(change.record, "job", change.key, _field(change)))
+
+    def _sealed_each(self, what: str, records: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
+        return {
+            name: None if record is None else self._seal.seal(record, what, name) for name, record in records.items()
+        }
+
+    # -- read by the watcher -----------------------------------------------------------------------
+    def checkpoint(self) -> Checkpoint:
+        found = self._inner.checkpoint()
+        name, _, form = found.form.partition(":")
+        return replace(found, form=form if name == self._seal.name else "")
+
+    def known_keys(self) -> Iterable[JobKey]:
+        return self._inner.known_keys()
+
+    def known_children(self, keys: Sequence[JobKey], resource: GroupResource) -> Sequence[tuple[JobKey, str]]:
+        return self._inner.known_children(keys, resource)
+
+    def known_nodes(self) -> Iterable[str]:
+        return self._inner.known_nodes()
+
+    # -- read by workers ---------------------------------------------------------------------------
+    def view(self, key: JobKey, node_names: Sequence[str] = ()) -> View:
+        return self.opened(key, self._inner.view(key, node_names))
+
+    def opened(self, key: JobKey, view: View) -> View:
+        refused: list[Entry] = []
+        job = None if view.job is None else self._open(view.job, refused, Entry(key, "job"))
+        children = {
+            resource: self._open_each(records, refused, key, resource) for resource, records in view.children.items()
+        }
+        nodes = self._open_named("node", view.nodes, refused)
+        if not refused:
+            return replace(view, job=job, children=children, nodes=nodes)
+        self.distrust(refused)
+        # What is left would look whole.
+        return replace(view, job=None, children={}, nodes={}, synced=False)
+
+    def nodes(self, names: Iterable[str]) -> Mapping[str, bytes]:
+        refused: list[Entry] = []
+        found = self._open_named("node", self._inner.nodes(names), refused)
+        self.distrust(refused)
+        return found
+
+    def cluster(self) -> ClusterView:
+        view, refused = self._inner.cluster(), list[Entry]()
+        nodes = self._open_named("node", view.nodes, refused)
+        requests = self._open_named("requests", view.node_requests, refused)
+        self.distrust(refused)
+        return ClusterView(nodes, requests, synced=view.synced and not refused)
+
+    def unfinished(self) -> Mapping[JobKey, tuple[int, bytes]]:
+        found: dict[JobKey, tuple[int, bytes]] = {}
+        refused: list[Entry] = []
+        for key, (rv, sealed) in self._inner.unfinished().items():
+            record = self._open(sealed, refused, Entry(key, "job"))
+            if record is not None:
+                found[key] = (rv, record)
+        self.distrust(refused)
+        return found
+
+    def children(
+        self, keys: Sequence[JobKey], resources: Sequence[GroupResource]
+    ) -> Mapping[JobKey, Mapping[GroupResource, Mapping[str, bytes]]]:
+        refused: list[Entry] = []
+        found = {
+            key: {resource: self._open_each(records, refused, key, resource) for resource, records in of_job.items()}
+            for key, of_job in self._inner.children(keys, resources).items()
+        }
+        self.distrust(refused)
+        return found
+
+    def _open(self, sealed: bytes, refused: list[Entry], entry: Entry) -> bytes | None:
+        place = ("job", entry.key, entry.field) if entry.key else (entry.of, entry.field)
+        record = self._seal.open(sealed, *place)
+        if record is None:
+            refused.append(entry)
+        return record
+
+    def _open_each(
+        self, records: Mapping[str, bytes], refused: list[Entry], key: JobKey, resource: GroupResource
+    ) -> dict[str, bytes]:
+        opened = (
+            (name, self._open(sealed, refused, Entry(key, f"{resource}/{name}"))) for name, sealed in records.items()
+        )
+        return {name: record for name, record in opened if record is not None}
+
+    def _open_named(self, of: str, records: Mapping[str, bytes], refused: list[Entry]) -> dict[str, bytes]:
+        opened = ((n, self._open(sealed, refused, Entry(JobKey(""), n, of))) for n, sealed in records.items())
+        return {name: record for name, record in opened if record is not None}
+
+    # -- what cannot be trusted --------------------------------------------------------------------
+    def distrust(self, entries: Sequence[Entry]) -> None:
+        """Tell of these records, take them out, and have the watcher list everything again."""
+        if not entries:
+            return
+        self.refused += len(entries)
+        self._tell(entries)
+        try:
+            if self._once("relist", ASK_SECONDS):
+                self._inner.distrust(entries)
+        except Transient as error:
+            log.warning("cannot ask the watcher to list everything again", error=error.message)
+
+    def _tell(self, entries: Sequence[Entry]) -> None:
+        since, told = self._told
+        if self._monotonic() - since >= ASK_SECONDS:
+            since, told = self._monotonic(), 0
+        for entry in entries[: max(0, TOLD - told)]:
+            log.error(
+                "a record in Redis was not written by the watcher and is not used: somebody else writes this Redis, or"
+                " watcher and workers have different TJ_RECORD_KEYS; change Redis' passwords, or the keys"
+                " (docs/operations.md)",
+                key=entry.key or entry.of,
+                field=entry.field,
+                refused_so_far=self.refused,
+            )
+        self._told = since, told + len(entries)
+
+
+class SealedWorkQueue:
+    """The work queue, but that the view which comes with a key is opened."""
+
+    def __init__(self, inner: WorkQueue, projection: SealedProjection) -> None:
+        self._inner = inner
+        self._projection = projection
+
+    def acquire_view(self, key: JobKey, owner: str, ttl_seconds: float) -> tuple[Claim, View] | None:
+        taken = self._inner.acquire_view(key, owner, ttl_seconds)
+        return taken and (taken[0], self._projection.opened(taken[0].key, taken[1]))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+@dataclass(frozen=True, slots=True)
+class SealedStore:
+    projection: SealedProjection
+    queue: WorkQueue
+
+
+def sealed(store: Store, seal: Seal) -> SealedStore:
+    projection = SealedProjection(store.projection, seal, store.queue.once)
+    return SealedStore(projection, cast(WorkQueue, SealedWorkQueue(store.queue, projection)))
+
+
+def _field(change: Change) -> str:
+    return "job" if change.is_job else f"{change.resource}/{change.name}"
