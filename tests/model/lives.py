@@ -24,6 +24,8 @@ class Pod:
     index: int | None
     raw: Json
     """Its newest version."""
+    keeper: str = ""
+    """UID of its controller: the job itself, or a ReplicaSet or batch Job of it."""
     node: str = ""
     bound_at: float = NEVER
     running_at: float = NEVER

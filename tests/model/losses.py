@@ -77,7 +77,8 @@ def _ways(life: Life, pod: Pod) -> Iterator[tuple[float, Loss]]:
 def _deleted(pod: Pod) -> Iterator[tuple[float, Loss]]:
     if pod.asked_at == NEVER or pod.asked_by == "operator":
         return
-    had_succeeded = pod.succeeded and pod.ended_at < pod.asked_at
+    # A pod that is removed between two looks leaves no trace: neither of what deleted it, nor of its success.
+    had_succeeded = pod.succeeded and pod.ended_at < pod.asked_at - SEEN_SECONDS
     if pod.asked_by in ("user", "unknown"):
         if not had_succeeded:
             yield pod.asked_at, "deleted"
@@ -131,6 +132,24 @@ def _failure(life: Life, pod: Pod) -> Iterator[Loss]:
 def _retryable(job: TrainingJob, pod: Pod) -> bool:
     codes = [code for code in pod.exit_codes if code]
     return bool(codes) and all(code in job.retryable_exit_codes for code in codes)
+
+
+def own_failures(life: Life, role: str, at: float) -> int:
+    return sum("application" in lost.causes() and lost.at <= at for lost in losses(life, role))
+
+
+def may_be_final(life: Life, lost: Lost, at: float) -> bool:
+    """Some policy or limit that was in force by then lets its replica stay failed."""
+    jobs = life.jobs(lost.at - SEEN_SECONDS, at)
+    roles = [role for job in jobs for role in job.roles if role.name == lost.pod.role]
+    if any(may_fail(role, lost) for role in roles):
+        return True
+    if "application" not in lost.causes() or not lost.ways & FAILURES:
+        return False
+    counts = {name: own_failures(life, name, at) for name in {pod.role for pod in life.pods}}
+    limits = [(role.restart_limit, counts[role.name]) for role in roles]
+    limits += [(job.backoff_limit, sum(counts.values())) for job in jobs]
+    return any(limit is not None and count > limit for limit, count in limits)
 
 
 def may_restart(role: Role, lost: Lost) -> bool:

@@ -88,6 +88,7 @@ class Reader:
                 _number(marks.get(labels.RESTART_ATTEMPT)) or 0,
                 _number(marks.get(labels.REPLICA_INDEX)),
                 raw,
+                next(one["uid"] for one in meta["ownerReferences"] if one.get("controller")),
             )
             containers = raw["spec"].get("containers") or ()
             pod.gpus = sum(_gpus((one.get("resources") or {}).get("limits")) for one in containers)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from localcluster.client import ApiError
+from localcluster.kubelet.node import NodeConfig
+from localcluster.objects import timestamp
 from tests.simulation.faults.api_refusals import ANSWERS
 from tests.simulation.histories import ACTS, Act, History
 from tests.simulation.points import Died, Fault, Step
@@ -17,6 +21,14 @@ from tjworker.base import Transient
 from tjworker.kube.port import HttpResponse
 
 NODES = 3
+GPU, GPU_NODE, GPUS = "nvidia.com/gpu", "node-0", 4
+"""One node has them."""
+CLUSTER = tuple(NodeConfig(f"node-{number}", gpus=0 if number else GPUS) for number in range(NODES))
+Json = dict[str, Any]
+LEASE_SECONDS = 80.0
+"""So long may a key rest whose worker has died: its lease, until the next resync, and longer after each death."""
+COVERED_DEATHS = 2
+"""In what the model allows anyway."""
 WATCHED = (AITRAININGJOBS, TRAININGJOBS, PODS, SERVICES, REPLICASETS, BATCH_JOBS)
 
 
@@ -29,6 +41,7 @@ class Busy(Fault):
         self._rng = random.Random(history.seed)
         self._began: float | None = None
         self._dooms: list[str] = []
+        self._deaths = 0
         self._until: dict[str, float] = {}
 
     def begin(self, world: SimWorld) -> None:
@@ -42,6 +55,7 @@ class Busy(Fault):
         self._dooms.clear()
         for node in world.cluster.kubelet.configs:
             world.cluster.recover_node(node)
+        self._give_gpus(world, GPUS)
         world.trace.note(world.clock(), "FAULT", "no more: all is calm")
 
     def next_due(self, now_seconds: float) -> float | None:
@@ -93,9 +107,37 @@ class Busy(Fault):
     def recover_node(self, world: SimWorld, act: Act) -> None:
         world.cluster.recover_node(f"node-{act.number % NODES}")
 
+    def gpus_ail(self, world: SimWorld, act: Act) -> None:
+        """The node problem detector says so, or, the next time, that they are well again."""
+
+        def turn(status: Json) -> None:
+            told = {one["type"]: one for one in status["conditions"]}
+            ails = told.get("GPUFault", {}).get("status") == "True"
+            since = timestamp(world.clock() - 1)
+            told["GPUFault"] = {"type": "GPUFault", "status": str(not ails), "lastTransitionTime": since}
+            status["conditions"] = list(told.values())
+
+        self._tell_node(world, turn)
+
+    def gpus_fall_away(self, world: SimWorld, act: Act) -> None:
+        self._give_gpus(world, act.value)
+
+    def _give_gpus(self, world: SimWorld, count: int) -> None:
+        self._tell_node(world, lambda status: status["allocatable"].update({GPU: str(count)}))
+
+    def _tell_node(self, world: SimWorld, change: Callable[[Json], object]) -> None:
+        """What another than its kubelet says of the node that has GPUs."""
+        path = f"/api/v1/nodes/{GPU_NODE}"
+        with suppress(ApiError):  # it may be gone
+            node = world.cluster.client.get(path)
+            change(node["status"])
+            world.cluster.client.update(f"{path}/status", node)
+
     # -- the operator's own troubles
 
     def doom(self, world: SimWorld, act: Act, *, who: str) -> None:
+        self._deaths += 1
+        self.late_seconds = LEASE_SECONDS * max(0, self._deaths - COVERED_DEATHS)
         self._dooms.append(who)
 
     def wipe(self, world: SimWorld, act: Act) -> None:
@@ -112,6 +154,8 @@ class Busy(Fault):
 _TROUBLES: Mapping[str, Callable[[Busy, SimWorld, Act], None]] = {
     "node fails": Busy.fail_node,
     "node recovers": Busy.recover_node,
+    "GPUs ail": Busy.gpus_ail,
+    "GPUs fall away": Busy.gpus_fall_away,
     "worker dies": partial(Busy.doom, who="worker"),
     "watcher dies": partial(Busy.doom, who="watcher"),
     "Redis wiped": Busy.wipe,

@@ -34,6 +34,7 @@ def amiss(world: Seen) -> list[str]:
     found = [f"{name} is of an earlier job" for name in others]
     if job.status.observed_generation != job.generation and not job.status.ended:
         found.append(f"the status is of generation {job.status.observed_generation}, the spec of {job.generation}")
+    found += _to_come(job)
     if job.status.phase in END_PHASES:
         return found + list(_after_its_end(job, pods))
     if job.suspend:
@@ -52,6 +53,18 @@ def amiss(world: Seen) -> list[str]:
     if job.status.phase != "Running" and not found and not winding:
         found.append(f"every pod is as it should be, and the phase is {job.status.phase}: {job.status.message}")
     return found + list(_services(world, job))
+
+
+def _to_come(job: TrainingJob) -> Iterator[str]:
+    """What time alone will do to it."""
+    if job.status.phase in END_PHASES:
+        if job.ttl_seconds_after_finished is not None:
+            yield f"ended, and its ttlSecondsAfterFinished of {job.ttl_seconds_after_finished} is to come"
+    elif not job.suspend:
+        if job.time_limit_seconds is not None and job.status.start_running_time:
+            yield f"its timeLimit of {job.time_limit_seconds} is to come"
+        if job.active_deadline_seconds is not None and job.status.start_time:
+            yield f"its activeDeadlineSeconds of {job.active_deadline_seconds} is to come"
 
 
 def _after_its_end(job: TrainingJob, pods: dict[str, Json]) -> Iterator[str]:

@@ -52,10 +52,14 @@ class History:
         return "\n".join([f"history {self.seed}", str(self.manifest), *map(str, self.acts)])
 
 
-def make_history(seed: int) -> History:
+def make_history(seed: int, *, gpus: bool = True) -> History:
+    """`gpus`: its cluster has nodes with GPUs, so some jobs ask for them."""
     rng = random.Random(seed)
-    manifest = _aitrainingjob(rng) if rng.random() < 0.65 else _trainingjob(rng)
-    kinds, weights = zip(*CHANCES.items(), strict=True)
+    drawn = rng.random()
+    make = _with_gpus if gpus and drawn < 0.1 else _aitrainingjob if drawn < 0.65 else _trainingjob
+    manifest = make(rng)
+    chances = CHANCES if make is not _with_gpus else {**CHANCES, "GPUs ail": 30, "GPUs fall away": 30, "scale": 2}
+    kinds, weights = zip(*chances.items(), strict=True)
     acts = [
         Act(round(rng.uniform(0, BUSY_SECONDS), 1), what, rng.randrange(1000), _value(rng, what))
         for what in rng.choices(kinds, weights, k=rng.randint(4, 16))
@@ -73,11 +77,46 @@ def _aitrainingjob(rng: random.Random) -> Json:
         }
         if rng.random() < 0.5:
             policies |= {"restartPolicy": "Always", "restartLimit": 100}  # so that not every history ends early
-        roles[name] = role(rng.randint(1, 3), annotations=play(**FOR_EVER), **policies)
+        told = {**FOR_EVER, "start_seconds": rng.choice((1, 1, 1, 40))}
+        roles[name] = role(rng.randint(1, 3), annotations=play(**told), **policies)
+    return job(roles, **_limits(rng))
+
+
+def _limits(rng: random.Random) -> Json:
+    """What there is beside the roles, each field in some jobs."""
     spec: Json = {}
     if rng.random() < 0.3:
         spec["cleanPodPolicy"] = rng.choice(("All", "Running", "None"))
-    return job(roles, **spec)
+    if rng.random() < 0.15:
+        spec["timeLimit"] = rng.choice((60, 150, 250))
+    if rng.random() < 0.15:
+        spec["failPolicy"] = rng.choice(("All", "None"))
+    if rng.random() < 0.15:
+        spec["completePolicy"] = rng.choice(("Any", "None"))
+    if rng.random() < 0.1:
+        spec["suspend"] = True
+    policy: Json = {
+        name: rng.choice(values)
+        for name, values in {
+            "activeDeadlineSeconds": (60, 150, 250),
+            "backoffLimit": (0, 1, 3),
+            "ttlSecondsAfterFinished": (0, 30, 100),
+        }.items()
+        if rng.random() < 0.15
+    }
+    return {**spec, **({"runPolicy": policy} if policy else {})}
+
+
+def _with_gpus(rng: random.Random) -> Json:
+    """Two roles on a node of four GPUs. The first has done its work soon, and its pods stand there."""
+    asks: Json = {"limits": {"nvidia.com/gpu": 1}}
+    first = role(2, annotations=play(start_seconds=1, run_seconds=rng.choice((20, 60))), edlPolicy="Never")
+    policy = rng.choice(("Always", "Always", "OnNodeFail", "OnFailure"))
+    how: Json = {"restartPolicy": policy, "restartScope": "Pod", "edlPolicy": "Never"}
+    second = role(2, annotations=play(start_seconds=rng.choice((1, 150)), run_seconds=1_000_000), **how)
+    for one in (first, second):
+        one["template"]["spec"]["containers"][0]["resources"] = asks
+    return job({"ps": first, "trainer": second})
 
 
 def _trainingjob(rng: random.Random) -> Json:
@@ -93,6 +132,7 @@ def _value(rng: random.Random, what: str) -> Any:
                 ("failPolicy", "None"),
                 ("restartScope", rng.choice(POLICIES["restartScope"])),
                 ("image", "trainer:2"),
+                ("timeLimit", rng.choice((100, 200))),
             )
         )
     values: Mapping[str, tuple[Any, ...]] = {
@@ -100,6 +140,9 @@ def _value(rng: random.Random, what: str) -> Any:
         "suspend": (True, False),
         "pod deleted": (None, 0, 5),
         "pod exits": (0, 1, 1, 137, 137),
+        "role exits": (0, 0, 1, 137),
+        "annotated": ("Preempted", "Failed", "NodeFail"),
+        "GPUs fall away": (2, 2, 1),
         "node fails": ("NotReady", "gone"),
         "watch lost": (0.0, 5.0, 20.0),
         "requests refused": (5.0, 20.0),
@@ -123,6 +166,8 @@ def _edit(place: Place, history: History, act: Act) -> None:
     field, value = act.value
     if "replicaSpecs" not in history.manifest["spec"]:
         _patch(place, history, {"spec": {"image": "trainer:2"}})
+    elif field == "timeLimit":
+        _patch(place, history, {"spec": {field: value}})
     elif field == "image":
         _patch_role(place, history, act.number, {"template": {"metadata": {"labels": {"edited": "yes"}}}})
     else:
@@ -131,6 +176,10 @@ def _edit(place: Place, history: History, act: Act) -> None:
 
 def _suspend(place: Place, history: History, act: Act) -> None:
     _patch(place, history, {"spec": {"suspend": act.value}})
+
+
+def _annotate(place: Place, history: History, act: Act) -> None:
+    _patch(place, history, {"metadata": {"annotations": {act.value: "as asked"}}})
 
 
 def _again(place: Place, history: History, act: Act) -> None:
@@ -162,9 +211,29 @@ def _exit(place: Place, history: History, act: Act) -> None:
         place.exit_pod(pod, act.value)
 
 
+def _exit_all(place: Place, history: History, act: Act) -> None:
+    """Every pod of a role that runs, at once."""
+    running = {name: pod for name, pod in place.pods().items() if pod["status"].get("phase") == "Running"}
+    of = {name: pod["metadata"].get("labels", {}).get("replica-name", "") for name, pod in running.items()}
+    role = _one(sorted({*of.values()}), act.number)
+    for name in sorted(name for name in running if of[name] == role):
+        place.exit_pod(name, act.value)
+
+
+def _preempt(place: Place, history: History, act: Act) -> None:
+    """As the scheduler does, for a pod of higher priority: it says so, and the pod ends."""
+    if pod := _one(_alive(place), act.number):
+        told = place.pods()[pod]["status"].get("conditions") or []
+        why = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "for room"}
+        place.client.patch(f"{_pod(place, pod)}/status", {"status": {"phase": "Failed", "conditions": [*told, why]}})
+
+
+def _alive(place: Place) -> list[str]:
+    return sorted(name for name, pod in place.pods().items() if pod["status"].get("phase") in ("Pending", "Running"))
+
+
 def _evict(place: Place, history: History, act: Act) -> None:
-    alive = sorted(name for name, pod in place.pods().items() if pod["status"].get("phase") in ("Pending", "Running"))
-    if pod := _one(alive, act.number):
+    if pod := _one(_alive(place), act.number):
         place.client.patch(
             f"{_pod(place, pod)}/status",
             {"status": {"phase": "Failed", "reason": "Evicted", "message": "the node was low on memory"}},
@@ -198,7 +267,10 @@ ACTS: Mapping[str, Callable[[Place, History, Act], None]] = {
     "deleted and created again": _again,
     "pod deleted": _delete_pod,
     "pod exits": _exit,
+    "role exits": _exit_all,
     "pod evicted": _evict,
+    "pod preempted": _preempt,
+    "annotated": _annotate,
     "object deleted": _delete_other,
 }
 """May raise ApiError: the cluster refuses it."""
@@ -209,7 +281,10 @@ CHANCES: Mapping[str, int] = {
     "deleted and created again": 2,
     "pod deleted": 10,
     "pod exits": 10,
+    "role exits": 4,
     "pod evicted": 5,
+    "pod preempted": 3,
+    "annotated": 1,
     "object deleted": 6,
     "node fails": 6,
     "node recovers": 6,

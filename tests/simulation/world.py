@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 
@@ -26,6 +26,7 @@ from beat_schedule import beat_schedule
 from localcluster.client import Client
 from localcluster.cluster import LocalCluster
 from localcluster.driver import VirtualClock
+from localcluster.kubelet.node import NodeConfig
 from localcluster.wire import Request
 from tests.scenarios.world import CRDS, World
 from tests.simulation.ledger import JOBS, Ledger
@@ -89,7 +90,7 @@ class SimWorld(World):
         *,
         seed: int,
         fault: Fault | None = None,
-        nodes: int = 2,
+        nodes: int | Sequence[NodeConfig] = 2,
         workers: int = 2,
         autoscaled: bool = False,
         **settings: Any,
@@ -135,7 +136,7 @@ class SimWorld(World):
         """What the user does, one after another: each is asked at every moment whether it is time, and says when it is
         done."""
 
-    def _make_cluster(self, nodes: int) -> LocalCluster:
+    def _make_cluster(self, nodes: int | Sequence[NodeConfig]) -> LocalCluster:
         cluster = LocalCluster(clock=self.clock, seed=self.seed, nodes=nodes, **self.cluster_options)
         # Every watch of the simulation is opened anew at each look, and must find its history.
         cluster.apiserver._next_compaction = float("inf")

@@ -18,7 +18,14 @@ def an_end_takes_what_its_policy_says(life: Life) -> Iterator[str]:
     at = life.ended_at
     if "None" in policies or _reason(life) == "InvalidSpec":
         return
-    pods = [pod.name for pod in life.pods if pod.there(at) and ("Running" not in policies or pod.alive(at))]
+    keepers = {thing.uid: thing.gone_at for thing in life.things}
+    pods = [
+        pod.name
+        for pod in life.pods
+        if pod.there(at)
+        and ("Running" not in policies or pod.alive(at))
+        and keepers.get(pod.keeper, NEVER) > at  # else it goes with its ReplicaSet or batch Job, which is gone already
+    ]
     held = {pod.name for pod in life.pods if pod.there(at)}
     services = [
         t.name for t in life.things if t.bucket == "services" and t.made_at <= at < t.gone_at and t.name not in held

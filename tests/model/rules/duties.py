@@ -15,8 +15,8 @@ from tests.model.contract import (
     role_ends,
 )
 from tests.model.lives import NEVER, Life, Pod
-from tests.model.losses import loss, must_fail, must_restart
-from tests.model.rules.ends import own_failures, replicas
+from tests.model.losses import loss, may_be_final, must_fail, must_restart, own_failures
+from tests.model.rules.ends import replicas
 from tests.model.rules.rule import Rule
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.timefmt import from_rfc3339
@@ -108,7 +108,7 @@ def _need_not(life: Life, role: str, last: Pod | None, since: float, until: floa
     if lost is None:
         return _was_lost_for_good(life, role, last)
     policies = life.roles(role, lost.at - SEEN_SECONDS, until)
-    return not all(must_restart(one, lost) for one in policies)
+    return may_be_final(life, lost, until) or not all(must_restart(one, lost) for one in policies)
 
 
 def _was_lost_for_good(life: Life, role: str, last: Pod) -> bool:

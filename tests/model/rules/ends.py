@@ -16,7 +16,7 @@ from tests.model.contract import (
     role_ends,
 )
 from tests.model.lives import NEVER, Life
-from tests.model.losses import losses, may_fail
+from tests.model.losses import losses, may_be_final, own_failures
 from tests.model.rules.rule import Rule
 from tjworker.api.model import Role
 from tjworker.api.timefmt import from_rfc3339
@@ -154,9 +154,8 @@ def _role_may_fail(life: Life, role: Role, at: float) -> End:
         return _trainers_may_fail(life, role, at)
     failed: dict[int, Replica] = dict.fromkeys(range(role.replicas), "runs")
     for lost in losses(life, role.name):
-        since = life.roles(role.name, lost.at - SEEN_SECONDS, at)
         index = lost.pod.index
-        if index in failed and lost.at <= at and any(may_fail(one, lost) for one in since):
+        if index in failed and lost.at <= at and may_be_final(life, lost, at):
             failed[index] = "failed"
     for index, state in replicas(life, role, at).items():
         if state == "succeeded" and failed[index] == "runs":
@@ -196,10 +195,6 @@ def _backoff_exceeded(life: Life, at: float) -> str:
     failures = sum(own_failures(life, role, at) for role in {pod.role for pod in life.pods})
     limits = [job.backoff_limit for job in life.jobs(at - SEEN_SECONDS, at) if job.backoff_limit is not None]
     return "" if any(failures > limit for limit in limits) else f"{failures} failures of its own, backoffLimit {limits}"
-
-
-def own_failures(life: Life, role: str, at: float) -> int:
-    return sum("application" in lost.causes() and lost.at <= at for lost in losses(life, role))
 
 
 def own_restarts(life: Life, role: str, at: float) -> int:

@@ -89,18 +89,21 @@ def _reaches(life: Life, lost: Lost, old: Pod, new: Pod) -> bool:
 def restarts_are_counted(life: Life) -> Iterator[str]:
     """Of a role whose pods are replaced alone: no fewer restarts are counted for a cause than pods have taken the place
     of one that was lost for it, before the first of these is made."""
-    scopes = {
-        role.restart_scope for job in life.jobs(life.began_at, NEVER) for role in job.roles if role.workload == "Pod"
-    }
-    if scopes != {"Pod"}:
+    scopes: dict[str, set[str]] = {}
+    for job in life.jobs(life.began_at, NEVER):
+        for role in job.roles:
+            if role.workload == "Pod":
+                scopes.setdefault(role.name, set()).add(role.restart_scope)
+    if any("All" in found for found in scopes.values()):
         return
+    alone = {role for role, found in scopes.items() if found == {"Pod"}}
     replaced: dict[tuple[str, Cause], int] = {}
     for pod in sorted(life.pods, key=lambda one: one.made_at):
-        if pod.made_by != "operator" or pod.index is None:
+        if pod.made_by != "operator" or pod.index is None or pod.role not in alone:
             continue
         earlier = [one for one in life.of_index(pod.role, pod.index) if one.made_at < pod.made_at]
         lost = loss(life, earlier[-1]) if earlier else None
-        if lost is None or lost.certain is None or _off(life, pod, earlier[-1]):
+        if lost is None or lost.certain is None or _off(life, pod, earlier[-1]) or _left_no_trace(lost):
             continue
         cause = COUNTED_AS[lost.certain]
         replaced[pod.role, cause] = replaced.get((pod.role, cause), 0) + 1
@@ -112,6 +115,12 @@ def restarts_are_counted(life: Life) -> Iterator[str]:
             if told < replaced[pod.role, cause]
             else ""
         )
+
+
+def _left_no_trace(lost: Lost) -> bool:
+    """Gone between two looks, before anybody had seen it run: it may never have been."""
+    quick = lost.pod.gone_at - lost.pod.asked_at < SEEN_SECONDS
+    return lost.certain == "deleted" and quick and lost.pod.running_at > lost.at - SEEN_SECONDS
 
 
 def _off(life: Life, new: Pod, old: Pod) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from tests.model.chronicle import Json
 from tests.model.contract import ENDS, ROUNDING_SECONDS, SEEN_SECONDS
 from tests.model.lives import Life, Pod, Version
+from tests.model.losses import loss, may_be_final
 from tests.model.rules.rule import Rule
 from tjworker.api.timefmt import from_rfc3339
 
@@ -131,8 +132,14 @@ def _enough(life: Life, role: str, replicas: int, at: float) -> bool:
     done = {pod.index for pod in pods if pod.succeeded and pod.ended_at <= at}
     running = sum(pod.runs(at) and pod.index not in done for pod in pods)
     finished = sum(pod.succeeded and pod.ended_at <= at for pod in pods)
-    failed = {pod.index for pod in pods if pod.ended_at <= at and not pod.succeeded}
+    failed = {pod.index for pod in pods if _failed_for_good(life, pod, at)}
     return running + finished + len(failed) >= replicas
+
+
+def _failed_for_good(life: Life, pod: Pod, at: float) -> bool:
+    """It may have by then: nothing comes in its place."""
+    lost = None if pod.succeeded else loss(life, pod)
+    return lost is not None and lost.at <= at and may_be_final(life, lost, at)
 
 
 def counts_never_fall(life: Life) -> Iterator[str]:

@@ -8,12 +8,13 @@ history 4711 with no more than those two.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from tests.model.judge import judge
-from tests.simulation.busy import NODES, Busy
+from localcluster.kubelet.node import NodeConfig
+from tests.model.judge import Judgement, judge
+from tests.simulation.busy import CLUSTER, Busy
 from tests.simulation.desired import amiss
 from tests.simulation.fault import Row, Verdict
 from tests.simulation.histories import BUSY_SECONDS, History, make_history
@@ -34,7 +35,7 @@ SHRINKING_PLAYS = 60
 class Counted(SimWorld):
     """Counts the passes that wrote something."""
 
-    def __init__(self, *, seed: int, fault: Fault | None = None, nodes: int = NODES) -> None:
+    def __init__(self, *, seed: int, fault: Fault | None = None, nodes: int | Sequence[NodeConfig] = CLUSTER) -> None:
         super().__init__(seed=seed, fault=fault, nodes=nodes)
         self.writing = 0
 
@@ -62,6 +63,11 @@ def play(run: str) -> Verdict:
 
 
 def _live(history: History) -> Verdict:
+    return lived(history)[0]
+
+
+def lived(history: History) -> tuple[Verdict, Judgement]:
+    """The row's verdict, and what of it the model says."""
     busy = Busy(history)
     world = Counted(seed=history.seed, fault=busy)
     world.cluster.client.create("/api/v1/namespaces/default/pods", BYSTANDER)
@@ -69,7 +75,12 @@ def _live(history: History) -> Verdict:
     busy.begin(world)
     world.advance(BUSY_SECONDS + 1)
     busy.calm(world)
-    return Verdict(tuple(_judge(world)), len(world.ledger.surplus), f"{history}\n{world.trace}")
+    wrong = list(_judge(world))
+    said = judge(world.chronicle, world.clock(), busy.late_seconds)
+    wrong += said.wrong[:3]
+    surplus = len(world.ledger.surplus)
+    world.forget()
+    return Verdict(tuple(wrong), surplus, f"{history}\n{world.trace}"), said
 
 
 def _judge(world: Counted) -> Iterator[str]:
@@ -89,7 +100,6 @@ def _judge(world: Counted) -> Iterator[str]:
     yield from (f"a pass wrote although nothing was to be done: {write}" for write in sorted(world.requests_made)[:3])
     yield from (f"no longer as it should be: {what}" for what in amiss(world)[:2])
     yield from world.ledger.surplus[:2]
-    yield from judge(world.chronicle, world.clock()).wrong[:3]
     yield from [result for result in world.results if result.startswith("bug")][:1]
 
 
