@@ -22,6 +22,7 @@ from tjworker.api.model import Role, TrainingJob
 _TURNED_AWAY = (
     "OutOf",
     "UnexpectedAdmissionError",
+    "TopologyAffinityError",
     "NodeAffinity",
     "NodePorts",
     "Terminated",

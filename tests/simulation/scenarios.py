@@ -88,10 +88,7 @@ def when_running(
 
     def of(scenario: Scenario) -> Act:
         def act(world: SimWorld) -> bool:
-            if (
-                world.phase() != "Running"
-                or sum(name.startswith(f"{NAME}-{scenario.scaled_role}") for name in world.pods()) != trainers
-            ):
+            if world.phase() != "Running" or len(standing(world, scenario.scaled_role)) != trainers:
                 return False
             if for_seconds and world.clock() < seconds_of(world.status()["startRunningTime"]) + for_seconds:
                 return False
@@ -125,6 +122,12 @@ def delete_pod(role: str) -> Callable[[SimWorld, Scenario], object]:
     return lambda world, scenario: world.cluster.client.delete(
         f"/api/v1/namespaces/default/pods/{first_pod(world, role)}"
     )
+
+
+def standing(world: SimWorld, role: str) -> list[str]:
+    """Its pods without those that have failed: a batch Job keeps these beside their successors."""
+    pods = world.pods().items()
+    return [n for n, pod in pods if n.startswith(f"{NAME}-{role}") and pod["status"].get("phase") != "Failed"]
 
 
 def first_pod(world: SimWorld, role: str) -> str:
