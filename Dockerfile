@@ -1,7 +1,11 @@
 # One file, two images:
 #
-#   docker build -t trainingjob/operator:0.1.0 .                            watcher, workers, beat, Flower, tj
-#   docker build -t trainingjob/operator-local:0.1.0 --target local .       the same with the local cluster and what its pods run
+#   docker build -t localhost/trainingjob-operator:0.1.0 .                            watcher, workers, beat, Flower, tj
+#   docker build -t localhost/trainingjob-operator-local:0.1.0 --target local .       the same with the local cluster and what its pods run
+#
+# Any Python from 3.11 on will do; a build that must be the same tomorrow names it by its digest:
+#
+#   docker build --build-arg PYTHON=python:3.11-slim@sha256:... .
 #
 # Wheels are fetched in stages of their own, each archive checked against its hash; nothing is compiled, and the final stages
 # install without the network.

@@ -77,6 +77,7 @@ class Executor:
         self._kube = kube
         self._events = events
         self._width = settings.write_concurrency
+        self._log_tails_a_pass = LOG_TAILS_A_PASS if settings.log_tails else 0
         self._pool = ThreadPoolExecutor(self._width, thread_name_prefix="write") if self._width > 1 else None
 
     def apply(self, job: Job, plan: Plan, lease: Lease) -> Outcome:
@@ -123,7 +124,7 @@ class Executor:
         """Best effort: a log that cannot be read, or not in time, is left out."""
         assert plan.status is not None  # noqa: S101  the caller has looked
         tails: dict[tuple[str, str], str] = {}
-        asked = plan.log_tails[:LOG_TAILS_A_PASS]
+        asked = plan.log_tails[: self._log_tails_a_pass]
         for wanted in asked:
             try:
                 tails[wanted.pod, wanted.container] = self._kube.log_tail(

@@ -145,6 +145,14 @@ class Settings(BaseSettings):
     restart_limit: int = Field(5, ge=0, description="restarts of one pserver after which its EDL job fails")
     autoclean: bool = Field(True, description="release the resources of an ended EDL job")
 
+    log_tails: bool = Field(
+        True,
+        description=(
+            "whether the end of a failed container's log is copied into its job's status, where everybody may read it"
+            " who may read the job, also without a right to logs"
+        ),
+    )
+
     health_host: str = Field(
         "0.0.0.0",  # noqa: S104  the kubelet must reach it
         min_length=1,

@@ -139,7 +139,7 @@ def test_compose_and_kubernetes_start_the_same_processes() -> None:
         else:
             assert container["command"] == service["command"]
             if "exec" in (probe := container.get("livenessProbe", {})):
-                assert probe["exec"]["command"][-1] == service["healthcheck"]["test"][-1].replace("$$", "$")
+                assert ["CMD", *probe["exec"]["command"]] == service["healthcheck"]["test"]
             env = {e["name"] for e in container["env"]} | {"TJ_LOG_FORMAT", "KUBECONFIG"}
             assert env == set(service["environment"])
 

@@ -7,23 +7,27 @@ from __future__ import annotations
 
 import base64
 import os
-import re
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from celery.utils.nodenames import default_nodename
 
 from benchmarks.support.valkey import free_port
 from tests.conftest import RealRedis
 from tests.integration.manifests import K8S, Json, render, templates
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE_SECONDS, until
+from tjworker.app import make_app
+from tjworker.cli import alive
+from tjworker.settings import Settings
 from watcher.health import HealthServer, Pulse, Report
 
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
@@ -60,9 +64,9 @@ def url_of(container: Json, kind: str, port: int) -> str:
     return f"http://127.0.0.1:{port}{probe['path']}"
 
 
-def code_of(url: str, **headers: str) -> int:
+def code_of(url: str, headers: dict[str, str] | None = None, data: bytes | None = None) -> int:
     try:
-        asked = urllib.request.Request(url, headers=headers)  # noqa: S310  of this machine
+        asked = urllib.request.Request(url, data, headers or {})  # noqa: S310  of this machine
         with urllib.request.urlopen(asked, timeout=PATIENCE_SECONDS) as answer:  # noqa: S310
             return int(answer.status)
     except urllib.error.HTTPError as error:
@@ -140,25 +144,54 @@ def test_the_composed_watchers_health_check_asks_whether_it_is_ready_at_its_port
 
 
 # -- Flower ----------------------------------------------------------------------------------------
-def test_flowers_probes_are_answered_without_its_password(real_redis: RealRedis) -> None:
+@pytest.fixture(scope="module")
+def flower() -> Json:
     found = [
         t.container for folder in INSTALLATIONS.values() for t in templates(render(folder)) if t.name == "tj-flower"
     ]
     assert found[0] == {**found[1], "envFrom": found[0]["envFrom"]}, "one Flower is enough to try both"
-    container, port = found[0], free_port()
-    command = [part.replace("5555", str(port)).replace("0.0.0.0", "127.0.0.1") for part in container["command"][1:]]
-    env = {**os.environ, "TJ_REDIS_URL": real_redis.url, "TJ_KEY_PREFIX": real_redis.prefix, "FLOWER_BASIC_AUTH": "a:b"}
-    flower = subprocess.Popen([sys.executable, "-m", "celery", *command], env=env, cwd=ROOT, stderr=subprocess.DEVNULL)
+    return found[0]
+
+
+def values(container: Json) -> dict[str, str]:
+    return {e["name"]: e["value"] for e in container["env"] if "value" in e}
+
+
+WRITES = {
+    "stop every worker": "/api/worker/shutdown/celery@vm",
+    "take the queue from a worker": "/api/worker/queue/cancel-consumer/celery@vm?queue=tj",
+    "let a task run once an hour": "/api/task/rate-limit/reconcile?workername=celery@vm&ratelimit=1/h",
+    "send a task": "/api/task/async-apply/tj.reconcile",
+    "revoke one": "/api/task/revoke/an-id?terminate=true",
+}
+PAGES = ("/", "/workers", "/tasks", "/broker", "/api/tasks", "/api/task/types")
+
+
+def test_flower_shows_and_changes_nothing_and_its_probes_need_no_password(real_redis: RealRedis, flower: Json) -> None:
+    port = free_port()
+    command = [part.replace("5555", str(port)).replace("0.0.0.0", "127.0.0.1") for part in flower["command"][1:]]
+    told = {**values(flower), "FLOWER_BASIC_AUTH": "a:b"}
+    env = {**os.environ, **told, "TJ_REDIS_URL": real_redis.url, "TJ_KEY_PREFIX": real_redis.prefix}
+    process = subprocess.Popen([sys.executable, "-m", "celery", *command], env=env, cwd=ROOT, stderr=subprocess.DEVNULL)
+    here = f"http://127.0.0.1:{port}"
     try:
-        until("Flower answers", lambda: flower.poll() is not None or _answers(f"http://127.0.0.1:{port}/healthcheck"))
+        until("Flower answers", lambda: process.poll() is not None or _answers(f"{here}/healthcheck"))
         for kind in ("readinessProbe", "livenessProbe"):
-            assert code_of(url_of(container, kind, port)) == 200, kind
-        assert code_of(f"http://127.0.0.1:{port}/") == 401, "all else is behind it"
-        known = base64.b64encode(b"a:b").decode()
-        assert code_of(f"http://127.0.0.1:{port}/", Authorization=f"Basic {known}") == 200
+            assert code_of(url_of(flower, kind, port)) == 200, kind
+        assert code_of(f"{here}/") == 401, "all else is behind it"
+        known = {"Authorization": f"Basic {base64.b64encode(b'a:b').decode()}"}
+        assert {page: code_of(f"{here}{page}", known) for page in PAGES} == dict.fromkeys(PAGES, 200)
+        said = {what: code_of(f"{here}{path}", known, b"{}") for what, path in WRITES.items()}
+        assert said == dict.fromkeys(WRITES, 403)
     finally:
-        flower.kill()
-        flower.wait()
+        process.kill()
+        process.wait()
+
+
+def test_every_flower_that_is_shipped_only_shows(containers: dict[str, Json]) -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    assert values(containers["flower"])["FLOWER_READ_ONLY"] == "true"
+    assert services["flower"]["environment"]["FLOWER_READ_ONLY"] == "true"
 
 
 def _answers(url: str) -> bool:
@@ -169,17 +202,55 @@ def _answers(url: str) -> bool:
 
 
 # -- the worker and Redis --------------------------------------------------------------------------
-def test_the_workers_liveness_asks_this_worker_alone(containers: dict[str, Json]) -> None:
-    """`inspect ping` without a destination is answered by any worker."""
-    what, dash, script = containers["worker"]["livenessProbe"]["exec"]["command"]
-    assert (what, dash) == ("sh", "-c")
-    assert re.fullmatch(
-        r"celery -A tjworker\.app inspect ping --timeout \d+ --destination celery@\$\(hostname\)", script
-    )
+def test_the_workers_liveness_has_the_patience_for_a_redis_that_is_away(containers: dict[str, Json]) -> None:
     probe = containers["worker"]["livenessProbe"]
-    waits = int(re.findall(r"--timeout (\d+)", script)[0])
-    assert waits < probe["timeoutSeconds"]
+    assert probe["timeoutSeconds"] > alive.TIMEOUT_SECONDS
     assert probe["periodSeconds"] * probe["failureThreshold"] >= 240, "Redis may be away for minutes: no worker answers"
+
+
+CELERY_AS_IT_COMES = """
+from celery.worker import control
+cancel = control.Panel.data["cancel_consumer"]
+import tjworker.consumer  # takes it out
+control.Panel.data["cancel_consumer"] = cancel
+from celery.__main__ import main
+main()
+"""
+"""A worker that obeys what ours refuse."""
+
+
+def test_a_worker_that_answers_and_takes_no_task_is_not_alive(
+    real_redis: RealRedis, containers: dict[str, Json], tmp_path: Path
+) -> None:
+    """The probe as it stands in the manifest, beside one of this worker and others."""
+    app = make_app(Settings(redis_url=real_redis.url, key_prefix=real_redis.prefix))
+    queue, name = app.conf.task_default_queue, default_nodename(None)
+    env = {**os.environ, "TJ_REDIS_URL": real_redis.url, "TJ_KEY_PREFIX": real_redis.prefix}
+    python, *command = containers["worker"]["livenessProbe"]["exec"]["command"]
+    assert python == "python"
+
+    def probe() -> tuple[int, str]:
+        asked = [sys.executable, *command]
+        done = subprocess.run(asked, env=env, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+        return done.returncode, done.stdout + done.stderr
+
+    options = ["-A", "tjworker.app", "worker", "--pool", "solo", "--loglevel", "WARNING"]
+    log = tmp_path / "worker.log"
+    with log.open("wb") as output:
+        worker = subprocess.Popen(
+            [sys.executable, "-c", CELERY_AS_IT_COMES, *options], env=env, cwd=ROOT, stdout=output, stderr=output
+        )
+    inspect = app.control.inspect(destination=[name], timeout=10.0)
+    try:
+        until("it answers", inspect.ping, context=log.read_text)
+        assert probe() == (0, f"{name} takes tasks from the queue {queue}\n")
+        app.control.cancel_consumer(queue, destination=[name], reply=True, timeout=10.0)
+        assert inspect.ping(), "as alive as a ping can tell"
+        assert probe() == (1, f"{name} answers and takes no task: it does not consume the queue {queue}\n")
+    finally:
+        worker.kill()
+        worker.wait()
+        app.close()
 
 
 def test_redis_is_not_killed_while_it_loads_its_data(containers: dict[str, Json]) -> None:

@@ -136,7 +136,9 @@ def _operator(settings: Settings, of_redis: Sequence[Check]) -> Iterator[Check]:
     try:
         yield operator.projection(store.projection)
         yield operator.work_queue(store.queue.stats())
-        yield operator.workers(lambda: make_app(settings).control.ping(timeout=1.0) or [])
+        app = make_app(settings)
+        queue = app.conf.task_default_queue
+        yield operator.workers(lambda: app.control.inspect(timeout=1.0).active_queues() or {}, queue)
         with client(settings.redis_url) as connection:
             yield operator.beat(settings, lambda key: bool(connection.exists(key)))
     except (OperatorError, redis.RedisError, OSError) as error:

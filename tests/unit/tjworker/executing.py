@@ -49,13 +49,13 @@ class Api(CountingTransport):
 class Room:
     """A job that only the executor of this test works on."""
 
-    def __init__(self, *, width: int = 1) -> None:
+    def __init__(self, *, width: int = 1, **settings: Any) -> None:
         self.world = World(nodes=1, seed=1)
         self.world.apply(job({"trainer": role(2)}))
         self.api = Api(self.world)
         self.client = KubeClient(self.api)
         self.recorder = EventRecorder(self.client, clock=self.world.clock, background=False)
-        self.executor = Executor(self.client, self.recorder, Settings(write_concurrency=width))
+        self.executor = Executor(self.client, self.recorder, Settings(write_concurrency=width, **settings))
         self.world.store.projection.lead(1)
         self.world.store.queue.add([KEY])
         self.claim = self._claim()

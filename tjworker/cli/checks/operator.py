@@ -10,6 +10,7 @@ from typing import Any
 
 from tjworker.api.resources import LEASES
 from tjworker.base import JobKey, OperatorError
+from tjworker.cli.alive import Consumed, idlers
 from tjworker.cli.checks.check import Check, Subject
 from tjworker.cli.rows import parse_time, queue_line
 from tjworker.kube.client import KubeClient
@@ -24,7 +25,6 @@ OLD_SECONDS = 60.0
 PINGS = 3
 """A key that has waited for longer than two resyncs is waiting for a worker that is not there."""
 START_WATCHER = "start `python -m watcher` and read its log; with `tj up` that is watcher.log"
-Ping = Callable[[], Sequence[Mapping[str, Any]]]
 
 
 def leader(api: KubeClient, settings: Settings, now: datetime) -> Check:
@@ -82,18 +82,29 @@ def work_queue(stats: QueueStats) -> Check:
     return SUBJECT.ok("work queue", detail)
 
 
-def workers(ping: Ping) -> Check:
+def workers(ask: Callable[[], Consumed], queue: str) -> Check:
     """A worker that is busy, or on a machine that is, may not answer the first time."""
-    asked = (sorted(name for reply in ping() for name in reply) for _ in range(PINGS))
-    names = next((found for found in asked if found), [])
+    asked = (ask() for _ in range(PINGS))
+    consumed = next((found for found in asked if found), {})
+    names = sorted(consumed)
     if not names:
         return SUBJECT.failed(
             "workers",
             "none answers",
             "start `celery -A tjworker.app worker` with the same TJ_REDIS_URL and TJ_KEY_PREFIX",
         )
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return SUBJECT.ok("workers", f"{len(names)} answer{'s' if len(names) == 1 else ''}: {shown}")
+    if idle := idlers(consumed, queue):
+        return SUBJECT.failed(
+            "workers",
+            f"{_some(idle)} answer{'s' if len(idle) == 1 else ''} and take{'s' if len(idle) == 1 else ''} no task: "
+            f"the queue {queue} is not consumed",
+            "start them anew; somebody may have told them to stop (who may write to Redis?)",
+        )
+    return SUBJECT.ok("workers", f"{len(names)} answer{'s' if len(names) == 1 else ''}: {_some(names)}")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def beat(settings: Settings, exists: Callable[[str], bool]) -> Check:

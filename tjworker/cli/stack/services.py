@@ -210,7 +210,8 @@ def _flower(plan: StackPlan, after: tuple[str, ...]) -> Service:
     flower = _celery(plan, "flower", after, "flower", *options, ready=ready, stop_seconds=3.0)
     # Which job a task was for stands in its arguments, how it ended in its result: Flower does not show that by itself.
     columns = {"FLOWER_TASKS_COLUMNS": "name,args,result,state,received,runtime,worker"}
-    return replace(flower, env={**columns, **flower.env})
+    # It asks for no password here, and could send tasks.
+    return replace(flower, env={**columns, "FLOWER_READ_ONLY": "true", **flower.env})
 
 
 def _celery(

@@ -100,11 +100,23 @@ def test_whether_the_queue_moves(name: str) -> None:
 
 
 def test_workers_are_counted_and_named() -> None:
-    assert operator.workers(list).state == "failed"
-    late = iter([[], [{"w0@vm": {"ok": "pong"}}]])
-    assert operator.workers(lambda: next(late)).state == "ok", "a busy one answers the second time"
-    found = operator.workers(lambda: [{f"w{n}@vm": {"ok": "pong"}} for n in range(7)])
+    assert operator.workers(dict, "tj").state == "failed"
+    consumes = [{"name": "tj", "exchange": {}}]
+    late = iter([{}, {"w0@vm": consumes}])
+    assert operator.workers(lambda: next(late), "tj").state == "ok", "a busy one answers the second time"
+    found = operator.workers(lambda: {f"w{n}@vm": consumes for n in range(7)}, "tj")
     assert (found.state, found.detail) == ("ok", "7 answer: w0@vm, w1@vm, w2@vm, w3@vm, w4@vm and 2 more")
+
+
+def test_a_worker_that_answers_and_takes_no_task_is_a_failure() -> None:
+    consumes = [{"name": "tj"}]
+    found = operator.workers(lambda: {"w1@vm": consumes, "w2@vm": [], "w3@vm": [{"name": "other"}]}, "tj")
+    assert (found.state, found.detail) == (
+        "failed",
+        "w2@vm, w3@vm answer and take no task: the queue tj is not consumed",
+    )
+    found = operator.workers(lambda: {"w1@vm": []}, "tj")
+    assert found.detail.startswith("w1@vm answers and takes no task")
 
 
 def test_beat_is_seen_by_what_its_resync_leaves_behind() -> None:
