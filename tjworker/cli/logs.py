@@ -6,10 +6,15 @@ has been read to its end.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from tjworker.cli.logstream import Excerpt
 
 
 @click.command(short_help="Show or follow the logs of all replicas.")
@@ -18,26 +23,33 @@ import click
 @click.option("--role", help="Only this role.")
 @click.option("--index", type=click.IntRange(min=0), help="Only this replica of the role.")
 @click.option("--tail", type=click.IntRange(min=0), help="Only the last N lines of each.")
+@click.option("--since", metavar="DURATION", help="Only lines that are younger, such as 30s, 5m or 2h.")
+@click.option("--timestamps", is_flag=True, help="The time in front of each line.")
+@click.option("-p", "--previous", is_flag=True, help="Of the run before this one, where a container was restarted.")
 @click.option("-n", "--namespace", help="Namespace; default: the context's.")
-def logs(job: str, follow: bool, role: str | None, index: int | None, tail: int | None, namespace: str | None) -> int:
-    """Show the logs of all replicas of JOB.
+def logs(job: str, follow: bool, role: str | None, index: int | None, namespace: str | None, **which: Any) -> int:
+    """Show the logs of all replicas of JOB. With -f a line says where a replica's pod was replaced.
 
     \b
     tj logs digits -f
     tj logs digits --role trainer --index 0 --tail 20
+    tj logs digits --since 5m --timestamps
     """
     from tjworker.cli.cluster import user_cluster
     from tjworker.cli.errors import UserError
     from tjworker.cli.jobs import check_replica, find_job, job_pods
     from tjworker.cli.logstream import Follower, Wanted, read_log, targets
 
+    excerpt = _excerpt(**which)
+    if follow and excerpt.previous:
+        raise click.UsageError("--follow and --previous exclude each other: a run that is over has no more lines")
     with user_cluster() as cluster:
         where = namespace or cluster.namespace
         found = find_job(cluster.api, where, job)
         check_replica(found, role, index)
         wanted = Wanted(role, index)
         if follow:
-            Follower(cluster, where, found, wanted, tail, _printer()).run()
+            Follower(cluster, where, found, wanted, excerpt, _printer()).run()
             return 0
         chosen = [t for pod in job_pods(cluster.api, found) for t in targets(pod, wanted)]
         if not chosen:
@@ -48,9 +60,26 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, tail: int 
             )
         emit = _printer()
         for target in chosen:
-            for line in read_log(cluster.transport, where, target, tail):
+            for line in read_log(cluster.transport, where, target, excerpt):
                 emit(target.label, line)
         return 0
+
+
+def _excerpt(tail: int | None, since: str | None, timestamps: bool, previous: bool) -> Excerpt:
+    from tjworker.cli.logstream import Excerpt
+
+    return Excerpt(tail, None if since is None else _seconds(since), timestamps, previous)
+
+
+def _seconds(duration: str) -> int:
+    """As kubectl reads it: 90s, 5m, 1h30m."""
+    match = re.fullmatch(r"(?=.)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", duration, re.ASCII)
+    if match is None:
+        raise click.BadParameter(f"{duration!r} is no duration, such as 30s, 5m or 1h30m", param_hint="--since")
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    if not (total := hours * 3600 + minutes * 60 + seconds):
+        raise click.BadParameter(f"{duration!r} is not above 0", param_hint="--since")
+    return total
 
 
 def _printer() -> Callable[[str, str], None]:

@@ -36,6 +36,30 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Which lines of each log."""
+
+    tail: int | None = None
+    since_seconds: int | None = None
+    timestamps: bool = False
+    previous: bool = False
+    """Of the container's run before this one."""
+
+    def query(self) -> dict[str, str]:
+        """As the API server's pods/log takes it."""
+        asked = {
+            "tailLines": self.tail,
+            "sinceSeconds": self.since_seconds,
+            "timestamps": "true" if self.timestamps else None,
+            "previous": "true" if self.previous else None,
+        }
+        return {name: str(value) for name, value in asked.items() if value is not None}
+
+
+WHOLE = Excerpt()
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """One container's present run."""
 
@@ -78,16 +102,14 @@ def read_log(
     transport: Transport,
     namespace: str,
     target: Target,
-    tail: int | None,
+    excerpt: Excerpt,
     *,
     follow: bool = False,
     on_open: Callable[[Any], None] | None = None,
 ) -> Iterator[str]:
     """The lines; with `follow` until the container's end. A log that is not there (yet, any more) has no lines.
     `on_open` gets the stream, which another thread may close."""
-    query = {"container": target.container}
-    if tail is not None:
-        query["tailLines"] = str(tail)
+    query = {"container": target.container} | excerpt.query()
     if follow:
         query["follow"] = "true"
     path = f"/api/v1/namespaces/{namespace}/pods/{target.pod}/log"
@@ -121,14 +143,16 @@ class Follower:
     """Follows every wanted container of a job, present and future."""
 
     def __init__(
-        self, cluster: Cluster, namespace: str, job: FoundJob, wanted: Wanted, tail: int | None, emit: Emit
+        self, cluster: Cluster, namespace: str, job: FoundJob, wanted: Wanted, excerpt: Excerpt, emit: Emit
     ) -> None:
         self._cluster, self._namespace, self._job, self._wanted = cluster, namespace, job, wanted
-        self._tail, self._emit = tail, emit
+        self._excerpt, self._emit = excerpt, emit
         self._lock = threading.Lock()
         self._readers_lock = threading.Lock()
-        """Guards the two below: the informer's thread adds pods and, at the end, the caller's does."""
+        """Guards the three below: the informer's thread adds pods and, at the end, the caller's does."""
         self._readers: dict[tuple[str, str, int], _Reader] = {}
+        self._newest: dict[str, str] = {}
+        """Label -> UID of the pod that was read last under it."""
         self._all_found = False
         self._streams: list[Any] = []
         self._stopped = False
@@ -205,27 +229,37 @@ class Follower:
                 return
             for target in targets(pod, self._wanted):
                 if target.started and target.key not in self._readers:
+                    replaced = self._newest.get(target.label, target.uid) != target.uid
+                    self._newest[target.label] = target.uid
                     thread = threading.Thread(
-                        target=self._follow, args=(target,), name=f"log-{target.label}", daemon=True
+                        target=self._follow, args=(target, replaced), name=f"log-{target.label}", daemon=True
                     )
                     self._readers[target.key] = _Reader(thread, monotonic())
                     thread.start()
 
-    def _follow(self, target: Target) -> None:
+    def _follow(self, target: Target, replaced: bool) -> None:
         reader = self._readers[target.key]
+        if replaced and not self._print(target.label, f"--- replaced: what follows is of a new pod {target.pod} ---"):
+            return
         for line in read_log(
-            self._cluster.transport, self._namespace, target, self._tail, follow=True, on_open=self._opened
+            self._cluster.transport, self._namespace, target, self._excerpt, follow=True, on_open=self._opened
         ):
             reader.emitting = True
-            with self._lock:
-                if self._stopped:
-                    return
-                try:
-                    self._emit(target.label, line)
-                except BrokenPipeError:
-                    self._stopped = self._reader_gone = True
-                    return
+            if not self._print(target.label, line):
+                return
             reader.moved_at, reader.emitting = monotonic(), False
+
+    def _print(self, label: str, line: str) -> bool:
+        """False when nothing more is to be printed."""
+        with self._lock:
+            if self._stopped:
+                return False
+            try:
+                self._emit(label, line)
+            except BrokenPipeError:
+                self._stopped = self._reader_gone = True
+                return False
+        return True
 
     def _opened(self, stream: Any) -> None:
         with self._lock:

@@ -17,8 +17,8 @@ import click
 from tjworker.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
 
 COMMANDS = (
-    *("up", "demo", "get", "describe", "events", "logs"),
-    *("scale", "suspend", "resume", "preempt", "fail", "delete", "doctor"),
+    *("up", "demo", "submit", "run", "get", "describe", "events", "logs"),
+    *("scale", "suspend", "resume", "preempt", "fail", "delete", "validate", "doctor"),
 )
 """In the order in which `tj --help` shows them. Each is in the module of its name, or in that of MODULES."""
 MODULES = {"resume": "suspend", "preempt": "end", "fail": "end"}

@@ -26,7 +26,7 @@ from tjworker.cli.cluster import Cluster
 from tjworker.cli.console import Reporter
 from tjworker.cli.informer import Informer
 from tjworker.cli.jobs import FoundJob, list_all, pods_selector
-from tjworker.cli.logstream import Follower, Wanted
+from tjworker.cli.logstream import WHOLE, Follower, Wanted
 from tjworker.cli.stack import processes
 from tjworker.cli.stack.local import Stack
 from tjworker.cli.stack.services import kubectl_path
@@ -166,7 +166,7 @@ class Story:
             self._reporter.say(f"  master | {line}", style="cyan")
 
         found = FoundJob(JOBS, self.seen.job)
-        Follower(self._cluster, NAMESPACE, found, Wanted("master"), None, emit).run(self._stop)
+        Follower(self._cluster, NAMESPACE, found, Wanted("master"), WHOLE, emit).run(self._stop)
 
     def _phase(self) -> str:
         return str((self.seen.job.get("status") or {}).get("phase") or "")

@@ -14,7 +14,7 @@ import pytest
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.cli import logstream
-from tjworker.cli.logstream import Follower, Wanted, targets
+from tjworker.cli.logstream import WHOLE, Excerpt, Follower, Wanted, targets
 
 
 def pod(*names: str, role: str = "trainer", index: str = "1", states: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def test_following_ends_when_the_reader_of_stdout_has_gone(monkeypatch: pytest.M
     timer.start()
     try:
         with pytest.raises(BrokenPipeError):
-            Follower(cluster, "default", job, Wanted(), None, emit).run(guard)
+            Follower(cluster, "default", job, Wanted(), WHOLE, emit).run(guard)
     finally:
         timer.cancel()
     assert not guard.is_set(), "it went on until the job's end"
@@ -158,7 +158,7 @@ def test_an_ended_jobs_logs_are_read_once_each_though_the_informer_tells_of_its_
     )
     cluster: Any = SimpleNamespace(api=api, transport=SimpleNamespace(stream=lambda *_, **__: ShortLog()))
     printed: list[str] = []
-    Follower(cluster, "default", job, Wanted(), None, lambda label, line: printed.append(f"{label} {line}")).run()
+    Follower(cluster, "default", job, Wanted(), WHOLE, lambda label, line: printed.append(f"{label} {line}")).run()
     assert sorted(printed) == [f"trainer-{i} bye" for i in range(3)]
 
 
@@ -189,7 +189,7 @@ def follower(
     job: Any = SimpleNamespace(resource=AITRAININGJOBS, raw={"metadata": {"name": "digits", "uid": "u"}})
     api = SimpleNamespace(get=lambda *_: ENDED)
     cluster: Any = SimpleNamespace(api=api, transport=SimpleNamespace(stream=lambda *_, **__: stream()))
-    return Follower(cluster, "default", job, Wanted(), None, emit)
+    return Follower(cluster, "default", job, Wanted(), WHOLE, emit)
 
 
 @dataclass
@@ -298,3 +298,32 @@ def test_a_log_that_is_being_opened_while_the_following_is_stopped_is_closed_too
     until("it is closed", log.closed.is_set, 30)
     run.join(PATIENCE_SECONDS)
     assert not run.is_alive()
+
+
+def test_where_a_pod_was_replaced_a_line_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (pod("aitj-a", states={"aitj-a": {"terminated": {"exitCode": 1}}}) for _ in range(2))
+    second["metadata"]["uid"] = "another"
+    other = pod("aitj-a", index="2", states={"aitj-a": {"terminated": {"exitCode": 1}}})
+    other["metadata"]["uid"] = "of another replica"
+    printed: list[str] = []
+    pods = [first, second, second, other]
+    follower(monkeypatch, pods, lambda: None, ShortLog, lambda label, line: printed.append(f"{label} {line}")).run()
+    assert sorted(printed) == [
+        "trainer-1 --- replaced: what follows is of a new pod digits-trainer-1 ---",
+        *["trainer-1 bye"] * 2,
+        "trainer-2 bye",
+    ]
+
+
+EXCERPTS: dict[str, tuple[Excerpt, dict[str, str]]] = {
+    "the whole log": (WHOLE, {}),
+    "its end": (Excerpt(tail=0), {"tailLines": "0"}),
+    "what is young": (Excerpt(since_seconds=90), {"sinceSeconds": "90"}),
+    "with times": (Excerpt(timestamps=True), {"timestamps": "true"}),
+    "of the run before": (Excerpt(tail=5, previous=True), {"tailLines": "5", "previous": "true"}),
+}
+
+
+@pytest.mark.parametrize(("excerpt", "query"), EXCERPTS.values(), ids=list(EXCERPTS))
+def test_the_api_server_is_asked_for_it(excerpt: Excerpt, query: dict[str, str]) -> None:
+    assert excerpt.query() == query

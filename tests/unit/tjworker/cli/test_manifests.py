@@ -1,0 +1,218 @@
+"""Tables: what `tj validate` finds wrong with a file, and `tj submit` and `tj run` therefore never make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.builders import make_job, make_training_job
+from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
+from tests.unit.tjworker.cli.conftest import TypedAt
+from tjworker.cli.errors import UserError
+from tjworker.cli.manifests import read, refuse_the_wrong
+from tjworker.cli.run import Asked
+
+ROOT = Path(__file__).resolve().parents[4]
+GOOD = make_job("digits").workers(2).manifest()
+TEMPLATE = "spec.replicaSpecs.trainer.template"
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return make_job("digits").role("trainer", template=_of(**fields)).manifest()
+
+
+def _of(**fields: Any) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "aitj-a", "image": "x", **fields}]}}
+
+
+def spec(**fields: Any) -> dict[str, Any]:
+    return make_job("digits").workers(2).spec(**fields).manifest()
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "another object": (
+        {"kind": "Service", "apiVersion": "v1"},
+        "kind: Service (v1) is no job: expected AITrainingJob (elasticdeeplearning.ai/v1) or TrainingJob",
+    ),
+    "a version that is not served": (
+        GOOD | {"apiVersion": "elasticdeeplearning.ai/v9"},
+        "kind: AITrainingJob (elasticdeeplearning.ai/v9) is no job",
+    ),
+    "no name": (GOOD | {"metadata": {}}, "metadata.name: is missing"),
+    "a name that Kubernetes does not take": (
+        GOOD | {"metadata": {"name": "My_job"}},
+        "metadata.name: 'My_job': lower-case letters",
+    ),
+    "no spec": ({k: v for k, v in GOOD.items() if k != "spec"}, "spec.replicaSpecs: "),
+    "a misspelt field of the spec": (spec(timelimit=3), "spec.timelimit: unknown field; did you mean 'timeLimit'?"),
+    "a value that the schema refuses": (spec(timeLimit=-1), "spec.timeLimit: -1"),
+    "a rule over two fields": (
+        make_job("digits").workers(2, least=3, most=5).manifest(),
+        "spec.replicaSpecs.trainer.replicas: ",
+    ),
+    "a misspelt field of a container": (
+        container(comand=["x"]),
+        f"{TEMPLATE}.spec.containers[0].comand: unknown field; did you mean 'command'?",
+    ),
+    "one of its resources": (
+        container(resources={"request": {"cpu": 1}}),
+        f"{TEMPLATE}.spec.containers[0].resources.request: unknown field; did you mean 'requests'?",
+    ),
+    "one of its volumes": (
+        make_job("d").role("trainer", template={"spec": _of()["spec"] | {"volumes": [{"emptydir": {}}]}}).manifest(),
+        f"{TEMPLATE}.spec.volumes[0].emptydir: unknown field; did you mean 'emptyDir'?",
+    ),
+    "a number where a string stands": (
+        container(env=[{"name": "A", "value": 1}]),
+        f"{TEMPLATE}.spec.containers[0].env[0].value: 1 is not a string; write it in quotes: '1'",
+    ),
+    "a string where a list stands": (
+        container(args="train"),
+        f"{TEMPLATE}.spec.containers[0].args: 'train' is not a list",
+    ),
+    "a truth value where a number stands": (
+        container(livenessProbe={"periodSeconds": True}),
+        f"{TEMPLATE}.spec.containers[0].livenessProbe.periodSeconds: True is not a whole number",
+    ),
+    "what is no quantity": (
+        container(resources={"limits": {"memory": "lots"}}),
+        f"{TEMPLATE}.spec.containers[0].resources.limits.memory: 'lots' is no quantity",
+    ),
+}
+
+
+@pytest.mark.parametrize(("manifest", "says"), WRONG.values(), ids=list(WRONG))
+def test_what_is_wrong_is_named_by_its_path(manifest: Any, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(manifest))
+    with pytest.raises(UserError) as refused:
+        refuse_the_wrong(read((str(file),)))
+    assert f"{file}: {says}" in str(refused.value)
+
+
+FINE: dict[str, dict[str, Any]] = {
+    "a job of pods": GOOD,
+    "an EDL job": make_training_job("edl").manifest(),
+    "quantities and ports as numbers": container(
+        resources={"limits": {"cpu": 2, "memory": 1e9}}, livenessProbe={"httpGet": {"path": "/", "port": 80}}
+    ),
+    "ports by name": container(livenessProbe={"httpGet": {"path": "/", "port": "aitj-1"}}),
+    "fields that are null": container(env=None, resources=None),
+}
+
+
+@pytest.mark.parametrize("manifest", FINE.values(), ids=list(FINE))
+def test_what_the_api_server_takes_is_valid(manifest: dict[str, Any], tmp_path: Path, typed_at: TypedAt) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(manifest))
+    refuse_the_wrong(read((str(file),)))
+    assert typed_at.tj("submit", str(file)).exit_code == 0
+
+
+def test_the_examples_are_valid_and_what_stands_beside_them_is_left_alone(typed_at: TypedAt) -> None:
+    files = sorted(str(path) for path in (ROOT / "examples").rglob("*.yaml"))
+    done = typed_at.tj("validate", *files)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.count(" is valid") >= len(files)
+    assert "Service (v1) is no job: not checked" in done.stderr
+
+
+UNREADABLE: dict[str, tuple[bytes, str]] = {
+    "a file that is not there": (b"", "cannot read"),
+    "what is no YAML": (b"a: [", "is not valid YAML"),
+    "what is no text": (b"\xff\xfe\x00", "is no text"),
+    "an empty file": (b"---\n", "has no manifest in it"),
+    "a list of words": (b"- a\n- b\n", "is no manifest"),
+    "half a manifest": (b"kind: AITrainingJob\n", "AITrainingJob (no apiVersion) is no job"),
+    "deep nesting": (b"a: " + b"[" * 20_000, "is not valid YAML"),
+}
+
+
+@pytest.mark.parametrize(("content", "says"), UNREADABLE.values(), ids=list(UNREADABLE))
+def test_a_file_that_is_no_manifest_is_refused_in_words(
+    content: bytes, says: str, tmp_path: Path, typed_at: TypedAt
+) -> None:
+    file = tmp_path / "job.yaml"
+    if content:
+        file.write_bytes(content)
+    done = typed_at.tj("submit", str(file))
+    assert done.exit_code == 1
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_submit_makes_all_jobs_of_a_file_or_none(tmp_path: Path, typed_at: TypedAt) -> None:
+    file = tmp_path / "jobs.yaml"
+    file.write_text(yaml.safe_dump_all([GOOD, make_training_job("edl").manifest(), container(comand=["x"])]))
+    assert typed_at.tj("submit", str(file)).exit_code == 1
+    assert not typed_at.api.list_page(AITRAININGJOBS, "default").items
+    file.write_text(yaml.safe_dump_all([GOOD, make_training_job("edl").manifest()]))
+    done = typed_at.tj("submit", str(file))
+    assert done.exit_code == 0, done.stderr
+    assert "digits: made in namespace default" in done.stdout
+    assert typed_at.api.get(TRAININGJOBS, "default", "edl")
+
+
+def test_a_name_that_is_taken_is_said_with_what_to_do(tmp_path: Path, typed_at: TypedAt) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(GOOD))
+    assert typed_at.tj("submit", str(file)).exit_code == 0
+    done = typed_at.tj("submit", str(file))
+    assert done.exit_code == 1
+    assert "namespace default has a job digits already; `tj delete digits` first" in done.stderr
+
+
+def test_two_namespaces_are_one_too_many(tmp_path: Path, typed_at: TypedAt) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(GOOD | {"metadata": {"name": "digits", "namespace": "here"}}))
+    done = typed_at.tj("submit", str(file), "-n", "there")
+    assert "has the namespace here, and -n says there" in done.stderr
+
+
+def test_run_makes_a_job_that_does_what_was_asked() -> None:
+    job = Asked(
+        image="registry.example.com:5000/ml/Train_er:1",
+        command=("python", "train.py"),
+        replicas=2,
+        max_replicas=4,
+        gpus=1,
+        cpu="500m",
+        env=("A=b=c",),
+        port=29500,
+    ).manifest()
+    role = job["spec"]["replicaSpecs"]["trainer"]
+    assert job["metadata"]["name"].startswith("train-er-")
+    assert (role["replicas"], role["minReplicas"], role["maxReplicas"], role["edlPolicy"]) == (2, 2, 4, "Auto")
+    assert role["template"]["spec"]["containers"] == [
+        {
+            "name": "aitj-trainer",
+            "image": "registry.example.com:5000/ml/Train_er:1",
+            "command": ["python", "train.py"],
+            "env": [{"name": "A", "value": "b=c"}],
+            "ports": [{"name": "aitj-29500", "containerPort": 29500}],
+            "resources": {"requests": {"cpu": "500m"}, "limits": {"nvidia.com/gpu": 1}},
+        }
+    ]
+
+
+RUNS: dict[str, tuple[tuple[str, ...], int, str]] = {
+    "a command after --": (("--image", "x", "--name", "a", "--", "train", "--epochs", "3"), 0, "a: made in"),
+    "an image alone": (("--image", "x", "--name", "a"), 0, "a: made in"),
+    "a dry run prints a manifest": (("--image", "x", "--dry-run"), 0, "kind: AITrainingJob"),
+    "no image": (("--", "train"), 2, "Missing option '--image'"),
+    "a variable without a value": (("--image", "x", "--env", "A"), 2, "'A' is not NAME=VALUE"),
+    "bounds that cross": (("--image", "x", "--replicas", "3", "--max-replicas", "2"), 2, "2 is below --replicas 3"),
+    "memory that is none": (("--image", "x", "--memory", "lots"), 1, "'lots' is no quantity"),
+    "a name that is none": (("--image", "x", "--name", "My Job"), 1, "metadata.name: 'My Job'"),
+}
+
+
+@pytest.mark.parametrize(("args", "code", "says"), RUNS.values(), ids=list(RUNS))
+def test_run(args: tuple[str, ...], code: int, says: str, typed_at: TypedAt) -> None:
+    done = typed_at.tj("run", *args)
+    assert done.exit_code == code, done.output
+    assert says in (done.stderr if code else done.stdout)
+    assert len(typed_at.api.list_page(AITRAININGJOBS, "default").items) == ("made in" in done.stdout)

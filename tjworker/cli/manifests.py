@@ -1,0 +1,160 @@
+"""Jobs in files: reading them, and everything that can be found wrong without a cluster. Reads files; changes nothing.
+
+A job is held to its schema, to the rules that the API server would apply, and its pod templates to the fields that a
+Pod has: the API server takes a template with a misspelt field, for the CRD leaves templates open, and the job would
+fail when its first pod is made.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tjworker.api import crd
+from tjworker.api.kinds import KINDS, parse
+from tjworker.api.kinds.base import JobKind
+from tjworker.api.model import FieldError, InvalidJob
+from tjworker.cli.errors import UserError
+from tjworker.cli.podfields import template_errors, unknown_field
+
+Json = dict[str, Any]
+_KINDS = {(version, kind.kind): kind for kind in KINDS.values() for version in kind.api_versions}
+_DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_ANYTHING = "x-kubernetes-preserve-unknown-fields"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    source: str
+    """The file and, of several documents, which."""
+    raw: Json
+
+    @property
+    def name(self) -> str:
+        return str((self.raw.get("metadata") or {}).get("name") or "")
+
+    @property
+    def given(self) -> str:
+        """What it says of itself: `Service (v1)`."""
+        return f"{self.raw.get('kind') or 'no kind'} ({self.raw.get('apiVersion') or 'no apiVersion'})"
+
+    @property
+    def is_other(self) -> bool:
+        """Some other object of Kubernetes, such as the Service beside a job; not a job that is misspelt."""
+        named = str(self.raw.get("kind") or "")
+        close = difflib.get_close_matches(named, [kind.kind for kind in KINDS.values()], n=1)
+        return bool(named and self.raw.get("apiVersion")) and not close
+
+    @property
+    def kind(self) -> JobKind | None:
+        return _KINDS.get((str(self.raw.get("apiVersion")), str(self.raw.get("kind"))))
+
+
+def read(files: tuple[str, ...]) -> list[Manifest]:
+    """Every document of these files; `-` is stdin. Raises UserError for a file that is not there or no YAML."""
+    found: list[Manifest] = []
+    for file in files:
+        try:
+            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+            documents = [d for d in yaml.load_all(text, Loader=_safe_loader()) if d is not None]
+        except OSError as error:
+            raise UserError(f"cannot read {file}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise UserError(f"{file} is no text: a manifest is YAML or JSON in UTF-8") from None
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            raise UserError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from None
+        if not documents:
+            raise UserError(f"{file} has no manifest in it")
+        for number, document in enumerate(documents, 1):
+            source = file if len(documents) == 1 else f"{file}, document {number}"
+            if not isinstance(document, dict):
+                raise UserError(f"{source} is no manifest: it must have apiVersion, kind, metadata and spec")
+            found.extend(_items(source, document))
+    return found
+
+
+def _items(source: str, document: Json) -> Iterator[Manifest]:
+    """A List is what it lists, as `tj get -o yaml` prints it."""
+    if document.get("kind") == "List" and isinstance(document.get("items"), list):
+        for number, item in enumerate(document["items"], 1):
+            yield Manifest(f"{source}, item {number}", item if isinstance(item, dict) else {})
+    else:
+        yield Manifest(source, document)
+
+
+def _safe_loader() -> Any:
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def errors(manifest: Manifest) -> list[FieldError]:
+    """What is wrong with it; [] when the API server and the operator would take it."""
+    kind = manifest.kind
+    if kind is None:
+        known = " or ".join(f"{k.kind} ({', '.join(k.api_versions)})" for k in KINDS.values())
+        return [FieldError("kind", f"{manifest.given} is no job: expected {known}")]
+    found = list(_name_errors(manifest.raw))
+    schema = crd.build(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec = manifest.raw.get("spec")
+    found += _unknown(spec, schema, "spec")
+    found += _template_errors(spec, schema, "spec")
+    parsed = parse(kind.resource, manifest.raw)
+    if isinstance(parsed, InvalidJob):
+        known_paths = {error.path for error in found}
+        found += [error for error in parsed.errors if error.path not in known_paths]
+    return found
+
+
+def _name_errors(raw: Json) -> Iterator[FieldError]:
+    metadata = raw.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not name:
+        yield FieldError("metadata.name", "is missing")
+    elif not (isinstance(name, str) and _DNS_NAME.fullmatch(name)):
+        yield FieldError("metadata.name", f"{name!r}: lower-case letters, digits and '-', such as digits-2")
+
+
+def _unknown(value: Any, schema: Mapping[str, Any], path: str) -> list[FieldError]:
+    """Fields that the CRD does not know, where it does not leave the object open: the API server drops them."""
+    if isinstance(value, list) and "items" in schema:
+        return [e for i, item in enumerate(value) for e in _unknown(item, schema["items"], f"{path}[{i}]")]
+    if not isinstance(value, dict):
+        return []
+    fields, others = schema.get("properties") or {}, schema.get("additionalProperties")
+    found: list[FieldError] = []
+    for name, part in value.items():
+        if name in fields:
+            found += _unknown(part, fields[name], f"{path}.{name}")
+        elif isinstance(others, Mapping):
+            found += _unknown(part, others, f"{path}.{name}")
+        elif fields and not schema.get(_ANYTHING):
+            found.append(unknown_field(f"{path}.{name}", str(name), fields))
+    return found
+
+
+def _template_errors(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+    """Of each pod template below `value`, wherever the kind has them."""
+    if not isinstance(value, dict):
+        return
+    fields, others = schema.get("properties") or {}, schema.get("additionalProperties")
+    for name, part in value.items():
+        below = fields.get(name) or (others if isinstance(others, Mapping) else None)
+        if below is None:
+            continue
+        if name == "template":
+            yield from template_errors(part, f"{path}.{name}")
+        else:
+            yield from _template_errors(part, below, f"{path}.{name}")
+
+
+def refuse_the_wrong(manifests: list[Manifest]) -> None:
+    """Raises UserError with every error of every manifest."""
+    wrong = [f"{m.source}: {error}" for m in manifests for error in errors(m)]
+    if wrong:
+        raise UserError("\n    ".join([f"{len(wrong)} error{'s' if len(wrong) > 1 else ''}", *wrong]))

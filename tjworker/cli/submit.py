@@ -1,0 +1,93 @@
+"""`tj submit`: make jobs out of manifests, and on request wait for their ends. All are checked before any is made."""
+
+from __future__ import annotations
+
+import queue
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from tjworker.cli.cluster import Cluster
+    from tjworker.cli.jobs import FoundJob
+    from tjworker.cli.manifests import Manifest
+
+
+@click.command(short_help="Check manifests and make their jobs.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("-w", "--wait", is_flag=True, help="Wait for their ends; exit code 1 unless all succeed.")
+@click.option("-n", "--namespace", help="Namespace; default: the manifest's, else the context's.")
+def submit(files: tuple[str, ...], wait: bool, namespace: str | None) -> int:
+    """Make the jobs in FILE (`-`: stdin). Each is checked as `tj validate` does it before any is made.
+
+    \b
+    tj submit job.yaml --wait
+    """
+    from tjworker.cli.cluster import user_cluster
+    from tjworker.cli.manifests import read, refuse_the_wrong
+
+    manifests = read(files)
+    refuse_the_wrong(manifests)
+    with user_cluster() as cluster:
+        made = [create(cluster, manifest, namespace) for manifest in manifests]
+        return follow(cluster, made) if wait else 0
+
+
+def create(cluster: Cluster, manifest: Manifest, namespace: str | None) -> FoundJob:
+    """The job as the API server has made it. Raises UserError when the name is taken, or the namespaces disagree."""
+    from tjworker.base import Conflict
+    from tjworker.cli.errors import UserError
+    from tjworker.cli.jobs import FoundJob
+
+    kind = manifest.kind
+    assert kind is not None  # noqa: S101  refuse_the_wrong has refused it
+    written = str((manifest.raw.get("metadata") or {}).get("namespace") or "")
+    if namespace and written and namespace != written:
+        raise UserError(
+            f"{manifest.source} has the namespace {written}, and -n says {namespace}; leave one of them out"
+        )
+    where = namespace or written or cluster.namespace
+    body = manifest.raw | {"metadata": manifest.raw["metadata"] | {"namespace": where}}
+    try:
+        raw = cluster.api.create(kind.resource, where, body)
+    except Conflict as error:
+        if error.reason != "AlreadyExists":
+            raise
+        raise UserError(
+            f"namespace {where} has a job {manifest.name} already; `tj delete {manifest.name}` first, give this one"
+            " another name, or change the one that is there with `kubectl apply`"
+        ) from None
+    click.echo(f"{manifest.name}: made in namespace {where}; `tj describe {manifest.name}` says how it stands")
+    return FoundJob(kind.resource, raw)
+
+
+def follow(cluster: Cluster, jobs: list[FoundJob]) -> int:
+    """Prints each change of phase until all have ended. 0 when every one has succeeded."""
+    from contextlib import ExitStack
+
+    from tjworker.api.status import END_PHASES
+    from tjworker.cli import rows
+    from tjworker.cli.errors import EXIT_FAILED, tell_outage
+    from tjworker.cli.informer import Informer
+
+    changes: queue.SimpleQueue[tuple[str, dict[str, Any]]] = queue.SimpleQueue()
+    phases = {str(job.raw["metadata"]["uid"]): "" for job in jobs}
+    places = {(job.resource, str(job.raw["metadata"]["namespace"])) for job in jobs}
+    with ExitStack() as stack:
+        for number, (resource, namespace) in enumerate(sorted(places)):
+            on_outage = tell_outage if number == 0 else None
+            stack.enter_context(
+                Informer(cluster.api, resource, namespace, on_change=lambda *c: changes.put(c), on_outage=on_outage)
+            )
+        while not all(phase in END_PHASES or phase == _GONE for phase in phases.values()):
+            kind, raw = changes.get()
+            uid = str(raw["metadata"]["uid"])
+            phase = _GONE if kind == "DELETED" else str((raw.get("status") or {}).get("phase") or "")
+            if uid in phases and phase not in ("", phases[uid]) and phases[uid] not in END_PHASES:
+                phases[uid] = phase
+                message = "" if phase == _GONE else rows.job_message(raw)
+                click.echo(f"{raw['metadata']['name']}: {phase}{f': {message}' if message else ''}")
+    return 0 if set(phases.values()) == {"Succeed"} else EXIT_FAILED
+
+
+_GONE = "deleted"

@@ -1,0 +1,27 @@
+"""`tj validate`: what is wrong with manifests, before anything is made of them. Needs no cluster; changes nothing."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command(short_help="Check manifests, without a cluster.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+def validate(files: tuple[str, ...]) -> int:
+    """Check each job in FILE (`-`: stdin) as the API server and the operator would, and each field of its pod
+    templates, without a cluster. What only a cluster knows (quotas, images, room) is not looked at.
+
+    \b
+    tj validate job.yaml
+    """
+    from tjworker.cli.manifests import read, refuse_the_wrong
+
+    manifests = read(files)
+    jobs = [m for m in manifests if not m.is_other] or manifests
+    refuse_the_wrong(jobs)
+    for manifest in manifests:
+        if manifest in jobs:
+            click.echo(f"{manifest.source}: {manifest.given.split()[0]} {manifest.name} is valid")
+        else:
+            click.echo(f"{manifest.source}: {manifest.given} is no job: not checked", err=True)
+    return 0
