@@ -6,10 +6,11 @@ end.
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,22 @@ def pytest_configure() -> None:
     for name in list(os.environ):
         if name in theirs or name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
             del os.environ[name]
+
+
+COLLECT_GARBAGE_AFTER_OBJECTS = 20_000
+"""Python's 700 costs a third of the time of collecting the tests, and a tenth of that of running them."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Modules, tests and their parameters stay for as long as the process lives: nobody looks for garbage in them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+        gc.set_threshold(COLLECT_GARBAGE_AFTER_OBJECTS, *gc.get_threshold()[1:])
 
 
 @pytest.hookimpl(optionalhook=True)
