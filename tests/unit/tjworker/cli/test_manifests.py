@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,9 +14,12 @@ import yaml
 from tests.support.builders import make_job, make_training_job
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.unit.tjworker.cli.conftest import TypedAt
+from tjworker.cli import informer
 from tjworker.cli.errors import UserError
+from tjworker.cli.jobs import FoundJob
 from tjworker.cli.manifests import read, refuse_the_wrong
 from tjworker.cli.run import Asked
+from tjworker.cli.submit import follow
 
 ROOT = Path(__file__).resolve().parents[4]
 GOOD = make_job("digits").workers(2).manifest()
@@ -216,3 +222,63 @@ def test_run(args: tuple[str, ...], code: int, says: str, typed_at: TypedAt) -> 
     assert done.exit_code == code, done.output
     assert says in (done.stderr if code else done.stdout)
     assert len(typed_at.api.list_page(AITRAININGJOBS, "default").items) == ("made in" in done.stdout)
+
+
+def _told(name: str, phase: str, kind: str = "MODIFIED", uid: str = "") -> tuple[str, dict[str, Any]]:
+    return kind, {"metadata": {"name": name, "uid": uid or f"uid-of-{name}"}, "status": {"phase": phase}}
+
+
+WAITS: dict[str, tuple[list[tuple[str, dict[str, Any]]], int, list[str]]] = {
+    "until each has ended, and a repeated phase is told once": (
+        [
+            _told("a", "Running"),
+            _told("b", "Running"),
+            _told("a", "Running"),
+            _told("b", "Succeed"),
+            _told("a", "Succeed"),
+        ],
+        0,
+        ["a: Running", "b: Running", "b: Succeed", "a: Succeed"],
+    ),
+    "a job that fails is a failure of the command": (
+        [_told("a", "Failed"), _told("b", "Succeed")],
+        1,
+        ["a: Failed", "b: Succeed"],
+    ),
+    "so is one that is deleted meanwhile": (
+        [_told("a", "Running", "DELETED"), _told("b", "Succeed")],
+        1,
+        ["a: deleted", "b: Succeed"],
+    ),
+    "an ended job that is deleted by its TTL has succeeded": (
+        [_told("a", "Succeed"), _told("a", "Succeed", "DELETED"), _told("b", "Succeed")],
+        0,
+        ["a: Succeed", "b: Succeed"],
+    ),
+    "a namesake is another job": (
+        [_told("a", "Failed", uid="other"), _told("a", "Succeed"), _told("b", "Succeed")],
+        0,
+        ["a: Succeed", "b: Succeed"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "code", "says"), WAITS.values(), ids=list(WAITS))
+def test_what_is_waited_for(
+    changes: list[tuple[str, dict[str, Any]]],
+    code: int,
+    says: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @contextmanager
+    def watched(*_: Any, on_change: Any, **__: Any) -> Iterator[None]:
+        for change in changes:
+            on_change(*change)
+        yield
+
+    monkeypatch.setattr(informer, "Informer", watched)
+    jobs = [FoundJob(AITRAININGJOBS, {"metadata": {"name": n, "uid": f"uid-of-{n}", "namespace": "d"}}) for n in "ab"]
+    cluster: Any = SimpleNamespace(api=None)
+    assert follow(cluster, jobs) == code
+    assert capsys.readouterr().out.splitlines() == says
