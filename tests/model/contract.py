@@ -57,6 +57,14 @@ NODE_GRACE_SECONDS = 30.0
 CREATING_SECONDS = 900.0
 GRACE_SECONDS = 30.0
 """A pod's own, from the request to delete it to its end."""
+FREE_RESTARTS = 2
+FIRST_REST_SECONDS = 10.0
+MOST_REST_SECONDS = 300.0
+RUN_TO_FORGET_SECONDS = 600.0
+"""A program that fails again and again: so many restarts come at once, then it rests, twice as long each time, until it
+has run for so long."""
+GPU_REST_SECONDS = 20.0
+"""The first, of a pod that has taken another's place on a GPU at fault; then twice as long, and so on."""
 SERVER_RESTARTS = 5
 """TJ_RESTART_LIMIT."""
 GPU_CONDITIONS = frozenset({"GPUFault", "GPUUnhealthy", "NvidiaGPUFault"})

@@ -112,6 +112,30 @@ def _gpu_fault(life: Life, node: Node, pod: Pod) -> Iterator[tuple[float, Loss]]
                 yield at, "gpu fault"
 
 
+def gpu_faults(life: Life, pod: Pod) -> Iterator[tuple[float, float]]:
+    """From when until when it had one, beyond doubt."""
+    node = life.nodes.get(pod.node)
+    if pod.device_ill_at < NEVER:
+        yield pod.device_ill_at, NEVER
+    if node is None:
+        return
+    yield from (span for span in node.gpu_ill if pod.bound_at + ROUNDING_SECONDS < span[0] < pod.over_at)
+    if pod.gpus:
+        here = [one for one in life.pods if one.node == pod.node and one.gpus]
+        moments = {pod.bound_at, *(at for at, _ in node.gpus)}
+        moments |= {at for one in here for at in (one.bound_at, one.over_at)}
+        since: float | None = None
+        for at in sorted(moment for moment in moments if pod.bound_at <= moment <= pod.over_at):
+            held = sum(one.gpus for one in here if one.bound_at <= at < one.over_at)
+            if held > node.gpus_at(at):
+                since = at if since is None else since
+            elif since is not None:
+                yield since + NODE_GRACE_SECONDS, at
+                since = None
+        if since is not None:
+            yield since + NODE_GRACE_SECONDS, NEVER
+
+
 def _failure(life: Life, pod: Pod) -> Iterator[Loss]:
     if pod.disruption == "PreemptionByScheduler" or pod.reason == "Preempting":
         yield "preempted"

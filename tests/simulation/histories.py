@@ -76,8 +76,13 @@ def _aitrainingjob(rng: random.Random) -> Json:
             if rng.random() < 0.6 and (value := rng.choice(values)) is not None
         }
         if rng.random() < 0.5:
-            policies |= {"restartPolicy": "Always", "restartLimit": 100}  # so that not every history ends early
+            # So that not every history ends early.
+            scope = rng.choice(("Pod", "Pod", "Replica", "All"))
+            policies |= {"restartPolicy": "Always", "restartLimit": 100, "restartScope": scope}
         told = {**FOR_EVER, "start_seconds": rng.choice((1, 1, 1, 40))}
+        if rng.random() < 0.2:
+            told |= {"failing_attempts": rng.choice((1, 4)), "failing_exit_code": rng.choice((1, 137))}
+            told |= {"failing_run_seconds": 20}
         roles[name] = role(rng.randint(1, 3), annotations=play(**told), **policies)
     return job(roles, **_limits(rng))
 

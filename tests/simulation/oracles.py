@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from tests.model.judge import Judgement
 from tests.model.judge import judge as judged
 from tests.simulation.points import Fault, Step
 from tests.simulation.scenarios import SCENARIOS, Scenario
@@ -61,9 +62,14 @@ class Outcome:
     steps: Mapping[str, int]
     """Kind -> how many."""
     passes: int
-    unlike_the_model: tuple[str, ...]
-    """What no reading of the contract allows (`tests/model`)."""
+    model: Judgement
+    """What `tests/model` says of it."""
     trace: Trace = field(repr=False, compare=False)
+
+    @property
+    def unlike_the_model(self) -> tuple[str, ...]:
+        """What no reading of the contract allows."""
+        return self.model.wrong
 
 
 @dataclass(frozen=True)
@@ -141,7 +147,7 @@ def live(
     restless = _restless(world) if over else ()
     touched = _touched(world, theirs)
     state = state_of(world, scenario.chance)
-    unlike_the_model = judged(world.chronicle, world.clock(), world.fault.late_seconds).wrong
+    model = judged(world.chronicle, world.clock(), world.fault.late_seconds)
     world.forget()
     return Outcome(
         over=over,
@@ -156,7 +162,7 @@ def live(
         restless=restless,
         steps=steps,
         passes=passes,
-        unlike_the_model=unlike_the_model,
+        model=model,
         trace=world.trace,
     )
 

@@ -60,12 +60,19 @@ def _surplus(life: Life, pod: Pod) -> bool:
 
 
 def an_end_is_over_in_time(life: Life) -> Iterator[str]:
-    """From Terminating to its end as soon as no pod is left that has to go."""
+    """Pods that have to go are told so; from Terminating to its end as soon as none of them is left."""
     if life.ending_at == NEVER:
         return
     policies = {one.clean_pod_policy for one in life.jobs(life.ending_at - SEEN_SECONDS, NEVER)}
     going = [pod for pod in life.pods if pod.there(life.ending_at) and policies == {"All"}]
     going += [pod for pod in life.pods if pod.alive(life.ending_at) and policies not in ({"All"}, {"None"})]
+    told = life.ending_at + life.due_seconds
+    if told < min(life.until, life.asked_at, life.gone_at):
+        left = [pod.name for pod in going if pod.lost_at > told]
+        where = (
+            f"{life.name} was to end at {life.says(life.ending_at)} with cleanPodPolicy {'/'.join(sorted(policies))}"
+        )
+        yield f"{where}, and by {life.says(told)} nobody has told these to go: {left}" if left else ""
     last = max([life.ending_at, *(pod.gone_at if policies == {"All"} else pod.over_at for pod in going)])
     late = last + life.due_seconds + GRACE_SECONDS
     if late >= min(life.until, life.asked_at, life.gone_at):

@@ -6,8 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 from tests.model.contract import (
     ANNOTATIONS,
+    FIRST_REST_SECONDS,
+    FREE_RESTARTS,
+    GPU_REST_SECONDS,
     GRACE_SECONDS,
+    MOST_REST_SECONDS,
     NODE_GRACE_SECONDS,
+    RESTARTS,
     SEEN_SECONDS,
     End,
     Replica,
@@ -15,7 +20,7 @@ from tests.model.contract import (
     role_ends,
 )
 from tests.model.lives import NEVER, Life, Pod
-from tests.model.losses import loss, may_be_final, must_fail, must_restart, own_failures
+from tests.model.losses import gpu_faults, loss, losses, may_be_final, must_fail, must_restart, own_failures
 from tests.model.rules.ends import replicas
 from tests.model.rules.rule import Rule
 from tjworker.api.model import Role, TrainingJob
@@ -91,7 +96,10 @@ def _rest(life: Life, at: float) -> float:
     """The longest rest between two attempts after so many failures, and the time in which older pods go first."""
     count = max((own_failures(life, role, at) for role in {pod.role for pod in life.pods}), default=0)
     total = sum(own_failures(life, role, at) for role in {pod.role for pod in life.pods})
-    return (0.0 if total <= 2 else min(300.0, 10.0 * 2 ** (max(count, total) - 3))) + GRACE_SECONDS
+    if total <= FREE_RESTARTS:
+        return GRACE_SECONDS
+    rest = FIRST_REST_SECONDS * 2.0 ** (max(count, total) - FREE_RESTARTS - 1)
+    return min(MOST_REST_SECONDS, rest) + GRACE_SECONDS
 
 
 def _need_not(life: Life, role: str, last: Pod | None, since: float, until: float) -> bool:
@@ -265,9 +273,45 @@ def pods_of_lost_nodes_go(life: Life) -> Iterator[str]:
             )
 
 
+def gpu_faults_are_acted_on(life: Life) -> Iterator[str]:
+    """A pod with a GPU at fault is taken away in time, where its policy replaces it."""
+    for pod in life.pods:
+        rest = min(MOST_REST_SECONDS, GPU_REST_SECONDS * 2.0 ** (pod.attempt - 1)) if pod.attempt else 0.0
+        for since, until in gpu_faults(life, pod):
+            late = max(since, pod.bound_at + rest) + life.due_seconds
+            if min(until, life.over_at, life.until) <= late:
+                continue
+            roles = life.roles(pod.role, since - SEEN_SECONDS, late)
+            named = all(role.workload == "Pod" and "gpu fault" in RESTARTS[role.restart_policy] for role in roles)
+            if roles and named and not any(job.suspend for job in life.jobs(since, late)):
+                where = f"{pod.name} had a GPU at fault on {pod.node} from {life.says(since)} on"
+                yield f"{where}, and was there still at {life.says(late)}" if pod.lost_at > late else ""
+
+
+def restarts_reach_as_far_as_told(life: Life) -> Iterator[str]:
+    """With the scopes Replica and All the pods beside the lost one begin anew with it."""
+    for lost in (one for role in {pod.role for pod in life.pods} for one in losses(life, role)):
+        late = lost.at + life.due_seconds + _rest(life, lost.at + life.due_seconds)
+        roles = life.roles(lost.pod.role, lost.at - SEEN_SECONDS, late)
+        scopes = {role.restart_scope for role in roles if role.workload == "Pod"}
+        if len(scopes) != 1 or scopes == {"Pod"} or late > min(life.until, life.over_at):
+            continue
+        sure = lost.certain not in (None, "deleted") and not may_be_final(life, lost, late)
+        if not sure or not all(must_restart(role, lost) for role in roles):
+            continue
+        if any(job.suspend for job in life.jobs(lost.at - SEEN_SECONDS, late)):
+            continue
+        reached = life.pods if scopes == {"All"} else life.of_role(lost.pod.role)
+        left = [pod.name for pod in reached if pod.alive(lost.at) and pod.lost_at > late]
+        where = f"{lost.pod.name} was lost as {lost.certain} at {life.says(lost.at)}, its restartScope is {scopes}"
+        yield f"{where}: at {life.says(late)} there are still {left}" if left else ""
+
+
 RULES: Mapping[str, Rule] = {
     "each replica that is wanted has its pod in time": each_replica_has_its_pod,
     "an end that is due comes": an_end_that_is_due_comes,
     "a suspended job has no pods and says so": a_suspended_job_has_no_pods,
     "pods of lost nodes go": pods_of_lost_nodes_go,
+    "a GPU at fault is acted on": gpu_faults_are_acted_on,
+    "a restart reaches as far as restartScope says": restarts_reach_as_far_as_told,
 }

@@ -87,8 +87,18 @@ def what_has_succeeded_is_not_run_again(life: Life) -> Iterator[str]:
         if pod.made_by != "operator" or pod.index is None:
             continue
         told = ((life.at(pod.made_at).status.get("attempts") or {}).get("roles") or {}).get(pod.role) or {}
-        done = pod.index in parse_indices(str(told.get("completed", "")), MAX_INDEX)
+        done = pod.index in parse_indices(str(told.get("completed", "")), MAX_INDEX) or _has_succeeded(life, pod)
         yield f"{pod.name} was made at {life.says(pod.made_at)}, and that index has succeeded" if done else ""
+
+
+def _has_succeeded(life: Life, new: Pod) -> bool:
+    """Where no restart reaches beyond its own pod, and the success was there to be seen for long enough."""
+    assert new.index is not None
+    earlier = life.of_index(new.role, new.index)
+    seen = [one for one in earlier if one.succeeded and one.ended_at + SEEN_SECONDS < min(one.asked_at, new.made_at)]
+    if not seen:
+        return False
+    return all(role.restart_scope == "Pod" for job in life.jobs(life.began_at, new.made_at) for role in job.roles)
 
 
 RULES: Mapping[str, Rule] = {

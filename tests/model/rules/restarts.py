@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tests.model.contract import COUNTED_AS, CREATING_SECONDS, SEEN_SECONDS, Cause
+from tests.model.contract import (
+    COUNTED_AS,
+    CREATING_SECONDS,
+    FIRST_REST_SECONDS,
+    FREE_RESTARTS,
+    MOST_REST_SECONDS,
+    ROUNDING_SECONDS,
+    RUN_TO_FORGET_SECONDS,
+    SEEN_SECONDS,
+    Cause,
+)
 from tests.model.lives import NEVER, Life, Pod
 from tests.model.losses import Lost, loss, losses, may_restart
 from tests.model.rules.ends import own_restarts
@@ -130,6 +140,30 @@ def _off(life: Life, new: Pod, old: Pod) -> bool:
     return any(job.suspend for job in jobs) or any(role.replicas <= (new.index or 0) for role in roles)
 
 
+def failing_programs_rest(life: Life) -> Iterator[str]:
+    """The first two restarts of a replica come at once; then it waits 10 s, doubling to 5 minutes, until it has run for
+    ten minutes."""
+    for pod in life.pods:
+        if pod.made_by != "operator" or pod.index is None:
+            continue
+        earlier = sorted((one for one in life.of_index(pod.role, pod.index) if one.made_at < pod.made_at), key=_made)
+        count = 0
+        for one in earlier:
+            lost = loss(life, one)
+            fails = lost is not None and lost.certain in ("retryable", "permanent")
+            count = count + 1 if fails and one.over_at - one.running_at < RUN_TO_FORGET_SECONDS else 0
+        if count <= FREE_RESTARTS or _off(life, pod, earlier[0]):
+            continue
+        least = min(MOST_REST_SECONDS, FIRST_REST_SECONDS * 2.0 ** (count - FREE_RESTARTS - 1))
+        rested = pod.made_at - earlier[-1].ended_at
+        where = f"{pod.name} was made at {life.says(pod.made_at)}, {rested:.1f} s after the {count}. failure in a row"
+        yield f"{where}: it was to rest {least} s" if rested < least - ROUNDING_SECONDS else ""
+
+
+def _made(pod: Pod) -> float:
+    return pod.made_at
+
+
 def limits_hold(life: Life) -> Iterator[str]:
     """Never more restarts for its own failures than restartLimit of the role and backoffLimit of the job, as the spec
     has ever set them."""
@@ -158,4 +192,5 @@ RULES: Mapping[str, Rule] = {
     "a pod takes another's place for a reason": replacements_have_causes,
     "each restart of a pod alone is counted, as what it was": restarts_are_counted,
     "restartLimit and backoffLimit hold": limits_hold,
+    "a program that fails again and again rests": failing_programs_rest,
 }

@@ -162,8 +162,9 @@ def an_end_stays_as_it_is(life: Life) -> Iterator[str]:
     for before, after in life.statuses():
         at = life.says(after.at)
         decided = before.status.get("ending")
-        if decided and after.status.get("ending", decided) != decided:
-            yield f"the end of {life.name} was decided, {decided}, and at {at} it was {after.status['ending']}"
+        if decided:
+            now = after.status.get("ending", decided)
+            yield f"the end of {life.name} was decided, {decided}, and at {at} it was {now}" if now != decided else ""
         if before.status.get("phase") in ENDS:
             changed = [name for name in _FINAL if _settled(before, name) != _settled(after, name)]
             told = "; ".join(_change(before.status.get(name), after.status.get(name)) for name in changed)
