@@ -24,14 +24,15 @@ NOT_IN_THE_LOCAL_CLUSTER = {"Deployment", "StatefulSet", "NetworkPolicy", "PodDi
 
 def test_the_local_cluster_takes_what_it_knows_of_it(tmp_path: Path) -> None:
     known = [d for d in render(K8S) if d["kind"] not in NOT_IN_THE_LOCAL_CLUSTER]
-    text = yaml.safe_dump_all([*known, *secrets()])
+    passwords = secrets()
+    text = yaml.safe_dump_all([*known, *passwords])
     with local_api(tmp_path) as kubeconfig:
         for word in ("created", "unchanged"):
             done = kubectl("apply", "-f", "-", kubeconfig=kubeconfig, stdin=text)
             assert done.returncode == 0, done.stderr
             said = [line.rsplit(" ", 1)[-1] for line in done.stdout.splitlines()]
             # Secrets have new passwords each time, here as there.
-            assert len(said) == len(known) + 2
+            assert len(said) == len(known) + len(passwords)
             assert said.count(word) >= len(known), done.stdout
         assert kubectl("get", "aitj", "-A", kubeconfig=kubeconfig).returncode == 0
         # A pod of each template is what this API server would take.

@@ -78,7 +78,7 @@ SHOWN: Mapping[str, str] = {
     ),
     "a slow start fails its probe (trainer#1693, #1841)": "tests.unit.watcher.test_health.test_judgement",
     "only cluster-wide installs (trainer#759, kuberay#1106)": (
-        "tests.unit.tjworker.kube.test_rbac.test_a_namespaced_install_has_nothing_of_the_whole_cluster"
+        "tests.unit.tjworker.kube.test_rbac.test_for_single_namespaces_it_has_nothing_of_the_whole_cluster"
     ),
     "thousands of events for one cause (kueue#13442)": (
         f"{HERE}.test_a_pod_that_fails_again_and_again_is_one_event_with_a_count"

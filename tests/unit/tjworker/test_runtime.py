@@ -55,7 +55,7 @@ def test_a_broken_kubeconfig_fails_every_task_with_one_line(
 
 
 def test_a_kubeconfig_that_was_corrected_is_read_by_the_next_task(broken: Path) -> None:
-    runtime = ProcessRuntime(lambda: connect(app, load_settings()))
+    runtime = ProcessRuntime(lambda: connect(app, Settings(record_keys="k" * 32)))
     with pytest.raises(Terminal):
         runtime.get()
     cluster = "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]"
