@@ -1,22 +1,33 @@
 #!/bin/sh
 # Prints the Secrets that the installation needs, with passwords and keys made now:
 #
-#   sh k8s/secrets.sh | kubectl apply -f -
+#   sh k8s/secrets.sh | kubectl apply --server-side -f -
 #
-# Keeps nothing; run twice it makes other passwords, and the pods must be started anew to see them
+# --server-side: without it kubectl would keep a copy of each password in an annotation. What cannot be made ends this with an
+# error before anything is printed. Keeps nothing; run twice it makes other passwords, and the pods must be started anew to see them
 # (docs/operations.md). KEY_PREFIX and NAMESPACE in the environment change what is printed.
 set -eu
 
 prefix=${KEY_PREFIX:-tj}
 namespace=${NAMESPACE:-tj-system}
 
+# Prints $2 if it is $1 hexadecimal digits. A pipe hides that its first command failed; what came of it does not.
+digits() {
+  case $2 in *[!0-9a-f]*) set -- "$1" "" ;; esac
+  if [ ${#2} -ne "$1" ]; then
+    echo "secrets.sh: could not make a password: it needs od and /dev/urandom, and sha256sum or shasum" >&2
+    return 1
+  fi
+  printf %s "$2"
+}
 # 192 bits of letters and digits: they need no quoting in a URL.
-random() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
-sha256() { printf %s "$1" | { sha256sum 2>/dev/null || shasum -a 256; } | cut -d ' ' -f 1; }
+random() { digits 48 "$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')"; }
+sha256() { digits 64 "$(printf %s "$1" | { sha256sum 2>/dev/null || shasum -a 256; } | cut -d ' ' -f 1)"; }
 
 redis=$(random)
 flower=$(random)
 records=$(random)
+redis_sha256=$(sha256 "$redis")
 
 cat <<END
 apiVersion: v1
@@ -32,7 +43,7 @@ stringData:
   users.acl: |
     user default off
     user probe on nopass resetkeys resetchannels -@all +ping
-    user tj on #$(sha256 "$redis") ~$prefix* ~_kombu* ~*.$prefix.control.pidbox* &* +@all -@admin -@dangerous +info +client|setname +client|setinfo +client|id
+    user tj on #$redis_sha256 ~$prefix* ~_kombu* ~*.$prefix.control.pidbox* &* +@all -@admin -@dangerous +info +client|setname +client|setinfo +client|id
 ---
 # Of watcher and workers alone. Several keys are separated by commas: the first seals, all open (docs/operations.md).
 apiVersion: v1

@@ -56,6 +56,12 @@ def parse_key(text: str) -> JobName:
     return JobName(GroupResource(match["resource"]), match["namespace"], match["name"])
 
 
+def printable(text: str, keep: str = "") -> str:
+    """Without what a terminal obeys, of words that others wrote: escape sequences, other control characters, marks
+    that turn the direction of text. A blank stands for each; `keep`: those that may stay, such as newlines."""
+    return text if text.isprintable() else "".join(c if c.isprintable() or c in keep else " " for c in text)
+
+
 class OperatorError(Exception):
     """The base of all. `retry_after_seconds` is the wait that the server asked for, None without one."""
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -163,6 +164,19 @@ class Settings(BaseSettings):
         "console", pattern="^(console|json)$", description="console (for people) or json (one object a line)"
     )
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="DEBUG, INFO, WARNING or ERROR")
+
+    @field_validator("redis_url")
+    @classmethod
+    def _that_can_be_shown_without_its_password(cls, value: str) -> str:
+        # Libraries name a URL in their errors without what stands before the @, and with its options.
+        parts = urlsplit(value)
+        _ = parts.port  # raises for one that is none
+        named = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)} & {"password", "username"}
+        if named:
+            raise ValueError(
+                f"its option {sorted(named)[0]} belongs before the host: {parts.scheme}://USER:PASSWORD@HOST"
+            )
+        return value
 
     @field_validator("own_namespace")
     @classmethod

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +286,33 @@ def test_watcher_and_workers_alone_have_the_record_keys(rendered: list[Json]) ->
     assert asking == {"watcher", "worker"}
     made = {s["metadata"]["name"]: s["stringData"] for s in secrets()}
     assert Settings(record_keys=made["tj-records"]["keys"]).record_key_list
+
+
+TOOLS = ("sh", "cat", "tr", "cut", "od", "sha256sum", "shasum")
+WITHOUT = {
+    "nothing that reads random bytes": {"od"},
+    "nothing that cuts them out": {"tr"},
+    "nothing that hashes": {"sha256sum", "shasum"},
+}
+
+
+@pytest.mark.parametrize("missing", WITHOUT.values(), ids=list(WITHOUT))
+def test_without_its_tools_secrets_sh_prints_no_secret_at_all(missing: set[str], tmp_path: Path) -> None:
+    """An empty password would be one."""
+    for tool in TOOLS:
+        if tool not in missing and (found := shutil.which(tool)):
+            (tmp_path / tool).symlink_to(found)
+    done = subprocess.run(
+        [str(tmp_path / "sh"), str(K8S / "secrets.sh")],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert "secrets.sh: could not make a password" in done.stderr
 
 
 def test_secrets_differ_each_time_and_follow_namespace_and_prefix() -> None:

@@ -60,3 +60,34 @@ def test_the_variables_of_compose_are_those_of_the_file() -> None:
     file = Path(ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     wanted = set(re.findall(r"\$\{([A-Z_]+)", file))
     assert {name for name in wanted if name not in PAGE} == set()
+
+
+PAGES = (
+    "README.md",
+    "docs/operations.md",
+    "docker-compose.yml",
+    *(f"k8s/{p}" for p in ("kustomization.yaml", "secrets.sh")),
+)
+
+
+def test_no_page_lets_kubectl_keep_a_copy_of_a_password() -> None:
+    """A plain `kubectl apply` writes the whole object, passwords included, into an annotation of it."""
+    piped = [
+        (page, command)
+        for page in PAGES
+        for command in re.findall(r"secrets\.sh \| kubectl (.*)", (ROOT / page).read_text(encoding="utf-8"))
+    ]
+    assert {page for page, _ in piped} >= {"README.md", "docs/operations.md", "k8s/kustomization.yaml"}
+    assert [p for p in piped if not re.match(r"(apply --server-side|create|replace) -f -", p[1])] == []
+
+
+@pytest.mark.parametrize("page", ["docs/operations.md", "docker-compose.yml"])
+def test_the_file_with_the_passwords_is_its_owners_alone(page: str, tmp_path: Path) -> None:
+    """As documented, typed in a shell whose files everybody may read."""
+    text = re.sub(r"(?m)^# ?", "", (ROOT / page).read_text(encoding="utf-8"))
+    (command,) = re.findall(r"^ *\(umask 077; .*?> \.env\)$", text, re.MULTILINE | re.DOTALL)
+    subprocess.run(["sh", "-c", f"umask 022\n{command}"], cwd=tmp_path, check=True, timeout=60)
+    assert (tmp_path / ".env").stat().st_mode & 0o777 == 0o600
+    made = dict(line.split("=", 1) for line in (tmp_path / ".env").read_text().splitlines())
+    assert made.keys() >= {"REDIS_PASSWORD", "FLOWER_BASIC_AUTH"}
+    assert len(made["REDIS_PASSWORD"]) == 48

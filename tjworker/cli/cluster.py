@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
+from tjworker.cli.console import echo
 from tjworker.cli.errors import UserError
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def choose_kubeconfig() -> Path | None:
     if os.environ.get("KUBECONFIG"):
         return None
     if local.exists():
-        click.echo(f"using {local} (KUBECONFIG is not set)", err=True)
+        echo(f"using {local} (KUBECONFIG is not set)", err=True)
         return local
     return None
 

@@ -1,5 +1,8 @@
-"""What `tj up` and `tj demo` print: one line for each thing that happens, with the time since the start, above a live
-table if there is one. Thread-safe.
+"""How everything that `tj` says gets out, and here alone (a test holds it): what came from a cluster was written by
+others, and nothing of it may be obeyed by a terminal.
+
+`echo` for the commands that print and end. A `Reporter` for `tj up` and `tj demo`: one line for each thing that
+happens, with the time since the start, above a live table if there is one; thread-safe.
 """
 
 from __future__ import annotations
@@ -10,8 +13,20 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+import click
+
+from tjworker.base import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+LINES = "\n\t"
+
+
+def echo(text: str = "", *, head: str = "", err: bool = False, nl: bool = True) -> None:
+    """`head`, our own, may be styled and comes first."""
+    click.echo(head + printable(text, keep=LINES), err=err, nl=nl)
 
 
 class Reporter:
@@ -36,7 +51,8 @@ class Reporter:
         self.line(f"{self.elapsed_seconds():6.1f}s  {line}", style=style)
 
     def line(self, text: str = "", *, style: str = "") -> None:
-        """Text as it stands."""
+        """Text as it stands, but for what a terminal would obey."""
+        text = printable(text, keep=LINES)
         with self._lock:
             if self.rich is not None:
                 self.rich.print(text, style=style or None, markup=False, soft_wrap=True)

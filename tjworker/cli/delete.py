@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tjworker.cli.console import echo
+
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
     from tjworker.cli.jobs import FoundJob
@@ -41,9 +43,9 @@ def delete(jobs: tuple[str, ...], wait: bool, timeout: float, namespace: str | N
                 cluster.api.delete(found.resource, where, name, uid=str(found.raw["metadata"]["uid"]))
                 if wait:
                     _until_gone(cluster, found, deadline)
-                click.echo(f"{name}: {'deleted' if wait else 'is being deleted'}")
+                echo(f"{name}: {'deleted' if wait else 'is being deleted'}")
             except UserError as error:  # the others are deleted all the same, as kubectl does
-                click.echo(f"tj: {error}", err=True)
+                echo(f"tj: {error}", err=True)
                 code = EXIT_FAILED
     return code
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tjworker.api.resources import EVENTS
+from tjworker.cli.console import echo
 
 if TYPE_CHECKING:
     from tjworker.cli.narrative import Section
@@ -32,7 +33,7 @@ def describe(job: str, namespace: str | None) -> int:
         pods = job_pods(cluster.api, found)
         seen = happenings.of_job(list_all(cluster.api, EVENTS, where), found.raw, role_names(found))
         sections = narrative.describe(found.raw, parsed(found), pods, seen, rows.utc_now())
-    click.echo("\n\n".join("\n".join(_shown(section)) for section in sections))
+    echo("\n\n".join("\n".join(_shown(section)) for section in sections))
     return 0
 
 

@@ -23,6 +23,7 @@ import click
 from tjworker.base import OperatorError
 from tjworker.cli.checks.check import Check, good
 from tjworker.cli.cluster import choose_kubeconfig, open_cluster
+from tjworker.cli.console import echo
 from tjworker.cli.errors import UserError
 from tjworker.cli.stack.paths import StatePaths
 
@@ -164,7 +165,7 @@ def _shown(name: str, value: Any) -> Any:
 
 
 def _print_json(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) -> None:
-    click.echo(
+    echo(
         json.dumps(
             {
                 "ok": good(checks),
@@ -186,15 +187,15 @@ def _print_table(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) 
     for check in checks:
         if check.subject != subject:
             subject = check.subject
-            click.echo(("" if check is checks[0] else "\n") + subject[:1].upper() + subject[1:])
+            echo(("" if check is checks[0] else "\n") + subject[:1].upper() + subject[1:])
         word, colour = _MARKS[check.state]
-        click.echo(f"  {click.style(f'{word:<4}', fg=colour)}  {check.name:<{width}}  {check.detail}")
+        echo(f"  {check.name:<{width}}  {check.detail}", head=f"  {click.style(f'{word:<4}', fg=colour)}")
         if check.advice:
-            click.echo(f"  {'':<4}  {'':<{width}}  -> {check.advice}")
+            echo(f"  {'':<4}  {'':<{width}}  -> {check.advice}")
     if rows:
-        click.echo("\nSettings")
+        echo("\nSettings")
         table = [(variable, "(empty)" if value == "" else str(value), source) for variable, value, source in rows]
-        click.echo("\n".join(f"  {line}" for line in align(table)))
+        echo("\n".join(f"  {line}" for line in align(table)))
     failed, warned = (sum(check.state == state for check in checks) for state in ("failed", "warning"))
     verdict = "everything is in order" if not failed else f"{failed} check{'s' if failed > 1 else ''} failed"
-    click.echo(f"\n{verdict}" + (f", {warned} warning{'s' if warned > 1 else ''}" if warned else ""))
+    echo(f"\n{verdict}" + (f", {warned} warning{'s' if warned > 1 else ''}" if warned else ""))

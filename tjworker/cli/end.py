@@ -7,6 +7,7 @@ from __future__ import annotations
 import click
 
 from tjworker.api import labels
+from tjworker.cli.console import echo
 
 
 @click.command(short_help="End a job as Preempted.")
@@ -45,5 +46,5 @@ def _end(job: str, message: str, namespace: str | None, annotation: str) -> int:
         where = namespace or cluster.namespace
         found = find_job(cluster.api, where, job)
         cluster.api.merge_patch(found.resource, where, job, ending(found, annotation, message))
-        click.echo(f"{job}: ends as {annotation}; `tj get {job}` shows how far it is")
+        echo(f"{job}: ends as {annotation}; `tj get {job}` shows how far it is")
         return 0

@@ -16,9 +16,9 @@ class UserError(Exception):
 
 def tell_outage(why: str) -> None:
     """On stderr, of a command that follows something; see `informer.OnOutage`."""
-    import click
+    from tjworker.cli.console import echo
 
     if why:
-        click.echo(f"tj: the API server does not answer, trying again until Ctrl-C: {why}", err=True)
+        echo(f"tj: the API server does not answer, trying again until Ctrl-C: {why}", err=True)
     else:
-        click.echo("tj: the API server answers again", err=True)
+        echo("tj: the API server answers again", err=True)

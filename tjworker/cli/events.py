@@ -7,6 +7,7 @@ from __future__ import annotations
 import click
 
 from tjworker.api.resources import EVENTS
+from tjworker.cli.console import echo
 
 
 @click.command(short_help="Show what was said of a job and its pods.")
@@ -31,10 +32,8 @@ def events(job: str, warnings: bool, namespace: str | None) -> int:
         seen = happenings.of_job(list_all(cluster.api, EVENTS, where), found.raw, role_names(found))
         shown = [h for h in seen if not warnings or h.type == "Warning"]
         if not shown:
-            click.echo(
-                f"no {'warnings' if warnings else 'events'} of {job}; Kubernetes keeps them for an hour", err=True
-            )
+            echo(f"no {'warnings' if warnings else 'events'} of {job}; Kubernetes keeps them for an hour", err=True)
             return 0
         now = rows.utc_now()
-        click.echo("\n".join(rows.align([happenings.HEADER, *(happenings.row(h, now) for h in shown)])))
+        echo("\n".join(rows.align([happenings.HEADER, *(happenings.row(h, now) for h in shown)])))
         return 0

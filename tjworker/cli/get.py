@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tjworker.cli.console import echo
+
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
 
@@ -52,14 +54,14 @@ def _show_all(cluster: Cluster, namespace: str, output: str) -> int:
         _dump({"apiVersion": "v1", "kind": "List", "items": [f.raw for f in found]}, output)
         return 0
     if not found:
-        click.echo(f"no jobs in {f'namespace {namespace}' if namespace else 'any namespace'}", err=True)
+        echo(f"no jobs in {f'namespace {namespace}' if namespace else 'any namespace'}", err=True)
         return 0
     wide, now = output == "wide", rows.utc_now()
     table = [rows.job_header(wide=wide), *(rows.job_row(f.raw, now, wide=wide) for f in found)]
     if not namespace:
         namespaces = ["NAMESPACE", *(str(f.raw["metadata"]["namespace"]) for f in found)]
         table = [(head, *row) for head, row in zip(namespaces, table, strict=True)]
-    click.echo("\n".join(rows.align(table)))
+    echo("\n".join(rows.align(table)))
     return 0
 
 
@@ -72,13 +74,13 @@ def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
         _dump(found.raw, output)
         return 0
     wide, now = output == "wide", rows.utc_now()
-    click.echo("\n".join(rows.align([rows.job_header(wide=wide), rows.job_row(found.raw, now, wide=wide)])))
+    echo("\n".join(rows.align([rows.job_header(wide=wide), rows.job_row(found.raw, now, wide=wide)])))
     if not wide and (message := rows.job_message(found.raw)):
-        click.echo(f"\n{message}")
+        echo(f"\n{message}")
     if pods := job_pods(cluster.api, found):
-        click.echo("\n" + "\n".join(rows.align([rows.POD_HEADER, *(rows.pod_row(p, now) for p in pods)])))
+        echo("\n" + "\n".join(rows.align([rows.POD_HEADER, *(rows.pod_row(p, now) for p in pods)])))
     if failures := rows.failure_lines(found.raw, now):
-        click.echo("\nNEWEST FAILURES\n" + "\n".join(failures))
+        echo("\nNEWEST FAILURES\n" + "\n".join(failures))
     return 0
 
 
@@ -100,14 +102,14 @@ def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) ->
             changes.put(obj)
 
     widths = (24, 12, 8, 8, 8, 14, 0)
-    click.echo(_fixed(rows.job_header(wide=wide), widths))
+    echo(_fixed(rows.job_header(wide=wide), widths))
     with ExitStack() as stack:
         for number, resource in enumerate(KINDS):
             # One of them is enough to say that the server is away.
             on_outage = tell_outage if number == 0 else None
             stack.enter_context(Informer(cluster.api, resource, namespace, on_change=on_change, on_outage=on_outage))
         while True:
-            click.echo(_fixed(rows.job_row(changes.get(), rows.utc_now(), wide=wide), widths))
+            echo(_fixed(rows.job_row(changes.get(), rows.utc_now(), wide=wide), widths))
 
 
 def _fixed(row: tuple[str, ...], widths: tuple[int, ...]) -> str:
@@ -117,8 +119,8 @@ def _fixed(row: tuple[str, ...], widths: tuple[int, ...]) -> str:
 
 def _dump(obj: dict[str, Any], output: str) -> None:
     if output == "json":
-        click.echo(json.dumps(obj, indent=2))
+        echo(json.dumps(obj, indent=2))
     else:
         import yaml
 
-        click.echo(yaml.safe_dump(obj, sort_keys=False), nl=False)
+        echo(yaml.safe_dump(obj, sort_keys=False), nl=False)

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tjworker.base import printable
+from tjworker.cli.console import echo
+
 if TYPE_CHECKING:
     from tjworker.cli.logstream import Excerpt
 
@@ -90,8 +93,10 @@ def _printer() -> Callable[[str, str], None]:
 
     def emit(label: str, line: str) -> None:
         colour = given.setdefault(label, colours[len(given) % len(colours)])
-        shown = click.style(f"{label} |", fg=colour) if terminal else f"{label} |"
-        click.echo(f"{shown} {line}")
+        if terminal:
+            echo(f" {line}", head=click.style(f"{printable(label)} |", fg=colour))
+        else:  # a file, or a program that reads it: a log is what the program wrote
+            sys.stdout.write(f"{label} | {line}\n")
         sys.stdout.flush()
 
     return emit

@@ -14,6 +14,7 @@ import sys
 
 import click
 
+from tjworker.cli.console import echo
 from tjworker.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
 
 COMMANDS = (
@@ -71,10 +72,10 @@ def run(argv: list[str]) -> int:
         error.show()
         return error.exit_code
     except UserError as error:
-        click.echo(f"tj: {error}", err=True)
+        echo(f"tj: {error}", err=True)
         return EXIT_FAILED
     except OperatorError as error:
-        click.echo(f"tj: {error.message}{_IS_IT_RUNNING if isinstance(error, Transient) else ''}", err=True)
+        echo(f"tj: {error.message}{_IS_IT_RUNNING if isinstance(error, Transient) else ''}", err=True)
         return EXIT_FAILED
     except OSError as error:
         return _give_up_writing(error)
@@ -88,7 +89,7 @@ _CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 def _give_up_writing(error: OSError) -> int:
     """The exit code when stdout takes nothing more; any other error goes on."""
     if error.errno in _CANNOT_WRITE:
-        click.echo(f"tj: the output cannot be written: {error.strerror}", err=True)
+        echo(f"tj: the output cannot be written: {error.strerror}", err=True)
     elif not isinstance(error, BrokenPipeError):  # its reader has gone (`tj get | head`)
         raise error
     # Else Python would try once more at exit what is still in its buffer.

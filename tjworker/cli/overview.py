@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tjworker.api.observed import ENDED_PHASES
 from tjworker.api.status import END_PHASES
+from tjworker.base import printable
 from tjworker.cli import rows
 from tjworker.cli.jobs import pod_order
 
@@ -58,7 +59,10 @@ def _table(header: Sequence[str], body: Sequence[tuple[str, ...]], of: int, give
     for row in body:
         styles = (_PHASE_STYLES.get(cell, "") if i == _PHASE_COLUMN else "" for i, cell in enumerate(row))
         table.add_row(
-            *(Text(cell, style, no_wrap=True, overflow="ellipsis") for cell, style in zip(row, styles, strict=True))
+            *(
+                Text(printable(cell), style, no_wrap=True, overflow="ellipsis")
+                for cell, style in zip(row, styles, strict=True)
+            )
         )
     if of > len(body):
         table.add_row(f"... and {of - len(body)} more")

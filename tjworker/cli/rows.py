@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tjworker.api import labels
+from tjworker.base import printable
 from tjworker.store.work_queue import QueueStats
 
 JOB_HEADER = ("NAME", "PHASE", "ACTIVE", "RESTARTS", "AGE")
@@ -52,11 +53,11 @@ def job_message(raw: Mapping[str, Any]) -> str:
     """The status' own message; without one that of the condition that changed last (the list's last of one second)."""
     status = raw.get("status") or {}
     if status.get("message"):
-        return str(status["message"])
+        return printable(str(status["message"]))
     conditions = list(reversed(status.get("conditions") or []))
     true = [c for c in conditions if c.get("status") == "True"]
     last = max(true or conditions, key=lambda c: str(c.get("lastTransitionTime", "")), default=None)
-    return str(last.get("message", "")) if last else ""
+    return printable(str(last.get("message", ""))) if last else ""
 
 
 def failure_lines(raw: Mapping[str, Any], now: datetime) -> list[str]:
@@ -69,16 +70,11 @@ def failure_lines(raw: Mapping[str, Any], now: datetime) -> list[str]:
         how = ", ".join(
             part for part in (code, str(failure.get("reason") or ""), str(failure.get("message") or "")) if part
         )
-        lines.append(f"{failure.get('pod')}{where}, {age(failure.get('time'), now)} ago: {_printable(how) or 'failed'}")
+        lines.append(f"{failure.get('pod')}{where}, {age(failure.get('time'), now)} ago: {printable(how) or 'failed'}")
         lines += [
-            f"    | {_printable(line)}" for line in str(failure.get("logTail") or "").splitlines()[-SHOWN_LOG_LINES:]
+            f"    | {printable(line)}" for line in str(failure.get("logTail") or "").splitlines()[-SHOWN_LOG_LINES:]
         ]
     return lines
-
-
-def _printable(text: str) -> str:
-    """A program's words may hold what a terminal obeys."""
-    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def job_header(*, wide: bool) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from tjworker.cli.console import echo
+
 Json = dict[str, Any]
 
 
@@ -45,7 +47,7 @@ def run(wait: bool, dry_run: bool, namespace: str | None, **asked: Any) -> int:
     if dry_run:
         import yaml
 
-        click.echo(yaml.safe_dump(manifest.raw, sort_keys=False), nl=False)
+        echo(yaml.safe_dump(manifest.raw, sort_keys=False), nl=False)
         return 0
     with user_cluster() as cluster:
         made = create(cluster, manifest, namespace)

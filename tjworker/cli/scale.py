@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import click
 
+from tjworker.cli.console import echo
+
 
 @click.command(short_help="Set the number of replicas of a role.")
 @click.argument("job")
@@ -29,5 +31,5 @@ def scale(job: str, replicas: int, role: str | None, namespace: str | None) -> i
         asked = scaling(found, role, replicas)
         cluster.api.merge_patch(found.resource, where, job, asked.patch, subresource=asked.subresource)
         changed = f"{asked.before} -> {replicas}" if asked.before != replicas else f"is {replicas} already"
-        click.echo(f"{job}: {asked.role} {changed}")
+        echo(f"{job}: {asked.role} {changed}")
         return 0

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tjworker.cli.console import echo
+
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
     from tjworker.cli.jobs import FoundJob
@@ -57,7 +59,7 @@ def create(cluster: Cluster, manifest: Manifest, namespace: str | None) -> Found
             f"namespace {where} has a job {manifest.name} already; `tj delete {manifest.name}` first, give this one"
             " another name, or change the one that is there with `kubectl apply`"
         ) from None
-    click.echo(f"{manifest.name}: made in namespace {where}; `tj describe {manifest.name}` says how it stands")
+    echo(f"{manifest.name}: made in namespace {where}; `tj describe {manifest.name}` says how it stands")
     return FoundJob(kind.resource, raw)
 
 
@@ -86,7 +88,7 @@ def follow(cluster: Cluster, jobs: list[FoundJob]) -> int:
             if uid in phases and phase not in ("", phases[uid]) and phases[uid] not in END_PHASES:
                 phases[uid] = phase
                 message = "" if phase == _GONE else rows.job_message(raw)
-                click.echo(f"{raw['metadata']['name']}: {phase}{f': {message}' if message else ''}")
+                echo(f"{raw['metadata']['name']}: {phase}{f': {message}' if message else ''}")
     return 0 if set(phases.values()) == {"Succeed"} else EXIT_FAILED
 
 

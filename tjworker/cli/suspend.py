@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import click
 
+from tjworker.cli.console import echo
+
 
 @click.command(short_help="Delete a job's pods and let it wait.")
 @click.argument("job")
@@ -41,8 +43,8 @@ def _write(job: str, namespace: str | None, *, suspend: bool) -> int:
         found = find_job(cluster.api, where, job)
         patch = suspending(found, suspend)
         if patch is None:
-            click.echo(f"{job} is suspended already" if suspend else f"{job} is not suspended")
+            echo(f"{job} is suspended already" if suspend else f"{job} is not suspended")
             return 0
         cluster.api.merge_patch(found.resource, where, job, patch)
-        click.echo(f"{job}: suspended; `tj resume {job}` lets it go on" if suspend else f"{job}: resumed")
+        echo(f"{job}: suspended; `tj resume {job}` lets it go on" if suspend else f"{job}: resumed")
         return 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from tjworker.cli.console import echo
+
 
 @click.command(short_help="Check manifests, without a cluster.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
@@ -21,7 +23,7 @@ def validate(files: tuple[str, ...]) -> int:
     refuse_the_wrong(jobs)
     for manifest in manifests:
         if manifest in jobs:
-            click.echo(f"{manifest.source}: {manifest.given.split()[0]} {manifest.name} is valid")
+            echo(f"{manifest.source}: {manifest.given.split()[0]} {manifest.name} is valid")
         else:
-            click.echo(f"{manifest.source}: {manifest.given} is no job: not checked", err=True)
+            echo(f"{manifest.source}: {manifest.given} is no job: not checked", err=True)
     return 0

@@ -7,12 +7,15 @@ deleted", key=..., uid=..., token=...)`: a few words, and the facts as fields. L
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
-from typing import TextIO
+from collections.abc import MutableMapping
+from typing import Any, TextIO
 
 import structlog
 
+from tjworker.base import printable
 from tjworker.settings import Settings
 
 _TOO_TALKATIVE = {
@@ -67,5 +70,18 @@ def _renderers(log_format: str, target: TextIO) -> list[structlog.types.Processo
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
     # structlog's default, rich's tracebacks, prints local variables, secrets included, and takes seconds of CPU for one
     # traceback: a worker that had lost Redis did not reconnect meanwhile.
-    plain = structlog.dev.plain_traceback
-    return [structlog.dev.ConsoleRenderer(colors=target.isatty(), pad_event_to=0, exception_formatter=plain)]
+    render = structlog.dev.ConsoleRenderer(colors=target.isatty(), pad_event_to=0, exception_formatter=_traceback)
+    return [_without_escapes, render]
+
+
+def _without_escapes(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Names, messages and errors hold words of others, and somebody may read this on a terminal. (JSON escapes
+    them by itself.)"""
+    # What is no text is shown by its repr, which escapes.
+    return {key: printable(value, keep="\n\t") if isinstance(value, str) else value for key, value in event.items()}
+
+
+def _traceback(out: TextIO, error: Any) -> None:
+    text = io.StringIO()
+    structlog.dev.plain_traceback(text, error)
+    out.write(printable(text.getvalue(), keep="\n\t"))

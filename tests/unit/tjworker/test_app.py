@@ -45,6 +45,11 @@ WRONG = {
         {"TJ_OWN_NAMESPACE": "tj-system", "TJ_NAMESPACES": "team-a,tj-system"},
         ("TJ_NAMESPACES='team-a,tj-system'", "tj-system is the operator's own namespace", "docs/operations.md"),
     ),
+    "a password in the options of Redis' URL, which libraries print": Case(
+        {"TJ_REDIS_URL": "redis://h/0?password=hunter2"},
+        ("TJ_REDIS_URL=(not shown)", "its option password belongs before the host: redis://USER:PASSWORD@HOST"),
+    ),
+    "a port of Redis that is none": Case({"TJ_REDIS_URL": "redis://:hunter2@h:x/0"}, ("(not shown)", "Port")),
     "two at once": Case(
         {"TJ_LOG_LEVEL": "LOUD", "TJ_WRITE_CONCURRENCY": "99"}, ("TJ_LOG_LEVEL='LOUD'", "TJ_WRITE_CONCURRENCY='99'")
     ),

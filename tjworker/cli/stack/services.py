@@ -207,7 +207,10 @@ def _worker(plan: StackPlan, name: str, after: tuple[str, ...]) -> Service:
 def _flower(plan: StackPlan, after: tuple[str, ...]) -> Service:
     ready = probes.http_says(plan.flower_port, "/healthcheck")
     options = ("--address=127.0.0.1", f"--port={plan.flower_port}")
-    flower = _celery(plan, "flower", after, "flower", *options, ready=ready, stop_seconds=3.0)
+    flower = replace(
+        _celery(plan, "flower", after, ready=ready, stop_seconds=3.0),
+        argv=_python("tjworker.cli.stack.flower", *options),
+    )
     # Which job a task was for stands in its arguments, how it ended in its result, and the uuid leads to its page:
     # Flower does not show that by itself.
     columns = {"FLOWER_TASKS_COLUMNS": "name,uuid,args,result,state,received,runtime,worker"}

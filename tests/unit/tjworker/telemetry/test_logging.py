@@ -105,3 +105,18 @@ def test_setting_it_up_twice_writes_each_line_once() -> None:
     stream = written("json")
     structlog.get_logger("tjworker").info("once")
     assert stream.getvalue().count("\n") == 1
+
+
+def test_words_of_others_in_a_line_are_obeyed_by_no_terminal() -> None:
+    evil = "\x1b]0;owned\x07\u202e"
+    stream = written("console")
+    log = structlog.get_logger("tjworker")
+    log.info(f"refused {evil}", error=f"{evil} named", nested={"a": evil})
+    try:
+        raise ValueError(evil)
+    except ValueError:
+        log.exception("a bug")
+    logging.getLogger("celery").error("said %s", evil)
+    said = stream.getvalue()
+    assert said.count("owned") == 5
+    assert not {"\x1b", "\x07", "\u202e"} & set(said)
