@@ -3,11 +3,14 @@
 Decides nothing. Safe to run twice and to be cut off anywhere: the status write names the resourceVersion it was decided
 on, creates have fixed names, deletes name a UID. The status goes first, so that after a crash the next pass knows the
 intent.
+
+A pass that takes long stops between two writes, so that no job keeps a worker: what it has not written its next turn
+does. What failed is tried last then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -21,6 +24,7 @@ from tjworker.kube.port import Json
 from tjworker.lease import Lease
 from tjworker.reconcile.plan import Create, Delete, Plan, Write
 from tjworker.settings import Settings
+from tjworker.stragglers import Stragglers
 from tjworker.telemetry.events import EventRecorder
 
 Job = TrainingJob | InvalidJob
@@ -29,6 +33,10 @@ LOG_TAIL_LINES = 20
 LOG_TAIL_BYTES = 2048
 LOG_TAILS_A_PASS = 3
 """A hundred pods that fail at once log the same; reading them all would delay the pass."""
+PASS_SECONDS = 10.0
+"""A pass that is so old begins no more writes: its job joins the line again, as after `writes_per_pass`. So a webhook
+that is away, for which each write waits, costs its own jobs their turns and no others theirs: a pass takes so long and
+one more write, which `request_timeout_seconds` bounds."""
 LOG_TAILS_SECONDS = 2.0
 """For all of a pass together: the status write waits for them, and a kubelet may accept a request and stay silent."""
 
@@ -48,6 +56,8 @@ class Outcome:
     """The API server called a child invalid, so a retry cannot help."""
     undeleted: OperatorError | None = None
     """The first delete or patch that was refused for what its object is. The other writes were made."""
+    left: int = 0
+    """Writes for which there was no time left."""
 
     def summary(self) -> str:
         counts = {"created": self.creates, "deleted": self.deletes, "patched": self.patches}
@@ -56,6 +66,8 @@ class Outcome:
             parts.append("a create was refused")
         if self.undeleted:
             parts.append("a delete was refused")
+        if self.left:
+            parts.append(f"{self.left} more when it is its turn again")
         return ", ".join([self.job.status.phase or "accepted", *parts])
 
 
@@ -78,6 +90,7 @@ class Executor:
         self._events = events
         self._width = settings.write_concurrency
         self._log_tails_a_pass = LOG_TAILS_A_PASS if settings.log_tails else 0
+        self._stragglers = Stragglers()
         self._pool = ThreadPoolExecutor(self._width, thread_name_prefix="write") if self._width > 1 else None
 
     def apply(self, job: Job, plan: Plan, lease: Lease) -> Outcome:
@@ -148,9 +161,14 @@ class Executor:
     def _write_all(self, outcome: Outcome, writes: Sequence[Write], lease: Lease) -> None:
         # One create at a time after a refused one, so that a job over its quota costs one failing request a pass.
         width = 1 if any(c.reason == "FailedCreate" for c in outcome.job.status.conditions) else self._width
-        remaining = iter(writes)
+        remaining = iter(self._stragglers.last(writes, lambda write: _straggler(lease, write)))
+        begun = outcome.status_writes > 0
         while batch := list(islice(remaining, width)):
             lease.ensure()
+            if begun and lease.held_seconds >= PASS_SECONDS:
+                outcome.left = len(batch) + sum(1 for _ in remaining)
+                return
+            begun = True
             if outcome.refused or outcome.invalid:
                 batch = [w for w in batch if not isinstance(w, Create)]
             failed: OperatorError | None = None
@@ -201,6 +219,9 @@ class Executor:
         """Returns the error that ends the pass, if there is one. A refused create does not end it, nor does a refusal
         that is about one object alone: a protected pod must not keep the others."""
         write, error = result.write, result.error
+        # Further creates were not tried once one was refused, so what succeeds beside it says nothing.
+        held_up = error is not None or (isinstance(write, Create) and outcome.refused is not None)
+        self._stragglers.note(_straggler(lease, write), failed=held_up)
         if error is None:
             # What another has written since is news, and so is that nothing is left: no echo of ours.
             news = result.found or (isinstance(write, Delete) and _gone_at_once(result.answer))
@@ -221,6 +242,11 @@ class Executor:
         else:
             outcome.refused = outcome.refused or error
         return None
+
+
+def _straggler(lease: Lease, write: Write) -> Hashable:
+    """A create that fails keeps back all further ones, so they count as one."""
+    return (lease.key, write.resource, "" if isinstance(write, Create) else write.name)
 
 
 def _whose(live: Json | None) -> str:

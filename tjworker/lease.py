@@ -20,7 +20,7 @@ class Lease:
         self._queue = queue
         self._ttl_seconds = ttl_seconds
         self._monotonic = monotonic
-        self._renewed_at = monotonic()
+        self._began_at = self._renewed_at = monotonic()
         self.claim = claim
         self.versions: list[tuple[GroupResource, int]] = []
         """(resource, resourceVersion) of every write so far: a view that shows less is stale."""
@@ -30,6 +30,11 @@ class Lease:
     @property
     def key(self) -> JobKey:
         return self.claim.key
+
+    @property
+    def held_seconds(self) -> float:
+        """How old the pass is."""
+        return self._monotonic() - self._began_at
 
     @property
     def written(self) -> Written:

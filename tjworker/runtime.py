@@ -72,7 +72,7 @@ def assemble(
         publisher,
         jobs,
         Autoscaler(store, kube, settings, clock=clock, monotonic=monotonic),
-        OrphanCollector(store.queue, kube, settings, clock=clock),
+        OrphanCollector(store, kube, settings, clock=clock),
         Resync(store.queue, publisher, settings),
     )
 

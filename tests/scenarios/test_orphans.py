@@ -10,7 +10,7 @@ from tests.scenarios.world import World, job, role, training_job
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.paths import ROOT
 from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
-from tjworker.base import Conflict, GroupResource
+from tjworker.base import Conflict, GroupResource, JobKey
 from tjworker.controllers.orphans import OrphanCollector
 from tjworker.kube.errors import EXPIRED
 from tjworker.kube.resources import RESOURCES
@@ -22,9 +22,7 @@ class Field:
     def __init__(self, **settings: Any) -> None:
         self.world = World(**settings).apply(job({"trainer": role(1)})).run()
         self.uid = self.world.get(AITRAININGJOBS, "digits")["metadata"]["uid"]
-        self.collector = OrphanCollector(
-            self.world.store.queue, self.world.api, self.world.settings, clock=self.world.clock
-        )
+        self.collector = OrphanCollector(self.world.store, self.world.api, self.world.settings, clock=self.world.clock)
 
     def pod(self, name: str, *, owner: dict[str, Any] | None, labelled: bool = True, node: str = "node-0") -> None:
         labels = {"elasticdeeplearning.ai/job-uid": "gone", "job-name": "old"} if labelled else {}
@@ -213,6 +211,60 @@ def test_the_objects_of_living_jobs_are_never_touched() -> None:
     field = Field()
     assert field.collect(after_seconds=10_000) == 0
     assert field.world.phase() == "Running"
+
+
+def _jobs_asked_for(field: Field) -> int:
+    """By a run of the collector."""
+    before = field.world.transport.counts["GET aitrainingjobs"]
+    field.collect()
+    return field.world.transport.counts["GET aitrainingjobs"] - before
+
+
+def test_of_a_job_that_lives_the_api_server_is_not_asked() -> None:
+    """A thousand jobs were a thousand requests a run, as many as the task has milliseconds for."""
+    field = Field()
+    for number in range(20):
+        field.world.apply(job({"trainer": role(1)}, f"job-{number}"))
+    field.world.run()
+    assert _jobs_asked_for(field) == 0
+    field.pod("left", owner=owned_by("another-uid"))
+    assert _jobs_asked_for(field) == 1, "of the job whose name the orphan's owner had"
+    assert (field.deleted, field.going("left"), field.going("job-3-trainer-0")) == (1, True, False)
+
+
+def test_a_job_that_was_made_again_is_not_judged_by_a_projection_that_shows_the_old_one() -> None:
+    """Else every pod of the new one would be an orphan."""
+    field = Field()
+    field.world.cluster.client.delete(f"{RESOURCES[AITRAININGJOBS].path('default')}/digits")
+    field.world.cluster.client.create(RESOURCES[AITRAININGJOBS].path("default"), job({"trainer": role(1)}))
+    uid = field.world.get(AITRAININGJOBS, "digits")["metadata"]["uid"]
+    assert uid != field.uid
+    field.pod("new", owner=owned_by(uid))
+    field.pod("old", owner=owned_by(field.uid))
+    field.collect()
+    assert (field.going("new"), field.going("old")) == (False, True)
+
+
+def test_what_a_deleted_job_has_left_goes_when_the_watch_has_shown_the_deletion() -> None:
+    field = Field()
+    field.pod("left", owner=owned_by(field.uid))
+    field.world.cluster.client.delete(f"{RESOURCES[AITRAININGJOBS].path('default')}/digits")
+    field.collect()
+    assert not field.going("left"), "a projection that is late costs time"
+    field.world.watch()
+    field.collect()
+    assert field.going("left")
+
+
+@pytest.mark.parametrize("record", [b"{}", b"[]", b"{", b'{"metadata":{"uid":"u"},"status":7}'])
+def test_a_record_that_says_nothing_of_its_job_costs_a_request_or_the_job_is_left_alone(
+    record: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    field = Field()
+    records = {JobKey(f"{AITRAININGJOBS}/default/digits"): (1, record)}
+    monkeypatch.setattr(field.world.store.projection, "unfinished", lambda: records)
+    assert field.collect() == 0
+    assert not field.going("digits-trainer-0")
 
 
 def test_a_pod_that_hangs_in_deletion_on_a_node_that_is_gone_is_forced_out() -> None:

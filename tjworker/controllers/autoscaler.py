@@ -31,6 +31,7 @@ from tjworker.kube.client import KubeClient
 from tjworker.settings import OFF, Settings, turn_seconds
 from tjworker.store.port import Store
 from tjworker.store.projection import ClusterView
+from tjworker.stragglers import Stragglers
 
 log = structlog.get_logger(__name__)
 NAME = "autoscale"
@@ -67,6 +68,7 @@ class Autoscaler:
         self._clock = clock
         self._monotonic = monotonic
         self._isolation = Isolation(log)
+        self._stragglers = Stragglers()
         self._parsed: dict[JobKey, tuple[int, TrainingJob | None]] = {}
         self._logged: frozenset[str] = frozenset()
 
@@ -127,12 +129,15 @@ class Autoscaler:
     # -- apply -------------------------------------------------------------------------------------
     def _apply(self, decision: Decision, ends: float) -> str:
         counts = {"jobs moved": 0, "changed meanwhile": 0, "failed": 0, "left to the next run": 0}
-        for moves in _by_job(decision.moves):
+        for moves in self._stragglers.last(_by_job(decision.moves), lambda moves: moves[0].state.job.key):
             if self._monotonic() >= ends:
                 counts["left to the next run"] += 1
                 continue
-            with self._isolation.item("write the targets of", moves[0].state.job.key):
+            key = moves[0].state.job.key
+            self._stragglers.note(key, failed=True)
+            with self._isolation.item("write the targets of", key):
                 counts["jobs moved" if self._move(moves) else "changed meanwhile"] += 1
+                self._stragglers.note(key, failed=False)
         counts["failed"] = self._isolation.failed
         told = [f"{decision.roles} roles", decision.load]
         return ", ".join([*told, *(f"{n} {what}" for what, n in counts.items() if n)])

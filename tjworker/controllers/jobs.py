@@ -216,7 +216,7 @@ class JobReconciler:
             return self._report_refusal(lease, outcome, found.observed, wait)
         if outcome.undeleted is not None:
             return self._report_undeleted(lease, outcome, outcome.undeleted, wait)
-        return Result(outcome.summary(), again=wait == 0, after_seconds=wait or None)
+        return Result(outcome.summary(), again=wait == 0 or outcome.left > 0, after_seconds=wait or None)
 
     def _report_refusal(
         self, lease: Lease, outcome: Outcome, observed: Observed, latest_seconds: float | None

@@ -1,6 +1,7 @@
 """Find orphans in the cluster and delete them. Run by beat, safe to run twice: a delete names the UID that was seen.
 
-Reads the API server, not the projection: what is deleted for good must be true. Lists carry a label selector and come
+Reads the API server: what is deleted for good must be true. The projection only says of which jobs nothing can be an
+orphan, as they live. Lists carry a label selector and come
 in pages. What cannot be read is unknown, and of what is unknown nothing is deleted. A kind that is not installed is
 passed over.
 """
@@ -8,7 +9,7 @@ passed over.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +18,11 @@ import structlog
 from tjworker.api import kinds
 from tjworker.api.model import CleanPodPolicy, TrainingJob
 from tjworker.api.resources import BATCH_JOBS, NODES, REPLICASETS
-from tjworker.base import Conflict, GroupResource, JobName, OperatorError, Terminal, Uid
+from tjworker.api.status import END_PHASES
+from tjworker.base import Conflict, GroupResource, JobKey, JobName, OperatorError, Terminal, Uid
 from tjworker.controllers.isolation import Isolation
 from tjworker.kube.client import KubeClient
+from tjworker.kube.decode import loads
 from tjworker.kube.errors import NOT_INSTALLED
 from tjworker.reconcile.children import COLLECTED
 from tjworker.reconcile.orphans import (
@@ -34,7 +37,8 @@ from tjworker.reconcile.orphans import (
 )
 from tjworker.reconcile.policies.clean import policy_at
 from tjworker.settings import Settings, turn_seconds
-from tjworker.store.work_queue import WorkQueue
+from tjworker.store.port import Store
+from tjworker.stragglers import Stragglers
 
 log = structlog.get_logger(__name__)
 NAME = "collect-orphans"
@@ -55,17 +59,18 @@ class OrphanCollector:
     """One a process. Remembers nothing but which errors it has logged."""
 
     def __init__(
-        self, queue: WorkQueue, kube: KubeClient, settings: Settings, *, clock: Callable[[], float] = time.time
+        self, store: Store, kube: KubeClient, settings: Settings, *, clock: Callable[[], float] = time.time
     ) -> None:
-        self._queue = queue
+        self._store = store
         self._kube = kube
         self._settings = settings
         self._clock = clock
         self._isolation = Isolation(log)
+        self._stragglers = Stragglers()
 
     def run(self) -> str:
         """What the run came to, in words. Raises Transient when Redis or the API server is away."""
-        if not self._queue.once(NAME, turn_seconds(self._settings.collect_orphans_seconds)):
+        if not self._store.queue.once(NAME, turn_seconds(self._settings.collect_orphans_seconds)):
             return "another beat was first"
         deleted, failed = self.collect()
         return f"{deleted} deleted{f', {failed} failed' if failed else ''}"
@@ -84,9 +89,7 @@ class OrphanCollector:
             for namespace in self._settings.namespace_list or ("",):
                 with self._isolation.item("list", f"{resource} in {namespace or 'all namespaces'}"):
                     found.candidates += self._candidates(resource, namespace)
-        for name in sorted({c.owner for c in found.candidates if c.owner is not None}, key=lambda n: n.key):
-            with self._isolation.item("read", name.key):
-                self._observe_owner(found, name)
+        self._observe_owners(found)
         # Candidates need no request; the others (foreign, or gone) one GET each.
         ours = {c.uid for c in found.candidates if c.resource in (REPLICASETS, BATCH_JOBS) and c.owner is not None}
         workloads = {c.workload for c in found.candidates if c.workload is not None}
@@ -108,6 +111,23 @@ class OrphanCollector:
         except Conflict:
             pass  # the list expired between its pages (410): what it has not shown is for the next run
         return found
+
+    def _observe_owners(self, found: Observation) -> None:
+        """One GET for each job of which something may be an orphan. That a job lives the projection may say, of the UID
+        that its objects name: should it be late, an orphan stays until a later run. That a job is gone, is another one
+        or has ended is for the API server to say, as things are deleted for it."""
+        uids: dict[JobName, set[Uid]] = {}
+        for c in found.candidates:
+            if c.owner is not None:
+                uids.setdefault(c.owner, set()).update([] if c.earlier else [Uid(c.owner_uid)])
+        alive = self._store.projection.unfinished() if uids else {}
+        for name in sorted(uids, key=lambda n: n.key):
+            with self._isolation.item("read", name.key):
+                uid = _live_uid(name, alive)
+                if uid is not None and uids[name] <= {uid}:
+                    found.owners[name] = uid
+                else:
+                    self._observe_owner(found, name)
 
     def _observe_owner(self, found: Observation, name: JobName) -> None:
         """The UID that the job has now, and the cleanPodPolicy if it has ended."""
@@ -158,8 +178,9 @@ class OrphanCollector:
     def _apply(self, orphans: Iterable[Orphan]) -> int:
         """How many were deleted."""
         deleted = 0
-        for orphan in orphans:
+        for orphan in self._stragglers.last(orphans, lambda orphan: orphan.delete.uid):
             gone = orphan.delete
+            self._stragglers.note(gone.uid, failed=True)
             where = {"resource": gone.resource, "namespace": orphan.namespace, "name": gone.name}
             with self._isolation.item("delete", f"{gone.resource} {orphan.namespace}/{gone.name}"):
                 try:
@@ -169,9 +190,19 @@ class OrphanCollector:
                 except Conflict as error:
                     log.info("an orphan has changed; the next run looks again", **where, error=error.message)
                     continue
+                self._stragglers.note(gone.uid, failed=False)
                 deleted += 1
                 log.info("deleted an orphan", **where, why=gone.why)
         return deleted
+
+
+def _live_uid(name: JobName, alive: Mapping[JobKey, tuple[int, bytes]]) -> Uid | None:
+    """Of a job that has not ended, as projected; None when its record does not say so."""
+    if name.key not in alive:
+        return None
+    record = loads(alive[name.key][1])
+    meta, status = record.get("metadata") or {}, record.get("status") or {}
+    return Uid(meta["uid"]) if meta.get("uid") and status.get("phase") not in END_PHASES else None
 
 
 def _name(obj: dict[str, Any]) -> str:

@@ -120,11 +120,6 @@ def test_only_json_is_accepted() -> None:
     assert (conf.accept_content, conf.task_serializer) == (["json"], "json")
 
 
-def test_every_periodic_task_expires_before_its_next_run() -> None:
-    for name, row in make_app(Settings()).conf.beat_schedule.items():
-        assert row["options"]["expires"] < row["schedule"], name
-
-
 def test_beat_does_not_ask_for_an_autoscaler_that_is_switched_off() -> None:
     ask = "import beat_schedule; print(*sorted(beat_schedule.beat_schedule))"
     assert run("-c", ask).stdout.split() == ["autoscale", "collect-orphans", "resync"]

@@ -45,6 +45,21 @@ def test_a_job_whose_status_is_refused_for_good_keeps_no_other(world: ElasticWor
     assert wants(world, "zzz") > 1
 
 
+def test_a_job_whose_status_write_hangs_keeps_the_others_for_one_run(world: ElasticWorld) -> None:
+    request = world.transport.request
+
+    def hangs(method: str, path: str, **more: Any) -> HttpResponse:
+        if method == "PATCH" and path.endswith("aitrainingjobs/aaa/status"):
+            world.clock.now_seconds += world.settings.request_timeout_seconds
+            raise Transient("no answer in time")
+        return request(method, path, **more)
+
+    world.transport.request = hangs  # type: ignore[method-assign]
+    assert world.autoscaler.run().endswith("1 failed, 1 left to the next run")
+    assert world.autoscaler.run().endswith("1 jobs moved, 1 failed")
+    assert "targets" in world.status("zzz")
+
+
 def test_a_record_that_cannot_be_read_costs_its_job_alone(world: ElasticWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     unfinished = world.store.projection.unfinished()
     spoiled = {**unfinished, JobKey("aitrainingjobs.elasticdeeplearning.ai/default/aaa"): (10**9, b"{")}

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.scenarios.test_orphans import Field, owned_by
 from tjworker.base import Transient
@@ -47,6 +48,19 @@ def test_an_orphan_whose_deletion_is_refused_keeps_no_other(refusal: HttpRespons
     assert [field.going(name) for name in ("a-first", "b", "c")] == [False, True, True]
     # The next run begins with it again, and counts it again.
     assert (field.collect(), field.failed) == (0, 1)
+
+
+def test_an_orphan_whose_deletion_hangs_until_the_time_limit_keeps_the_others_for_one_run() -> None:
+    def hangs(method: str, path: str) -> HttpResponse | None:
+        if (method, path[-8:]) == ("DELETE", "/a-first"):
+            raise SoftTimeLimitExceeded
+        return None
+
+    field = with_answers(with_three_orphans(), hangs)
+    for _ in range(2):
+        with pytest.raises(SoftTimeLimitExceeded):
+            field.collect()
+    assert [field.going(name) for name in ("a-first", "b", "c")] == [False, True, True]
 
 
 def test_the_result_of_the_task_counts_what_failed() -> None:

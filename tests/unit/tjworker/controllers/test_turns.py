@@ -19,7 +19,7 @@ def autoscaler(world: World) -> Run:
 
 
 def collector(world: World) -> Run:
-    return OrphanCollector(world.store.queue, world.api, world.settings, clock=world.clock).run
+    return OrphanCollector(world.store, world.api, world.settings, clock=world.clock).run
 
 
 def resync(world: World) -> Run:

@@ -1,0 +1,77 @@
+"""A job whose writes hang (a webhook that is away or slow) costs its own turns: each pass is bounded, and between two
+of them everybody else has one. Time is virtual."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.scenarios.world import World, job, role
+from tjworker.base import JobKey, OperatorError, Transient
+from tjworker.executor import PASS_SECONDS
+from tjworker.settings import Settings
+
+SLOW, GOOD = (JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/{name}") for name in ("slow", "good"))
+REQUEST_SECONDS = Settings().request_timeout_seconds
+
+
+class Room:
+    """`slow` has 20 trainers, and each write that names it takes `seconds`; `error` is how it ends."""
+
+    def __init__(self, seconds: float, error: OperatorError | None = None) -> None:
+        self.world = World(nodes=4, seed=1)
+        self.world.apply(job({"trainer": role(20)}, "slow")).apply(job({"trainer": role(1)}, "good")).watch()
+        self.passes: list[tuple[str, float]] = []
+        request = self.world.api._transport.request
+
+        def slowly(method: str, path: str, **more: Any) -> Any:
+            if method != "GET" and "events" not in path and b"slow" in (more.get("body") or b"") + path.encode():
+                self.world.clock.now_seconds += seconds
+                if error is not None:
+                    raise error
+            return request(method, path, **more)
+
+        self.world.api._transport.request = slowly  # type: ignore[method-assign]
+
+    def turn(self) -> str:
+        """One task, whichever key it serves."""
+        began = self.world.clock()
+        result = self.world.worker.reconcile(GOOD)
+        self.passes.append((result, self.world.clock() - began))
+        self.world.watch()
+        return result
+
+
+def test_a_job_whose_creates_are_slow_joins_the_line_again_and_gets_all_its_pods_in_the_end() -> None:
+    room = Room(seconds=3)
+    results = [room.turn() for _ in range(12)]
+    assert results[0].startswith("Pending, created 2"), "the other job"
+    assert "more when it is its turn again" in results[1]
+    assert room.world.store.queue.stats().failing == 0
+    assert max(seconds for _, seconds in room.passes) < PASS_SECONDS + 3
+    assert len([name for name in room.world.pods() if name.startswith("slow-")]) == 20
+
+
+def test_between_two_slow_passes_whoever_has_come_meanwhile_has_a_turn() -> None:
+    room = Room(seconds=3)
+    room.turn()
+    room.turn()
+    room.world.store.queue.add([GOOD])
+    assert [room.turn().startswith(str(SLOW)) for _ in range(2)] == [True, False], "its turn came before the other's"
+    room.world.store.queue.add([GOOD])
+    assert [room.turn().startswith(str(SLOW)) for _ in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize("seconds", [PASS_SECONDS, REQUEST_SECONDS])
+def test_a_job_none_of_whose_writes_is_answered_waits_longer_each_time(seconds: float) -> None:
+    room = Room(seconds, Transient("no answer in time"))
+    room.turn()
+    for _ in range(4):
+        while room.world.store.queue.stats().queued == 0:
+            room.world.clock.now_seconds += 1
+            room.world.store.queue.take_due(10)
+        room.turn()
+    slow = [took for result, took in room.passes if "no answer" in result]
+    assert slow == [seconds] * 4, "one write a pass"
+    assert room.world.store.queue.stats().failing == 1
