@@ -117,10 +117,12 @@ class PrefixWorld(World):
 
 
 def _attempts(found: Json) -> Json:
-    """Without what says nothing, without who has run, which is only noted while the job is not Running, and without
-    until when a slot rests: the rest begins in the pass that sees the loss."""
+    """Without what says nothing, without who was made and has run, which is only noted while the job is not Running,
+    and without until when a slot rests: the rest begins in the pass that sees the loss."""
     roles = {
-        name: {k: sorted(v.values()) if k == "resting" else v for k, v in role.items() if v and k != "ran"}
+        name: {
+            k: sorted(v.values()) if k == "resting" else v for k, v in role.items() if v and k not in ("ran", "made")
+        }
         for name, role in found.get("roles", {}).items()
     }
     return {"job": found.get("job", 0), "roles": {name: role for name, role in roles.items() if role}}

@@ -43,6 +43,8 @@ class Role:
     """The field that sets `replicas`, as kubectl prints it; for messages."""
     declared_replicas: int | None = None
     """spec.replicas while the autoscaler's target replaces it in `replicas`; else None."""
+    overruled: int | None = None
+    """The role's own number where the job's `spec.replicas` stands in for it; else None."""
 
     @property
     def elastic(self) -> bool:

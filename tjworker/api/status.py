@@ -112,6 +112,14 @@ class RoleAttempts(_Model):
         description="until when failed pods stay before they are replaced: time, and the indices, as ranges",
         json_schema_extra={"x-kubernetes-map-type": "atomic"},
     )
+    made: str = Field(
+        "", description="indices whose pod has been made in this attempt and has not run, while the job is not Running"
+    )
+    vanished: dict[str, str] = Field(
+        default_factory=dict,
+        description="pods in a row that have gone before they started: how many, and the indices, as ranges",
+        json_schema_extra={"x-kubernetes-map-type": "atomic"},
+    )
     ran: str = Field(
         "", description="indices whose pod has run in this attempt, as ranges, while the job is not Running"
     )

@@ -18,6 +18,8 @@ AT_A_NEW_ATTEMPT: Mapping[str, Literal["raised", "forgotten", "a result", "kept"
     "all": "raised",
     "pods": "forgotten",
     "ran": "forgotten",
+    "made": "forgotten",
+    "vanished": "forgotten",
     "completed": "a result",
     "failed": "a result",
     "crashes": "kept",
@@ -28,7 +30,7 @@ AT_A_NEW_ATTEMPT: Mapping[str, Literal["raised", "forgotten", "a result", "kept"
 not."""
 
 
-Tally = Literal["crashes", "rejections", "resting"]
+Tally = Literal["crashes", "rejections", "resting", "vanished"]
 """Fields of RoleAttempts that say something of each index."""
 
 
@@ -63,6 +65,7 @@ class Draft:
         self._pods: dict[str, dict[str, int]] = {}
         self._failed: dict[str, set[int]] = {}
         self._replaced: dict[str, set[int]] = {}
+        self._unmade: dict[str, set[int]] = {}
         self._counts: dict[str, RestartCounts] = {}
         self._tallies: dict[tuple[str, Tally], dict[int, str]] = {}
 
@@ -85,6 +88,7 @@ class Draft:
         key = str(replica.index)
         pods[key] = pods.get(key, 0) + 1
         self._replaced.setdefault(replica.role, set()).add(replica.index)
+        self._unmade.setdefault(replica.role, set()).add(replica.index)
 
     def raise_roles(self, roles: Iterable[str], *, whole_job: bool) -> None:
         """A new attempt of whole roles: what has succeeded or failed in the old one counts no longer."""
@@ -93,6 +97,7 @@ class Draft:
             self._tallies = {which: tally for which, tally in self._tallies.items() if which[0] != name}
             self._pods.pop(name, None)
             self._replaced.pop(name, None)
+            self._unmade.pop(name, None)
             self._failed.pop(name, None)
         self._job += whole_job
 
@@ -116,8 +121,19 @@ class Draft:
         mine[replica.index] = str(self._number(replica.role, "crashes", replica.index) + 1)
         return before
 
-    def rest(self, replica: Replica, until: str) -> None:
-        self._tally(replica.role, "resting")[replica.index] = until
+    def vanish(self, replica: Replica) -> int:
+        """One more of its pods in a row has gone before it started. Returns how many there were before."""
+        before = self._number(replica.role, "vanished", replica.index)
+        self._tally(replica.role, "vanished")[replica.index] = str(before + 1)
+        self._unmade.setdefault(replica.role, set()).add(replica.index)
+        return before
+
+    def rest(self, replica: Replica, until: str, at: str) -> None:
+        """Those of its role that have rested by now (`at`) are forgotten: each would be a group of its own."""
+        resting = self._tally(replica.role, "resting")
+        for index in [index for index, over in resting.items() if over <= at]:
+            del resting[index]
+        resting[replica.index] = until
 
     def _tally(self, role: str, what: Tally) -> dict[int, str]:
         if (role, what) not in self._tallies:
@@ -143,6 +159,8 @@ class Draft:
             update["pods"] = dict(self._pods[role])
         if role in self._replaced and old.ran:
             update["ran"] = format_indices(parse_indices(old.ran, MAX_INDEX) - self._replaced[role])
+        if role in self._unmade and old.made:
+            update["made"] = format_indices(parse_indices(old.made, MAX_INDEX) - self._unmade[role])
         update |= {what: group_indices(tally) for (of, what), tally in self._tallies.items() if of == role}
         if role in self._failed:
             update["failed"] = format_indices(self._failed[role])
@@ -162,7 +180,7 @@ class Draft:
         return self._roles.get(role) or self._status.attempts.roles.get(role, RoleAttempts())
 
 
-_AT_REST_NO_MORE: Mapping[str, object] = {"rejections": {}, "resting": {}}
+_AT_REST_NO_MORE: Mapping[str, object] = {"rejections": {}, "resting": {}, "made": "", "vanished": {}}
 
 
 def record_successes(p: Pass) -> Pass:
@@ -177,29 +195,38 @@ def record_successes(p: Pass) -> Pass:
     return p.note(_with_roles(p.status, changed))
 
 
-def record_running(status: JobStatus, views: Mapping[str, RoleView], phase: Phase) -> JobStatus:
-    """Write down whose pod has run: one that vanishes unseen then differs from one that was never made. A job that is
-    Running needs no list: all have. A ReplicaSet or batch Job knows by itself which of its pods are gone."""
+def record_running(
+    status: JobStatus, views: Mapping[str, RoleView], phase: Phase, made: Mapping[str, Collection[int]]
+) -> JobStatus:
+    """Write down whose pod has run, and whose is made by this pass (`made`): one that vanishes unseen then differs from
+    one that was never made. A job that is Running needs no list: all have. A ReplicaSet or batch Job knows by itself
+    which of its pods are gone, but not those that were made in its name."""
     changed = {}
     for name, view in views.items():
-        if view.role.workload != "Pod":
-            continue
         old = status.attempts.roles.get(name, RoleAttempts())
+        if phase == "Running":
+            changed[name] = old.model_copy(update={"ran": "", **_AT_REST_NO_MORE})
+            continue
+        run = view.indices("running")
         before = parse_indices(old.ran, MAX_INDEX)
-        there = (
-            r.index
-            for r in view.replicas
-            if r.state == "running" or (r.index in before and r.state in ("scheduled", "lost"))
+        again = (r.index for r in view.replicas if r.index in before and r.state in ("scheduled", "lost"))
+        waiting = {i for i in parse_indices(old.made, view.role.replicas) if i not in run} | set(made.get(name, ()))
+        vanished = ungroup_indices(old.vanished, MAX_INDEX)
+        changed[name] = old.model_copy(
+            update={
+                "ran": format_indices((*run, *again)) if view.role.workload == "Pod" else old.ran,
+                "made": format_indices(waiting),
+                "vanished": group_indices({i: n for i, n in vanished.items() if i not in run}),
+            }
         )
-        new = old.model_copy(update={"ran": "" if phase == "Running" else format_indices(there)})
-        changed[name] = new.model_copy(update=_AT_REST_NO_MORE) if phase == "Running" else new
     return _with_roles(status, {name: new for name, new in changed.items() if new != status.attempts.roles.get(name)})
 
 
 def forget_rests(status: JobStatus) -> JobStatus:
     """Of a job that ends: nothing is replaced any more."""
-    rested = {n: a for n, a in status.attempts.roles.items() if a.resting or a.rejections}
-    return _with_roles(status, {name: old.model_copy(update=_AT_REST_NO_MORE) for name, old in rested.items()})
+    return _with_roles(
+        status, {name: old.model_copy(update=_AT_REST_NO_MORE) for name, old in status.attempts.roles.items()}
+    )
 
 
 def raise_for_suspend(status: JobStatus, views: Mapping[str, RoleView]) -> JobStatus:

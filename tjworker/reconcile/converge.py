@@ -5,10 +5,11 @@ Decides nothing about ends or restarts: the steps of `core.STEPS` have. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from tjworker.api import labels
 from tjworker.api.resources import PODS
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, JobStatus, Phase, ScaleRecord
 from tjworker.reconcile import outcome, phase
@@ -18,10 +19,10 @@ from tjworker.reconcile.conditions import clear_condition, get_condition, set_co
 from tjworker.reconcile.frameworks import find_framework
 from tjworker.reconcile.gangs import find_gang
 from tjworker.reconcile.one_pass import Pass
-from tjworker.reconcile.plan import Delete, Plan, Write
+from tjworker.reconcile.plan import Create, Patch, Plan, Write
 from tjworker.reconcile.policies.backoff import find_resting
 from tjworker.reconcile.policies.limits import seconds_to_deadline
-from tjworker.reconcile.policies.stuck_deletion import StuckDeletions, find_stuck_deletions, report_stuck_deletions
+from tjworker.reconcile.policies.stuck_deletion import StuckDeletions, find_stuck_deletions, report_deletions
 from tjworker.reconcile.refusals import INVALID_SPEC
 from tjworker.reconcile.replicas import pod_attempt
 from tjworker.reconcile.workloads import WORKLOADS
@@ -32,16 +33,17 @@ def converge(p: Pass) -> Plan:
     job, at = p.job, p.at
     scales = phase.scale_changes(job, job.status, at)
     new = phase.live_phase(job.status.phase, p.roles, restarted=bool(p.restarted), scaled=bool(scales))
-    status = record_running(phase.with_scale_records(p.status, scales), p.roles, new)
+    resting = find_resting(p.roles, p.now)
+    due = (w for w in _writes(p) if not (w.resource == PODS and w.name in resting.pods and not isinstance(w, Patch)))
+    writes = list(islice(due, p.rules.writes_per_pass + 1))  # one more tells `Pass.complete` that there are more
+    made = _made(writes[: p.rules.writes_per_pass])
+    status = record_running(phase.with_scale_records(p.status, scales), p.roles, new, made)
     status = outcome.numbers(job, status, p.roles, live=True)
     stuck = find_stuck_deletions(p.pods, p.now)
-    status = _conditions(p, status, new, stuck)
+    status = _conditions(p, status, new, stuck, writes)
     if new == "Running" and not status.start_running_time:
         begun = {"start_running_time": at, "suspended_seconds_before_running": status.suspended_seconds}
         status = status.model_copy(update=begun)
-    resting = find_resting(p.roles, p.now)
-    due = (w for w in _writes(p) if not (isinstance(w, Delete) and w.resource == PODS and w.name in resting.pods))
-    writes = list(islice(due, p.rules.writes_per_pass + 1))  # one more tells `Pass.complete` that there are more
     plan = outcome.finish_plan(job, status, new, at, writes=writes, message=_phase_message(p, new, scales))
     # The echo of an own write queues nothing, so what only the next pass can see is asked for: pods that got their
     # ordinal in this pass are judged in the next, and so is that all run again where a controller was faster than we.
@@ -50,7 +52,7 @@ def converge(p: Pass) -> Plan:
     for view in p.roles.values():
         p = p.wake(WORKLOADS[view.role.workload].next_seconds(view, p.now))
     p = p.wake(seconds_to_deadline(job, status, p.now))
-    gather = 0.0 if plan.writes else outcome.gather_seconds(job.status, plan.status, p.now)
+    gather = 0.0 if plan.writes else outcome.gather_seconds(job.status, plan.status, p.roles, p.now)
     if gather > 0:
         plan, p = replace(plan, status=None), p.wake(gather)
     scaled = tuple(f"scale {s.role} {s.from_} -> {s.to}" for s in scales)
@@ -73,9 +75,19 @@ def _writes(p: Pass) -> Iterator[Write]:
         yield from WORKLOADS[view.role.workload].shape(p, view, not old_attempt_lives)
 
 
-def _conditions(p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions) -> JobStatus:
+def _made(writes: Iterable[Write]) -> dict[str, set[int]]:
+    """Of each role, the indices whose pod is made."""
+    found: dict[str, set[int]] = {}
+    for write in writes:
+        if isinstance(write, Create) and write.resource == PODS:
+            carried = write.body["metadata"]["labels"]
+            found.setdefault(carried[labels.REPLICA_NAME], set()).add(int(carried[labels.REPLICA_INDEX]))
+    return found
+
+
+def _conditions(p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions, writes: Sequence[Write]) -> JobStatus:
     at, generation = p.at, p.job.generation
-    status = _running_condition(p, status, new, stuck)
+    status = _running_condition(p, status, new, stuck, writes)
     refused = get_condition(status, "Failed")
     if refused is not None and refused.reason == INVALID_SPEC:
         mended = "the spec can be used again"
@@ -97,7 +109,9 @@ def _conditions(p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions) -
     return set_condition(status, "Scaling", True, "ReplicasChanged", f"scaling {counts}", now=at, generation=generation)
 
 
-def _running_condition(p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions) -> JobStatus:
+def _running_condition(
+    p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions, writes: Sequence[Write]
+) -> JobStatus:
     generation = p.job.generation
     if new == "Running":
         message = "every desired replica runs"
@@ -105,14 +119,14 @@ def _running_condition(p: Pass, status: JobStatus, new: Phase, stuck: StuckDelet
     old = get_condition(status, "Running")
     if old is not None and old.reason == FAILED_CREATE and any(v.count("missing") for v in p.roles.values()):
         return status  # what the API server said about a refused child stays until the child is there
-    if old is not None and old.reason == FAILED_DELETE and new == p.status.phase:
-        return status  # likewise, until the job has got further
     waiting = phase.waiting_for(p.roles)
     if old is not None and (old.reason, waiting.reason) == ("ErrImagePull", "ImagePullBackOff"):
         return status  # the kubelet alternates between the two; the first says why
-    if stuck.message and not waiting.reason:
-        return report_stuck_deletions(p.job, status, stuck, new, waiting.message, p.at)
     reason = waiting.reason or new
+    held = StuckDeletions() if waiting.reason else stuck  # what keeps a pod from starting says more
+    told = report_deletions(p.job, status, held, writes, reason, waiting.message, p.at)
+    if held.message or (old is not None and old.reason == FAILED_DELETE):
+        return told
     return set_condition(status, "Running", False, reason, waiting.message, now=p.at, generation=generation)
 
 

@@ -21,11 +21,7 @@ from tjworker.reconcile.conditions import clear_condition, get_condition, see_ge
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Delete, Patch, Plan
 from tjworker.reconcile.policies.clean import policy_at
-from tjworker.reconcile.policies.stuck_deletion import (
-    find_stuck_deletions,
-    forget_refused_deletes,
-    report_stuck_deletions,
-)
+from tjworker.reconcile.policies.stuck_deletion import find_stuck_deletions, report_deletions
 
 
 def resume_end(p: Pass) -> Pass:
@@ -45,9 +41,9 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
     status = _waits_no_more(job, status, end, at)
     status = outcome.numbers(job, status, p.roles, live=False)
     stuck = find_stuck_deletions(p.pods, p.now)
-    status = report_stuck_deletions(job, status, stuck, end.reason, end.message, at)
+    writes = clean_up(p, policy, f"the job ends in {end.phase}, cleanPodPolicy is {policy}")
+    status = report_deletions(job, status, stuck, writes, end.reason, end.message, at)
     if not whole_view or remain(p, policy):
-        writes = clean_up(p, policy, f"the job ends in {end.phase}, cleanPodPolicy is {policy}")
         message = f"the job ends in {end.phase}: {end.message}"
         plan = outcome.finish_plan(job, status, "Terminating", at, writes=writes, message=message)
         # No controller answers a patch of a batch Job that has ended or has no pods, and the echo of an own write
@@ -58,7 +54,6 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
     status = set_condition(status, how, True, end.reason, end.message, now=at, generation=job.generation)
     released = policy != "None" and bool(own_workloads(job, p.observed))
     status = status.model_copy(update={"completion_time": at, "released": released})
-    status = forget_refused_deletes(job, status, end.reason, end.message, at)
     plan = outcome.finish_plan(job, status, end.phase, at, writes=(), message=end.message)
     if job.ttl_seconds_after_finished is None:
         return plan

@@ -9,6 +9,7 @@ from typing import Literal
 from tjworker.api.naming import counted_names
 from tjworker.api.observed import ENDED_PHASES, TAINTED, ContainerRecord, PodRecord
 from tjworker.api.status import Cause, Failure
+from tjworker.api.timefmt import from_rfc3339
 
 Kind = Literal["exit", "disrupted", "turned_away", "node_lost", "gpu_fault"]
 
@@ -42,6 +43,11 @@ def counted(pod: PodRecord) -> tuple[ContainerRecord, ...]:
         return chosen
     broken = tuple(c for c in pod.containers if c.init and c.state == "terminated" and c.exit_code)
     return broken or chosen
+
+
+def ended_at(pod: PodRecord) -> float | None:
+    """When the last of its containers that count ended, by its node's clock."""
+    return max((t for c in counted(pod) if (t := from_rfc3339(c.finished_at)) is not None), default=None)
 
 
 def diagnose(pod: PodRecord, now: str) -> Diagnosis:

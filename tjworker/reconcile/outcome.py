@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from tjworker.api.indices import MAX_INDEX, parse_indices
 from tjworker.api.model import TrainingJob
 from tjworker.api.naming import role_labels, selector
+from tjworker.api.observed import PodRecord
 from tjworker.api.status import POD_NOT_GONE, JobStatus, Phase, RoleAttempts
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import phase
 from tjworker.reconcile.conditions import get_condition, see_generation, set_condition
+from tjworker.reconcile.failures import ended_at
 from tjworker.reconcile.peers import tell_left_out
 from tjworker.reconcile.plan import Event, EventType, Plan, Write
 from tjworker.reconcile.replicas import RoleView
@@ -57,15 +60,27 @@ def finish_plan(
     return Plan(status=status if changed else None, writes=tuple(writes), events=events, decisions=decisions)
 
 
-def gather_seconds(old: JobStatus, new: JobStatus | None, now: float) -> float:
-    """How long numbers that nobody waits for may gather before they are written, as those of a batch Job do: which pods
-    run, how many have come to what. Phases, conditions, ends, restarts, results and failures are told at once. The next
-    pass comes to the same numbers, or newer ones, so that a crash in between loses nothing."""
+def gather_seconds(old: JobStatus, new: JobStatus | None, views: Mapping[str, RoleView], now: float) -> float:
+    """How long what nobody waits for may gather before it is written, as a batch Job's numbers do: which pods run,
+    which have succeeded, how many have come to what. For a second after the last write, and after the first success
+    that it would tell. Phases, conditions, ends, restarts and failures are told at once. The next pass comes to the
+    same numbers, or newer ones, so that a crash in between loses nothing."""
     if new is None or _uncounted(old) != _uncounted(new):
         return 0.0
-    last = from_rfc3339(old.last_reconcile_time)
-    left = 0.0 if last is None else last + GATHER_SECONDS - now
-    return left if left <= GATHER_SECONDS else 0.0  # else it is the time of a clock that runs ahead
+    untold = [pod for view in views.values() for pod in _untold(old, view)]
+    if any(pod.deleted_at for pod in untold):
+        return 0.0  # with its pod the success would be gone
+    ends = (t for t in map(ended_at, untold) if t is not None)
+    left = (t + GATHER_SECONDS - now for t in (from_rfc3339(old.last_reconcile_time), min(ends, default=None)) if t)
+    return max((s for s in left if 0 < s <= GATHER_SECONDS), default=0.0)  # above: of a clock that runs ahead
+
+
+def _untold(old: JobStatus, view: RoleView) -> list[PodRecord]:
+    """Pods whose success is not on record."""
+    if not view.count("succeeded"):
+        return []
+    told = parse_indices(old.attempts.roles.get(view.role.name, RoleAttempts()).completed, MAX_INDEX)
+    return [r.pod for r in view.replicas if r.state == "succeeded" and r.index not in told and r.pod is not None]
 
 
 def _uncounted(status: JobStatus) -> JobStatus:
@@ -73,7 +88,9 @@ def _uncounted(status: JobStatus) -> JobStatus:
         c.model_copy(update={"message": ""}) if (c.type, c.status) == ("Running", "False") else c
         for c in status.conditions
     )
-    roles = {name: a.model_copy(update={"ran": ""}) for name, a in status.attempts.roles.items()}
+    roles = {
+        name: a.model_copy(update={"ran": "", "made": "", "completed": ""}) for name, a in status.attempts.roles.items()
+    }
     return status.model_copy(
         update={
             "conditions": conditions,
@@ -129,18 +146,28 @@ def _numberless(status: JobStatus) -> JobStatus:
 
 
 def accept(job: TrainingJob, at: str) -> JobStatus:
-    """The first pass takes the job on. Everything after it finds a start time."""
-    if job.status.start_time:
-        return job.status
-    status = job.status.model_copy(update={"start_time": at})
-    message = "; ".join(text for text in ("the job is accepted", tell_left_out(job)) if text)
+    """The first pass takes the job on, and everything after it finds a start time. What of the spec does not come about
+    stands beside that, as the spec is now."""
+    status = job.status if job.status.start_time else job.status.model_copy(update={"start_time": at})
+    message = "; ".join(text for text in ("the job is accepted", tell_left_out(job), _overruled(job)) if text)
     return set_condition(status, "Created", True, "Accepted", message, now=at, generation=job.generation)
+
+
+def _overruled(job: TrainingJob) -> str:
+    """`kubectl scale` and an HPA set spec.replicas; an edit of the role's own number then moves nothing."""
+    for role in job.roles:
+        asked = role.replicas if role.declared_replicas is None else role.declared_replicas
+        if role.overruled not in (None, asked):
+            own = f"spec.replicaSpecs.{role.name}.replicas"
+            return f"{own} ({role.overruled}) does not count, as spec.replicas is set; scale the job, or remove that"
+    return ""
 
 
 def numbers(job: TrainingJob, status: JobStatus, views: Mapping[str, RoleView], *, live: bool) -> JobStatus:
     update: dict[str, object] = {"replica_statuses": {n: phase.replica_status(v, live=live) for n, v in views.items()}}
-    if job.scale_role is not None and job.scale_role in views:
-        view = views[job.scale_role]
-        wanted = sum(r.pod is not None or (live and not r.final) for r in view.replicas)
-        update |= {"replicas": wanted + len(view.surplus), "selector": selector(role_labels(job, view.role.name))}
+    view = views.get(job.scale_role or "")
+    if view is None:  # it may have had one, before an edit of its bounds
+        return status.model_copy(update={**update, "replicas": 0, "selector": ""})
+    wanted = sum(r.pod is not None or (live and not r.final) for r in view.replicas)
+    update |= {"replicas": wanted + len(view.surplus), "selector": selector(role_labels(job, view.role.name))}
     return status.model_copy(update=update)

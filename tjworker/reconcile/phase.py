@@ -105,7 +105,9 @@ def waiting_for(views: Mapping[str, RoleView]) -> Waiting:
     for view in views.values():
         for replica in view.replicas:
             reason, why = _why_waiting(replica)
-            if (reason, why) == _UNASSIGNED and view.role.workload != "Pod":
+            if replica.state == "missing" and replica.index in view.unmade_until:
+                reason, why = _VANISHES
+            elif (reason, why) == _UNASSIGNED and view.role.workload != "Pod":
                 reason, why = _why_not_made(view, replica)
             if not why:
                 continue
@@ -121,6 +123,11 @@ def waiting_for(views: Mapping[str, RoleView]) -> Waiting:
 
 # The same words before and after the pod is made, so that its making alone is no reason to write the status.
 _UNASSIGNED = ("", "is waiting for a node")
+_VANISHES = (
+    "BackOff",
+    "is made again after a rest: its pods are deleted before they start, and not by the operator; is there the node"
+    " that its template names, and what does the API server's audit log say?",
+)
 _BLOCKED = ("Blocked", "waits for an older pod of that name, of another owner, to go")
 
 

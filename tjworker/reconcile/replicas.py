@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from tjworker.api import labels
-from tjworker.api.indices import parse_indices
+from tjworker.api.indices import MAX_INDEX, parse_indices, ungroup_indices
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import pod_name
 from tjworker.api.observed import PodRecord, WorkloadRecord
@@ -62,6 +62,8 @@ class RoleView:
     """Own pods that hold no index any more: ended ones whose place another has taken, those on their way out."""
     ran: frozenset[int] = frozenset()
     """Indices whose pod the status has seen run in this attempt; empty while the job is Running."""
+    made: frozenset[int] = frozenset()
+    """Indices whose pod has been made in this attempt and has not been seen to run; empty likewise."""
 
     @cached_property
     def _tally(self) -> Counter[State]:
@@ -72,6 +74,14 @@ class RoleView:
 
     def indices(self, state: State) -> frozenset[int]:
         return frozenset(r.index for r in self.replicas if r.state == state) if self._tally[state] else frozenset()
+
+    @cached_property
+    def unmade_until(self) -> Mapping[int, str]:
+        """Until when an index rests whose pods vanish before they start."""
+        if not self.attempts.vanished:
+            return {}
+        vanished = ungroup_indices(self.attempts.vanished, MAX_INDEX)
+        return {i: until for i, until in ungroup_indices(self.attempts.resting, MAX_INDEX).items() if i in vanished}
 
     @property
     def settled(self) -> bool:
@@ -117,7 +127,8 @@ def view_named(
     mine = [p for p in own.values() if p.labels.get(labels.REPLICA_NAME) == role.name]
     wanted = {r.name for r in replicas} if mine else set()
     surplus = tuple(p for p in mine if p.name not in wanted)
-    return RoleView(role, tuple(replicas), surplus, attempts, ran=parse_indices(attempts.ran, role.replicas))
+    ran, made = parse_indices(attempts.ran, role.replicas), parse_indices(attempts.made, role.replicas)
+    return RoleView(role, tuple(replicas), surplus, attempts, ran=ran, made=made)
 
 
 ENDED: Mapping[str, State] = {"Succeeded": "succeeded", "Failed": "failed"}

@@ -1,11 +1,23 @@
-"""How long a replica rests before it is tried once more: doubling, to 5 minutes. Pure."""
+"""How long a replica rests before it is tried once more: doubling, to 5 minutes; and what begins anew. Pure."""
 
 from __future__ import annotations
 
+from tjworker.api.observed import PodRecord
+from tjworker.api.timefmt import from_rfc3339
+from tjworker.reconcile.failures import ended_at
+
+CRASHED_SECONDS = 10.0
 TURNED_AWAY_SECONDS = 20.0
 LONGEST_SECONDS = 300.0
+FORGIVEN_AFTER_SECONDS = 600.0
 
 
 def rest_seconds(times: int, first_seconds: float = TURNED_AWAY_SECONDS) -> float:
     """`times`: how many rests there were before."""
     return min(LONGEST_SECONDS, first_seconds * 2.0 ** min(times, 10))
+
+
+def ran_long(pod: PodRecord) -> bool:
+    """So long that what failed before it counts no longer. Both times are of its node's clock."""
+    began, ended = from_rfc3339(pod.started_at), ended_at(pod)
+    return began is not None and ended is not None and ended - began >= FORGIVEN_AFTER_SECONDS

@@ -67,7 +67,8 @@ def view_slots(
         replicas.append(Replica(role.name, index, name, attempt, state, pod, final))
     placed = {p.name for p in (*slots.values(), *surplus)}
     others = tuple(p for p in mine if p.name not in placed)
-    return RoleView(role, tuple(replicas), tuple(surplus), attempts, owner, others)
+    made = parse_indices(attempts.made, role.replicas)
+    return RoleView(role, tuple(replicas), tuple(surplus), attempts, owner, others, made=made)
 
 
 def find_owner(job: TrainingJob, role: Role, observed: Observed) -> WorkloadRecord | None:

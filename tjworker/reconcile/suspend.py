@@ -7,14 +7,10 @@ from dataclasses import replace
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import outcome, phase
 from tjworker.reconcile.attempts import raise_for_suspend
-from tjworker.reconcile.children import clean_up, remain
+from tjworker.reconcile.children import clean_up
 from tjworker.reconcile.conditions import clear_condition, set_condition
 from tjworker.reconcile.one_pass import Pass
-from tjworker.reconcile.policies.stuck_deletion import (
-    find_stuck_deletions,
-    forget_refused_deletes,
-    report_stuck_deletions,
-)
+from tjworker.reconcile.policies.stuck_deletion import find_stuck_deletions, report_deletions
 
 
 def suspend(p: Pass) -> Pass:
@@ -41,11 +37,9 @@ def _stay_suspended(p: Pass) -> Pass:
     for type_ in ("Running", "Restarting", "Scaling"):
         status = clear_condition(status, type_, "Suspended", message, now=at, generation=job.generation)
     stuck = find_stuck_deletions(p.pods, p.now)
-    status = report_stuck_deletions(job, status, stuck, "Suspended", message, at)
+    writes = clean_up(p, "All", "the job is suspended")
+    status = report_deletions(job, status, stuck, writes, "Suspended", message, at)
     status = phase.with_scale_records(status, phase.scale_changes(job, job.status, at))
     status = outcome.numbers(job, status, p.roles, live=False)
-    writes = clean_up(p, "All", "the job is suspended")
-    if not remain(p, "All"):
-        status = forget_refused_deletes(job, status, "Suspended", message, at)
     plan = outcome.finish_plan(job, status, "Suspended", at, writes=writes, message=message)
     return replace(p, plan=replace(plan, requeue_after_seconds=stuck.next_seconds))

@@ -5,7 +5,8 @@ minutes begins anew. What a kubelet turns away rests from the first time, 20 s, 
 send the next one to the same node at once. What counts is data (`status.attempts.<role>.crashes`, `.rejections`), and
 so is until when (`.resting`), by the operator's own clock. The failed pod itself stays for that long (its log can be
 read meanwhile), and its deletion, which makes room for the next attempt, waits. A lost node, an eviction or a user's
-deletion neither rests nor counts.
+deletion neither rests nor counts; unless the third pod in a row goes before it has started (`.vanished`): then it is
+something in the cluster that deletes them, as fast as they are made.
 """
 
 from __future__ import annotations
@@ -16,20 +17,21 @@ from dataclasses import dataclass
 
 from tjworker.api.indices import MAX_INDEX, ungroup_indices
 from tjworker.api.observed import PodRecord
+from tjworker.api.status import FAILED_CREATE
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
-from tjworker.reconcile.failures import counted
+from tjworker.reconcile.attempts import Draft
+from tjworker.reconcile.conditions import get_condition
+from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.replicas import Replica, RoleView
-from tjworker.reconcile.rests import LONGEST_SECONDS, TURNED_AWAY_SECONDS, rest_seconds
+from tjworker.reconcile.rests import CRASHED_SECONDS, LONGEST_SECONDS, TURNED_AWAY_SECONDS, rest_seconds
 
 AT_ONCE = 2
-FIRST_SECONDS = 10.0
-FORGIVEN_AFTER_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Resting:
     pods: frozenset[str] = frozenset()
-    """Failed pods that stay for now."""
+    """By name: failed ones that stay for now, and such as are not made yet."""
     next_seconds: float | None = None
 
 
@@ -39,18 +41,39 @@ def find_resting(views: Mapping[str, RoleView], now: float) -> Resting:
         until = ungroup_indices(view.attempts.resting, MAX_INDEX)
         for replica in view.replicas if until else ():
             seconds = (from_rfc3339(until.get(replica.index, "")) or 0.0) - now
-            if seconds > 0 and replica.pod is not None and _waits(replica, replica.pod):
-                left[replica.pod.name] = min(seconds, LONGEST_SECONDS)
+            if seconds > 0 and _waits(view, replica):
+                left[replica.name] = min(seconds, LONGEST_SECONDS)
     return Resting(frozenset(left), min(left.values(), default=None))
 
 
-def _waits(replica: Replica, pod: PodRecord) -> bool:
+def _waits(view: RoleView, replica: Replica) -> bool:
+    pod = replica.pod
+    if pod is None:
+        return replica.state == "missing" and replica.index in view.unmade_until
     return replica.state == "outdated" and pod.phase == "Failed" and not pod.deleted_at
 
 
 def after_crash(crashes_before: int, now: float) -> str:
     """Until when it rests; '' where it does not."""
-    return _until(FIRST_SECONDS, crashes_before - AT_ONCE, now) if crashes_before >= AT_ONCE else ""
+    return _until(CRASHED_SECONDS, crashes_before - AT_ONCE, now) if crashes_before >= AT_ONCE else ""
+
+
+def vanish(draft: Draft, replica: Replica, p: Pass) -> None:
+    """A pod of it has gone before it started: somebody deletes them, maybe as fast as they are made."""
+    if until := after_crash(draft.vanish(replica), p.now):
+        draft.rest(replica, until, p.at)
+
+
+def vanished_unseen(p: Pass, view: RoleView, replica: Replica) -> bool:
+    """Its pod was made, and there is none. (Where the API server refuses one, none was made.)"""
+    if replica.state != "missing" or replica.index not in view.made:
+        return False
+    running = get_condition(p.job.status, "Running")
+    return running is None or running.reason != FAILED_CREATE
+
+
+def never_started(pod: PodRecord) -> bool:
+    return all(c.state == "waiting" for c in pod.containers)
 
 
 def after_rejection(rejections_before: int, now: float) -> str:
@@ -59,10 +82,3 @@ def after_rejection(rejections_before: int, now: float) -> str:
 
 def _until(first_seconds: float, times: int, now: float) -> str:
     return to_rfc3339(math.ceil(now + rest_seconds(times, first_seconds)))
-
-
-def ran_long(pod: PodRecord) -> bool:
-    """Both times are of its node's clock."""
-    ended = max((t for c in counted(pod) if (t := from_rfc3339(c.finished_at)) is not None), default=None)
-    began = from_rfc3339(pod.started_at)
-    return ended is not None and began is not None and ended - began >= FORGIVEN_AFTER_SECONDS

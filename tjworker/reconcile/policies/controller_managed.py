@@ -28,6 +28,7 @@ from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.failures import Diagnosis, counted, describe, diagnose
 from tjworker.reconcile.one_pass import FinalFailure, Pass
+from tjworker.reconcile.policies.backoff import never_started, vanish, vanished_unseen
 from tjworker.reconcile.policies.restart_failed import RESTART_LIMIT_REACHED, final_failure, was_there
 from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.slots import ordinal_of
@@ -50,13 +51,14 @@ def count_deaths(p: Pass) -> Pass:
         return p
     p, found = _propose_end(p, managed), _Found(Draft(p.status))
     for view in managed:
-        _look(p.job, view, p.at, found)
+        _look(p, view, found)
     p = p.follow(_count_restarts(found.draft.status(), managed)).decide(*found.kept, *found.replaced)
     p = p.restart(found.replaced).met(found.failures)
     return replace(p, final=p.final or next(iter(found.final), None))
 
 
-def _look(job: TrainingJob, view: RoleView, now: str, found: _Found) -> None:
+def _look(p: Pass, view: RoleView, found: _Found) -> None:
+    job, now = p.job, p.at
     owner_failed = view.role.workload == "Job" and view.owner is not None and view.owner.condition == "Failed"
     over = _why_over(job, view, now)
     for replica in (r for r in view.replicas if not r.final):
@@ -78,8 +80,12 @@ def _look(job: TrainingJob, view: RoleView, now: str, found: _Found) -> None:
         elif replica.state == "terminating" or _has_vanished(job, view, replica):
             found.draft.raise_pod(replica)
             found.draft.count(replica.role, "user")
+            if replica.state == "terminating" and pod is not None and never_started(pod):
+                vanish(found.draft, replica, p)
             what = "it is being deleted" if replica.state == "terminating" else "the one before it has vanished"
             found.replaced.append(f"replace {replica.name}: {what}")
+        elif vanished_unseen(p, view, replica):
+            vanish(found.draft, replica, p)
 
 
 def _has_died(replica: Replica, pod: PodRecord) -> bool:

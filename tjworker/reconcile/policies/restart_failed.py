@@ -13,11 +13,12 @@ from tjworker.api.model import RestartScope, TrainingJob
 from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.failures import Diagnosis, describe, diagnose
 from tjworker.reconcile.one_pass import FinalFailure, Pass
-from tjworker.reconcile.policies.backoff import after_crash, after_rejection, ran_long
+from tjworker.reconcile.policies.backoff import after_crash, after_rejection, never_started, vanish, vanished_unseen
 from tjworker.reconcile.policies.completion import job_verdict
 from tjworker.reconcile.policies.restart import RESTART_POLICIES
 from tjworker.reconcile.policies.restart.rule import Failed, Refusal
 from tjworker.reconcile.replicas import Replica, RoleView
+from tjworker.reconcile.rests import ran_long
 
 RESTART_LIMIT_REACHED = "RestartLimitReached"
 """Reason of an end: a role may not be restarted once more, by the operator or by a ReplicaSet."""
@@ -46,8 +47,12 @@ def restart_failed(p: Pass) -> Pass:
             elif replica.state == "terminating" or (replica.state == "missing" and was_there(p.job, view, replica)):
                 draft.raise_pod(replica)
                 draft.count(replica.role, "user")
+                if replica.pod is not None and never_started(replica.pod):
+                    vanish(draft, replica, p)
                 why = "it has vanished" if replica.pod is None else "it is being deleted"
                 replaced.append(f"replace {replica.name}: {why}")
+            elif vanished_unseen(p, view, replica):
+                vanish(draft, replica, p)
     p = p.decide(*replaced)
     if not failed:
         return p.follow(draft.status()).restart(replaced)
@@ -57,9 +62,10 @@ def restart_failed(p: Pass) -> Pass:
 
 
 def _looked_at(job: TrainingJob, view: RoleView) -> Iterator[Replica]:
-    """Of a role that has never run only those with a pod: the others, fifty thousand it may be, are yet to be made."""
+    """Of a role that has never run only those that have, or had, a pod: the others, fifty thousand it may be, are yet
+    to be made."""
     never_ran = not view.ran and job.status.phase != "Running"
-    return (r for r in view.replicas if not r.final and not (never_ran and r.pod is None))
+    return (r for r in view.replicas if not r.final and not (never_ran and r.pod is None and r.index not in view.made))
 
 
 def _failure(p: Pass, view: RoleView, replica: Replica) -> Failed | None:
@@ -137,7 +143,7 @@ def _restart(p: Pass, one: Failed, draft: Draft) -> set[str]:
     """The roles that begin anew with it."""
     draft.count(one.role.name, one.diagnosis.cause)
     if one.diagnosis.kind == "turned_away":
-        draft.rest(one.replica, after_rejection(draft.turn_away(one.replica), p.now))
+        draft.rest(one.replica, after_rejection(draft.turn_away(one.replica), p.now), p.at)
         return set()
     scope = _scope(one)
     reached = {"Pod": set(), "Replica": {one.role.name}, "All": set(p.roles)}[scope]
@@ -148,7 +154,7 @@ def _restart(p: Pass, one: Failed, draft: Draft) -> set[str]:
     if one.diagnosis.cause == "application" and one.replica.pod is not None:
         crashes = draft.crash(one.replica, sorted(reached), anew=ran_long(one.replica.pod))
         if until := after_crash(crashes, p.now):
-            draft.rest(one.replica, until)
+            draft.rest(one.replica, until, p.at)
     return reached
 
 

@@ -14,6 +14,7 @@ from tjworker.api.observed import PodRecord
 from tjworker.api.status import FAILED_DELETE, POD_NOT_GONE, JobStatus
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile.conditions import get_condition, set_condition
+from tjworker.reconcile.plan import Delete, Patch, Write
 
 CONFIRM_SECONDS = 10.0
 """A kubelet needs a moment after the grace period to kill, to look and to tell."""
@@ -52,21 +53,24 @@ def find_stuck_deletions(pods: Iterable[PodRecord], now: float) -> StuckDeletion
     )
 
 
-def report_stuck_deletions(
-    job: TrainingJob, status: JobStatus, stuck: StuckDeletions, reason: str, message: str, at: str
+def report_deletions(
+    job: TrainingJob,
+    status: JobStatus,
+    stuck: StuckDeletions,
+    writes: Iterable[Write],
+    reason: str,
+    message: str,
+    at: str,
 ) -> JobStatus:
-    """In the condition Running of a job that waits for its pods to go; else it has `reason` and `message`."""
+    """In the condition Running of a job that waits for its pods to go: what holds them. What the API server said to a
+    delete or a patch stays for as long as there is one in `writes`; with the object it goes. Where neither is so any
+    more, the condition has `reason` and `message`."""
+    running = get_condition(status, "Running")
+    old = running.reason if running is not None else ""
+    if old == FAILED_DELETE and any(isinstance(w, Delete | Patch) for w in writes):
+        return status
     if stuck.message:
         return set_condition(status, "Running", False, POD_NOT_GONE, stuck.message, now=at, generation=job.generation)
-    running = get_condition(status, "Running")
-    if running is None or running.reason != POD_NOT_GONE:
-        return status
-    return set_condition(status, "Running", False, reason, message, now=at, generation=job.generation)
-
-
-def forget_refused_deletes(job: TrainingJob, status: JobStatus, reason: str, message: str, at: str) -> JobStatus:
-    """Nothing is left of what the API server did not let go."""
-    running = get_condition(status, "Running")
-    if running is None or running.reason != FAILED_DELETE:
+    if old not in (POD_NOT_GONE, FAILED_DELETE):
         return status
     return set_condition(status, "Running", False, reason, message, now=at, generation=job.generation)

@@ -28,7 +28,7 @@ from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create, Write
 from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.workloads.owner import Json, owned_template, selector, shape_owner
-from tjworker.reconcile.workloads.replacements import find_replacements, replacement_name
+from tjworker.reconcile.workloads.replacements import find_replacements
 
 BACKOFF_LIMIT = 2**31 - 1
 RESTART_POLICY = "Never"
@@ -44,16 +44,16 @@ def shape(p: Pass, view: RoleView, may_create: bool) -> Iterator[Write]:
     due = find_replacements(view, count, p.now).due if may_create else ()
     if due and view.owner is not None:
         template = owned_template(p, view.role, RESTART_POLICY)
-        for replica in due:
-            yield _replacement(p.job, view.owner, replica, template)
+        for name, replica in due:
+            yield _replacement(p.job, view.owner, name, replica, template)
 
 
 def next_seconds(view: RoleView, now: float) -> float | None:
     return find_replacements(view, _count(view), now).next_seconds
 
 
-def _replacement(job: TrainingJob, owner: WorkloadRecord, replica: Replica, template: Json) -> Create:
-    metadata, name = template["metadata"], replacement_name(owner, replica)
+def _replacement(job: TrainingJob, owner: WorkloadRecord, name: str, replica: Replica, template: Json) -> Create:
+    metadata = template["metadata"]
     # Not blockOwnerDeletion: some clusters ask for a permission on the Job's finalizers then.
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": owner.name, "uid": owner.uid, "controller": True}
     body = {

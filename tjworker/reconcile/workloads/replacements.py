@@ -3,8 +3,8 @@
 After each pod that fails, is deleted or is lost, the controller of batch Jobs waits longer before it makes the next: 10
 s, 20 s, 40 s, up to ten minutes (kubernetes v1.36 `pkg/controller/job/backoff_utils.go`). But it only asks how many of
 the Job's pods are active, not who made them. So a replacement is made here as the controller would make it, owned by
-the Job and with its finalizer; and with its ordinal from the start, under a name that slot and attempt fix, so that a
-second create is harmless (409). Why: docs/adr/0017.
+the Job and with its finalizer; and with its ordinal from the start, under a name that slot and attempt fix (where a pod
+of another slot has it, that one's UID, too), so that a second create is harmless (409). Why: docs/adr/0017.
 
 Only where the Job's own status tells that it has fewer than it wants: its controller has seen the loss then, and waits.
 None for a work queue that a trainer has found empty. Should both make one in the same moment, the controller takes away
@@ -13,30 +13,29 @@ the one that is too many, and counts no failure; nor does `policies.controller_m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tjworker.api import labels
 from tjworker.api.observed import ENDED_PHASES, PodRecord, WorkloadRecord
 from tjworker.api.timefmt import from_rfc3339
-from tjworker.reconcile.failures import counted, diagnose
+from tjworker.reconcile.failures import diagnose, ended_at
 from tjworker.reconcile.replicas import Replica, RoleView
+from tjworker.reconcile.rests import CRASHED_SECONDS, ran_long, rest_seconds
 from tjworker.reconcile.slots import ordinal_of
 
 HEAD_START_SECONDS = 2.0
 """After a change of the count, which a Job's status does not confirm: a Job has no observedGeneration."""
+_SUFFIX_LENGTH = 5
 SILENT_SECONDS = 3.0
 """A controller that has counted failures, lacks pods and has made none for so long waits."""
-FIRST_REST_SECONDS = 10.0
-LONGEST_REST_SECONDS = 300.0
-FORGIVEN_AFTER_SECONDS = 600.0
-"""A pod that ran for so long begins a new count of failures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replacements:
-    due: tuple[Replica, ...] = ()
-    """Slots whose pod is to be made now."""
+    due: tuple[tuple[str, Replica], ...] = ()
+    """Slots whose pod is to be made now, each with the pod's name."""
     next_seconds: float | None = None
     """Until the next one is due."""
 
@@ -58,17 +57,19 @@ def find_replacements(view: RoleView, wanted: int, now: float) -> Replacements:
         return Replacements()
     fresh = _fresh_seconds(owner, mine, now)
     waits = [(_seconds_left(view, r, owner, fresh, now), r) for r in view.replicas if r.state == "missing"]
-    due = tuple(r for left, r in waits if left is not None and left <= 0)
+    due = [r for left, r in waits if left is not None and left <= 0][:room]
     later = [left for left, _ in waits if left is not None and left > 0]
-    return Replacements(due[:room], min(later, default=None))
+    held = {pod.name: pod.uid for pod in pods}
+    return Replacements(tuple((_name(owner, r, held), r) for r in due), min(later, default=None))
 
 
-def replacement_name(owner: WorkloadRecord, replica: Replica) -> str:
-    return _name(owner, replica.index, replica.attempt)
-
-
-def _name(owner: WorkloadRecord, index: int, attempt: int) -> str:
-    return f"{owner.name}-{index}-{attempt}"
+def _name(owner: WorkloadRecord, replica: Replica, held: Mapping[str, str]) -> str:
+    """A pod keeps its name when it takes another slot. Whoever finds the name held goes on to one that the holder's UID
+    fixes, so that a second create is harmless there, too."""
+    name = f"{owner.name}-{replica.index}-{replica.attempt}"
+    while name in held:
+        name = f"{name}-{hashlib.sha256(held[name].encode()).hexdigest()[:_SUFFIX_LENGTH]}"
+    return name
 
 
 def _found_empty(view: RoleView, owner: WorkloadRecord, mine: Iterable[PodRecord]) -> bool:
@@ -85,7 +86,8 @@ def _seconds_left(
     if str(replica.index) not in view.attempts.pods:
         return fresh
     head_start = _counted_since(owner) + HEAD_START_SECONDS
-    return max(head_start, _rested_at(view, replica)) - now
+    unmade_until = from_rfc3339(view.unmade_until.get(replica.index, "")) or 0.0
+    return max(head_start, _rested_at(view, replica), unmade_until) - now
 
 
 def _fresh_seconds(owner: WorkloadRecord, mine: Iterable[PodRecord], now: float) -> float | None:
@@ -99,8 +101,7 @@ def _fresh_seconds(owner: WorkloadRecord, mine: Iterable[PodRecord], now: float)
 
 
 def _by_us(owner: WorkloadRecord, pod: PodRecord) -> bool:
-    ordinal = ordinal_of(pod)
-    return ordinal is not None and pod.name == _name(owner, *ordinal)
+    return "-" in pod.name.removeprefix(f"{owner.name}-")  # the controller's names end in five letters or digits
 
 
 def _counted_since(owner: WorkloadRecord) -> float:
@@ -119,26 +120,17 @@ def _rested_at(view: RoleView, replica: Replica) -> float:
         if ordinal is not None and ordinal[0] == replica.index and _failed_by_itself(pod):
             before[ordinal[1]] = pod
     last = before.get(replica.attempt - 1)
-    ended = _ended_at(last) if last is not None else None
+    ended = ended_at(last) if last is not None else None
     if ended is None:
         return 0.0
     failures = 0
     for _, pod in sorted(before.items(), reverse=True):
-        if _ran_long(pod):
+        if ran_long(pod):
             break
         failures += 1
-    rest = min(LONGEST_REST_SECONDS, FIRST_REST_SECONDS * 2.0 ** min(failures - 1, 10)) if failures else 0.0
+    rest = rest_seconds(failures - 1, CRASHED_SECONDS) if failures else 0.0
     return ended + rest + HEAD_START_SECONDS
 
 
 def _failed_by_itself(pod: PodRecord) -> bool:
     return pod.phase == "Failed" and diagnose(pod, "").cause == "application"
-
-
-def _ran_long(pod: PodRecord) -> bool:
-    began, ended = from_rfc3339(pod.started_at or pod.created_at), _ended_at(pod)
-    return began is not None and ended is not None and ended - began >= FORGIVEN_AFTER_SECONDS
-
-
-def _ended_at(pod: PodRecord) -> float | None:
-    return max((t for c in counted(pod) if (t := from_rfc3339(c.finished_at)) is not None), default=None)

@@ -15,10 +15,11 @@ ROOM_FOR_THE_SPEC = 256 * 1024
 
 
 def test_the_status_of_the_biggest_job_fits() -> None:
-    """Indices that alternate make the longest lists: no two are one range. A new field belongs here, at its
-    longest."""
+    """Indices that alternate make the longest lists: no two are one range. An index has a result, or has run, or has
+    been made. A new field belongs here, at its longest."""
     even, odd = format_indices(range(0, MAX_REPLICAS, 2)), format_indices(range(1, MAX_REPLICAS, 2))
-    role = RoleAttempts(all=1000, pods={str(i): 1000 for i in range(MAX_REPLICAS)}, completed=even, failed=odd, ran=odd)
+    restarts = {str(i): 1000 for i in range(MAX_REPLICAS)}
+    role = RoleAttempts(all=1000, pods=restarts, completed=even, made=odd, vanished={"9": odd})
     roles = {f"role-{n}": role for n in range(MAX_PODS // MAX_REPLICAS)}
     status = JobStatus(attempts=Attempts(job=1000, roles=roles))
     size, budget = len(orjson.dumps(status.to_json())), ETCD_BYTES - 2 * ROOM_FOR_THE_SPEC

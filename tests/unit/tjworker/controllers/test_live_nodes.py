@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.waiting import until
 from tests.unit.tjworker.executing import Room, refusal
 from tjworker.base import Transient
 from tjworker.controllers.live_nodes import MOST_ASKED, read_nodes
@@ -45,3 +46,15 @@ def test_a_pass_asks_for_a_bounded_number_of_nodes() -> None:
     room.api.asked.clear()
     read_nodes(room.client, [f"n{i}" for i in range(MOST_ASKED + 20)], room.lease)
     assert len(room.api.asked) == MOST_ASKED
+
+
+def test_of_too_many_nodes_each_has_its_turn() -> None:
+    """Else those with the last names would never be asked for, while the view of the first ones is wrong."""
+    room = Room()
+    names = [f"n{i}" for i in range(MOST_ASKED + 20)]
+    room.api.asked.clear()
+    until("each was asked for", lambda: read_nodes(room.client, names, room.lease) and set(names) <= asked(room))
+
+
+def asked(room: Room) -> set[str]:
+    return {call.rpartition("/")[2] for call in room.api.asked}

@@ -112,12 +112,6 @@ GATHERS: dict[str, tuple[JobStatus, JobStatus | None, float, float]] = {
     "after the write of a clock that runs ahead, too": (RAN, RAN.model_copy(update={"active": "2/4"}), -5, 0),
     "the first status is told": (JobStatus(), RAN.model_copy(update={"attempts": Attempts()}), 0, 0),
     "a phase is told": (RAN, RAN.model_copy(update={"phase": "Running"}), 0, 0),
-    "a result is told": (
-        RAN,
-        RAN.model_copy(update={"attempts": Attempts(roles={"trainer": RoleAttempts(ran="0", completed="1")})}),
-        0,
-        0,
-    ),
     "a restart is told": (RAN, RAN.model_copy(update={"restart_counts": {"trainer": RestartCounts(user=1)}}), 0, 0),
     "nothing to tell": (RAN, None, 0, 0),
 }
@@ -127,7 +121,7 @@ GATHERS: dict[str, tuple[JobStatus, JobStatus | None, float, float]] = {
 def test_numbers_alone_gather_for_up_to_a_second(
     old: JobStatus, new: JobStatus | None, later: float, want: float
 ) -> None:
-    assert max(0.0, gather_seconds(old, new, NOW + later)) == want
+    assert max(0.0, gather_seconds(old, new, {}, NOW + later)) == want
 
 
 def test_what_has_gathered_is_written_by_the_pass_that_it_asks_for() -> None:
@@ -142,3 +136,49 @@ def test_what_has_gathered_is_written_by_the_pass_that_it_asks_for() -> None:
     assert status_of(late).active == "1/3"
     every = everything(job, *(p.on("node-a").running() for p in pods))
     assert status_of(decide(job, every, now=NOW + 0.5)).phase == "Running"
+
+
+TOLD: dict[str, tuple[Callable[[PodBuilder], PodBuilder], dict[str, Any], float, bool]] = {
+    "one has succeeded just now": (lambda p: p, {}, 0.4, False),
+    "a second later it is told": (lambda p: p, {}, 1.0, True),
+    "at once after a node's clock that runs ahead": (lambda p: p, {}, -5.0, True),
+    "at once, as its pod is going": (lambda p: p.deleting(), {}, 0.4, True),
+    "at once, as it completes its role": (lambda p: p, {"complete": "Any"}, 0.4, True),
+    "at once, as another has failed": (lambda p: p, {"fail": "None", "failed": True}, 0.4, True),
+}
+
+
+@pytest.mark.parametrize("case", TOLD.values(), ids=TOLD.keys())
+def test_successes_gather_for_up_to_a_second_too(case: Any) -> None:
+    change, role, later, want = case
+    failed = role.pop("failed", False)
+    job = make_job().role("trainer", 4, **role).build()
+    pods = [make_pod(job, "trainer", i).running() for i in range(4)]
+    job = after(job, decide(job, everything(job, *pods), now=NOW - 60))
+    pods[1] = change(ended(pods[1].succeeded()))
+    pods[2] = ended(pods[2].failed()) if failed else pods[2]
+    plan = decide(job, everything(job, *pods), now=NOW + later)
+    assert (plan.status is not None) == want
+    if plan.status is None:
+        assert plan.requeue_after_seconds == pytest.approx(1 - later)
+    else:
+        assert plan.status.attempts.roles["trainer"].completed == "1"
+
+
+def ended(pod: PodBuilder) -> PodBuilder:
+    containers = tuple(replace(c, finished_at=to_rfc3339(NOW)) for c in pod.build().containers)
+    return pod.but(containers=containers)
+
+
+def test_four_pods_that_end_within_a_second_are_told_of_once() -> None:
+    job = make_job().role("trainer", 4).build()
+    pods = [make_pod(job, "trainer", i).running() for i in range(4)]
+    job = after(job, decide(job, everything(job, *pods), now=NOW - 60))
+    phases = []
+    for i, later in enumerate((0.1, 0.3, 0.5, 0.7)):
+        pods[i] = ended(pods[i].succeeded())
+        plan = decide(job, everything(job, *pods), now=NOW + later)
+        phases += [plan.status.phase] if plan.status is not None else []
+        job = after(job, plan)
+    assert phases == ["Terminating"]
+    assert job.status.attempts.roles["trainer"].completed == "0-3"

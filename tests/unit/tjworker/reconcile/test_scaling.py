@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.builders import make_job
 from tests.support.builders.job import JobBuilder
-from tests.unit.tjworker.reconcile.passes import World, ago, running
+from tests.unit.tjworker.reconcile.passes import World, ago, condition, running
+from tjworker.api.status import JobStatus
 
 
 def scaled(world: World, replicas: int, **role: Any) -> World:
@@ -113,3 +114,45 @@ def test_scaling_in_every_phase(case: While) -> None:
     if case.want_phase in ("Running", "Suspended"):
         assert [(r.from_, r.to) for r in status.scale_records] == [(2, 3)]
         assert status.replica_statuses["trainer"].desired == 3
+
+
+def test_a_role_that_is_elastic_no_more_leaves_nothing_to_the_scale_subresource() -> None:
+    """An HPA would go on to count pods by a selector of then."""
+    world = World(make_job().role("worker", 2, least=1, most=4).build()).settle().all("running").settle()
+    assert (world.job.status.replicas, "replica-name=worker" in world.job.status.selector) == (2, True)
+    world.job = make_job().role("worker", 2).status(world.job.status).build()
+    world.settle()
+    assert (world.job.status.replicas, world.job.status.selector) == (0, "")
+
+
+TOLD = "the job is accepted"
+NOT_COUNTED = "spec.replicaSpecs.trainer.replicas (2) does not count, as spec.replicas is set; scale the job"
+ASKED: dict[str, tuple[int | None, JobStatus, str]] = {
+    # spec.replicas beside a trainer's own 2
+    "none": (None, JobStatus(), TOLD),
+    "the same": (2, JobStatus(), TOLD),
+    "another": (3, JobStatus(), f"{TOLD}; {NOT_COUNTED}, or remove that"),
+    "the same, and the autoscaler wants another": (
+        2,
+        JobStatus(targets={"trainer": 4}, targets_beside={"trainer": 2}),
+        TOLD,
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "status", "want"), ASKED.values(), ids=ASKED.keys())
+def test_which_number_counts_is_told(asked: int | None, status: JobStatus, want: str) -> None:
+    spec = {} if asked is None else {"replicas": asked}
+    job = make_job().role("trainer", 2, least=1, most=4, edl="Auto").spec(**spec)
+    world = World(job.status(status).build().with_targets()).settle()
+    assert condition(world.job.status, "Created") == ("True", "Accepted", want)
+
+
+def test_an_edit_of_the_number_that_does_not_count_is_answered_with_that() -> None:
+    base = make_job().role("trainer", 3, least=1, most=4).spec(replicas=3)
+    world = World(base.build()).settle().all("running").settle()
+    assert condition(world.job.status, "Created")[2] == TOLD
+    world.job = make_job().role("trainer", 2, least=1, most=4).spec(replicas=3).status(world.job.status).build()
+    world.settle()
+    assert NOT_COUNTED in condition(world.job.status, "Created")[2]
+    assert len(world.pods) == 3

@@ -94,6 +94,7 @@ def _role(name: str, spec: ReplicaSpec, spec_json: Json, asked: int | None) -> R
         fail_policy=spec.fail_policy,
         complete_policy=spec.complete_policy,
         spec_path=f"spec.replicaSpecs.{name}.replicas" if asked is None else "spec.replicas",
+        overruled=None if asked is None else spec.replicas,
     )
 
 

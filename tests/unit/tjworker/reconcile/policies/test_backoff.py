@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 
-from tests.support.builders import PodBuilder, make_job
-from tests.unit.tjworker.reconcile.passes import World, status_of
+from tests.support.builders import PodBuilder, make_job, observe
+from tests.unit.tjworker.reconcile.passes import NOW, World, after, created, status_of
 from tjworker.api.status import Attempts, RoleAttempts
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
-from tjworker.reconcile.attempts import forget_rests
+from tjworker.reconcile import report_create_failure
+from tjworker.reconcile.attempts import Draft, forget_rests
+from tjworker.reconcile.views import view_roles
 
 POD = "digits-trainer-0"
 
@@ -172,3 +175,86 @@ def test_what_a_user_has_written_into_the_status_is_no_number_and_harms_nobody()
     loop.job = builder.status(loop.job.status.model_copy(update={"attempts": odd})).build()
     assert from_rfc3339("soon") is None
     assert loop.runs().meet(crashes) == 0
+
+
+def test_a_rest_that_is_over_is_forgotten_with_the_next_one() -> None:
+    """Each has a second of its own: in a job that never runs as a whole there would be as many as it has replicas."""
+    job = make_job().role("trainer", 3).build()
+    trainers = view_roles(job, observe(), (), job.status)["trainer"].replicas
+    draft = Draft(job.status)
+    for seconds, trainer in zip((0, 5, 20), trainers, strict=True):
+        draft.rest(trainer, to_rfc3339(NOW + seconds + 10), to_rfc3339(NOW + seconds))
+    assert draft.attempts("trainer").resting == {to_rfc3339(NOW + 30): "2"}
+
+
+# -- pods that go before they start --------------------------------------------------------------
+
+
+def creates_in_ten_minutes(loop: Loop, spoil: Callable[[Loop], None]) -> list[float]:
+    """When, by the second: something in the cluster acts on each pod as soon as it is made."""
+    began, made = loop.now, [0.0]
+    while loop.now < began + 600:
+        spoil(loop)
+        before, at = len(loop.created), loop.now
+        plan = loop.step()
+        if len(loop.created) > before:
+            made.append(at - began)
+        elif plan.empty:
+            assert plan.requeue_after_seconds is not None, "nobody looks again"
+            loop.now += max(0.0, plan.requeue_after_seconds - 1)
+    return made
+
+
+def delete_unseen(loop: Loop) -> None:
+    loop.pods.clear()
+
+
+def delete_slowly(loop: Loop) -> None:
+    for name in [n for n, pod in loop.pods.items() if pod.build().deleted_at]:
+        del loop.pods[name]
+    for name in loop.pods:
+        loop.set(name, "deleting", at=to_rfc3339(loop.now + 30))
+
+
+SPOILERS = {"before anybody sees them": delete_unseen, "in our sight": delete_slowly}
+
+
+@pytest.mark.parametrize("spoil", SPOILERS.values(), ids=SPOILERS.keys())
+def test_pods_that_are_deleted_before_they_start_come_back_ever_more_slowly(spoil: Callable[[Loop], None]) -> None:
+    """It was one as fast as the API server answers, for as long as it went on."""
+    loop = Loop(ran=False)
+    made = creates_in_ten_minutes(loop, spoil)
+    waits = [round(b - a, -1) for a, b in pairwise(made)]
+    assert waits == [0, 0, 10, 20, 40, 80, 160]
+    assert "is made again after a rest: its pods are deleted before they start" in loop.job.status.message
+    assert "BackOff" in loop.events
+
+
+@pytest.mark.parametrize("spoil", SPOILERS.values(), ids=SPOILERS.keys())
+def test_one_that_starts_begins_anew(spoil: Callable[[Loop], None]) -> None:
+    loop = Loop(ran=False)
+    creates_in_ten_minutes(loop, spoil)
+    loop.now += 300
+    while not loop.pods:
+        loop.step()
+    attempts = loop.runs().job.status.attempts.roles.get("trainer", RoleAttempts())
+    assert (attempts.vanished, attempts.made, attempts.resting) == ({}, "", {})
+
+
+def test_a_pod_that_the_api_server_refused_has_not_vanished() -> None:
+    loop = Loop(ran=False)
+    delete_unseen(loop)
+    loop.job = after(loop.job, report_create_failure(loop.job, loop.now, "exceeded quota"))
+    for _ in range(5):
+        delete_unseen(loop)
+        assert created(loop.step()) == [POD], "tried again as the back-off of the API server's refusals has it"
+
+
+def test_one_of_two_vanishes_and_the_other_is_left_alone() -> None:
+    loop = Loop(replicas=2, ran=False)
+    loop.set(POD, "running")
+    for _ in range(20):
+        loop.pods.pop("digits-trainer-1", None)
+        loop.step()
+    assert loop.created.count(POD) == 1
+    assert loop.job.status.attempts.roles["trainer"].vanished == {"4": "1"}

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.builders import make_job, make_pod
-from tests.unit.tjworker.reconcile.passes import NOW, NOW_TEXT
+from tests.support.builders import make_job, make_pod, observe
+from tests.unit.tjworker.reconcile.passes import (
+    NOW,
+    NOW_TEXT,
+    World,
+    after,
+    condition,
+    decide,
+    deleted,
+    running,
+    status_of,
+)
 from tjworker.api.timefmt import to_rfc3339
+from tjworker.reconcile import Plan, report_delete_failure
 from tjworker.reconcile.policies.stuck_deletion import StuckDeletions, find_stuck_deletions
 
 GRACE_OVER = NOW_TEXT
@@ -42,3 +53,34 @@ def test_a_pod_that_does_not_go(nodes: list[str], seconds: float, want: str, wan
         for i, node in enumerate(nodes)
     ]
     assert find_stuck_deletions([stays, *reversed(pods)], NOW + seconds) == StuckDeletions(want, want_next)
+
+
+REFUSED = 'admission webhook "protect" denied the request: digits-trainer-1 is protected'
+
+
+def refused() -> World:
+    """A trainer has failed and is to be replaced, and the API server does not let it go."""
+    world = running(restart="OnFailure", scope="Pod").set("digits-trainer-1", "failed")
+    plan = look(world)
+    assert deleted(plan) == ["digits-trainer-1"]
+    world.job = after(world.job, plan)
+    world.job = after(world.job, report_delete_failure(world.job, NOW, REFUSED))
+    return world
+
+
+def look(world: World) -> Plan:
+    return decide(world.job, observe(*world.pods.values(), *world.services.values()))
+
+
+def test_what_the_api_server_said_to_a_delete_stays_for_as_long_as_it_is_tried() -> None:
+    world = refused()
+    assert look(world).status is None
+    assert condition(world.job.status, "Running") == ("False", "FailedDelete", REFUSED)
+
+
+def test_it_goes_with_the_object_whatever_the_phase() -> None:
+    world = refused().lose("digits-trainer-1")
+    plan = look(world)
+    assert status_of(plan).phase == "Restarting"
+    assert condition(status_of(plan), "Running")[1] == "Restarting"
+    assert REFUSED not in status_of(plan).message

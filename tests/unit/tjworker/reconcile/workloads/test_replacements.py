@@ -69,6 +69,13 @@ CASES: dict[str, Case] = {
     ),
     "one that was evicted holds none": Case([*TWO, made_pod("t1", 1, state="evicted")], [FIRST]),
     "all that were lost are made together": Case([], [f"digits-trainer-{i}-1" for i in range(3)], 0, lost(0, 1, 2)),
+    "under a longer name, where a pod that has taken another slot lives under its own": Case(
+        [made_pod(FIRST, 0), TWO[1]], [f"{FIRST}-3061b"]
+    ),
+    "or has ended under it": Case([*TWO, made_pod(FIRST, 0, state="failed")], [f"{FIRST}-3061b"]),
+    "and under a longer one still, where that is held too": Case(
+        [made_pod(FIRST, 0), made_pod(f"{FIRST}-3061b", 2)], [f"{FIRST}-3061b-bcc42"]
+    ),
     "none while the Job still counts the one that is gone": Case(TWO, [], active=3),
     "none while pods of the Job are not seen yet": Case([], [], active=2, status=lost(0, 1, 2)),
     "none where the controller has made one already": Case([*TWO, made_pod("new", state="pending")], [], active=3),
@@ -112,8 +119,8 @@ CASES: dict[str, Case] = {
         owner={"failed": 1},
         want_wait=2,
     ),
-    "pods of ours are not its work": Case(
-        [TWO[0], replace(TWO[1], name="digits-trainer-2-0", created_at=to_rfc3339(NOW - 1))],
+    "pods of ours are not its work, whichever slot they have": Case(
+        [TWO[0], replace(TWO[1], name="digits-trainer-7-0", created_at=to_rfc3339(NOW - 1))],
         [FIRST[:-1] + "0"],
         status=JobStatus(phase="Scaling"),
         owner={"failed": 1},
