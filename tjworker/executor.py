@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 from tjworker.api.model import InvalidJob, TrainingJob
@@ -195,11 +196,27 @@ class Executor:
         if isinstance(write, Create):
             return self._create(job, write)
         if isinstance(write, Delete):
-            answer = self._kube.delete(
-                write.resource, namespace, write.name, uid=write.uid, grace_seconds=write.grace_seconds
-            )
-            return _Result(write, answer)
+            return _Result(write, self._delete(namespace, write))
         return _Result(write, self._kube.merge_patch(write.resource, namespace, write.name, write.body))
+
+    def _delete(self, namespace: str, write: Delete) -> Json | None:
+        """In the version in which it was seen; where that is over, in the present one, if it is the job's still."""
+        delete = partial(
+            self._kube.delete, write.resource, namespace, write.name, uid=write.uid, grace_seconds=write.grace_seconds
+        )
+        try:
+            return delete(version=write.rv)
+        except Conflict:
+            if not write.rv:
+                raise
+            live = self._kube.get(write.resource, namespace, write.name)
+            if live is None:
+                return None
+            owners = {o.get("uid") for o in live["metadata"].get("ownerReferences", ())}
+            if live["metadata"]["uid"] != write.uid or write.owner_uid not in owners:
+                # Another object, or let go since: the view was old. It is a stranger's now.
+                raise
+            return delete(version=_version(live))
 
     def _create(self, job: Job, write: Create) -> _Result:
         try:

@@ -100,14 +100,20 @@ class World:
         for crd in self.crds:
             self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
         self._applied: dict[str, GroupResource] = {}
-        self.store = MemoryStore(clock=self.clock)
+        self.store = self.make_store()
         self.queue = Queue()
         self.results: list[str] = []
-        self.transport = CountingTransport(self.cluster)
+        self.transport = self.make_transport()
         self.api = KubeClient(self.transport)
         self.worker = self.make_worker("worker-1")
         self._token = 0
         self.start_watcher()
+
+    def make_store(self) -> MemoryStore:
+        return MemoryStore(clock=self.clock)
+
+    def make_transport(self) -> CountingTransport:
+        return CountingTransport(self.cluster)
 
     def make_worker(self, owner: str) -> JobReconciler:
         return self.make_runtime(owner).jobs

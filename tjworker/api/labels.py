@@ -5,6 +5,9 @@ The labels are KubeDL's, the annotations that act are the trainingjob-operator's
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 GROUP_NAME = "group-name"
 JOB_NAME = "job-name"
 REPLICA_TYPE = "replica-type"
@@ -34,6 +37,7 @@ OURS = (
     COUNTED_SINCE,
 )
 """The label keys that the operator sets on a job's objects and that the projection keeps."""
+_KEPT = frozenset(OURS)
 
 ANNOTATION_PREEMPTED = "Preempted"
 ANNOTATION_FAILED = "Failed"
@@ -41,3 +45,8 @@ ANNOTATION_NODE_FAIL = "NodeFail"
 
 COUNTED_PREFIX = "aitj-"
 """Containers and ports with this prefix count for exit codes, services and hosts, as in the trainingjob-operator."""
+
+
+def of_object(meta: Mapping[str, Any]) -> dict[str, str]:
+    """Those that the projection keeps."""
+    return {name: value for name, value in (meta.get("labels") or {}).items() if name in _KEPT}

@@ -152,6 +152,9 @@ class Observed:
     live: Mapping[str, NodeRecord | None] = field(default_factory=dict)
     """What the API server itself has said in this pass of the nodes that it was asked for; None: there is no such
     node."""
+    confirmed: frozenset[str] = frozenset()
+    """What of all this the API server itself has said in this pass: `<resource>/<name>`, there or not; `pods/*`: all of
+    the job's pods."""
     seen: Mapping[GroupResource, int] = field(default_factory=dict)
     """Per resource the newest resourceVersion that the watch has shown."""
     died_passes: int = 0

@@ -21,6 +21,7 @@ from tjworker.api.observed import NodeRecord, Observed
 from tjworker.api.records_json import decode, decode_view
 from tjworker.api.resources import NODES
 from tjworker.base import Fenced, Invalid, JobKey, OperatorError, Terminal, Transient, parse_key
+from tjworker.controllers.live_children import read_children
 from tjworker.controllers.live_nodes import read_nodes
 from tjworker.controllers.result import Result, after_error, not_retryable
 from tjworker.executor import Executor, Outcome
@@ -47,6 +48,7 @@ log = structlog.get_logger(__name__)
 TOLD_DEATHS = 2
 """Passes in a row that died. One is a deploy, or a node that went."""
 
+LIVE_ROUNDS = 4
 STALE_RETRY_SECONDS = 0.25
 """The watch usually shows an own write within milliseconds; its echo queues nothing, so the pass asks to come back."""
 STALE_LONGEST_SECONDS = 15.0
@@ -158,11 +160,7 @@ class JobReconciler:
         died = lease.claim.deaths >= TOLD_DEATHS
         if died:
             found = self._tell_deaths(lease, found)
-        plan = self._decide(found)
-        if plan.ask_nodes:
-            live = read_nodes(self._kube, plan.ask_nodes, lease)
-            found = replace(found, observed=replace(found.observed, live=live))
-            plan = self._decide(found)
+        found, plan = self._decide_on_live_answers(lease, found)
         result = self._apply(lease, found, plan)
         # This pass has not died: the next one takes the condition back.
         return replace(result, again=True) if died and not (result.failed or result.stale) else result
@@ -207,6 +205,33 @@ class JobReconciler:
     # -- decide ------------------------------------------------------------------------------------
     def _decide(self, found: Observation) -> Plan:
         return reconcile(found.job, found.observed, self._clock(), self._rules)
+
+    def _decide_on_live_answers(self, lease: Lease, found: Observation) -> tuple[Observation, Plan]:
+        """What the plan rests on and a view will not do for is asked of the API server first. An answer may bring up
+        another question, as a pod that turns out to be on another node does."""
+        plan = self._decide(found)
+        for _ in range(LIVE_ROUNDS):
+            observed = found.observed
+            nodes = set(plan.ask_nodes) - observed.live.keys()
+            if nodes and not observed.live:
+                observed = replace(observed, live=read_nodes(self._kube, plan.ask_nodes, lease))
+            elif plan.confirm and isinstance(found.job, TrainingJob):
+                observed = read_children(
+                    self._kube,
+                    found.job.name,
+                    found.job.uid,
+                    observed,
+                    plan.confirm,
+                    lease,
+                    self._settings.list_page_size,
+                )
+            else:
+                return found, plan
+            found = replace(found, observed=observed)
+            plan = self._decide(found)
+        if plan.confirm:
+            raise Transient("the job's pods change faster than they can be looked at")
+        return found, plan
 
     # -- apply -------------------------------------------------------------------------------------
     def _apply(self, lease: Lease, found: Observation, plan: Plan) -> Result:

@@ -88,14 +88,16 @@ class KubeClient:
         name: str,
         *,
         uid: str,
+        version: int = 0,
         grace_seconds: int | None = None,
         propagation: str = "Background",
     ) -> Json | None:
-        """None when it was gone already. Raises Conflict when the name now is another object's (the UID differs)."""
+        """None when it was gone already. Raises Conflict when the name now is another object's (the UID differs), or
+        the object is not of this `version` any more; 0: whichever it is."""
         options: Json = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "preconditions": {"uid": uid},
+            "preconditions": {"uid": uid} | ({"resourceVersion": str(version)} if version else {}),
             "propagationPolicy": propagation,
         }
         if grace_seconds is not None:

@@ -3,6 +3,7 @@
 Never imports redis, celery, kubernetes, an HTTP library or a clock; import-linter holds that.
 """
 
+from tjworker.reconcile.confirm import ALL_PODS
 from tjworker.reconcile.core import reconcile
 from tjworker.reconcile.plan import Plan
 from tjworker.reconcile.policies.died_passes import report_died_passes
@@ -10,6 +11,7 @@ from tjworker.reconcile.refusals import refuse_child, report_create_failure, rep
 from tjworker.reconcile.rules import Rules
 
 __all__ = [
+    "ALL_PODS",
     "Plan",
     "Rules",
     "reconcile",

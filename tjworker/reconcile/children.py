@@ -15,10 +15,10 @@ from tjworker.api.ownership import own_services
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
 from tjworker.base import GroupResource
 from tjworker.reconcile.one_pass import Pass
-from tjworker.reconcile.plan import Delete, Write
+from tjworker.reconcile.plan import Write
 from tjworker.reconcile.policies.clean import goes
 from tjworker.reconcile.workloads import owner
-from tjworker.reconcile.workloads.pod import delete_pod, to_delete
+from tjworker.reconcile.workloads.pod import delete_pod, delete_service, to_delete
 
 _NO_ROLE = "its role is not in the spec"
 
@@ -70,7 +70,7 @@ def _stray_owners(p: Pass) -> Iterable[Write]:
 def _stray_services(p: Pass) -> Iterator[Write]:
     for service in own_services(p.job, p.observed):
         if service.labels.get(labels.REPLICA_NAME) not in p.roles:
-            yield Delete(SERVICES, service.name, service.uid, why=_NO_ROLE)
+            yield delete_service(service, _NO_ROLE)
 
 
 def _clean_services(p: Pass, policy: CleanPodPolicy, why: str) -> Iterator[Write]:
@@ -78,7 +78,7 @@ def _clean_services(p: Pass, policy: CleanPodPolicy, why: str) -> Iterator[Write
     stay = _staying(p, policy)
     for service in own_services(p.job, p.observed):
         if service.name not in stay:
-            yield Delete(SERVICES, service.name, service.uid, why=why)
+            yield delete_service(service, why)
 
 
 def _services_remain(p: Pass, policy: CleanPodPolicy) -> bool:

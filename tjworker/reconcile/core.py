@@ -11,6 +11,7 @@ from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile.attempts import record_successes
+from tjworker.reconcile.confirm import to_confirm
 from tjworker.reconcile.converge import converge
 from tjworker.reconcile.ending import after_the_end, finish, resume_end
 from tjworker.reconcile.one_pass import Pass, Step
@@ -53,7 +54,11 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rul
         return refuse_spec(job, to_rfc3339(now))
     if job.status.ended:
         return after_the_end(job, now)
-    p = Pass.begin(job, observed, now, rules)
+    begun = Pass.begin(job, observed, now, rules)
+    return to_confirm(begun, _decide(begun))
+
+
+def _decide(p: Pass) -> Plan:
     for step in STEPS:
         p = step(p)
         if p.plan is not None:

@@ -33,6 +33,10 @@ class Delete:
     """None: the object's own grace. 0: at once (only for pods on a node that the API server itself has called lost in
     this pass)."""
     why: str = ""
+    rv: int = 0
+    """The version in which it was seen as `owner_uid`'s; 0 where the API server itself has just shown it. It may have
+    been let go since: then it is a stranger's, and stays."""
+    owner_uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,9 @@ class Plan:
     """Nodes against which the view says something that only the API server's own word may be acted on: whoever carries
     the plan out asks for them first, and has it decided again with the answers in `Observed.live`. A plan that is
     carried out all the same harms nobody: it takes these nodes for healthy."""
+    confirm: tuple[str, ...] = ()
+    """`<resource>/<name>`, or `pods/*`: what this plan rests on and only the API server's own word will do for. It must
+    not be carried out before that is in `Observed.confirmed` and it has been decided again."""
     requeue_after_seconds: float | None = None
     decisions: tuple[str, ...] = ()
     """One line for each thing decided, for the log and for `tj`."""

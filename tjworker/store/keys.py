@@ -275,13 +275,61 @@ remote control. An ACL user needs the keys `~{prefix}*`, `~_kombu*` and
 
 ## What write access to Redis is worth
 
-The watcher seals each record with a key that only it and the workers have ([ADR
-19](adr/0019-records-are-sealed.md)). Who can write Redis, and has no such key, cannot make a
-record, change one, or use one in another place: it is not used, the log says where it stood, and
-the watcher lists everything again, at most once a minute. He can put back an older record, or take
-records, queue and locks away. A write that is decided on an older view carries a version or a UID
-that the API server compares; what else it costs is time: passes that find nothing, passes that
-wait."""
+The watcher seals each record with a key that only it and the workers have, and what hurts is asked
+of the API server itself ([ADR 19](adr/0019-records-are-sealed.md)). Who can write Redis, and has
+no record key, has no object made, changed or deleted that the job's own spec does not have made,
+changed or deleted, has no restart counted, and ends no job: `tests/poison` writes, changes,
+deletes, puts back and copies every record there is, under jobs that live. A record that he makes,
+changes or moves is not used; the log says where it stood, and the watcher lists everything again,
+at most once a minute. What is left to him, each of it tried there:
+
+| he can | which costs | and it is over |
+|---|---|---|"""
+WORTH: tuple[tuple[str, str, str], ...] = (
+    (
+        "take records, queue, timers or locks away, or put older ones back",
+        "passes that wait, that find nothing, that ask the API server again",
+        "with the next list of the watcher, the next change of the object, or the resync",
+    ),
+    (
+        "raise `token` of `{prefix}:writer`",
+        "no watcher writes, so nothing is decided any more; running pods run on",
+        "when the key is deleted (`DEL {prefix}:writer`)",
+    ),
+    (
+        "raise `min_observed` or `queue:delayed`, hold a `lock`",
+        "passes over that job wait",
+        "when he stops, in minutes at the latest",
+    ),
+    (
+        "write `deaths`",
+        "the job says `Stalled` and is looked at less often; its pods and its phase stay",
+        "with the next pass that comes to its end",
+    ),
+    ("make up keys and messages", "a pass each, without a request to the API server", "when the queue is worked off"),
+    (
+        "hide a pod while its job succeeds",
+        "the pod runs on after the end",
+        "when the orphan collector, which reads the API server, comes by",
+    ),
+    (
+        "show older phases of pods",
+        "`status.phase` and its numbers follow them, short of an end",
+        "with the next true view",
+    ),
+    (
+        "put back older sums of nodes",
+        "the autoscaler moves roles, between their `minReplicas` and `maxReplicas`",
+        "with the next write of the watcher",
+    ),
+    (
+        "read everything",
+        "specs of unfinished jobs, as in etcd (no Secrets, but what a template says in plain text)",
+        "-",
+    ),
+)
+"""What is left to somebody who can write Redis: what he can do, what it costs, when it is over.
+tests/poison tries it."""
 
 
 def markdown() -> Iterator[str]:
@@ -290,6 +338,8 @@ def markdown() -> Iterator[str]:
     for key in KEYS:
         yield f"| `{key.pattern}` | {key.type} | {key.ttl} | {key.writers} | {key.readers} | {key.holds} |"
     yield from _END.splitlines()
+    for row in WORTH:
+        yield f"| {' | '.join(row)} |"
 
 
 if __name__ == "__main__":

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tjworker.api.observed import PodRecord, ServiceRecord, WorkloadRecord
+from tjworker.api.owners import controller, job_of
+from tjworker.api.pod_records import pod_record
 from tjworker.api.records_json import encode
 from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
+from tjworker.api.workload_records import service_record, workload_record
 from tjworker.base import GroupResource, JobKey
 from tjworker.kube.resources import RESOURCES
 from tjworker.store.projection import Change
 from watcher.projection.base import NO_KEY, Json, Projected, deletion
 from watcher.projection.jobs import job_key, project_job
 from watcher.projection.nodes import node_signal, project_node
-from watcher.projection.owners import controller, job_of
-from watcher.projection.pods import pod_record
-from watcher.projection.workloads import service_record, workload_record
 
 __all__ = ["Projected", "deletion", "identify", "node_signal", "project", "project_node"]
 

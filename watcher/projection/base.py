@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tjworker.api import labels as names
 from tjworker.api.observed import NodeRecord
 from tjworker.base import JobKey
 from tjworker.store.projection import Change
 
 Json = Mapping[str, Any]
-MESSAGE_CHARS = 1024
 NO_KEY = JobKey("")
-_OURS = frozenset(names.OURS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,3 @@ class Projected:
 def deletion(change: Change, rv: int) -> Change:
     """The change that takes this one's object out of the projection."""
     return Change(change.key, change.resource, change.name, rv, None, is_job=change.is_job)
-
-
-def our_labels(meta: Json) -> dict[str, str]:
-    return {name: value for name, value in (meta.get("labels") or {}).items() if name in _OURS}

@@ -208,3 +208,36 @@ def test_summary(make: Callable[[TrainingJob], Outcome], want: str) -> None:
 
 def test_a_job_without_a_phase_was_accepted() -> None:
     assert Outcome(Room().job).summary() == "accepted"
+
+
+SEEN = {
+    "in the version in which it was seen": (0, "the job", ["DELETE pods/digits-trainer-0"], False),
+    "in a later one, while it is the job's": (
+        1,
+        "the job",
+        ["DELETE pods/digits-trainer-0", "GET pods/digits-trainer-0", "DELETE pods/digits-trainer-0"],
+        False,
+    ),
+    "not once it was let go": (1, "", ["DELETE pods/digits-trainer-0", "GET pods/digits-trainer-0"], True),
+}
+
+
+@pytest.mark.parametrize("sentence", SEEN)
+def test_an_object_is_deleted(sentence: str) -> None:
+    changes, owner, want_asked, want_there = SEEN[sentence]
+    room = Room()
+    reference = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "the-job", "uid": room.job.uid, "controller": True}]
+    room.world.create_pod(dict(room.pod("digits-trainer-0", ownerReferences=reference).body))
+    meta = room.world.pods()["digits-trainer-0"]["metadata"]
+    delete = room.kill("digits-trainer-0", rv=int(meta["resourceVersion"]), owner_uid=room.job.uid)
+    for _ in range(changes):
+        let_go = {} if owner else {"ownerReferences": None}
+        room.world.patch_pod("digits-trainer-0", {"metadata": {"annotations": {"a": "b"}, **let_go}})
+    room.api.asked.clear()
+    if want_there:
+        with pytest.raises(Conflict):
+            room.apply(delete)
+    else:
+        room.apply(delete)
+    assert [asked for asked in room.api.asked if "aitrainingjobs" not in asked] == want_asked
+    assert ("digits-trainer-0" in room.names()) is want_there

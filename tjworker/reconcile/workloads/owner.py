@@ -161,7 +161,7 @@ def delete_owners(job: TrainingJob, observed: Observed, roles: set[str], why: st
     """ReplicaSets and batch Jobs of roles that the spec no longer has; their pods go with them."""
     known = {owner_name(job.name.name, role) for role in roles}
     return [
-        Delete(resource, w.name, w.uid, why=why)
+        Delete(resource, w.name, w.uid, None, why, w.rv, w.owner_uid)
         for resource, w in own_workloads(job, observed)
         if w.name not in known and not w.deleted_at
     ]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from tjworker.api import labels
 from tjworker.api.model import TrainingJob
-from tjworker.api.observed import Observed, PodRecord
+from tjworker.api.observed import Observed, PodRecord, ServiceRecord
 from tjworker.api.ownership import own_services
 from tjworker.api.resources import PODS, SERVICES
 from tjworker.reconcile.frameworks import role_ports
@@ -53,7 +53,12 @@ def to_delete(pod: PodRecord) -> bool:
 
 
 def delete_pod(pod: PodRecord, why: str) -> Delete:
-    return Delete(PODS, pod.name, pod.uid, grace_seconds=0 if pod.lost else None, why=why)
+    grace_seconds = 0 if pod.lost else None
+    return Delete(PODS, pod.name, pod.uid, grace_seconds, why, pod.rv, pod.owner_uid)
+
+
+def delete_service(service: ServiceRecord, why: str) -> Delete:
+    return Delete(SERVICES, service.name, service.uid, None, why, service.rv, service.owner_uid)
 
 
 def label_pod(pod: PodRecord, changed: Mapping[str, str], why: str) -> Patch:
@@ -70,11 +75,11 @@ def _service_deletes(job: TrainingJob, view: RoleView, observed: Observed) -> It
             continue
         replica = wanted.get(service.name)
         if replica is None:
-            yield Delete(SERVICES, service.name, service.uid, why=f"index is not below replicas {view.role.replicas}")
+            yield delete_service(service, f"index is not below replicas {view.role.replicas}")
         elif replica.state == "missing" and sorted(service.ports) != sorted(ports):
             # An edited template holds for pods that are made from now on, and so for their services. Its pod runs: it
             # stays.
-            yield Delete(SERVICES, service.name, service.uid, why=f"ports of the template are {list(ports)} now")
+            yield delete_service(service, f"ports of the template are {list(ports)} now")
 
 
 def _relabel(job: TrainingJob, view: RoleView) -> Iterator[Patch]:

@@ -15,10 +15,10 @@ import pytest
 from tests.support.seeds import the_seed
 from tests.unit.watcher.projection.objects import KEY, POD, meta
 from tjworker.api.observed import ContainerRecord, PodRecord
+from tjworker.api.pod_records import pod_record
 from tjworker.api.records_json import decode
 from tjworker.api.resources import PODS
 from watcher.projection import project
-from watcher.projection.pods import pod_record
 
 
 def test_of_a_long_last_word_the_end_is_kept_because_the_error_stands_there() -> None:

@@ -1,4 +1,4 @@
-"""Which job an object belongs to. PURE.
+"""Which job an object of the API server belongs to. Pure.
 
 To the job that its controlling owner reference names. A pod of a ReplicaSet or batch Job belongs to the job that our
 labels name, since its direct owner is not the job.
@@ -6,11 +6,15 @@ labels name, since its direct owner is not the job.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from tjworker.api import labels as names
 from tjworker.api.kinds import OWNERS, kind_of_labels
 from tjworker.api.resources import PODS
 from tjworker.base import GroupResource, JobKey
-from watcher.projection.base import Json
+
+Json = Mapping[str, Any]
 
 
 def controller(meta: Json) -> Json | None:

@@ -1,11 +1,18 @@
-"""Services, and what keeps pods: ReplicaSets, batch Jobs. PURE."""
+"""Services, and what keeps pods: ReplicaSets, batch Jobs. Pure.
+
+The watcher projects them with it; a worker reads one itself before it believes a failure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from tjworker.api.labels import of_object
 from tjworker.api.observed import ServiceRecord, WorkloadRecord
-from watcher.projection.base import MESSAGE_CHARS, Json, our_labels
+
+Json = Mapping[str, Any]
+MESSAGE_CHARS = 1024
 
 
 def service_record(obj: Json, meta: Json, owner_uid: str) -> ServiceRecord:
@@ -15,7 +22,7 @@ def service_record(obj: Json, meta: Json, owner_uid: str) -> ServiceRecord:
         uid=meta["uid"],
         rv=int(meta["resourceVersion"]),
         owner_uid=owner_uid,
-        labels=our_labels(meta),
+        labels=of_object(meta),
         ports=ports,
         deleted_at=meta.get("deletionTimestamp") or "",
     )
@@ -34,7 +41,7 @@ def workload_record(obj: Json, meta: Json, owner_uid: str) -> WorkloadRecord:
         uid=meta["uid"],
         rv=int(meta["resourceVersion"]),
         owner_uid=owner_uid,
-        labels=our_labels(meta),
+        labels=of_object(meta),
         desired=desired,
         ready=status.get("readyReplicas", status.get("ready", 0)) or 0,
         active=status.get("active", status.get("replicas", status.get("running", 0))) or 0,

@@ -1,16 +1,24 @@
-"""Pods: what their containers do and why, where they run, when they were made and deleted. PURE.
+"""A pod as the API server has it, to what decisions need of it: what its containers do and why, where it runs, when it
+was made and deleted. Pure.
+
+The watcher projects pods with it; a worker reads one itself before it believes a failure.
 
 Never kept: values of environment variables.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
+from tjworker.api.labels import of_object
 from tjworker.api.observed import ContainerRecord, PodRecord
 from tjworker.api.quantity import saturated, whole
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
-from watcher.projection.base import MESSAGE_CHARS, Json, our_labels
+
+Json = Mapping[str, Any]
+MESSAGE_CHARS = 1024
 
 
 def pod_record(obj: Json, meta: Json, owner_uid: str) -> PodRecord:
@@ -39,7 +47,7 @@ def pod_record(obj: Json, meta: Json, owner_uid: str) -> PodRecord:
         uid=meta["uid"],
         rv=int(meta["resourceVersion"]),
         owner_uid=owner_uid,
-        labels=our_labels(meta),
+        labels=of_object(meta),
         phase=status.get("phase") or "Pending",
         reason=status.get("reason") or "",
         message=(status.get("message") or "")[:MESSAGE_CHARS],

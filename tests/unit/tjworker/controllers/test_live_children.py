@@ -1,0 +1,97 @@
+"""A job's pods and workloads as the API server has them: what is asked for, and what the answers do to a view."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.tjworker.executing import Room, refusal
+from tjworker.api.labels import JOB_UID
+from tjworker.api.observed import Observed, PodRecord
+from tjworker.base import OperatorError, Transient
+from tjworker.controllers.live_children import MOST_GETS, read_children
+from tjworker.kube.port import HttpResponse
+from tjworker.lease import Lease
+from tjworker.reconcile import ALL_PODS
+
+RUNNING = "digits-trainer-0"
+
+
+@pytest.fixture
+def room() -> Room:
+    room = Room()
+    room.world.store.queue.finish(room.claim)
+    room.world.queue.publish(room.world.store.queue.add([room.claim.key]))
+    room.world.run()
+    room.world.store.queue.add([room.claim.key])
+    room.claim = room._claim()
+    room.lease = Lease(room.world.store.queue, room.claim, 30.0, room.world.clock)
+    room.api.asked.clear()
+    return room
+
+
+def read(room: Room, observed: Observed, *asked: str, page_size: int = 500) -> Observed:
+    name, uid = room.job.name, room.job.uid
+    return read_children(room.client, name, uid, observed, asked, room.lease, page_size)
+
+
+def old(name: str, **fields: object) -> PodRecord:
+    return replace(PodRecord(name, "an older one's", 1, owner_uid="uid-of-digits", phase="Failed"), **fields)  # type: ignore[arg-type]
+
+
+def test_what_is_asked_for_is_as_the_api_server_has_it(room: Room) -> None:
+    found = read(room, Observed(pods=(old(RUNNING),)), f"pods/{RUNNING}")
+    (pod,) = found.pods
+    assert (pod.uid, pod.phase) == (room.world.uids()[RUNNING], "Running")
+    assert found.confirmed == {f"pods/{RUNNING}"}
+    assert room.api.asked == [f"GET pods/{RUNNING}"]
+
+
+def test_what_there_is_not_goes_and_what_was_missing_comes(room: Room) -> None:
+    found = read(room, Observed(pods=(old("gone"),)), "pods/gone", f"pods/{RUNNING}")
+    assert [pod.name for pod in found.pods] == [RUNNING]
+
+
+def test_what_is_not_asked_for_stays(room: Room) -> None:
+    found = read(room, Observed(pods=(old("other"),)), f"pods/{RUNNING}")
+    assert [pod.name for pod in found.pods] == [RUNNING, "other"]
+
+
+def test_a_pod_of_another_owner_is_none_of_the_jobs(room: Room) -> None:
+    room.world.create_pod(dict(room.pod("stranger", labels={JOB_UID: room.job.uid}).body))
+    found = read(room, Observed(pods=(old("stranger"),)), "pods/stranger")
+    assert found.pods == ()
+
+
+def test_all_pods_are_one_list(room: Room) -> None:
+    found = read(room, Observed(pods=(old("gone", labels={JOB_UID: room.job.uid}),)), ALL_PODS)
+    assert [pod.name for pod in found.pods] == [RUNNING, "digits-trainer-1"]
+    assert room.api.asked == ["GET pods"]
+    assert room.api.queries[-1]["labelSelector"] == f"{JOB_UID}={room.job.uid}"
+
+
+def test_a_list_comes_in_pages(room: Room) -> None:
+    found = read(room, Observed(), ALL_PODS, page_size=1)
+    assert [pod.name for pod in found.pods] == [RUNNING, "digits-trainer-1"]
+    assert room.api.asked == ["GET pods"] * 2
+
+
+def test_many_pods_are_asked_for_by_one_list(room: Room) -> None:
+    found = read(room, Observed(), *(f"pods/p{n}" for n in range(MOST_GETS + 1)))
+    assert ALL_PODS in found.confirmed
+    assert room.api.asked == ["GET pods"]
+
+
+def test_a_pod_whose_label_somebody_took_away_is_asked_for_by_name(room: Room) -> None:
+    room.world.patch_pod(RUNNING, {"metadata": {"labels": {JOB_UID: None}}})
+    found = read(room, Observed(pods=(old(RUNNING),)), ALL_PODS)
+    assert [pod.name for pod in found.pods] == [RUNNING, "digits-trainer-1"]
+    assert room.api.asked == ["GET pods", f"GET pods/{RUNNING}"]
+
+
+@pytest.mark.parametrize("answer", [refusal(500, "InternalError"), Transient("timed out")], ids=["error", "silence"])
+def test_without_an_answer_nothing_is_decided(answer: HttpResponse | OperatorError, room: Room) -> None:
+    room.api.instead["GET pods"] = answer
+    with pytest.raises(Transient):
+        read(room, Observed(pods=(old(RUNNING),)), f"pods/{RUNNING}")
