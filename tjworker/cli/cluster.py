@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT_STATE_DIR = ".tj"
 """Of a local stack, in the current folder."""
+REQUEST_TIMEOUT_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +33,22 @@ class Cluster:
     """Of the current context; `default` when it names none."""
 
 
-def choose_kubeconfig() -> Path | None:
+def choose_kubeconfig(*, quiet: bool = False) -> Path | None:
     """The file to use, None for what KUBECONFIG or the kubernetes package says."""
     local = Path(DEFAULT_STATE_DIR) / "kubeconfig"
     if os.environ.get("KUBECONFIG"):
         return None
     if local.exists():
-        echo(f"using {local} (KUBECONFIG is not set)", err=True)
+        if not quiet:
+            echo(f"using {local} (KUBECONFIG is not set)", err=True)
         return local
     return None
 
 
 @contextmanager
-def open_cluster(kubeconfig: Path | None = None) -> Iterator[Cluster]:
+def open_cluster(
+    kubeconfig: Path | None = None, *, request_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS
+) -> Iterator[Cluster]:
     """A client for the cluster of this kubeconfig; None: see `load_configuration`. Raises UserError when none is
     usable."""
     from tjworker.base import Terminal
@@ -56,7 +60,7 @@ def open_cluster(kubeconfig: Path | None = None) -> Iterator[Cluster]:
         transport = KubeTransport(load_configuration(kubeconfig))
     except Terminal as error:
         raise UserError(f"{error.message}; or start a local one with `tj up`") from None
-    client = KubeClient(transport)
+    client = KubeClient(transport, request_timeout_seconds=request_timeout_seconds)
     try:
         yield Cluster(client, transport, _context_namespace(kubeconfig))
     finally:
@@ -64,9 +68,10 @@ def open_cluster(kubeconfig: Path | None = None) -> Iterator[Cluster]:
 
 
 @contextmanager
-def user_cluster() -> Iterator[Cluster]:
-    """The cluster that the user's command means."""
-    with open_cluster(choose_kubeconfig()) as cluster:
+def user_cluster(*, quiet: bool = False, request_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS) -> Iterator[Cluster]:
+    """The cluster that the user's command means. `quiet`: does not say which."""
+    kubeconfig = choose_kubeconfig(quiet=quiet)
+    with open_cluster(kubeconfig, request_timeout_seconds=request_timeout_seconds) as cluster:
         yield cluster
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tjworker.cli.console import echo
+from tjworker.cli.options import in_namespace, job_names
 
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
@@ -19,10 +20,10 @@ _LOOK_EVERY_SECONDS = 0.2
 
 
 @click.command(short_help="Delete jobs and all that is theirs.")
-@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB...", shell_complete=job_names)
 @click.option("--wait/--no-wait", default=True, help="Wait until each is gone, its pods included (default).")
 @click.option("--timeout", type=click.FloatRange(min=0), default=0.0, help="Seconds to wait; 0, the default: no limit.")
-@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+@in_namespace
 def delete(jobs: tuple[str, ...], wait: bool, timeout: float, namespace: str | None) -> int:
     """Delete each JOB with its pods and services.
 

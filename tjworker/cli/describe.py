@@ -8,14 +8,15 @@ import click
 
 from tjworker.api.resources import EVENTS
 from tjworker.cli.console import echo
+from tjworker.cli.options import in_namespace, which_job
 
 if TYPE_CHECKING:
     from tjworker.cli.narrative import Section
 
 
 @click.command(short_help="Say how a job stands, and why.")
-@click.argument("job")
-@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+@which_job
+@in_namespace
 def describe(job: str, namespace: str | None) -> int:
     """Say how JOB stands: why it waits or failed, who restarted it and when the next try comes, what the autoscaler
     did, how much is left of its time limits, and how old all that is.

@@ -8,12 +8,13 @@ import click
 
 from tjworker.api import labels
 from tjworker.cli.console import echo
+from tjworker.cli.options import in_namespace, which_job
 
 
 @click.command(short_help="End a job as Preempted.")
-@click.argument("job")
+@which_job
 @click.option("-m", "--message", default="preempted by hand (tj preempt)", help="Why; the status keeps it.")
-@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+@in_namespace
 def preempt(job: str, message: str, namespace: str | None) -> int:
     """End JOB as Preempted, for good: its pods go, so that others get their room. To let it wait instead, `tj suspend`.
 
@@ -24,9 +25,9 @@ def preempt(job: str, message: str, namespace: str | None) -> int:
 
 
 @click.command(short_help="End a job as Failed.")
-@click.argument("job")
+@which_job
 @click.option("-m", "--message", default="failed by hand (tj fail)", help="Why; the status keeps it.")
-@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+@in_namespace
 def fail(job: str, message: str, namespace: str | None) -> int:
     """End JOB as Failed, for good, where waiting for its program to fail would waste time.
 

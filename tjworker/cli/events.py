@@ -8,12 +8,13 @@ import click
 
 from tjworker.api.resources import EVENTS
 from tjworker.cli.console import echo
+from tjworker.cli.options import in_namespace, which_job
 
 
 @click.command(short_help="Show what was said of a job and its pods.")
-@click.argument("job")
+@which_job
 @click.option("--warnings", is_flag=True, help="Only warnings.")
-@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+@in_namespace
 def events(job: str, warnings: bool, namespace: str | None) -> int:
     """Show the Events of JOB, of its pods and of what keeps them, oldest first. Those of pods that are gone are among
     them; Kubernetes keeps Events for an hour.

@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tjworker.cli.console import echo
+from tjworker.cli.options import in_namespace, job_names
 
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
+    from tjworker.cli.jobs import FoundJob
 
 
 @click.command(short_help="Show jobs, or one job and its pods.")
-@click.argument("job", required=False)
+@click.argument("job", required=False, shell_complete=job_names)
 @click.option(
-    "-o", "--output", type=click.Choice(["table", "wide", "json", "yaml"]), default="table", help="How to print."
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "json", "yaml", "name"]),
+    default="table",
+    help="How to print.",
 )
-@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+@in_namespace
 @click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
 @click.option("-w", "--watch", is_flag=True, help="Go on printing a row for each change, until Ctrl-C.")
 def get(job: str | None, output: str, namespace: str | None, all_namespaces: bool, watch: bool) -> int:
@@ -34,7 +40,7 @@ def get(job: str | None, output: str, namespace: str | None, all_namespaces: boo
 
     if job and all_namespaces:
         raise click.UsageError("JOB and --all-namespaces exclude each other: a name is unique in a namespace only")
-    if watch and output in ("json", "yaml"):
+    if watch and output in ("json", "yaml", "name"):
         raise click.UsageError(f"--watch prints rows; it cannot be used with -o {output}")
     with user_cluster() as cluster:
         where = "" if all_namespaces else namespace or cluster.namespace
@@ -52,6 +58,9 @@ def _show_all(cluster: Cluster, namespace: str, output: str) -> int:
     found = list_jobs(cluster.api, namespace)
     if output in ("json", "yaml"):
         _dump({"apiVersion": "v1", "kind": "List", "items": [f.raw for f in found]}, output)
+        return 0
+    if output == "name":
+        echo("".join(f"{_typed_name(f)}\n" for f in found), nl=False)
         return 0
     if not found:
         echo(f"no jobs in {f'namespace {namespace}' if namespace else 'any namespace'}", err=True)
@@ -72,6 +81,9 @@ def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
     found = find_job(cluster.api, namespace, name)
     if output in ("json", "yaml"):
         _dump(found.raw, output)
+        return 0
+    if output == "name":
+        echo(_typed_name(found))
         return 0
     wide, now = output == "wide", rows.utc_now()
     echo("\n".join(rows.align([rows.job_header(wide=wide), rows.job_row(found.raw, now, wide=wide)])))
@@ -115,6 +127,14 @@ def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) ->
 def _fixed(row: tuple[str, ...], widths: tuple[int, ...]) -> str:
     """Rows that come one by one cannot be aligned to each other, so the columns have fixed widths."""
     return "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
+
+
+def _typed_name(job: FoundJob) -> str:
+    """As kubectl prints and takes it: `aitrainingjob.elasticdeeplearning.ai/digits`."""
+    from tjworker.api.kinds import KINDS
+
+    kind = KINDS[job.resource]
+    return f"{kind.singular}.{kind.group}/{job.raw['metadata']['name']}"
 
 
 def _dump(obj: dict[str, Any], output: str) -> None:

@@ -15,13 +15,14 @@ import click
 
 from tjworker.base import printable
 from tjworker.cli.console import echo
+from tjworker.cli.options import in_namespace, which_job
 
 if TYPE_CHECKING:
     from tjworker.cli.logstream import Excerpt
 
 
 @click.command(short_help="Show or follow the logs of all replicas.")
-@click.argument("job")
+@which_job
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended, pods that come later included.")
 @click.option("--role", help="Only this role.")
 @click.option("--index", type=click.IntRange(min=0), help="Only this replica of the role.")
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--since", metavar="DURATION", help="Only lines that are younger, such as 30s, 5m or 2h.")
 @click.option("--timestamps", is_flag=True, help="The time in front of each line.")
 @click.option("-p", "--previous", is_flag=True, help="Of the run before this one, where a container was restarted.")
-@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+@in_namespace
 def logs(job: str, follow: bool, role: str | None, index: int | None, namespace: str | None, **which: Any) -> int:
     """Show the logs of all replicas of JOB. With -f a line says where a replica's pod was replaced.
 

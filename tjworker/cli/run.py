@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from tjworker.cli.console import echo
+from tjworker.cli.options import in_namespace
 
 Json = dict[str, Any]
 
@@ -30,7 +31,7 @@ Json = dict[str, Any]
 @click.option("--port", type=click.IntRange(1, 65535), help="A port by which the replicas reach each other.")
 @click.option("-w", "--wait", is_flag=True, help="Wait for its end; exit code 1 unless it succeeds.")
 @click.option("--dry-run", is_flag=True, help="Print the manifest and make nothing.")
-@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+@in_namespace
 def run(wait: bool, dry_run: bool, namespace: str | None, **asked: Any) -> int:
     """Make a job of one role, `trainer`, whose replicas all run COMMAND (default: the image's own).
 

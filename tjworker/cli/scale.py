@@ -9,13 +9,14 @@ from __future__ import annotations
 import click
 
 from tjworker.cli.console import echo
+from tjworker.cli.options import in_namespace, which_job
 
 
 @click.command(short_help="Set the number of replicas of a role.")
-@click.argument("job")
+@which_job
 @click.option("--replicas", type=click.IntRange(min=0), required=True, help="How many.")
 @click.option("--role", help="Which role; default: the one that `kubectl scale` moves (trainer).")
-@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+@in_namespace
 def scale(job: str, replicas: int, role: str | None, namespace: str | None) -> int:
     """Set the number of replicas of a role of JOB. Replicas that run are not restarted.
 

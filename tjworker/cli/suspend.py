@@ -7,11 +7,12 @@ from __future__ import annotations
 import click
 
 from tjworker.cli.console import echo
+from tjworker.cli.options import in_namespace, which_job
 
 
 @click.command(short_help="Delete a job's pods and let it wait.")
-@click.argument("job")
-@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+@which_job
+@in_namespace
 def suspend(job: str, namespace: str | None) -> int:
     """Delete the pods of JOB and let it wait until `tj resume`. Its time limits stand still, what has succeeded stays
     so, and no restart is counted.
@@ -23,8 +24,8 @@ def suspend(job: str, namespace: str | None) -> int:
 
 
 @click.command(short_help="Let a suspended job go on.")
-@click.argument("job")
-@click.option("-n", "--namespace", help="Namespace; default: the context's.")
+@which_job
+@in_namespace
 def resume(job: str, namespace: str | None) -> int:
     """Let JOB go on after `tj suspend`: its pods are made again, its time limits go on where they were.
 

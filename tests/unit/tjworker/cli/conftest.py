@@ -75,7 +75,7 @@ def typed_at(monkeypatch: pytest.MonkeyPatch) -> TypedAt:
     server = TypedAt()
 
     @contextmanager
-    def user_cluster() -> Iterator[cluster_of_commands.Cluster]:
+    def user_cluster(**_: Any) -> Iterator[cluster_of_commands.Cluster]:
         yield cluster_of_commands.Cluster(server.api, server.transport, "default")
 
     monkeypatch.setattr(cluster_of_commands, "user_cluster", user_cluster)

@@ -4,15 +4,18 @@ cluster."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.shell_completion import ShellComplete
 
 from tests.support.builders import JobBuilder, make_job, make_training_job
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.unit.tjworker.cli.conftest import TypedAt
 from tjworker.api.resources import EVENTS
 from tjworker.api.status import Ending
+from tjworker.cli.main import tj
 
 DIGITS = make_job("digits").workers(2)
 FAILED = DIGITS.status(phase="Failed")
@@ -129,6 +132,42 @@ def test_no_events_are_no_failure(typed_at: TypedAt) -> None:
     done = typed_at.tj("events", "digits")
     assert (done.exit_code, done.stdout) == (0, "")
     assert "no events of digits" in done.stderr
+
+
+COMPLETES: dict[str, tuple[list[str], str, list[str]]] = {
+    "a command": ([], "des", ["describe"]),
+    "an option": (["logs", "--ti"], "--ti", ["--timestamps"]),
+    "a job, of either kind": (["describe"], "", ["digits", "edl"]),
+    "a job that begins like that": (["logs"], "di", ["digits"]),
+    "each of several": (["delete", "edl"], "di", ["digits"]),
+    "none in another namespace": (["get", "-n", "other"], "", []),
+}
+
+
+@pytest.mark.parametrize(("typed", "incomplete", "want"), COMPLETES.values(), ids=list(COMPLETES))
+def test_a_shell_completes(typed: list[str], incomplete: str, want: list[str], typed_at: TypedAt) -> None:
+    typed_at.add(DIGITS, make_training_job("edl"))
+    found = ShellComplete(tj, {}, "tj", "_TJ_COMPLETE").get_completions(typed, incomplete)
+    assert [item.value for item in found] == want
+
+
+def test_a_cluster_that_is_away_completes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    assert ShellComplete(tj, {}, "tj", "_TJ_COMPLETE").get_completions(["describe"], "") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_each_shell_names_tj(shell: str, typed_at: TypedAt) -> None:
+    assert "_TJ_COMPLETE" in typed_at.tj("completion", shell).stdout
+
+
+def test_names_are_as_kubectl_takes_them(typed_at: TypedAt) -> None:
+    typed_at.add(DIGITS, make_training_job("edl"))
+    assert typed_at.tj("get", "-o", "name").stdout.splitlines() == [
+        "aitrainingjob.elasticdeeplearning.ai/digits",
+        "trainingjob.paddlepaddle.org/edl",
+    ]
+    assert typed_at.tj("get", "edl", "-o", "name").stdout == "trainingjob.paddlepaddle.org/edl\n"
 
 
 def test_describe_speaks_of_the_job_its_roles_and_its_warnings(typed_at: TypedAt) -> None:

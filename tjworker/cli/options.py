@@ -1,0 +1,34 @@
+"""What the commands share: which job, in which namespace, and how a shell completes its name."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem
+
+COMPLETES_WITHIN_SECONDS = 2.0
+"""Nobody waits longer for a key press."""
+
+in_namespace = click.option("-n", "--namespace", help="Namespace; default: the context's.")
+
+
+def job_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The jobs that begin like that, with their phases; none when the cluster does not answer soon: a shell that
+    completes has no place for a message."""
+    from tjworker.base import OperatorError
+    from tjworker.cli.cluster import user_cluster
+    from tjworker.cli.errors import UserError
+    from tjworker.cli.jobs import list_jobs
+
+    try:
+        with user_cluster(request_timeout_seconds=COMPLETES_WITHIN_SECONDS, quiet=True) as cluster:
+            found = list_jobs(cluster.api, ctx.params.get("namespace") or cluster.namespace)
+    except (OperatorError, UserError, OSError):
+        return []
+    return [
+        CompletionItem(name, help=(job.raw.get("status") or {}).get("phase"))
+        for job in found
+        if (name := str(job.raw["metadata"]["name"])).startswith(incomplete)
+    ]
+
+
+which_job = click.argument("job", shell_complete=job_names)
