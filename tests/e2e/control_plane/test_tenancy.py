@@ -1,0 +1,225 @@
+"""k8s/tenancy on a real API server: what a tenant's job may not ask for, who may create jobs at all, and what the
+sample quota holds. Mostly asked with dryRun, so that nothing runs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controlplane import ControlPlane
+from tests.e2e.control_plane.api import RefusedError, open_transport, send
+from tests.e2e.control_plane.install import kubectl
+from tests.scenarios.world import job, role, training_job
+from tests.support.kinds import collection_of
+from tests.support.paths import ROOT
+from tests.support.waiting import until
+
+Json = dict[str, Any]
+LABEL = {"elasticdeeplearning.ai/tenancy": "restricted"}
+ACCOUNTS = "elasticdeeplearning.ai/service-accounts"
+_numbers = itertools.count(1)
+
+
+def asks(**pod: Any) -> Json:
+    """A job whose template asks for this."""
+    made = role(1)
+    made["template"]["spec"] |= pod
+    return job({"trainer": made})
+
+
+def container(**context: Any) -> Json:
+    return {"name": "aitj-main", "image": "trainer:1", "securityContext": context}
+
+
+def edl(**spec: Any) -> Json:
+    made = training_job(least=1)
+    made["spec"] |= spec
+    return made
+
+
+@dataclass(frozen=True)
+class Case:
+    manifest: Json
+    want: str = ""
+    """Words of the refusal; '' when it is taken."""
+    annotations: dict[str, str] = field(default_factory=dict)
+    """Of the namespace."""
+
+
+HOST_PATH = {"name": "root", "hostPath": {"path": "/"}}
+CASES = {
+    "a plain job": Case(asks()),
+    "a plain EDL job": Case(edl()),
+    "the account that every namespace has": Case(asks(serviceAccountName="default")),
+    "an account of somebody else": Case(
+        asks(serviceAccountName="admin"), "serviceAccountName must be one of default in this namespace"
+    ),
+    "the same by its older name": Case(asks(serviceAccount="admin"), "must be one of default"),
+    "an account that the namespace allows": Case(
+        asks(serviceAccountName="trainer"), annotations={ACCOUNTS: "default, trainer"}
+    ),
+    "one that it does not": Case(
+        asks(serviceAccountName="admin"), "must be one of default, trainer", {ACCOUNTS: "default, trainer"}
+    ),
+    "no account, where even default is none of those": Case(asks(), "must be one of trainer", {ACCOUNTS: "trainer"}),
+    "the node's files": Case(asks(volumes=[HOST_PATH]), "volumes must not have hostPath"),
+    "the node's files, by an EDL job": Case(edl(volumes=[HOST_PATH]), "volumes must not have hostPath"),
+    "other volumes": Case(asks(volumes=[{"name": "tmp", "emptyDir": {}}])),
+    "the node's network": Case(asks(hostNetwork=True), "hostNetwork"),
+    "the node's network, by an EDL job": Case(edl(host_network=True), "host_network must not be true"),
+    "the node's processes": Case(asks(hostPID=True), "hostPID"),
+    "the node's shared memory": Case(asks(hostIPC=True), "hostIPC"),
+    "none of these, in words": Case(asks(hostNetwork=False, hostPID=False, hostIPC=False)),
+    "a privileged container": Case(asks(containers=[container(privileged=True)]), "must not be privileged"),
+    "one that is said to be none": Case(asks(containers=[container(privileged=False)])),
+    "a privileged init container": Case(
+        asks(initContainers=[container(privileged=True) | {"name": "init"}]), "must not be privileged"
+    ),
+    "a node of its choice, past the scheduler": Case(asks(nodeName="node-0"), "nodeName must not be set"),
+    "one role of two": Case(
+        job({"ps": role(1), "trainer": asks(hostPID=True)["spec"]["replicaSpecs"]["trainer"]}), "hostPID"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def tenancy(plane: ControlPlane) -> ControlPlane:
+    for what in ("-f", str(ROOT / "k8s/crds")), ("-k", str(ROOT / "k8s/users")), ("-k", str(ROOT / "k8s/tenancy")):
+        kubectl(plane.kubeconfig, "apply", "--server-side", "--force-conflicts", *what)
+    return plane
+
+
+class Tenant:
+    """A namespace, and users of it: service accounts, since any user will do."""
+
+    def __init__(self, plane: ControlPlane, labels: dict[str, str], annotations: dict[str, str]) -> None:
+        self.plane = plane
+        self.namespace = f"tenant-{os.getpid()}-{next(_numbers)}"
+        metadata = {"name": self.namespace, "labels": labels, "annotations": annotations}
+        self._apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+
+    def user(self, name: str, rules: list[Json]) -> Path:
+        meta = {"name": name, "namespace": self.namespace}
+        api = "rbac.authorization.k8s.io"
+        self._apply({"apiVersion": f"{api}/v1", "kind": "Role", "metadata": meta, "rules": rules})
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": self.namespace}
+        self._apply(
+            {
+                "apiVersion": f"{api}/v1",
+                "kind": "RoleBinding",
+                "metadata": meta,
+                "roleRef": {"apiGroup": api, "kind": "Role", "name": name},
+                "subjects": [subject],
+            }
+        )
+        return self.plane.kubeconfig_for(f"system:serviceaccount:{self.namespace}:{name}")
+
+    def send(self, kubeconfig: Path, method: str, manifest: Json, *, dry_run: bool = True, name: str = "") -> str:
+        """The refusal's words; '' when it is taken."""
+        path = collection_of(manifest, self.namespace) + (f"/{name}" if name else "")
+        transport = open_transport(kubeconfig)
+        try:
+            send(transport, method, path + ("?dryRun=All" if dry_run else ""), manifest)
+        except RefusedError as error:
+            return str(error)
+        finally:
+            transport.close()
+        return ""
+
+    def _apply(self, document: Json) -> None:
+        kubectl(self.plane.kubeconfig, "apply", "-f", "-", stdin=json.dumps(document))
+
+    def awake(self) -> None:
+        """The API server takes a policy up a moment after it was made."""
+        forbidden = asks(hostPID=True)
+        until("the policy holds", lambda: "tj-job-templates" in self.send(self.plane.kubeconfig, "POST", forbidden))
+
+
+@pytest.fixture
+def tenants(tenancy: ControlPlane) -> Iterator[list[Tenant]]:
+    made: list[Tenant] = []
+    yield made
+    for tenant in made:
+        kubectl(tenancy.kubeconfig, "delete", "namespace", tenant.namespace, "--wait=false")
+
+
+@pytest.mark.parametrize("annotations", ["", "default, trainer", "trainer"])
+def test_what_a_template_may_ask_for(annotations: str, tenancy: ControlPlane, tenants: list[Tenant]) -> None:
+    given = {ACCOUNTS: annotations} if annotations else {}
+    tenants.append(tenant := Tenant(tenancy, LABEL, given))
+    tenant.awake()
+    cases = {sentence: case for sentence, case in CASES.items() if case.annotations == given}
+    assert cases
+    said = {sentence: tenant.send(tenancy.kubeconfig, "POST", case.manifest) for sentence, case in cases.items()}
+    wrong = {s: said[s] for s, case in cases.items() if bool(said[s]) != bool(case.want) or case.want not in said[s]}
+    assert wrong == {}
+
+
+def test_where_the_label_is_missing_nothing_is_refused(tenancy: ControlPlane, tenants: list[Tenant]) -> None:
+    tenants.append(tenant := Tenant(tenancy, {}, {}))
+    tenants.append(other := Tenant(tenancy, LABEL, {}))
+    other.awake()
+    assert [s for s, case in CASES.items() if tenant.send(tenancy.kubeconfig, "POST", case.manifest)] == []
+
+
+JOBS = {"apiGroups": ["elasticdeeplearning.ai"], "resources": ["aitrainingjobs"], "verbs": ["create", "patch", "get"]}
+PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}
+
+
+def test_who_may_create_no_pods_may_create_no_jobs_and_change_none(
+    tenancy: ControlPlane, tenants: list[Tenant]
+) -> None:
+    tenants.append(tenant := Tenant(tenancy, LABEL, {}))
+    tenant.awake()
+    author, launcher = tenant.user("author", [JOBS, PODS]), tenant.user("launcher", [JOBS])
+    until("the author's role counts", lambda: tenant.send(author, "POST", asks()) == "")
+    until("the launcher's too", lambda: "cannot create resource" not in tenant.send(launcher, "POST", asks()))
+    refused = tenant.send(launcher, "POST", asks())
+    who = f"system:serviceaccount:{tenant.namespace}:launcher"
+    assert f"{who} may not create pods in {tenant.namespace}" in refused
+    # A job that says it was somebody else's is still this user's.
+    forged = asks() | {"metadata": {"name": "digits", "annotations": {"author": "system:admin"}}}
+    assert f"{who} may not create pods" in tenant.send(launcher, "POST", forged)
+    assert tenant.send(author, "POST", asks(), dry_run=False) == ""
+    other_image = {**asks(), "spec": {"timeLimit": 60}}
+    assert "may not create pods" in tenant.send(launcher, "PATCH", other_image, name="digits")
+    labelled = {**asks(), "spec": {}, "metadata": {"labels": {"seen": "yes"}}}
+    assert tenant.send(launcher, "PATCH", labelled, name="digits") == "", "only a new spec is judged"
+    assert tenant.send(author, "PATCH", other_image, name="digits") == ""
+
+
+def test_a_job_that_was_there_before_the_label_lives_on(tenancy: ControlPlane, tenants: list[Tenant]) -> None:
+    tenants.append(tenant := Tenant(tenancy, {}, {}))
+    admin = tenancy.kubeconfig
+    assert tenant.send(admin, "POST", asks(hostPID=True), dry_run=False) == ""
+    kubectl(admin, "label", "namespace", tenant.namespace, "elasticdeeplearning.ai/tenancy=restricted")
+    tenant.awake()
+    labelled = {**asks(), "spec": {}, "metadata": {"labels": {"seen": "yes"}}}
+    assert tenant.send(admin, "PATCH", labelled, name="digits") == ""
+    assert "hostPID" in tenant.send(admin, "PATCH", {**asks(), "spec": {"timeLimit": 60}}, name="digits")
+
+
+def test_the_sample_quota_counts_jobs(tenancy: ControlPlane, tenants: list[Tenant]) -> None:
+    tenants.append(tenant := Tenant(tenancy, {}, {}))
+    quota = yaml.safe_load((ROOT / "k8s/tenancy/quota.yaml").read_text(encoding="utf-8"))
+    quota["spec"]["hard"]["count/aitrainingjobs.elasticdeeplearning.ai"] = "1"
+    admin = tenancy.kubeconfig
+    kubectl(admin, "-n", tenant.namespace, "apply", "--validate=strict", "-f", "-", stdin=json.dumps(quota))
+
+    def counted() -> Json:
+        text = kubectl(admin, "-n", tenant.namespace, "get", "resourcequota", "training", "-o", "json")
+        used: Json = (json.loads(text).get("status") or {}).get("used") or {}
+        return used
+
+    until("the quota counts", lambda: counted().keys() == quota["spec"]["hard"].keys())
+    assert tenant.send(admin, "POST", asks(), dry_run=False) == ""
+    second = asks() | {"metadata": {"name": "second"}}
+    assert "exceeded quota: training" in tenant.send(admin, "POST", second)
