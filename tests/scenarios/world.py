@@ -23,6 +23,7 @@ from localcluster.kubelet.node import NodeConfig
 from tests.support.kinds import AITRAININGJOBS, collection_of, resource_of
 from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
+from tests.support.rights import lacking
 from tests.support.seeds import the_seed
 from tjworker.api.kinds import KINDS
 from tjworker.api.resources import EVENTS, PODS, SERVICES
@@ -30,7 +31,7 @@ from tjworker.base import GroupResource, JobKey
 from tjworker.controllers.jobs import JobReconciler
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse
-from tjworker.kube.resources import RESOURCES
+from tjworker.kube.resources import RESOURCES, Process
 from tjworker.runtime import Runtime, assemble
 from tjworker.settings import Settings
 
@@ -103,6 +104,8 @@ class World:
         self.store = self.make_store()
         self.queue = Queue()
         self.results: list[str] = []
+        self._judged: dict[Process, tuple[InProcessTransport | None, int]] = {}
+        """Process -> its transport, and how many of that one's requests `_judge_rights` has seen."""
         self.transport = self.make_transport()
         self.api = KubeClient(self.transport)
         self.worker = self.make_worker("worker-1")
@@ -152,8 +155,18 @@ class World:
             self.watch()
             self.work()
             if (self._revision(), len(self.results)) == before and not self.queue.keys:
+                self._judge_rights()
                 return self
         raise AssertionError(f"seed {self.seed}: the system does not come to rest; last results {self.results[-5:]}")
+
+    def _judge_rights(self) -> None:
+        """A refusal would not show: events and log tails are best effort, and this API server refuses nobody."""
+        transports: dict[Process, InProcessTransport] = {"worker": self.transport, "watcher": self.watcher.transport}
+        for process, transport in transports.items():
+            before, seen = self._judged.get(process, (None, 0))
+            lacks = lacking(process, transport.requests[seen if before is transport else 0 :])
+            assert not lacks, f"seed {self.seed}: k8s/base/rbac.yaml does not let the {process} {sorted(lacks)}"
+            self._judged[process] = transport, len(transport.requests)
 
     def watch(self) -> None:
         self.watcher.pump()

@@ -263,6 +263,17 @@ TURNS = {
     "after FLUSHALL the turns begin anew": Case(
         lambda d: [len(_flood(d, 3)), d.flush(), d.add(B, C), _serve(d, 5)], [3, None, [B, C], "bc"]
     ),
+    "a key whose lost task is published again has its one place in line": Case(
+        lambda d: [
+            len(_flood(d, 3)),
+            *[(d.wait(31), len(d.resync())) for _ in range(4)],
+            _serve(d, 3),
+            len(_flood(d, 2)),
+            d.add(C),
+            _serve(d, 2),
+        ],
+        [3, *[(None, 3)] * 4, "fff", 2, [C], "fc"],
+    ),
     "a full resync gives each unfinished job one turn": Case(
         lambda d: [d.job(5, A), d.job(6, C), d.resync(everything=True), _serve(d, 5)], [[A], [C], [], "ac"]
     ),

@@ -15,6 +15,7 @@ from tjworker.base import GroupResource, JobKey
 from tjworker.store.projection import Change
 from watcher.event_queue import Batch
 from watcher.projection import project_node
+from watcher.sweep import Sweep
 
 
 def test_a_list_of_jobs_removes_keys_of_kinds_that_this_version_does_not_know() -> None:
@@ -51,6 +52,33 @@ def test_a_job_that_went_away_without_a_watch_is_swept() -> None:
     second = Bench(first.store, token=2)
     second.put(AITRAININGJOBS, position=100, listed=True, existing=frozenset())
     assert second.view().job is None
+
+
+NAMESPACES: dict[str, tuple[str, str, list[str], list[str]]] = {
+    "of its namespace": ("jobs", "team", ["other", "team-a"], ["other", "team", "team-a"]),
+    "of a namespace whose name begins another's": ("jobs", "team-a", ["other", "team"], ["other", "team", "team-a"]),
+    "of all namespaces": ("jobs", "", [], ["other", "team", "team-a"]),
+    "of the pods of its namespace": ("pods", "team", ["other", "team", "team-a"], ["other", "team-a"]),
+    "of the pods of all namespaces": ("pods", "", ["other", "team", "team-a"], []),
+}
+
+
+@pytest.mark.parametrize(("what", "where", "want_jobs", "want_pods"), NAMESPACES.values(), ids=NAMESPACES.keys())
+def test_an_empty_list_sweeps_what_is(what: str, where: str, want_jobs: list[str], want_pods: list[str]) -> None:
+    """Each namespace has a watcher's lists of its own (TJ_NAMESPACES); they say nothing of any other."""
+    bench = Bench()
+    resource = AITRAININGJOBS if what == "jobs" else PODS
+    keys = {name: JobKey(f"{AITRAININGJOBS}/{name}/digits") for name in ("other", "team", "team-a")}
+    for number, key in enumerate(keys.values()):
+        record = Change(key, AITRAININGJOBS, "digits", 10 + number, b"{}", is_job=True)
+        bench.store.projection.apply(1, [record, Change(key, PODS, "p0", 20 + number, b"{}")])
+    source = f"{resource}/{where}" if where else resource
+    sweep = Sweep(bench.store.projection, bench.redis, 1, Batch(source, (), 100, True, frozenset(), list_version=100))
+    while not sweep.step():
+        pass
+    views = {name: bench.store.projection.view(key) for name, key in keys.items()}
+    assert sorted(name for name, view in views.items() if view.job is not None) == want_jobs
+    assert sorted(name for name, view in views.items() if PODS in view.children) == want_pods
 
 
 def test_news_does_not_wait_for_a_sweep_and_progress_does(monkeypatch: pytest.MonkeyPatch) -> None:

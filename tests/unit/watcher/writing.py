@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,13 +23,16 @@ SOURCES = (AITRAININGJOBS, PODS, NODES)
 
 
 class Bench:
-    def __init__(self, store: MemoryStore | None = None, *, token: int = 1) -> None:
+    def __init__(
+        self, store: MemoryStore | None = None, *, token: int = 1, wall_clock: Callable[[], float] = time.time
+    ) -> None:
         self.store = store or MemoryStore()
         self.published: list[JobKey] = []
         self.relists = 0
         self.stopped = threading.Event()
         self.publish: Callable[[Sequence[JobKey]], None] = self.published.extend
         self._token = token
+        self._wall_clock = wall_clock
         self._make_writer()
         self.writer.lead()
 
@@ -43,6 +47,7 @@ class Bench:
             token=self._token,
             sources=SOURCES,
             now=lambda: 0.0,
+            wall_clock=self._wall_clock,
         )
 
     def _publish(self, keys: Sequence[JobKey]) -> None:

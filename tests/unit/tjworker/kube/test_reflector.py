@@ -203,6 +203,28 @@ def test_a_kind_that_is_not_installed_counts_as_listed_and_is_found_when_it_come
     assert bench.seen.pods == bench.truth
 
 
+@pytest.mark.parametrize("remade", ["nothing", "what was there", "something else"])
+def test_what_goes_with_its_kind_is_gone_when_the_kind_is_back(remade: str) -> None:
+    """A CRD that is deleted takes its objects with it; no watch is there to see them go, nor those that come first."""
+    bench = Bench()
+    bench.server.world.put("a")
+    bench.server.world.put("b")
+    bench.run_for(5)
+    assert sorted(bench.seen.pods) == ["a", "b"]
+    bench.server.dead = answers(404, b"404 page not found\n")
+    bench.run_for(120)
+    assert bench.reflector.vitals.state == "missing"
+    for name in ("a", "b"):
+        bench.server.world.remove(name)
+    gone_at = bench.server.world.rv
+    for name in {"nothing": (), "what was there": ("a", "b"), "something else": ("c",)}[remade]:
+        bench.server.world.put(name)
+    bench.server.world.events = [one for one in bench.server.world.events if one[0] > gone_at]
+    bench.server.dead = None
+    bench.run_for(120)
+    assert bench.seen.pods == bench.truth
+
+
 def test_a_forbidden_kind_that_is_needed_is_not_taken_for_an_empty_one() -> None:
     bench = Bench()
     bench.server.dead = answers(403, status(403, "Forbidden", 'pods is forbidden: User "x" cannot list resource PODS'))

@@ -161,6 +161,49 @@ def test_whose_restarts_a_limit_counts(case: Whose) -> None:
     )
 
 
+@dataclass
+class Waves:
+    """Pods of a ps and of a trainer, three of each, fail in waves: at once those of one wave, which any pass sees
+    together."""
+
+    waves: tuple[tuple[str, ...], ...]
+    """`trainer-0`."""
+    want_counts: dict[str, int]
+    """Restarts when the job has ended."""
+    trainer_limit: int | None = None
+    backoff_limit: int | None = None
+
+
+WAVES = {
+    "restartLimit 2, three fail at once": Waves((("trainer-0", "trainer-1", "trainer-2"),), {"trainer": 2}, 2),
+    "restartLimit 2, one, then two at once": Waves((("trainer-0",), ("trainer-1", "trainer-2")), {"trainer": 2}, 2),
+    "restartLimit 3, two at once, twice": Waves((("trainer-0", "trainer-1"),) * 2, {"trainer": 3}, 3),
+    "backoffLimit 2, three of two roles at once": Waves(
+        (("ps-0", "trainer-0", "trainer-1"),), {"ps": 1, "trainer": 1}, backoff_limit=2
+    ),
+    "backoffLimit 3, one of each role, and the same again with one more": Waves(
+        (("ps-0", "trainer-0"), ("ps-0", "trainer-0")), {"ps": 2, "trainer": 1}, backoff_limit=3
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WAVES.values(), ids=WAVES.keys())
+def test_no_limit_is_overrun_however_many_fail_at_once(case: Waves) -> None:
+    builder = make_job().role("ps", 3, restart="OnFailure", scope="Pod")
+    builder = builder.role("trainer", 3, restart="OnFailure", scope="Pod", limit=case.trainer_limit)
+    if case.backoff_limit is not None:
+        builder = builder.run_policy(backoffLimit=case.backoff_limit)
+    world = World(builder.build()).settle().all("running").settle()
+    for wave in case.waves:
+        assert world.job.status.phase == "Running", "no limit may be used up before the last wave"
+        for pod in wave:
+            world.set(f"digits-{pod}", "failed", exit_code=1)
+        world.settle().all("running").settle()
+    assert world.job.status.phase == "Failed"
+    counts = {role: count.application for role, count in world.job.status.restart_counts.items()}
+    assert counts == case.want_counts
+
+
 def test_ten_pods_that_fail_at_once_are_one_restart_of_the_job() -> None:
     job = make_job().role("trainer", 10, restart="OnFailure", scope="All").build()
     world = World(job).settle().all("running").settle().all("failed").settle()
