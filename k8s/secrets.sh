@@ -25,9 +25,11 @@ random() { digits 48 "$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')"; }
 sha256() { digits 64 "$(printf %s "$1" | { sha256sum 2>/dev/null || shasum -a 256; } | cut -d ' ' -f 1)"; }
 
 redis=$(random)
+tasks=$(random)
 flower=$(random)
 records=$(random)
 redis_sha256=$(sha256 "$redis")
+tasks_sha256=$(sha256 "$tasks")
 
 cat <<END
 apiVersion: v1
@@ -38,12 +40,15 @@ metadata:
   labels:
     app.kubernetes.io/part-of: trainingjob-operator
 stringData:
+  # Of watcher and workers; beat and Flower have a user of their own, who sees messages alone.
   url: redis://tj:$redis@tj-redis:6379/0
-  # The operator's user sees its own keys alone (docs/redis.md), and no user may run a command that administrates.
+  tasks-url: redis://tj-tasks:$tasks@tj-redis:6379/0
+  # Each user sees the operator's own keys alone (docs/redis.md), and none may run a command that administrates.
   users.acl: |
     user default off
     user probe on nopass resetkeys resetchannels -@all +ping
-    user tj on #$redis_sha256 ~$prefix* ~_kombu* ~*.$prefix.control.pidbox* &* +@all -@admin -@dangerous +info +client|setname +client|setinfo +client|id
+    user tj on #$redis_sha256 ~$prefix* ~_kombu* ~*.$prefix.control.pidbox* &* +@all -@admin -@dangerous -script -function -fcall -fcall_ro +script|load +script|exists +info +client|setname +client|setinfo +client|id
+    user tj-tasks on #$tasks_sha256 ~$prefix ~$prefix??? ~$prefix.* ~_kombu* ~*.$prefix.control.pidbox* &* +@all -@admin -@dangerous -script -function -fcall -fcall_ro +script|load +script|exists +info +client|setname +client|setinfo +client|id
 ---
 # Of watcher and workers alone. Several keys are separated by commas: the first seals, all open (docs/operations.md).
 apiVersion: v1

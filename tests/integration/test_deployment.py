@@ -329,4 +329,15 @@ def test_the_users_of_redis_are_those_that_the_composed_stack_was_tried_with() -
         "content"
     ]
     made = secrets()[0]["stringData"]["users.acl"]
-    assert re.sub(r"#[0-9a-f]{64}", "PASSWORD", made) == composed.replace(">${REDIS_PASSWORD}", "PASSWORD")
+    assert re.sub(r"#[0-9a-f]{64}", "PASSWORD", made) == re.sub(r">\$\{\w+\}", "PASSWORD", composed)
+
+
+def test_beat_and_flower_have_a_user_of_their_own(rendered: list[Json]) -> None:
+    keys = {
+        template.component: entry["valueFrom"]["secretKeyRef"]["key"]
+        for template in templates(rendered)
+        for entry in template.container.get("env", ())
+        if entry["name"] == "TJ_REDIS_URL"
+    }
+    assert keys == {"watcher": "url", "worker": "url", "beat": "tasks-url", "flower": "tasks-url"}
+    assert secrets()[0]["stringData"]["tasks-url"].startswith("redis://tj-tasks:")

@@ -32,7 +32,12 @@ from tests.support.waiting import PATIENCE_SECONDS
 pytestmark = pytest.mark.xdist_group("compose")
 Json = dict[str, Any]
 FILE = ROOT / "docker-compose.yml"
-SECRETS = {"REDIS_PASSWORD": "f00d" * 12, "RECORD_KEYS": "5ea1" * 16, "FLOWER_BASIC_AUTH": "admin:s3cret"}
+SECRETS = {
+    "REDIS_PASSWORD": "f00d" * 12,
+    "REDIS_TASKS_PASSWORD": "beef" * 12,
+    "RECORD_KEYS": "5ea1" * 16,
+    "FLOWER_BASIC_AUTH": "admin:s3cret",
+}
 _VARIABLE = re.compile(r"\$(?:(\$)|\{([A-Z_]+)(?::([-?])([^}]*))?\})")
 
 
@@ -283,7 +288,7 @@ def test_the_health_check_of_a_worker_finds_it(host: Host) -> None:
 def test_redis_refused_nothing_that_the_operator_asked_for(host: Host) -> None:
     _train(host, "audited")
     with redis.Redis(port=host.ports["6379"], username="auditor", password="any") as auditor:
-        assert [entry for entry in auditor.acl_log() if entry["username"] == "tj"] == []
+        assert [entry for entry in auditor.acl_log() if entry["username"] in ("tj", "tj-tasks")] == []
 
 
 def test_redis_shows_strangers_nothing(host: Host) -> None:
@@ -308,6 +313,16 @@ def test_watcher_and_workers_alone_have_the_record_keys() -> None:
         if SECRETS["RECORD_KEYS"] in str(service.get("environment"))
     }
     assert sealing == {"watcher", "worker"}
+
+
+def test_beat_and_flower_have_a_user_of_their_own() -> None:
+    services = load(SECRETS)["services"]
+    users = {
+        name: service["environment"]["TJ_REDIS_URL"].split("//")[1].split(":")[0]
+        for name, service in services.items()
+        if "TJ_REDIS_URL" in (service.get("environment") or {})
+    }
+    assert users == {"watcher": "tj", "worker": "tj", "beat": "tj-tasks", "flower": "tj-tasks"}
 
 
 @pytest.mark.parametrize("missing", sorted(SECRETS))

@@ -48,7 +48,7 @@ def test_objects_that_are_named_exist() -> None:
     ).stdout
     made |= {document["metadata"]["name"] for document in yaml.safe_load_all(secrets)}
     named = set(re.findall(r"(?<![:\w-])tj-[a-z-]+\b", PAGE))
-    assert named - {"tj-system", "tj-redis-"} <= made
+    assert named - {"tj-system", "tj-redis-", "tj-tasks"} <= made
 
 
 def test_files_that_are_named_exist() -> None:

@@ -271,7 +271,10 @@ list again and again.
 _END = """
 Celery adds, in the same database, `_kombu.binding.*` and the pub/sub channels of its events and
 remote control. An ACL user needs the keys `~{prefix}*`, `~_kombu*` and
-`~*.{prefix}.control.pidbox*` (mailboxes of the remote control) and the channels `&*`.
+`~*.{prefix}.control.pidbox*` (mailboxes of the remote control) and the channels `&*`. Beat and
+Flower send and read messages alone: their user needs `~{prefix}` and `~{prefix}.*` for the first
+of these, and so sees no record, no lock and no key of the queue. No user needs `SCRIPT FLUSH` or
+`FUNCTION`.
 
 ## What write access to Redis is worth
 
