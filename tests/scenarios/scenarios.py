@@ -303,8 +303,17 @@ def two_jobs_share_a_namespace(world: Driver) -> None:
     assert world.phase("b") == "Running"
 
 
+def pods_without_ports_have_their_names(world: Driver) -> None:
+    world.apply(job({"trainer": role(2, annotations=play(run_seconds=5), ports=())}))
+    _running(world)
+    assert sorted(world.pods()) == world.services() == ["digits-trainer-0", "digits-trainer-1"]
+    _ends(world, "Succeed")
+    assert (world.pods(), world.services()) == ({}, [])
+
+
 SCENARIOS: Mapping[str, Scenario] = {
     "a job runs, succeeds and is cleaned up": runs_succeeds_and_is_cleaned_up,
+    "pods without ports have services of their names, too": pods_without_ports_have_their_names,
     "a whole scenario costs at most three requests above the floor": costs_little_more_than_the_floor,
     "no reconcile of a common scenario reads from the API server": reads_nothing_from_the_api_server,
     "a failed trainer is replaced and the others stay": a_failed_trainer_is_replaced,

@@ -126,6 +126,8 @@ def _whole_trainingjob() -> JobBuilder:
         master=role,
         volumes=[{"name": "data", "emptyDir": {}}],
         VolumeMounts=[{"name": "data", "mountPath": "/data"}],
+        podSecurityContext={"runAsNonRoot": True},
+        securityContext={"capabilities": {"drop": ["ALL"]}},
     )
 
 
@@ -156,6 +158,7 @@ def _any_trainingjob(rng: random.Random) -> Json:
         fault_tolerant=some(True, True, False),
         local_job=some(True, False, False),
         port=some(1, 7164, 7164, 65_534, 65_535),
+        ports_num=some(0, 1),
     )
     if rng.random() < 0.4:
         job = job.spec(

@@ -71,9 +71,9 @@ def counted_containers(template: Mapping[str, Any]) -> tuple[Mapping[str, Any], 
 
 
 def counted_ports(template: Mapping[str, Any]) -> tuple[Port, ...]:
-    """The `aitj-` ports of the counted containers, in order, each number once. None: the pod gets no service, and its
-    hosts are not in the environment. A port without that prefix never counts, not even of a container that counts only
-    because it is the first: it may serve another purpose (metrics, a debugger)."""
+    """The `aitj-` ports of the counted containers, in order, each number once. Without one the pod's service has none,
+    and its hosts are not in the environment. A port without that prefix never counts, not even of a container that
+    counts only because it is the first: it may serve another purpose (metrics, a debugger)."""
     found: dict[int, Port] = {}
     for container in counted_containers(template):
         for port in _named_ports(container.get("ports")):

@@ -21,6 +21,11 @@ from tjworker.kube.resources import Process
 
 Json = dict[str, Any]
 ENFORCE = {"pod-security.kubernetes.io/enforce": "restricted"}
+RESTRICTED: Json = {
+    "podSecurityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+}
+"""Of a TrainingJob: for each of its pods, and for each container."""
 MOST_CREATES = 20
 """In the first 20 s; every further minute has fewer, by the backoff."""
 
@@ -28,9 +33,9 @@ MOST_CREATES = 20
 def hardened(made: Json) -> Json:
     """As `restricted` asks for it; without a fixed user, as OpenShift chooses one."""
     spec = made["template"]["spec"]
-    spec["securityContext"] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    spec["securityContext"] = RESTRICTED["podSecurityContext"]
     for container in spec["containers"]:
-        container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        container["securityContext"] = RESTRICTED["securityContext"]
     return made
 
 
@@ -126,8 +131,21 @@ def test_a_job_that_does_not_keep_to_restricted_says_so_and_is_tried_again(world
     world.until("it runs when the rule is lifted", lambda: world.phase() == "Running")
 
 
+def test_a_training_job_that_keeps_to_restricted_lives_its_whole_life(world: RealWorld) -> None:
+    """Master with etcd, parameter server and trainers: pods that controllers make, and one that the operator makes."""
+    world.label_namespace(**ENFORCE)
+    world.apply(training_job(least=2, pservers=1, fault_tolerant=True, **RESTRICTED))
+    world.until("it runs", lambda: world.phase() == "Running", within_seconds=600)
+    trainers = [name for name in world.pods() if "-trainer-" in name]
+    world.delete_pod(trainers[0])
+    world.until(
+        "a trainer is made again, in the same security",
+        lambda: "digits-trainer-0-1" in world.pods() or "digits-trainer-1-1" in world.pods(),
+    )
+    world.until("it runs again", lambda: world.phase() == "Running")
+
+
 def test_a_training_job_that_does_not_keep_to_restricted_says_so(world: RealWorld) -> None:
-    """Its template has no field for a security context."""
     world.label_namespace(**ENFORCE)
     world.apply(training_job(least=2, pservers=1))
     world.until("it says why", lambda: world.condition("Running").get("reason") == "FailedCreate")

@@ -26,3 +26,9 @@ def role_ports(job: TrainingJob, role: Role) -> tuple[Port, ...]:
     """By which the role's replicas are found: the counted ports of its template, else the framework's own."""
     port = find_framework(job).default_port
     return counted_ports(role.template) or (() if port is None else (port,))
+
+
+def has_services(job: TrainingJob, role: Role) -> bool:
+    """Each pod of the role is found by its name: the environment has it as a host. Who is alone and listens nowhere is
+    looked for by nobody."""
+    return bool(role_ports(job, role)) or sum(other.replicas for other in job.roles) > 1

@@ -16,7 +16,7 @@ class Framework(Protocol):
 
     @property
     def default_port(self) -> Port | None:
-        """Of a role whose template has no port that counts; None: such a role has no service."""
+        """Of a role whose template has no port that counts; None: its services have no port."""
 
     def is_master(self, job: TrainingJob, role: Role, index: int | None) -> bool:
         """The replica's pod carries the label job-role=master. `index`: None for the template of a ReplicaSet or batch

@@ -12,7 +12,7 @@ from tjworker.api.model import TrainingJob
 from tjworker.api.observed import Observed, PodRecord, ServiceRecord
 from tjworker.api.ownership import own_services
 from tjworker.api.resources import PODS, SERVICES
-from tjworker.reconcile.frameworks import role_ports
+from tjworker.reconcile.frameworks import has_services, role_ports
 from tjworker.reconcile.gangs import find_gang
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create, Delete, Patch, Write
@@ -100,7 +100,7 @@ def _creates(p: Pass, view: RoleView) -> Iterator[Create]:
     """Bodies are made as they are asked for: a pass makes those that it writes, however many are missing."""
     job, gang = p.job, find_gang(p.rules)
     role_env = None
-    serves = bool(role_ports(job, view.role))
+    serves = has_services(job, view.role)
     services = {s.name for s in p.observed.services}
     for replica in view.replicas:
         if replica.final:

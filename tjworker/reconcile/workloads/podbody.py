@@ -117,6 +117,7 @@ def service_body(job: TrainingJob, role: Role, index: int) -> Json:
     """Headless, of the pod's own name, so that `<job>-<role>-<index>.<namespace>` resolves to the pod, ready or not:
     replicas look for each other while they start."""
     own = {**role_labels(job, role.name), labels.REPLICA_INDEX: str(index)}
+    ports = [{"name": p.name, "port": p.number, "targetPort": p.number} for p in role_ports(job, role)]
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -130,7 +131,7 @@ def service_body(job: TrainingJob, role: Role, index: int) -> Json:
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
             "selector": own,
-            "ports": [{"name": p.name, "port": p.number, "targetPort": p.number} for p in role_ports(job, role)],
+            **({"ports": ports} if ports else {}),
         },
     }
 

@@ -182,7 +182,7 @@ CASES: dict[str, Case] = {
             "PADDLE_INIT_PORT": "6000",
             "PADDLE_INIT_TRAINER_COUNT": "1",
             "PADDLE_INIT_PORTS_NUM": "2",
-            "PADDLE_INIT_PORTS_NUM_FOR_SPARSE": "0",
+            "PADDLE_INIT_PORTS_NUM_FOR_SPARSE": "1",
             "PADDLE_INIT_NUM_GRADIENT_SERVERS": "3",
             "PADDLE_INIT_NUM_PASSES": "7",
             "PADDLE_INIT_USE_GPU": "0",
@@ -263,6 +263,14 @@ CASES: dict[str, Case] = {
         ],
         [(True, "ClusterFirstWithHostNet")] * 3,
         ("host_network",),
+    ),
+    "security of each pod, and of each container": Case(
+        lambda: [
+            (p["securityContext"], [c["securityContext"] for c in p["containers"]])
+            for p in (pod(tolerant(podSecurityContext={"a": 1}, securityContext={"a": 2}), r) for r in ROLES)
+        ],
+        [({"a": 1}, [{"a": 2}] * n) for n in (2, 1, 1)],
+        ("podSecurityContext", "securityContext"),
     ),
     "a scheduler of its own": Case(
         lambda: pod(make_training_job(schedulerName="kube-batchd"))["schedulerName"], "kube-batchd", ("schedulerName",)

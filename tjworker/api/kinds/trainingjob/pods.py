@@ -82,12 +82,14 @@ def template(shape: Shape, name: str, role: Component) -> Json:
         "readinessProbe": raw.get("readiness_probe"),
         "lifecycle": {"preStop": {"exec": {"command": role.pre_stop_cmd}}} if role.pre_stop_cmd else None,
     }
-    containers = [_set(main)]
+    containers = [main]
     if name == "master" and shape.etcd_image:
         containers.append({"name": "etcd", "image": shape.etcd_image, "command": list(_ETCD), "env": env})
+    secured = {"securityContext": shape.raw.get("securityContext")}
     secrets = raw.get("imagePullSecrets") or mapping(shape.raw.get("trainer")).get("imagePullSecrets")
     pod: dict[str, Any] = {
-        "containers": containers,
+        "containers": [_set({**container, **secured}) for container in containers],
+        "securityContext": shape.raw.get("podSecurityContext"),
         # A ReplicaSet takes no other policy than Always; a trainer that has ended is the Job's to replace.
         "restartPolicy": "Never" if name == "trainer" else "Always",
         "volumes": volumes,

@@ -79,7 +79,7 @@ SPEC: tuple[Rule, ...] = (
         ".format([self.trainer.max__dash__instance, self.trainer.min__dash__instance])",
     },
     {
-        "rule": "self.port + self.ports_num + self.ports_num_for_sparse <= 65536",
+        "rule": "self.port + [self.ports_num, 1].max() + [self.ports_num_for_sparse, 1].max() <= 65536",
         "fieldPath": ".port",
         "message": PORT_RULE,
     },

@@ -103,6 +103,14 @@ class Probe(_Free):
     """A probe, as in a Pod's container."""
 
 
+class PodSecurityContext(_Free):
+    """Security of a pod as a whole, as in a Pod."""
+
+
+class SecurityContext(_Free):
+    """Security of a container, as in a Pod's container."""
+
+
 class Volume(_Free):
     """A volume, as in a Pod."""
 
@@ -267,8 +275,12 @@ class TrainingJobSpec(_Model):
         le=65_535,
         description="first port of a parameter server (of a trainer, with is_nccl); 0 is the default",
     )
-    ports_num: int = Field(1, ge=0, le=MAX_PORTS, description="ports for dense parameters, from `port` on")
-    ports_num_for_sparse: int = Field(1, ge=0, le=MAX_PORTS, description="ports for sparse parameters, after those")
+    ports_num: Annotated[int, _or_default(1)] = Field(
+        1, ge=0, le=MAX_PORTS, description="ports for dense parameters, from `port` on; 0 is the default"
+    )
+    ports_num_for_sparse: Annotated[int, _or_default(1)] = Field(
+        1, ge=0, le=MAX_PORTS, description="ports for sparse parameters, after those; 0 is the default"
+    )
     trainer_port: int | None = Field(
         None, ge=0, le=65_535, description="first port of a trainer; default: trainers have none"
     )
@@ -317,6 +329,19 @@ class TrainingJobSpec(_Model):
         description=(
             "path where each container mounts the first volume that VolumeMounts does not name; an emptyDir "
             "when there is none"
+        ),
+    )
+    pod_security_context: PodSecurityContext | None = Field(
+        None,
+        alias="podSecurityContext",
+        description="securityContext of the pods of every role, as in a Pod; PaddlePaddle EDL has no such field",
+    )
+    security_context: SecurityContext | None = Field(
+        None,
+        alias="securityContext",
+        description=(
+            "securityContext of each of their containers, the etcd beside the master included; PaddlePaddle EDL has no "
+            "such field"
         ),
     )
     mountpath: Inert = _inert("mountpath")

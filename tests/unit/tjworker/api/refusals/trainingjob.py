@@ -118,6 +118,13 @@ CASES: dict[str, Refusal] = {
     "a field that is not there": Refusal(_job(trainer={"minInstance": 2})),
     "a port that is no port": Refusal(_job(port=70_000), want_path="spec.port"),
     "ports beyond the last": Refusal(_job(port=65_535), want_path="spec.port"),
+    "ports beyond the last, as zero is the default": Refusal(
+        _job(port=65_535, ports_num=0, ports_num_for_sparse=0), want_path="spec.port"
+    ),
+    "any field of a security context": Refusal(
+        _job(podSecurityContext={"runAsNonRoot": True}, securityContext={"capabilities": {"drop": ["ALL"]}})
+    ),
+    "a security context in a word": Refusal(_job(securityContext="restricted"), want_path="spec.securityContext"),
     "ports of a trainer beyond the last": Refusal(
         _job(trainer_port=65_500, trainer_ports_num=200), want_path="spec.trainer_port"
     ),

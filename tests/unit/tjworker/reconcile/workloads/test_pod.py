@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
+
 from tests.support.builders import make_job, make_pod, make_service, observe
 from tests.support.builders.job import JobBuilder
 from tests.unit.tjworker.reconcile.passes import after, created, decide, deleted
@@ -76,10 +78,36 @@ def test_the_service_is_headless_and_selects_that_index() -> None:
     assert [(p["name"], p["port"]) for p in spec["ports"]] == [("aitj-7164", 7164), ("aitj-7165", 7165)]
 
 
-def test_a_role_without_counted_ports_gets_no_service() -> None:
-    job = make_job().role("trainer", 1, ports=())
-    assert bodies(job, SERVICES) == {}
-    assert len(bodies(job)) == 1
+SERVED: dict[str, tuple[JobBuilder, list[str]]] = {
+    "one pod with a port": (make_job().role("trainer", 1), ["digits-trainer-0"]),
+    "one pod without: nobody looks for it": (make_job().role("trainer", 1, ports=()), []),
+    "two pods without": (make_job().role("trainer", 2, ports=()), ["digits-trainer-0", "digits-trainer-1"]),
+    "two roles of one pod each, one without": (
+        make_job().role("ps", 1).role("trainer", 1, ports=()),
+        ["digits-ps-0", "digits-trainer-0"],
+    ),
+    "another role has no pod": (make_job().role("ps", 0).role("trainer", 1, ports=()), []),
+}
+
+
+@pytest.mark.parametrize(("job", "want"), SERVED.values(), ids=SERVED.keys())
+def test_which_pods_have_a_service(job: JobBuilder, want: list[str]) -> None:
+    assert sorted(bodies(job, SERVICES)) == want
+    assert set(want) <= set(bodies(job))
+
+
+def test_a_service_of_a_pod_without_counted_ports_gives_it_its_name() -> None:
+    made = bodies(make_job().role("trainer", 2, ports=()), SERVICES)["digits-trainer-1"]
+    assert made["spec"]["clusterIP"] == "None"
+    assert "ports" not in made["spec"], "an empty list would be one that was given"
+
+
+def test_a_pod_that_gets_company_gets_its_service() -> None:
+    alone = make_job().role("trainer", 1, ports=()).build()
+    first = make_pod(alone, "trainer", 0).running()
+    alone = after(alone, decide(alone, observe(first)))
+    two = make_job().role("trainer", 2, ports=()).status(alone.status).build()
+    assert created(decide(two, observe(first)), SERVICES) == ["digits-trainer-0", "digits-trainer-1"]
 
 
 def test_environment_of_every_container() -> None:
