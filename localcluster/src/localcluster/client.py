@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from localcluster import jsontext
 from localcluster.wire import Encoded, Json, Request, Response, Watch
 
 
@@ -96,8 +97,8 @@ class _InProcessEvents:
 
     def poll(self) -> list[Json]:
         if not self._shares:
-            return [orjson.loads(line) for line in self._watch.poll()]
-        return [line.obj if isinstance(line, Encoded) else orjson.loads(line) for line in self._watch.take()]
+            return [jsontext.loads(line) for line in self._watch.poll()]
+        return [line.obj if isinstance(line, Encoded) else jsontext.loads(line) for line in self._watch.take()]
 
     def close(self) -> None:
         self._watch.wake = None
@@ -152,7 +153,7 @@ class InProcessClient(RequestClient):
                 method=method,
                 path=path,
                 query=query,
-                body=b"" if body is None else orjson.dumps(body),
+                body=b"" if body is None else jsontext.dumps(body),
                 headers={"content-type": content_type, "accept": "application/json", "user-agent": self._user},
                 user=self._user,
             )
@@ -163,7 +164,7 @@ class InProcessClient(RequestClient):
         if answer.status >= 400:
             raise error_of(answer.status, answer.body)
         content = answer.content
-        told: Json = content.obj if self._shares and isinstance(content, Encoded) else orjson.loads(answer.body)
+        told: Json = content.obj if self._shares and isinstance(content, Encoded) else jsontext.loads(answer.body)
         return told
 
     def watch(self, path: str, resource_version: str, **query: str) -> EventSource:

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import orjson
 import urllib3
 import yaml
 
+from localcluster import jsontext
 from localcluster.client import ApiError, EventSource, RequestClient, error_of
 from localcluster.wire import Json
 
@@ -97,7 +97,7 @@ class _HttpEvents:
         try:
             for chunk in self._response.stream(65536, decode_content=True):
                 *lines, rest = (rest + chunk).split(b"\n")
-                self._events.extend(orjson.loads(line) for line in lines if line.strip())
+                self._events.extend(jsontext.loads(line) for line in lines if line.strip())
                 self._tell()
         except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError):
             pass
@@ -166,14 +166,14 @@ class HttpClient(RequestClient):
             answer = self._pool.request(
                 method,
                 url,
-                body=None if body is None else orjson.dumps(body),
+                body=None if body is None else jsontext.dumps(body),
                 headers={**self._headers, "Content-Type": content_type},
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise ApiError(0, "Unreachable", f"{method} {self._server}{path}: {error}") from error
         if answer.status >= 400:
             raise error_of(answer.status, answer.data)
-        told: Json = orjson.loads(answer.data)
+        told: Json = jsontext.loads(answer.data)
         return told
 
     def watch(self, path: str, resource_version: str, **query: str) -> EventSource:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
 
+from localcluster import times
 from localcluster.wire import Json
 
 _SUFFIXES: dict[str, Decimal] = {
@@ -57,19 +57,19 @@ def milli(value: str) -> int:
 @lru_cache(maxsize=1024)
 def timestamp(seconds: float) -> str:
     """metav1.Time: whole seconds, UTC."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return times.shown(int(seconds))
 
 
 @lru_cache(maxsize=1024)
 def micro_timestamp(seconds: float) -> str:
     """metav1.MicroTime."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    whole, micros = divmod(round(seconds * 1_000_000), 1_000_000)
+    return times.shown(whole, f".{micros:06}")
 
 
-@lru_cache(maxsize=4096)
 def seconds_of(text: str) -> float:
     """Unix seconds of a metav1.Time or MicroTime."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    return times.seconds_of(text)
 
 
 def controller_of(obj: Json) -> Json | None:

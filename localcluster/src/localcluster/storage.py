@@ -23,6 +23,7 @@ from typing import Literal
 
 import orjson
 
+from localcluster import jsontext
 from localcluster.wire import Encoded, Json
 
 Key = tuple[str, str]
@@ -244,7 +245,7 @@ class _Log:
             return 1, []
         lines = self._path("snapshot").read_bytes().splitlines()
         head = orjson.loads(lines[0])
-        rows = [orjson.loads(line) for line in lines[1:]]
+        rows = [jsontext.loads(line) for line in lines[1:]]
         return head["revision"], [(row["b"], (row["k"][0], row["k"][1]), row["o"]) for row in rows]
 
     def read_writes(self) -> Iterator[tuple[int, str, Key, Json | None, Json | None]]:
@@ -254,7 +255,7 @@ class _Log:
             os.truncate(self._path("wal"), whole)
             self.size_bytes = whole
         for line in data[:whole].splitlines():
-            row = orjson.loads(line)
+            row = jsontext.loads(line)
             revision, bucket, namespace, name = row["h"]
             yield revision, bucket, (namespace, name), row["o"], row["l"]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import orjson
+from localcluster import jsontext
 
 Json = dict[str, Any]
 
@@ -34,7 +34,7 @@ class Encoded:
         return self._data
 
     def _encode(self) -> bytes:
-        return orjson.dumps(self.obj)
+        return jsontext.dumps(self.obj)
 
 
 _NONE: Mapping[str, str] = MappingProxyType({})

@@ -105,12 +105,8 @@ class Admission:
 def _asked_name(obj: Json) -> str:
     """Admission comes before a name is generated: what it refuses bears the name that was asked for."""
     metadata = obj["metadata"]
-    base: str = metadata.get("generateName", "")
-    return (
-        base
-        if base and metadata["name"].startswith(base) and len(metadata["name"]) == len(base) + 5
-        else metadata["name"]
-    )
+    base, name = str(metadata.get("generateName", "")), str(metadata.get("name", ""))
+    return base if base and name.startswith(base) and len(name) == len(base) + 5 else name
 
 
 def first_objects(store: Store, writer: Writer, registry: Registry) -> None:

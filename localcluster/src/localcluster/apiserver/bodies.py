@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import orjson
 import yaml
 
+from localcluster import jsontext
 from localcluster.apiserver import protobuf
 from localcluster.apiserver.errors import bad_request, unsupported_media_type
 from localcluster.resources import Resource
 from localcluster.wire import Json, Request
+
+_SHOWN_BYTES = 30
 
 
 def body_of(request: Request, resource: Resource | None = None) -> Json:
@@ -31,7 +33,21 @@ def body_of(request: Request, resource: Resource | None = None) -> Json:
             f"{what}couldn't get version/kind; json parse error: json: cannot unmarshal {_go_kind(body)} into Go"
             " value of type struct"
         )
+    if wrong := wrong_head(body):
+        head = request.body[:_SHOWN_BYTES].decode(errors="replace")
+        more = " ..." if len(request.body) > _SHOWN_BYTES else ""
+        raise bad_request(f"{what}{wrong}{f' ({head}{more})' if what else ''}")
     return body
+
+
+def wrong_head(body: Json) -> str:
+    """Why nobody can tell what kind of object it is; '' when one can."""
+    for name in ("apiVersion", "kind"):
+        value = body.get(name)
+        if value is not None and not isinstance(value, str):
+            why = f"json: cannot unmarshal {_go_kind(value)} into Go struct field .{name} of type string"
+            return f"couldn't get version/kind; json parse error: {why}"
+    return ""
 
 
 def patch_body(request: Request) -> Any:
@@ -44,13 +60,13 @@ def content_type(request: Request) -> str:
 
 def _parsed(body: bytes, complaint: str, *, yaml_too: bool) -> Any:
     try:
-        return orjson.loads(body)
+        return jsontext.loads(body)
     except ValueError as wrong:
         if not yaml_too:
             raise bad_request(f"{complaint}: {_why(wrong)}") from None
     try:
-        return orjson.loads(orjson.dumps(yaml.load(body, Loader=_YamlLoader)))  # noqa: S506  derived from SafeLoader
-    except (yaml.YAMLError, TypeError) as wrong:
+        return jsontext.copied(yaml.load(body, Loader=_YamlLoader))  # noqa: S506  derived from SafeLoader
+    except (yaml.YAMLError, TypeError, ValueError) as wrong:
         raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {wrong}") from None
 
 
@@ -69,4 +85,6 @@ def _why(error: ValueError) -> str:
 
 
 def _go_kind(value: Any) -> str:
-    return {list: "array", str: "string", bool: "bool", int: "number", float: "number"}.get(type(value), "null")
+    return {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}.get(
+        type(value), "null"
+    )

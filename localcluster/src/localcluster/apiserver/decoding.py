@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import orjson
-
+from localcluster import jsontext
 from localcluster.apiserver import events
+from localcluster.apiserver.bodies import wrong_head
 from localcluster.apiserver.errors import Causes, StatusError, bad_request, invalid
 from localcluster.apiserver.options import WriteOptions
 from localcluster.apiserver.registry import Registry
@@ -33,13 +33,15 @@ class Decoder:
         return events.from_core(obj) if resource.bucket == "events" else {**obj, "apiVersion": resource.api_version}
 
     def decoded(self, resource: Resource, body: Json, options: WriteOptions, operation: str = "") -> Json:
+        if wrong := wrong_head(body):
+            raise _bad_patch(body, wrong)  # a body that says so has been refused before
         if not resource.custom:
             # Only custom resources must name themselves; of the others the path says what they are.
             body = {"kind": resource.kind, "apiVersion": resource.api_version} | {
                 name: value for name, value in body.items() if value is not None
             }
         if not body.get("kind"):
-            raise bad_request(f"Object 'Kind' is missing in '{orjson.dumps(body).decode()}'")
+            raise bad_request(f"Object 'Kind' is missing in '{jsontext.dumps(body).decode()}'")
         if body.get("apiVersion") != resource.api_version:
             if resource.custom:
                 raise bad_request(
@@ -161,7 +163,7 @@ def metadata_of(obj: Json) -> Json:
 
 def fresh(obj: Json) -> Json:
     """A copy that shares nothing with the stored object: what follows works in place."""
-    copy: Json = orjson.loads(orjson.dumps(obj))
+    copy: Json = jsontext.copied(obj)
     return copy
 
 
@@ -183,7 +185,7 @@ def _bad_patch(body: Json, why: str) -> StatusError:
     """What a patch would have made of the object cannot be read: Kubernetes shows all of it."""
     cause = {
         "reason": "FieldValueInvalid",
-        "message": f"Invalid value: {orjson.dumps(orjson.dumps(body).decode()).decode()}: {why}",
+        "message": f"Invalid value: {jsontext.dumps(jsontext.dumps(body).decode()).decode()}: {why}",
         "field": "patch",
     }
     return StatusError(422, "Invalid", f' "" is invalid: patch: {cause["message"]}', {"causes": [cause]})

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
+from localcluster import jsontext
 from localcluster.resources import Resource
 from localcluster.wire import Json, Response
 
@@ -50,7 +49,7 @@ class StatusError(Exception):
         return body | {"code": self.code}
 
     def response(self) -> Response:
-        return Response(self.code, orjson.dumps(self.status()) + b"\n", headers=self.headers)
+        return Response(self.code, jsontext.dumps(self.status()) + b"\n", headers=self.headers)
 
 
 def _details(resource: Resource, name: str, **more: Any) -> Json:
@@ -216,4 +215,4 @@ def show(value: Any) -> str:
     """A value as Kubernetes' messages print it: strings quoted, the rest as JSON."""
     if value is None:
         return "null"
-    return orjson.dumps(value).decode()
+    return jsontext.dumps(value).decode()

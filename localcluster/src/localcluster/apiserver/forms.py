@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-import orjson
 import yaml
 
+from localcluster import jsontext
 from localcluster.apiserver import events
 from localcluster.apiserver.errors import bad_request, not_acceptable
 from localcluster.apiserver.registry import Registry
@@ -82,7 +82,7 @@ def yaml_if_asked(request: Request, response: Response | Watch) -> Response | Wa
     wants = request.headers.get("accept", "").lstrip().startswith("application/yaml")
     if not wants or isinstance(response, Watch) or response.content_type != "application/json":
         return response
-    text = yaml.safe_dump(orjson.loads(response.body), allow_unicode=True)
+    text = yaml.safe_dump(jsontext.loads(response.body), allow_unicode=True)
     return response._replace(content=text.encode(), content_type="application/yaml")
 
 
@@ -141,7 +141,7 @@ class Presenter:
 
     def listing(self, resource: Resource, items: list[Item], form: Form, meta: Json) -> bytes:
         if form.kind == "table":
-            return orjson.dumps(
+            return jsontext.dumps(
                 self.table(
                     resource,
                     [item.obj for item in items],
@@ -156,8 +156,8 @@ class Presenter:
                 "metadata": meta,
                 "items": [partial(item.obj) for item in items],
             }
-            return orjson.dumps(body)
-        head = orjson.dumps({"kind": resource.list_name, "apiVersion": resource.api_version, "metadata": meta})
+            return jsontext.dumps(body)
+        head = jsontext.dumps({"kind": resource.list_name, "apiVersion": resource.api_version, "metadata": meta})
         # Items of built-in lists carry neither kind nor apiVersion on a real server; clients that rely on them break
         # there.
         start = b'{"kind":"%b","apiVersion":"%b",' % (resource.kind.encode(), resource.api_version.encode())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from functools import lru_cache
 
+from localcluster import times
 from localcluster.apiserver.errors import Causes
 from localcluster.resources import Resource
 from localcluster.wire import Json
@@ -113,7 +113,7 @@ def label_value(text: str) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def timestamp(unix_seconds: float) -> str:
-    return datetime.fromtimestamp(int(unix_seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return times.shown(int(unix_seconds))
 
 
 def parse_time(text: str | None) -> float | None:
@@ -121,7 +121,7 @@ def parse_time(text: str | None) -> float | None:
     if not text:
         return None
     try:
-        return datetime.fromisoformat(text).timestamp()
+        return times.seconds_of(text)
     except ValueError:
         return None
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
+from localcluster import jsontext
 from localcluster.apiserver.errors import StatusError, bad_request, show
+from localcluster.apiserver.typed import WrongType, decode
 from localcluster.wire import Json, Request
 
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
@@ -82,7 +85,11 @@ class DeleteOptions:
 
 
 def delete_options(request: Request, body: Json) -> DeleteOptions:
-    query = request.query
+    query: Mapping[str, str] = {} if body else request.query
+    try:
+        decode("v1", "DeleteOptions", jsontext.copied(body))
+    except WrongType as wrong:
+        raise bad_request(str(wrong)) from None
     grace = body.get(
         "gracePeriodSeconds", number(query["gracePeriodSeconds"]) if query.get("gracePeriodSeconds") else None
     )

@@ -9,13 +9,13 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from localcluster import times
 from localcluster.apiserver.errors import bad_request
 from localcluster.apiserver.typed import builtin_schemas, kind_schemas
 from localcluster.wire import Json
@@ -179,5 +179,5 @@ def _time(value: bytes, *, micro: bool) -> str | None:
     if seconds <= -62135596800:
         return None
     if micro:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{nanos // 1000:06d}Z"
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return times.shown(seconds, f".{nanos // 1000:06d}")
+    return times.shown(seconds)

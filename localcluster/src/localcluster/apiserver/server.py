@@ -11,8 +11,7 @@ import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import orjson
-
+from localcluster import jsontext
 from localcluster.apiserver import admission, discovery, meta, reviews
 from localcluster.apiserver.bodies import body_of, content_type, patch_body
 from localcluster.apiserver.decoding import duplicates
@@ -107,6 +106,10 @@ class ApiServer:
     def handle(self, request: Request) -> Response | Watch:
         """Never raises."""
         self._options = None
+        with jsontext.room():
+            return self._handle(request)
+
+    def _handle(self, request: Request) -> Response | Watch:
         try:
             return yaml_if_asked(request, self._route(request))
         except StatusError as error:
@@ -164,7 +167,7 @@ class ApiServer:
         body = body_of(request, resource)
         # A body that is as long as what was read from it has nothing twice; only others are worth a slow look.
         skipped = options.field_validation == "Ignore" or content_type(request) not in ("", "application/json")
-        if not skipped and len(orjson.dumps(body)) != len(request.body.rstrip()):
+        if not skipped and len(jsontext.dumps(body)) != len(request.body.rstrip()):
             found = [f'duplicate field "{path}"' for path in duplicates(request.body)]
             if found and options.field_validation == "Strict":
                 raise bad_request(
@@ -307,7 +310,7 @@ class ApiServer:
                 "uid": metadata["uid"],
             }
             body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-            return Response(200, orjson.dumps(body) + b"\n", headers=headers)
+            return Response(200, jsontext.dumps(body) + b"\n", headers=headers)
         return Response(200, self._presenter.one(resource, item, wanted_form(request)), headers=headers)
 
     def _delete_many(self, resource: Resource, target: Target, request: Request) -> Response:
@@ -374,4 +377,4 @@ _ESCAPED: Mapping[int, str] = {ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): " 
 
 
 def _json(code: int, body: Json) -> Response:
-    return Response(code, orjson.dumps(body) + b"\n")
+    return Response(code, jsontext.dumps(body) + b"\n")

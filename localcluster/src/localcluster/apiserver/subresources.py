@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-import orjson
-
+from localcluster import jsontext
 from localcluster.apiserver import jsonpath, meta
 from localcluster.apiserver.deleting import Deleter
 from localcluster.apiserver.errors import StatusError, bad_request, conflict, method_not_supported
@@ -86,7 +85,7 @@ class Subresources:
         if isinstance(replicas, bool) or not isinstance(replicas, int):
             raise _bad_scale(wanted, replicas)
         if replicas < 0 and not resource.custom:
-            shown = orjson.dumps(replicas).decode()
+            shown = jsontext.dumps(replicas).decode()
             cause = {
                 "reason": "FieldValueInvalid",
                 "message": f"Invalid value: {shown}: must be greater than or equal to 0",
@@ -100,7 +99,7 @@ class Subresources:
             )
         new = _set(item.obj, self._paths(resource)[0], replicas)
         new["metadata"] = dict(new["metadata"])
-        new = orjson.loads(orjson.dumps(new))
+        new = jsontext.copied(new)
         saved = self._writer.replace(resource, item, new, options, "", "Update")
         return _json(200, self._scale_of(resource, saved.obj))
 
@@ -299,7 +298,7 @@ def _bad_scale(wanted: Json, replicas: Any) -> StatusError:
     why = f"json: cannot unmarshal {got} into Go struct field ScaleSpec.spec.replicas of type int32"
     cause = {
         "reason": "FieldValueInvalid",
-        "message": f"Invalid value: {orjson.dumps(orjson.dumps(wanted).decode()).decode()}: {why}",
+        "message": f"Invalid value: {jsontext.dumps(jsontext.dumps(wanted).decode()).decode()}: {why}",
         "field": "patch",
     }
     return StatusError(422, "Invalid", f' "" is invalid: patch: {cause["message"]}', {"causes": [cause]})
@@ -310,4 +309,4 @@ def _success(code: int) -> Response:
 
 
 def _json(code: int, body: Json) -> Response:
-    return Response(code, orjson.dumps(body) + b"\n")
+    return Response(code, jsontext.dumps(body) + b"\n")

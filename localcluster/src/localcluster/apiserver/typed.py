@@ -8,21 +8,20 @@ that it is given in place. It never applies defaults and never judges values: th
 from __future__ import annotations
 
 import gzip
-import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from localcluster import times
 from localcluster.wire import Json
 
 _PREFIX = "#/components/schemas/"
 _SCALARS = {"string": "string", "boolean": "bool", "number": "float64"}
 _INTEGERS = {"int32": "int32", "int64": "int64"}
-_INT32 = 2**31
+_INT32, _INT64 = 2**31, 2**63
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 _TIMES = {"io.k8s.apimachinery.pkg.apis.meta.v1.Time", "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"}
@@ -189,7 +188,7 @@ def _value(node: Node, value: Any, path: str, go_path: str, owner: Node, unknown
         if fits is not None and not fits(node, value):
             raise _wrong(value, owner, go_path, node)
         if kind == "time":
-            return _time(value, exact=node.name == "v1.MicroTime")
+            return _time(value, micro=node.name == "v1.MicroTime")
         return int(value) if kind == "int" else value
     whole: Any = value
     if value.__class__ is not _COMPOSITES[kind]:
@@ -203,10 +202,10 @@ def _value(node: Node, value: Any, path: str, go_path: str, owner: Node, unknown
 
 
 def _is_int(node: Node, value: Any) -> bool:
-    if isinstance(value, float) and value.is_integer():
-        return True
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return whole and (node.name != "int32" or -_INT32 <= value < _INT32)
+    if isinstance(value, bool) or not (isinstance(value, int) or (isinstance(value, float) and value.is_integer())):
+        return False
+    most = _INT32 if node.name == "int32" else _INT64
+    return bool(-most <= value < most)
 
 
 def _is_text(node: Node, value: Any) -> bool:
@@ -251,22 +250,11 @@ def _map(node: Node, value: Json, path: str, go_path: str, owner: Node, unknown:
     return found
 
 
-_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)")
-
-
-@lru_cache(maxsize=4096)
-def _time(value: str, *, exact: bool) -> str:
-    """A time in its canonical form, which is UTC. `exact`: with microseconds, neither more nor fewer digits."""
-    found = _TIME.fullmatch(value)
-    layout = "2006-01-02T15:04:05.000000Z07:00" if exact else "2006-01-02T15:04:05Z07:00"
-    if found is None or (exact and len(found[2] or "") != 7):
-        rest = value[19:] if found else value
-        wanted = ".000000" if found else "2006"
-        raise WrongType(f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as "{wanted}"')
-    if found[3] == "Z" and (exact or not found[2]):
-        return value
-    moment = datetime.fromisoformat(value).astimezone(UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if exact else "%Y-%m-%dT%H:%M:%SZ")
+def _time(value: str, *, micro: bool) -> str | None:
+    try:
+        return times.canonical(value, micro=micro)
+    except times.NoTimeError as wrong:
+        raise WrongType(str(wrong)) from None
 
 
 def _quantity(value: Any) -> str:

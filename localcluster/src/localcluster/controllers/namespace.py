@@ -43,7 +43,10 @@ class NamespaceController(KeyedMachine):
             self._tell(namespace, left, now)
             self.enqueue_at(key, now + LOOK_AGAIN_SECONDS)
             return
-        finalizers = [f for f in (namespace.get("spec") or {}).get("finalizers") or () if f != "kubernetes"]
+        held = (namespace.get("spec") or {}).get("finalizers") or ()
+        if "kubernetes" not in held:
+            return  # what holds it is another's to take away
+        finalizers = [f for f in held if f != "kubernetes"]
         with ignoring(404):
             self._client.update(f"/api/v1/namespaces/{key}/finalize", {**namespace, "spec": {"finalizers": finalizers}})
 

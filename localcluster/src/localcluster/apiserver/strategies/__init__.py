@@ -37,6 +37,7 @@ STRATEGIES: Final[dict[str, Strategy]] = {
         complete_create=workloads.complete_job,
         validate=workloads.validate_job,
         validate_update=workloads.validate_job_update,
+        validate_status=workloads.validate_job_status,
         generation=True,
         orphans_by_default=True,
     ),

@@ -3,10 +3,11 @@ twice."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from localcluster.apiserver import meta
-from localcluster.apiserver.errors import Causes
+from localcluster.apiserver.errors import Causes, show
 from localcluster.apiserver.strategies.pod_defaults import default_pod_spec
 from localcluster.apiserver.strategies.pod_validation import validate_pod_spec
 from localcluster.wire import Json
@@ -84,7 +85,7 @@ def complete_job(obj: Json) -> None:
 
 def _own_selector(obj: Json, spec: Json, uid: str) -> None:
     labels = spec["template"]["metadata"].setdefault("labels", {})
-    name = obj["metadata"]["name"]
+    name = obj["metadata"].get("name", "")
     labels |= {
         "batch.kubernetes.io/controller-uid": uid,
         "batch.kubernetes.io/job-name": name,
@@ -146,6 +147,39 @@ def validate_job_update(new: Json, old: Json, causes: Causes) -> None:
         causes.invalid("spec.template.spec", template["spec"], meta.IMMUTABLE)
 
 
+def validate_job_status(new: Json, old: Json, causes: Causes) -> None:
+    status, before = new.get("status") or {}, old.get("status") or {}
+    told = status.get("completedIndexes") or ""
+    if not told or told == before.get("completedIndexes"):
+        return
+    if new["spec"].get("completionMode") != "Indexed":
+        why = "cannot set non-empty completedIndexes when non-indexed completion mode"
+        causes.invalid("status.completedIndexes", told, why)
+    elif wrong := wrong_indexes(told, new["spec"].get("completions") or 0):
+        causes.invalid("status.completedIndexes", told, f"error parsing completedIndexes: {wrong}")
+
+
+def wrong_indexes(text: str, completions: int) -> str:
+    """pkg/apis/batch/validation/validation.go, `validateIndexesFormat`: '' when nothing is."""
+    last = -1
+    for interval in text.split(","):
+        parts = interval.split("-")
+        if len(parts) > 2:
+            rule = "violates the requirement that an index interval can have at most two parts separated by '-'"
+            return f"the fragment {show(interval)} {rule}"
+        for part in parts:
+            if not _INDEX.fullmatch(part) or (index := int(part)) > _INT64:
+                return f"cannot convert string to integer for index: {show(part)}"
+            if index >= completions:
+                return f"too large index: {show(part)}"
+            if index <= last:
+                return f"non-increasing order, previous: {last}, current: {index}"
+            last = index
+    return ""
+
+
+_INDEX = re.compile(r"\+?[0-9]{1,4000}")
+_INT64 = 2**63 - 1
 _PLACEMENT = ("affinity", "nodeSelector", "schedulingGates", "tolerations")
 
 
