@@ -101,11 +101,8 @@ class Film:
     others: int = 0
 
     def look(self) -> None:
-        try:
-            pods: list[dict[str, Any]] = json.loads(self.stack.kubectl("get", "pods", "-o", "json", check=False))[
-                "items"
-            ]
-        except ValueError:
+        pods = self.stack.all_pods()
+        if not pods:
             return
         run = [p for p in pods if p["status"].get("phase") == "Running" and "deletionTimestamp" not in p["metadata"]]
         uids = {p["metadata"]["name"]: p["metadata"]["uid"] for p in run}

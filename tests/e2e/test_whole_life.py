@@ -83,7 +83,7 @@ def explain(stack: LocalStack, job: str) -> str:
         f"\n== {log.name}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-8:])
         for log in sorted(stack.paths.logs.glob("*.log"))
     )
-    return json.dumps(stack.get("aitj", job), indent=1)[-3000:] + stack.output[-1500:] + logs
+    return json.dumps(stack.job(job), indent=1)[-3000:] + stack.output[-1500:] + logs
 
 
 def test_a_job_runs_is_seen_scales_and_succeeds(stack: LocalStack, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Mutants of everything pure and of what writes: how many does a test notice? mutmut makes them and runs the tests.
+"""Mutants of everything pure and of what writes: how many does a test notice? mutmut makes them, `forks.py` judges.
 
     python -m tests.mutation.mutants                 # a sample of 400, all files (`make mutants`)
     python -m tests.mutation.mutants tjworker/reconcile/suspend.py     # one file (`make mutants MUTANTS=...`)
@@ -25,10 +25,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tests.mutation.tree import copy_tree
+from tests.mutation.forks import Orders
+from tests.mutation.tree import copy_tree, python_path
 from tests.support.paths import ROOT
 
 PACKAGES = ROOT / ".venv" / "mutation"
@@ -50,12 +52,18 @@ CONFIGURATION = """
 [tool.mutmut]
 source_paths = ["tjworker"]
 only_mutate = {only}
-also_copy = ["watcher", "localcluster", "controlplane", "examples", "benchmarks", "docs", "k8s", "beat_schedule.py"]
-pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "no:xdist", "-k", "not 10_000"]
-pytest_add_cli_args_test_selection = {tests}
 track_dependencies = false
 use_git_change_detection = false
 """
+MAKE = """
+import os
+from mutmut.__main__ import create_mutants
+from mutmut.mutation.trampoline import set_mutant_under_test
+set_mutant_under_test("mutant_generation")
+create_mutants(os.cpu_count() or 1)
+"""
+"""The mutants alone. `mutmut run` would also play all tests, twice."""
+PYTEST = ("-q", "-p", "tests.mutation.forks", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", "not 10_000")
 KILLED, SURVIVED, NOT_JUDGED = "killed", "survived", "not judged"
 MEANING = {0: SURVIVED, 1: KILLED, 5: SURVIVED, 33: SURVIVED}
 """Of mutmut's exit codes. 0: every test passed; 1: some failed; 5, 33: no test comes by this function. Any other (a
@@ -79,10 +87,15 @@ def main() -> int:
 
 
 def _tree(*, anew: bool) -> Path:
-    """The copy as the tree is now, with the verdicts of earlier runs."""
+    """The copy as the tree is now, with the verdicts of earlier runs, and in it another, of which mutmut makes the
+    mutated one. That is older, which tells mutmut that its files are to be made anew."""
+    metas = {meta.relative_to(TREE): meta.read_text(encoding="utf-8") for meta in TREE.rglob("*.meta")}
     for old in TREE.glob("*"):
-        if anew or old.name != "mutants":
+        if anew or old.name != "known.json":
             shutil.rmtree(old) if old.is_dir() else old.unlink()
+    copy_tree(TREE / "mutants")
+    for meta, text in ({} if anew else metas).items():
+        (TREE / meta).write_text(text, encoding="utf-8")
     return copy_tree(TREE)
 
 
@@ -92,12 +105,7 @@ class Run:
         self._children = children
 
     def report(self, paths: Sequence[str], sample: int, seed: int, *, show: bool) -> int:
-        with (self._tree / "pyproject.toml").open("a", encoding="utf-8") as project:
-            project.write(CONFIGURATION.format(only=json.dumps(MUTATED), tests=json.dumps(TESTS)))
-        # A name that fits nothing: mutmut makes the mutants, notes which test comes by which function, and has none to
-        # try.
-        self._mutmut("run", "none.of.these")
-        results = self._results()
+        results = self._make()
         names = sorted(name for name in results if not paths or any(fnmatch(module_of(name), path) for path in paths))
         if not names:
             print(
@@ -113,13 +121,43 @@ class Run:
         )
         open_ones = [name for name in chosen if results[name] != KILLED]
         if open_ones:
-            self._mutmut("run", "--max-children", str(self._children), *open_ones)
-        found = {name: result for name, result in self._results().items() if name in set(chosen)}
-        return self._table(found, show)
+            self._judge(open_ones, sorted({name.partition("__mutmut_")[0] for name in results}))
+        after = self._results()
+        return self._table({name: after[name] for name in chosen}, show)
+
+    def _make(self) -> dict[str, str]:
+        """The mutants of the tree as it is, with the verdicts on those whose function has not changed."""
+        with (self._tree / "pyproject.toml").open("a", encoding="utf-8") as project:
+            project.write(CONFIGURATION.format(only=json.dumps(MUTATED)))
+        self._python(["-c", MAKE], self._tree)
+        return self._results()
+
+    def _judge(self, names: Sequence[str], functions: Sequence[str]) -> None:
+        verdicts = self._tree / "verdicts.jsonl"
+        verdicts.unlink(missing_ok=True)
+        orders = Orders(names, functions, self._children, str(self._tree / "known.json"), str(verdicts))
+        listed = self._tree / "orders.json"
+        listed.write_text(json.dumps(asdict(orders)), encoding="utf-8")
+        try:
+            self._python(["-m", "pytest", *PYTEST, *TESTS], self._tree / "mutants", TJ_MUTANTS=str(listed))
+        finally:  # What has been judged stays so, though the rest was not.
+            self._keep(verdicts)
+
+    def _keep(self, verdicts: Path) -> None:
+        lines = verdicts.read_text(encoding="utf-8").splitlines() if verdicts.exists() else []
+        said = dict(json.loads(line) for line in lines)
+        for meta in (self._tree / "mutants").rglob("*.meta"):
+            raw = json.loads(meta.read_text(encoding="utf-8"))
+            raw["exit_code_by_key"] |= {name: code for name, code in said.items() if name in raw["exit_code_by_key"]}
+            meta.write_text(json.dumps(raw), encoding="utf-8")
 
     def _table(self, found: dict[str, str], show: bool) -> int:
         known = read_equivalent()
-        diffs = {name: self._mutmut("show", name) for name, result in found.items() if result == SURVIVED}
+        diffs = {
+            name: self._python(["-m", "mutmut", "show", name], self._tree)
+            for name, result in found.items()
+            if result == SURVIVED
+        }
         equivalent = {name for name, diff in diffs.items() if changed_lines(diff) in known}
         files = sorted({module_of(name) for name in found})
         print("\n| file | killed | of | equivalent | score | 95 % interval |\n|---|---|---|---|---|---|")
@@ -146,14 +184,14 @@ class Run:
             for name, code in json.loads(meta.read_text())["exit_code_by_key"].items()
         }
 
-    def _mutmut(self, *arguments: str) -> str:
-        env = {**os.environ, "PYTHONPATH": str(PACKAGES)}
-        command = [sys.executable, "-m", "mutmut", *arguments]
-        done = subprocess.run(command, cwd=self._tree, env=env, capture_output=True, text=True, check=False)
-        if done.returncode != 0 and "none.of.these" not in arguments:
-            said = f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-            raise SystemExit(f"mutmut {arguments[0]} ended with {done.returncode}:\n{said}")
-        return done.stdout
+    def _python(self, arguments: Sequence[str], folder: Path, **more: str) -> str:
+        """With mutmut's packages, and the code below this folder. What it says of its progress goes to the terminal."""
+        env = {**os.environ, **more, "PYTHONPATH": os.pathsep.join([python_path(folder), str(PACKAGES)])}
+        to = None if "pytest" in arguments else subprocess.PIPE
+        done = subprocess.run([sys.executable, *arguments], cwd=folder, env=env, stdout=to, text=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"{' '.join(arguments[:2])} ended with {done.returncode}:\n{(done.stdout or '')[-2000:]}")
+        return done.stdout or ""
 
 
 def interval(hits: int, of: int) -> tuple[float, float]:

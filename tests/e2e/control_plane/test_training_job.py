@@ -29,6 +29,7 @@ pytestmark = [
     ),
 ]
 NAME = "digits-edl"
+JOB = f"/apis/paddlepaddle.org/v1/namespaces/default/trainingjobs/{NAME}"
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +45,9 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
 
 def trainers(stack: LocalStack) -> dict[str, Json]:
     """Those that run, by the number that they carry; two with one number are a failure."""
-    text = stack.kubectl("get", "pods", "-l", f"paddle-job={NAME}", "-o", "json")
     run = [
         p
-        for p in json.loads(text)["items"]
+        for p in stack.all_pods(labelSelector=f"paddle-job={NAME}")
         if p["status"].get("phase") == "Running" and not p["metadata"].get("deletionTimestamp")
     ]
     found = {p["metadata"]["labels"].get("replica-index", p["metadata"]["name"]): p for p in run}
@@ -56,7 +56,7 @@ def trainers(stack: LocalStack) -> dict[str, Json]:
 
 
 def explain(stack: LocalStack) -> str:
-    return json.dumps(stack.get("tj", NAME))[-3000:] + stack.output[-2000:]
+    return json.dumps(stack.look(JOB))[-3000:] + stack.output[-2000:]
 
 
 def process_of(stack: LocalStack, pod: Json) -> psutil.Process:
@@ -116,13 +116,13 @@ def test_the_digits_training_loses_a_trainer_grows_and_comes_to_its_accuracy(sta
         assert stay <= now, "no other is restarted"
         until(
             "it succeeds",
-            lambda: (stack.get("tj", NAME) or {}).get("status", {}).get("phase") == "Succeed",
+            lambda: (stack.look(JOB) or {}).get("status", {}).get("phase") == "Succeed",
             context=lambda: explain(stack) + told.read_text(),
         )
         master.wait(timeout=PATIENCE_SECONDS)
     assert float(re.findall(r"^accuracy (0\.\d+)$", told.read_text(), re.MULTILINE)[0]) >= 0.95
 
-    status = (stack.get("tj", NAME) or {})["status"]
+    status = (stack.look(JOB) or {})["status"]
     assert (status["phase"], status["released"]) == ("Succeed", True)
     assert {k: v for k, v in status["restartCounts"]["trainer"].items() if v} == {"application": 1}
     assert status["failures"][0]["exitCode"] == 137

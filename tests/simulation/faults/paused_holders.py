@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.simulation.fault import on_scenarios
+from tests.simulation.faults.api_crashes import turn
 from tests.simulation.oracles import Allowance, Whole
 from tests.simulation.points import Fault, Step
 from tests.simulation.world import SimWorld
@@ -43,9 +44,11 @@ def points(undisturbed: Whole) -> Sequence[str]:
     return [f"{number}-{way}" for number in range(undisturbed.steps["write"]) for way in WAYS]
 
 
-def before_every_write(points: Sequence[str]) -> Sequence[str]:
-    """What the sleeper sends when it wakes up: each write must prove by itself that it is still wanted."""
-    return [point for point in points if point.endswith("-before")]
+def in_turn(points: Sequence[str]) -> Sequence[str]:
+    """What the sleeper sends when it wakes up: each write must prove by itself that it is still wanted. The writes that
+    row 1 leaves to this one."""
+    writes = len(points) // len(WAYS)
+    return [f"{number}-before" for number in range(writes) if turn(number, writes) == "before"]
 
 
 def fault(point: str) -> Pause:
@@ -61,5 +64,5 @@ ROW = on_scenarios(
     allowed=Allowance(
         PAUSE_SECONDS + 5, made_for_nothing=1, until_collected_seconds=PAUSE_SECONDS + COLLECTED_SECONDS, on_the_way=1
     ),
-    first=before_every_write,
+    first=in_turn,
 )
