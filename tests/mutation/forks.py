@@ -24,7 +24,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,8 +148,7 @@ def _heard(
 
 
 def _listen(items: Sequence[pytest.Item], digests: Mapping[Path, str], heard: Path) -> int:
-    from mutmut.mutation import trampoline  # it is there where its mutants are
-
+    trampoline: Any = import_module("mutmut.mutation.trampoline")  # it is there where its mutants are
     come_by: set[str] = set()
     trampoline.record_trampoline_hit = lambda name, caller=None: come_by.add(name)
     os.environ[ALIVE] = "stats"
