@@ -26,10 +26,12 @@ from localcluster.client import ApiError, Client
 from localcluster.http_client import HttpClient, from_kubeconfig
 from localcluster.kubelet.node import FAIL_ANNOTATION
 from localcluster.kubelet.play import PREFIX
+from tests.chaos.chronicler import Chronicler
 from tests.chaos.system import NotInTimeError, System
 from tests.chaos.troubles import told, trouble
+from tests.model.judge import judge
 from tests.simulation.desired import amiss
-from tests.simulation.faults.histories import QUIET_PASSES, QUIET_SECONDS
+from tests.simulation.faults.histories import QUIET_SECONDS
 from tests.simulation.histories import ACTS, Act, History, make_history
 from tests.simulation.place import Json
 from tests.simulation.scenarios import NAME
@@ -40,6 +42,8 @@ from tjworker.base import GroupResource, JobKey, JobName
 from tjworker.kube.resources import RESOURCES
 
 BEGIN_EVERY_SECONDS = 0.5
+LATE_SECONDS = 900.0
+"""By so much later than the model has it may come what is due: as long as troubles come, one after another."""
 TROUBLE_EVERY_SECONDS = (8.0, 25.0)
 NODE_AWAY_SECONDS = 75.0
 """Kubernetes' own grace is 40 to 50."""
@@ -47,6 +51,7 @@ STILL_SECONDS = 65.0
 """So late may come what is late: a watcher's lease, a list that waits its 30 s, a resync."""
 STILL_WITHIN_SECONDS = 300.0
 SETTLE_SECONDS = 10.0
+QUIET_PASSES = 50
 PASSES_WITHIN_SECONDS = 600.0
 FIRST_ACT_SECONDS = 5.0
 ACTORS = 8
@@ -145,15 +150,19 @@ class Histories:
     def play(self) -> tuple[list[str], float, str]:
         """(what was wrong, seconds from calm until each was as it should be, what was done)."""
         try:
-            self._busy()
-            wrong = list(self._calm())
+            with Chronicler(self._system.plane.kubeconfig, self._prefix) as chronicler:
+                self._busy()
+                wrong = list(self._calm())
+            judged = judge(chronicler.chronicle(), time.time(), LATE_SECONDS)
         finally:
             self._fail(self._nodes[0], None)
             self._client.close()
         done, refused = sum(p.done for p in self._all), sum(p.refused for p in self._all)
         words = (
             f"{done} acts of users and pods ({refused} more refused), {told(self._troubles)}, {QUIET_PASSES} quiet"
-            " passes"
+            f" passes; {judged.reached.total()} cases of {sum(map(bool, judged.reached.values()))} rules of the model,"
+            f" {chronicler.gaps} gaps in what it was told, {len(judged.wrong)} times doubtful:"
+            f" {'; '.join(judged.wrong[:5]) or 'nothing'}"
         )
         return wrong, self._calm_seconds, words
 

@@ -80,7 +80,10 @@ def _deleted(pod: Pod) -> Iterator[tuple[float, Loss]]:
         return
     # A pod that is removed between two looks leaves no trace: neither of what deleted it, nor of its success.
     had_succeeded = pod.succeeded and pod.ended_at < pod.asked_at - SEEN_SECONDS
-    if pod.asked_by in ("user", "unknown"):
+    if pod.asked_by == "unknown":
+        # The operator, a user or a controller: anything but a failure of its own.
+        yield from ((pod.asked_at, way) for way in ("deleted", "evicted", "preempted", "node lost"))
+    elif pod.asked_by == "user":
         if not had_succeeded:
             yield pod.asked_at, "deleted"
     elif not pod.disruption:

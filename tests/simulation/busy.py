@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from tjworker.base import Transient
 from tjworker.kube.port import HttpResponse
 
 NODES = 3
-GPU, GPU_NODE, GPUS = "nvidia.com/gpu", "node-0", 4
+GPU_NODE, GPUS = "node-0", 4
 """One node has them."""
 CLUSTER = tuple(NodeConfig(f"node-{number}", gpus=0 if number else GPUS) for number in range(NODES))
 Json = dict[str, Any]
@@ -123,7 +124,10 @@ class Busy(Fault):
         self._give_gpus(world, act.value)
 
     def _give_gpus(self, world: SimWorld, count: int) -> None:
-        self._tell_node(world, lambda status: status["allocatable"].update({GPU: str(count)}))
+        """Of all that there are, the device plugin finds so many."""
+        kubelet = world.cluster.kubelet
+        kubelet.configs[GPU_NODE] = replace(kubelet.configs[GPU_NODE], gpus=count)
+        kubelet.enqueue(f"node:{GPU_NODE}")
 
     def _tell_node(self, world: SimWorld, change: Callable[[Json], object]) -> None:
         """What another than its kubelet says of the node that has GPUs."""

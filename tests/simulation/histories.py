@@ -84,7 +84,18 @@ def _aitrainingjob(rng: random.Random) -> Json:
             told |= {"failing_attempts": rng.choice((1, 4)), "failing_exit_code": rng.choice((1, 137))}
             told |= {"failing_run_seconds": 20}
         roles[name] = role(rng.randint(1, 3), annotations=play(**told), **policies)
-    return job(roles, **_limits(rng))
+    spec = _limits(rng)
+    if len(roles) > 1 and rng.random() < 0.15:
+        _fails_as_a_whole(rng, roles)
+        spec["failPolicy"] = "All"
+    return job(roles, **spec)
+
+
+def _fails_as_a_whole(rng: random.Random, roles: Json) -> None:
+    """Each of its roles fails with its first pod, but for one that has none yet."""
+    for one in roles.values():
+        one |= {"restartPolicy": "Never", "failPolicy": "Any", "replicas": 1}
+    roles[rng.choice(sorted(roles))]["replicas"] = 0
 
 
 def _limits(rng: random.Random) -> Json:
@@ -118,7 +129,7 @@ def _with_gpus(rng: random.Random) -> Json:
     first = role(2, annotations=play(start_seconds=1, run_seconds=rng.choice((20, 60))), edlPolicy="Never")
     policy = rng.choice(("Always", "Always", "OnNodeFail", "OnFailure"))
     how: Json = {"restartPolicy": policy, "restartScope": "Pod", "edlPolicy": "Never"}
-    second = role(2, annotations=play(start_seconds=rng.choice((1, 150)), run_seconds=1_000_000), **how)
+    second = role(2, annotations=play(start_seconds=rng.choice((1, 400)), run_seconds=1_000_000), **how)
     for one in (first, second):
         one["template"]["spec"]["containers"][0]["resources"] = asks
     return job({"ps": first, "trainer": second})

@@ -57,8 +57,8 @@ def _said(name: str, args: tuple[Any, ...], more: Mapping[str, Any]) -> str:
         words = [f"{c.resource}/{c.name}{'' if c.record is not None else ' gone'}@{c.rv}" for c in changes]
         return f"apply {' '.join(words) or IDLE}"
     words = [str(getattr(arg, "key", arg)) for arg in args if not isinstance(arg, int | float)]
-    words += [f"{key}={value}" for key, value in more.items() if value]
-    return f"{name} {' '.join(words)[:160]}".strip()
+    told = [f"{key}={value}" for key, value in more.items() if value]
+    return " ".join([name, " ".join(words)[:160], *told]).strip()
 
 
 class SimQueue:

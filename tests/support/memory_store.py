@@ -38,6 +38,11 @@ class MemoryStore:
         """Redis comes back with an older state, from an old file or a replica that had not got the last writes."""
         self._replace(copy.deepcopy(snapshot))
 
+    def forget_timers(self) -> None:
+        """A replica takes over that had not got them yet."""
+        with self._redis.mutex:
+            self._redis.tables.delayed.clear()
+
     def next_due(self) -> float | None:
         """When the next key falls due, by `clock`. For who moves the clock."""
         return min(self._redis.tables.delayed.values(), default=None)

@@ -227,7 +227,7 @@ class _Look:
                 # Only for pods that were there when it came. A pod that is scheduled onto the node in spite of it (the
                 # node has no taint) would otherwise be replaced as fast as it starts, for ever.
                 came = node.condition_since.get(condition, "~")
-                there = condition in node.conditions and pod.created_at <= came
+                there = condition in node.conditions and (pod.scheduled_at or pod.created_at) <= came
                 if there and self._rested(pod) and self._confirmed(node.name):
                     return f"node {node.name}: {condition}: {node.conditions[condition]}".rstrip(": ")
         return ""

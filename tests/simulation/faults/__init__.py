@@ -15,6 +15,7 @@ from tests.simulation.faults import (
     kubelets,
     lost_events,
     lost_tasks,
+    lost_timers,
     made_again,
     no_lock,
     paused_holders,
@@ -49,5 +50,6 @@ ROWS: Mapping[int, Row] = {
         reflectors.ROW,
         hostile_jobs.ROW,
         kubelets.ROW,
+        lost_timers.ROW,
     )
 }

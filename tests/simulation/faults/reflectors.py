@@ -3,7 +3,8 @@ resumable.
 
 A run is the life of a reflector: some sixteen random sessions, with 410 before and during a stream, ERROR events,
 half-open connections, cut chunks, split UTF-8, doubled events and empty bookmarks, while pods come and go; then it is
-quiet, and its reader knows exactly what there is. That a half-open connection is seen within 90 s, and that a dead
+quiet, and its reader knows exactly what there is. A watch that bookmarks have moved on needs no list when the history
+before them is gone. That a half-open connection is seen within 90 s, and that a dead
 server gets one list in 30 s, are tables of tests/unit/tjworker/kube/test_reflector.py.
 """
 
@@ -68,7 +69,19 @@ def one_life(seed: int) -> int:
     assert bench.seen.position == bench.server.world.rv or bench.seen.position >= max(
         [rv for rv, _, _ in bench.server.world.events], default=0
     )
+    _resumes_by_bookmarks(bench)
     return sessions
+
+
+def _resumes_by_bookmarks(bench: Bench) -> None:
+    """What happens to other resources is told by bookmarks alone; with these a watch outlives the loss of the history
+    before."""
+    lists = bench.server.count("list")
+    bench.server.world.rv += 3
+    bench.run_for(30)
+    bench.server.world.compact()
+    bench.run_for(30)
+    assert bench.server.count("list") == lists, "it lists again, though a bookmark had told of that version"
 
 
 def compacting_between_pages(server: Server) -> HttpResponse | None:

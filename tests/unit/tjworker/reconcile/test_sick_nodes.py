@@ -72,11 +72,13 @@ def test_a_pod_that_was_forced_out_and_hangs_on_a_finalizer_is_not_asked_to_go_a
 class Fault:
     created_at: str
     want_replaced: bool
+    scheduled_at: str = ""
 
 
 FAULTS = {
     "a pod that was there when it came is replaced": Fault(ago(600), True),
     "a pod that was put there in spite of it is left alone": Fault(ago(60), False),
+    "also one that was made before, and waited for room": Fault(ago(600), False, scheduled_at=ago(60)),
 }
 
 
@@ -88,7 +90,8 @@ def test_a_gpu_fault_of_a_node_replaces_each_pod_once(case: Fault) -> None:
         .status(phase="Running", start_time=ago(900))
         .build()
     )
-    pod = make_pod(job, "trainer", 0).on("node-b").running().but(created_at=case.created_at, gpus={"nvidia.com/gpu": 1})
+    pod = make_pod(job, "trainer", 0).on("node-b").running()
+    pod = pod.but(created_at=case.created_at, scheduled_at=case.scheduled_at, gpus={"nvidia.com/gpu": 1})
     node = (
         make_node("node-b", **{"nvidia.com/gpu": "8"})
         .condition("GPUFault", "Xid 79")
