@@ -68,6 +68,32 @@ chaos: control-plane  ## real processes killed, stopped, starved, cut off: the s
 bugs: setup  ## put each known bug into a copy of the tree and run the whole fast suite: who notices (SHARE=1/4: a part; BUGS=name)
 	@$(PY) -m tests.mutation --share $(SHARE) $(BUGS)
 
+AUDIT := PYTHONPATH=.venv/audit $(PY)
+.PHONY: sbom audit audit-tools
+audit-tools: setup
+	@if [ "$$(cat .venv/audit/.stamp 2>/dev/null)" != "$$(cksum < requirements/audit.txt)" ]; then \
+	  rm -rf .venv/audit && $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --target .venv/audit -r requirements/audit.txt && \
+	  cksum < requirements/audit.txt > .venv/audit/.stamp; \
+	fi
+
+sbom: audit-tools  ## what the two images hold, package by package with hashes: build/sbom/*.cdx.json (CycloneDX); needs no network
+	@mkdir -p build/sbom
+	@for image in runtime local; do \
+	  $(AUDIT) -m cyclonedx_py requirements requirements/$$image.txt --of JSON --output-reproducible -o build/sbom/$$image.cdx.json; \
+	done
+	@$(PY) -m pytest -q tests/unit/test_sbom.py
+
+audit: audit-tools  ## known vulnerabilities of what the images hold; asks a public database, and says so when it cannot
+	@for image in runtime local; do \
+	  said="$$($(AUDIT) -m pip_audit -r requirements/$$image.txt --disable-pip --require-hashes --strict 2>&1)" && code=0 || code=$$?; \
+	  case "$$code $$said" in \
+	  0\ *) echo "audit: nothing is known against requirements/$$image.txt" ;; \
+	  *"known vulnerabilit"*) printf '%s\n' "$$said"; exit 1 ;; \
+	  *) printf '%s\n' "$$said" | tail -n 3 >&2; \
+	    echo "audit: NOT DONE: the database of vulnerabilities could not be asked about requirements/$$image.txt; run it where PyPI can be reached" >&2; exit 2 ;; \
+	  esac; \
+	done
+
 generate: setup  ## write the generated files (CRDs, API reference, RBAC, settings)
 	@$(PY) -m tjworker.api.generate
 	@$(PY) -m tjworker.kube.rbac
