@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from tests.hostile.make import Json, make
+from tests.hostile.make import HUGE, Json, huge, make
 from tests.hostile.schema import TREES
 from tjworker.api.resources import PODS
 from tjworker.kube.decode import loads
@@ -34,6 +34,8 @@ class Flood:
         """Why something was refused, in short."""
         self.broken: list[str] = []
         """Answers 5xx of the cluster itself: it is the one that broke."""
+        self.huge: list[str] = []
+        """What was said to each of the biggest."""
         self._made: list[str] = []
 
     def pour(self, seed: int, each: int, then: Callable[[], object] = lambda: None) -> None:
@@ -44,6 +46,12 @@ class Flood:
                 self._put(resource, obj, delete=resource == PODS and n % DELETED == 0)
             if n % 10 == 9:
                 then()
+        for resource in TREES:
+            for how in HUGE:
+                self._put(
+                    resource, huge(resource, how, namespace=self._namespace, owner_uid=self._owner_uid), delete=False
+                )
+            then()
 
     def drain(self) -> None:
         """Delete what was made, at once."""
@@ -56,7 +64,7 @@ class Flood:
             counts = [n["object accepted"], n["object refused"], n["status accepted"], n["status refused"]]
             rows.append(f"{resource:40} {counts[0]:8} {counts[1]:7}  {counts[2]:15} {counts[3]:7}")
         reasons = [f"    {n:4} {why}" for why, n in self.reasons.most_common(SHOWN)]
-        return "\n".join([*rows, *reasons])
+        return "\n".join([*rows, *reasons, *(f"    {one}" for one in self.huge)])
 
     def _put(self, resource: str, obj: Json, *, delete: bool) -> None:
         row = RESOURCES[resource]  # type: ignore[index]
@@ -74,6 +82,8 @@ class Flood:
         answer = self._send(method, path, body)
         accepted = answer.status < 300
         self.answers[resource][f"{what} {'accepted' if accepted else 'refused'}"] += 1
+        if what == "object" and body["metadata"]["name"].endswith(HUGE):
+            self.huge.append(f"{resource} {body['metadata']['name']}: {answer.status}")
         if not accepted:
             why = str(loads(answer.body).get("message")).partition("is invalid: ")
             self.reasons[f"{resource} {what}: {(why[2] or why[0])[:150]}"] += 1

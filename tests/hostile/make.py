@@ -24,6 +24,12 @@ NAMESPACE = "default"
 VICTIM = "victim"
 """The job to which some of them belong."""
 VICTIM_UID = "00000000-0000-0000-0000-00000000beef"
+HUGE = ("labels", "bytes")
+MOST_LABELS = 10_000
+OBJECT_BYTES = 1_400 * 1024
+"""etcd takes 1.5 MiB, with what the API server adds."""
+ANNOTATIONS_BYTES = 250_000
+"""All of one object: 256 KiB at most."""
 _ABSENT = object()
 
 
@@ -43,6 +49,33 @@ def make(resource: GroupResource, seed: int, *, namespace: str = NAMESPACE, owne
     obj = {**filled, "apiVersion": row.api_version, "kind": row.kind, "metadata": meta}
     _complete(resource, obj, rng)
     return obj
+
+
+def huge(resource: GroupResource, how: str, *, namespace: str = NAMESPACE, owner_uid: str = VICTIM_UID) -> Json:
+    """One of the biggest that there can be, in one of the ways of `HUGE`."""
+    made = make(resource, 0, namespace=namespace, owner_uid=owner_uid)
+    meta = made["metadata"] | {"name": f"hostile-{RESOURCES[resource].kind.lower()}-{how}"}
+    if how == "labels":
+        meta["labels"] = {f"l{n:05}": "v" * 40 for n in range(MOST_LABELS)}
+    else:
+        meta["annotations"] = {"big": "x" * ANNOTATIONS_BYTES}
+        meta["labels"] = {"a": "b"}
+        # An API server keeps the name of each label a second time, in managedFields, but no text of a command.
+        rest = OBJECT_BYTES - ANNOTATIONS_BYTES
+        if containers := _commands(made):
+            containers[0]["args"] = ["x" * rest]
+        else:
+            meta["labels"] |= {f"l{n:05}": "v" * 63 for n in range(rest // 75)}
+    return {**made, "metadata": meta}
+
+
+def _commands(value: Any) -> list[Json]:
+    """The first that there are in it."""
+    if isinstance(value, dict):
+        if isinstance(found := value.get("containers"), list) and found:
+            return found
+        return next((found for inner in value.values() if (found := _commands(inner))), [])
+    return []
 
 
 def _object(tree: Tree, rng: random.Random, how: str) -> Json:

@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from tests.hostile.make import VICTIM, VICTIM_UID, make
+from tests.hostile.flood import to_bytes
+from tests.hostile.make import HUGE, MOST_LABELS, OBJECT_BYTES, VICTIM, VICTIM_UID, huge, make
 from tests.hostile.schema import TREES
 from tests.hostile.world import Json, Loops
 from tests.scenarios.world import job, role
@@ -39,11 +40,20 @@ def test_the_same_seed_makes_the_same_object() -> None:
         assert make(resource, 7) == make(resource, 7)
 
 
+def test_the_biggest_are_as_big_as_they_are_said_to_be() -> None:
+    for resource in TREES:
+        assert len(huge(resource, "labels")["metadata"]["labels"]) == MOST_LABELS
+        assert len(to_bytes(huge(resource, "bytes"))) >= OBJECT_BYTES * 0.95, resource
+
+
 @pytest.mark.parametrize("way", ["listed", "watched"])
 def test_hostile_objects_break_nothing_and_cost_the_healthy_job_nothing(way: str) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}, {EACH} objects of each of {len(TREES)} kinds, {way}")  # noqa: T201
-    objects = {resource: [make(resource, seed + n) for n in range(EACH)] for resource in TREES}
+    objects = {
+        resource: [*(make(resource, seed + n) for n in range(EACH)), *(huge(resource, how) for how in HUGE)]
+        for resource in TREES
+    }
     alone, beside = Loops(), Loops()
     alone.listed(healthy())
     given = {resource: [*healthy().get(resource, ()), *objects[resource]] for resource in TREES}
