@@ -21,10 +21,8 @@ class Named:
 
 
 NAMED = {
-    "a node that does not exist: its pods are collected after 40 s each, and made again ever more slowly": Named(
-        {"nodeName": "nowhere"},
-        "Pending",
-        "pod digits-trainer-0 is made again after a rest: its pods are deleted before they start",
+    "a node that does not exist: its pods are collected after 40 s each, and made again": Named(
+        {"nodeName": "nowhere"}, "Pending", "pod digits-trainer-0 is waiting for a node"
     ),
     "a node beside gates: kube-apiserver refuses the pod, and the job fails in its words": Named(
         {"nodeName": "node-0", "schedulingGates": [{"name": "example.com/wait"}]},

@@ -118,10 +118,13 @@ class PrefixWorld(World):
 
 def _attempts(found: Json) -> Json:
     """Without what says nothing, without who was made and has run, which is only noted while the job is not Running,
-    and without until when a slot rests: the rest begins in the pass that sees the loss."""
+    without who has vanished (a worker that dies between its word and the pod leaves one that was never made), and
+    without until when a slot rests: the rest begins in the pass that sees the loss."""
     roles = {
         name: {
-            k: sorted(v.values()) if k == "resting" else v for k, v in role.items() if v and k not in ("ran", "made")
+            k: sorted(v.values()) if k == "resting" else v
+            for k, v in role.items()
+            if v and k not in ("ran", "made", "vanished")
         }
         for name, role in found.get("roles", {}).items()
     }

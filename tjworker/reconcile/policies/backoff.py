@@ -26,6 +26,9 @@ from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.rests import CRASHED_SECONDS, LONGEST_SECONDS, TURNED_AWAY_SECONDS, rest_seconds
 
 AT_ONCE = 2
+VANISHES_WITHIN_SECONDS = 10.0
+"""A pod that is missing for longer since the status said that it is made may not have been made: its pass died (a lease
+is longer), or was cut off (`executor.PASS_SECONDS`). So seldom it may be made without a rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,11 @@ def vanish(draft: Draft, replica: Replica, p: Pass) -> None:
 
 
 def vanished_unseen(p: Pass, view: RoleView, replica: Replica) -> bool:
-    """Its pod was made, and there is none. (Where the API server refuses one, none was made.)"""
-    if replica.state != "missing" or replica.index not in view.made:
+    """Its pod was made a moment ago, and there is none. (Where the API server refuses one, none was made.)"""
+    told = from_rfc3339(p.job.status.last_reconcile_time)
+    if replica.state != "missing" or replica.index not in view.made or told is None:
+        return False
+    if p.now - told >= VANISHES_WITHIN_SECONDS:
         return False
     running = get_condition(p.job.status, "Running")
     return running is None or running.reason != FAILED_CREATE

@@ -12,9 +12,12 @@ from tests.support.builders import PodBuilder, make_job, observe
 from tests.unit.tjworker.reconcile.passes import NOW, World, after, created, status_of
 from tjworker.api.status import Attempts, RoleAttempts
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
+from tjworker.executor import PASS_SECONDS
 from tjworker.reconcile import report_create_failure
 from tjworker.reconcile.attempts import Draft, forget_rests
+from tjworker.reconcile.policies.backoff import VANISHES_WITHIN_SECONDS
 from tjworker.reconcile.views import view_roles
+from tjworker.settings import Settings
 
 POD = "digits-trainer-0"
 
@@ -248,6 +251,16 @@ def test_a_pod_that_the_api_server_refused_has_not_vanished() -> None:
     for _ in range(5):
         delete_unseen(loop)
         assert created(loop.step()) == [POD], "tried again as the back-off of the API server's refusals has it"
+
+
+def test_pods_whose_pass_died_or_was_cut_off_before_them_have_not_vanished() -> None:
+    """The status says that they are made before they are. A lease, and a pass that is cut off, is longer than that."""
+    loop = Loop(ran=False)
+    for _ in range(8):
+        delete_unseen(loop)
+        loop.now += VANISHES_WITHIN_SECONDS
+        assert created(loop.step()) == [POD]
+    assert min(PASS_SECONDS, Settings().lock_ttl_seconds) >= VANISHES_WITHIN_SECONDS
 
 
 def test_one_of_two_vanishes_and_the_other_is_left_alone() -> None:
