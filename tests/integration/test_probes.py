@@ -242,7 +242,8 @@ def test_a_worker_that_answers_and_takes_no_task_is_not_alive(
         )
     inspect = app.control.inspect(destination=[name], timeout=10.0)
     try:
-        until("it answers", inspect.ping, context=log.read_text)
+        # One that is asked before it listens never answers.
+        until("it answers", app.control.inspect(destination=[name], timeout=1.0).ping, context=log.read_text)
         assert probe() == (0, f"{name} takes tasks from the queue {queue}\n")
         app.control.cancel_consumer(queue, destination=[name], reply=True, timeout=10.0)
         assert inspect.ping(), "as alive as a ping can tell"

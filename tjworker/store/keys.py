@@ -284,7 +284,7 @@ no record key, has no object made, changed or deleted that the job's own spec do
 changed or deleted, has no restart counted, and ends no job: `tests/poison` writes, changes,
 deletes, puts back and copies every record there is, under jobs that live. A record that he makes,
 changes or moves is not used; the log says where it stood, and the watcher lists everything again,
-at most once a minute. What is left to him, each of it tried there:
+at most once a minute. What is left to him (tried there, but for the last three):
 
 | he can | which costs | and it is over |
 |---|---|---|"""
