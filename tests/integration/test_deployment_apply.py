@@ -119,7 +119,7 @@ def test_a_real_api_server_takes_the_installation_for_some_namespaces(real: str,
 
 
 def test_people_who_may_edit_a_namespace_may_edit_its_jobs_and_never_their_status(real: str) -> None:
-    assert kubectl("apply", "-f", str(K8S / "users"), kubeconfig=real).returncode == 0
+    assert kubectl("apply", "-k", str(K8S / "users"), kubeconfig=real).returncode == 0
     namespace = f"team-{uuid.uuid4().hex[:6]}"
     assert kubectl("create", "namespace", namespace, kubeconfig=real).returncode == 0
     may = {

@@ -7,8 +7,9 @@ user), counts it once by raising the attempt of its slot, and says when the job 
 - A trainer (batch Job) that fails ends the job, unless it is `fault_tolerant`. Then the job ends when no trainer is
   left and each of them has failed by itself, as PaddlePaddle EDL's findFailedTrainerPods has it: a node that takes all
   its trainers with it has not made a fault-tolerant job fail.
-- A trainer that is deleted has not failed: it is replaced, in every job. One that its controller takes away because
-  there are too many counts as nothing.
+- A trainer that is deleted has not failed: it is replaced, in every job. Nor has one that a kubelet has turned away
+  before it started: it rests, and is replaced. One that its controller takes away because there are too many counts as
+  nothing.
 - A server (ReplicaSet) runs for as long as the job does. One whose containers have been restarted as often as its
   role's limit says fails the job (a parameter server; a master has no limit). What a node or a user does to a server
   never counts.
@@ -28,7 +29,7 @@ from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.failures import Diagnosis, counted, describe, diagnose
 from tjworker.reconcile.one_pass import FinalFailure, Pass
-from tjworker.reconcile.policies.backoff import never_started, vanish, vanished_unseen
+from tjworker.reconcile.policies.backoff import after_rejection, never_started, vanish, vanished_unseen
 from tjworker.reconcile.policies.restart_failed import RESTART_LIMIT_REACHED, final_failure, was_there
 from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.slots import ordinal_of
@@ -67,8 +68,14 @@ def _look(p: Pass, view: RoleView, found: _Found) -> None:
             _give_up(replica, FinalFailure(_of_owner(view, now), "its batch Job has failed"), found)
         elif pod is not None and _has_died(replica, pod):
             diagnosis = diagnose(pod, now)
+            if diagnosis.kind == "turned_away" and view.role.workload == "Job" and not was_there(job, view, replica):
+                rejections = found.draft.turn_away(replica)
+                found.draft.rest(replica, after_rejection(rejections, p.now), now)
+                _replaced(view, replica, diagnosis, found)
+                continue
             if not over:
-                _replace(view, replica, diagnosis, found)
+                found.draft.raise_pod(replica)
+                _replaced(view, replica, diagnosis, found)
                 continue
             _give_up(replica, final_failure(diagnosis, over), found)
             if job.fault_tolerant:
@@ -131,8 +138,7 @@ def _give_up(replica: Replica, final: FinalFailure, found: _Found) -> None:
     found.kept.append(f"{describe(final.failure)}; it stays failed: {final.why}")
 
 
-def _replace(view: RoleView, replica: Replica, diagnosis: Diagnosis, found: _Found) -> None:
-    found.draft.raise_pod(replica)
+def _replaced(view: RoleView, replica: Replica, diagnosis: Diagnosis, found: _Found) -> None:
     found.draft.count(replica.role, diagnosis.cause)
     found.failures.append(diagnosis.failure)
     found.replaced.append(f"{describe(diagnosis.failure)}; its {view.role.workload} replaces it")

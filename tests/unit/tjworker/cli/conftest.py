@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import click
@@ -27,6 +28,11 @@ from tjworker.kube.resources import RESOURCES
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
+@cache
+def _crd(resource: GroupResource) -> dict[str, Any]:
+    return crd.build(KINDS[resource])
+
+
 class TypedAt:
     """An API server with both CRDs."""
 
@@ -35,7 +41,7 @@ class TypedAt:
         self.transport = InProcessTransport(self._server.handle)
         self.api = KubeClient(self.transport)
         for resource in kinds:
-            self._post(CRDS, crd.build(KINDS[resource]))
+            self._post(CRDS, _crd(resource))
 
     def add(self, *jobs: JobBuilder) -> None:
         """Each with its status, as the operator would have written it."""

@@ -88,6 +88,7 @@ def made_pod(
         "failed": lambda p: p.failed(exit_code=3),
         "succeeded": lambda p: p.succeeded(),
         "evicted": lambda p: p.evicted(),
+        "turned away": lambda p: p.turned_away(),
         "preempted": lambda p: p.disrupted("PreemptionByScheduler"),
         "deleting": lambda p: p.running().but(deleted_at=deleted, deletion_asked_at=deleted),
         "stopped": lambda p: p.succeeded().but(deleted_at=CREATED_AT, deletion_asked_at=CREATED_AT),

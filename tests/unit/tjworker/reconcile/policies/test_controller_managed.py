@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
@@ -13,7 +14,7 @@ from tests.unit.tjworker.reconcile.passes import NOW, after, created, decide, st
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import Observed, PodRecord
 from tjworker.api.resources import NODES
-from tjworker.api.timefmt import to_rfc3339
+from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 
 SICK = make_node("node-b").not_ready(to_rfc3339(NOW - 60), "False", "KubeletNotReady").build()
 
@@ -86,6 +87,31 @@ def test_a_death_in_a_job_that_is_not_fault_tolerant(death: Death) -> None:
     else:
         assert status.ending is None
         assert causes(status) == death.want_plain
+
+
+@pytest.mark.parametrize("make", [tolerant, plain], ids=["fault tolerant", "not fault tolerant"])
+def test_one_that_its_kubelet_turns_away_before_it_starts_rests_and_is_replaced(
+    make: Callable[[int], TrainingJob],
+) -> None:
+    job = after(make(2), decide(make(2), observed_of(make(2), [made_pod("t0", 0), made_pod("t1", state="pending")])))
+    rests = []
+    for attempt in range(3):
+        seen = observed_of(job, [made_pod("t0", 0), made_pod(f"t1-{attempt}", 1, attempt, state="turned away")])
+        status = status_of(decide(job, seen))
+        assert status.ending is None
+        assert causes(status) == {"node": attempt + 1}
+        (until,) = status.attempts.roles["trainer"].resting
+        rests.append(round((from_rfc3339(until) or 0) - NOW))
+        job = after(job, decide(job, seen))
+    assert rests == [20, 40, 80]
+
+
+def test_one_that_a_kubelet_which_was_started_anew_turns_away_had_run() -> None:
+    job = running(plain(2), *trainers())
+    seen = observed_of(job, [made_pod("t0", 0), made_pod("t1", 1, state="turned away")])
+    ending = status_of(decide(job, seen)).ending
+    assert ending is not None
+    assert ending.phase == "Failed"
 
 
 @pytest.mark.parametrize(("made_seconds_later", "want"), [(-60, {}), (60, {"user": 1})], ids=["before it ran", "since"])
