@@ -147,7 +147,7 @@ def a_trainer_that_is_lost_again_and_again_is_back_at_once(world: Driver) -> Non
         assert set(before) - {gone} <= set(after), "no other is restarted"
         running(world)
     assert max(waited) <= LOST_TRAINER_SECONDS + world.late_seconds(), waited
-    assert counts(world) == {"user": 8}
+    world.until("eight are counted", lambda: counts(world) == {"user": 8})
     world.scale("digits", 5)
     world.until("one that is scaled up does not wait either", lambda: is_numbered(world, 5), within_seconds=60)
     world.until("and the Job tells of five", lambda: trainer_job(world)["status"].get("active") == 5)
