@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tjworker.api.resources import EVENTS
 from tjworker.cli.console import echo
 from tjworker.cli.options import in_namespace, which_job
 
@@ -24,15 +23,15 @@ def describe(job: str, namespace: str | None) -> int:
     \b
     tj describe digits
     """
-    from tjworker.cli import happenings, narrative, rows
+    from tjworker.cli import narrative, rows
     from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.jobs import find_job, job_pods, list_all, parsed, role_names
+    from tjworker.cli.jobs import find_job, job_events, job_pods, parsed
 
     with user_cluster() as cluster:
         where = namespace or cluster.namespace
         found = find_job(cluster.api, where, job)
         pods = job_pods(cluster.api, found)
-        seen = happenings.of_job(list_all(cluster.api, EVENTS, where), found.raw, role_names(found))
+        seen = job_events(cluster.api, found)
         sections = narrative.describe(found.raw, parsed(found), pods, seen, rows.utc_now())
     echo("\n\n".join("\n".join(_shown(section)) for section in sections))
     return 0

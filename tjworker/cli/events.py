@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import click
 
-from tjworker.api.resources import EVENTS
 from tjworker.cli.console import echo
 from tjworker.cli.options import in_namespace, which_job
 
@@ -25,12 +24,12 @@ def events(job: str, warnings: bool, namespace: str | None) -> int:
     """
     from tjworker.cli import happenings, rows
     from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.jobs import find_job, list_all, role_names
+    from tjworker.cli.jobs import find_job, job_events
 
     with user_cluster() as cluster:
         where = namespace or cluster.namespace
         found = find_job(cluster.api, where, job)
-        seen = happenings.of_job(list_all(cluster.api, EVENTS, where), found.raw, role_names(found))
+        seen = job_events(cluster.api, found)
         shown = [h for h in seen if not warnings or h.type == "Warning"]
         if not shown:
             echo(f"no {'warnings' if warnings else 'events'} of {job}; Kubernetes keeps them for an hour", err=True)

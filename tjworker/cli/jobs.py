@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from tjworker.api import labels
 from tjworker.api.kinds import KINDS, parse
 from tjworker.api.model import InvalidJob, TrainingJob
-from tjworker.api.resources import PODS
+from tjworker.api.resources import EVENTS, PODS
 from tjworker.base import OperatorError
+from tjworker.cli import happenings
 from tjworker.cli.errors import UserError
+from tjworker.cli.happenings import Happening
 
 if TYPE_CHECKING:
     from tjworker.base import GroupResource
@@ -95,6 +97,12 @@ def parsed(job: FoundJob) -> TrainingJob:
             f"the spec of {job.raw['metadata']['name']} cannot be used: " + "; ".join(map(str, model.errors))
         )
     return model
+
+
+def job_events(api: KubeClient, job: FoundJob) -> list[Happening]:
+    """What was said of it and of what it owns; see `happenings.of_job`."""
+    found = list_all(api, EVENTS, job.raw["metadata"]["namespace"])
+    return happenings.of_job(found, job.raw, role_names(job))
 
 
 def role_names(job: FoundJob) -> list[str]:

@@ -17,7 +17,7 @@ from tjworker.cli.options import in_namespace
 Json = dict[str, Any]
 
 
-@click.command(short_help="Make a job from a command line.", context_settings={"ignore_unknown_options": False})
+@click.command(short_help="Make a job from a command line.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @click.option("--image", required=True, help="Image of every replica.")
 @click.option("--name", help="Name of the job; default: the image's, and five letters.")

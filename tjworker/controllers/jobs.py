@@ -212,8 +212,7 @@ class JobReconciler:
         plan = self._decide(found)
         for _ in range(LIVE_ROUNDS):
             observed = found.observed
-            nodes = set(plan.ask_nodes) - observed.live.keys()
-            if nodes and not observed.live:
+            if plan.ask_nodes and not observed.live:
                 observed = replace(observed, live=read_nodes(self._kube, plan.ask_nodes, lease))
             elif plan.confirm and isinstance(found.job, TrainingJob):
                 observed = read_children(

@@ -1,9 +1,8 @@
 """Find orphans in the cluster and delete them. Run by beat, safe to run twice: a delete names the UID that was seen.
 
 Reads the API server: what is deleted for good must be true. The projection only says of which jobs nothing can be an
-orphan, as they live. Lists carry a label selector and come
-in pages. What cannot be read is unknown, and of what is unknown nothing is deleted. A kind that is not installed is
-passed over.
+orphan, as they live. Lists carry a label selector and come in pages. What cannot be read is unknown, and of what is
+unknown nothing is deleted. A kind that is not installed is passed over.
 """
 
 from __future__ import annotations

@@ -61,6 +61,11 @@ def after_crash(crashes_before: int, now: float) -> str:
     return _until(CRASHED_SECONDS, crashes_before - AT_ONCE, now) if crashes_before >= AT_ONCE else ""
 
 
+def turn_away(draft: Draft, replica: Replica, p: Pass) -> None:
+    """A kubelet has turned its pod away before it started: it rests from the first time."""
+    draft.rest(replica, after_rejection(draft.turn_away(replica), p.now), p.at)
+
+
 def vanish(draft: Draft, replica: Replica, p: Pass) -> None:
     """A pod of it has gone before it started: somebody deletes them, maybe as fast as they are made."""
     if until := after_crash(draft.vanish(replica), p.now):

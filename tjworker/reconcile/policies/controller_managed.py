@@ -29,7 +29,7 @@ from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.failures import Diagnosis, counted, describe, diagnose
 from tjworker.reconcile.one_pass import FinalFailure, Pass
-from tjworker.reconcile.policies.backoff import after_rejection, never_started, vanish, vanished_unseen
+from tjworker.reconcile.policies.backoff import never_started, turn_away, vanish, vanished_unseen
 from tjworker.reconcile.policies.restart_failed import RESTART_LIMIT_REACHED, final_failure, was_there
 from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.slots import ordinal_of
@@ -69,8 +69,7 @@ def _look(p: Pass, view: RoleView, found: _Found) -> None:
         elif pod is not None and _has_died(replica, pod):
             diagnosis = diagnose(pod, now)
             if diagnosis.kind == "turned_away" and view.role.workload == "Job" and not was_there(job, view, replica):
-                rejections = found.draft.turn_away(replica)
-                found.draft.rest(replica, after_rejection(rejections, p.now), now)
+                turn_away(found.draft, replica, p)
                 _replaced(view, replica, diagnosis, found)
                 continue
             if not over:

@@ -13,7 +13,7 @@ from tjworker.api.model import RestartScope, TrainingJob
 from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.failures import Diagnosis, describe, diagnose
 from tjworker.reconcile.one_pass import FinalFailure, Pass
-from tjworker.reconcile.policies.backoff import after_crash, after_rejection, never_started, vanish, vanished_unseen
+from tjworker.reconcile.policies.backoff import after_crash, never_started, turn_away, vanish, vanished_unseen
 from tjworker.reconcile.policies.completion import job_verdict
 from tjworker.reconcile.policies.restart import RESTART_POLICIES
 from tjworker.reconcile.policies.restart.rule import Failed, Refusal
@@ -143,7 +143,7 @@ def _restart(p: Pass, one: Failed, draft: Draft) -> set[str]:
     """The roles that begin anew with it."""
     draft.count(one.role.name, one.diagnosis.cause)
     if one.diagnosis.kind == "turned_away":
-        draft.rest(one.replica, after_rejection(draft.turn_away(one.replica), p.now), p.at)
+        turn_away(draft, one.replica, p)
         return set()
     scope = _scope(one)
     reached = {"Pod": set(), "Replica": {one.role.name}, "All": set(p.roles)}[scope]
