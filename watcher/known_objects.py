@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tjworker.api.pod_records import Deletion
 from tjworker.base import GroupResource, JobKey
 from tjworker.store.projection import Change
 from watcher.isolation import Skipped
@@ -36,6 +37,8 @@ class KnownObjects:
         self._requests = requests
         self._known: dict[tuple[str, str], _Known] = {}
         self._listing: set[tuple[str, str]] = set()
+        self._deletions: dict[tuple[str, str], Deletion] = {}
+        """Of the pods that are being deleted: few, at any time."""
         self._unread: set[tuple[JobKey, str]] = set()
         self.rewound = False
         """A list has shown an object older than it was known before. A list is the latest state, so the cluster's
@@ -74,9 +77,11 @@ class KnownObjects:
         if self._requests is not None:
             self._requests.keep(self._listing.__contains__)
         self._skipped.keep("/".join(filter(None, identity)) for identity in self._listing)
-        gone = [identity for identity in self._known if identity not in self._listing]
+        gone = [(identity, known.change) for identity, known in self._known.items() if identity not in self._listing]
         self._listing = set()
-        return [Projected(deletion(self._known.pop(identity).change, rv)) for identity in gone]
+        for identity, _ in gone:
+            self._forget(identity)
+        return [Projected(deletion(change, rv)) for _, change in gone]
 
     # -- watch events ------------------------------------------------------------------------------
 
@@ -103,7 +108,7 @@ class KnownObjects:
             if (last := identify(self._resource, obj)) is not None:
                 out.append(Projected(last))
         elif rv >= known.rv:
-            del self._known[identity]
+            self._forget(identity)
             out.append(Projected(deletion(known.change, rv)))
 
     def _put(self, identity: tuple[str, str], obj: Json, meta: Json, out: list[Projected]) -> None:
@@ -113,12 +118,12 @@ class KnownObjects:
         known = self._known.get(identity)
         if known is not None and rv <= known.rv:
             return
-        projected = project(self._resource, obj)
+        projected = project(self._resource, obj, self._deletions.get(identity))
         if known is not None and (projected is None or projected.change.key != known.change.key):
             # It changed hands: the job that had it must see it go.
             out.append(Projected(deletion(known.change, rv)))
         if projected is None:
-            self._known.pop(identity, None)
+            self._forget(identity)
             return
         change = projected.change
         slim = (
@@ -127,4 +132,12 @@ class KnownObjects:
             else Change(change.key, change.resource, change.name, rv, None, is_job=change.is_job)
         )
         self._known[identity] = _Known(rv, slim)
+        if projected.deletion is None:
+            self._deletions.pop(identity, None)
+        else:
+            self._deletions[identity] = projected.deletion
         out.append(projected)
+
+    def _forget(self, identity: tuple[str, str]) -> None:
+        self._known.pop(identity, None)
+        self._deletions.pop(identity, None)

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 from tjworker.base import GroupResource
 
 Json = dict[str, Any]
+HOLD = ["example.com/hold"]
+"""The finalizers of a pod that is held."""
 
 
 class Driver(Protocol):
@@ -29,6 +31,9 @@ class Driver(Protocol):
         """A job, in the background, as kubectl does."""
 
     def delete_pod(self, name: str) -> object: ...
+
+    def hold_pod(self, name: str, *, held: bool = True) -> object:
+        """With a finalizer; or take it off."""
 
     def create_pod(self, manifest: Json) -> object: ...
 

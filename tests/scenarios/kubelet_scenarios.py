@@ -127,6 +127,31 @@ def a_clock_that_is_behind_makes_no_success(world: Driver) -> None:
         _all_nodes(world, "")
 
 
+def a_deletion_that_is_confirmed_late_makes_no_success(world: Driver) -> None:
+    """When the kubelet confirms a deletion, the API server sets the grace period to 0 and deletionTimestamp to now:
+    what ended in between looks as if it had ended before. A finalizer makes the moment last."""
+    _all_nodes(world, "ClockSkew=-2")
+    try:
+        world.apply(job({"trainer": role(1, annotations=play(terminate_exit_code=0), restartPolicy="OnFailure")}))
+        _running(world)
+        before = world.uids()
+        world.hold_pod("digits-trainer-0")
+        world.delete_pod("digits-trainer-0")
+        world.until("its kubelet confirms the deletion", lambda: _grace_seconds(world, "digits-trainer-0") == 0)
+        world.until("it is counted", lambda: _counts(world) == {"user": 1})
+        world.stays("it is no success", lambda: world.phase() == "Restarting", for_seconds=3)
+        world.hold_pod("digits-trainer-0", held=False)
+        world.until("it is another pod", lambda: _is_another(world, "digits-trainer-0", before))
+        assert _counts(world) == {"user": 1}
+    finally:
+        _all_nodes(world, "")
+
+
+def _grace_seconds(world: Driver, name: str) -> int | None:
+    granted: int | None = world.pods()[name]["metadata"].get("deletionGracePeriodSeconds")
+    return granted
+
+
 KUBELET_SCENARIOS: Mapping[str, Scenario] = {
     **{
         f"a pod that is turned away ({reason}) rests and is made again, under every policy": _turned_away(reason)
@@ -138,4 +163,7 @@ KUBELET_SCENARIOS: Mapping[str, Scenario] = {
     "a node that shuts down in order moves its pods, and fails nobody": a_node_shuts_down_in_order,
     "a node that flaps keeps its pods": a_flapping_node_keeps_its_pods,
     "a pod that is deleted on a node whose clock is behind is no success": a_clock_that_is_behind_makes_no_success,
+    "a deletion that its kubelet confirms while a finalizer holds the pod is no success": (
+        a_deletion_that_is_confirmed_late_makes_no_success
+    ),
 }

@@ -26,14 +26,11 @@ class Case:
 
 
 def hold(world: World, name: str = "digits-trainer-0") -> World:
-    world.cluster.client.patch(
-        f"/api/v1/namespaces/default/pods/{name}", {"metadata": {"finalizers": ["example.com/hold"]}}
-    )
-    return world
+    return world.hold_pod(name)
 
 
 def let_go(world: World, name: str = "digits-trainer-0") -> object:
-    return world.cluster.client.patch(f"/api/v1/namespaces/default/pods/{name}", {"metadata": {"finalizers": None}})
+    return world.hold_pod(name, held=False)
 
 
 def over_quota(world: World) -> object:

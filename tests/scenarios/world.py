@@ -20,6 +20,7 @@ from benchmarks.support.inprocess import InProcessTransport, InProcessWatcher
 from localcluster.cluster import LocalCluster
 from localcluster.driver import VirtualClock
 from localcluster.kubelet.node import NodeConfig
+from tests.scenarios.driver import HOLD
 from tests.support.kinds import AITRAININGJOBS, collection_of, resource_of
 from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
@@ -228,6 +229,10 @@ class World:
     def delete_pod(self, name: str, grace_seconds: int | None = None) -> World:
         options = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
         self.cluster.client.delete(f"{_PODS}/{name}", options or None)
+        return self
+
+    def hold_pod(self, name: str, *, held: bool = True) -> World:
+        self.cluster.client.patch(f"{_PODS}/{name}", {"metadata": {"finalizers": HOLD if held else None}})
         return self
 
     def create_pod(self, manifest: Json) -> World:

@@ -258,7 +258,7 @@ def _record(job: TrainingJob, pod: PodAt) -> PodBuilder:
         "preempted": placed.disrupted(),
     }[pod.state]
     if pod.deleting:
-        made = made.deleting(to_rfc3339(NOW + 20)).but(deletion_asked_at=to_rfc3339(NOW - 10))
+        made = made.deleting(to_rfc3339(NOW + 20), to_rfc3339(NOW - 10))
     return made.foreign("uid-of-another") if pod.foreign else made
 
 

@@ -57,7 +57,12 @@ class PodRecord:
     deleted_at: str = ""
     """metadata.deletionTimestamp; '' unless the object is being deleted."""
     deletion_asked_at: str = ""
-    """When the deletion was requested: `deleted_at` minus the grace period, which Kubernetes adds."""
+    """When the deletion was requested first: `deleted_at` minus the grace period, which Kubernetes adds."""
+    deletion_grace_seconds: int = 0
+    """What is granted now. 0 of a deletion that a kubelet has confirmed, or that somebody forces."""
+    was_told_to_go: bool = False
+    """It had not ended when its deletion was requested, for it was granted a grace period: to a pod that has ended, the
+    API server grants none (`podStrategy.CheckGracefulDelete`)."""
     started_at: str = ""
     ready: bool = False
     scheduled: bool = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from tjworker.api.labels import of_object
 from tjworker.api.observed import ContainerRecord, PodRecord
@@ -21,7 +21,23 @@ Json = Mapping[str, Any]
 MESSAGE_CHARS = 1024
 
 
-def pod_record(obj: Json, meta: Json, owner_uid: str) -> PodRecord:
+class Deletion(NamedTuple):
+    """What a pod said of its deletion, for as long as it is there."""
+
+    uid: str
+    asked_at: str
+    was_told_to_go: bool
+
+
+def deletion_of(pod: PodRecord) -> Deletion | None:
+    """What to remember of it; None while there is nothing."""
+    return Deletion(pod.uid, pod.deletion_asked_at, pod.was_told_to_go) if pod.deleted_at else None
+
+
+def pod_record(obj: Json, meta: Json, owner_uid: str, before: Deletion | None = None) -> PodRecord:
+    """`before`: what the pod of this name said of its deletion when it was read last. The pod itself forgets that: when
+    its kubelet confirms the deletion, the API server sets the grace period to 0, and deletionTimestamp to now
+    (`BeforeDelete` of k8s.io/apiserver). It may be read so, for as long as a finalizer holds it or for a moment."""
     spec = obj.get("spec") or {}
     status = obj.get("status") or {}
     ready = scheduled = False
@@ -54,8 +70,7 @@ def pod_record(obj: Json, meta: Json, owner_uid: str) -> PodRecord:
         node=node,
         pod_ip=status.get("podIP") or "",
         created_at=meta.get("creationTimestamp") or "",
-        deleted_at=meta.get("deletionTimestamp") or "",
-        deletion_asked_at=_deletion_asked_at(meta),
+        **_deletion(meta, before),
         started_at=status.get("startTime") or "",
         ready=ready,
         scheduled=scheduled or bool(node),
@@ -105,12 +120,17 @@ def _container(entry: Json, *, init: bool) -> ContainerRecord:
     )
 
 
-def _deletion_asked_at(meta: Json) -> str:
+def _deletion(meta: Json, before: Deletion | None) -> dict[str, Any]:
     end = meta.get("deletionTimestamp")
     if not end:
-        return ""
+        return {}
+    granted = meta.get("deletionGracePeriodSeconds") or 0
     at = from_rfc3339(end)
-    return "" if at is None else to_rfc3339(at - _added_seconds(meta.get("deletionGracePeriodSeconds") or 0))
+    asked_at = "" if at is None else to_rfc3339(at - _added_seconds(granted))
+    told = granted > 0
+    if before is not None and before.uid == meta["uid"]:
+        asked_at, told = before.asked_at, told or before.was_told_to_go
+    return {"deleted_at": end, "deletion_asked_at": asked_at, "deletion_grace_seconds": granted, "was_told_to_go": told}
 
 
 def _added_seconds(grace_seconds: int) -> float:

@@ -15,7 +15,7 @@ from tjworker.api import labels
 from tjworker.api.naming import selector
 from tjworker.api.observed import Observed, PodRecord, Record
 from tjworker.api.owners import controller, job_of
-from tjworker.api.pod_records import pod_record
+from tjworker.api.pod_records import deletion_of, pod_record
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS
 from tjworker.api.workload_records import workload_record
 from tjworker.base import GroupResource, JobName
@@ -64,7 +64,7 @@ class _Reader:
         for name in sorted(names):
             self._lease.ensure()
             raw = self._kube.get(resource, self._job.namespace, name)
-            record = None if raw is None else self._record(resource, raw)
+            record = None if raw is None else self._record(resource, raw, records.get(name))
             if record is None:
                 records.pop(name, None)
             else:
@@ -74,6 +74,7 @@ class _Reader:
     def every_pod(self, uid: str, known: tuple[PodRecord, ...], page_size: int) -> tuple[PodRecord, ...]:
         """Those with the job's label, and of the others that the view has: somebody may have taken the label away."""
         found: dict[str, Any] = {}
+        views = {pod.name: pod for pod in known}
         token = ""
         while True:
             self._lease.ensure()
@@ -81,7 +82,7 @@ class _Reader:
                 PODS, self._job.namespace, label_selector=selector({labels.JOB_UID: uid}), limit=page_size, token=token
             )
             for raw in page.items:
-                if (record := self._record(PODS, raw)) is not None:
+                if (record := self._record(PODS, raw, views.get(raw["metadata"]["name"]))) is not None:
                     found[record.name] = record
             token = page.next_token
             if not token:
@@ -90,11 +91,15 @@ class _Reader:
         rest = self.each(PODS, [pod.name for pod in unlabelled], tuple(unlabelled))
         return tuple(sorted((*found.values(), *rest), key=lambda pod: pod.name))
 
-    def _record(self, resource: GroupResource, raw: Mapping[str, Any]) -> Any:
-        """As the watcher projects it; None for what belongs to another job, or to none."""
+    def _record(self, resource: GroupResource, raw: Mapping[str, Any], view: Record | None) -> Any:
+        """As the watcher projects it, which has seen more of a pod's deletion than an answer says: that is in the view
+        of it. None for what belongs to another job, or to none."""
         meta = raw["metadata"]
         owner = controller(meta)
         key, _ = job_of(resource, meta, owner)
         if key != self._job.key:
             return None
-        return (pod_record if resource == PODS else workload_record)(raw, meta, owner["uid"] if owner else "")
+        owner_uid = owner["uid"] if owner else ""
+        if resource == PODS:
+            return pod_record(raw, meta, owner_uid, deletion_of(view) if isinstance(view, PodRecord) else None)
+        return workload_record(raw, meta, owner_uid)

@@ -240,7 +240,7 @@ def _may_hang(pod: PodRecord) -> bool:
 
 def _forced_out(pod: PodRecord) -> bool:
     """With grace 0 already: what still holds it is a finalizer, whatever its node does."""
-    return bool(pod.deleted_at) and pod.deletion_asked_at == pod.deleted_at
+    return bool(pod.deleted_at) and not pod.deletion_grace_seconds
 
 
 def _unhealthy_device(pod: PodRecord) -> str:

@@ -153,9 +153,8 @@ def stopped(pod: PodRecord) -> bool:
     neither is a success nor a failure of its own, whether we look before it has ended or after.
 
     The node's clock, which says when it ended, may be behind the API server's, which says when it was asked to go. So
-    the grace period tells: to a pod that has ended, the API server grants none (`podStrategy.CheckGracefulDelete`). The
-    clocks are compared only where a pod that a finalizer holds has lost its grace period since."""
+    clocks are compared only where nobody has seen the pod between the two."""
     ended = [c.finished_at for c in pod.containers if c.state == "terminated" and not c.init and c.finished_at]
     if not pod.deletion_asked_at or not ended:
         return False
-    return pod.deletion_asked_at != pod.deleted_at or max(ended) >= pod.deletion_asked_at
+    return pod.was_told_to_go or max(ended) >= pod.deletion_asked_at

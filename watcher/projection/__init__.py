@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tjworker.api.observed import PodRecord, ServiceRecord, WorkloadRecord
+from tjworker.api.observed import ServiceRecord, WorkloadRecord
 from tjworker.api.owners import controller, job_of
-from tjworker.api.pod_records import pod_record
+from tjworker.api.pod_records import Deletion, deletion_of, pod_record
 from tjworker.api.records_json import encode
 from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
 from tjworker.api.workload_records import service_record, workload_record
@@ -23,16 +23,16 @@ from watcher.projection.nodes import node_signal, project_node
 
 __all__ = ["Projected", "deletion", "identify", "node_signal", "project", "project_node"]
 
-_RECORDS: Mapping[GroupResource, Callable[[Json, Json, str], PodRecord | ServiceRecord | WorkloadRecord]] = {
-    PODS: pod_record,
+_RECORDS: Mapping[GroupResource, Callable[[Json, Json, str], ServiceRecord | WorkloadRecord]] = {
     SERVICES: service_record,
     REPLICASETS: workload_record,
     BATCH_JOBS: workload_record,
 }
 
 
-def project(resource: GroupResource, obj: Json) -> Projected | None:
-    """The change that this object, as it is now, means to the projection; None when it is not ours."""
+def project(resource: GroupResource, obj: Json, before: Deletion | None = None) -> Projected | None:
+    """The change that this object, as it is now, means to the projection; None when it is not ours. `before`: what is
+    remembered of a pod's deletion."""
     if RESOURCES[resource].is_job:
         return project_job(resource, obj)
     if resource == NODES:
@@ -42,9 +42,13 @@ def project(resource: GroupResource, obj: Json) -> Projected | None:
     key, job_uid = job_of(resource, meta, owner)
     if key is None:
         return None
-    record = _RECORDS[resource](obj, meta, owner["uid"] if owner else "")
-    change = Change(key, resource, meta["name"], int(meta["resourceVersion"]), encode(record))
-    return Projected(change, job_uid, record.node if isinstance(record, PodRecord) else "")
+    owner_uid = owner["uid"] if owner else ""
+    rv = int(meta["resourceVersion"])
+    if resource == PODS:
+        pod = pod_record(obj, meta, owner_uid, before)
+        return Projected(Change(key, resource, pod.name, rv, encode(pod)), job_uid, pod.node, deletion_of(pod))
+    record = _RECORDS[resource](obj, meta, owner_uid)
+    return Projected(Change(key, resource, record.name, rv, encode(record)), job_uid)
 
 
 def identify(resource: GroupResource, obj: Json) -> Change | None:

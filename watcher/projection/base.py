@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tjworker.api.observed import NodeRecord
+from tjworker.api.pod_records import Deletion
 from tjworker.base import JobKey
 from tjworker.store.projection import Change
 
@@ -21,6 +22,8 @@ class Projected:
     """UID of the job that the object belongs to (of the job itself for a job); '' when it does not say."""
     node: str = ""
     """The node of a pod that has one."""
+    deletion: Deletion | None = None
+    """What to remember of a pod that is being deleted."""
     node_record: NodeRecord | None = None
     """The record, for a change of a node."""
     expires_at: float | None = None

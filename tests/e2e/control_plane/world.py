@@ -14,7 +14,7 @@ from typing import Any
 from localcluster.kubelet.node import FAIL_ANNOTATION
 from tests.e2e.control_plane.api import RefusedError, open_transport, send
 from tests.e2e.control_plane.operator import Operator
-from tests.scenarios.driver import Json
+from tests.scenarios.driver import HOLD, Json
 from tests.support.kinds import collection_of
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.api.kinds import KINDS
@@ -68,6 +68,10 @@ class RealWorld:
 
     def delete_pod(self, name: str) -> object:
         return self._send("DELETE", f"{self._core}/pods/{name}")
+
+    def hold_pod(self, name: str, *, held: bool = True) -> object:
+        finalizers = HOLD if held else None
+        return self._send("PATCH", f"{self._core}/pods/{name}", {"metadata": {"finalizers": finalizers}})
 
     def create_pod(self, manifest: Json) -> object:
         return self.create(PODS, manifest)

@@ -10,6 +10,7 @@ from tests.support.builders.job import CREATED_AT
 from tjworker.api import naming
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import ContainerRecord, NodeRecord, Observed, PodRecord, ServiceRecord, WorkloadRecord
+from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.base import GroupResource
 
 STARTED_AT = "2026-01-01T00:00:05Z"
@@ -81,8 +82,16 @@ class PodBuilder:
         """Failed because another pod took its place or its node was drained."""
         return self.failed(exit_code).but(disruption=reason, disruption_message=f"disrupted: {reason}")
 
-    def deleting(self, at: str = FINISHED_AT) -> PodBuilder:
-        return self.but(deleted_at=at)
+    def deleting(self, at: str = FINISHED_AT, asked_at: str | None = None) -> PodBuilder:
+        """Its deletionTimestamp; and when that was asked for, half a minute before: its grace period."""
+        ends = from_rfc3339(at) or 0.0
+        asked = ends - 30 if asked_at is None else from_rfc3339(asked_at) or ends
+        return self.but(
+            deleted_at=at,
+            deletion_asked_at=to_rfc3339(asked) if at else "",
+            deletion_grace_seconds=int(ends - asked),
+            was_told_to_go=ends > asked,
+        )
 
     def attempt(self, number: int) -> PodBuilder:
         return self.but(labels={**self.record.labels, "restart-attempt": str(number)})

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.support.scripted_api import pod
+from tjworker.api.observed import PodRecord
+from tjworker.api.records_json import decode
 from tjworker.api.resources import PODS
 from watcher.isolation import Skipped
 from watcher.known_objects import KnownObjects
@@ -105,3 +107,28 @@ def test_what_a_list_does_not_show_any_more_asks_for_nothing_of_its_node() -> No
         known.page(shown)
         known.end_list(10)
         assert {node: sum_.pods for node, sum_ in requests.touched().items()} == want
+
+
+def test_what_was_seen_of_a_deletion_is_told_until_the_pod_is_gone() -> None:
+    """Its kubelet's confirmation sets the grace period to 0."""
+    known = KnownObjects(PODS, Skipped("pods"))
+
+    def told(kind: str, rv: int, uid: str = "first", **meta: Any) -> bool | None:
+        obj = pod("a", rv, uid=uid)
+        obj["metadata"] |= meta
+        (projected,) = known.event(kind, obj)
+        record = projected.change.record
+        if record is None:
+            return None
+        decoded = decode(PODS, record)
+        assert isinstance(decoded, PodRecord)
+        return decoded.was_told_to_go
+
+    going: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:40Z", "deletionGracePeriodSeconds": 30}
+    confirmed: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:12Z", "deletionGracePeriodSeconds": 0}
+    assert told("ADDED", 1) is False
+    assert told("MODIFIED", 2, **going) is True
+    assert told("MODIFIED", 3, **confirmed) is True
+    assert told("MODIFIED", 4, **confirmed) is True, "for as long as it is there"
+    assert told("DELETED", 5, **confirmed) is None
+    assert told("ADDED", 6, uid="second", **confirmed) is False, "another pod of that name"

@@ -48,8 +48,8 @@ def _failed_with_its_node(replica: Replica) -> bool:
 
 def to_delete(pod: PodRecord) -> bool:
     """Not on its way yet, or for ever on its way: on a lost node no kubelet confirms a deletion. One that was already
-    asked for with grace 0 (it ends when it began) hangs on a finalizer: asking again does not help."""
-    return not pod.deleted_at or (bool(pod.lost) and pod.deletion_asked_at != pod.deleted_at)
+    asked for with grace 0 hangs on a finalizer: asking again does not help."""
+    return not pod.deleted_at or (bool(pod.lost) and pod.deletion_grace_seconds > 0)
 
 
 def delete_pod(pod: PodRecord, why: str) -> Delete:

@@ -16,6 +16,7 @@ from tjworker.lease import Lease
 from tjworker.reconcile import ALL_PODS
 
 RUNNING = "digits-trainer-0"
+EARLIER, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:30Z"
 
 
 @pytest.fixture
@@ -51,6 +52,17 @@ def test_what_is_asked_for_is_as_the_api_server_has_it(room: Room) -> None:
 def test_what_there_is_not_goes_and_what_was_missing_comes(room: Room) -> None:
     found = read(room, Observed(pods=(old("gone"),)), "pods/gone", f"pods/{RUNNING}")
     assert [pod.name for pod in found.pods] == [RUNNING]
+
+
+@pytest.mark.parametrize("asked", [f"pods/{RUNNING}", ALL_PODS])
+def test_what_the_watcher_has_seen_of_a_deletion_stays_with_the_answer(room: Room, asked: str) -> None:
+    """The API server forgets that a grace period was granted when the kubelet confirms the deletion."""
+    room.world.hold_pod(RUNNING).delete_pod(RUNNING, grace_seconds=0)
+    uid = room.world.uids()[RUNNING]
+    view = old(RUNNING, uid=uid, deleted_at=LATER, deletion_asked_at=EARLIER, was_told_to_go=True)
+    (pod,) = (pod for pod in read(room, Observed(pods=(view,)), asked).pods if pod.name == RUNNING)
+    assert (pod.deletion_asked_at, pod.deletion_grace_seconds, pod.was_told_to_go) == (EARLIER, 0, True)
+    assert pod.deleted_at != LATER
 
 
 def test_what_is_not_asked_for_stays(room: Room) -> None:

@@ -28,7 +28,7 @@ class Case:
 CASES = {
     "it failed after the deletion was asked for: replaced, whatever the restart policy": Case(EARLIER, True),
     "in the same second: likewise": Case(FINISHED_AT, True),
-    "it had failed before: a failure": Case(LATER, False),
+    "it had failed before, for no grace was granted: a failure": Case(LATER, False),
     "it is not being deleted: a failure": Case("", False),
     "failed without containers (evicted): a failure": Case(EARLIER, False, containers=False),
 }
@@ -39,7 +39,7 @@ def test_a_failed_pod_in_deletion(case: Case) -> None:
     job = make_job().role("trainer", 2, restart="Never").build()
     world = World(job).settle().all("running").settle()
     pod: PodBuilder = world.pods["digits-trainer-1"].failed(143)
-    pod = pod.but(deleted_at=LATER if case.deletion_asked_at else "", deletion_asked_at=case.deletion_asked_at)
+    pod = pod.deleting(LATER if case.deletion_asked_at else "", case.deletion_asked_at)
     world.pods["digits-trainer-1"] = pod if case.containers else pod.but(containers=())
     world.step()
     if not case.want_restarted:
@@ -60,6 +60,7 @@ class Prompt:
     asked_at: str
     deleted_at: str
     want_success: bool
+    seen_going: bool = False
 
 
 BEFORE, AFTER = "2026-01-01T00:09:59Z", "2026-01-01T00:10:01Z"
@@ -70,6 +71,7 @@ PROMPT = {
     "its node's clock is a second ahead": Prompt(BEFORE, "2026-01-01T00:10:29Z", False),
     "it had succeeded before, and a finalizer holds it: the API server grants no grace": Prompt(AFTER, AFTER, True),
     "a finalizer holds it, and its kubelet has confirmed the deletion": Prompt(BEFORE, BEFORE, False),
+    "its kubelet has confirmed the deletion a second later": Prompt(AFTER, AFTER, False, seen_going=True),
 }
 
 
@@ -77,7 +79,8 @@ PROMPT = {
 def test_a_pod_that_a_user_deletes_and_that_exits_with_0_at_once_has_not_succeeded(case: Prompt) -> None:
     world = World(make_job().role("trainer", 1, restart="Never").build()).settle().all("running").settle()
     ended = world.pods["digits-trainer-0"].succeeded()
-    world.pods["digits-trainer-0"] = ended.but(deleted_at=case.deleted_at, deletion_asked_at=case.asked_at)
+    ended = ended.deleting(case.deleted_at, case.asked_at)
+    world.pods["digits-trainer-0"] = ended.but(was_told_to_go=True) if case.seen_going else ended
     world.step()
     status = world.job.status
     assert (status.ending is not None and status.ending.phase == "Succeed") is case.want_success

@@ -13,16 +13,10 @@ LOOKS: dict[str, Callable[[PodBuilder], PodBuilder]] = {
     "while it runs out its grace": lambda p: p.running().deleting(ago(-30)).but(disruption="PreemptionByScheduler"),
     "after it has failed": lambda p: p.disrupted("PreemptionByScheduler"),
     "after it has failed, still there": lambda p: (
-        p.disrupted("PreemptionByScheduler")
-        .deleting(ago(-20))
-        .but(deletion_asked_at=ago(10))
-        .containers(finished_at=ago(5))
+        p.disrupted("PreemptionByScheduler").deleting(ago(-20), ago(10)).containers(finished_at=ago(5))
     ),
     "after it has saved its state and exited with 0": lambda p: (
-        p.succeeded()
-        .deleting(ago(-20))
-        .but(disruption="PreemptionByScheduler", deletion_asked_at=ago(10))
-        .containers(finished_at=ago(5))
+        p.succeeded().deleting(ago(-20), ago(10)).but(disruption="PreemptionByScheduler").containers(finished_at=ago(5))
     ),
 }
 
@@ -43,7 +37,7 @@ def test_a_preempted_pod_comes_to_the_same_whenever_it_is_seen(look: str, policy
 
 def test_a_trainer_that_exits_with_0_because_it_is_told_to_go_has_not_succeeded() -> None:
     world = running(restart="Never")
-    pod = world.pods["digits-trainer-1"].succeeded().deleting(ago(-20)).but(deletion_asked_at=ago(10))
+    pod = world.pods["digits-trainer-1"].succeeded().deleting(ago(-20), ago(10))
     world.pods["digits-trainer-1"] = pod.containers(finished_at=ago(5))
     world.step()
     assert world.job.status.attempts.roles["trainer"].completed == ""
@@ -52,7 +46,7 @@ def test_a_trainer_that_exits_with_0_because_it_is_told_to_go_has_not_succeeded(
 
 def test_a_success_that_is_deleted_afterwards_stays_a_success() -> None:
     world = running(restart="Never")
-    pod = world.pods["digits-trainer-1"].succeeded().deleting(ago(5)).but(deletion_asked_at=ago(5))
+    pod = world.pods["digits-trainer-1"].succeeded().deleting(ago(5), ago(5))
     world.pods["digits-trainer-1"] = pod.containers(finished_at=ago(60))
     world.step()
     assert world.job.status.attempts.roles["trainer"].completed == "1"

@@ -138,11 +138,12 @@ def test_what_has_gathered_is_written_by_the_pass_that_it_asks_for() -> None:
     assert status_of(decide(job, every, now=NOW + 0.5)).phase == "Running"
 
 
+AFTER = to_rfc3339(NOW + 1)
 TOLD: dict[str, tuple[Callable[[PodBuilder], PodBuilder], dict[str, Any], float, bool]] = {
     "one has succeeded just now": (lambda p: p, {}, 0.4, False),
     "a second later it is told": (lambda p: p, {}, 1.0, True),
     "at once after a node's clock that runs ahead": (lambda p: p, {}, -5.0, True),
-    "at once, as its pod is going": (lambda p: p.deleting(), {}, 0.4, True),
+    "at once, as its pod is going": (lambda p: p.deleting(AFTER, AFTER), {}, 0.4, True),
     "at once, as it completes its role": (lambda p: p, {"complete": "Any"}, 0.4, True),
     "at once, as another has failed": (lambda p: p, {"fail": "None", "failed": True}, 0.4, True),
 }

@@ -58,7 +58,7 @@ def test_a_pod_that_was_forced_out_and_hangs_on_a_finalizer_is_not_asked_to_go_a
     )
 
     def plan(asked_at: str) -> list[str]:
-        pod = make_pod(job, "trainer", 0).on("node-b").running().deleting(ago(5)).but(deletion_asked_at=asked_at)
+        pod = make_pod(job, "trainer", 0).on("node-b").running().deleting(ago(5), asked_at)
         node = make_node("node-b").not_ready(ago(60))
         first = status_of(decide(job, observe(pod, node, make_service(job, "trainer", 0), seen={NODES: 1})))
         going = make_job().role("trainer", 1, restart="Always", scope="Pod").status(first).build()

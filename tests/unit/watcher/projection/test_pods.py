@@ -15,7 +15,7 @@ import pytest
 from tests.support.seeds import the_seed
 from tests.unit.watcher.projection.objects import KEY, POD, meta
 from tjworker.api.observed import ContainerRecord, PodRecord
-from tjworker.api.pod_records import pod_record
+from tjworker.api.pod_records import Deletion, pod_record
 from tjworker.api.records_json import decode
 from tjworker.api.resources import PODS
 from watcher.projection import project
@@ -181,6 +181,44 @@ DELETIONS: dict[str, tuple[dict[str, Any], str]] = {
 def test_when_the_deletion_was_asked_for(meta: dict[str, Any], want: str) -> None:
     pod = pod_record({}, {"name": "p", "uid": "u", "resourceVersion": "1", **meta}, "")
     assert pod.deletion_asked_at == want
+
+
+CONFIRMED = {"deletionTimestamp": "2026-01-01T00:00:13Z", "deletionGracePeriodSeconds": 0}
+ASKED = "2026-01-01T00:00:10Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    meta: dict[str, Any]
+    before: Deletion | None
+    want: tuple[str, int, bool]
+    """When it was asked for, what is granted now, whether it was told to go."""
+
+
+REMEMBERED = {
+    "it is granted a grace period": Remembered(
+        {"deletionTimestamp": "2026-01-01T00:00:40Z", "deletionGracePeriodSeconds": 30}, None, (ASKED, 30, True)
+    ),
+    "its kubelet has confirmed the deletion: what was said before holds": Remembered(
+        CONFIRMED, Deletion("u", ASKED, was_told_to_go=True), (ASKED, 0, True)
+    ),
+    "nobody has seen it before: there is its time alone": Remembered(
+        CONFIRMED, None, ("2026-01-01T00:00:13Z", 0, False)
+    ),
+    "it had ended when it was asked for": Remembered(
+        CONFIRMED, Deletion("u", ASKED, was_told_to_go=False), (ASKED, 0, False)
+    ),
+    "another pod of that name said so": Remembered(
+        CONFIRMED, Deletion("v", ASKED, was_told_to_go=True), ("2026-01-01T00:00:13Z", 0, False)
+    ),
+    "it is not being deleted": Remembered({}, None, ("", 0, False)),
+}
+
+
+@pytest.mark.parametrize("case", REMEMBERED.values(), ids=REMEMBERED.keys())
+def test_what_a_pod_has_said_of_its_deletion_is_remembered(case: Remembered) -> None:
+    pod = pod_record({}, {"name": "p", "uid": "u", "resourceVersion": "1", **case.meta}, "", case.before)
+    assert (pod.deletion_asked_at, pod.deletion_grace_seconds, pod.was_told_to_go) == case.want
 
 
 def test_a_pod_is_projected_with_fewer_calls_than_it_is_copied_with() -> None:
