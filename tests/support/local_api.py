@@ -17,12 +17,12 @@ from tests.support.waiting import PATIENCE_SECONDS
 
 
 @contextmanager
-def local_api(folder: Path) -> Iterator[Path]:
+def local_api(folder: Path, apiserver: ApiServer | None = None) -> Iterator[Path]:
     """The kubeconfig."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    served = asyncio.run_coroutine_threadsafe(serve(ApiServer(time.time, random.Random(7))), loop)
+    served = asyncio.run_coroutine_threadsafe(serve(apiserver or ApiServer(time.time, random.Random(7))), loop)
     server = served.result(PATIENCE_SECONDS)
     kubeconfig = folder / "kubeconfig"
     content = {

@@ -12,7 +12,8 @@ import json
 import os
 import platform
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -68,7 +69,7 @@ def examine(kubeconfig: Path | None, of_stack: Mapping[str, str]) -> tuple[list[
     from pydantic import ValidationError
 
     os.environ.update(of_stack)  # everything that reads settings in this process must read the same
-    settings, refusal = None, ""
+    refusal = ""
     try:
         from tjworker.settings import load_settings, settings_or_exit
 
@@ -78,17 +79,25 @@ def examine(kubeconfig: Path | None, of_stack: Mapping[str, str]) -> tuple[list[
             settings_or_exit()
         except SystemExit as error:  # its message names each wrong variable and hides passwords
             refusal = str(error).partition(". Correct")[0]
-    checks = [_versions()]
-    if settings is None:
-        return [
-            *checks,
-            Check(_HERE, "settings", "failed", refusal, "correct or unset it; docs/settings.md lists all"),
-        ], None
-    checks.append(Check(_HERE, "settings", "ok", "are valid; they stand below"))
+        wrong = Check(_HERE, "settings", "failed", refusal, "correct or unset it; docs/settings.md lists all")
+        return [_versions(), wrong], None
+    return [_versions(), _names(), *look(settings, kubeconfig)], settings
+
+
+def look(settings: Settings, kubeconfig: Path | None, clock_seconds: Callable[[], float] = time.time) -> list[Check]:
+    """At Redis, the cluster and the operator. `clock_seconds` is this machine's."""
     from tjworker.cli.checks import redis
 
-    of_redis = redis.check(settings)
-    return [*checks, *of_redis, *_cluster(kubeconfig, settings), *_operator(settings, of_redis)], settings
+    of_redis = redis.check(settings, clock_seconds)
+    return [*of_redis, *_cluster(kubeconfig, settings, clock_seconds), *_operator(settings, of_redis)]
+
+
+def _names() -> Check:
+    from tjworker.settings import unknown_variables
+
+    if not (unknown := unknown_variables(os.environ)):
+        return Check(_HERE, "settings", "ok", "are valid; they stand below")
+    return Check(_HERE, "settings", "warning", "; ".join(unknown.values()), "correct the name, or unset it")
 
 
 def _versions() -> Check:
@@ -102,21 +111,22 @@ def _versions() -> Check:
     return Check(_HERE, "versions", "ok", ", ".join((f"Python {platform.python_version()}", *map(of, packages))))
 
 
-def _cluster(kubeconfig: Path | None, settings: Settings) -> Iterator[Check]:
+def _cluster(kubeconfig: Path | None, settings: Settings, clock_seconds: Callable[[], float]) -> Iterator[Check]:
     from tjworker.cli.checks import cluster as checks
-    from tjworker.cli.checks import operator
+    from tjworker.cli.checks import jobs, operator
     from tjworker.kube.rbac import NAMESPACE
 
     try:
         with open_cluster(kubeconfig) as cluster:
             which = kubeconfig or os.environ.get("KUBECONFIG") or "the default configuration"
             own = settings.leader_namespace or settings.own_namespace or NAMESPACE
-            now = datetime.now(UTC)
+            now = datetime.fromtimestamp(clock_seconds(), UTC)
             found = checks.check(cluster.transport, settings.namespace_list, now, f"{which}", own)
             yield from found
             if found[0].state != "failed":
                 now = checks.server_now(cluster.transport) or datetime.now(UTC)
                 yield operator.leader(cluster.api, settings, now)
+                yield from jobs.check(cluster.api, settings.namespace_list)
     except UserError as error:
         yield checks.SUBJECT.failed("configured", str(error), "set KUBECONFIG, or start a local stack: `tj up`")
     except OperatorError as error:

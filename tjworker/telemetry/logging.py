@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import sys
 from collections.abc import MutableMapping
 from typing import Any, TextIO
@@ -16,7 +17,7 @@ from typing import Any, TextIO
 import structlog
 
 from tjworker.base import printable
-from tjworker.settings import Settings
+from tjworker.settings import Settings, unknown_variables
 
 _TOO_TALKATIVE = {
     # Two lines a task, whether it changed anything or not; Flower shows tasks.
@@ -63,6 +64,8 @@ def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> No
     root.setLevel(settings.log_level)
     for name, level in _TOO_TALKATIVE.items():
         logging.getLogger(name).setLevel(max(level, logging.getLevelName(settings.log_level)))
+    for warning in unknown_variables(os.environ).values():  # every process comes here when it starts
+        structlog.get_logger(__name__).warning(warning)
 
 
 def _renderers(log_format: str, target: TextIO) -> list[structlog.types.Processor]:

@@ -1,11 +1,11 @@
-"""Redis: is it there, is it new enough, does it keep what it is given, does its clock agree. Uses INFO, PING, TIME and
-EXISTS only, which the shipped ACL users may.
+"""Redis: is it there, does it take writes, is it new enough, does it keep what it is given, does its clock agree. Uses
+INFO, PING, TIME and an empty SETRANGE only, which the shipped ACL user of watcher and workers may.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic, time
 from typing import Any
 
@@ -22,7 +22,7 @@ OLDEST = (7, 0)
 CLOCK_SECONDS = 5.0
 
 
-def check(settings: Settings) -> list[Check]:
+def check(settings: Settings, clock_seconds: Callable[[], float] = time) -> list[Check]:
     where = describe(settings.redis_url)
     try:
         with client(settings.redis_url) as connection:
@@ -31,17 +31,36 @@ def check(settings: Settings) -> list[Check]:
             took_ms = 1000 * (monotonic() - began)
             info: Mapping[str, Any] = connection.info()
             seconds, microseconds = connection.time()
+            takes_writes = writable(connection, settings.key_prefix, where)
     except redis.RedisError as error:
-        told = translate(error, where)
-        why = getattr(told, "message", str(told)).removesuffix("; trying again")
-        return [SUBJECT.failed("reachable", why, "start it, or correct TJ_REDIS_URL; `tj up` brings one of its own")]
+        advice = "start it, or correct TJ_REDIS_URL; `tj up` brings one of its own"
+        return [SUBJECT.failed("reachable", _why(error, where), advice)]
     return [
         SUBJECT.ok("reachable", f"{where}, answers in {took_ms:.1f} ms"),
+        takes_writes,
         version(info),
         persistence(info),
         eviction(info),
-        clock(seconds + microseconds / 1e6 - time()),
+        clock(seconds + microseconds / 1e6 - clock_seconds()),
     ]
+
+
+def _why(error: redis.RedisError, where: str) -> str:
+    told = translate(error, where)
+    return getattr(told, "message", str(told)).removesuffix("; trying again")
+
+
+def writable(connection: redis.Redis, prefix: str, where: str) -> Check:
+    """A write of nothing into a string that is not there: refused wherever a write is, by a replica, a full memory or
+    disk, or the user's ACL, and changes nothing."""
+    try:
+        connection.setrange(f"{prefix}:doctor", 0, "")
+    except redis.ConnectionError:
+        raise
+    except redis.RedisError as error:
+        advice = "name the primary in TJ_REDIS_URL; of a primary: free its memory or disk, or give its user the ACL"
+        return SUBJECT.failed("takes writes", _why(error, where), f"{advice} of docs/redis.md")
+    return SUBJECT.ok("takes writes", "yes")
 
 
 def version(info: Mapping[str, Any]) -> Check:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tjworker.cli.console import echo
 from tjworker.cli.errors import UserError
 from tjworker.cli.stack import lock, ports, processes, redis_server, services
 from tjworker.cli.stack.paths import StatePaths, project_root
@@ -124,13 +125,16 @@ def _check_control_plane(root: Path) -> None:
 
 
 def _check_settings() -> None:
-    """Every process of the operator would refuse a wrong variable: say so once, before anything starts."""
-    from tjworker.settings import settings_or_exit
+    """Every process of the operator would refuse a wrong variable: say so once, before anything starts. Of a name that
+    is none each warns in its log, where nobody who has just started a stack looks."""
+    from tjworker.settings import settings_or_exit, unknown_variables
 
     try:
         settings_or_exit()
     except SystemExit as refusal:
         raise UserError(str(refusal)) from None
+    for warning in unknown_variables(os.environ).values():
+        echo(f"warning: {warning}", err=True)
 
 
 def _check_redis(redis_url: str) -> str:

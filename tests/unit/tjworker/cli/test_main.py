@@ -110,6 +110,18 @@ CASES: dict[str, Case] = {
             "TJ_LOG_LEVEL                      INFO                                   default",
         ),
     ),
+    "a name that is no setting is a warning of doctor's": Case(
+        ("doctor",),
+        1,
+        want_stdout=("warn  settings", "TJ_NAMESPACE is no setting, and has no effect; did you mean TJ_NAMESPACES?"),
+        env={"TJ_NAMESPACE": "7", "TJ_REDIS_URL": "redis://127.0.0.1:1/0"},
+    ),
+    "and of a stack that starts": Case(
+        ("up", "--plain"),
+        1,
+        ("warning: TJ_NAMESPACE is no setting",),
+        env={"TJ_NAMESPACE": "7", "TJ_REDIS_URL": "redis://127.0.0.1:1/0"},
+    ),
     "a program reads the same as JSON": Case(
         ("doctor", "-o", "json"),
         1,

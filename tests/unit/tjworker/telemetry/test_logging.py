@@ -120,3 +120,10 @@ def test_words_of_others_in_a_line_are_obeyed_by_no_terminal() -> None:
     said = stream.getvalue()
     assert said.count("owned") == 5
     assert not {"\x1b", "\x07", "\u202e"} & set(said)
+
+
+def test_a_process_that_starts_warns_of_names_that_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TJ_NAMESPACE", "7")
+    line = json.loads(written("json").getvalue())
+    assert line["level"] == "warning"
+    assert "TJ_NAMESPACE is no setting, and has no effect; did you mean TJ_NAMESPACES?" in line["event"]
