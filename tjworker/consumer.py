@@ -1,7 +1,7 @@
 """Celery's consumer (the loop of a worker's main process), with four changes: task events go out in groups, the wait
 between two tries to reach the broker stays short, a message that no worker of ours would send is refused before it
-takes a slot, and of the remote control only what asks is left. The app selects it
-with the setting `worker_consumer`.
+takes a slot, and of the remote control only what asks is left. The app selects it with the setting `worker_consumer`.
+What a task's request tells Flower of an end that was no success is ours, too.
 
 The events, their order and their times stay Celery's. A worker's main process takes 1.1 ms a no-op task instead of 1.7
 (docs/benchmarks.md).
@@ -14,7 +14,8 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from celery.exceptions import InvalidTaskError
+from billiard.einfo import ExceptionWithTraceback
+from celery.exceptions import InvalidTaskError, Retry
 from celery.worker.consumer import Consumer as CeleryConsumer
 from celery.worker.control import Panel
 from celery.worker.request import Request
@@ -30,6 +31,7 @@ without Redis a worker would take no task for that long."""
 
 REQUEST = "tjworker.consumer:TaskRequest"
 """The option `Request` of a task, as text: only a worker loads it."""
+ENDED_BADLY = frozenset({"task-failed", "task-retried"})
 _TEXT_HEADERS = ("shadow", "root_id", "parent_id", "argsrepr", "kwargsrepr", "expires")
 
 
@@ -42,6 +44,24 @@ class TaskRequest(Request):  # type: ignore[misc,unused-ignore]
         if wrong:
             raise InvalidTaskError(wrong)
         super().__init__(message, **options)
+
+    def send_event(self, type: str, **fields: Any) -> None:  # noqa: A002  the base class names it so
+        """Flower searches results and shows them in its list, errors only on the task's page: here they are both."""
+        ended_badly = type in ENDED_BADLY
+        if ended_badly:
+            # A periodic task has told of nothing before.
+            fields |= {"result": fields.get("exception"), "name": self.name, "args": self.argsrepr}
+        eventer = self._eventer
+        if eventer and eventer.enabled and (self.task.send_events or ended_badly):
+            eventer.send(type, uuid=self.id, **fields)
+
+    def on_failure(self, exc_info: Any, *options: Any, **named: Any) -> None:
+        error = exc_info.exception
+        if isinstance(error, ExceptionWithTraceback):
+            error = error.exc
+        if isinstance(error, (*self.task.throws, Retry)):
+            exc_info.traceback = ""  # it leads to the line that raises it, which says nothing
+        super().on_failure(exc_info, *options, **named)
 
 
 def _what_is_wrong(message: Any, options: Mapping[str, Any]) -> str:

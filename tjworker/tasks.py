@@ -1,6 +1,8 @@
 """The Celery tasks: each takes a key or nothing, hands it to a controller, and may run twice without effect.
 
-Their result, a line of text, stands in Flower's list of tasks.
+Their result, a line of text, stands in Flower's list of tasks, green; a pass that failed is red (FAILURE), one that is
+tried again yellow (RETRY). Both are words for people alone: the key is back in the work queue by then, with the queue's
+own backoff, and no message is sent. A periodic task shows only when it fails, else it would bury the jobs' rows.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from celery.exceptions import Retry
 from celery.signals import worker_process_init, worker_process_shutdown, worker_shutdown
 
 from tjworker.app import app
@@ -20,8 +23,26 @@ from tjworker.settings import load_settings
 
 _runtime = ProcessRuntime(lambda: connect(app, load_settings()))
 
-# A Terminal is logged where it is raised; `throws` keeps Celery from adding a traceback.
-_task = partial(app.task, throws=(Terminal,), Request="tjworker.consumer:TaskRequest")
+
+class End(Exception):
+    """How a task ended that did not do its work, in words; it has been logged."""
+
+    def __repr__(self) -> str:
+        """Flower shows this."""
+        return str(self)
+
+
+class Failed(End):
+    """Red."""
+
+
+class TriedAgain(End):
+    """Yellow: the work queue gives the key out again."""
+
+
+# What is expected is logged where it comes up; `throws` keeps Celery from adding a traceback.
+_task = partial(app.task, throws=(Terminal, Failed), Request="tjworker.consumer:TaskRequest")
+_periodic = partial(_task, send_events=False)
 
 
 def use(make: Callable[[], Runtime]) -> None:
@@ -47,22 +68,36 @@ def _end(**_: Any) -> None:
 @_task(name=RECONCILE)  # type: ignore[untyped-decorator,unused-ignore]
 def reconcile(key: str) -> str:
     """Reconcile one job."""
-    return _runtime.get().jobs.reconcile(key)
+    result = _runtime.get().jobs.run(key)
+    if result.state == "failed":
+        raise Failed(result.text)
+    if result.state == "retried":
+        # Not Task.retry, which would send a message: the work queue says when.
+        raise Retry(result.text, TriedAgain(result.text))
+    return result.text
 
 
-@_task(name=RESYNC)  # type: ignore[untyped-decorator,unused-ignore]
+@_periodic(name=RESYNC)  # type: ignore[untyped-decorator,unused-ignore]
 def resync() -> str:
     """Publish the keys whose task was lost; from time to time, every unfinished job."""
     return _runtime.get().resync.run()
 
 
-@_task(name=COLLECT_ORPHANS)  # type: ignore[untyped-decorator,unused-ignore]
+@_periodic(name=COLLECT_ORPHANS)  # type: ignore[untyped-decorator,unused-ignore]
 def collect_orphans() -> str:
     """Delete what jobs that no longer exist left behind."""
-    return _runtime.get().orphans.run()
+    orphans = _runtime.get().orphans
+    return _judged(orphans.run(), orphans.failed)
 
 
-@_task(name=AUTOSCALE)  # type: ignore[untyped-decorator,unused-ignore]
+@_periodic(name=AUTOSCALE)  # type: ignore[untyped-decorator,unused-ignore]
 def autoscale() -> str:
     """Give each elastic job with edlPolicy Auto as many replicas as there is room for."""
-    return _runtime.get().autoscaler.run()
+    autoscaler = _runtime.get().autoscaler
+    return _judged(autoscaler.run(), autoscaler.failed)
+
+
+def _judged(text: str, failed: int) -> str:
+    if failed:
+        raise Failed(text)
+    return text

@@ -14,7 +14,8 @@ from typing import cast
 from tjworker import tasks
 from tjworker.app import app
 from tjworker.base import JobKey
-from tjworker.controllers.jobs import JobReconciler
+from tjworker.controllers.jobs import NOTHING_TO_DO, JobReconciler
+from tjworker.controllers.result import Result
 from tjworker.kube.client import KubeClient
 from tjworker.publisher import Publisher
 from tjworker.runtime import Runtime, assemble
@@ -31,14 +32,14 @@ class EmptyPass:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def reconcile(self, key: str) -> str:
+    def run(self, key: str) -> Result:
         claim = self._store.queue.acquire(JobKey(key), f"pid {os.getpid()}", load_settings().lock_ttl_seconds)
         if claim is None:
-            return "nothing to do"
+            return NOTHING_TO_DO
         self._store.queue.finish(claim)
         with PASSES.open("a") as passes:
             passes.write(f"{key}\n")
-        return "done"
+        return Result("done")
 
 
 def _without_a_cluster() -> Runtime:

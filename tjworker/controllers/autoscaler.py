@@ -71,9 +71,12 @@ class Autoscaler:
         self._stragglers = Stragglers()
         self._parsed: dict[JobKey, tuple[int, TrainingJob | None]] = {}
         self._logged: frozenset[str] = frozenset()
+        self.failed = 0
+        """Objects of the last run that could not be read, decided on or written."""
 
     def run(self) -> str:
         """What the run came to, in words. Raises Transient when Redis or the API server is away."""
+        self.failed = 0
         if self._settings.autoscale_policy == OFF:
             return "switched off (TJ_AUTOSCALE_POLICY)"
         turn = turn_seconds(self._settings.autoscale_seconds)
@@ -138,7 +141,7 @@ class Autoscaler:
             with self._isolation.item("write the targets of", key):
                 counts["jobs moved" if self._move(moves) else "changed meanwhile"] += 1
                 self._stragglers.note(key, failed=False)
-        counts["failed"] = self._isolation.failed
+        counts["failed"] = self.failed = self._isolation.failed
         told = [f"{decision.roles} roles", decision.load]
         return ", ".join([*told, *(f"{n} {what}" for what, n in counts.items() if n)])
 

@@ -74,6 +74,14 @@ def reconcile_rules(settings: Settings) -> Rules:
     )
 
 
+NOTHING_TO_DO = Result("nothing to do: the key is not queued, or another worker has it")
+
+
+def _refused(why: str) -> Result:
+    """For good: who put it there must mend it."""
+    return Result(why, terminal=True)
+
+
 def _refusal(key: str) -> str:
     """Why this is no key; '' when it is one."""
     try:
@@ -120,33 +128,37 @@ class JobReconciler:
         self._priorities = PriorityClasses(kube, monotonic)
 
     def reconcile(self, text: str) -> str:
-        """One pass for the key whose turn it is; `text`, of the task, names a key that was queued. Returns what Flower
-        shows as the task's result. Raises nothing for a fault of the job or the cluster, and Transient only when Redis
-        is away; the resync brings the key back."""
+        """`run`, in words."""
+        return self.run(text).text
+
+    def run(self, text: str) -> Result:
+        """One pass for the key whose turn it is; `text`, of the task, names a key that was queued. Returns how it
+        ended; the key is back in the work queue by then, and nobody needs to try again. Raises nothing for a fault of
+        the job or the cluster, and Transient only when Redis is away; the resync brings the key back."""
         refusal = _refusal(text)
         if refusal:
             log.warning("refused a message", error=refusal)
         named = JobKey("" if refusal else text)
         taken = self._store.queue.acquire_view(named, self._owner, self._settings.lock_ttl_seconds)
         if taken is None:
-            return refusal or "nothing to do: the key is not queued, or another worker has it"
+            return _refused(refusal) if refusal else NOTHING_TO_DO
         claim, view = taken
         result = self._work(claim, view)
-        return result if claim.key == named else f"{claim.key}: {result}"
+        return result if claim.key == named else replace(result, text=f"{claim.key}: {result.text}")
 
-    def _work(self, claim: Claim, view: View) -> str:
+    def _work(self, claim: Claim, view: View) -> Result:
         key = claim.key
         if refusal := _refusal(key):
             # An earlier version named jobs otherwise. Each resync would publish such a key again.
             log.warning("refused a key of the queue", error=refusal)
             self._store.queue.finish(claim)
-            return refusal
+            return _refused(refusal)
         lease = Lease(self._store.queue, claim, self._settings.lock_ttl_seconds, self._monotonic)
         try:
             return self._release(lease, self._pass(lease, view))
         except Fenced as error:
             log.warning("lost the lease of a key; another worker has it", key=key, error=error.message)
-            return "lost the lease"
+            return Result("lost the lease", unfit=True)
         except (OperatorError, SoftTimeLimitExceeded) as error:
             return self._release(lease, self._after_error(key, error))
         except Exception as error:
@@ -181,7 +193,7 @@ class JobReconciler:
         """A Result when there is nothing to decide on."""
         if not view.synced:
             # The watcher queues every unfinished job once the projection is whole again.
-            return Result("the projection is not synced yet", after_seconds=UNSYNCED_RETRY_SECONDS)
+            return Result("the projection is not synced yet", after_seconds=UNSYNCED_RETRY_SECONDS, unfit=True)
         if view.stale:
             return Result("waits for the watch to show an own write", stale=True)
         raw, observed = decode_view(view.job, view.children, seen=view.seen)
@@ -282,7 +294,7 @@ class JobReconciler:
         return outcome
 
     # -- release -----------------------------------------------------------------------------------
-    def _release(self, lease: Lease, result: Result) -> str:
+    def _release(self, lease: Lease, result: Result) -> Result:
         """Give the key back to the work queue as `result` says, and publish it if it is due."""
         key = lease.key
         after_seconds = self._stale_wait(key) if result.stale else result.after_seconds
@@ -294,10 +306,10 @@ class JobReconciler:
         if done.publish:
             self._publisher.publish([key])
         if not result.failed:
-            return result.text
+            return result
         wait = min(done.backoff_seconds or 0, after_seconds or math.inf)
         log.warning("reconcile failed, retrying", key=key, error=result.text, next_try_seconds=wait)
-        return f"{result.text}; next try in {wait:.0f} s"
+        return replace(result, text=f"{result.text}; next try in {wait:.0f} s")
 
     def _stale_wait(self, key: JobKey) -> float:
         """News queues the key at once all the same."""

@@ -66,13 +66,16 @@ class OrphanCollector:
         self._clock = clock
         self._isolation = Isolation(log)
         self._stragglers = Stragglers()
+        self.failed = 0
+        """Objects of the last run that could not be read or deleted."""
 
     def run(self) -> str:
         """What the run came to, in words. Raises Transient when Redis or the API server is away."""
+        self.failed = 0
         if not self._store.queue.once(NAME, turn_seconds(self._settings.collect_orphans_seconds)):
             return "another beat was first"
-        deleted, failed = self.collect()
-        return f"{deleted} deleted{f', {failed} failed' if failed else ''}"
+        deleted, self.failed = self.collect()
+        return f"{deleted} deleted{f', {self.failed} failed' if self.failed else ''}"
 
     def collect(self) -> tuple[int, int]:
         """How many orphans were deleted, and how many objects could not be read or deleted."""

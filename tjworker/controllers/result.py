@@ -7,10 +7,13 @@ Pure. `JobReconciler` carries a Result out when it releases the key.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tjworker.base import Conflict, OperatorError, Transient
 from tjworker.kube.errors import NO_PERMISSION
 
+State = Literal["done", "retried", "failed"]
+"""What a pass is counted as, and how Flower shows it: green, yellow, red."""
 TERMINAL_RETRY_SECONDS = 300.0
 """For errors that waiting does not cure. A new version of the job or of the operator may, so the key comes back."""
 
@@ -29,6 +32,14 @@ class Result:
     stale: bool = False
     """The view was stale: queue it soon, and less soon each time."""
     terminal: bool = False
+    unfit: bool = False
+    """The pass could not do its work, for another reason than these; one that can comes by itself."""
+
+    @property
+    def state(self) -> State:
+        if self.terminal:
+            return "failed"
+        return "retried" if self.failed or self.stale or self.unfit else "done"
 
 
 def after_error(error: OperatorError, latest_seconds: float | None = None) -> Result:
@@ -43,7 +54,7 @@ def after_error(error: OperatorError, latest_seconds: float | None = None) -> Re
     if not isinstance(error, Transient) and error.status not in NO_PERMISSION:
         return not_retryable(f"{type(error).__name__}: {error.message}")
     if (wait := error.retry_after_seconds) is not None:
-        return Result(f"{error.message}; next try in {wait:.0f} s, as the server asked", after_seconds=wait)
+        return Result(f"{error.message}; next try in {wait:.0f} s, as the server asked", after_seconds=wait, unfit=True)
     return Result(error.message, after_seconds=latest_seconds or None, failed=True)
 
 

@@ -19,6 +19,9 @@ from tjworker.cli.stack.paths import StatePaths
 
 WORKERS = 2
 RECORD_KEYS = "TJ_RECORD_KEYS"
+TASKS_COLUMNS = "name,uuid,args,state,result,received,runtime,worker"
+"""Which job a task was for stands in its arguments, how it ended in its result, and the uuid leads to its page: Flower
+does not show that by itself. In k8s/base/flower.yaml and docker-compose.yml, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +214,7 @@ def _flower(plan: StackPlan, after: tuple[str, ...]) -> Service:
         _celery(plan, "flower", after, ready=ready, stop_seconds=3.0),
         argv=_python("tjworker.cli.stack.flower", *options),
     )
-    # Which job a task was for stands in its arguments, how it ended in its result, and the uuid leads to its page:
-    # Flower does not show that by itself.
-    columns = {"FLOWER_TASKS_COLUMNS": "name,uuid,args,result,state,received,runtime,worker"}
+    columns = {"FLOWER_TASKS_COLUMNS": TASKS_COLUMNS}
     # It asks for no password here, and could send tasks.
     return replace(flower, env={**columns, "FLOWER_READ_ONLY": "true", **flower.env})
 

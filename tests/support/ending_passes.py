@@ -1,0 +1,45 @@
+"""The project's app, `celery -A tests.support.ending_passes ...`, with passes and periodic runs that end as a test
+asks: a job's name says how (`ENDS`). Everything else is the real thing, a cluster apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+from tjworker import tasks
+from tjworker.app import app
+from tjworker.base import Transient
+from tjworker.controllers.result import Result, after_error, not_retryable
+from tjworker.kube.client import KubeClient
+from tjworker.publisher import Publisher
+from tjworker.runtime import Runtime, assemble
+from tjworker.settings import load_settings
+from tjworker.store.connect import open_store
+
+__all__ = ["ENDS", "app"]
+
+ENDS = {
+    "done": Result("Running, created 2"),
+    "refused": after_error(Transient("pods is forbidden: exceeded quota", status=403)),
+    "stale": Result("waits for the watch to show an own write", stale=True),
+    "bug": not_retryable("bug: KeyError: 'spec'"),
+}
+
+
+class Ending:
+    """A controller in the shape of both: one that reconciles, and one that runs now and then."""
+
+    failed = 2
+
+    def run(self, key: str = "") -> Any:
+        return ENDS[key.rpartition("/")[2]] if key else "3 deleted, 2 failed"
+
+
+def _runtime() -> Runtime:
+    settings = load_settings()
+    store = open_store(settings.redis_url, settings.key_prefix)
+    runtime = assemble(settings, store, cast(KubeClient, None), Publisher(app), owner="test")
+    return replace(runtime, jobs=cast(Any, Ending()), orphans=cast(Any, Ending()))
+
+
+tasks.use(_runtime)
