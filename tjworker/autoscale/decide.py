@@ -80,7 +80,7 @@ def decide(
     have_pending = find_pending_job(states) or requests.get(WAITING, NOTHING).pods > 0
     movable = {id(state) for state in find_training_jobs_might_be_rescheduled(states, have_pending)}
     moving = [auto for auto in roles if id(auto.state) in movable]
-    jobs = [held_back(auto, resting=_moved(auto, now, rules) < 0) for auto in moving]
+    jobs = [held_back(auto, resting=moved(auto, now, rules) < 0) for auto in moving]
     diff = POLICIES[rules.policy](Problem(jobs, resource, rules.max_load_desired))
     needed = room_is_needed(resource, rules.max_load_desired)
     load = _load(resource)
@@ -102,7 +102,7 @@ def _move(auto: AutoRole, step: int, needed: bool, load: str, now: float, rules:
     least, most = auto.elastic.min_instance, auto.elastic.max_instance
     to = min(max(was + step, least), most)
     why = f"room for {to - was} more" if to > was else "room is needed"
-    if to < was <= most and not needed and _moved(auto, now, rules) > 0:
+    if to < was <= most and not needed and moved(auto, now, rules) > 0:
         to = was
     refused = _refused(auto, now, rules)
     if refused and max(least, was - refused) < to:
@@ -111,7 +111,7 @@ def _move(auto: AutoRole, step: int, needed: bool, load: str, now: float, rules:
     return Move(auto.state, auto.role.name, was, to, f"autoscaler: {why} ({load})") if to != was else None
 
 
-def _moved(auto: AutoRole, now: float, rules: Rules) -> int:
+def moved(auto: AutoRole, now: float, rules: Rules) -> int:
     """By how much the target was last changed, if the cool-down after that is not over; else 0."""
     record = next((r for r in auto.state.job.status.scale_records if r.role == auto.role.name), None)
     at = from_rfc3339(record.time) if record is not None else None

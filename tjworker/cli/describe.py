@@ -10,6 +10,11 @@ from tjworker.cli.console import echo
 from tjworker.cli.options import in_namespace, which_job
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from tjworker.api.model import TrainingJob
+    from tjworker.autoscale.decide import Rules
+    from tjworker.cli.cluster import Cluster
     from tjworker.cli.narrative import Section
 
 
@@ -32,9 +37,51 @@ def describe(job: str, namespace: str | None) -> int:
         found = find_job(cluster.api, where, job)
         pods = job_pods(cluster.api, found)
         seen = job_events(cluster.api, found)
-        sections = narrative.describe(found.raw, parsed(found), pods, seen, rows.utc_now())
+        model, now = parsed(found), rows.utc_now()
+        ill, obstacles = _around(cluster, model, now)
+        sections = narrative.describe(found.raw, model, pods, seen, now, ill_nodes=ill, obstacles=obstacles)
     echo("\n\n".join("\n".join(_shown(section)) for section in sections))
     return 0
+
+
+def _around(cluster: Cluster, job: TrainingJob, now: datetime) -> tuple[dict[str, str], dict[str, str]]:
+    """Nodes that are ill, and why its roles have no more replicas; without a word on either where the user may not look
+    at the whole cluster."""
+    from tjworker.api.kinds import parse
+    from tjworker.api.model import TrainingJob
+    from tjworker.api.resources import NODES, PODS
+    from tjworker.base import OperatorError
+    from tjworker.cli.jobs import list_all, list_jobs
+    from tjworker.cli.room import ill_nodes, obstacles, room
+
+    if job.status.ended:
+        return {}, {}
+    try:
+        nodes = list(list_all(cluster.api, NODES, ""))
+        ill = ill_nodes(nodes)
+        if not any(role.autoscaled and role.replicas < (role.max_replicas or 0) for role in job.roles):
+            return ill, {}
+        models = [parse(one.resource, one.raw) for one in list_jobs(cluster.api, "")]
+        found = room(nodes, list_all(cluster.api, PODS, ""))
+        jobs = [model for model in models if isinstance(model, TrainingJob)]
+        return ill, obstacles(job, jobs, found, now, _rules())
+    except OperatorError:
+        return {}, {}
+
+
+def _rules() -> Rules:
+    """Those of this environment, which are the operator's beside a local stack; else the defaults."""
+    from pydantic import ValidationError
+
+    from tjworker.autoscale.decide import Rules
+    from tjworker.settings import Settings
+
+    try:
+        settings = Settings()
+    except ValidationError:
+        return Rules()
+    cooldown = settings.autoscale_cooldown_seconds
+    return Rules(settings.autoscale_policy, settings.max_load_desired, cooldown, settings.gpu_resource_list)
 
 
 def _shown(section: Section) -> list[str]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from tjworker.api import labels
 from tjworker.api.indices import MAX_INDEX, parse_indices
 from tjworker.api.model import Role, TrainingJob
+from tjworker.api.observed import ENDED_PHASES
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, POD_NOT_GONE, Condition
 from tjworker.cli import happenings, rows
 from tjworker.cli.happenings import Happening
@@ -23,6 +25,7 @@ Json = Mapping[str, Any]
 STALE_SECONDS = 5.0
 """A pass answers a change of a pod within a fraction of this."""
 SHOWN_WAITING = 3
+NONE: Mapping[str, str] = MappingProxyType({})
 SHOWN_RECORDS = 3
 SHOWN_WARNINGS = 5
 _TROUBLES = (POD_NOT_GONE, FAILED_CREATE, FAILED_DELETE)
@@ -41,15 +44,23 @@ class Section:
 
 
 def describe(
-    raw: Json, job: TrainingJob, pods: Sequence[Json], seen: Sequence[Happening], now: datetime
+    raw: Json,
+    job: TrainingJob,
+    pods: Sequence[Json],
+    seen: Sequence[Happening],
+    now: datetime,
+    *,
+    ill_nodes: Mapping[str, str] = NONE,
+    obstacles: Mapping[str, str] = NONE,
 ) -> list[Section]:
-    """`pods`: the job's own that are there now; `seen`: what was said of it (see `happenings`)."""
+    """`pods`: the job's own that are there now; `seen`: what was said of it (see `happenings`). `ill_nodes`: node ->
+    what is wrong with it; `obstacles`: role -> why it has no more replicas (see `room`)."""
     found = [
         Section("", (*_headline(job, now), *_freshness(job, pods, now))),
         Section("Replicas", tuple(_role(role, job, pods, now) for role in job.roles)),
-        Section("Waits for", tuple(_waits(job, pods, now))),
+        Section("Waits for", tuple(_waits(job, pods, now, ill_nodes))),
         Section("Restarts", tuple(_restarts(job))),
-        Section("Autoscaler", tuple(_autoscaler(job, now))),
+        Section("Autoscaler", tuple(_autoscaler(job, now, obstacles))),
         Section("Time", tuple(_times(job, now))),
         Section("Newest failures", tuple(rows.failure_lines(raw, now))),
         Section("Newest warnings", tuple(_warnings(seen, now))),
@@ -113,7 +124,7 @@ def _role(role: Role, job: TrainingJob, pods: Sequence[Json], now: datetime) -> 
     return f"{role.name}: {'; '.join(parts)}"
 
 
-def _waits(job: TrainingJob, pods: Sequence[Json], now: datetime) -> Iterator[str]:
+def _waits(job: TrainingJob, pods: Sequence[Json], now: datetime, ill_nodes: Mapping[str, str]) -> Iterator[str]:
     status = job.status
     if status.ended:
         yield from (f"{_name(pod)} is still being deleted" for pod in pods if _deleting(pod))
@@ -126,9 +137,21 @@ def _waits(job: TrainingJob, pods: Sequence[Json], now: datetime) -> Iterator[st
         if why := why_pod_waits(pod):
             waiting.setdefault(why, []).append(_name(pod))
     for why, names in waiting.items():
-        more = f" and {len(names) - SHOWN_WAITING} more" if len(names) > SHOWN_WAITING else ""
-        yield f"{', '.join(names[:SHOWN_WAITING])}{more}: {why}"
+        yield f"{_some(names)}: {why}"
+    for node, why in ill_nodes.items():
+        there = [_name(pod) for pod in pods if (pod.get("spec") or {}).get("nodeName") == node and not _over(pod)]
+        if there:
+            yield f"node {node} {why}; on it: {_some(there)}"
     yield from _rests(job, now)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN_WAITING} more" if len(names) > SHOWN_WAITING else ""
+    return f"{', '.join(names[:SHOWN_WAITING])}{more}"
+
+
+def _over(pod: Json) -> bool:
+    return (pod.get("status") or {}).get("phase") in ENDED_PHASES
 
 
 def _is_trouble(condition: Condition) -> bool:
@@ -185,7 +208,7 @@ def _restarts(job: TrainingJob) -> Iterator[str]:
         yield f"backoffLimit: {used_up} of {job.backoff_limit} used"
 
 
-def _autoscaler(job: TrainingJob, now: datetime) -> Iterator[str]:
+def _autoscaler(job: TrainingJob, now: datetime, obstacles: Mapping[str, str]) -> Iterator[str]:
     for role in job.roles:
         if not role.autoscaled or job.status.ended:
             continue
@@ -193,8 +216,8 @@ def _autoscaler(job: TrainingJob, now: datetime) -> Iterator[str]:
             yield f"{role.name}: {role.replicas} wanted in the place of {role.declared_replicas} ({role.spec_path})"
         elif role.name in job.status.targets:
             yield f"{role.name}: its target is set aside, for {role.spec_path} was changed by hand"
-        elif role.replicas < (role.max_replicas or 0):
-            yield f"{role.name}: has seen no room for more than {role.replicas} yet, or has not run since"
+        if role.name in obstacles:
+            yield f"{role.name}: has {role.replicas} and could have {role.max_replicas}: {obstacles[role.name]}"
     for record in job.status.scale_records[:SHOWN_RECORDS]:
         ago = rows.age(record.time, now)
         yield f"{ago} ago {record.role} {record.from_} -> {record.to}{': ' + record.reason if record.reason else ''}"

@@ -185,6 +185,12 @@ def test_describe_speaks_of_the_job_its_roles_and_its_warnings(typed_at: TypedAt
         assert part in done.stdout
 
 
+def test_describe_looks_at_the_whole_cluster_for_a_job_that_could_have_more(typed_at: TypedAt) -> None:
+    typed_at.add(make_job("el").workers(2, least=1, most=5, edl="Auto").status(phase="Running"))
+    done = typed_at.tj("describe", "el")
+    assert "trainer: has 2 and could have 5: no node is ready and schedulable" in done.stdout, done.output
+
+
 def test_a_job_that_cannot_be_used_is_described_by_its_errors(typed_at: TypedAt) -> None:
     big = {"spec": {"containers": [{"name": "aitj-a", "image": "x", "args": ["x" * 200_000]}]}}
     typed_at.make(AITRAININGJOBS, make_job("digits").role("trainer", 9_000, template=big).manifest())

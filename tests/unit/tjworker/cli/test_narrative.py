@@ -11,7 +11,7 @@ import pytest
 from tests.support.builders import JobBuilder, make_job
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import Attempts, Condition, Ending, ReplicaStatus, RestartCounts, RoleAttempts, ScaleRecord
-from tjworker.cli.narrative import describe, why_pod_waits
+from tjworker.cli.narrative import Section, describe, why_pod_waits
 
 NOW = datetime(2026, 1, 1, 1, 0, 0, tzinfo=UTC)
 DIGITS = make_job("digits").workers(2)
@@ -41,6 +41,8 @@ class Case:
     want: tuple[str, ...]
     """Each is part of a line of its own, in this order; () : the section is not there."""
     pods: tuple[dict[str, Any], ...] = field(default=())
+    ill_nodes: dict[str, str] = field(default_factory=dict)
+    obstacles: dict[str, str] = field(default_factory=dict)
 
 
 CASES: dict[str, Case] = {
@@ -168,6 +170,19 @@ CASES: dict[str, Case] = {
             "20s ago trainer 2 -> 4: autoscaler: room for 2 more",
         ),
     ),
+    "why a role has no more than it has": Case(
+        ELASTIC.status(phase="Running"),
+        "Autoscaler",
+        ("trainer: has 2 and could have 5: no node is ready",),
+        obstacles={"trainer": "no node is ready"},
+    ),
+    "a node that is ill, and what is on it": Case(
+        DIGITS.status(phase="Running"),
+        "Waits for",
+        ("node node-a is not ready; on it: digits-trainer-0",),
+        (pod(0), pod(1, "Failed")),
+        ill_nodes={"node-a": "is not ready", "node-b": "is cordoned"},
+    ),
     "a target that a person set aside": Case(
         ELASTIC.status(phase="Running", targets={"trainer": 4}, targets_beside={"trainer": 3}),
         "Autoscaler",
@@ -204,12 +219,16 @@ CASES: dict[str, Case] = {
 }
 
 
+def _said(raw: dict[str, Any], job: TrainingJob, case: Case) -> list[Section]:
+    return describe(raw, job, case.pods, (), NOW, ill_nodes=case.ill_nodes, obstacles=case.obstacles)
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_what_is_said(case: Case) -> None:
     raw = case.job.object()
     job = case.job.parse()
     assert isinstance(job, TrainingJob)
-    sections = {section.title: section.lines for section in describe(raw, job, case.pods, (), NOW)}
+    sections = {section.title: section.lines for section in _said(raw, job, case)}
     said = sections.get(case.section, ())
     assert len(said) == len(case.want), said
     for part, line in zip(case.want, said, strict=True):

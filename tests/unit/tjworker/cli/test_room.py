@@ -1,0 +1,94 @@
+"""What is read from raw nodes and pods, and who is said to have the room."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.support.builders import JobBuilder, make_job
+from tjworker.api import labels
+from tjworker.api.node_requests import WAITING
+from tjworker.api.status import JobStatus
+from tjworker.autoscale import Rules
+from tjworker.cli.room import ill_nodes, obstacles, room
+
+NOW = datetime(2026, 1, 1, 1, 0, 0, tzinfo=UTC)
+CPU = {"spec": {"containers": [{"name": "aitj-main", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}}
+
+
+def node(name: str = "a", ready: str = "True", **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "uid": name, "resourceVersion": "1"},
+        "spec": spec,
+        "status": {
+            "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T00:59:00Z"}],
+        },
+    }
+
+
+def elastic(name: str, replicas: int) -> JobBuilder:
+    built = make_job(name).role("trainer", replicas, least=1, most=5, edl="Auto", template=CPU)
+    return built.metadata(uid=f"uid-{name}").status(JobStatus(phase="Running"))
+
+
+def pod(job: str, index: int, *, where: str = "a", phase: str = "Running", **metadata: Any) -> dict[str, Any]:
+    marks = {"job-name": job, labels.JOB_UID: f"uid-{job}", "replica-name": "trainer", "replica-index": str(index)}
+    owner = {"kind": "AITrainingJob", "name": job, "uid": f"uid-{job}", "controller": True, "apiVersion": "a/v1"}
+    return {
+        "metadata": {
+            "name": f"{job}-trainer-{index}",
+            "namespace": "default",
+            "uid": f"{job}-{index}",
+            "resourceVersion": "1",
+            "labels": marks,
+            "ownerReferences": [owner],
+        }
+        | metadata,
+        "spec": CPU["spec"] | ({"nodeName": where} if where else {}),
+        "status": {"phase": phase},
+    }
+
+
+def test_the_sums_are_those_of_pods_that_have_not_finished() -> None:
+    web = pod("web", 0) | {"metadata": {"name": "web", "namespace": "kube-system"}}
+    found = room(
+        [node()],
+        [
+            *(pod("digits", 0), pod("digits", 1, phase="Succeeded"), pod("digits", 2, where="", phase="Pending"), web),
+            pod("digits", 3, where="", phase="Pending", deletionTimestamp="2026-01-01T00:00:00Z"),
+        ],
+    )
+    assert {name: asked.cpu_milli for name, asked in found.requests.items()} == {"a": 2000, WAITING: 1000}
+    assert {name: asked.cpu_milli for name, asked in found.holders.items()} == {"default/digits": 2000, "others": 1000}
+
+
+def test_of_two_equal_jobs_the_smaller_learns_who_has_the_room() -> None:
+    small, big = elastic("el2", 1), elastic("el", 3)
+    found = room([node()], [pod("el2", 0), *(pod("el", i) for i in range(3))])
+    jobs = [small.build(), big.build()]
+    said = obstacles(jobs[0], jobs, found, NOW, Rules())
+    assert said == {
+        "trainer": "one more asks for 1 CPU, and 0 of 4 are left to it: the autoscaler fills 97% of the CPUs. "
+        "CPU now: default/el 3, default/el2 1"
+    }
+
+
+def test_a_role_that_has_its_maximum_lacks_nothing() -> None:
+    job = elastic("el", 5).build()
+    assert obstacles(job, [job], room([node()], []), NOW, Rules()) == {}
+
+
+def test_a_role_that_cannot_be_planned_with_says_why() -> None:
+    template = {"spec": {"containers": [{"name": "aitj-a", "image": "x", "resources": {"requests": {"cpu": "1e99"}}}]}}
+    job = make_job("el").role("trainer", 1, least=1, most=5, edl="Auto", template=template)
+    built = job.status(JobStatus(phase="Running")).build()
+    said = obstacles(built, [built], room([node()], []), NOW, Rules())["trainer"]
+    assert "role trainer is not autoscaled" in said
+
+
+def test_nodes_that_are_ill() -> None:
+    assert ill_nodes([node("a"), node("b", "Unknown"), node("c", unschedulable=True)]) == {
+        "b": "is not ready since 2026-01-01T00:59:00Z",
+        "c": "is cordoned: nothing new comes there",
+    }

@@ -1,0 +1,127 @@
+"""Nodes and all pods of a cluster as the autoscaler counts them: why a role has no more replicas, who has the room, how
+full the cluster is. Pure: objects in, words and sums out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tjworker.api import labels
+from tjworker.api.labels import of_object
+from tjworker.api.model import TrainingJob
+from tjworker.api.node_records import node_record
+from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests, pod_requests
+from tjworker.api.observed import ENDED_PHASES, NodeRecord
+from tjworker.api.owners import controller
+from tjworker.api.pod_records import pod_record
+from tjworker.autoscale.cluster import cluster_resource
+from tjworker.autoscale.decide import Rules
+from tjworker.autoscale.obstacle import obstacle
+from tjworker.autoscale.resources import ClusterResource
+from tjworker.autoscale.roles import AutoRole, as_decided, auto_roles
+from tjworker.autoscale.state import JobState
+
+Json = Mapping[str, Any]
+SHOWN_HOLDERS = 4
+OTHERS = "others"
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A cluster at one moment."""
+
+    nodes: Mapping[str, NodeRecord]
+    requests: Mapping[str, NodeRequests]
+    """By node; under WAITING of pods without one."""
+    holders: Mapping[str, NodeRequests]
+    """By `namespace/job`; of pods of no job under OTHERS."""
+    pods: Mapping[str, Sequence[Json]] = field(default_factory=dict)
+    """Raw, by `namespace/job`."""
+
+    def resource(self, gpu_resources: Sequence[str]) -> ClusterResource:
+        return cluster_resource(self.nodes, self.requests, gpu_resources)
+
+
+def room(nodes: Iterable[Json], pods: Iterable[Json]) -> Room:
+    requests: dict[str, NodeRequests] = defaultdict(lambda: NOTHING)
+    holders: dict[str, NodeRequests] = defaultdict(lambda: NOTHING)
+    by_job: dict[str, list[Json]] = defaultdict(list)
+    for pod in pods:
+        metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
+        name = of_object(metadata).get(labels.JOB_NAME) if _is_ours(metadata) else None
+        holder = f"{metadata['namespace']}/{name}" if name else OTHERS
+        if name:
+            by_job[holder].append(pod)
+        if status.get("phase") in ENDED_PHASES or (not spec.get("nodeName") and _waits_for_no_node(metadata, spec)):
+            continue
+        asked = pod_requests(spec, status)
+        node = spec.get("nodeName") or WAITING
+        requests[node] = requests[node].plus(asked)
+        holders[holder] = holders[holder].plus(asked)
+    return Room({n["metadata"]["name"]: node_record(n) for n in nodes}, dict(requests), dict(holders), dict(by_job))
+
+
+def _is_ours(metadata: Json) -> bool:
+    return labels.JOB_UID in of_object(metadata)
+
+
+def _waits_for_no_node(metadata: Json, spec: Json) -> bool:
+    return bool(metadata.get("deletionTimestamp") or spec.get("schedulingGates"))
+
+
+# -- why a role has no more ------------------------------------------------------------------------
+def obstacles(
+    job: TrainingJob, jobs: Iterable[TrainingJob], found: Room, now: datetime, rules: Rules
+) -> dict[str, str]:
+    """Role -> why it has no more replicas, of those roles of `job` that could have more. `jobs`: all that there are."""
+    roles, problems = auto_roles([_state(one, found) for one in jobs], rules.gpu_resources)
+    mine = [auto for auto in roles if auto.state.job.key == job.key]
+    if not mine:
+        return {role.name: said for role in job.roles for said in problems if f"{job.key}: role {role.name} " in said}
+    resource = as_decided(found.resource(rules.gpu_resources), roles)
+    return {
+        auto.role.name: f"{obstacle(auto, resource, now.timestamp(), rules)}{_held(auto, found)}"
+        for auto in mine
+        if auto.role.replicas < (auto.role.max_replicas or 0)
+    }
+
+
+def _state(job: TrainingJob, found: Room) -> JobState:
+    pods = found.pods.get(f"{job.name.namespace}/{job.name.name}", ())
+    records = [
+        pod_record(pod, pod["metadata"], str((controller(pod["metadata"]) or {}).get("uid", ""))) for pod in pods
+    ]
+    return JobState(job, tuple(r for r in records if r.labels.get(labels.JOB_UID) == job.uid))
+
+
+def _held(auto: AutoRole, found: Room) -> str:
+    """Who has what it would need, the greatest first."""
+    gpu = auto.elastic.gpu_limit > 0
+    shares = sorted(_shares(found, gpu=gpu), key=lambda share: (-share[1], share[0]))[:SHOWN_HOLDERS]
+    told = ", ".join(f"{name} {amount:g}" for name, amount in shares)
+    return f". {'GPU' if gpu else 'CPU'} now: {told}" if told else ""
+
+
+def _shares(found: Room, *, gpu: bool) -> Iterator[tuple[str, float]]:
+    for holder, asked in found.holders.items():
+        amount = sum(n for _, n in asked.extended) if gpu else asked.cpu_milli / 1000
+        if amount:
+            yield holder, amount
+
+
+# -- nodes -----------------------------------------------------------------------------------------
+def ill_nodes(nodes: Iterable[Json]) -> dict[str, str]:
+    """Node -> why what is on it may be lost, as a clause."""
+    found = {}
+    for raw in nodes:
+        node = node_record(raw)
+        if node.ready != "True":
+            since = f" since {node.ready_since}" if node.ready_since else ""
+            found[node.name] = f"is not ready{since}{f' ({node.reason})' if node.reason else ''}"
+        elif node.unschedulable:
+            found[node.name] = "is cordoned: nothing new comes there"
+    return found
