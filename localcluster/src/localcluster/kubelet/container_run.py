@@ -82,7 +82,8 @@ class ContainerRun:
 
     @property
     def ended(self) -> bool:
-        return self.look is not None and self.look.kind in ("exited", "lost")
+        """Also one that could not be started: containerd has it end with StartError."""
+        return self.look is not None and self.look.kind in ("exited", "failed", "lost")
 
     @property
     def failed_to_start(self) -> bool:
@@ -101,27 +102,23 @@ class ContainerRun:
         """A new run has been started."""
         if self.ended and self.look is not None:
             self.last = self._ended(self.look, self.attempt)
-        if not self.failed_to_start:
-            self.attempt += 1
+        self.attempt += 1
         self.container, self.look = container, None
         self.prober, self.post_start, self.pre_stop, self.kill_at = None, "", "", None
         self.term_sent = self.told_started = self.seen_ended = False
         self.refresh()
 
     def next_folder(self) -> Path:
-        return self.folder / str(max(0, self.attempt if self.failed_to_start else self.attempt + 1))
+        return self.folder / str(self.attempt + 1)
 
     def note_end(self, now: float) -> None:
         """Once a run: when may the next one start?"""
-        if self.seen_ended or self.look is None or not (self.ended or self.failed_to_start):
+        if self.seen_ended or self.look is None or not self.ended:
             return
         self.seen_ended = True
-        if self.look.finished and self.look.finished - self.look.started > BACKOFF_FORGET_SECONDS:
+        if self.look.started and self.look.finished - self.look.started > BACKOFF_FORGET_SECONDS:
             self.backoff_seconds = 0.0
-        ended = self.look.finished or now
-        self.starts_at = ended + self.backoff_seconds
-        if self.failed_to_start and not self.backoff_seconds:
-            self.starts_at = ended + BACKOFF_FIRST_SECONDS
+        self.starts_at = (self.look.finished or now) + self.backoff_seconds
         self.backoff_seconds = min(BACKOFF_MAX_SECONDS, self.backoff_seconds * 2 or BACKOFF_FIRST_SECONDS)
 
     def exit_code(self) -> int:
@@ -149,8 +146,6 @@ class ContainerRun:
             reason, message = self.held if self.look is None else ("ContainerCreating", "")
             state = waiting(pod_waiting if reason == "ContainerCreating" else reason, message)
             return container_status(self.spec, state, ready=False, restarts=restarts, last=self.last)
-        if self.look.kind == "failed":
-            return container_status(self.spec, waiting(*self.held), ready=False, restarts=restarts, last=self.last)
         if self.look.kind == "running":
             made = container_status(
                 self.spec,
@@ -176,6 +171,9 @@ class ContainerRun:
             return terminated(
                 137, look.started, look.finished, reason="ContainerStatusUnknown", message=UNKNOWN_MESSAGE
             )
+        if look.kind == "failed":
+            ended = terminated(look.exit_code, look.started, look.finished, reason="StartError", message=look.message)
+            return {**ended, "containerID": self._id(attempt)}
         message = ""
         if look.exit_code and self.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
             message = read(self.folder / str(attempt), LogOptions(tail_lines=80))[-MESSAGE_BYTES:].decode(

@@ -1,41 +1,41 @@
 """One container's keeper: starts the command, writes its log, and writes down how it ended. Runs alone, on the standard
-library only (`python -I -S container_runner.py <folder>`), so that it lives on when the kubelet dies and a kubelet that
-comes back can read everything from the folder.
+library only (`containers.RUNNER`), so that it lives on when the kubelet dies and a kubelet that comes back can read
+everything from the folder.
 
 In the folder: `spec.json` (read), `state.json` (pid and start time, once the command runs), `exit.json` (exit code, or
 why it could not start; written atomically, once), `log` (CRI lines, rotated). The command gets a session of its own,
-and a mount namespace of its own when the spec asks for one. Whatever it leaves behind is killed when it ends. Never
-restarts anything.
+a host name, mounts and ports of its own when the spec asks for them. Whatever it leaves behind is killed when it ends.
+Never restarts anything.
 
-`container_runner.py exec <folder> -- command ...` runs a command beside the container: same environment, folder and
+`exec <folder> -- command ...` runs a command beside the container: same environment, folder and
 mounts.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import select
 import signal
 import sys
 import time
+from itertools import pairwise
 from typing import Any
 
-CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
-MS_RDONLY, MS_REMOUNT, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 1, 32, 4096, 8192, 16384, 1 << 18
-MNT_DETACH = 2
-PR_SET_CHILD_SUBREAPER = 36
+from localcluster.kubelet.namespaces import LIBC, isolate
+from localcluster.kubelet.ports import Handover
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LINE_BYTES = 16 * 1024
 READ_BYTES = 16 * 1024
 NOT_FOUND = 'exec: "%s": executable file not found in $PATH'
 
 
-def main() -> int:
-    if sys.argv[1] == "exec":
-        return run_beside(sys.argv[2], sys.argv[4:])
-    return keep(sys.argv[1])
+def main(arguments: list[str]) -> int:
+    if arguments[0] == "exec":
+        return run_beside(arguments[1], arguments[3:])
+    return keep(arguments[0])
 
 
 def keep(folder: str) -> int:
@@ -52,9 +52,12 @@ def keep(folder: str) -> int:
     streams = {name: os.pipe() for name in ("stdout", "stderr")}
     error_read, error_write = os.pipe()
     started = time.time()
+    handover = Handover() if spec["address"] else None
     pid = os.fork()
     if pid == 0:
-        become_container(spec, streams["stdout"][1], streams["stderr"][1], error_write)
+        become_container(spec, streams["stdout"][1], streams["stderr"][1], error_write, handover)
+    if handover is not None:
+        handover.take(pid, spec["address"])
     for fd in (streams["stdout"][1], streams["stderr"][1], error_write):
         os.close(fd)
     with os.fdopen(error_read, "rb") as file:
@@ -199,7 +202,7 @@ def in_parts(prefix: bytes, line: bytes) -> tuple[list[bytes], bytes]:
 # --- the container's side -------------------------------------------------------------------------------------------
 
 
-def become_container(spec: dict[str, Any], stdout: int, stderr: int, error_fd: int) -> None:
+def become_container(spec: dict[str, Any], stdout: int, stderr: int, error_fd: int, handover: Handover | None) -> None:
     """Never returns: executes the command, or writes why it cannot and exits."""
     try:
         os.setsid()
@@ -208,8 +211,10 @@ def become_container(spec: dict[str, Any], stdout: int, stderr: int, error_fd: i
         for source, target in ((null, 0), (stdout, 1), (stderr, 2)):
             os.dup2(source, target)
         os.set_inheritable(error_fd, False)
-        close_above(2, error_fd)
+        close_all_but(0, 1, 2, error_fd, *((handover.child_told, handover.child_go) if handover else ()))
         enter(spec)
+        if handover is not None:
+            handover.give()
         execute(spec["command"], spec["env"])
     except BaseException as error:  # noqa: BLE001 - between fork and exec, all that can be done is to tell and leave
         os.write(error_fd, str(error).encode())
@@ -219,19 +224,31 @@ def become_container(spec: dict[str, Any], stdout: int, stderr: int, error_fd: i
 def run_beside(folder: str, command: list[str]) -> int:
     with open(os.path.join(folder, "spec.json"), encoding="utf-8") as file:  # noqa: PTH123, PTH118
         spec = json.load(file)
-    try:
-        enter(spec)
-        execute(command, spec["env"])
-    except Exception as error:  # noqa: BLE001
-        print(error, file=sys.stderr)  # noqa: T201
-    return 126
+    handover = Handover() if spec["address"] else None
+    pid = os.fork() if handover is not None else 0
+    if pid == 0:
+        try:
+            enter(spec)
+            if handover is not None:
+                LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+                handover.give()
+            execute(command, spec["env"])
+        except Exception as error:  # noqa: BLE001
+            print(error, file=sys.stderr, flush=True)  # noqa: T201
+        os._exit(126)
+    assert handover is not None  # noqa: S101 - else there is no child
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP):
+        signal.signal(number, signal.SIG_IGN)  # a terminal sends them to the command, too
+    handover.take(pid, spec["address"])
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return 128 - code if code < 0 else code
 
 
 def enter(spec: dict[str, Any]) -> None:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
-    if spec["isolation"] != "none" and spec["binds"]:
-        isolate(spec["isolation"], spec["binds"])
+    if spec["isolation"] != "none":
+        isolate(spec["isolation"], spec["hostname"], spec["binds"])
     folder = spec["cwd"]
     if spec.get("make_cwd"):
         os.makedirs(folder, exist_ok=True)  # noqa: PTH103
@@ -251,112 +268,14 @@ def execute(command: list[str], env: dict[str, str]) -> None:
             raise FileNotFoundError(f'exec: "{where}": stat {where}: no such file or directory') from None
         raise FileNotFoundError(NOT_FOUND % where) from None
     except PermissionError:
+        if "/" not in command[0]:  # a folder of the PATH that cannot be read is passed over
+            raise FileNotFoundError(NOT_FOUND % command[0]) from None
         raise PermissionError(f'exec: "{command[0]}": permission denied') from None
 
 
-def close_above(keep_up_to: int, spare: int) -> None:
-    top = max(256, spare + 1)
-    os.closerange(keep_up_to + 1, spare)
-    os.closerange(spare + 1, top + 1024)
-
-
-def isolate(mode: str, binds: list[list[Any]]) -> None:
-    """A mount namespace of its own with these binds (source, target, read-only) in it. Raises OSError."""
-    uid, gid = os.getuid(), os.getgid()
-    if mode == "userns":
-        check(LIBC.unshare(CLONE_NEWUSER | CLONE_NEWNS), "unshare")
-        map_ids((0, uid), (0, gid))
-    else:
-        check(LIBC.unshare(CLONE_NEWNS), "unshare")
-    mount("none", "/", MS_REC | MS_PRIVATE)
-    root = ""
-    if any(not os.path.exists(target) for _, target, _ in binds):  # noqa: PTH110
-        # A tmpfs that shows everything of the root, in which mount points that the machine lacks can be made.
-        root = str(binds[0][0]) + ".root"
-        os.makedirs(root, exist_ok=True)  # noqa: PTH103
-        mirror("/", root)
-    for source, target, read_only in binds:
-        make_target(root, source, target)
-        mount(source, root + target, MS_BIND | MS_REC)
-        if read_only:
-            with contextlib.suppress(OSError):
-                mount("none", root + target, MS_BIND | MS_REMOUNT | MS_RDONLY)
-    if root:
-        switch_root(root)
-    if mode == "userns" and uid != 0:
-        # Back to the user's own id, so that the command does not take itself for root.
-        check(LIBC.unshare(CLONE_NEWUSER), "unshare")
-        map_ids((uid, 0), (gid, 0))
-
-
-def mirror(folder: str, into: str) -> None:
-    """Mounts a tmpfs on `into` whose entries are those of `folder`."""
-    names = os.listdir(folder)  # noqa: PTH208
-    mount("tmpfs", into, 0, "tmpfs", "mode=755")
-    for name in names:
-        source, target = os.path.join(folder, name), os.path.join(into, name)  # noqa: PTH118
-        if os.path.islink(source):  # noqa: PTH114
-            os.symlink(os.readlink(source), target)  # noqa: PTH115, PTH211
-        elif os.path.isdir(source):  # noqa: PTH112
-            os.mkdir(target)  # noqa: PTH102
-            with contextlib.suppress(OSError):
-                mount(source, target, MS_BIND | MS_REC)
-        else:
-            with contextlib.suppress(OSError):
-                os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
-                mount(source, target, MS_BIND)
-
-
-def make_target(root: str, source: str, target: str) -> None:
-    path = root + target
-    if os.path.exists(path) or not root:  # noqa: PTH110
-        return
-    above = os.path.dirname(target)  # noqa: PTH120
-    while above != "/" and not os.path.isdir(root + above):  # noqa: PTH112
-        above = os.path.dirname(above)  # noqa: PTH120
-    if above != "/":
-        # A folder of the machine lies above: show it through a tmpfs too, so that the machine itself is not changed.
-        stage = root + "/.stage"
-        os.makedirs(stage, exist_ok=True)  # noqa: PTH103
-        mirror(root + above, stage)
-        mount(stage, root + above, MS_MOVE)
-    if os.path.isdir(source):  # noqa: PTH112
-        os.makedirs(path, exist_ok=True)  # noqa: PTH103
-    else:
-        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
-
-
-def switch_root(root: str) -> None:
-    old = root + "/.old"
-    os.makedirs(old, exist_ok=True)  # noqa: PTH103
-    check(LIBC.pivot_root(root.encode(), old.encode()), "pivot_root")
-    os.chdir("/")
-    check(LIBC.umount2(b"/.old", MNT_DETACH), "umount")
-    for name in ("/.old", "/.stage"):
-        with contextlib.suppress(OSError):
-            os.rmdir(name)  # noqa: PTH106
-
-
-LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def mount(source: str, target: str, flags: int, kind: str | None = None, options: str | None = None) -> None:
-    kind_bytes, option_bytes = (text.encode() if text else None for text in (kind, options))
-    done = LIBC.mount(source.encode(), target.encode(), kind_bytes, ctypes.c_ulong(flags), option_bytes)
-    check(done, f"mount {source} on {target}")
-
-
-def check(result: int, what: str) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
-
-
-def map_ids(uid: tuple[int, int], gid: tuple[int, int]) -> None:
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid[0]} {uid[1]} 1"), ("gid_map", f"{gid[0]} {gid[1]} 1")):
-        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:  # noqa: PTH123
-            file.write(text)
+def close_all_but(*kept: int) -> None:
+    for last, following in pairwise((*sorted(kept), max(256, *kept) + 1024)):
+        os.closerange(last + 1, following)
 
 
 # --- small things ---------------------------------------------------------------------------------------------------
@@ -392,7 +311,3 @@ def write_json(name: str, value: dict[str, Any]) -> None:
     with open(name + ".tmp", "w", encoding="utf-8") as file:  # noqa: PTH123
         json.dump(value, file)
     os.replace(name + ".tmp", name)  # noqa: PTH105
-
-
-if __name__ == "__main__":
-    sys.exit(main())

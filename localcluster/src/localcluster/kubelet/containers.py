@@ -22,9 +22,21 @@ from typing import Any
 import orjson
 
 from localcluster.kubelet import container_runner
+from localcluster.kubelet.namespaces import isolate
 
-RUNNER = str(Path(container_runner.__file__).resolve())
-PYTHON = [sys.executable, "-I", "-S"]
+PACKAGES = str(Path(container_runner.__file__).resolve().parents[2])
+START = (
+    f"import sys; sys.path.append({PACKAGES!r}); "
+    "from localcluster.kubelet import container_runner; sys.exit(container_runner.main(sys.argv[1:]))"
+)
+RUNNER = [sys.executable, "-I", "-S", "-c", START]
+"""A container runner's command line, before its arguments."""
+START_ERROR_CODE = 128
+OF_RUNC = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
+    "unable to start container process: error during container init: {}: unknown"
+)
+"""What containerd says when a command cannot be started."""
 MARK = "LOCALCLUSTER_CONTAINER"
 """In the environment of each process of a container: finds those that left their session when their container runner is
 gone."""
@@ -59,7 +71,7 @@ class Container:
         (self.folder / "spec.json").chmod(0o600)
         with (self.folder / "container_runner.err").open("wb") as errors:
             self.process = subprocess.Popen(
-                [*PYTHON, RUNNER, str(self.folder)],
+                [*RUNNER, str(self.folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -103,7 +115,10 @@ class Container:
         if not told:
             return None
         if "error" in told:
-            return Look("failed", told["started"], told["finished"], 128, told["error"])
+            message = told["error"]
+            if message.startswith(("exec:", "chdir")):
+                message = OF_RUNC.format(message)
+            return Look("failed", 0.0, told["finished"], START_ERROR_CODE, message)
         return Look("exited", told["started"], told["finished"], told["code"])
 
     def _runner_alive(self) -> bool:
@@ -168,7 +183,7 @@ def attempts(folder: Path) -> list[int]:
 
 def exec_command(folder: Path, command: list[str]) -> list[str]:
     """The command line that runs `command` beside a container."""
-    return [*PYTHON, RUNNER, "exec", str(folder), "--", *command]
+    return [*RUNNER, "exec", str(folder), "--", *command]
 
 
 def remove(folder: Path) -> None:
@@ -183,7 +198,7 @@ def detect_isolation(folder: Path) -> str:
     hosts = folder / "isolation-test"
     hosts.write_text("127.0.0.1 localhost\n", encoding="utf-8")
     for mode in ("root", "userns") if os.geteuid() == 0 else ("userns",):
-        if _in_child(lambda mode=mode: container_runner.isolate(mode, [[str(hosts), "/etc/hosts", False]])):  # type: ignore[misc]
+        if _in_child(lambda mode=mode: isolate(mode, "isolation-test", [[str(hosts), "/etc/hosts", False]])):  # type: ignore[misc]
             return mode
     return "none"
 

@@ -1,18 +1,20 @@
-"""Host names of services: one hosts file a namespace, rewritten in place as services and their pods come and go.
+"""Host names: each pod has a hosts file with its own name, rewritten in place as services and their pods come and go.
 
 Addresses come from the pods that a service selects, not from its EndpointSlices: pods here have addresses of the
 loopback, which a real API server allows in no EndpointSlice. Only a service without selector is looked up there. Ready
 pods count, or all with publishNotReadyAddresses.
 
-The file is bind-mounted over /etc/hosts of each container, so it must stay the same inode. Names: `<svc>` in the
-service's own namespace, `<svc>.<ns>`, `<svc>.<ns>.svc` and `<svc>.<ns>.svc.cluster.local` everywhere, and `<hostname>.`
-before each for pods with a hostname. Writes only what has changed.
+The file is bind-mounted over /etc/hosts of each container, so it must stay the same inode. Names of services:
+`<svc>` in the service's own namespace, `<svc>.<ns>`, `<svc>.<ns>.svc` and `<svc>.<ns>.svc.cluster.local` everywhere,
+and `<hostname>.` before each for pods with a hostname. A pod's own name, and its hostAliases, are as the kubelet writes
+them (`managedHostsFileContent`). Writes only what has changed.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from localcluster.informer import Informers, key_of
@@ -22,7 +24,8 @@ from localcluster.wire import Json
 
 SERVICE_LABEL = "kubernetes.io/service-name"
 SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
-HEADER = "# Managed by localcluster: names of services. Below, the machine's own names.\n"
+HEADER = "# Managed by localcluster: this pod, then services, then the machine's own names.\n"
+LONGEST_NAME = 63
 
 
 def names_of(service: str, namespace: str, *, local: bool) -> list[str]:
@@ -73,19 +76,39 @@ def _sliced(service: Json, slices: Iterable[Json]) -> Iterator[tuple[str, str]]:
                 yield from ((endpoint.get("hostname", ""), address) for address in endpoint["addresses"])
 
 
+def hostname_of(pod: Json) -> str:
+    """As the kubelet has it: spec.hostname, else the pod's name as far as a host name may be long."""
+    return str(pod["spec"].get("hostname") or pod["metadata"]["name"][:LONGEST_NAME].rstrip("-."))
+
+
+def own_lines(pod: Json, address: str) -> list[str]:
+    spec, name = pod["spec"], hostname_of(pod)
+    domain = f"{spec['subdomain']}.{pod['metadata']['namespace']}.svc.cluster.local" if spec.get("subdomain") else ""
+    names = f"{name}.{domain}\t{name}" if domain else name
+    aliases = [f"{alias['ip']}\t" + "\t".join(alias.get("hostnames") or ()) for alias in spec.get("hostAliases") or ()]
+    return [f"{address}\t{names}", *aliases]
+
+
+@dataclass(slots=True)
+class _File:
+    path: Path
+    namespace: str
+    own: list[str]
+    content: bytes = b""
+
+
 class HostsFiles(KeyedMachine):
-    """Keys are namespaces. `path(namespace)` makes the file at once, so that a pod can be started on it."""
+    """Keys are namespaces. `keep` writes a pod's file at once, so that its containers can be started on it."""
 
     name = "hosts-files"
 
-    def __init__(self, informers: Informers, folder: Path, machine_hosts: str) -> None:
+    def __init__(self, informers: Informers, machine_hosts: str) -> None:
         super().__init__(informers.pump)
-        self._folder = folder
         self._machine_hosts = machine_hosts
         self._services = informers.get("/api/v1/services")
         self._pods = informers.get("/api/v1/pods")
         self._slices = informers.get(SLICES)
-        self._used: dict[str, bytes] = {}
+        self._files: dict[str, _File] = {}
         self._services.subscribe(lambda old, new: self._changed(old, new, _of_service))
         self._pods.subscribe(lambda old, new: self._changed(old, new, _of_pod))
         self._slices.subscribe(lambda old, new: self._changed(old, new, _of_slice))
@@ -93,23 +116,29 @@ class HostsFiles(KeyedMachine):
     def _changed(self, old: Json | None, new: Json | None, look: Callable[[Json], object]) -> None:
         if old is not None and new is not None and old is not new and look(old) == look(new):
             return
-        for namespace in self._used:
+        for namespace in {each.namespace for each in self._files.values()}:
             self.enqueue(namespace)
 
-    def path(self, namespace: str) -> Path:
-        if namespace not in self._used:
-            self._used[namespace] = b""
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self.reconcile(namespace, 0.0)
-        return self._folder / namespace
+    def keep(self, pod: Json, address: str, path: Path) -> None:
+        """From here on this file is the pod's. Safe to call twice."""
+        meta = pod["metadata"]
+        if meta["uid"] not in self._files:
+            self._files[meta["uid"]] = _File(path, meta["namespace"], own_lines(pod, address))
+            self.reconcile(meta["namespace"], 0.0)
+
+    def forget(self, uid: str) -> None:
+        self._files.pop(uid, None)
 
     def reconcile(self, key: str, now: float) -> None:
         lines = lines_for(key, self._services.store.values(), self._pods.store.values(), self._slices.store.values())
-        text = HEADER + "".join(line + "\n" for line in lines) + self._machine_hosts
-        content = text.encode()
-        if self._used.get(key) != content:
-            rewrite_in_place(self._folder / key, content)
-            self._used[key] = content
+        for each in self._files.values():
+            if each.namespace != key:
+                continue
+            text = HEADER + "".join(line + "\n" for line in (*each.own, *lines)) + self._machine_hosts
+            content = text.encode()
+            if each.content != content:
+                rewrite_in_place(each.path, content)
+                each.content = content
 
 
 def _of_service(service: Json) -> object:

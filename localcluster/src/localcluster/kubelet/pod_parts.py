@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from localcluster.kubelet.container_run import ContainerRun
 from localcluster.kubelet.env import Lookup
 from localcluster.kubelet.exits import Exits
+from localcluster.kubelet.hosts import HostsFiles
 from localcluster.kubelet.probes import Actions, Prober
 from localcluster.wire import Json
 
 BACKOFF_NAME = {"CreateContainerConfigError": 5.0}
+LOOPBACK = "127.0.0.1"
+"""The address of pods on the host's network, and of all where addresses cannot be had."""
 DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 
 
@@ -22,13 +24,15 @@ class Host:
 
     folder: Path
     isolation: str
+    own_ports: bool
+    """Each pod has ports of its own (`ports`)."""
     base_env: dict[str, str]
     working_dir: str
     log_bytes: int
     exits: Exits
     actions: Actions
     lookup: Lookup
-    hosts_file: Callable[[str], Path]
+    hosts: HostsFiles
     resolver: str
 
 

@@ -22,7 +22,8 @@ from localcluster.kubelet import pod_parts
 from localcluster.kubelet.container_run import ContainerRun
 from localcluster.kubelet.containers import MARK, Container
 from localcluster.kubelet.env import ConfigError, PodFacts, command_of, environment
-from localcluster.kubelet.pod_parts import container_path
+from localcluster.kubelet.hosts import hostname_of
+from localcluster.kubelet.pod_parts import LOOPBACK, container_path
 from localcluster.kubelet.probes import Prober, Result
 from localcluster.kubelet.status import is_sidecar, phase, pod_status
 from localcluster.kubelet.troubles import Ending
@@ -85,10 +86,12 @@ class PodRun:
                 run = found.pop(each["name"], None) or ContainerRun(each, self.folder / "containers" / each["name"])
                 run.spec, run.init, run.sidecar = each, init, init and is_sidecar(each)
                 bound.append(run)
+        self.host.hosts.keep(pod, self.pod_ip, self.folder / "hosts")
         # In one assignment: the log server looks containers up from another thread.
         self.containers = bound
 
     def remove(self) -> None:
+        self.host.hosts.forget(self.uid)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
@@ -163,15 +166,8 @@ class PodRun:
         was_noted = container.seen_ended
         container.note_end(now)
         if container.seen_ended and not was_noted and container.failed_to_start and container.look is not None:
-            message = container.look.message
-            if message.startswith(("exec:", "chdir")):
-                message = (
-                    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc"
-                    f" create failed: unable to start container process: error during container init: {message}:"
-                    " unknown"
-                )
-            container.held = ("CreateContainerError", message)
-            recorder.warning(pod, "Failed", f"Error: {message}", field_path=container_path(container))
+            container.held = ("RunContainerError", container.look.message)
+            recorder.warning(pod, "Failed", f"Error: {container.look.message}", field_path=container_path(container))
 
     def _look_after(self, pod: Json, container: ContainerRun, now: float, recorder: Recorder) -> list[float]:
         """Probes, hooks and the stopping of one container."""
@@ -325,13 +321,13 @@ class PodRun:
             self.host.exits.watch_process(container.container.runner_pid, self.key)
 
     def _spec(self, pod: Json, container: ContainerRun, facts: PodFacts, recorder: Recorder) -> dict[str, Any]:
-        host, meta = self.host, pod["metadata"]
+        host = self.host
         if self._volumes is None:
             self._volumes = prepare(pod, self.folder / "volumes", facts, host.lookup)
         own = environment(pod, container.spec, facts, host.lookup)
-        hosts = str(host.hosts_file(meta["namespace"]))
+        hosts, hostname = str(self.folder / "hosts"), hostname_of(pod)
         folder = container.next_folder()
-        env = {**host.base_env, "HOSTNAME": pod["spec"].get("hostname") or meta["name"], MARK: str(folder), **own}
+        env = {**host.base_env, "HOSTNAME": hostname, MARK: str(folder), **own}
         binds = binds_of(container.spec, self._volumes)
         if host.isolation == "none":
             if binds:
@@ -341,7 +337,7 @@ class PodRun:
                     "mount namespaces are not available on this machine: the volumes of container "
                     f"{container.name} are not at their mountPath but in {self.folder / 'volumes'}",
                 )
-            env["LOCALCLUSTER_HOSTS"] = hosts
+            env["LOCALCLUSTER_HOSTS"], env["LOCALCLUSTER_HOSTNAME"] = hosts, hostname
             env["PYTHONPATH"] = os.pathsep.join(p for p in (host.resolver, env.get("PYTHONPATH", "")) if p)
         working_dir = container.spec.get("workingDir")
         return {
@@ -349,6 +345,8 @@ class PodRun:
             "env": env,
             "cwd": working_dir or host.working_dir,
             "isolation": host.isolation,
+            "hostname": hostname,
+            "address": self.pod_ip if host.own_ports and self.pod_ip != LOOPBACK else "",
             "binds": [[hosts, "/etc/hosts", False], *binds],
             "log_bytes": host.log_bytes,
         }

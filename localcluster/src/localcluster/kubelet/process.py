@@ -1,9 +1,9 @@
 """A kubelet that really runs pods: each container is a local process under a container runner.
 
-Containers are not confined: they see this machine's files (with their volumes and the service names mounted over them
-where mount namespaces are available) and all of its network, each pod with a loopback address of its own. A container
-that binds 0.0.0.0 binds it for all pods: bind the pod's IP. Images, users and resource limits are not applied. The
-default working directory is the kubelet's, and `python` is the kubelet's own.
+Containers are not confined: they see this machine's files (with their volumes and host names mounted over them where
+mount namespaces are available) and all of its network, each pod with a host name, a loopback address and ports of its
+own (`ports`, where the kernel lets a process supervise its child). Images, users and resource limits are not applied.
+The default working directory is the kubelet's, and `python` is the kubelet's own.
 
 The kubelet may be killed at any time: pods run on, and the next kubelet on the same data folder takes them over with
 their exit codes. `shutdown` ends them all.
@@ -25,14 +25,14 @@ from pathlib import Path
 
 from localcluster.client import ApiError, Client
 from localcluster.informer import Informers
-from localcluster.kubelet import resolver
+from localcluster.kubelet import ports, resolver
 from localcluster.kubelet.containers import detect_isolation
 from localcluster.kubelet.env import PodFacts
 from localcluster.kubelet.exits import Exits
 from localcluster.kubelet.hosts import HostsFiles
 from localcluster.kubelet.logs import LogOptions
 from localcluster.kubelet.node import RENEW_SECONDS, Kubelet, NodeConfig
-from localcluster.kubelet.pod_parts import Host
+from localcluster.kubelet.pod_parts import LOOPBACK, Host
 from localcluster.kubelet.pod_run import PodRun
 from localcluster.kubelet.probes import Actions
 from localcluster.kubelet.troubles import SHUTTING_DOWN
@@ -73,23 +73,30 @@ class ProcessKubelet(Kubelet):
         self._told: deque[str] = deque()
         data_dir = data_dir.resolve()
         data_dir.mkdir(parents=True, exist_ok=True)
-        self.hosts = HostsFiles(informers, data_dir / "hosts", _machine_hosts())
+        self.hosts = HostsFiles(informers, _machine_hosts())
         self._isolation = detect_isolation(data_dir) if isolation == "auto" else isolation
+        own_ports = isolation != "none" and ports.detect()
         if self._isolation == "none":
             log.warning(
-                "mount namespaces are not available: volumes are not mounted, and only Python programs can resolve the "
-                "names of services"
+                "mount namespaces are not available: volumes are not mounted, and only Python programs have their "
+                "pod's host name and can resolve the names of services"
+            )
+        if not own_ports:
+            log.warning(
+                "system calls cannot be supervised: a pod that binds 0.0.0.0 or 127.0.0.1 takes that port from all "
+                "pods and may answer for another; bind the pod's IP (status.podIP)"
             )
         self.host = Host(
             folder=data_dir,
             isolation=self._isolation,
+            own_ports=own_ports,
             base_env=_base_env(),
             working_dir=working_dir or str(Path.cwd()),
             log_bytes=log_bytes,
             exits=Exits(self._tell),
             actions=Actions(self._tell),
             lookup=self._lookup,
-            hosts_file=self.hosts.path,
+            hosts=self.hosts,
             resolver=_install_resolver(data_dir / "resolver"),
         )
         self.runs: dict[str, dict[str, PodRun]] = {}
@@ -200,7 +207,7 @@ class ProcessKubelet(Kubelet):
         if had:
             return str(had)
         if pod["spec"].get("hostNetwork") or sys.platform != "linux":
-            return "127.0.0.1"
+            return LOOPBACK
         taken = {run.pod_ip for runs in self.runs.values() for run in runs.values()}
         number = int.from_bytes(hashlib.sha256(pod["metadata"]["uid"].encode()).digest()[:4], "big")
         while True:

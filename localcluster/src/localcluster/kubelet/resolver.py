@@ -1,5 +1,6 @@
-"""Resolves service names inside Python containers where mount namespaces are not available: the same hosts file that is
-otherwise mounted over /etc/hosts, named by LOCALCLUSTER_HOSTS. Other programs cannot be helped this way.
+"""Host names inside Python containers where namespaces are not available: the same hosts file that is otherwise mounted
+over /etc/hosts, named by LOCALCLUSTER_HOSTS, and the pod's own name, LOCALCLUSTER_HOSTNAME. Other programs cannot be
+helped this way.
 
 The kubelet puts a copy of this file on the containers' PYTHONPATH as `sitecustomize.py`; imported anywhere else, it
 does nothing. Standard library only.
@@ -49,3 +50,4 @@ def _gethostbyname(host: str) -> str:
 if _hosts_file:
     socket.getaddrinfo = _getaddrinfo
     socket.gethostbyname = _gethostbyname
+    socket.gethostname = lambda: os.environ["LOCALCLUSTER_HOSTNAME"]

@@ -179,16 +179,6 @@ class Waiting:
 
 
 WAITING: dict[str, Waiting] = {
-    "A command that is not there": Waiting(
-        pod("p", container("no-such-program")),
-        "CreateContainerError",
-        'error during container init: exec: "no-such-program": executable file not found in $PATH',
-    ),
-    "A path that is not there": Waiting(
-        pod("p", container("/no/such/program")),
-        "CreateContainerError",
-        'exec: "/no/such/program": stat /no/such/program: no such file',
-    ),
     "No command at all": Waiting(
         pod("p", {"name": "main", "image": "busybox"}),
         "CreateContainerError",
@@ -225,6 +215,42 @@ def test_a_pod_waits_and_says_why(room: Room, name: str) -> None:
 
     room.until(lambda: waiting().get("reason") == case.want_reason)
     assert case.want_in_message in waiting()["message"]
+
+
+NOT_STARTED: dict[str, tuple[Json, str]] = {
+    "A command that is not there": (
+        container("no-such-program"),
+        'error during container init: exec: "no-such-program": executable file not found in $PATH: unknown',
+    ),
+    "A path that is not there": (
+        container("/no/such/program"),
+        'exec: "/no/such/program": stat /no/such/program: no such file or directory: unknown',
+    ),
+    "A file that is no program": (container("/etc/hosts"), 'exec: "/etc/hosts": permission denied: unknown'),
+}
+
+
+@pytest.mark.parametrize("name", NOT_STARTED)
+def test_a_command_that_cannot_be_started_ends_as_under_containerd(room: Room, name: str) -> None:
+    main, want_in_message = NOT_STARTED[name]
+    room.run(pod("once", main))
+    room.run(pod("again", main, restart="OnFailure"))
+    room.until(room.phase_is("once", "Failed"))
+    told = ended(room.status("once"))
+    assert (told["reason"], told["exitCode"], told["startedAt"]) == ("StartError", 128, "1970-01-01T00:00:00Z")
+    assert told["message"].startswith("failed to create containerd task: ")
+    assert want_in_message in told["message"]
+    assert f"Failed: Error: {told['message']}" in events_of(room, "once")
+    assert room.logs("once") == ""
+
+    def crashes() -> bool:
+        state = (room.status("again").get("containerStatuses") or [{}])[0].get("state") or {}
+        return bool((state.get("waiting") or {}).get("reason") == "CrashLoopBackOff")
+
+    room.until(crashes)
+    status = room.status("again")["containerStatuses"][0]
+    assert (status["restartCount"], status["lastState"]["terminated"]["reason"]) == (1, "StartError")
+    assert room.status("again")["phase"] == "Running"
 
 
 def test_deleting_sends_term_waits_for_the_grace_and_leaves_nothing(room: Room) -> None:
@@ -304,17 +330,6 @@ def test_services_resolve_to_the_addresses_of_their_pods_and_follow_them(tmp_pat
         room.until(shows(second))
     finally:
         room.kubelet.shutdown(0.0)
-
-
-def test_two_pods_bind_the_same_port_on_their_own_addresses(room: Room) -> None:
-    script = (
-        "import socket, os, time; s = socket.create_server((os.environ['IP'], 27180)); "
-        "print('bound', flush=True); time.sleep(60)"
-    )
-    for name in ("a", "b"):
-        room.run(pod(name, container(sys.executable, "-c", script, env=[field_ref("IP", "status.podIP")])))
-    room.until(lambda: all(room.status(n)["phase"] == "Running" and room.logs(n) == "bound\n" for n in ("a", "b")))
-    assert room.status("a")["podIP"] != room.status("b")["podIP"]
 
 
 def test_probes_make_ready_and_restart(room: Room, tmp_path: Path) -> None:
