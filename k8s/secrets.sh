@@ -5,8 +5,10 @@
 #
 # --server-side: without it kubectl would keep a copy of each password in an annotation. What cannot be made ends this with an
 # error before anything is printed. Keeps nothing; run twice it makes other passwords, and the pods must be started anew to see them
-# (docs/operations.md). KEY_PREFIX and NAMESPACE in the environment change what is printed.
+# (docs/operations.md). KEY_PREFIX and NAMESPACE in the environment change what is printed; `sh k8s/secrets.sh certificate` prints
+# a new certificate of Redis alone.
 set -eu
+umask 077
 
 prefix=${KEY_PREFIX:-tj}
 namespace=${NAMESPACE:-tj-system}
@@ -24,6 +26,50 @@ digits() {
 random() { digits 48 "$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')"; }
 sha256() { digits 64 "$(printf %s "$1" | { sha256sum 2>/dev/null || shasum -a 256; } | cut -d ' ' -f 1)"; }
 
+# Indented, as a value of stringData.
+pem() { sed 's/^/    /' "$folder/$1"; }
+
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+trap 'exit 1' HUP INT TERM
+sh "$(dirname "$0")/certificates.sh" "$folder" tj-redis "tj-redis.$namespace" "tj-redis.$namespace.svc" \
+  "tj-redis.$namespace.svc.cluster.local" localhost
+ca=$(pem ca.crt)
+certificate=$(pem tls.crt)
+key=$(pem tls.key)
+
+certificate() {
+  cat <<END
+# Of Redis; its clients see ca.crt alone. The names are cert-manager's, which may take it over (docs/operations.md).
+apiVersion: v1
+kind: Secret
+metadata:
+  name: tj-redis-tls
+  namespace: $namespace
+  labels:
+    app.kubernetes.io/part-of: trainingjob-operator
+type: kubernetes.io/tls
+stringData:
+  ca.crt: |
+$ca
+  tls.crt: |
+$certificate
+  tls.key: |
+$key
+END
+}
+case ${1:-} in
+certificate)
+  certificate
+  exit
+  ;;
+'') ;;
+*)
+  echo "secrets.sh: it prints everything, or with the word \`certificate\` that Secret alone; what is $1?" >&2
+  exit 2
+  ;;
+esac
+
 redis=$(random)
 tasks=$(random)
 flower=$(random)
@@ -31,7 +77,9 @@ records=$(random)
 redis_sha256=$(sha256 "$redis")
 tasks_sha256=$(sha256 "$tasks")
 
+certificate
 cat <<END
+---
 apiVersion: v1
 kind: Secret
 metadata:
@@ -41,14 +89,15 @@ metadata:
     app.kubernetes.io/part-of: trainingjob-operator
 stringData:
   # Of watcher and workers; beat and Flower have a user of their own, who sees messages alone.
-  url: redis://tj:$redis@tj-redis:6379/0
-  tasks-url: redis://tj-tasks:$tasks@tj-redis:6379/0
+  # The certificate is looked at, name included: ca.crt of tj-redis-tls lies in every pod of ours.
+  url: rediss://tj:$redis@tj-redis:6379/0?ssl_ca_certs=/etc/redis-ca/ca.crt
+  tasks-url: rediss://tj-tasks:$tasks@tj-redis:6379/0?ssl_ca_certs=/etc/redis-ca/ca.crt
   # Each user sees the operator's own keys alone (docs/redis.md), and none may run a command that administrates.
   users.acl: |
     user default off
     user probe on nopass resetkeys resetchannels -@all +ping
-    user tj on #$redis_sha256 ~$prefix* ~_kombu* ~*.$prefix.control.pidbox* &* +@all -@admin -@dangerous -script -function -fcall -fcall_ro +script|load +script|exists +info +client|setname +client|setinfo +client|id
-    user tj-tasks on #$tasks_sha256 ~$prefix ~$prefix??? ~$prefix.* ~_kombu* ~*.$prefix.control.pidbox* &* +@all -@admin -@dangerous -script -function -fcall -fcall_ro +script|load +script|exists +info +client|setname +client|setinfo +client|id
+    user tj on #$redis_sha256 ~$prefix* ~_kombu* ~*.$prefix.control.pidbox* &* +@all -@admin -@dangerous -script -function -fcall -fcall_ro +script|load +script|exists +info
+    user tj-tasks on #$tasks_sha256 ~$prefix ~$prefix??? ~$prefix.* ~_kombu* ~*.$prefix.control.pidbox* &* +@all -@admin -@dangerous -script -function -fcall -fcall_ro +script|load +script|exists +info
 ---
 # Of watcher and workers alone. Several keys are separated by commas: the first seals, all open (docs/operations.md).
 apiVersion: v1

@@ -14,6 +14,7 @@ from typing import Any
 
 from celery import Celery
 from celery.signals import setup_logging
+from kombu.utils.url import parse_url
 
 from tjworker.settings import Settings, settings_or_exit
 from tjworker.telemetry.logging import configure_logging
@@ -57,10 +58,8 @@ def worker_options() -> dict[str, Any]:
 
 
 def make_app(settings: Settings) -> Celery:
-    app = Celery(
-        "tjworker", broker=broker_url(settings.redis_url), amqp="tjworker.broker:AMQP", include=("tjworker.tasks",)
-    )
-    prefix = settings.key_prefix
+    broker, prefix = broker_url(settings.redis_url), settings.key_prefix
+    app = Celery("tjworker", broker=broker, amqp="tjworker.broker:AMQP", include=("tjworker.tasks",))
     app.conf.update(
         # -- messages
         task_default_queue=prefix,
@@ -91,6 +90,8 @@ def make_app(settings: Settings) -> Celery:
         broker_connection_max_retries=None,
         broker_channel_error_retry=True,
         broker_transport_options=transport_options(),
+        # kombu reads the URL; Flower's page "Broker" knows nothing but this.
+        broker_use_ssl=parse_url(broker).get("ssl"),
         # -- beat keeps no file: beat_schedule.py says what is due, and each task makes sure itself that it runs once.
         beat_scheduler="celery.beat:Scheduler",
         beat_max_loop_interval=5,

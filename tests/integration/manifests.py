@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.support.paths import ROOT
@@ -72,6 +74,8 @@ def templates(documents: list[Json]) -> list[Template]:
 
 
 def secrets(**environment: str) -> list[Json]:
+    if shutil.which("openssl") is None:
+        pytest.skip("k8s/secrets.sh needs openssl")
     done = subprocess.run(
         ["sh", str(K8S / "secrets.sh")],
         env={"PATH": os.environ["PATH"], **environment},
@@ -81,3 +85,9 @@ def secrets(**environment: str) -> list[Json]:
         timeout=300,
     )
     return list(yaml.safe_load_all(done.stdout))
+
+
+def redis_secret(**environment: str) -> dict[str, str]:
+    """What stands in the Secret of Redis' users and URLs."""
+    (found,) = [s["stringData"] for s in secrets(**environment) if s["metadata"]["name"] == "tj-redis"]
+    return dict(found)

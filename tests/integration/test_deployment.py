@@ -19,7 +19,7 @@ import kubernetes.client
 import pytest
 import yaml
 
-from tests.integration.manifests import K8S, Json, names, render, secrets, templates
+from tests.integration.manifests import K8S, Json, names, redis_secret, render, secrets, templates
 from tests.support.paths import ROOT
 from tjworker.settings import Settings
 
@@ -288,8 +288,14 @@ def test_watcher_and_workers_alone_have_the_record_keys(rendered: list[Json]) ->
     assert Settings(record_keys=made["tj-records"]["keys"]).record_key_list
 
 
-TOOLS = ("sh", "cat", "tr", "cut", "od", "sha256sum", "shasum")
+TLS = "tj-redis-tls"
+TOOLS = (
+    *("sh", "cat", "tr", "cut", "od", "sha256sum", "shasum"),
+    *("openssl", "mktemp", "mkdir", "dirname", "sed", "mv", "rm", "chmod"),  # the certificate's
+)
 WITHOUT = {
+    "nothing that makes certificates": {"openssl"},
+    "nowhere to make them": {"mktemp"},
     "nothing that reads random bytes": {"od"},
     "nothing that cuts them out": {"tr"},
     "nothing that hashes": {"sha256sum", "shasum"},
@@ -312,23 +318,52 @@ def test_without_its_tools_secrets_sh_prints_no_secret_at_all(missing: set[str],
     )
     assert done.returncode != 0
     assert done.stdout == ""
-    assert "secrets.sh: could not make a password" in done.stderr
+    assert "could not make a" in done.stderr or "mktemp" in done.stderr
+
+
+def test_a_new_certificate_can_be_had_alone() -> None:
+    """Passwords stay as they are."""
+    done = subprocess.run(
+        ["sh", str(K8S / "secrets.sh"), "certificate"], capture_output=True, text=True, check=True, timeout=60
+    )
+    (secret,) = yaml.safe_load_all(done.stdout)
+    (whole,) = [s for s in secrets() if s["metadata"]["name"] == "tj-redis-tls"]
+    assert {**secret, "stringData": secret["stringData"].keys()} == {**whole, "stringData": whole["stringData"].keys()}
+    wrong = subprocess.run(
+        ["sh", str(K8S / "secrets.sh"), "certficate"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "what is certficate?" in wrong.stderr
+
+
+def test_redis_alone_has_the_key_of_its_certificate_and_every_client_who_signed_it(rendered: list[Json]) -> None:
+    for template in templates(rendered):
+        (volume,) = [v["secret"] for v in template.spec["volumes"] if v.get("secret", {}).get("secretName") == TLS]
+        if template.component == "redis":
+            assert volume["defaultMode"] == 0o440
+        else:
+            assert volume["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
+    (redis,) = [t for t in templates(rendered) if t.component == "redis"]
+    args = dict(zip(redis.container["args"][1::2], redis.container["args"][2::2], strict=True))
+    assert (args["--port"], args["--tls-port"]) == ("0", "6379"), "nothing listens without TLS"
 
 
 def test_secrets_differ_each_time_and_follow_namespace_and_prefix() -> None:
     first, second = secrets(), secrets(NAMESPACE="training", KEY_PREFIX="other")
     assert {s["metadata"]["namespace"] for s in second} == {"training"}
-    assert "~other* " in second[0]["stringData"]["users.acl"]
-    assert first[0]["stringData"]["url"] != second[0]["stringData"]["url"]
+    assert "~other* " in second[1]["stringData"]["users.acl"]
+    assert first[1]["stringData"]["url"] != second[1]["stringData"]["url"]
     assert "tj-redis" in names(render(K8S), "Service")
-    assert re.fullmatch(r"redis://tj:[0-9a-f]{48}@tj-redis:6379/0", first[0]["stringData"]["url"])
+    assert re.fullmatch(
+        r"rediss://tj:[0-9a-f]{48}@tj-redis:6379/0\?ssl_ca_certs=/etc/redis-ca/ca.crt", first[1]["stringData"]["url"]
+    )
 
 
 def test_the_users_of_redis_are_those_that_the_composed_stack_was_tried_with() -> None:
     composed = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["configs"]["redis-users"][
         "content"
     ]
-    made = secrets()[0]["stringData"]["users.acl"]
+    made = redis_secret()["users.acl"]
     assert re.sub(r"#[0-9a-f]{64}", "PASSWORD", made) == re.sub(r">\$\{\w+\}", "PASSWORD", composed)
 
 
@@ -340,4 +375,4 @@ def test_beat_and_flower_have_a_user_of_their_own(rendered: list[Json]) -> None:
         if entry["name"] == "TJ_REDIS_URL"
     }
     assert keys == {"watcher": "url", "worker": "url", "beat": "tasks-url", "flower": "tasks-url"}
-    assert secrets()[0]["stringData"]["tasks-url"].startswith("redis://tj-tasks:")
+    assert redis_secret()["tasks-url"].startswith("rediss://tj-tasks:")

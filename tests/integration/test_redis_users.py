@@ -12,7 +12,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from benchmarks.support.valkey import Valkey
-from tests.integration.manifests import secrets
+from tests.integration.manifests import redis_secret
 
 ADMINISTERS = (
     ("FLUSHALL",),
@@ -62,7 +62,7 @@ USERS = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Valkey, dict[str, str]]]:
     """With the users of the Secret; and their passwords."""
-    data = secrets()[0]["stringData"]
+    data = redis_secret()
     urls = [data["url"], data["tasks-url"]]
     passwords = {url.split("//")[1].split(":")[0]: url.split(":")[2].split("@")[0] for url in urls}
     with Valkey(Path(tmp_path_factory.mktemp("redis"))) as server:
