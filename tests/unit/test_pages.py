@@ -16,12 +16,14 @@ import yaml
 
 from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response
+from tests.support.builders import make_job
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.paths import ROOT
 from tjworker.api import crd
 from tjworker.api.kinds import KINDS, parse
 from tjworker.api.model import RestartPolicy, TrainingJob
 from tjworker.cli.main import COMMANDS
+from tjworker.reconcile.frameworks import FRAMEWORKS
 from tjworker.reconcile.workloads.environment import role_environment
 from tjworker.reconcile.workloads.podbody import pod_body
 
@@ -131,12 +133,26 @@ def test_the_variables_are_those_of_a_pod() -> None:
     assert named == told(1)
 
 
-def test_the_variables_of_a_framework_are_made_of_ours() -> None:
-    ours = told(1)
-    used = {name for row in blocks()[1]["env"] for name in re.findall(r"\$\((\w+)\)", row["value"])}
-    assert used
-    assert used <= set(ours)
-    assert blocks()[1]["env"][0]["value"] == ours["TRAINER_INSTANCES"].split(",")[0], "the first trainer is the master"
+FRAMEWORK_ROWS = dict(re.findall(r"^\| `(\w+)`(?:, or none)? \| (.*?) \| .*? \|$", JOBS, re.MULTILINE))
+HEADS = {"mpi": "launcher", "paddle": "ps"}
+"""A role beside the workers that is told what they are not."""
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_table_names_the_variables_that_a_framework_sets_and_no_others(framework: str) -> None:
+    told: set[str] = set()
+    for roles in ({"worker": {"replicas": 2}}, {"worker": {"replicas": 2, "minReplicas": 1, "maxReplicas": 4}}):
+        specs = {**({HEADS[framework]: {}} if framework in HEADS else {}), **roles}
+        for spec in specs.values():
+            spec["template"] = blocks()[0]["spec"]["replicaSpecs"]["trainer"]["template"]
+        job = make_job().spec(frameworkType=framework, replicaSpecs=specs).build()
+        for role in job.roles:
+            told |= set(FRAMEWORKS[framework].environment(job, role, 0)) - {"PYTHONUNBUFFERED", "PADDLE_POD_IP"}
+    named = set(re.findall(r"`([A-Z_]{4,})(?:=[^`]*)?`", FRAMEWORK_ROWS[framework]))
+    if framework == "mpi":
+        assert (named, len(told)) == (set(), 4), "the table says where, not by which variables"
+    else:
+        assert {name for name in told if not name.startswith("PET_")} == named - {"PET_NNODES"}
 
 
 def test_policies_that_are_named_exist() -> None:

@@ -18,6 +18,7 @@ RestartScope = Literal["All", "Replica", "Pod"]
 EndPolicy = Literal["Any", "Rank0", "All", "None"]
 JobEndPolicy = Literal["Any", "All", "None"]
 CleanPodPolicy = Literal["All", "Running", "None"]
+FrameworkType = Literal["", "any", "jax", "mpi", "paddle", "pytorch", "tensorflow", "xgboost"]
 EdlPolicy = Literal["Auto", "Manual", "Never"]
 
 

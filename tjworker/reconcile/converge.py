@@ -24,7 +24,7 @@ from tjworker.reconcile.policies.backoff import find_resting
 from tjworker.reconcile.policies.limits import seconds_to_deadline
 from tjworker.reconcile.policies.stuck_deletion import StuckDeletions, find_stuck_deletions, report_deletions
 from tjworker.reconcile.refusals import INVALID_SPEC
-from tjworker.reconcile.replicas import pod_attempt
+from tjworker.reconcile.replicas import Replica, pod_attempt
 from tjworker.reconcile.workloads import WORKLOADS
 from tjworker.reconcile.workloads.owner import unjudged
 
@@ -70,9 +70,25 @@ def _writes(p: Pass) -> Iterator[Write]:
     yield from strays(p)
     if not old_attempt_lives:
         yield from find_gang(p.rules).objects(p.job)
+    held = _held(p)
     for name in find_framework(p.job).order(p.job):
         view = p.roles[name]
-        yield from WORKLOADS[view.role.workload].shape(p, view, not old_attempt_lives)
+        yield from WORKLOADS[view.role.workload].shape(p, view, not old_attempt_lives and name not in held)
+
+
+def _held(p: Pass) -> dict[str, str]:
+    """Roles whose pods are not made yet, as their framework starts them when others are ready; and what for."""
+    framework, held = find_framework(p.job), {}
+    for role in p.job.roles:
+        for name in framework.waits_for(p.job, role):
+            ready = sum(_is_ready(replica) for replica in p.roles[name].replicas)
+            if ready < len(p.roles[name].replicas):
+                held[role.name] = f"is made when the role {name} is ready: {ready} of {len(p.roles[name].replicas)} are"
+    return held
+
+
+def _is_ready(replica: Replica) -> bool:
+    return replica.state == "running" and replica.pod is not None and replica.pod.ready
 
 
 def _made(writes: Iterable[Write]) -> dict[str, set[int]]:
@@ -119,7 +135,7 @@ def _running_condition(
     old = get_condition(status, "Running")
     if old is not None and old.reason == FAILED_CREATE and any(v.count("missing") for v in p.roles.values()):
         return status  # what the API server said about a refused child stays until the child is there
-    waiting = phase.waiting_for(p.roles)
+    waiting = phase.waiting_for(p.roles, _held(p))
     if old is not None and (old.reason, waiting.reason) == ("ErrImagePull", "ImagePullBackOff"):
         return status  # the kubelet alternates between the two; the first says why
     reason = waiting.reason or new

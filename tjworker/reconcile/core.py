@@ -23,7 +23,7 @@ from tjworker.reconcile.policies.creating import replace_stuck_creating
 from tjworker.reconcile.policies.died_passes import tell_died_passes
 from tjworker.reconcile.policies.limits import end_by_deadline
 from tjworker.reconcile.policies.restart_failed import restart_failed
-from tjworker.reconcile.refusals import refuse_namespace, refuse_spec
+from tjworker.reconcile.refusals import refuse_framework, refuse_namespace, refuse_spec
 from tjworker.reconcile.rules import Rules
 from tjworker.reconcile.suspend import suspend
 
@@ -50,6 +50,7 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rul
         return Plan()
     if job.name.namespace == rules.own_namespace:
         job = refuse_namespace(job)
+    job = refuse_framework(job)
     if isinstance(job, InvalidJob):
         return refuse_spec(job, to_rfc3339(now))
     if job.status.ended:

@@ -97,8 +97,9 @@ class Waiting:
     message: str = ""
 
 
-def waiting_for(views: Mapping[str, RoleView]) -> Waiting:
-    """What a job that does not run yet waits for: one pod by name, with the words of the scheduler or the container."""
+def waiting_for(views: Mapping[str, RoleView], held: Mapping[str, str]) -> Waiting:
+    """What a job that does not run yet waits for: one pod by name, with the words of the scheduler or the container.
+    `held`: why the pods of a role are not to be made yet."""
     # A scheduler's refusal or an image that cannot be pulled comes before "is being made".
     first: tuple[bool, str, str, str] | None = None
     waiting = 0
@@ -107,6 +108,8 @@ def waiting_for(views: Mapping[str, RoleView]) -> Waiting:
             reason, why = _why_waiting(replica)
             if replica.state == "missing" and replica.index in view.unmade_until:
                 reason, why = _VANISHES
+            elif replica.state == "missing" and view.role.name in held:
+                reason, why = "", held[view.role.name]
             elif (reason, why) == _UNASSIGNED and view.role.workload != "Pod":
                 reason, why = _why_not_made(view, replica)
             if not why:

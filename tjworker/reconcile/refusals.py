@@ -8,6 +8,7 @@ from tjworker.api.status import FAILED_CREATE, FAILED_DELETE
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile.conditions import get_condition, is_true, see_generation, set_condition
 from tjworker.reconcile.ending import finish, see_the_spec
+from tjworker.reconcile.frameworks import framework_errors
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Event, Plan
 from tjworker.reconcile.rules import Rules
@@ -46,6 +47,16 @@ def refuse_namespace(job: TrainingJob | InvalidJob) -> InvalidJob:
         "metadata.namespace",
         f"{job.name.namespace} is the operator's own namespace, in which it serves no jobs; create the job in another",
     )
+    return _invalid(job, (error,))
+
+
+def refuse_framework(job: TrainingJob | InvalidJob) -> TrainingJob | InvalidJob:
+    """A job that its framework cannot run, such as one with two masters."""
+    errors = () if isinstance(job, InvalidJob) else framework_errors(job)
+    return _invalid(job, errors) if errors else job
+
+
+def _invalid(job: TrainingJob | InvalidJob, errors: tuple[FieldError, ...]) -> InvalidJob:
     return InvalidJob(
         name=job.name,
         api_version=job.api_version,
@@ -54,7 +65,7 @@ def refuse_namespace(job: TrainingJob | InvalidJob) -> InvalidJob:
         resource_version=job.resource_version,
         generation=job.generation,
         status=job.status,
-        errors=(error,),
+        errors=errors,
         deleted_at=job.deleted_at,
     )
 

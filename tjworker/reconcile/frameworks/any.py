@@ -3,23 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tjworker.api.model import Role, TrainingJob
-from tjworker.api.naming import Port
+from tjworker.reconcile.frameworks.framework import Framework
 
 
 @dataclass(frozen=True, slots=True)
-class AnyFramework:
-    default_container: str = ""
-    default_port: Port | None = None
-
+class AnyFramework(Framework):
     def is_master(self, job: TrainingJob, role: Role, index: int | None) -> bool:
         return role.name.lower() == "master"
-
-    def order(self, job: TrainingJob) -> Sequence[str]:
-        return [role.name for role in job.roles]
-
-    def environment(self, job: TrainingJob, role: Role, index: int | None) -> Mapping[str, str]:
-        return {}

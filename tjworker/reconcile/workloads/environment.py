@@ -11,6 +11,8 @@ from typing import Any
 from tjworker.api import labels
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import container_ports, env_name, service_name
+from tjworker.reconcile.frameworks.framework import Env as FrameworkEnv
+from tjworker.reconcile.frameworks.framework import Expanded
 from tjworker.reconcile.peers import ListKind, left_out, role_counts, role_list
 
 ORDER: tuple[ListKind, ...] = ("INSTANCES", "PORTS", "HOSTS")
@@ -71,15 +73,17 @@ def _label(name: str) -> Mapping[str, Any]:
     return {"fieldRef": {"fieldPath": f"metadata.labels['{name}']"}}
 
 
-def env_list(user: object, ours: Env, defaults: Mapping[str, str]) -> list[object]:
+def env_list(user: object, ours: Env, defaults: FrameworkEnv) -> list[object]:
     """Ours first, so that the user's own variables may refer to them as $(NAME); then `defaults`, the framework's, less
     the user's names; then the user's, less our names."""
     own = [e for e in user if not (isinstance(e, Mapping) and e.get("name") in ours)] if isinstance(user, list) else []
     named = {e.get("name") for e in own if isinstance(e, Mapping)}
     every = ours | {k: v for k, v in defaults.items() if k not in named and k not in ours}
+    return [*(_env_entry(name, value) for name, value in every.items()), *own]
+
+
+def _env_entry(name: str, value: str | Mapping[str, Any]) -> object:
+    if not isinstance(value, str):
+        return {"name": name, "valueFrom": value}
     # Kubernetes expands $(NAME) in values: a `$` of ours means itself.
-    made: list[object] = [
-        {"name": k, "value": v.replace("$", "$$")} if isinstance(v, str) else {"name": k, "valueFrom": v}
-        for k, v in every.items()
-    ]
-    return [*made, *own]
+    return {"name": name, "value": str(value) if isinstance(value, Expanded) else value.replace("$", "$$")}

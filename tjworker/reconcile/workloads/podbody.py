@@ -11,10 +11,11 @@ from typing import Any
 
 from tjworker.api import labels
 from tjworker.api.model import Role, TrainingJob
-from tjworker.api.naming import counted_ports, pod_labels, pod_name, role_labels, service_name
+from tjworker.api.naming import pod_labels, pod_name, role_labels, service_name
 from tjworker.reconcile.frameworks import find_framework, role_ports
 from tjworker.reconcile.gangs import NO_GANG, Gang
 from tjworker.reconcile.workloads.environment import Env, container_environment, env_list, replica_environment
+from tjworker.reconcile.workloads.files import add_files, file_annotations
 
 Json = dict[str, Any]
 
@@ -76,8 +77,10 @@ def pod_template(job: TrainingJob, role: Role, env: Env, *, index: int | None, r
     pods are."""
     meta = _mapping(role.template.get("metadata"))
     spec = dict(_mapping(role.template.get("spec")))
-    defaults = find_framework(job).environment(job, role, index)
+    framework = find_framework(job)
+    defaults, files = framework.environment(job, role, index), framework.files(job, role)
     _add_default_port(job, role, spec)
+    add_files(spec, files)
     for kind in ("initContainers", "containers"):
         if spec.get(kind):
             spec[kind] = [
@@ -94,7 +97,7 @@ def pod_template(job: TrainingJob, role: Role, env: Env, *, index: int | None, r
     if job.priority:
         user_labels.setdefault("priority", job.priority)
     user_annotations = {k: v for k, v in job.annotations.items() if k not in _ACTING}
-    annotations = {**user_annotations, **_mapping(meta.get("annotations"))}
+    annotations = {**user_annotations, **_mapping(meta.get("annotations")), **file_annotations(files)}
     ours = {**gang.pod_labels(job), **role_labels(job, role.name), **_master_label(job, role, index)}
     return {
         "metadata": {"labels": {**user_labels, **ours}, **({"annotations": annotations} if annotations else {})},
@@ -105,10 +108,11 @@ def pod_template(job: TrainingJob, role: Role, env: Env, *, index: int | None, r
 def _add_default_port(job: TrainingJob, role: Role, spec: Json) -> None:
     """The framework's port, where the template has none that counts."""
     made, every = find_framework(job), spec.get("containers")
-    if made.default_port is None or not every or counted_ports(role.template):
+    added = made.added_port(role)
+    if added is None or not every:
         return
     chosen = next((i for i, c in enumerate(every) if c.get("name") == made.default_container), 0)
-    port = {"name": made.default_port.name, "containerPort": made.default_port.number}
+    port = {"name": added.name, "containerPort": added.number}
     with_port = {**every[chosen], "ports": [*(every[chosen].get("ports") or ()), port]}
     spec["containers"] = [*every[:chosen], with_port, *every[chosen + 1 :]]
 

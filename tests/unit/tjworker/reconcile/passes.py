@@ -130,7 +130,7 @@ class World:
         role, index = labels["replica-name"], int(labels["replica-index"])
         if write.resource == PODS:
             assert write.name not in self.pods, f"{write.name} is made twice"
-            self.pods[write.name] = make_pod(self.job, role, index, int(labels["restart-attempt"]))
+            self.pods[write.name] = make_pod(self.job, role, index, int(labels["restart-attempt"])).but(labels=labels)
             self.created.append(write.name)
         else:
             assert write.name not in self.services, f"service {write.name} is made twice"

@@ -10,7 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from tjworker.api.kinds.aitrainingjob import rules
-from tjworker.api.model import CleanPodPolicy, EdlPolicy, EndPolicy, JobEndPolicy, RestartPolicy, RestartScope
+from tjworker.api.model import (
+    CleanPodPolicy,
+    EdlPolicy,
+    EndPolicy,
+    FrameworkType,
+    JobEndPolicy,
+    RestartPolicy,
+    RestartScope,
+)
 from tjworker.api.podtemplate import LABEL_VALUE, PodTemplate
 
 
@@ -139,12 +147,12 @@ class AITrainingJobSpec(_Model):
 
     model_config = ConfigDict(json_schema_extra=rules.extension(*rules.SPEC))
 
-    framework_type: str | None = Field(
+    framework_type: FrameworkType | None = Field(
         None,
-        max_length=63,
         description=(
-            "name of the training framework, such as pytorch; a note for people and tools. The operator does not act "
-            "on it yet: every job has the variables TRAININGJOB_* and those of the roles"
+            "the training framework: it decides which variables and files its launcher finds in the pods, beside "
+            "TRAININGJOB_* and those of the roles (docs/frameworks), the port of its services, which pod is the "
+            "master, and which pods are made first. Empty: any"
         ),
     )
     fault_tolerant: bool = Field(

@@ -259,6 +259,10 @@ CASES: dict[str, Refusal] = {
     "changing the framework": Refusal(
         _job().spec(frameworkType="jax").manifest(), after=_job().spec(frameworkType="paddle").manifest()
     ),
+    "a framework that there is not": Refusal(
+        _job().spec(frameworkType="caffe").manifest(), want_path="spec.frameworkType"
+    ),
+    "no framework, as Go clients write it": Refusal(_job().spec(frameworkType="").manifest()),
     "setting a framework later": Refusal(_job().spec(frameworkType="jax").manifest(), after=_job().manifest()),
     "suspending": Refusal(_job().suspended().manifest(), after=_job().manifest()),
 }

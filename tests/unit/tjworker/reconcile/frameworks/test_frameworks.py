@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 import pytest
 
 from tests.support.builders import make_job
 from tests.support.builders.job import JobBuilder
 from tests.unit.tjworker.reconcile.passes import created, decide
-from tjworker.api.model import Role, TrainingJob
+from tjworker.api.model import FrameworkType, Role, TrainingJob
 from tjworker.api.naming import Port, service_name
 from tjworker.reconcile import frameworks
+from tjworker.reconcile.frameworks.framework import Env, Framework
 from tjworker.reconcile.plan import Create
 
 PORT = Port("gossip-port", 4321)
 
 
-@dataclass(frozen=True)
-class Gossip:
+@dataclass(frozen=True, slots=True)
+class Gossip(Framework):
     """Worker 0 is the master, and workers are made before servers."""
 
-    default_container: str = "gossip"
-    default_port: Port | None = PORT
-
-    def is_master(self, job: TrainingJob, role: Role, index: int | None) -> bool:
-        return (role.name, index) == ("worker", 0)
-
-    def order(self, job: TrainingJob) -> Sequence[str]:
-        return sorted((r.name for r in job.roles), reverse=True)
-
-    def environment(self, job: TrainingJob, role: Role, index: int | None) -> Mapping[str, str]:
+    def environment(self, job: TrainingJob, role: Role, index: int | None) -> Env:
         return {"GOSSIP_RANK": str(index), "GOSSIP_SEED": f"{service_name(job.name.name, 'worker', 0)}:4321"}
 
 
@@ -47,12 +39,14 @@ def env(body: Mapping[str, Any], container: int = 0) -> dict[str, str]:
 def gossip(containers: list[dict[str, Any]]) -> TrainingJob:
     template = {"spec": {"containers": containers}}
     roles = {name: {"replicas": 2 if name == "worker" else 1, "template": template} for name in ("server", "worker")}
-    return make_job().spec(frameworkType="gossip", replicaSpecs=roles).build()
+    return replace(make_job().spec(replicaSpecs=roles).build(), framework="gossip")
 
 
 @pytest.fixture(autouse=True)
 def _a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frameworks, "FRAMEWORKS", {**frameworks.FRAMEWORKS, "gossip": Gossip()})
+    monkeypatch.setattr(
+        frameworks, "FRAMEWORKS", {**frameworks.FRAMEWORKS, "gossip": Gossip("gossip", PORT, first=("worker",))}
+    )
 
 
 def test_its_port_is_that_of_services_environment_and_the_container_it_names() -> None:
@@ -63,6 +57,16 @@ def test_its_port_is_that_of_services_environment_and_the_container_it_names() -
     side, main = pods(job)["digits-worker-0"]["spec"]["containers"]
     assert ("ports" not in side, main["ports"]) == (True, [{"name": "gossip-port", "containerPort": 4321}])
     assert env(pods(job)["digits-worker-1"])["SERVER_HOSTS"] == "digits-server-0:4321"
+
+
+def test_every_type_of_the_schema_has_a_row_and_every_row_a_type() -> None:
+    assert set(get_args(FrameworkType)) - {""} == set(frameworks.FRAMEWORKS) - {"gossip"}
+
+
+def test_a_port_of_its_name_in_the_template_is_its_port() -> None:
+    job = gossip([{"name": "gossip", "image": "i", "ports": [{"name": "gossip-port", "containerPort": 999}]}])
+    assert env(pods(job)["digits-worker-1"])["SERVER_HOSTS"] == "digits-server-0:999"
+    assert len(pods(job)["digits-worker-0"]["spec"]["containers"][0]["ports"]) == 1
 
 
 def test_a_port_of_the_template_goes_before_its_own() -> None:
@@ -85,8 +89,10 @@ def test_it_says_who_is_the_master_and_what_is_made_first() -> None:
     ]
 
 
-@pytest.mark.parametrize("builder", [make_job(), make_job().spec(frameworkType="of-no-row")])
-def test_a_type_without_a_row_is_any_framework(builder: JobBuilder) -> None:
+@pytest.mark.parametrize(
+    "builder", [make_job(), make_job().spec(frameworkType=""), make_job().spec(frameworkType="any")]
+)
+def test_without_a_type_it_is_any_framework(builder: JobBuilder) -> None:
     job = builder.role("master", 1).role("worker", 1).build()
     made = pods(job)
     assert {n: b["metadata"]["labels"].get("job-role") for n, b in made.items()} == {

@@ -1,0 +1,80 @@
+"""MPI: hostfiles for `mpirun` in the pod of the role launcher, which is made when every other pod is ready: it starts
+its processes there by ssh, or by another agent that the image has.
+
+/etc/mpi/hostfile is Open MPI's, with a host and its slots in a line
+(https://docs.open-mpi.org/en/v5.0.x/launching-apps/scheduling.html): one for each GPU of a worker, else one. Open MPI 5
+finds it by PRTE_MCA_prte_default_hostfile, up to 4 by OMPI_MCA_orte_default_hostfile. /etc/mpi/hydra_hostfile is that
+of MPICH and Intel MPI (HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_FILE). Names and paths are the MPI operator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tjworker.api.model import FieldError, Role, TrainingJob
+from tjworker.api.naming import counted_containers
+from tjworker.reconcile.frameworks.framework import Env, Framework, host
+
+LAUNCHER = "launcher"
+OPEN_MPI, HYDRA = "/etc/mpi/hostfile", "/etc/mpi/hydra_hostfile"
+MOST_OF_THE_HOSTFILES = 192 * 1024
+"""Bytes. They reach the pod as annotations, of which Kubernetes allows 256 KiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class MPI(Framework):
+    def is_master(self, job: TrainingJob, role: Role, index: int | None) -> bool:
+        return role.name.lower() == LAUNCHER
+
+    def waits_for(self, job: TrainingJob, role: Role) -> Sequence[str]:
+        return [each.name for each in _workers(job)] if role.name.lower() == LAUNCHER else ()
+
+    def environment(self, job: TrainingJob, role: Role, index: int | None) -> Env:
+        if role.name.lower() != LAUNCHER:
+            return {"PYTHONUNBUFFERED": "1"}
+        return {
+            "PYTHONUNBUFFERED": "1",
+            "PRTE_MCA_prte_default_hostfile": OPEN_MPI,
+            "OMPI_MCA_orte_default_hostfile": OPEN_MPI,
+            "HYDRA_HOST_FILE": HYDRA,
+            "I_MPI_HYDRA_HOST_FILE": HYDRA,
+        }
+
+    def files(self, job: TrainingJob, role: Role) -> Mapping[str, str]:
+        if role.name.lower() != LAUNCHER:
+            return {}
+        slots = [(host(job, each, i), _slots(each)) for each in _workers(job) for i in range(each.replicas)]
+        return {
+            OPEN_MPI: "".join(f"{name} slots={count}\n" for name, count in slots),
+            HYDRA: "".join(f"{name}:{count}\n" for name, count in slots),
+        }
+
+    def errors(self, job: TrainingJob) -> Iterator[FieldError]:
+        yield from Framework.errors(self, job)
+        launchers = [role for role in job.roles if role.name.lower() == LAUNCHER]
+        if not launchers or len(launchers) == len(job.roles):
+            yield FieldError(
+                "spec.replicaSpecs",
+                f"has {', '.join(role.name for role in job.roles)}, but a job of frameworkType mpi has the role"
+                " launcher, which runs mpirun, and at least one other, such as worker, on which it starts processes",
+            )
+        elif sum(len(text) for text in self.files(job, launchers[0]).values()) > MOST_OF_THE_HOSTFILES:
+            yield FieldError(
+                "spec.replicaSpecs",
+                f"has so many replicas that their hostfiles are larger than {MOST_OF_THE_HOSTFILES} bytes; use fewer"
+                " workers with more slots, or a shorter name of the job",
+            )
+
+
+def _workers(job: TrainingJob) -> list[Role]:
+    return [role for role in job.roles if role.name.lower() != LAUNCHER]
+
+
+def _slots(role: Role) -> int:
+    """Whole GPUs of a worker."""
+    count = 0
+    for container in counted_containers(role.template):
+        limits = (container.get("resources") or {}).get("limits") or {}
+        count += sum(int(str(v)) for k, v in limits.items() if k.endswith("/gpu") and str(v).isdecimal())
+    return count or 1

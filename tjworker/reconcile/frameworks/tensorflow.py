@@ -1,0 +1,68 @@
+"""TensorFlow: TF_CONFIG, which tf.distribute reads (https://www.tensorflow.org/guide/distributed_training, "Setting up
+the TF_CONFIG environment variable"; tf.distribute.cluster_resolver.TFConfigClusterResolver).
+
+The roles chief, master, worker and ps are its cluster; an evaluator is told the cluster and is none of it, other roles
+(a data service) are told nothing. A job of one pod has no TF_CONFIG: it does not look for others. Of an elastic role
+each replica is told itself and the parameter servers alone, as training-operator has it for enableDynamicWorker: what
+it is told then does not depend on the number of replicas.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tjworker.api.model import FieldError, Role, TrainingJob
+from tjworker.reconcile.frameworks.framework import Env, Framework, host, world_size
+
+CLUSTER = ("chief", "master", "worker", "ps")
+EVALUATOR = "evaluator"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFlow(Framework):
+    def is_master(self, job: TrainingJob, role: Role, index: int | None) -> bool:
+        """The chief, else the first worker: it saves checkpoints."""
+        found = [each.name for name in ("chief", "master", "worker") for each in job.roles if each.name.lower() == name]
+        return bool(found) and (role.name, index) == (found[0], 0)
+
+    def environment(self, job: TrainingJob, role: Role, index: int | None) -> Env:
+        own = role.name.lower()
+        common = {"PYTHONUNBUFFERED": "1"}
+        if own not in (*CLUSTER, EVALUATOR) or index is None:
+            return common
+        if world_size(job) == 1 and not any(each.elastic for each in job.roles):
+            return common
+        task = {"type": own, "index": index}
+        dynamic = any(each.elastic for each in job.roles if each.name.lower() in CLUSTER)
+        told = {"sparseCluster" if dynamic else "cluster": self._cluster(job, role, index), "task": task}
+        return common | {"TF_CONFIG": json.dumps(told if dynamic else told | {"environment": "cloud"})}
+
+    def _cluster(self, job: TrainingJob, role: Role, index: int) -> dict[str, object]:
+        cluster: dict[str, object] = {}
+        for each in self.ordered(job):
+            name = each.name.lower()
+            if name not in CLUSTER or not (each.replicas or each.elastic):
+                continue
+            if each.elastic:
+                if each.name == role.name:
+                    cluster[name] = {str(index): self._address(job, each, index)}
+            else:
+                cluster[name] = [self._address(job, each, i) for i in range(each.replicas)]
+        return cluster
+
+    def _address(self, job: TrainingJob, role: Role, index: int) -> str:
+        return f"{host(job, role, index)}.{job.name.namespace}.svc:{self.port(role)}"
+
+    def errors(self, job: TrainingJob) -> Iterator[FieldError]:
+        yield from Framework.errors(self, job)
+        names = {role.name.lower() for role in job.roles}
+        if not names & set(CLUSTER):
+            yield FieldError(
+                "spec.replicaSpecs",
+                f"has {', '.join(sorted(names))}, but a job of frameworkType tensorflow has at least one of the roles"
+                f" {', '.join(CLUSTER)}: TF_CONFIG knows no other; rename the role, or set frameworkType to any",
+            )
+        if {"chief", "master"} <= names:
+            yield FieldError("spec.replicaSpecs", "has chief and master, which are two names of one role; keep one")

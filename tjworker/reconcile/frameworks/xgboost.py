@@ -1,0 +1,39 @@
+"""XGBoost: the tracker by which its collective finds its workers. `xgboost.collective.init` takes the tracker's host
+and port and the task's id out of DMLC_TRACKER_URI, DMLC_TRACKER_PORT and DMLC_TASK_ID
+(https://xgboost.readthedocs.io/en/stable/python/python_api.html, xgboost.collective: "upper case for environment
+variables"). The program of the master starts the tracker (xgboost.tracker.RabitTracker) and trains as worker 0.
+
+MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE, WORKER_ADDRS and WORKER_PORT are training-operator's names of an XGBoostJob,
+the last two for LightGBM, where Linux can pass so long a list to a program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tjworker.api.model import Role, TrainingJob
+from tjworker.reconcile.frameworks.framework import MOST_OF_A_VALUE, Env, Framework, host, world_size
+
+
+@dataclass(frozen=True, slots=True)
+class XGBoost(Framework):
+    def environment(self, job: TrainingJob, role: Role, index: int | None) -> Env:
+        head, size = self.head(job), str(world_size(job))
+        address, port, rank = host(job, head, 0), str(self.port(head)), str(self.rank(job, role, index or 0))
+        others = [
+            (each, i) for each in self.ordered(job) for i in range(each.replicas) if (each.name, i) != (head.name, 0)
+        ]
+        addresses = ",".join(host(job, each, i) for each, i in others)
+        lightgbm = {"WORKER_ADDRS": addresses, "WORKER_PORT": str(self.port(others[0][0]))} if others else {}
+        return {
+            "PYTHONUNBUFFERED": "1",
+            "DMLC_TRACKER_URI": address,
+            "DMLC_TRACKER_PORT": port,
+            "DMLC_TASK_ID": rank,
+            "DMLC_NUM_WORKER": size,
+            "MASTER_ADDR": address,
+            "MASTER_PORT": port,
+            "RANK": rank,
+            "WORLD_SIZE": size,
+            **(lightgbm if len(addresses) <= MOST_OF_A_VALUE else {}),
+        }

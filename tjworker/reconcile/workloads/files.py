@@ -1,0 +1,40 @@
+"""Files of a framework in its pods, such as MPI's hostfile. Pure.
+
+A file is an annotation of the pod, which a downwardAPI volume shows: no object beside the pod has to be made, to follow
+the job or to be collected. All files of a pod lie in one folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+VOLUME = "framework-files"
+PREFIX = "files.elasticdeeplearning.ai/"
+
+
+def file_annotations(files: Mapping[str, str]) -> dict[str, str]:
+    return {PREFIX + PurePosixPath(path).name: text for path, text in files.items()}
+
+
+def add_files(spec: dict[str, Any], files: Mapping[str, str]) -> None:
+    """Into the pod's own copy of its spec. A container that mounts something there itself keeps it."""
+    if not files:
+        return
+    folder = str(PurePosixPath(next(iter(files))).parent)
+    items = [
+        {"path": name.removeprefix(PREFIX), "fieldRef": {"fieldPath": f"metadata.annotations['{name}']"}}
+        for name in file_annotations(files)
+    ]
+    spec["volumes"] = [*(spec.get("volumes") or ()), {"name": VOLUME, "downwardAPI": {"items": items}}]
+    mount = {"name": VOLUME, "mountPath": folder, "readOnly": True}
+    for kind in ("initContainers", "containers"):
+        if spec.get(kind):
+            spec[kind] = [{**c, "volumeMounts": _mounts(c, mount)} for c in spec[kind]]
+
+
+def _mounts(container: Mapping[str, Any], mount: Mapping[str, Any]) -> list[Any]:
+    own = list(container.get("volumeMounts") or ())
+    taken = any(isinstance(m, Mapping) and str(m.get("mountPath", "")).rstrip("/") == mount["mountPath"] for m in own)
+    return own if taken else [*own, dict(mount)]
