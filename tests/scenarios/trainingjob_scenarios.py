@@ -127,6 +127,31 @@ def a_deleted_trainer_ends_nothing(world: Driver) -> None:
     assert world.status().get("failures", []) == []
 
 
+def one_that_exits_with_0_as_it_is_deleted_comes_back(world: Driver, most: int | None = None) -> None:
+    """Its Job's controller, which looks a second later, would take it for a success: of a work queue that is empty, or
+    of its completions."""
+    leaves = {"trainer": {"terminate_exit_code": 0}}
+    world.apply(training_job(least=2, most=most, fault_tolerant=True, play=leaves))
+    running(world)
+    for lost in (1, 2):
+        world.until("numbered", lambda: is_numbered(world, 2))
+        before = living(world)
+        gone = sorted(before)[0]
+        world.delete_pod(gone)
+        world.until("another has its number", lambda: is_numbered(world, 2) and gone not in living(world))  # noqa: B023
+        assert set(before) - {gone} <= set(living(world)), "no other is restarted"
+        world.until("it is counted", lambda: counts(world) == {"user": lost})  # noqa: B023
+        running(world)
+
+
+def so_it_does_where_the_number_may_change(world: Driver) -> None:
+    one_that_exits_with_0_as_it_is_deleted_comes_back(world, most=6)
+    world.scale("digits", 4)
+    world.until("there are four", lambda: is_numbered(world, 4))
+    world.scale("digits", 2)
+    world.until("there are two", lambda: is_numbered(world, 2) and world.phase() == "Running")
+
+
 def a_trainer_that_is_lost_again_and_again_is_back_at_once(world: Driver) -> None:
     """The controller of batch Jobs lets it wait: 10 s, 20 s, 40 s, and from the seventh on ten minutes. By the API
     server's clock; what it writes down is whole seconds."""
@@ -288,6 +313,10 @@ TRAININGJOB_SCENARIOS: Mapping[str, Scenario] = {
     "a TrainingJob that is scaled up gets its trainers and is Running again": scaling_up_gives_the_trainers,
     "a quiet TrainingJob is written no more": a_quiet_job_is_not_written,
     "a deleted trainer is replaced, numbered, and ends nothing": a_deleted_trainer_ends_nothing,
+    "a trainer that exits with 0 as it is deleted comes back": one_that_exits_with_0_as_it_is_deleted_comes_back,
+    "and so it does where the number of trainers may change, which can be scaled": (
+        so_it_does_where_the_number_may_change
+    ),
     "a trainer that is lost eight times in a row is back each time within 5 s": (
         a_trainer_that_is_lost_again_and_again_is_back_at_once
     ),

@@ -25,6 +25,9 @@ API group may have several kinds."""
 COUNTED_SINCE = "elasticdeeplearning.ai/counted-since"
 """Unix seconds, on a batch Job: since when it has its count of pods. A label, for the projection keeps those."""
 
+TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
+"""Holds a batch Job's pod until its controller has counted the end. What has it not is never counted."""
+
 OURS = (
     GROUP_NAME,
     JOB_NAME,

@@ -63,6 +63,8 @@ class PodRecord:
     was_told_to_go: bool = False
     """It had not ended when its deletion was requested, for it was granted a grace period: to a pod that has ended, the
     API server grants none (`podStrategy.CheckGracefulDelete`)."""
+    uncounted: bool = False
+    """By its batch Job: the Job's finalizer holds it until the Job's status tells of its end. No other does."""
     started_at: str = ""
     ready: bool = False
     scheduled: bool = False
@@ -83,6 +85,12 @@ class PodRecord:
     """Why its node is ill, though perhaps not for long, of a pod that is deleted for a taint. Likewise."""
     gpu_fault: str = ""
     """Why a GPU of it is taken to be at fault. Likewise."""
+
+    @property
+    def placed_at(self) -> str:
+        """Since when it has its node, for which it may have waited hours. An older watcher's record does not say; then
+        the kubelet's own word, `startTime`, stands in, by a clock that may be behind."""
+        return self.scheduled_at or max(self.started_at, self.created_at)
 
 
 @dataclass(frozen=True, slots=True)

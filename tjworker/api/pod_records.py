@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from tjworker.api.labels import of_object
+from tjworker.api.labels import TRACKING_FINALIZER, of_object
 from tjworker.api.observed import ContainerRecord, PodRecord
 from tjworker.api.quantity import saturated, whole
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
@@ -71,6 +71,7 @@ def pod_record(obj: Json, meta: Json, owner_uid: str, before: Deletion | None = 
         pod_ip=status.get("podIP") or "",
         created_at=meta.get("creationTimestamp") or "",
         **_deletion(meta, before),
+        uncounted=meta.get("finalizers") == [TRACKING_FINALIZER],
         started_at=status.get("startTime") or "",
         ready=ready,
         scheduled=scheduled or bool(node),

@@ -99,12 +99,12 @@ def _missing(placed: list[PodRecord], status: JobStatus, observed: Observed, now
     for pod in placed:
         if pod.node in observed.nodes:
             continue
-        started = from_rfc3339(pod.started_at or pod.created_at)
+        bound = from_rfc3339(pod.placed_at)
         if observed.live.get(pod.node) is not None:
             found[pod.node] = to_rfc3339(now)  # the watch is late: it is there, and asked for again after a grace
         elif pod.node in status.missing_nodes:
             found[pod.node] = status.missing_nodes[pod.node]
-        elif started is None or now - started >= _SETTLED_SECONDS:
+        elif bound is None or now - bound >= _SETTLED_SECONDS:
             found.setdefault(pod.node, to_rfc3339(now))
     return dict(sorted(found.items()))
 
@@ -158,7 +158,7 @@ class _Look:
                 pod = replace(pod, node_ill=trouble.why)
             # A pod that tolerates the node and was put there while it was ill already has its own grace: otherwise it
             # would be replaced as fast as it is made.
-            since = max(trouble.since, from_rfc3339(pod.created_at) or 0.0)
+            since = max(trouble.since, from_rfc3339(pod.placed_at) or 0.0)
             if not _forced_out(pod) and self._over(since) and self._confirmed(pod.node):
                 return replace(pod, lost=trouble.why)
         device = _unhealthy_device(pod)
@@ -172,7 +172,7 @@ class _Look:
         if not attempt:
             return True
         rest = rest_seconds(attempt - 1)
-        left = (from_rfc3339(pod.created_at) or 0.0) + rest - self.now
+        left = (from_rfc3339(pod.placed_at) or 0.0) + rest - self.now
         if left > 0:
             self.waits.append(min(left, rest))
         return left <= 0
@@ -227,7 +227,7 @@ class _Look:
                 # Only for pods that were there when it came. A pod that is scheduled onto the node in spite of it (the
                 # node has no taint) would otherwise be replaced as fast as it starts, for ever.
                 came = node.condition_since.get(condition, "~")
-                there = condition in node.conditions and (pod.scheduled_at or pod.created_at) <= came
+                there = condition in node.conditions and pod.placed_at <= came
                 if there and self._rested(pod) and self._confirmed(node.name):
                     return f"node {node.name}: {condition}: {node.conditions[condition]}".rstrip(": ")
         return ""

@@ -58,6 +58,8 @@ class RoleView:
     owner: WorkloadRecord | None = None
     """The ReplicaSet or batch Job that keeps the pods; None where the operator does so itself, or while there is
     none."""
+    misled: bool = False
+    """Its batch Job has counted a pod that was asked to go, and went with 0, as a success."""
     others: tuple[PodRecord, ...] = ()
     """Own pods that hold no index any more: ended ones whose place another has taken, those on their way out."""
     ran: frozenset[int] = frozenset()

@@ -22,7 +22,7 @@ from tjworker.api.indices import parse_indices
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import owner_name
 from tjworker.api.observed import Observed, PodRecord, WorkloadRecord
-from tjworker.api.status import JobStatus, RoleAttempts
+from tjworker.api.status import JobStatus, RestartCounts, RoleAttempts
 from tjworker.reconcile.failures import counted
 from tjworker.reconcile.replicas import (
     ENDED,
@@ -57,18 +57,20 @@ def view_slots(
     failed = parse_indices(attempts.failed, role.replicas)
     free = [i for i in range(role.replicas) if i not in completed and i not in failed]
     slots, surplus = _fill(_sort(mine), attempts, free)
+    misled = _misled(role, owner, status, completed, failed, mine)
+    over = "" if owner is None or role.workload != "Job" or misled else owner.condition
     replicas = []
     for index in range(role.replicas):
         pod, attempt = slots.get(index), attempt_of(attempts, index)
         name = pod.name if pod is not None else f"{owner_name(job.name.name, role.name)}-{index}"
         final = index in completed or index in failed
         ended: State = "succeeded" if index in completed else "failed"
-        state = ended if final else _state(role, pod, index, attempt, owner, status)
+        state = ended if final else _state(role, pod, index, attempt, over, status)
         replicas.append(Replica(role.name, index, name, attempt, state, pod, final))
     placed = {p.name for p in (*slots.values(), *surplus)}
     others = tuple(p for p in mine if p.name not in placed)
     made = parse_indices(attempts.made, role.replicas)
-    return RoleView(role, tuple(replicas), tuple(surplus), attempts, owner, others, made=made)
+    return RoleView(role, tuple(replicas), tuple(surplus), attempts, owner, misled, others, made=made)
 
 
 def find_owner(job: TrainingJob, role: Role, observed: Observed) -> WorkloadRecord | None:
@@ -150,13 +152,35 @@ def _by(pods: Iterable[PodRecord]) -> tuple[list[PodRecord], list[PodRecord]]:
     return known, [p for p in pods if ordinal_of(p) is None]
 
 
-def _state(
-    role: Role, pod: PodRecord | None, index: int, attempt: int, owner: WorkloadRecord | None, status: JobStatus
-) -> State:
-    if role.workload == "Job" and owner is not None and owner.condition == "Complete":
+def _misled(
+    role: Role,
+    owner: WorkloadRecord | None,
+    status: JobStatus,
+    completed: frozenset[int],
+    failed: frozenset[int],
+    mine: Iterable[PodRecord],
+) -> bool:
+    """The controller of batch Jobs looks at its pods a second after the news (SyncJobBatchPeriod). One that is deleted
+    and by then has ended with 0 is a success to it (`isPodFailed` of kubernetes v1.36 pkg/controller/job): it takes a
+    work queue for empty, and of completions one for done. So successes that nobody has seen count for none; those of
+    a Job that is complete only as far as pods that were asked to go, or were taken, may have been them."""
+    if role.workload != "Job" or owner is None or not owner.succeeded:
+        return False
+    counts = status.restart_counts.get(role.name, RestartCounts())
+    went = counts.user + counts.node + counts.preemption
+    succeeded = [p for p in mine if p.phase == "Succeeded" and not stopped(p)]
+    known = len(completed) + sum(pod_index(p) not in completed for p in succeeded)
+    if role.edl_policy == "Never":
+        return owner.condition == "Complete" and 0 < role.replicas - len(failed) - known <= went
+    return known == 0 and (not owner.condition or owner.succeeded <= went)
+
+
+def _state(role: Role, pod: PodRecord | None, index: int, attempt: int, over: str, status: JobStatus) -> State:
+    """`over`: how the batch Job has ended; '' while it has not."""
+    if over == "Complete":
         # A work queue is done when one trainer says so and the others have ended, however they did.
         return "succeeded"
-    if role.workload == "Job" and owner is not None and owner.condition == "Failed":
+    if over == "Failed":
         return "failed"
     if pod is None:
         return "missing"

@@ -48,7 +48,7 @@ def replace_stuck_creating(p: Pass) -> Pass:
         stuck = stuck_container(pod) if pod is not None and replica.state == "scheduled" else None
         if stuck is None or pod is None:
             continue
-        began = _placed_at(pod)
+        began = pod.placed_at  # before that it waited for a node
         tried_seconds = p.now - (from_rfc3339(began) or p.now)
         left = rules.creating_duration_seconds - tried_seconds
         first = since.get(place) or began
@@ -64,12 +64,6 @@ def replace_stuck_creating(p: Pass) -> Pass:
     if since != before:
         status = status.model_copy(update={"creating_since": _written(since)})
     return p.follow(status).decide(*decisions).restart(decisions)
-
-
-def _placed_at(pod: PodRecord) -> str:
-    """Since when it could be created: it may have waited hours for a node. An older watcher's record does not say;
-    then the kubelet's own word, `startTime`, stands in."""
-    return pod.scheduled_at or pod.started_at or pod.created_at
 
 
 def _read(status: JobStatus) -> dict[Place, str]:

@@ -11,7 +11,7 @@ It relies on these facts of the batch Job controller (1.34); tests/e2e/control_p
   succeeds resets that. `replacements` makes such a pod in its stead. Scaling down is no failure and delays nothing.
 - `podReplacementPolicy` stays at its default: the replacement of a deleted trainer is made at once. With `Failed`, a
   trainer that is deleted, saves its state and exits with 0 would count as a success, and a work queue that has one
-  makes no pods any more.
+  makes no pods any more. By default, too, where it exits within a second: so its finalizer goes first (`_uncount`).
 - The selector is the operator's: a generated one demands a label `job-name` with the name of the batch Job, and that
   label has the job's name.
 """
@@ -20,24 +20,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tjworker.api import labels
 from tjworker.api.model import TrainingJob
 from tjworker.api.naming import ordinal_labels
-from tjworker.api.observed import WorkloadRecord
+from tjworker.api.observed import ENDED_PHASES, WorkloadRecord
 from tjworker.api.resources import BATCH_JOBS, PODS
 from tjworker.reconcile.one_pass import Pass
-from tjworker.reconcile.plan import Create, Write
-from tjworker.reconcile.replicas import Replica, RoleView
+from tjworker.reconcile.plan import Create, Patch, Write
+from tjworker.reconcile.replicas import Replica, RoleView, stopped
 from tjworker.reconcile.workloads.owner import Json, owned_template, selector, shape_owner
 from tjworker.reconcile.workloads.replacements import find_replacements
 
 BACKOFF_LIMIT = 2**31 - 1
 RESTART_POLICY = "Never"
-TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
-"""Without it the controller would not count that the pod has ended, and make another one for it."""
 
 
 def shape(p: Pass, view: RoleView, may_create: bool) -> Iterator[Write]:
     count = _count(view)
+    yield from _uncount(view)
     yield from shape_owner(
         p, view, resource=BATCH_JOBS, api_version="batch/v1", spec=_spec, restart_policy=RESTART_POLICY, count=count
     )
@@ -46,6 +46,17 @@ def shape(p: Pass, view: RoleView, may_create: bool) -> Iterator[Write]:
         template = owned_template(p, view.role, RESTART_POLICY)
         for name, replica in due:
             yield _replacement(p.job, view.owner, name, replica, template)
+
+
+def _uncount(view: RoleView) -> Iterator[Patch]:
+    """A trainer that is asked to go is neither a success of its Job nor a failure, however it exits: without its
+    finalizer the controller counts it as nothing, and makes the next one at once. It looks a second after the news."""
+    for pod in (*(r.pod for r in view.replicas if r.pod is not None), *view.surplus, *view.others):
+        kept = view.owner is not None and pod.owner_uid == view.owner.uid and pod.uncounted and bool(pod.deleted_at)
+        if kept and (pod.phase not in ENDED_PHASES or stopped(pod)):
+            seen = {"uid": pod.uid, "resourceVersion": str(pod.rv)}
+            why = "it was asked to go: its batch Job is to count it as nothing"
+            yield Patch(PODS, pod.name, {"metadata": {**seen, "finalizers": None}}, why)
 
 
 def next_seconds(view: RoleView, now: float) -> float | None:
@@ -64,7 +75,7 @@ def _replacement(job: TrainingJob, owner: WorkloadRecord, name: str, replica: Re
             "name": name,
             "namespace": job.name.namespace,
             "labels": {**metadata["labels"], **ordinal_labels(job, replica.role, replica.index, replica.attempt)},
-            "finalizers": [TRACKING_FINALIZER],
+            "finalizers": [labels.TRACKING_FINALIZER],
             "ownerReferences": [reference],
         },
         "spec": template["spec"],

@@ -45,6 +45,9 @@ def shape_owner(
         return
     if owner.deleted_at:
         return  # it is being deleted; once it is gone it is made again
+    if view.misled and owner.condition:
+        yield _make_again(resource, owner)
+        return
     if owner.desired != count and not owner.condition:
         yield _scale(p.now, resource, owner, count, f"role {role.name} is to have {count} pods")
     for replica in view.replicas:
@@ -52,9 +55,22 @@ def shape_owner(
             yield delete_pod(replica.pod, f"attempt {replica.attempt} replaces it")
         elif _needs_ordinal(replica):
             yield _give_ordinal(job, replica)
+    yield from _take_surplus(view, owner, f"role {role.name} is to have {count} pods")
     for pod in (*view.others, *(r.pod for r in view.replicas if r.pod is not None)):
         if pod.lost and to_delete(pod):
             yield delete_pod(pod, pod.lost)
+
+
+def _make_again(resource: GroupResource, owner: WorkloadRecord) -> Delete:
+    why = "it is complete by pods that were asked to go, and is made again for those that have not succeeded"
+    return Delete(resource, owner.name, owner.uid, None, why, owner.rv, owner.owner_uid)
+
+
+def _take_surplus(view: RoleView, owner: WorkloadRecord, why: str) -> Iterator[Write]:
+    """Of a batch Job that has seen a success: see `left_running`."""
+    for pod in view.surplus if owner.succeeded and not owner.condition else ():
+        if pod.owner_uid == owner.uid and to_delete(pod):
+            yield delete_pod(pod, why)
 
 
 def _name_taken(job: TrainingJob, role: Role, observed: Observed, resource: GroupResource) -> bool:

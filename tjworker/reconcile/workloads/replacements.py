@@ -7,7 +7,8 @@ the Job and with its finalizer; and with its ordinal from the start, under a nam
 of another slot has it, that one's UID, too), so that a second create is harmless (409). Why: docs/adr/0017.
 
 Only where the Job's own status tells that it has fewer than it wants: its controller has seen the loss then, and waits.
-None for a work queue that a trainer has found empty. Should both make one in the same moment, the controller takes away
+None for a work queue that a trainer has found empty; nor more than a Job with completions has left of them, for its
+controller would take them away. Should both make one in the same moment, the controller takes away
 the one that is too many, and counts no failure; nor does `policies.controller_managed`.
 """
 
@@ -21,7 +22,7 @@ from tjworker.api import labels
 from tjworker.api.observed import ENDED_PHASES, PodRecord, WorkloadRecord
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile.failures import diagnose, ended_at
-from tjworker.reconcile.replicas import Replica, RoleView
+from tjworker.reconcile.replicas import Replica, RoleView, stopped
 from tjworker.reconcile.rests import CRASHED_SECONDS, ran_long, rest_seconds
 from tjworker.reconcile.slots import ordinal_of
 
@@ -51,7 +52,7 @@ def find_replacements(view: RoleView, wanted: int, now: float) -> Replacements:
     pods = [*view.surplus, *view.others, *(r.pod for r in view.replicas if r.pod is not None)]
     mine = [p for p in pods if p.owner_uid == owner.uid]
     active = sum(not p.deleted_at and p.phase not in ENDED_PHASES for p in mine)
-    room = owner.desired - active
+    room = owner.desired - (owner.succeeded if view.role.edl_policy == "Never" else 0) - active
     # The Job tells of more than we see: its controller has not seen the loss yet, or we have not seen its pods.
     if room <= 0 or active < owner.active or _found_empty(view, owner, mine):
         return Replacements()
@@ -74,9 +75,9 @@ def _name(owner: WorkloadRecord, replica: Replica, held: Mapping[str, str]) -> s
 
 def _found_empty(view: RoleView, owner: WorkloadRecord, mine: Iterable[PodRecord]) -> bool:
     """A work queue in which a trainer has succeeded gets no more of them: the Job is complete when the others end."""
-    if view.role.edl_policy == "Never":
+    if view.role.edl_policy == "Never" or view.misled:
         return False
-    return bool(owner.succeeded) or any(p.phase == "Succeeded" for p in mine)
+    return bool(owner.succeeded) or any(p.phase == "Succeeded" and not stopped(p) for p in mine)
 
 
 def _seconds_left(
@@ -92,8 +93,8 @@ def _seconds_left(
 
 def _fresh_seconds(owner: WorkloadRecord, mine: Iterable[PodRecord], now: float) -> float | None:
     """As `_seconds_left`, of a slot that has lost no pod: after scaling up or resuming, while the controller still
-    waits for failures of before."""
-    if not owner.failed:
+    waits for failures of before, or makes none any more."""
+    if not owner.failed and not owner.succeeded:
         return None
     made = (from_rfc3339(p.created_at) for p in mine if not _by_us(owner, p))
     last = max((t for t in made if t is not None), default=0.0)

@@ -1,4 +1,5 @@
-"""What the workload controllers share: paths, claims, the order in which surplus pods go, creating and deleting pods.
+"""What the workload controllers share: which owner an event of a pod concerns, paths, claims, the order in which
+surplus pods go, creating and deleting pods.
 
 A pod is claimed as in Kubernetes: ours when its controller reference carries our UID; an orphan that matches is
 adopted; one that no longer matches is released. Deletes name the UID, so running twice never hits another pod.
@@ -10,6 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from localcluster.client import ApiError, Client, ignoring
+from localcluster.informer import Informers, key_of
+from localcluster.machine import KeyedMachine
 from localcluster.objects import condition, controller_of, controller_ref, is_ready, matches, phase_of, seconds_of
 from localcluster.recorder import Recorder
 from localcluster.wire import Json
@@ -17,6 +20,61 @@ from localcluster.wire import Json
 BURST_REPLICAS = 500
 CREATE_NAME_LIMIT = 253
 _PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+class PodsController(KeyedMachine):
+    """Keeps the pods of each owner of one kind. Subclasses give `name`, `kind`, `path` and `reconcile`."""
+
+    kind = ""
+    path = ""
+    batch_seconds = 0.0
+    """How long what changes no owner's spec may gather before the owner is looked at."""
+
+    def __init__(self, client: Client, informers: Informers, recorder: Recorder, clock: Callable[[], float]) -> None:
+        super().__init__(informers.pump)
+        self._client = client
+        self._recorder = recorder
+        self._clock = clock
+        self._owners = informers.get(self.path)
+        self._pods = informers.get("/api/v1/pods")
+        self._pods.add_index("controller", controller_uid_index)
+        self._owners.subscribe(self._owner_changed)
+        self._pods.subscribe(self._pod_changed)
+
+    def enqueue_batched(self, key: str) -> None:
+        if self.batch_seconds:
+            self.enqueue_at(key, self._clock() + self.batch_seconds)
+        else:
+            self.enqueue(key)
+
+    def _owner_changed(self, old: Json | None, new: Json | None) -> None:
+        key = key_of(new or old or {})
+        if old is None or new is None or old["metadata"].get("generation") != new["metadata"].get("generation"):
+            self.enqueue(key)
+        else:
+            self.enqueue_batched(key)
+
+    def _pod_changed(self, old: Json | None, new: Json | None) -> None:
+        """Wakes the pod's owner; of a pod without a controller each that may adopt it."""
+        for pod in (old, new):
+            if pod is None:
+                continue
+            ref = controller_of(pod)
+            if ref is not None:
+                if ref["kind"] == self.kind:
+                    self.enqueue_batched(f"{pod['metadata']['namespace']}/{ref['name']}")
+                continue
+            namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels")
+            for key, owner in self._owners.store.items():
+                if owner["metadata"]["namespace"] == namespace and matches(owner["spec"].get("selector"), labels):
+                    self.enqueue_batched(key)
+
+    def _owned_by(self, owner: Json) -> list[Json]:
+        return self._pods.by("controller", owner["metadata"]["uid"])
+
+    def _orphans_beside(self, owner: Json) -> list[Json]:
+        """Pods of its namespace without a controller."""
+        return self._pods.by("controller", f"orphan/{owner['metadata']['namespace']}")
 
 
 def pods_path(namespace: str, name: str = "", subresource: str = "") -> str:

@@ -2,18 +2,21 @@
 
 Follows syncJob of kubernetes v1.36: parallelism up and down with and without completions, Indexed mode, backoffLimit
 with its growing delay, suspend, activeDeadlineSeconds, FailureTarget and SuccessCriteriaMet before Failed and Complete,
-and the tracking finalizer, so that a pod deleted by anyone is counted once. Not here: podFailurePolicy, successPolicy
+and the tracking finalizer, so that a pod deleted by anyone is counted once. What its pods do is looked at a second
+later, all of it at once (SyncJobBatchPeriod); an edit of its spec at once. Not here: podFailurePolicy, successPolicy
 and backoffLimitPerIndex. A finished Job is never touched again (its TTL is `ttl.py`'s). Safe to run twice: a pod is
 counted through `uncountedTerminatedPods` before its finalizer goes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from localcluster.client import ApiError, Client, ignoring
 from localcluster.controllers.common import (
     BURST_REPLICAS,
+    PodsController,
     claim,
-    controller_uid_index,
     create_pods,
     delete_pods,
     deletion_order,
@@ -35,7 +38,6 @@ from localcluster.controllers.job_status import (
     set_condition,
 )
 from localcluster.informer import Informers, key_of, split_key
-from localcluster.machine import KeyedMachine
 from localcluster.objects import (
     condition,
     controller_of,
@@ -49,37 +51,29 @@ from localcluster.objects import (
 from localcluster.recorder import Recorder
 from localcluster.wire import Json
 
-PATH = "/apis/batch/v1/jobs"
 MAX_UNCOUNTED_PODS = 500
 
 
-class JobController(KeyedMachine):
+class JobController(PodsController):
     name = "job-controller"
+    kind = "Job"
+    path = "/apis/batch/v1/jobs"
+    batch_seconds = 1.0  # SyncJobBatchPeriod
 
-    def __init__(self, client: Client, informers: Informers, recorder: Recorder) -> None:
-        super().__init__(informers.pump)
-        self._client = client
-        self._recorder = recorder
-        self._jobs = informers.get(PATH)
-        self._pods = informers.get("/api/v1/pods")
-        self._pods.add_index("controller", controller_uid_index)
+    def __init__(self, client: Client, informers: Informers, recorder: Recorder, clock: Callable[[], float]) -> None:
         self._backoffs: dict[str, Backoff] = {}
-        self._jobs.subscribe(self._job_changed)
-        self._pods.subscribe(self._pod_changed)
+        super().__init__(client, informers, recorder, clock)
 
-    def _job_changed(self, old: Json | None, new: Json | None) -> None:
+    def _owner_changed(self, old: Json | None, new: Json | None) -> None:
         if new is None and old is not None:
             self._backoffs.pop(old["metadata"]["uid"], None)
-            for pod in self._pods.by("controller", old["metadata"]["uid"]):
+            for pod in self._owned_by(old):
                 self.enqueue(f"orphan:{key_of(pod)}")
-        elif new is not None:
-            self.enqueue(key_of(new))
+        else:
+            super()._owner_changed(old, new)
 
     def _pod_changed(self, old: Json | None, new: Json | None) -> None:
-        pod = new or old or {}
-        ref = controller_of(pod)
-        if ref is not None and ref["kind"] == "Job":
-            self.enqueue(f"{pod['metadata']['namespace']}/{ref['name']}")
+        super()._pod_changed(old, new)
         if new is not None and has_finalizer(new):
             self.enqueue(f"orphan:{key_of(new)}")
 
@@ -87,7 +81,7 @@ class JobController(KeyedMachine):
         if key.startswith("orphan:"):
             self._free_orphan(key.removeprefix("orphan:"))
             return
-        job = self._jobs.get(key)
+        job = self._owners.get(key)
         if job is None:
             return
         uid = job["metadata"]["uid"]
@@ -103,7 +97,7 @@ class JobController(KeyedMachine):
             return
         ref = controller_of(pod)
         if ref is not None and ref["kind"] == "Job":
-            owner = self._jobs.get(f"{split_key(key)[0]}/{ref['name']}")
+            owner = self._owners.get(f"{split_key(key)[0]}/{ref['name']}")
             if owner is not None and owner["metadata"]["uid"] == ref["uid"] and not is_finished(owner):
                 return
         self._remove_finalizer(pod)
@@ -139,10 +133,7 @@ class JobController(KeyedMachine):
 
     def _observe(self, job: Json, now: float) -> Pass:
         meta = job["metadata"]
-        namespace = meta["namespace"]
-        owned = self._pods.by("controller", meta["uid"])
-        orphans = self._pods.by("controller", f"orphan/{namespace}")
-        pods = claim(self._client, job, job["spec"]["selector"], owned, orphans)
+        pods = claim(self._client, job, job["spec"]["selector"], self._owned_by(job), self._orphans_beside(job))
         old = job.get("status") or {}
         held = old.get("uncountedTerminatedPods") or {}
         status = {
@@ -251,7 +242,7 @@ class JobController(KeyedMachine):
             return
         wait = at.backoff.remaining_seconds(at.now)
         if wait > 0:
-            self.enqueue_at(key_of(at.job), at.now + wait)
+            self.enqueue_at(key_of(at.job), at.now + max(wait, self.batch_seconds))
             return
         self._create(at, min(missing, BURST_REPLICAS))
 

@@ -6,69 +6,33 @@ never touches pods of another controller. Safe to run twice: it counts what is t
 
 from __future__ import annotations
 
-from localcluster.client import ApiError, Client, ignoring
+from localcluster.client import ApiError, ignoring
 from localcluster.controllers.common import (
     BURST_REPLICAS,
+    PodsController,
     claim,
-    controller_uid_index,
     create_pods,
     delete_pods,
     deletion_order,
     pod_from_template,
 )
-from localcluster.informer import Informers, key_of, split_key
-from localcluster.machine import KeyedMachine
-from localcluster.objects import (
-    condition,
-    controller_of,
-    is_active,
-    is_ready,
-    is_terminal,
-    matches,
-    seconds_of,
-    timestamp,
-)
-from localcluster.recorder import Recorder
+from localcluster.informer import key_of
+from localcluster.objects import condition, is_active, is_ready, is_terminal, matches, seconds_of, timestamp
 from localcluster.wire import Json
 
-PATH = "/apis/apps/v1/replicasets"
 
-
-class ReplicaSetController(KeyedMachine):
+class ReplicaSetController(PodsController):
     name = "replicaset-controller"
-
-    def __init__(self, client: Client, informers: Informers, recorder: Recorder) -> None:
-        super().__init__(informers.pump)
-        self._client = client
-        self._recorder = recorder
-        self._sets = informers.get(PATH)
-        self._pods = informers.get("/api/v1/pods")
-        self._pods.add_index("controller", controller_uid_index)
-        self._sets.subscribe(lambda old, new: self.enqueue(key_of(new or old or {})))
-        self._pods.subscribe(self._pod_changed)
-
-    def _pod_changed(self, old: Json | None, new: Json | None) -> None:
-        for pod in (old, new):
-            if pod is None:
-                continue
-            ref = controller_of(pod)
-            if ref is not None:
-                if ref["kind"] == "ReplicaSet":
-                    self.enqueue(f"{pod['metadata']['namespace']}/{ref['name']}")
-                continue
-            namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels")
-            for key, owner in self._sets.store.items():
-                if owner["metadata"]["namespace"] == namespace and matches(owner["spec"].get("selector"), labels):
-                    self.enqueue(key)
+    kind = "ReplicaSet"
+    path = "/apis/apps/v1/replicasets"
 
     def reconcile(self, key: str, now: float) -> None:
-        owner = self._sets.get(key)
+        owner = self._owners.get(key)
         if owner is None:
             return
         meta = owner["metadata"]
-        namespace, _ = split_key(key)
-        owned = self._pods.by("controller", meta["uid"])
-        orphans = [p for p in self._pods.by("controller", f"orphan/{namespace}") if is_active(p)]
+        owned = self._owned_by(owner)
+        orphans = [p for p in self._orphans_beside(owner) if is_active(p)]
         active = claim(self._client, owner, owner["spec"]["selector"], [p for p in owned if is_active(p)], orphans)
         terminating = [p for p in owned if "deletionTimestamp" in p["metadata"] and not is_terminal(p)]
         failure: ApiError | None = None

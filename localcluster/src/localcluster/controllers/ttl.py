@@ -4,7 +4,7 @@ Job."""
 from __future__ import annotations
 
 from localcluster.client import Client, ignoring
-from localcluster.controllers.job import PATH
+from localcluster.controllers.job import JobController
 from localcluster.controllers.job_status import is_finished
 from localcluster.informer import Informers, key_of
 from localcluster.machine import KeyedMachine
@@ -17,7 +17,7 @@ class TtlController(KeyedMachine):
     def __init__(self, client: Client, informers: Informers) -> None:
         super().__init__(informers.pump)
         self._client = client
-        self._jobs = informers.get(PATH)
+        self._jobs = informers.get(JobController.path)
         self._jobs.subscribe(
             lambda _, new: self.enqueue(key_of(new)) if new and "ttlSecondsAfterFinished" in new["spec"] else None
         )

@@ -28,6 +28,25 @@ def patch(**spec: Any) -> Step:
     return step
 
 
+def edit_and_read_active(cluster: LocalCluster) -> None:
+    cluster.client.patch(f"{JOBS}/j", {"spec": {"parallelism": 3}})
+    cluster.run_until_idle()
+    assert cluster.client.get(f"{JOBS}/j")["status"]["active"] == 3, "an edit waits for nothing"
+
+
+def delete_and_succeed_within(seconds: float) -> Step:
+    """The first pod is asked to go, and exits with 0 so much later. A finalizer of its Job holds it."""
+
+    def step(cluster: LocalCluster) -> None:
+        name = pods(cluster)[0]["metadata"]["name"]
+        cluster.client.delete(f"{PODS}/{name}")
+        cluster.advance(seconds)
+        cluster.client.patch(f"{PODS}/{name}/status", {"status": {"phase": "Succeeded"}})
+        cluster.run_until_idle()
+
+    return step
+
+
 def delete_first_pod(cluster: LocalCluster) -> None:
     cluster.client.delete(f"{PODS}/{pods(cluster)[0]['metadata']['name']}")
     cluster.run_until_idle()
@@ -58,14 +77,14 @@ CASES: dict[str, Case] = {
     ),
     "A deleted pod counts as failed, and with backoffLimit 0 it ends the job": Case(
         job=job("j", parallelism=2, backoffLimit=0),
-        steps=[delete_first_pod],
+        steps=[delete_first_pod, wait(2)],
         want_phases=[],
         want_counts={"failed": 2},
         want_conditions={"FailureTarget": "True/BackoffLimitExceeded", "Failed": "True/BackoffLimitExceeded"},
     ),
     "Suspending takes the pods away and counts no failure; resuming brings new ones at once": Case(
         job=job("j", parallelism=2),
-        steps=[patch(suspend=True), patch(suspend=False)],
+        steps=[patch(suspend=True), patch(suspend=False), wait(2)],
         want_phases=["Running"] * 2,
         want_counts={"active": 2, "ready": 2},
         want_conditions={"Suspended": "False/JobResumed"},
@@ -83,6 +102,30 @@ CASES: dict[str, Case] = {
         want_phases=["Succeeded"] * 3,
         want_counts={"succeeded": 3},
         want_conditions={"SuccessCriteriaMet": "True/CompletionsReached", "Complete": "True/CompletionsReached"},
+    ),
+    "What pods do is looked at a second later": Case(
+        job=job("j", parallelism=2, backoffLimit=0),
+        steps=[wait(5), delete_first_pod, wait(0.9)],
+        want_phases=["-Failed", "Running"],
+        want_counts={"active": 2, "ready": 2},
+    ),
+    "An edit is looked at at once": Case(
+        job=job("j", parallelism=1, backoffLimit=0),
+        steps=[wait(5), edit_and_read_active, wait(5)],
+        want_phases=["Running"] * 3,
+        want_counts={"active": 3, "ready": 3},
+    ),
+    "A pod that is deleted and succeeds within that second counts as a success, and the work queue as empty": Case(
+        job=job("j", annotations=fake(terminate_seconds=5), parallelism=2),
+        steps=[wait(5), delete_and_succeed_within(0.5), wait(30)],
+        want_phases=["Running"],
+        want_counts={"active": 1, "ready": 1, "succeeded": 1},
+    ),
+    "One that succeeds later is a failure, and is replaced when that has been waited out": Case(
+        job=job("j", annotations=fake(terminate_seconds=5), parallelism=2),
+        steps=[wait(5), delete_and_succeed_within(1.5), wait(30)],
+        want_phases=["Running"] * 2,
+        want_counts={"active": 2, "ready": 2, "failed": 1},
     ),
     "A finished job starts nothing when its pods go": Case(
         job=job("j", annotations=fake(run_seconds=1)),
@@ -122,7 +165,7 @@ def test_a_finished_job_goes_after_its_ttl_and_takes_its_pods_with_it() -> None:
 def test_a_job_at_rest_is_written_no_more() -> None:
     cluster = LocalCluster()
     cluster.client.create(JOBS, job("j", parallelism=3))
-    cluster.run_until_idle()
+    cluster.advance(5)
     before = cluster.client.get(f"{JOBS}/j")["metadata"]["resourceVersion"]
     cluster.advance(120)
     assert cluster.client.get(f"{JOBS}/j")["metadata"]["resourceVersion"] == before

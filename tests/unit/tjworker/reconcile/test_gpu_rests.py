@@ -82,3 +82,15 @@ def test_a_fault_that_stays_replaces_a_pod_six_times_in_ten_minutes(fault: Fault
             times.append(second)
             attempt, made = attempt + 1, NOW + second
     assert times == [0, 20, 60, 140, 300, 600]
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+def test_a_successor_that_has_waited_for_a_node_rests_from_when_it_got_one(fault: Fault) -> None:
+    job = one(1)
+
+    def waited(pod: PodBuilder) -> tuple[PodBuilder, NodeBuilder]:
+        pod, node = fault(pod)
+        return pod.but(created_at=to_rfc3339(NOW - 3600), scheduled_at=pod.record.created_at), node
+
+    assert deleted(decide(job, seen(job, waited, 1, NOW - 19))) == []
+    assert deleted(decide(job, seen(job, waited, 1, NOW - 20))) == ["digits-trainer-0"]

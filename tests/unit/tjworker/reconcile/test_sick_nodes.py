@@ -35,14 +35,17 @@ def test_an_ended_pod_that_hangs_in_deletion_on_a_lost_node_is_forced_out_and_no
     assert (plan.status or first).restart_counts["trainer"].application == 1
 
 
-def test_a_pod_put_onto_a_sick_node_has_a_grace_of_its_own() -> None:
+@pytest.mark.parametrize(
+    "times", [{"created_at": ago(2)}, {"created_at": ago(900), "scheduled_at": ago(2)}], ids=["new", "waited for room"]
+)
+def test_a_pod_put_onto_a_sick_node_has_a_grace_of_its_own(times: dict[str, str]) -> None:
     job = (
         make_job()
         .role("trainer", 1, restart="Always", scope="Pod")
         .status(phase="Running", start_time=ago(900))
         .build()
     )
-    young = make_pod(job, "trainer", 0).on("node-b").running().but(created_at=ago(2))
+    young = make_pod(job, "trainer", 0).on("node-b").running().but(**times)
     sick = make_node("node-b").not_ready(ago(600))
     plan = decide(job, observe(young, sick, make_service(job, "trainer", 0), seen={NODES: 1}))
     assert deleted(plan) == []

@@ -221,6 +221,23 @@ def test_what_a_pod_has_said_of_its_deletion_is_remembered(case: Remembered) -> 
     assert (pod.deletion_asked_at, pod.deletion_grace_seconds, pod.was_told_to_go) == case.want
 
 
+@pytest.mark.parametrize(
+    ("finalizers", "uncounted"),
+    [
+        (["batch.kubernetes.io/job-tracking"], True),
+        (["batch.kubernetes.io/job-tracking", "example.com/backup"], False),
+        (["example.com/backup"], False),
+        ([], False),
+        (None, False),
+    ],
+)
+def test_a_pod_is_uncounted_while_the_finalizer_of_its_batch_job_alone_holds_it(
+    finalizers: list[str] | None, uncounted: bool
+) -> None:
+    meta = {"name": "p", "uid": "u", "resourceVersion": "1", "finalizers": finalizers}
+    assert pod_record({}, meta, "").uncounted is uncounted
+
+
 def test_a_pod_is_projected_with_fewer_calls_than_it_is_copied_with() -> None:
     """Some 20 us on an idle core: the watcher does it for every event of every pod. Calls are counted, as a time says
     more of the machine."""

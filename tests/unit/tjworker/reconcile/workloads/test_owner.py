@@ -21,7 +21,7 @@ from tests.unit.tjworker.reconcile.passes import NOW, after, created, decide, de
 from tests.unit.tjworker.reconcile.policies.test_controller_managed import SICK
 from tjworker.api.observed import PodRecord
 from tjworker.api.resources import BATCH_JOBS, NODES, REPLICASETS
-from tjworker.api.status import Attempts, JobStatus, RoleAttempts
+from tjworker.api.status import Attempts, JobStatus, RestartCounts, RoleAttempts
 from tjworker.reconcile.plan import Delete
 
 
@@ -117,6 +117,64 @@ def test_the_count_of_a_batch_job_after_a_success(case: AfterSuccess) -> None:
     plan = decide(job, observed_of(job, case.pods, desired=case.desired, succeeded=case.succeeded))
     told = patches(plan, BATCH_JOBS).get("digits-trainer")
     assert (told and told["spec"]["parallelism"]) == case.want
+
+
+@dataclass(frozen=True)
+class Complete:
+    """A batch Job of two trainers is complete."""
+
+    succeeded: int
+    """What it tells."""
+    went: dict[str, int]
+    """Trainers that were asked to go, or were taken, by cause."""
+    pods: tuple[PodRecord, ...] = ()
+    completed: str = ""
+    fixed: bool = False
+    """The number of its trainers (edlPolicy Never), so that it has completions."""
+    want_again: bool = False
+    """It is made again for the trainers that have not succeeded; else that is the job's end."""
+
+
+STOPPED = made_pod("t0", 0, state="stopped")
+COMPLETE: dict[str, Complete] = {
+    "a trainer has said so": Complete(1, {}, (made_pod("t0", 0, state="succeeded"),)),
+    "one has, and one was deleted before": Complete(1, {"user": 1}, (made_pod("t1", 1, state="succeeded"), STOPPED)),
+    "one has, whose pod is gone": Complete(1, {"user": 1}, completed="0"),
+    "nobody has been seen to, and none was asked to go": Complete(1, {}),
+    "nobody has been seen to, and fewer were asked to go than have succeeded": Complete(2, {"user": 1}),
+    "the only success was of one that was deleted": Complete(1, {"user": 1}, (STOPPED,), want_again=True),
+    "and its pod is gone": Complete(1, {"user": 1}, want_again=True),
+    "both were preempted, and left with 0": Complete(2, {"preemption": 2}, want_again=True),
+    "a failure explains no success": Complete(1, {"application": 3}),
+    "each has its share, and both have succeeded": Complete(2, {"user": 1}, completed="0-1", fixed=True),
+    "each has its share, and one was deleted": Complete(2, {"node": 1}, completed="1", fixed=True, want_again=True),
+    "each has its share, and a success was not seen": Complete(2, {}, completed="1", fixed=True),
+}
+
+
+@pytest.mark.parametrize("case", COMPLETE.values(), ids=COMPLETE.keys())
+def test_a_batch_job_that_is_complete_by_pods_that_were_asked_to_go_is_made_again(case: Complete) -> None:
+    status = JobStatus(
+        phase="Running",
+        attempts=Attempts(roles={"trainer": RoleAttempts(completed=case.completed)}),
+        restart_counts={"trainer": RestartCounts(**case.went)},
+    )
+    job = plain(2, status=status) if case.fixed else tolerant(2, status)
+    seen = observed_of(job, case.pods, condition="Complete", succeeded=case.succeeded, desired=2)
+    plan = decide(job, seen)
+    gone = [w.name for w in plan.writes if isinstance(w, Delete) and w.resource == BATCH_JOBS]
+    assert gone == ["digits-trainer"] * case.want_again
+    assert (status_of(plan).ending is None) == case.want_again
+    if case.want_again:
+        again = body(decide(after(job, plan)), "digits-trainer")["spec"]
+        assert again["parallelism"] == (1 if case.fixed else 2), "not for those that have succeeded"
+
+
+def test_a_batch_job_that_has_seen_a_success_takes_no_pod_away_so_the_operator_does() -> None:
+    status = JobStatus(phase="Running", attempts=Attempts(roles={"trainer": RoleAttempts(completed="0")}))
+    job, pods = tolerant(2, status), [made_pod(f"t{i}", i) for i in (1, 2)]
+    assert deleted(decide(job, observed_of(job, pods, desired=2, succeeded=1))) == ["t2"]
+    assert deleted(decide(job, observed_of(job, pods, desired=2))) == [], "its controller sees to it"
 
 
 def test_a_pod_that_runs_gets_the_ordinal_of_its_slot_with_its_proof() -> None:

@@ -19,9 +19,9 @@ from tjworker.reconcile.plan import Create
 COUNTED_SINCE = "elasticdeeplearning.ai/counted-since"
 
 
-def lost(*indices: int, attempts: int = 1) -> JobStatus:
+def lost(*indices: int, attempts: int = 1, completed: str = "") -> JobStatus:
     """Trainers of these slots have been lost, each so often."""
-    role = RoleAttempts(pods={str(i): attempts for i in indices})
+    role = RoleAttempts(pods={str(i): attempts for i in indices}, completed=completed)
     return JobStatus(phase="Restarting", attempts=Attempts(roles={"trainer": role}))
 
 
@@ -82,7 +82,14 @@ CASES: dict[str, Case] = {
     "none for a Job that wants fewer yet: it is told first": Case(TWO, [], owner={"desired": 2}, want_wait=3),
     "none for a Job that still wants more": Case(TWO, [], owner={"desired": 4}),
     "none for a Job that is being deleted": Case(TWO, [], owner={"deleted_at": LONG_AGO}),
-    "none when a trainer has found the queue empty": Case(TWO, [], owner={"succeeded": 1}),
+    "none when a trainer has found the queue empty": Case(
+        TWO[:1], [], status=lost(1, completed="2"), owner={"succeeded": 1}, active=1
+    ),
+    "a success of the Job that nobody has seen stops none": Case(TWO, [FIRST], owner={"succeeded": 1}),
+    "nor one of a trainer that was asked to go": Case(
+        [*TWO, made_pod("t1", 1, state="stopped")], [FIRST], owner={"succeeded": 1}
+    ),
+    "nor while the Job has not told of it": Case([*TWO, made_pod("t1", 1, state="stopped")], [FIRST]),
     "none when that is seen of its pod alone": Case([TWO[0], made_pod("t2", 2, state="succeeded")], [], active=1),
     "where each trainer has its own share, a success stops none": Case(
         [TWO[0], made_pod("t2", 2, state="succeeded")],
@@ -111,6 +118,9 @@ CASES: dict[str, Case] = {
     "one that was never there is the controller's to make": Case(TWO, [], status=JobStatus(phase="Creating")),
     "unless it has counted failures, and has made none for three seconds": Case(
         TWO, [FIRST[:-1] + "0"], status=JobStatus(phase="Scaling"), owner={"failed": 1}
+    ),
+    "or has counted a success that was none, after which it makes no more": Case(
+        TWO, [FIRST[:-1] + "0"], status=JobStatus(phase="Scaling"), owner={"succeeded": 1}
     ),
     "while it makes pods, it is left to": Case(
         [TWO[0], replace(TWO[1], created_at=to_rfc3339(NOW - 1))],
@@ -177,3 +187,35 @@ def test_a_change_of_the_count_says_when_it_was_made() -> None:
     assert COUNTED_SINCE not in made["spec"]["template"]["metadata"]["labels"]
     plan = decide(job, looks(job, TWO, desired=2, active=2))
     assert patches(plan, BATCH_JOBS)["digits-trainer"]["metadata"]["labels"] == {COUNTED_SINCE: str(int(NOW))}
+
+
+@dataclass(frozen=True)
+class Going:
+    pod: PodRecord
+    want: bool
+    """It loses its finalizer, so that its Job counts it as nothing."""
+
+
+def held(state: str, **fields: Any) -> PodRecord:
+    return replace(made_pod("t1", 1, state=state), **{"uncounted": True, **fields})
+
+
+GOING: dict[str, Going] = {
+    "it is asked to go": Going(held("deleting"), True),
+    "it was, and has exited with 0": Going(held("stopped"), True),
+    "and its attempt is over": Going(replace(held("stopped"), labels=made_pod("t1", 1).labels), True),
+    "it had succeeded before": Going(held("succeeded", deleted_at=LONG_AGO, deletion_asked_at=to_rfc3339(NOW)), False),
+    "it runs": Going(held("running"), False),
+    "it has failed": Going(held("failed"), False),
+    "its Job has counted it, or another finalizer holds it, too": Going(held("deleting", uncounted=False), False),
+    "it is of an earlier Job of that name": Going(held("deleting", owner_uid="another"), False),
+}
+
+
+@pytest.mark.parametrize("case", GOING.values(), ids=GOING.keys())
+def test_a_trainer_that_is_asked_to_go_counts_as_nothing(case: Going) -> None:
+    job = tolerant(3)
+    plan = decide(job, looks(job, [*TWO, case.pod], active=3))
+    seen = {"uid": "uid-of-t1", "resourceVersion": "200"}
+    want = {"t1": {"metadata": {**seen, "finalizers": None}}} if case.want else {}
+    assert {n: b for n, b in patches(plan).items() if "finalizers" in b["metadata"]} == want
