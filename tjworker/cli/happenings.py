@@ -31,6 +31,8 @@ class Happening:
     object: str
     """As kubectl writes it: `pod/digits-trainer-0`."""
     message: str
+    uid: str = ""
+    """Of that object: pods of one name come one after another."""
 
 
 def of_job(events: Iterable[Json], job: Json, roles: Iterable[str]) -> list[Happening]:
@@ -78,6 +80,7 @@ def _happening(event: Json, about: Json) -> Happening:
         reason=str(event.get("reason") or ""),
         object=f"{kind}/{about.get('name', '')}",
         message=str(event.get("message") or "").strip(),
+        uid=str(about.get("uid") or ""),
     )
 
 

@@ -1,0 +1,276 @@
+"""The chart of a job's life: what is read out of status, pods and Events, and how it is drawn."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.support.builders import JobBuilder, make_job
+from tests.unit.tjworker.cli.conftest import TypedAt
+from tests.unit.tjworker.cli.test_escapes import EVIL, OBEYED
+from tjworker.api.status import Condition, Ending, Failure, ScaleRecord
+from tjworker.cli.chart import Chart, Lane, chart
+from tjworker.cli.chartsvg import svg
+from tjworker.cli.charttext import MAX_PODS, lines
+from tjworker.cli.happenings import Happening
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)  # when the builders' jobs are made
+NOW = BEGIN + timedelta(seconds=100)
+DIGITS = make_job("digits").workers(2)
+
+
+def at(seconds: int) -> str:
+    return f"{BEGIN + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def condition(type_: str, seconds: int, status: str = "True") -> Condition:
+    return Condition(type=type_, status=status, last_transition_time=at(seconds), reason="R")
+
+
+def said(reason: str, *seconds: int, about: str = "aitrainingjob/digits", uid: str = "") -> Happening:
+    return Happening(at(seconds[0]), at(seconds[-1]), len(seconds), "Normal", reason, about, "", uid)
+
+
+def pod(
+    index: int = 0,
+    *,
+    made: int = 0,
+    placed: int | None = None,
+    started: int | None = None,
+    ended: int | None = None,
+    phase: str = "Running",
+    code: int = 0,
+) -> dict[str, Any]:
+    name, state = f"digits-trainer-{index}", {}
+    if ended is not None:
+        state = {"terminated": {"startedAt": at(started or 0), "finishedAt": at(ended), "exitCode": code}}
+    elif started is not None:
+        state = {"running": {"startedAt": at(started)}}
+    conditions = (
+        [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at(placed)}] if placed is not None else []
+    )
+    return {
+        "metadata": {
+            "name": name,
+            "uid": f"uid-{index}",
+            "creationTimestamp": at(made),
+            "labels": {"replica-name": "trainer", "replica-index": str(index)},
+        },
+        "status": {"phase": phase, "conditions": conditions, "containerStatuses": [{"name": "a", "state": state}]},
+    }
+
+
+def gone(name: str, uid: str, **seconds: int) -> tuple[Happening, ...]:
+    return tuple(said(reason, second, about=f"pod/{name}", uid=uid) for reason, second in seconds.items())
+
+
+def drawn(lane: Lane) -> str:
+    """`Running 5-20 30-100 failed@20`: a lane in seconds since the beginning."""
+
+    def since(moment: datetime) -> int:
+        return int((moment - BEGIN).total_seconds())
+
+    bars = [f"{'' if b.state == 'phase' else b.state + ' '}{since(b.begin)}-{since(b.end)}" for b in lane.bars]
+    return " ".join([lane.name, *bars, *(f"{m.sign}@{since(m.at)}" for m in lane.marks)])
+
+
+@dataclass(frozen=True)
+class Case:
+    job: JobBuilder
+    want_phases: tuple[str, ...] | None = None
+    want_pods: tuple[str, ...] | None = None
+    want_told: tuple[str, ...] | None = None
+    pods: tuple[dict[str, Any], ...] = ()
+    seen: tuple[Happening, ...] = ()
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+RUNS = DIGITS.status(phase="Running", start_running_time=at(5), conditions=(condition("Running", 5),))
+CASES: dict[str, Case] = {
+    "a job that nobody has taken up waits": Case(DIGITS, ("Pending 0-100",), ()),
+    "phases without an Event are known by the pods": Case(
+        RUNS, ("Pending 0-2", "Creating 2-5", "Running 5-100"), pods=(pod(placed=1, started=3), pod(1, placed=2))
+    ),
+    "restarts are known by Events, and the phase that is now goes on": Case(
+        RUNS,
+        ("Pending 0-5", "Running 5-20 24-100", "Restarting 20-24"),
+        seen=(said("Running", 5, 24), said("Restarting", 20)),
+    ),
+    "what pods and other jobs say is no phase": Case(
+        RUNS, ("Pending 0-5", "Running 5-100"), seen=(said("Failed", 50, about="pod/digits-trainer-0"),)
+    ),
+    "without Events the conditions tell": Case(
+        DIGITS.status(
+            phase="Scaling", start_running_time=at(5), conditions=(condition("Running", 5), condition("Scaling", 60))
+        ),
+        ("Pending 0-5", "Running 5-60", "Scaling 60-100"),
+    ),
+    "a condition that is over tells no phase": Case(
+        RUNS.status(
+            phase="Running",
+            start_running_time=at(5),
+            conditions=(condition("Running", 40), condition("Restarting", 40, "False")),
+        ),
+        ("Pending 0-5", "Running 5-100"),
+    ),
+    "a phase that took no time has no lane": Case(
+        RUNS, ("Pending 0-5", "Running 5-100"), pods=(pod(placed=5, started=5),)
+    ),
+    "an end ends the chart": Case(
+        DIGITS.status(phase="Succeed", start_running_time=at(5), completion_time=at(60)),
+        ("Pending 0-5", "Running 5-60", "Succeed succeeded@60"),
+        seen=(said("Succeed", 60),),
+    ),
+    "one that was decided shows how long its pods took to go": Case(
+        DIGITS.status(
+            phase="Failed",
+            start_running_time=at(5),
+            ending=Ending(phase="Failed", reason="R", message="m", time=at(50)),
+            completion_time=at(60),
+        ),
+        ("Pending 0-5", "Running 5-50", "Terminating 50-60", "Failed failed@60"),
+    ),
+    "a pod waits, is started, runs": Case(
+        RUNS, want_pods=("trainer-0 waits 1-2 starts 2-4 runs 4-100",), pods=(pod(made=1, placed=2, started=4),)
+    ),
+    "one without a node only waits": Case(
+        RUNS, want_pods=("trainer-0 waits 1-100",), pods=(pod(made=1, phase="Pending"),)
+    ),
+    "one that has ended says how": Case(
+        RUNS,
+        want_pods=("trainer-0 starts 1-4 runs 4-30 failed@30", "trainer-1 starts 0-1 runs 1-31 succeeded@31"),
+        pods=(
+            pod(made=1, placed=1, started=4, ended=30, phase="Failed", code=3),
+            pod(1, placed=0, started=1, ended=31, phase="Succeeded"),
+        ),
+    ),
+    "pods of one name follow each other in one lane": Case(
+        RUNS,
+        want_pods=("trainer-0 starts 0-1 runs 1-20 starts 21-23 runs 23-100 gone@20",),
+        pods=(pod(made=21, placed=21, started=23),),
+        seen=gone("digits-trainer-0", "old", Scheduled=0, Started=1, Killing=20),
+    ),
+    "one that failed and is gone has its failure from the status": Case(
+        DIGITS.status(
+            phase="Running",
+            start_running_time=at(5),
+            failures=(Failure(pod="digits-trainer-0", node="a", exit_code=137, reason="OOMKilled", time=at(20)),),
+        ),
+        want_pods=("trainer-0 starts 0-1 runs 1-20 failed@20",),
+        want_told=("failed@20 digits-trainer-0 on a failed: OOMKilled, exit code 137",),
+        seen=gone("digits-trainer-0", "old", Scheduled=0, Started=1),
+    ),
+    "pods that a finished job has cleaned up ended with it": Case(
+        DIGITS.status(phase="Succeed", start_running_time=at(5), completion_time=at(60)),
+        want_pods=("trainer-1 starts 0-1 runs 1-60 succeeded@60",),
+        seen=gone("digits-trainer-1", "old", Scheduled=0, Started=1),
+    ),
+    "a pod that a controller has named has a lane of its own": Case(
+        RUNS,
+        want_pods=("digits-trainer-x7k2p starts 0-1 runs 1-9 gone@9",),
+        seen=gone("digits-trainer-x7k2p", "old", Scheduled=0, Started=1, Killing=9),
+    ),
+    "scalings are told in the order of time": Case(
+        DIGITS.status(
+            phase="Running",
+            scale_records=(
+                ScaleRecord(role="trainer", from_=5, to=3, time=at(40), reason="room is needed"),
+                ScaleRecord(role="trainer", from_=2, to=5, time=at(7)),
+            ),
+        ),
+        want_told=("scaled@7 trainer 2 -> 5", "scaled@40 trainer 5 -> 3: room is needed"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_what_is_in_it(case: Case) -> None:
+    found = chart(case.job.build(), case.pods, case.seen, NOW)
+    if case.want_phases is not None:
+        assert tuple(map(drawn, found.phases)) == case.want_phases
+    if case.want_pods is not None:
+        assert tuple(map(drawn, found.pods)) == case.want_pods
+    if case.want_told is not None:
+        told = tuple(f"{m.sign}@{(m.at - found.begin).total_seconds():.0f} {m.about}" for m in found.told)
+        assert told == case.want_told
+
+
+def full(names: int = 3, **change: Any) -> Chart:
+    job = RUNS.build()
+    pods = [pod(i, made=1, placed=2, started=10, ended=50, phase="Failed", code=1) for i in range(names)]
+    return replace(chart(job, pods, (), NOW), **change)
+
+
+def read(drawing: str) -> ElementTree.Element:
+    return ElementTree.fromstring(drawing)  # noqa: S314  our own
+
+
+def test_a_terminal_of_80_columns_shows_it_whole() -> None:
+    shown = list(lines(full(), 80))
+    assert shown[:2] == ["AITrainingJob default/digits: Running now", "2026-01-01 00:00:00 UTC, 100s in all"]
+    assert max(map(len, shown)) <= 80
+    row = next(line for line in shown if line.startswith("trainer-0"))
+    of = {sign: row.count(sign) for sign in "·▒█✗"}
+    assert of == {"·": 1, "▒": 5, "█": 28, "✗": 1}, "its parts in proportion: 100 s are 69 columns"
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    long = replace(full().pods[0], name="digits-a-role-with-a-very-long-name-indeed-0")
+    shown = list(lines(full(pods=(long,)), width))
+    assert max(map(len, shown[3:])) <= max(width, 74), "the legend is 74 columns wide"
+    assert any(line.startswith("..") and "indeed-0" in line for line in shown), "its end tells which it is"
+
+
+def test_a_terminal_without_blocks_gets_letters() -> None:
+    assert all(line.isascii() for line in lines(full(), 80, letters=True))
+
+
+def test_of_very_many_replicas_the_first_are_drawn() -> None:
+    shown = list(lines(full(MAX_PODS + 5), 80))
+    assert sum(line.startswith("trainer-") for line in shown) == MAX_PODS
+    assert "... and 5 more replicas (-o svg draws all)" in shown
+    assert svg(full(MAX_PODS + 5)).count(">trainer-") == MAX_PODS + 5
+
+
+def test_a_job_of_no_time_at_all_is_drawn() -> None:
+    nothing = chart(DIGITS.build(), (), (), BEGIN)
+    assert list(lines(nothing, 80))
+    read(svg(nothing))
+
+
+def test_the_svg_has_every_bar_in_its_place() -> None:
+    root = read(svg(full(1)))
+    space = "{http://www.w3.org/2000/svg}"
+    bars = {rect[0].text: rect.attrib for rect in root.iter(f"{space}rect") if len(rect)}
+    assert set(bars) == {
+        *("Pending: 2s", "Creating: 3s", "Running: 95s"),
+        *(f"digits-trainer-0 {what}" for what in ("waits: 1s", "starts: 8s", "runs: 40s")),
+    }
+    runs, whole = bars["digits-trainer-0 runs: 40s"], 960 - 170 - 24
+    assert float(runs["x"]) == pytest.approx(170 + whole * 0.1, abs=0.1)
+    assert float(runs["width"]) == pytest.approx(whole * 0.4, abs=0.1)
+    height = float(root.attrib["height"])
+    ys = [float(part.attrib[name]) for part in root.iter() for name in ("y", "y2") if name in part.attrib]
+    assert max(ys) < height, "nothing is cut off"
+
+
+def test_words_of_others_are_words_in_both() -> None:
+    evil = full(title=f"<script>alert(1)</script>&{EVIL}")
+    drawing = svg(evil)
+    read(drawing)
+    assert "<script" not in drawing
+    assert not OBEYED & set(drawing.replace("\n", ""))
+    assert not OBEYED & set("".join(lines(evil, 80)))
+
+
+def test_the_command_draws_it_in_three_ways(typed_at: TypedAt) -> None:
+    typed_at.add(RUNS)
+    assert "Running" in typed_at.tj("timeline", "digits").stdout
+    assert re.search(r'"begin": "\d{4}-', typed_at.tj("timeline", "digits", "-o", "json").stdout)
+    read(typed_at.tj("timeline", "digits", "-o", "svg").stdout)

@@ -1,0 +1,259 @@
+"""The life of a job as lanes over time: its phases, and its pods that are there or were. Pure: objects and a time in, a
+chart out; `charttext` and `chartsvg` draw it.
+
+What is known of the past is what the cluster still knows: the status keeps its times for ever, pods while they are
+there, Events for an hour. So a chart of an old job has its phases and failures, and few of its pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, Literal
+
+from tjworker.api import labels, naming
+from tjworker.api.model import TrainingJob
+from tjworker.api.status import END_PHASES
+from tjworker.cli.happenings import Happening
+from tjworker.cli.rows import parse_time
+
+Json = Mapping[str, Any]
+State = Literal["phase", "waits", "starts", "runs"]
+"""Of a bar: a phase of the job; a pod without a node, one whose containers do not run yet, one that runs."""
+Sign = Literal["succeeded", "failed", "gone", "scaled"]
+_CONDITION_PHASES = ("Running", "Restarting", "Scaling", "Suspended")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    begin: datetime
+    end: datetime
+    state: State
+    about: str
+    """Which pod it is, or which phase."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    at: datetime
+    sign: Sign
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    name: str
+    bars: tuple[Bar, ...]
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    title: str
+    begin: datetime
+    end: datetime
+    phases: tuple[Lane, ...]
+    pods: tuple[Lane, ...]
+    told: tuple[Mark, ...]
+    """What happened, in the order of time, to be read beside the chart."""
+
+
+def chart(job: TrainingJob, pods: Sequence[Json], seen: Sequence[Happening], now: datetime) -> Chart:
+    """`pods`: the job's own that are there now; `seen`: what was said of it and of what it owns."""
+    status = job.status
+    begin = parse_time(job.created_at) or now
+    end = max(begin, (parse_time(status.completion_time) if status.ended else None) or now)
+    lives = _lives(job, pods, seen, end)
+    phase = f"{status.phase or 'not taken up yet'}{'' if status.ended else ' now'}"
+    return Chart(
+        title=f"{job.kind} {job.name.namespace}/{job.name.name}: {phase}",
+        begin=begin,
+        end=end,
+        phases=_phases(job, _moments(job, seen, lives, begin, end), end),
+        pods=_lanes(lives),
+        told=tuple(sorted(_told(job), key=lambda mark: mark.at)),
+    )
+
+
+# -- phases ----------------------------------------------------------------------------------------
+def _moments(
+    job: TrainingJob, seen: Sequence[Happening], lives: Sequence[_Life], begin: datetime, end: datetime
+) -> list[tuple[datetime, str]]:
+    """When each phase began, by time. Pending and Creating tell no event: they are known by the pods."""
+    status, about = job.status, f"{job.kind.lower()}/{job.name.name}"
+    known = {*_CONDITION_PHASES, *END_PHASES}
+    found = [
+        (at, happening.reason)
+        for happening in seen
+        if happening.object == about and happening.reason in known
+        for at in {parse_time(happening.first), parse_time(happening.last)}
+        if at is not None
+    ]
+    told = [
+        (c.last_transition_time, c.type)
+        for c in status.conditions
+        if c.type in _CONDITION_PHASES and c.status == "True"
+    ]
+    told.append((status.start_running_time or "", "Running"))
+    told.append((status.suspend_time or "", "Suspended" if status.phase == "Suspended" else ""))
+    told.append((status.ending.time if status.ending else "", "Terminating"))
+    found += [(at, phase) for text, phase in told if phase and (at := parse_time(text)) is not None]
+    first = min((at for at, _ in found), default=end)
+    placed = [life.placed for life in lives if life.placed is not None and life.made <= first]
+    found += [(begin, "Pending"), *([(min(max(placed), first), "Creating")] if placed else [])]
+    found = [(max(begin, at), phase) for at, phase in found if at <= end]
+    if status.ended:
+        found = [*((at, phase) for at, phase in found if phase not in END_PHASES), (end, status.phase)]
+    return sorted(found, key=lambda moment: (moment[0], moment[1] in END_PHASES, moment[1] != "Pending"))
+
+
+def _phases(job: TrainingJob, moments: Sequence[tuple[datetime, str]], end: datetime) -> tuple[Lane, ...]:
+    """A lane for each phase, in the order in which they came first. The last one goes on until now."""
+    bars: dict[str, list[Bar]] = {}
+    begun = [moments[0], *(new for old, new in pairwise(moments) if old[1] != new[1])]
+    for (at, phase), (until, _) in pairwise([*begun, (end, "")]):
+        if until > at or phase in END_PHASES:
+            bars.setdefault(phase, []).append(Bar(at, until, "phase", phase))
+    sign: Sign = "succeeded" if job.status.phase == "Succeed" else "failed"
+    return tuple(
+        Lane(
+            phase, tuple(b for b in found if b.end > b.begin), (Mark(end, sign, phase),) if phase in END_PHASES else ()
+        )
+        for phase, found in bars.items()
+    )
+
+
+# -- pods ------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """Of one pod."""
+
+    lane: str
+    order: tuple[str, int, str]
+    pod: str
+    made: datetime
+    placed: datetime | None
+    started: datetime | None
+    ended: datetime
+    sign: Sign | None
+    how: str
+
+
+def _lives(job: TrainingJob, pods: Sequence[Json], seen: Sequence[Happening], end: datetime) -> list[_Life]:
+    there = [_of_pod(pod, end) for pod in pods]
+    uids = {str(pod["metadata"].get("uid")) for pod in pods}
+    gone: dict[tuple[str, str], list[Happening]] = {}
+    for happening in seen:
+        kind, _, name = happening.object.partition("/")
+        if kind == "pod" and happening.uid and happening.uid not in uids:
+            gone.setdefault((name, happening.uid), []).append(happening)
+    return [*there, *(_of_events(job, name, told, end) for (name, _), told in gone.items())]
+
+
+def _of_pod(pod: Json, end: datetime) -> _Life:
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    marks = metadata.get("labels") or {}
+    role, index = str(marks.get(labels.REPLICA_NAME, "")), str(marks.get(labels.REPLICA_INDEX, ""))
+    states = [c.get("state") or {} for c in status.get("containerStatuses") or ()]
+    begun = [(s.get("running") or s.get("terminated") or {}).get("startedAt") for s in states]
+    over = [s["terminated"].get("finishedAt") for s in states if s.get("terminated")]
+    placed: Json = next((c for c in status.get("conditions") or () if c.get("type") == "PodScheduled"), {})
+    phase = status.get("phase")
+    has_ended = phase in ("Succeeded", "Failed")
+    made = parse_time(metadata.get("creationTimestamp")) or end
+    codes = ", ".join(
+        f"exit code {s['terminated'].get('exitCode')}" for s in states if (s.get("terminated") or {}).get("exitCode")
+    )
+    return _Life(
+        lane=f"{role}-{index}" if role and index else metadata["name"],
+        order=(role, int(index) if index.isdigit() else -1, metadata["name"]),
+        pod=metadata["name"],
+        made=made,
+        placed=parse_time(placed.get("lastTransitionTime")) if placed.get("status") == "True" else None,
+        started=min((at for text in begun if (at := parse_time(text))), default=None),
+        ended=max(made, max((at for text in over if (at := parse_time(text))), default=end) if has_ended else end),
+        sign=("succeeded" if phase == "Succeeded" else "failed") if has_ended else None,
+        how=", ".join(part for part in (str(status.get("reason") or ""), codes) if part),
+    )
+
+
+def _of_events(job: TrainingJob, name: str, told: Sequence[Happening], end: datetime) -> _Life:
+    """A pod that is gone. It ended when its failure was recorded or it was killed, else when it was last heard of."""
+
+    def first(*reasons: str) -> datetime | None:
+        return min((at for h in told if h.reason in reasons and (at := parse_time(h.first))), default=None)
+
+    heard = [at for h in told for text in (h.first, h.last) if (at := parse_time(text))]
+    made, last = min(heard, default=end), max(heard, default=end)
+    failure = next(
+        ((at, f) for f in job.status.failures if f.pod == name and (at := parse_time(f.time)) and at >= made), None
+    )
+    code = f"exit code {failure[1].exit_code}" if failure and failure[1].exit_code is not None else ""
+    role, index = _replica(job, name)
+    succeeded = job.status.phase == "Succeed" and failure is None and first("Killing") is None
+    ended = failure[0] if failure else end if succeeded else first("Killing") or last
+    return _Life(
+        lane=f"{role}-{index}" if role and index >= 0 else name,
+        order=(role, index, name),
+        pod=name,
+        made=made,
+        placed=first("Scheduled"),
+        started=first("Started"),
+        ended=max(made, min(ended, end)),
+        sign="failed" if failure else "succeeded" if succeeded else "gone",
+        how=", ".join(part for part in (failure[1].reason if failure else "", code) if part),
+    )
+
+
+def _replica(job: TrainingJob, pod: str) -> tuple[str, int]:
+    """Role and index of a pod of a fixed name; ('', -1) of one that a controller has named."""
+    stem, _, index = pod.rpartition("-")
+    for role in job.roles:
+        if index.isdigit() and pod == naming.pod_name(job.name.name, role.name, int(index)):
+            return role.name, int(index)
+        if stem == naming.owner_name(job.name.name, role.name):
+            return role.name, -1
+    return "", -1
+
+
+def _lanes(lives: Iterable[_Life]) -> tuple[Lane, ...]:
+    """One for each replica, its pods one after another in it."""
+    found: dict[str, list[_Life]] = {}
+    for life in sorted(lives, key=lambda life: (*life.order, life.made)):
+        found.setdefault(life.lane, []).append(life)
+    return tuple(
+        Lane(
+            name,
+            tuple(bar for life in of for bar in _bars(life)),
+            tuple(Mark(life.ended, life.sign, _ending(life)) for life in of if life.sign is not None),
+        )
+        for name, of in found.items()
+    )
+
+
+def _bars(life: _Life) -> Iterator[Bar]:
+    until = [(life.made, "waits"), (life.placed or life.started, "starts"), (life.started, "runs")]
+    known = [(at, state) for at, state in until if at is not None]
+    for (at, state), (end, _) in pairwise([*known, (life.ended, "")]):
+        if min(end, life.ended) > at:
+            yield Bar(at, min(end, life.ended), state, f"{life.pod} {state}")  # type: ignore[arg-type]
+
+
+def _ending(life: _Life) -> str:
+    return f"{life.pod} {life.sign}{f': {life.how}' if life.how else ''}"
+
+
+# -- what happened ---------------------------------------------------------------------------------
+def _told(job: TrainingJob) -> Iterator[Mark]:
+    for record in job.status.scale_records:
+        if at := parse_time(record.time):
+            why = f": {record.reason}" if record.reason else ""
+            yield Mark(at, "scaled", f"{record.role} {record.from_} -> {record.to}{why}")
+    for failure in job.status.failures:
+        if at := parse_time(failure.time):
+            code = f"exit code {failure.exit_code}" if failure.exit_code is not None else ""
+            where = f" on {failure.node}" if failure.node else ""
+            how = ", ".join(part for part in (failure.reason, code) if part) or failure.message
+            yield Mark(at, "failed", f"{failure.pod}{where} failed{f': {how}' if how else ''}")

@@ -1,0 +1,83 @@
+"""A chart for a terminal: as wide as it is told, of letters alone where a terminal has no blocks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from tjworker.base import printable
+from tjworker.cli.chart import Chart, Lane
+from tjworker.cli.rows import duration
+
+LABEL_WIDTH = 20
+MAX_PODS = 40
+BLOCKS = {"phase": "█", "waits": "·", "starts": "▒", "runs": "█", "succeeded": "✓", "failed": "✗", "gone": "⊘"}
+LETTERS = {"phase": "=", "waits": ".", "starts": "-", "runs": "=", "succeeded": "+", "failed": "!", "gone": "x"}
+_TICK_WIDTH = 10
+
+
+def lines(chart: Chart, width: int = 80, *, letters: bool = False) -> Iterator[str]:
+    """No line is wider than `width` (of at least 60), but for what happened, which a terminal wraps."""
+    signs = LETTERS if letters else BLOCKS
+    names = [lane.name for lane in (*chart.phases, *chart.pods)]
+    label = min(LABEL_WIDTH, max((len(name) for name in names), default=0))
+    scale = _Scale(chart, width - label - 2)
+    yield printable(chart.title)
+    yield f"{chart.begin:%Y-%m-%d %H:%M:%S} UTC, {duration(scale.seconds)} in all"
+    yield ""
+    yield f"{'':<{label}}  {scale.axis()}".rstrip()
+    for group in (chart.phases, chart.pods[:MAX_PODS]):
+        for lane in group:
+            yield f"{_cut(printable(lane.name), label):<{label}}  {scale.lane(lane, signs)}".rstrip()
+        yield ""
+    if len(chart.pods) > MAX_PODS:
+        yield f"... and {len(chart.pods) - MAX_PODS} more replicas (-o svg draws all)"
+        yield ""
+    if chart.pods:
+        yield _legend(signs)
+    for mark in chart.told:
+        yield f"{duration((mark.at - chart.begin).total_seconds()):>7}  {printable(mark.about)}"
+
+
+def _legend(signs: dict[str, str]) -> str:
+    said = {
+        "waits": "waits for a node",
+        "starts": "is started",
+        "runs": "runs",
+        "succeeded": "succeeded",
+        "failed": "failed",
+        "gone": "deleted",
+    }
+    return "  ".join(f"{signs[state]} {what}" for state, what in said.items())
+
+
+def _cut(text: str, width: int) -> str:
+    """Its end says which replica it is."""
+    return text if len(text) <= width else f"..{text[len(text) - width + 2 :]}"
+
+
+class _Scale:
+    def __init__(self, chart: Chart, columns: int) -> None:
+        self._begin, self._columns = chart.begin, columns
+        self.seconds = (chart.end - chart.begin).total_seconds()
+
+    def column(self, at: datetime) -> int:
+        part = (at - self._begin).total_seconds() / (self.seconds or 1.0)
+        return min(self._columns - 1, max(0, int(part * self._columns)))
+
+    def lane(self, lane: Lane, signs: dict[str, str]) -> str:
+        cells = [" "] * self._columns
+        for bar in lane.bars:
+            first = self.column(bar.begin)
+            for column in range(first, max(first + 1, self.column(bar.end))):
+                cells[column] = signs[bar.state]
+        for mark in lane.marks:
+            cells[self.column(mark.at)] = signs[mark.sign]
+        return "".join(cells)
+
+    def axis(self) -> str:
+        """Times since the beginning, each above its column."""
+        text, ticks = "", max(1, self._columns // _TICK_WIDTH)
+        for tick in range(ticks):
+            text = text.ljust(tick * _TICK_WIDTH) + duration(tick * _TICK_WIDTH / self._columns * self.seconds)
+        return text[: self._columns]

@@ -1,0 +1,71 @@
+"""`tj timeline`: the life of a job as a Gantt chart of its phases and pods. Reads only."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tjworker.cli.console import echo
+from tjworker.cli.options import in_namespace, which_job
+
+if TYPE_CHECKING:
+    from tjworker.cli.chart import Chart
+
+
+@click.command(short_help="Draw when a job was in which phase, and its pods.")
+@which_job
+@click.option("-o", "--output", type=click.Choice(["text", "svg", "json"]), default="text", help="How to draw it.")
+@in_namespace
+def timeline(job: str, output: str, namespace: str | None) -> int:
+    """Draw the life of JOB: when it was in which phase, when each pod waited, started, ran and ended, what scaled it
+    and what failed. Of pods that are gone it knows what Kubernetes' Events tell, which are kept for an hour.
+
+    \b
+    tj timeline digits
+    tj timeline digits -o svg > digits.svg      to look at in a browser
+    """
+    from tjworker.cli import rows
+    from tjworker.cli.chart import chart
+    from tjworker.cli.cluster import user_cluster
+    from tjworker.cli.jobs import find_job, job_events, job_pods, parsed
+
+    with user_cluster() as cluster:
+        found = find_job(cluster.api, namespace or cluster.namespace, job)
+        drawn = chart(parsed(found), job_pods(cluster.api, found), job_events(cluster.api, found), rows.utc_now())
+    if output == "json":
+        echo(json.dumps(_as_json(drawn), indent=2))
+    elif output == "svg":
+        from tjworker.cli.chartsvg import svg
+
+        echo(svg(drawn), nl=False)
+    else:
+        _print_text(drawn)
+    return 0
+
+
+def _print_text(drawn: Chart) -> None:
+    import shutil
+    import sys
+
+    from tjworker.cli.charttext import lines
+
+    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
+    width = max(60, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 80
+    echo("\n".join(lines(drawn, width, letters="utf" not in encoding)))
+
+
+def _as_json(drawn: Chart) -> dict[str, Any]:
+    import dataclasses
+    from datetime import datetime
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, datetime):
+            return f"{value:%Y-%m-%dT%H:%M:%SZ}"
+        if isinstance(value, dict):
+            return {name: plain(part) for name, part in value.items()}
+        return [plain(part) for part in value] if isinstance(value, list | tuple) else value
+
+    found: dict[str, Any] = plain(dataclasses.asdict(drawn))
+    return found
