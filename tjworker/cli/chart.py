@@ -23,6 +23,8 @@ Json = Mapping[str, Any]
 State = Literal["phase", "waits", "starts", "runs"]
 """Of a bar: a phase of the job; a pod without a node, one whose containers do not run yet, one that runs."""
 Sign = Literal["succeeded", "failed", "gone", "scaled"]
+_IN_ONE_SECOND = {"Pending": 0, "Creating": 1}
+"""Times have whole seconds: these come before every other phase, ends after it."""
 _CONDITION_PHASES = ("Running", "Restarting", "Scaling", "Suspended")
 
 
@@ -106,7 +108,9 @@ def _moments(
     found = [(max(begin, at), phase) for at, phase in found if at <= end]
     if status.ended:
         found = [*((at, phase) for at, phase in found if phase not in END_PHASES), (end, status.phase)]
-    return sorted(found, key=lambda moment: (moment[0], moment[1] in END_PHASES, moment[1] != "Pending"))
+    return sorted(
+        found, key=lambda moment: (moment[0], _IN_ONE_SECOND.get(moment[1], 3 if moment[1] in END_PHASES else 2))
+    )
 
 
 def _phases(job: TrainingJob, moments: Sequence[tuple[datetime, str]], end: datetime) -> tuple[Lane, ...]:

@@ -136,7 +136,10 @@ CASES: dict[str, Case] = {
         ("Pending 0-5", "Running 5-50", "Terminating 50-60", "Failed failed@60"),
     ),
     "a pod waits, is started, runs": Case(
-        RUNS, want_pods=("trainer-0 waits 1-2 starts 2-4 runs 4-100",), pods=(pod(made=1, placed=2, started=4),)
+        RUNS,
+        want_pods=("trainer-0 waits 1-2 starts 2-4 runs 4-100",),
+        pods=(pod(made=1, placed=2, started=4),),
+        seen=gone("digits-trainer-0", "uid-0", Scheduled=2, Started=4),
     ),
     "one without a node only waits": Case(
         RUNS, want_pods=("trainer-0 waits 1-100",), pods=(pod(made=1, phase="Pending"),)
