@@ -36,6 +36,7 @@ from tjworker.api.kinds import KINDS
 from tjworker.api.resources import PODS
 from tjworker.app import make_app
 from tjworker.base import JobKey
+from tjworker.cli import top
 from tjworker.cli.checks.check import Check
 from tjworker.cli.doctor import look
 from tjworker.kube.resources import RESOURCES
@@ -320,6 +321,15 @@ def test_each_fault_is_found_named_and_has_its_cure(fault: Fault, world: World) 
     assert (check.state, fault.want_detail in check.detail) == (fault.want_state, True), check
     assert fault.want_advice in check.advice
     assert "wrong" not in check.detail.replace("WRONGPASS", ""), "no password"
+
+
+def test_top_sees_queue_and_worker_of_an_operator_that_works(world: World) -> None:
+    with stuck_queue(world):
+        stats, workers, why = top.operator(world.settings)
+    assert why == ""
+    assert stats is not None
+    assert stats.queued == 1
+    assert [(worker.name, worker.runs) for worker in workers] == [(default_nodename(None), ())]
 
 
 def test_a_pod_that_the_job_controls_takes_no_name(world: World) -> None:

@@ -1,0 +1,135 @@
+"""`tj top`: how full the cluster is, what the queue holds, what the workers do. Reads only."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tjworker.cli.console import echo
+
+if TYPE_CHECKING:
+    from tjworker.cli.cluster import Cluster
+    from tjworker.cli.load import Worker
+    from tjworker.cli.room import Room
+    from tjworker.settings import Settings
+    from tjworker.store.work_queue import QueueStats
+
+ANSWER_SECONDS = 1.0
+Json = dict[str, Any]
+
+
+@click.command(short_help="Show the load of cluster, queue and workers.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print.")
+def top(output: str) -> int:
+    """Show what pods request of each node and who they belong to, what the work queue holds, and what each worker does
+    at this moment. Requests, not use: they are what decides whether one more replica finds a node (`kubectl top` has
+    the use, where a metrics server runs).
+
+    Needs the operator's Redis (TJ_REDIS_URL; beside a local stack it is known) for queue and workers.
+    """
+    from tjworker.cli.cluster import choose_kubeconfig, user_cluster
+    from tjworker.cli.doctor import stack_settings
+
+    kubeconfig = choose_kubeconfig(quiet=True) or Path(os.environ.get("KUBECONFIG") or "kubeconfig")
+    os.environ.update(stack_settings(kubeconfig))
+    with user_cluster() as cluster:
+        found, phases = _cluster(cluster)
+    settings = _settings()
+    stats, workers, why = operator(settings)
+    if output == "json":
+        echo(json.dumps(_as_json(found, phases, stats, workers, why), indent=2))
+    else:
+        _print(found, phases, settings, stats, workers, why)
+    return 0
+
+
+def _settings() -> Settings:
+    from tjworker.cli.errors import UserError
+    from tjworker.settings import settings_or_exit
+
+    try:
+        return settings_or_exit()
+    except SystemExit as refusal:
+        raise UserError(str(refusal)) from None
+
+
+def _cluster(cluster: Cluster) -> tuple[Room, dict[str, tuple[str, str]]]:
+    from tjworker.api.resources import NODES, PODS
+    from tjworker.cli.jobs import list_all, list_jobs
+    from tjworker.cli.room import room
+
+    jobs = list_jobs(cluster.api, "")
+    found = room(list_all(cluster.api, NODES, ""), list_all(cluster.api, PODS, ""))
+    stands = [(job.raw["metadata"], job.raw.get("status") or {}) for job in jobs]
+    return found, {
+        f"{metadata['namespace']}/{metadata['name']}": (
+            str(status.get("phase") or "-"),
+            str(status.get("active") or "-"),
+        )
+        for metadata, status in stands
+    }
+
+
+def operator(settings: Settings) -> tuple[QueueStats | None, list[Worker], str]:
+    """Queue and workers; or why they cannot be asked: a user of the cluster may not reach the operator's Redis."""
+    import redis
+    from kombu.exceptions import OperationalError
+
+    from tjworker.app import make_app
+    from tjworker.base import OperatorError
+    from tjworker.cli.load import workers
+    from tjworker.store.connect import open_store
+
+    try:
+        stats = open_store(settings.redis_url, settings.key_prefix).queue.stats()
+        app = make_app(settings)
+        inspect = app.control.inspect(timeout=ANSWER_SECONDS)
+        return stats, workers(inspect.stats() or {}, inspect.active() or {}), ""
+    except OperatorError as error:
+        return None, [], error.message.removesuffix("; trying again")
+    except (OperationalError, redis.RedisError, OSError) as error:
+        return None, [], " ".join(str(error).split())
+
+
+def _print(
+    found: Room,
+    phases: dict[str, tuple[str, str]],
+    settings: Settings,
+    stats: QueueStats | None,
+    workers: list[Worker],
+    why: str,
+) -> None:
+    from tjworker.cli.load import cluster_lines, job_lines, worker_lines
+    from tjworker.cli.rows import queue_line
+
+    sections = [cluster_lines(found, settings.gpu_resource_list), job_lines(found, phases)]
+    if stats is None:
+        sections.append([f"Queue and workers: {why}", "  -> name the operator's Redis in TJ_REDIS_URL"])
+    else:
+        oldest = f"; the oldest has waited for {stats.oldest_seconds:.1f} s" if stats.queued else ""
+        sections += [[f"Queue: {queue_line(stats)}{oldest}"], worker_lines(workers)]
+    echo("\n\n".join("\n".join(section) for section in sections))
+
+
+def _as_json(
+    found: Room, phases: dict[str, tuple[str, str]], stats: QueueStats | None, workers: list[Worker], why: str
+) -> Json:
+    return {
+        "nodes": {
+            name: {"ready": node.ready, "unschedulable": node.unschedulable, "allocatable": dict(node.allocatable)}
+            for name, node in found.nodes.items()
+        },
+        "requests": {node or "-": asdict(asked) for node, asked in found.requests.items()},
+        "jobs": {
+            name: {"phase": phases.get(name, ("", ""))[0], "requests": asdict(asked)}
+            for name, asked in found.holders.items()
+        },
+        "queue": None if stats is None else asdict(stats),
+        "workers": [asdict(worker) for worker in workers],
+        "error": why,
+    }
