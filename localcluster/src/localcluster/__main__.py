@@ -107,6 +107,8 @@ async def run(options: argparse.Namespace) -> int:
     driver.machines += controllers(client, informers, time.time)
     driver.machines.append(Scheduler(client, informers, time.time))
     kubelet = _add_kubelet(options, apiserver, client, informers, driver)
+    if isinstance(kubelet, ProcessKubelet):
+        server.stream_from(kubelet)
     kubeconfig = options.kubeconfig or options.data_dir / "kubeconfig"
     write_kubeconfig(kubeconfig, url_of(advertised, server.port, secure=credentials is not None), credentials)
     log.info("serving %s; KUBECONFIG=%s; %d node(s), kubelet %s", server.url, kubeconfig, options.nodes, options.agent)

@@ -1,4 +1,5 @@
-"""The API server behind HTTP (aiohttp): sockets, streaming, and the proxy to kubelets' logs. Decides nothing.
+"""The API server behind HTTP (aiohttp): sockets, watches, streams with pods, the proxy to kubelets' logs. Decides
+nothing.
 
 Everything runs in one event loop, so that `ApiServer` stays single-threaded. `serve` returns once the port is open;
 `Server` may be closed twice. HTTPS with a token when it is given them (`tls`, `access`); plain HTTP for everybody
@@ -19,6 +20,8 @@ from aiohttp import web
 
 from localcluster.access import Access
 from localcluster.apiserver import ApiServer
+from localcluster.streaming import Node
+from localcluster.streaming.serve import serve_stream
 from localcluster.wire import Request, Response, Watch
 
 _MAX_BODY_BYTES = 3 << 20
@@ -34,6 +37,10 @@ class Server:
     _ticker: asyncio.Task[None]
     _app: _App
     _secure: bool = False
+
+    def stream_from(self, node: Node) -> None:
+        """Streams (exec, port-forward) are this node agent's from here on."""
+        self._app.node = node
 
     @property
     def url(self) -> str:
@@ -85,6 +92,7 @@ class _App:
         self._access = access
         self._client: aiohttp.ClientSession | None = None
         self._opened = asyncio.Event()
+        self.node: Node | None = None
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}
@@ -115,6 +123,12 @@ class _App:
         ours = Request(request.method, path, dict(request.query), body, headers)
         if (url := self._apiserver.remote_log_url(ours)) is not None:
             return await self._proxy(request, url)
+        if headers.get("upgrade", "").lower() == "websocket":
+            query = {name: request.query.getall(name) for name in request.query}
+            if (stream := self._apiserver.stream(ours, query)) is not None:
+                return (
+                    _reply(stream) if isinstance(stream, Response) else await serve_stream(request, stream, self.node)
+                )
         result = self._apiserver.handle(ours)
         if self._after is not None:
             self._after()

@@ -77,6 +77,7 @@ _EVENT_FIELDS = (
     "source",
     "type",
 )
+_POD_SUBRESOURCES = ("binding", "eviction", "exec", "log", "portforward", "status")
 _POD_FIELDS = (
     "spec.nodeName",
     "spec.restartPolicy",
@@ -109,7 +110,7 @@ BUILTIN: Final[tuple[Resource, ...]] = (
         "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", short_names=("pvc",), subresources=("status",)
     ),
     Resource("", "v1", "PersistentVolume", "persistentvolumes", False, ("pv",), subresources=("status",)),
-    Resource("", "v1", "Pod", "pods", True, ("po",), ("all",), ("binding", "eviction", "log", "status"), _POD_FIELDS),
+    Resource("", "v1", "Pod", "pods", True, ("po",), ("all",), _POD_SUBRESOURCES, _POD_FIELDS),
     Resource("", "v1", "ResourceQuota", "resourcequotas", short_names=("quota",), subresources=("status",)),
     Resource("", "v1", "Secret", "secrets", fields=("type",)),
     Resource("", "v1", "ServiceAccount", "serviceaccounts", short_names=("sa",)),

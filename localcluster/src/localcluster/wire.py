@@ -8,7 +8,7 @@ injected.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -49,6 +49,17 @@ class Request(NamedTuple):
     headers: Mapping[str, str] = _NONE
     """Lower-case names."""
     user: str = "kubernetes-admin"
+
+
+class Stream(NamedTuple):
+    """A request for a stream with a pod (exec, portforward) that may be opened."""
+
+    subresource: str
+    namespace: str
+    pod: str
+    uid: str
+    container: str
+    query: Mapping[str, Sequence[str]]
 
 
 class Response(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from localcluster import jsontext
@@ -34,12 +34,12 @@ from localcluster.apiserver.reading import Reader, selection
 from localcluster.apiserver.registry import Registry
 from localcluster.apiserver.route import Target, as_query, parse
 from localcluster.apiserver.strategies import strategy_of
-from localcluster.apiserver.subresources import LogSource, Subresources
+from localcluster.apiserver.subresources import STREAMS, LogSource, Subresources
 from localcluster.apiserver.watching import Watchers
 from localcluster.apiserver.writing import Writer
 from localcluster.resources import BUILTIN, Resource
 from localcluster.storage import Event, Item, Store
-from localcluster.wire import Json, Request, Response, Watch
+from localcluster.wire import Json, Request, Response, Stream, Watch
 
 _log = logging.getLogger(__name__)
 _HISTORY_SECONDS = 300.0
@@ -160,6 +160,16 @@ class ApiServer:
         if target is None or self.log_source is not None or (target.plural, target.subresource) != ("pods", "log"):
             return None
         return self._subresources.log_url(target.namespace, target.name, request.query)
+
+    def stream(self, request: Request, query: Mapping[str, Sequence[str]]) -> Stream | Response | None:
+        """For requests that ask for a WebSocket: what it is to be opened with, or why not. None: `handle` answers."""
+        target = parse(request.path)
+        if target is None or target.plural != "pods" or target.subresource not in STREAMS:
+            return None
+        try:
+            return self._subresources.stream(target, query)
+        except StatusError as error:
+            return error.response()
 
     # -- routing -----------------------------------------------------------------------------------
     def _object(self, resource: Resource, request: Request, options: WriteOptions) -> Json:

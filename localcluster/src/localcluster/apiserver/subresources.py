@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,9 +20,11 @@ from localcluster.apiserver.tables.base import selector_text
 from localcluster.apiserver.writing import Writer, other_uid
 from localcluster.resources import Resource
 from localcluster.storage import Item, Store
-from localcluster.wire import Json, Request, Response, Watch
+from localcluster.wire import Json, Request, Response, Stream, Watch
 
 LogSource = Callable[[str, str, str, Mapping[str, str]], Response | Watch]
+STREAMS = ("exec", "portforward")
+NO_UPGRADE = "Upgrade request required: this cluster streams over WebSockets (kubectl 1.31 or newer), not over SPDY"
 _SCALE_VERSION = "autoscaling/v1"
 
 
@@ -60,6 +62,9 @@ class Subresources:
             return self._evict(resource, target, request, body)
         if sub == "finalize" and method == "PUT":
             return self._finalize(resource, target, request, body)
+        if sub in STREAMS and method in ("GET", "POST"):
+            self.stream(target, {key: [value] for key, value in request.query.items()})
+            raise bad_request(NO_UPGRADE)
         raise method_not_supported()
 
     # -- scale -------------------------------------------------------------------------------------
@@ -251,6 +256,21 @@ class Subresources:
             )
         return self.log_source(namespace, name, container, query)
 
+    def stream(self, target: Target, query: Mapping[str, Sequence[str]]) -> Stream:
+        """What a stream is to be opened with. Raises StatusError."""
+        pod = self._reader.find(self._pods(), target.namespace, target.name).obj
+        container = ""
+        if target.subresource == "exec":
+            container = self._container(pod, {key: values[0] for key, values in query.items()})
+        elif any(not 0 < _whole(port) < 65536 for ports in query.get("ports", ()) for port in ports.split(",")):
+            raise bad_request(f"ports must be numbers from 1 to 65535, separated by commas: {query['ports'][0]}")
+        if not pod["spec"].get("nodeName"):
+            raise bad_request(f"pod {target.name} does not have a host assigned")
+        if target.subresource == "exec" and not query.get("command"):
+            raise bad_request("you must specify at least one command for the container")
+        uid = pod["metadata"]["uid"]
+        return Stream(target.subresource, target.namespace, target.name, uid, container, query)
+
     def log_url(self, namespace: str, name: str, query: Mapping[str, str]) -> str | None:
         """The kubelet address of the pod's node, None when it has none (then `answer` says why)."""
         item = self._store.get("pods", (namespace, name))
@@ -279,6 +299,10 @@ def _binding_conflict(name: str, why: str) -> StatusError:
         f'Operation cannot be fulfilled on pods/binding "{name}": {why}',
         {"name": name, "kind": "pods/binding"},
     )
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else -1
 
 
 def _first(obj: Json, path: str, default: Any) -> Any:

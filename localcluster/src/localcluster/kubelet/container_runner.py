@@ -7,8 +7,8 @@ why it could not start; written atomically, once), `log` (CRI lines, rotated). T
 a host name, mounts and ports of its own when the spec asks for them. Whatever it leaves behind is killed when it ends.
 Never restarts anything.
 
-`exec <folder> -- command ...` runs a command beside the container: same environment, folder and
-mounts.
+`exec [--errors FD] [--tty] <folder> -- command ...` runs a command beside the container: same environment, folder and
+namespaces. Why it could not be started is written to the descriptor, else to standard error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import json
 import os
 import select
 import signal
-import sys
 import time
 from itertools import pairwise
 from typing import Any
@@ -26,6 +25,9 @@ from typing import Any
 from localcluster.kubelet.namespaces import LIBC, isolate
 from localcluster.kubelet.ports import Handover
 
+MARK = "LOCALCLUSTER_CONTAINER"
+"""In the environment of each process of a container: finds those that left their session when their container runner is
+gone, and those that were started beside it."""
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LINE_BYTES = 16 * 1024
 READ_BYTES = 16 * 1024
@@ -34,7 +36,7 @@ NOT_FOUND = 'exec: "%s": executable file not found in $PATH'
 
 def main(arguments: list[str]) -> int:
     if arguments[0] == "exec":
-        return run_beside(arguments[1], arguments[3:])
+        return run_beside(arguments[1:])
     return keep(arguments[0])
 
 
@@ -93,6 +95,8 @@ def serve(pid: int, wake: int, pipes: dict[int, str], logs: Log) -> int:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
     kill_orphans()
+    if os.path.exists("beside"):  # noqa: PTH110
+        kill_marked(os.getcwd())  # noqa: PTH109
     copy_output(open_pipes, logs)
     logs.close()
     return code
@@ -138,6 +142,23 @@ def kill_orphans() -> None:
         for child in children:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(child, 0)
+
+
+def kill_marked(mark: str) -> None:
+    """What `exec` has started is no child of this process, and ends with the container all the same."""
+    for pid in marked(mark):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def marked(mark: str) -> list[int]:
+    """The processes that carry a container's mark."""
+    wanted, found = f"{MARK}={mark}".encode(), []
+    for pid in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):  # noqa: PTH208, PTH112
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as environ:  # noqa: PTH123
+            if wanted in environ.read().split(b"\0"):
+                found.append(int(pid))
+    return found
 
 
 def children_of_this_process() -> list[int]:
@@ -221,20 +242,28 @@ def become_container(spec: dict[str, Any], stdout: int, stderr: int, error_fd: i
     os._exit(128)
 
 
-def run_beside(folder: str, command: list[str]) -> int:
-    with open(os.path.join(folder, "spec.json"), encoding="utf-8") as file:  # noqa: PTH123, PTH118
+def run_beside(arguments: list[str]) -> int:
+    errors = int(arguments[1]) if arguments[0] == "--errors" else 2
+    tty, at = "--tty" in arguments[:3], arguments.index("--")
+    with open(os.path.join(arguments[at - 1], "spec.json"), encoding="utf-8") as file:  # noqa: PTH123, PTH118
         spec = json.load(file)
+    with open(os.path.join(arguments[at - 1], "beside"), "w", encoding="ascii"):  # noqa: PTH123, PTH118
+        pass
+    env = {"TERM": "xterm", **spec["env"]} if tty else spec["env"]
     handover = Handover() if spec["address"] else None
     pid = os.fork() if handover is not None else 0
     if pid == 0:
         try:
+            os.set_inheritable(errors, errors == 2)
             enter(spec)
             if handover is not None:
                 LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
                 handover.give()
-            execute(command, spec["env"])
+            if tty:
+                take_terminal()
+            execute(arguments[at + 1 :], env)
         except Exception as error:  # noqa: BLE001
-            print(error, file=sys.stderr, flush=True)  # noqa: T201
+            os.write(errors, str(error).encode())
         os._exit(126)
     assert handover is not None  # noqa: S101 - else there is no child
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP):
@@ -242,6 +271,15 @@ def run_beside(folder: str, command: list[str]) -> int:
     handover.take(pid, spec["address"])
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return 128 - code if code < 0 else code
+
+
+def take_terminal() -> None:
+    import fcntl
+    import termios
+
+    with contextlib.suppress(PermissionError):
+        os.setsid()  # only who leads a session has a terminal; without supervision this process does already
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def enter(spec: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,9 +37,6 @@ OF_RUNC = (
     "unable to start container process: error during container init: {}: unknown"
 )
 """What containerd says when a command cannot be started."""
-MARK = "LOCALCLUSTER_CONTAINER"
-"""In the environment of each process of a container: finds those that left their session when their container runner is
-gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +140,7 @@ class Container:
     def kill_all(self) -> None:
         """Without a container runner to do it: every process that carries this container's mark."""
         self.signal(signal.SIGKILL)
-        for pid in marked(str(self.folder)):
+        for pid in container_runner.marked(str(self.folder)):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -166,14 +163,6 @@ def _is(pid: int, ticks: int) -> bool:
             return False
         return True
     return fields[0] != "Z" and int(fields[19]) == ticks
-
-
-def marked(mark: str) -> Iterator[int]:
-    wanted = f"{MARK}={mark}".encode()
-    for entry in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if wanted in entry.read_bytes().split(b"\0"):
-                yield int(entry.parent.name)
 
 
 def attempts(folder: Path) -> list[int]:

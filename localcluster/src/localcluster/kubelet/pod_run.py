@@ -20,7 +20,8 @@ import orjson
 
 from localcluster.kubelet import pod_parts
 from localcluster.kubelet.container_run import ContainerRun
-from localcluster.kubelet.containers import MARK, Container
+from localcluster.kubelet.container_runner import MARK
+from localcluster.kubelet.containers import Container
 from localcluster.kubelet.env import ConfigError, PodFacts, command_of, environment
 from localcluster.kubelet.hosts import hostname_of
 from localcluster.kubelet.pod_parts import LOOPBACK, container_path

@@ -26,7 +26,7 @@ from pathlib import Path
 from localcluster.client import ApiError, Client
 from localcluster.informer import Informers
 from localcluster.kubelet import ports, resolver
-from localcluster.kubelet.containers import detect_isolation
+from localcluster.kubelet.containers import detect_isolation, exec_command
 from localcluster.kubelet.env import PodFacts
 from localcluster.kubelet.exits import Exits
 from localcluster.kubelet.hosts import HostsFiles
@@ -282,15 +282,36 @@ class ProcessKubelet(Kubelet):
         self.host.exits.close()
         self.host.actions.close()
 
+    # --- streams ---------------------------------------------------------------------------------------------------
+
+    def command_beside(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> list[str]:
+        run = self._run_of(namespace, pod)
+        found = next((c for c in run.containers if c.name == container), None) if run is not None else None
+        if found is not None:
+            found.refresh()
+        if found is None or not found.up:
+            raise LookupError(f'unable to upgrade connection: container not found ("{container}")')
+        return exec_command(found.path, list(command))
+
+    def addresses(self, namespace: str, pod: str) -> list[str]:
+        run = self._run_of(namespace, pod)
+        if run is None or not run.alive:
+            raise LookupError(f'unable to upgrade connection: pod not found ("{pod}_{namespace}")')
+        # Without ports of its own the pod may as well be at the machine's localhost.
+        return [run.pod_ip] if self.host.own_ports else [run.pod_ip, LOOPBACK]
+
+    def _run_of(self, namespace: str, pod: str) -> PodRun | None:
+        key = f"{namespace}/{pod}"
+        told = self.pods.get(key)
+        return self.runs.get(key, {}).get(told["metadata"]["uid"]) if told is not None else None
+
     # --- logs ------------------------------------------------------------------------------------------------------
 
     def log_folder(
         self, namespace: str, pod: str, container: str, query: Mapping[str, str]
     ) -> tuple[Path, Callable[[], bool]]:
         """Where the log is and whether its container has ended. Raises LookupError in the kubelet's words."""
-        key = f"{namespace}/{pod}"
-        told = self.pods.get(key)
-        run = self.runs.get(key, {}).get(told["metadata"]["uid"]) if told is not None else None
+        told, run = self.pods.get(f"{namespace}/{pod}"), self._run_of(namespace, pod)
         previous = LogOptions.of(query, self.clock()).previous
         if run is not None:
             container = container or run.containers[-1].name
