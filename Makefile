@@ -44,6 +44,7 @@ verify: setup  ## fail when a generated file differs from what `make generate` w
 	@$(PY) -m tjworker.api.generate --check
 	@$(PY) -m tjworker.kube.rbac --check
 	@$(PY) -m tjworker.settings --check
+	@$(PY) -m tjworker.telemetry.metrics --check
 
 control-plane: setup  ## build the real Kubernetes control plane from its Go modules, once (minutes)
 	@$(PY) -m controlplane build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
@@ -98,6 +99,7 @@ generate: setup  ## write the generated files (CRDs, API reference, RBAC, settin
 	@$(PY) -m tjworker.api.generate
 	@$(PY) -m tjworker.kube.rbac
 	@$(PY) -m tjworker.settings
+	@$(PY) -m tjworker.telemetry.metrics
 
 up: setup  ## the whole product on this machine, until Ctrl-C
 	@$(PY) -m tjworker.cli up --state-dir "$(STATE)" || [ $$? -eq 130 ]  # Ctrl-C is how it ends

@@ -93,7 +93,7 @@ def make_app(settings: Settings) -> Celery:
         # kombu reads the URL; Flower's page "Broker" knows nothing but this.
         broker_use_ssl=parse_url(broker).get("ssl"),
         # -- beat keeps no file: beat_schedule.py says what is due, and each task makes sure itself that it runs once.
-        beat_scheduler="celery.beat:Scheduler",
+        beat_scheduler="tjworker.beat:Scheduler",  # as text: only beat loads it
         beat_max_loop_interval=5,
     )
     # As text, loaded when it is needed: the schedule is above this module in the layers.

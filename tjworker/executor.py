@@ -27,6 +27,7 @@ from tjworker.reconcile.plan import Create, Delete, Plan, Write
 from tjworker.settings import Settings
 from tjworker.stragglers import Stragglers
 from tjworker.telemetry.events import EventRecorder
+from tjworker.telemetry.job_metrics import count_status
 
 Job = TrainingJob | InvalidJob
 
@@ -124,6 +125,7 @@ class Executor:
         answer = self._kube.update_status(job.name.resource, job.name.namespace, job.name.name, body)
         version = _version(answer)
         lease.versions.append((job.name.resource, version))
+        count_status(job, status)
         outcome.job = replace(job, status=status, resource_version=version)
         outcome.status_writes += 1
 

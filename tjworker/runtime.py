@@ -32,6 +32,7 @@ from tjworker.settings import Settings
 from tjworker.store.connect import open_sealed_store
 from tjworker.store.port import Store
 from tjworker.telemetry.events import EventRecorder
+from tjworker.telemetry.metrics import count_request
 
 log = structlog.get_logger(__name__)
 
@@ -82,7 +83,7 @@ def connect(app: Celery, settings: Settings) -> Runtime:
     be used, and without a record key."""
     try:
         # One connection for each concurrent write, one for the events.
-        transport = KubeTransport(pool_size=settings.write_concurrency + 1)
+        transport = KubeTransport(pool_size=settings.write_concurrency + 1, answered=count_request)
         store = open_sealed_store(settings)
     except Terminal as error:
         log.error(error.message)

@@ -162,6 +162,14 @@ class Settings(BaseSettings):
         description="address of the watcher's /healthz and /readyz; the kubelet calls from outside the pod",
     )
     health_port: int = Field(0, ge=0, le=65535, description="port of the watcher's /healthz and /readyz; 0: none")
+    metrics_host: str = Field(
+        "0.0.0.0",  # noqa: S104  the scraper must reach it
+        min_length=1,
+        description="address of each process's /metrics; who may reach it may read it",
+    )
+    metrics_port: int = Field(
+        0, ge=0, le=65535, description="port of /metrics of watcher, worker and beat, for Prometheus; 0: none"
+    )
     log_format: str = Field(
         "console", pattern="^(console|json)$", description="console (for people) or json (one object a line)"
     )

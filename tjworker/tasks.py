@@ -10,16 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from celery.exceptions import Retry
-from celery.signals import worker_process_init, worker_process_shutdown, worker_shutdown
+from celery.signals import worker_init, worker_process_init, worker_process_shutdown, worker_ready, worker_shutdown
 
 from tjworker.app import app
 from tjworker.base import Terminal
+from tjworker.controllers.jobs import NOTHING_TO_DO
 from tjworker.publisher import AUTOSCALE, COLLECT_ORPHANS, RECONCILE, RESYNC
 from tjworker.runtime import ProcessRuntime, Runtime, connect
 from tjworker.settings import load_settings
+from tjworker.telemetry import scrape
+from tjworker.telemetry.metrics import PASSES, PERIODIC_RUNS
 
 _runtime = ProcessRuntime(lambda: connect(app, load_settings()))
 
@@ -50,6 +54,18 @@ def use(make: Callable[[], Runtime]) -> None:
     _runtime.use(make)
 
 
+@worker_init.connect  # type: ignore[untyped-decorator,unused-ignore]
+def _count_together(**_: Any) -> None:
+    """In the main process, before it forks."""
+    scrape.share_with_children(load_settings())
+
+
+@worker_ready.connect  # type: ignore[untyped-decorator,unused-ignore]
+def _show_metrics(**_: Any) -> None:
+    """In the main process, after it has forked: a thread does not survive that."""
+    scrape.serve(load_settings(), shared=True)
+
+
 @worker_process_init.connect  # type: ignore[untyped-decorator,unused-ignore]
 def _begin(**_: Any) -> None:
     """Prefork sends this in each child, after the fork; solo sends it once; threads never do, and the first task makes
@@ -68,7 +84,10 @@ def _end(**_: Any) -> None:
 @_task(name=RECONCILE)  # type: ignore[untyped-decorator,unused-ignore]
 def reconcile(key: str) -> str:
     """Reconcile one job."""
+    began = monotonic()
     result = _runtime.get().jobs.run(key)
+    if result is not NOTHING_TO_DO:
+        PASSES.observe(monotonic() - began, result=result.state)
     if result.state == "failed":
         raise Failed(result.text)
     if result.state == "retried":
@@ -80,24 +99,25 @@ def reconcile(key: str) -> str:
 @_periodic(name=RESYNC)  # type: ignore[untyped-decorator,unused-ignore]
 def resync() -> str:
     """Publish the keys whose task was lost; from time to time, every unfinished job."""
-    return _runtime.get().resync.run()
+    return _judged("resync", _runtime.get().resync.run())
 
 
 @_periodic(name=COLLECT_ORPHANS)  # type: ignore[untyped-decorator,unused-ignore]
 def collect_orphans() -> str:
     """Delete what jobs that no longer exist left behind."""
     orphans = _runtime.get().orphans
-    return _judged(orphans.run(), orphans.failed)
+    return _judged("collect_orphans", orphans.run(), orphans.failed)
 
 
 @_periodic(name=AUTOSCALE)  # type: ignore[untyped-decorator,unused-ignore]
 def autoscale() -> str:
     """Give each elastic job with edlPolicy Auto as many replicas as there is room for."""
     autoscaler = _runtime.get().autoscaler
-    return _judged(autoscaler.run(), autoscaler.failed)
+    return _judged("autoscale", autoscaler.run(), autoscaler.failed)
 
 
-def _judged(text: str, failed: int) -> str:
+def _judged(task: str, text: str, failed: int = 0) -> str:
+    PERIODIC_RUNS.inc(task=task, result="failed" if failed else "done")
     if failed:
         raise Failed(text)
     return text

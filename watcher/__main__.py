@@ -24,9 +24,11 @@ from tjworker.kube.transport import KubeTransport
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings, settings_or_exit
 from tjworker.store.connect import open_sealed_store
+from tjworker.telemetry import scrape
+from tjworker.telemetry.health import open_health
 from tjworker.telemetry.logging import configure_logging
+from tjworker.telemetry.metrics import count_request
 from watcher.app import Watcher
-from watcher.health import HealthServer
 
 log = structlog.get_logger("watcher")
 
@@ -46,17 +48,11 @@ def main() -> int:
     except Terminal as error:
         log.error(error.message)
         return 2
-    health = None
-    if settings.health_port:
-        try:
-            health = HealthServer(settings.health_port, watcher.report, host=settings.health_host)
-        except OSError as error:
-            log.error(
-                f"TJ_HEALTH_HOST={settings.health_host} TJ_HEALTH_PORT={settings.health_port} cannot be opened: "
-                f"{error.strerror}; choose others"
-            )
-            return 2
-        health.start()
+    try:
+        health = open_health(settings, watcher.report)
+    except OSError:
+        return 2
+    scrape.serve(settings, watcher.samples)
     running = threading.Thread(target=watcher.run, name="watcher", daemon=True)
     running.start()
     until_told(running.is_alive)
@@ -81,7 +77,7 @@ def until_told(alive: Callable[[], bool], look_seconds: float = LOOK_SECONDS) ->
 
 
 def _watcher(settings: Settings) -> Watcher:
-    transport = KubeTransport(pool_size=32)
+    transport = KubeTransport(pool_size=32, answered=count_request)
     api = KubeClient(
         transport,
         request_timeout_seconds=settings.request_timeout_seconds,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
@@ -15,6 +15,9 @@ from tjworker.base import JobKey
 from tjworker.kube.client import KubeClient
 from tjworker.settings import Settings
 from tjworker.store.port import Store
+from tjworker.telemetry.metrics import Sample
+from watcher.books import JobCounts
+from watcher.gauges import Gauges
 from watcher.health import Report
 from watcher.leader import Election, Elector
 from watcher.term import Term
@@ -44,6 +47,7 @@ class Watcher:
         self._store = store
         self._publish = publish
         self._now = now
+        self._gauges = Gauges(store, self.report, self._jobs)
         self.stopped = threading.Event()
         self.term: Term | None = None
         self._elector: Elector | None = None
@@ -97,3 +101,11 @@ class Watcher:
     def report(self) -> Report:
         term = self.term
         return term.report() if term is not None else Report(leading=False, synced=False)
+
+    def samples(self) -> Iterable[Sample]:
+        """For a scrape."""
+        return self._gauges.samples()
+
+    def _jobs(self) -> JobCounts:
+        term = self.term
+        return {} if term is None else term.writer.jobs.counts()

@@ -4,7 +4,10 @@ outrun must not reach them. PURE.
 
 from __future__ import annotations
 
-from tjworker.base import JobKey
+import sys
+from collections.abc import Mapping, Set
+
+from tjworker.base import GroupResource, JobKey, parse_key
 from tjworker.store.projection import Change
 from watcher.event_queue import Batch
 from watcher.projection import Projected
@@ -33,6 +36,45 @@ class FinishedJobs:
         finished one's name."""
         finished = self._uids.get(child.change.key)
         return finished is not None and (child.change.record is None or child.job_uid in ("", finished))
+
+
+JobCounts = Mapping[tuple[GroupResource, str], int]
+"""(resource, phase) -> jobs."""
+
+
+class Jobs:
+    """Each job's phase, for the metrics. Written by one thread; `counts` may be read by any."""
+
+    def __init__(self) -> None:
+        self._phases: dict[JobKey, str] = {}
+        self._counts: dict[tuple[GroupResource, str], int] = {}
+
+    def counts(self) -> JobCounts:
+        return dict(self._counts)
+
+    def take(self, job: Projected) -> None:
+        self._put(job.change.key, None if job.change.record is None else job.phase)
+
+    def keep(self, source: str, keys: Set[JobKey]) -> None:
+        """A whole list of this source shows these alone."""
+        resource, _, namespace = source.partition("/")
+        for key in [key for key in self._phases if key not in keys]:
+            name = parse_key(key)
+            if name.resource == resource and namespace in ("", name.namespace):
+                self._put(key, None)
+
+    def _put(self, key: JobKey, phase: str | None) -> None:
+        was = self._phases.get(key)
+        if was == phase:
+            return
+        resource = parse_key(key).resource
+        if was is not None:
+            self._counts[resource, was] -= 1
+        if phase is None:
+            self._phases.pop(key, None)
+        else:
+            self._phases[key] = sys.intern(phase)
+            self._counts[resource, phase] = self._counts.get((resource, phase), 0) + 1
 
 
 class Overlap:

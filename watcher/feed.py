@@ -40,6 +40,7 @@ class Feed:
         self._outage = outage
         self.skipped: dict[str, Skipped] = {}
         """Source -> its objects that could not be read."""
+        self._projectors: dict[str, Projector] = {}
         self._in: set[str] = set()
         """Sources whose lists are on the queue."""
         self.resumed: dict[str, Reflector] = {}
@@ -56,6 +57,7 @@ class Feed:
         source = f"{resource}/{namespace}" if namespace else resource
         handler = Projector(source, self.queue, self._cluster_id, self._outage, on_listed=partial(self._listed, source))
         self.skipped[source] = handler.skipped
+        self._projectors[source] = handler
         if not (namespace and RESOURCES[resource].is_job):
             return self._make_reflector(resource, handler, namespace=namespace)
         may_list = partial(self._children_are_in, namespace)
@@ -117,6 +119,7 @@ class Feed:
                 one.vitals.problem,
                 self.skipped[one.source].objects,
                 self.skipped[one.source].times,
+                self._projectors[one.source].objects,
             )
             for one in self.reflectors
         }

@@ -1,4 +1,4 @@
-"""/healthz and /readyz of the watcher. The judgement is pure; the server is the standard library's.
+"""What the watcher's /healthz and /readyz say. PURE.
 
 Alive says that each watch has given a sign within the limit. A watcher that waits (for the leadership, for an API
 server or a Redis that is away) is alive: a restart would cure nothing.
@@ -6,14 +6,10 @@ server or a Redis that is away) is alive: a restart would cure nothing.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from typing import Any
-
-import orjson
 
 SIGN_LIMIT_SECONDS = 180.0
 STEP_LIMIT_SECONDS = 180.0
@@ -34,6 +30,8 @@ class Pulse:
     """Objects that cannot be read: namespace/name -> error."""
     skipped_times: int = 0
     """How often an object was skipped, since the term began."""
+    objects: int = 0
+    """Of jobs, as it has shown them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,34 +97,3 @@ class Report:
     def ready(self) -> bool:
         """A standby is ready: it could lead at any time."""
         return not self.leading or self.synced or self.resumed
-
-
-class HealthServer:
-    """Answers GET /healthz and /readyz with 200 or 503 and the report as JSON."""
-
-    def __init__(self, port: int, report: Callable[[], Report], *, host: str = "0.0.0.0") -> None:  # noqa: S104
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                now = report()
-                good = {"/healthz": not now.problems(), "/readyz": now.ready}.get(self.path)
-                body = orjson.dumps(now.body()) + b"\n" if good is not None else b"not found\n"
-                self.send_response(404 if good is None else 200 if good else 503)
-                self.send_header("Content-Type", "application/json" if good is not None else "text/plain")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class names it so
-                """A probe every few seconds is no news."""
-
-        self._server = ThreadingHTTPServer((host, port), Handler)
-        self._server.daemon_threads = True
-        self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()

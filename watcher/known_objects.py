@@ -44,6 +44,9 @@ class KnownObjects:
         """A list has shown an object older than it was known before. A list is the latest state, so the cluster's
         history has gone back (it was restored from a backup)."""
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     def existing(self) -> frozenset[tuple[JobKey, str]]:
         """(key, name) of every object of a job; also of those in the last list that cannot be read."""
         return frozenset((entry.change.key, entry.change.name) for entry in self._known.values()) | self._unread

@@ -22,7 +22,7 @@ from tjworker.api.resources import NODES, PODS
 from tjworker.base import JobKey
 from tjworker.store.port import Store
 from tjworker.store.projection import Change, Lost
-from watcher.books import FinishedJobs, Overlap
+from watcher.books import FinishedJobs, Jobs, Overlap
 from watcher.delay_queue import DelayQueue
 from watcher.event_queue import Batch, EventQueue
 from watcher.node_requests import ClusterRequests
@@ -72,6 +72,7 @@ class ProjectionWriter:
         self._progress = Progress(self._sources)
         self._overlap = Overlap()
         self._finished = FinishedJobs()
+        self.jobs = Jobs()
         self._nodes = NodeWakeups(store.projection, redis, self._finished)
         self._requests = ClusterRequests()
         self._delays = DelayQueue(store.queue, redis, wall_clock)
@@ -164,6 +165,7 @@ class ProjectionWriter:
             self._overlap.end(batch)
             self._requests.update(batch.source, batch.requests)
             if batch.existing is not None:
+                self.jobs.keep(batch.source, {key for key, _ in batch.existing})
                 self._sweeps.append(Sweep(self._projection, self._redis, self._token, batch))
             self._note(batch)
         if changes:
@@ -185,6 +187,7 @@ class ProjectionWriter:
         """Keep the books about one change. False for a child of a finished job, which is not written."""
         if projected.change.is_job:
             self._finished.take(projected)
+            self.jobs.take(projected)
             self._delays.note(projected)
             return True
         wanted = not self._finished.own(projected)

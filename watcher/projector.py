@@ -107,6 +107,11 @@ class Projector:
         requests = self._changed_requests()
         self._queue.put(Batch(self._source, changes, version, resumed=bool(self._resumes), requests=requests))
 
+    @property
+    def objects(self) -> int:
+        """Of jobs, as this has shown them."""
+        return len(self._known)
+
     # -- the API server ----------------------------------------------------------------------------
 
     def api_fails(self, error: OperatorError) -> None:

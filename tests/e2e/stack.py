@@ -17,6 +17,7 @@ import psutil
 from localcluster.client import ApiError
 from localcluster.http_client import HttpClient, from_kubeconfig
 from tests.support import waiting
+from tests.support.scraping import Scraped, scrape
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.cli.stack import processes
 from tjworker.cli.stack.paths import StatePaths
@@ -115,6 +116,12 @@ class LocalStack:
         victim, said = self.service(name), self.output.count(back)
         processes.send(victim, signal.SIGKILL)
         until(back, lambda: self.output.count(back) > said, context=lambda: self.output[-3000:])
+
+    def metrics(self, name: str) -> list[Scraped]:
+        """What a service shows, found as Prometheus finds it."""
+        rows = json.loads(self.paths.scrape_targets.read_text())
+        (target,) = [target for row in rows if row["labels"]["component"] == name for target in row["targets"]]
+        return scrape(int(target.rpartition(":")[2]))
 
     def pod_process(self, job: str, role: str, index: int) -> psutil.Process | None:
         return processes.replica(self.paths, job, role, index)

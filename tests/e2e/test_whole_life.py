@@ -7,6 +7,7 @@ waits for a file, so that the test decides when it ends.
 from __future__ import annotations
 
 import json
+import re
 import signal
 import stat
 import sys
@@ -19,7 +20,9 @@ import yaml
 
 from tests.e2e.stack import LocalStack, until
 from tests.support.paths import ROOT
+from tests.support.scraping import value
 from tjworker.cli.stack import processes
+from tjworker.telemetry.metrics import TABLE
 
 pytestmark = [
     pytest.mark.e2e,
@@ -139,6 +142,25 @@ def test_jobs_of_both_kinds_are_told_of_as_they_go(stack: LocalStack) -> None:
     stack.kubectl("apply", "-f", str(ROOT / "examples" / "training-job-local.yaml"))
     until("its end is told", lambda: "job local: Succeed" in stack.output, context=lambda: explain(stack, "local"))
     assert "job local: Running, 1/1 active" in stack.output
+
+
+def test_every_process_shows_its_metrics_as_they_are_declared(stack: LocalStack) -> None:
+    found = {name: stack.metrics(name) for name in ("watcher", "worker1", "worker2", "beat")}
+    declared = {metric.name: metric for metric in TABLE}
+    for name, samples in found.items():
+        for one in samples:
+            metric = declared[re.sub("_(bucket|count|sum)$", "", one.name)]
+            assert set(one.labels) - {"le"} == set(metric.labels), one
+            assert name.rstrip("12") in {process.split()[-1] for process in metric.by}, (one.name, name)
+    shown = [one for samples in found.values() for one in samples]
+    assert value(shown, "tj_watcher_leading") == 1
+    assert value(shown, "tj_jobs", kind="AITrainingJob", phase="Succeed") >= 1
+    assert value(shown, "tj_cluster_allocatable", resource="cpu") > 0
+    assert value(shown, "tj_pass_duration_seconds_count", result="done") > 0
+    assert value(shown, "tj_job_time_to_running_seconds_count", kind="AITrainingJob") >= 1
+    assert value(shown, "tj_job_ends_total", kind="AITrainingJob", phase="Succeed") >= 1
+    assert value(shown, "tj_beat_sent_total", task="autoscale") > 0
+    assert value(shown, "tj_api_requests_total", verb="POST", code="201") > 0
 
 
 def test_doctor_finds_the_stack_in_order_and_its_settings_by_its_kubeconfig(stack: LocalStack) -> None:

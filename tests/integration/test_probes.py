@@ -28,7 +28,8 @@ from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.app import make_app
 from tjworker.cli import alive
 from tjworker.settings import Settings
-from watcher.health import HealthServer, Pulse, Report
+from tjworker.telemetry.health import HealthServer
+from watcher.health import Pulse, Report
 
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 INSTALLATIONS = {"the whole cluster": K8S, "some namespaces": K8S / "namespaced"}

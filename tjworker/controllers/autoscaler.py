@@ -32,6 +32,7 @@ from tjworker.settings import OFF, Settings, turn_seconds
 from tjworker.store.port import Store
 from tjworker.store.projection import ClusterView
 from tjworker.stragglers import Stragglers
+from tjworker.telemetry.metrics import SCALE_DECISIONS
 
 log = structlog.get_logger(__name__)
 NAME = "autoscale"
@@ -154,6 +155,7 @@ class Autoscaler:
             log.debug("a job has changed meanwhile", key=job.key, error=error.message)
             return False
         for move in moves:
+            SCALE_DECISIONS.inc(direction="up" if move.to > move.from_ else "down")
             log.info(f"target {move.role} {move.from_} -> {move.to}: {move.reason}", key=job.key, uid=job.uid)
         return True
 

@@ -42,6 +42,7 @@ from tjworker.settings import Settings
 from tjworker.store.port import Store
 from tjworker.store.projection import View
 from tjworker.store.work_queue import Claim
+from tjworker.telemetry.job_metrics import count_first_pod
 
 log = structlog.get_logger(__name__)
 
@@ -97,6 +98,13 @@ class Observation:
 
     job: TrainingJob | InvalidJob
     observed: Observed
+
+
+def _has_nothing_yet(found: Observation) -> bool:
+    """Not even lost anything before: the first time that something is made for it."""
+    before = found.job.status
+    there = found.observed.pods or found.observed.replicasets or found.observed.jobs
+    return not (there or before.start_running_time or before.restarts or before.suspended_seconds)
 
 
 class JobReconciler:
@@ -247,6 +255,8 @@ class JobReconciler:
     # -- apply -------------------------------------------------------------------------------------
     def _apply(self, lease: Lease, found: Observation, plan: Plan) -> Result:
         outcome = self._carry_out(lease, found.job, plan)
+        if outcome.creates and _has_nothing_yet(found):
+            count_first_pod(found.job, self._clock())
         wait = plan.requeue_after_seconds
         if outcome.invalid is not None or outcome.refused is not None:
             return self._report_refusal(lease, outcome, found.observed, wait)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPException
 from time import monotonic
 from typing import Any
@@ -36,7 +36,16 @@ _READ_BYTES = 256 * 1024
 class KubeTransport:
     """A Transport over HTTP(S). Raises Terminal for a configuration that cannot be used."""
 
-    def __init__(self, configuration: Configuration | None = None, *, pool_size: int = 10) -> None:
+    def __init__(
+        self,
+        configuration: Configuration | None = None,
+        *,
+        pool_size: int = 10,
+        answered: Callable[[str, int, float], None] = lambda verb, status, seconds: None,
+    ) -> None:
+        """`answered` is told of each request: its verb (WATCH for a watch), the answer's status (0 when none came), and
+        how long that took. It must neither wait nor raise."""
+        self._answered = answered
         self._given = configuration is not None
         self._pool_size = pool_size
         self._lock = threading.Lock()
@@ -65,18 +74,31 @@ class KubeTransport:
         return HttpResponse(answer.status, answer.body(), answer.headers)
 
     def stream(self, path: str, *, query: Mapping[str, str], read_timeout_seconds: float) -> HttpStream:
-        return self._send("GET", _target(path, query), None, "", read_timeout_seconds)
+        return self._send("GET", _target(path, query), None, "", read_timeout_seconds, verb="WATCH")
 
     def close(self) -> None:
         self._pool.close()
 
     def _send(
-        self, method: str, target: str, body: bytes | None, content_type: str, timeout_seconds: float | None
+        self,
+        method: str,
+        target: str,
+        body: bytes | None,
+        content_type: str,
+        timeout_seconds: float | None,
+        *,
+        verb: str = "",
     ) -> HttpStream:
         def send() -> HttpStream:
-            with _transient():
-                pool, headers = self._pool, self._headers(content_type if body is not None else "")
-                return HttpStream(pool, pool.send(method, target, body, headers, timeout_seconds))
+            status, began = 0, monotonic()
+            try:
+                with _transient():
+                    pool, headers = self._pool, self._headers(content_type if body is not None else "")
+                    answer = HttpStream(pool, pool.send(method, target, body, headers, timeout_seconds))
+                status = answer.status
+            finally:
+                self._answered(verb or method, status, monotonic() - began)
+            return answer
 
         loads = self._loads
         answer = send()

@@ -26,6 +26,8 @@ class Projected:
     """What to remember of a pod that is being deleted."""
     node_record: NodeRecord | None = None
     """The record, for a change of a node."""
+    phase: str = ""
+    """Of a job; '' before its first pass."""
     expires_at: float | None = None
     """When the TTL of a finished job has passed, in Unix seconds."""
 

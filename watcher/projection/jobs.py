@@ -47,7 +47,8 @@ def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Pr
         finished=finished,
         is_job=True,
     )
-    return Projected(change, meta["uid"], expires_at=_expiry(record) if finished else None)
+    phase = text(status.get("phase"))
+    return Projected(change, meta["uid"], phase=phase, expires_at=_expiry(record) if finished else None)
 
 
 def _has_seen_the_spec(meta: Json, status: Json) -> bool:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import orjson
 import pytest
 
-from watcher.health import HealthServer, Pulse, Report
+from tjworker.telemetry.health import HealthServer
+from watcher.health import Pulse, Report
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
 import secrets
 import shlex
@@ -99,7 +100,9 @@ def _make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports
         api_port=api_port,
         flower_port=flower_port,
         health_port=health_port,
+        metrics_ports={name: port(f"{name}'s metrics", "", None, 0) for name in services.MEASURED},
     )
+    paths.scrape_targets.write_text(json.dumps(plan.scrape_targets, indent=2) + "\n", encoding="utf-8")
     settings = {k: v for k, v in services.operator_environment(plan).items() if k.startswith("TJ_")}
     text = "".join(f"{name}={shlex.quote(value)}\n" for name, value in sorted(settings.items()))
     redis_server.write_private(paths.environment, text)

@@ -31,6 +31,11 @@ class StatePaths:
         return self.root / "stack.json"
 
     @property
+    def scrape_targets(self) -> Path:
+        """Where each process shows its metrics, as Prometheus' `file_sd_configs` reads it."""
+        return self.root / "metrics.json"
+
+    @property
     def redis_data(self) -> Path:
         return self.root / "data" / "redis"
 

@@ -18,6 +18,8 @@ from tjworker.cli.stack import probes
 from tjworker.cli.stack.paths import StatePaths
 
 WORKERS = 2
+MEASURED = ("watcher", *(f"worker{n}" for n in range(1, WORKERS + 1)), "beat")
+"""Services with metrics of their own. (Flower shows what it counts on its own port.)"""
 RECORD_KEYS = "TJ_RECORD_KEYS"
 TASKS_COLUMNS = "name,uuid,args,state,result,received,runtime,worker"
 """Which job a task was for stands in its arguments, how it ended in its result, and the uuid leads to its page: Flower
@@ -78,10 +80,31 @@ class StackPlan:
     api_port: int
     flower_port: int
     health_port: int
+    metrics_ports: Mapping[str, int] = field(default_factory=dict)
+    """Service -> the port of its /metrics; one that is not here shows none."""
+
+    @property
+    def scrape_targets(self) -> list[dict[str, Any]]:
+        """For Prometheus' `file_sd_configs`."""
+        return [
+            {"targets": [f"127.0.0.1:{port}"], "labels": {"component": name}}
+            for name, port in self.metrics_ports.items()
+        ]
 
 
 def build(plan: StackPlan) -> list[Service]:
     """In the order in which they are shown."""
+    return [_measured(plan, service) for service in _build(plan)]
+
+
+def _measured(plan: StackPlan, service: Service) -> Service:
+    port = plan.metrics_ports.get(service.name)
+    if port is None:
+        return service
+    return replace(service, env={**service.env, "TJ_METRICS_HOST": "127.0.0.1", "TJ_METRICS_PORT": str(port)})
+
+
+def _build(plan: StackPlan) -> list[Service]:
     redis = [_redis(plan)] if plan.redis_binary else []
     cluster = [_control_plane(plan), _kubelet(plan)] if plan.options.control_plane == "real" else [_cluster(plan)]
     after_redis = tuple(s.name for s in redis)

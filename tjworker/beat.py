@@ -1,0 +1,98 @@
+"""Celery's scheduler, which says whether it ticks. What is sent, and when, stays Celery's; the app selects it with the
+setting `beat_scheduler`.
+
+Beat runs a thread for probes and one for metrics; its own thread is the one that ticks, and only it sets the time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from celery.beat import Scheduler as CeleryScheduler
+from celery.signals import beat_init
+
+from tjworker.settings import load_settings
+from tjworker.telemetry import scrape
+from tjworker.telemetry.health import open_health
+from tjworker.telemetry.metrics import BEAT_SENT, BEAT_TICK, Sample
+
+TICK_LIMIT_SECONDS = 60.0
+"""It ticks every 5 s at least (`beat_max_loop_interval`). With a Redis that is silent one tick takes up to 26 s: two
+tries, each with the time-outs of connecting and sending (`app.transport_options`)."""
+RECONNECT_MOST_SECONDS = 4.0
+
+
+class Scheduler(CeleryScheduler):  # type: ignore[misc,unused-ignore]
+    """`now` is monotonic, in seconds."""
+
+    now: Callable[[], float] = staticmethod(time.monotonic)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.sign_at = self.now()
+        """When it last ticked, or tried to reach Redis."""
+        self.ticked_at = time.time()
+        self.sends = False
+        """The last task could be sent."""
+        super().__init__(*args, **options)
+
+    def tick(self, *args: Any, **options: Any) -> Any:
+        wait = super().tick(*args, **options)
+        self.sign_at, self.ticked_at = self.now(), time.time()
+        return wait
+
+    def apply_async(self, entry: Any, *args: Any, **options: Any) -> Any:
+        self.sends = False
+        result = super().apply_async(entry, *args, **options)
+        self.sends = True
+        BEAT_SENT.inc(task=entry.name)
+        return result
+
+    def _ensure_connected(self) -> Any:
+        """For as long as it takes, as Celery does; but each try is a sign, and waits stay short."""
+        self.sends = False
+        return self.connection.ensure_connection(self._is_away, None, interval_max=RECONNECT_MOST_SECONDS)
+
+    def _is_away(self, error: Exception, seconds: float) -> None:
+        self.sign_at = self.now()
+        self.logger.error(f"beat: Redis is away: {error}; trying again in {seconds:.0f} s")
+
+    def report(self) -> Report:
+        return Report(self.now() - self.sign_at, self.sends)
+
+    def samples(self) -> list[Sample]:
+        return [(BEAT_TICK, {}, self.ticked_at)]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Beat, at one moment."""
+
+    sign_age_seconds: float
+    sends: bool
+
+    def problems(self) -> list[str]:
+        if self.sign_age_seconds <= TICK_LIMIT_SECONDS:
+            return []
+        return [f"beat has not ticked for {self.sign_age_seconds:.0f} s (limit {TICK_LIMIT_SECONDS:.0f} s)"]
+
+    @property
+    def ready(self) -> bool:
+        """Redis takes its tasks."""
+        return self.sends and not self.problems()
+
+    def body(self) -> dict[str, Any]:
+        return {"sends": self.sends, "tick_age_seconds": round(self.sign_age_seconds, 1), "problems": self.problems()}
+
+
+@beat_init.connect  # type: ignore[untyped-decorator,unused-ignore]
+def _open(sender: Any, **_: Any) -> None:
+    settings, scheduler = load_settings(), sender.scheduler
+    if isinstance(scheduler, Scheduler):
+        try:
+            open_health(settings, scheduler.report)
+        except OSError:
+            raise SystemExit(2) from None
+        scrape.serve(settings, scheduler.samples)

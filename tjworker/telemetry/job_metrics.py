@@ -1,0 +1,34 @@
+"""What a change of a job's status means to the metrics. Counted when the status has been written, so that a pass which
+is cut off and resumed counts once."""
+
+from __future__ import annotations
+
+from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.status import JobStatus, RestartCounts
+from tjworker.api.timefmt import from_rfc3339
+from tjworker.telemetry.metrics import ALL_RUNNING, ENDS, FIRST_POD, RESTARTS
+
+NO_RESTARTS = RestartCounts()
+
+
+def count_status(job: TrainingJob | InvalidJob, after: JobStatus) -> None:
+    """`job` as it was before this status."""
+    before = job.status
+    if after.ended and not before.ended:
+        ENDS.inc(kind=job.kind, phase=after.phase)
+    for role, counts in after.restart_counts.items():
+        was = before.restart_counts.get(role, NO_RESTARTS)
+        for cause in RestartCounts.model_fields:
+            if (more := getattr(counts, cause) - getattr(was, cause)) > 0:
+                RESTARTS.inc(more, cause=cause)
+    if isinstance(job, TrainingJob) and after.start_running_time and not before.start_running_time:
+        created, running = from_rfc3339(job.created_at), from_rfc3339(after.start_running_time)
+        if created is not None and running is not None:
+            ALL_RUNNING.observe(max(0.0, running - created), kind=job.kind)
+
+
+def count_first_pod(job: TrainingJob | InvalidJob, now: float) -> None:
+    """After the first pass that made anything for the job."""
+    created = from_rfc3339(job.created_at) if isinstance(job, TrainingJob) else None
+    if created is not None:
+        FIRST_POD.observe(max(0.0, now - created), kind=job.kind)

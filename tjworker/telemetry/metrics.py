@@ -1,0 +1,238 @@
+"""Every metric of every process: one row each, declared here and nowhere else.
+
+`PASSES.observe(0.2, result="done")` counts; nothing else of the operator knows the client library. Counting never
+raises, waits for nothing and needs no server: `scrape.py` shows what was counted. Safe in any thread, and in a child
+that was forked after the import.
+
+Names follow Prometheus' rules (base units, `_total`). A label has few values, all known here or in the API: never the
+name of a job, a namespace or a node. `python -m tjworker.telemetry.metrics` writes docs/metrics.md, `--check` compares.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import prometheus_client
+
+Process = Literal["watcher", "leading watcher", "worker", "beat"]
+LONG = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    name: str
+    what: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Label -> what its values are."""
+    by: tuple[Process, ...] = ()
+    """Who exports it."""
+
+    kind = "gauge"
+
+
+@dataclass(frozen=True, eq=False)
+class Gauge(Metric):
+    """Read at the moment of the scrape, by a collector (`scrape.Collector`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counter(Metric):
+    kind = "counter"
+
+    @cached_property
+    def _made(self) -> prometheus_client.Counter:
+        return prometheus_client.Counter(self.name, self.what, tuple(self.labels), registry=REGISTRY)
+
+    def inc(self, amount: float = 1, **labels: str) -> None:
+        (self._made.labels(**labels) if labels else self._made).inc(amount)
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram(Metric):
+    kind = "histogram"
+    buckets: Sequence[float] = SHORT
+
+    @cached_property
+    def _made(self) -> prometheus_client.Histogram:
+        return prometheus_client.Histogram(
+            self.name, self.what, tuple(self.labels), registry=REGISTRY, buckets=self.buckets
+        )
+
+    def observe(self, seconds: float, **labels: str) -> None:
+        (self._made.labels(**labels) if labels else self._made).observe(seconds)
+
+
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which Prometheus does not need
+Sample = tuple[Metric, Mapping[str, str], float]
+"""What a collector answers with: one value of one metric, with its labels."""
+REGISTRY = prometheus_client.CollectorRegistry()
+"""Of this process."""
+
+_RESULT = "`done`; `retried`: the work queue gives the key out again; `failed`: waiting does not cure it"
+_KIND = "the job's kind, as `AITrainingJob`"
+_RESOURCE = "as `pods`, `aitrainingjobs.elasticdeeplearning.ai`"
+_LEADER: tuple[Process, ...] = ("leading watcher",)
+
+PASSES = Histogram(
+    "tj_pass_duration_seconds",
+    "passes over jobs, from the task's start to its end; the count is that of passes",
+    {"result": _RESULT},
+    ("worker",),
+)
+PERIODIC_RUNS = Counter(
+    "tj_periodic_runs_total",
+    "runs of periodic tasks",
+    {"task": "`resync`, `collect_orphans`, `autoscale`", "result": "`done`; `failed`: some object could not be served"},
+    ("worker",),
+)
+API_REQUESTS = Counter(
+    "tj_api_requests_total",
+    "requests to the API server",
+    {"verb": "the HTTP method, `WATCH` for a watch", "code": "of the answer; `none` when none came"},
+    ("watcher", "worker"),
+)
+API_SECONDS = Histogram(
+    "tj_api_request_duration_seconds",
+    "until the API server has answered; of a watch, until it is open",
+    {"verb": "as above"},
+    ("watcher", "worker"),
+)
+FIRST_POD = Histogram(
+    "tj_job_time_to_first_pod_seconds",
+    "from a job's creation until the operator has made its first pod, ReplicaSet or batch Job",
+    {"kind": _KIND},
+    ("worker",),
+    LONG,
+)
+ALL_RUNNING = Histogram(
+    "tj_job_time_to_running_seconds",
+    "from a job's creation until every desired replica ran for the first time",
+    {"kind": _KIND},
+    ("worker",),
+    LONG,
+)
+RESTARTS = Counter(
+    "tj_restarts_total",
+    "restarts of roles, as they are counted in `status.restartCounts`",
+    {"cause": "`application`, `node`, `preemption`, `user`"},
+    ("worker",),
+)
+ENDS = Counter(
+    "tj_job_ends_total",
+    "jobs that came to an end",
+    {"kind": _KIND, "phase": "`Succeed`, `Failed`, `Timeout`, `Preempted`, `NodeFail`"},
+    ("worker",),
+)
+SCALE_DECISIONS = Counter(
+    "tj_scale_decisions_total", "targets that the autoscaler has written", {"direction": "`up`, `down`"}, ("worker",)
+)
+BEAT_SENT = Counter(
+    "tj_beat_sent_total", "periodic tasks that beat has sent", {"task": "its name in `beat_schedule.py`"}, ("beat",)
+)
+BEAT_TICK = Gauge(
+    "tj_beat_last_tick_timestamp_seconds", "when beat last looked at its schedule, in Unix seconds", {}, ("beat",)
+)
+
+LEADING = Gauge("tj_watcher_leading", "1 for the watcher that leads, 0 for one that stands by", {}, ("watcher",))
+SYNCED = Gauge("tj_watcher_synced", "1 when every list is in the projection", {}, _LEADER)
+STORE_UP = Gauge("tj_watcher_redis_up", "1 when Redis answers the leading watcher", {}, _LEADER)
+WATCH_AGE = Gauge(
+    "tj_watch_age_seconds",
+    "since a watch last gave a sign; of several namespaces the oldest",
+    {"resource": _RESOURCE},
+    _LEADER,
+)
+PROJECTED = Gauge(
+    "tj_projection_objects", "objects of jobs that the watcher has projected", {"resource": _RESOURCE}, _LEADER
+)
+UNREADABLE = Gauge(
+    "tj_unreadable_objects", "objects that cannot be read at present, and are skipped", {"resource": _RESOURCE}, _LEADER
+)
+SKIPPED = Counter(
+    "tj_objects_skipped_total",
+    "how often an object was skipped since the watcher leads, as it could not be read",
+    {"resource": _RESOURCE},
+    _LEADER,
+)
+JOBS = Gauge("tj_jobs", "jobs", {"kind": _KIND, "phase": "`status.phase`; `New` before the first pass"}, _LEADER)
+QUEUE = Gauge(
+    "tj_queue_keys",
+    "keys of the work queue",
+    {"state": "`queued`: wait for a worker; `running`; `delayed`: wait for their time; `failing`: with a backoff"},
+    _LEADER,
+)
+QUEUE_AGE = Gauge(
+    "tj_queue_oldest_key_age_seconds", "for how long the oldest queued key has waited; 0 without one", {}, _LEADER
+)
+_NODE_RESOURCE = {"resource": "`cpu`, `memory`, `pods`, extended ones by name", "unit": "`core`, `byte`, `integer`"}
+ALLOCATABLE = Gauge(
+    "tj_cluster_allocatable", "what nodes that are Ready and schedulable have for pods", _NODE_RESOURCE, _LEADER
+)
+REQUESTED = Gauge(
+    "tj_cluster_requested", "what pods on these nodes, and pods without a node, ask for", _NODE_RESOURCE, _LEADER
+)
+NODES = Gauge("tj_cluster_nodes", "nodes", {"usable": "`true`: Ready and schedulable; `false`"}, _LEADER)
+
+TABLE: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
+
+
+def count_request(verb: str, status: int, seconds: float) -> None:
+    """As a transport tells of each request to the API server; `status` 0 when no answer came."""
+    API_REQUESTS.inc(verb=verb, code=str(status or "none"))
+    API_SECONDS.observe(seconds, verb=verb)
+
+
+def counted(samples: Iterable[Sample]) -> Iterator[Any]:
+    """The samples as families of the client library."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    families: dict[str, Any] = {}
+    for metric, labels, value in samples:
+        family = CounterMetricFamily if isinstance(metric, Counter) else GaugeMetricFamily
+        if metric.name not in families:
+            families[metric.name] = family(metric.name, metric.what, labels=tuple(metric.labels))
+        families[metric.name].add_metric([labels[name] for name in metric.labels], value)
+    yield from families.values()
+
+
+def markdown() -> Iterator[str]:
+    """docs/metrics.md, line by line."""
+    yield "# Metrics"
+    yield ""
+    yield "Generated by `python -m tjworker.telemetry.metrics` from `tjworker/telemetry/metrics.py`; `make"
+    yield "verify` compares them. How to collect them, with a dashboard and alerts:"
+    yield "[monitoring.md](monitoring.md)."
+    yield ""
+    yield "No label names a job, a namespace or a node. What is exported by the leading watcher is true of the"
+    yield "whole operator and has one value; everything else is summed over processes. A worker's processes"
+    yield "share one page."
+    yield ""
+    yield "| metric | type | exported by | labels | what |"
+    yield "|---|---|---|---|---|"
+    for metric in TABLE:
+        labels = "; ".join(f"`{name}`: {values}" for name, values in metric.labels.items()) or "none"
+        yield f"| `{metric.name}` | {metric.kind} | {', '.join(metric.by)} | {labels} | {metric.what} |"
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    page = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+    text = "\n".join(markdown()) + "\n"
+    if "--check" in arguments:
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            sys.stderr.write(
+                f"{page.name} is not what tjworker/telemetry/metrics.py says; run `make generate`, commit the result\n"
+            )
+            return 1
+        return 0
+    page.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

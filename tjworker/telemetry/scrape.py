@@ -1,0 +1,103 @@
+"""`/metrics` of one process, over HTTP, on `TJ_METRICS_HOST` and `TJ_METRICS_PORT`; nothing on port 0.
+
+A port that cannot be opened is logged and costs the metrics alone: no process ends for it. Processes that a worker
+forks count into files that they share with it (the client library's multiprocess mode), and the worker's main process
+shows the sum.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import prometheus_client
+import structlog
+from prometheus_client import values
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector as LibraryCollector
+
+from tjworker.settings import Settings
+from tjworker.telemetry.metrics import REGISTRY, Sample, counted
+
+log = structlog.get_logger(__name__)
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The client library's own variable."""
+Collect = Callable[[], Iterable[Sample]]
+
+
+class Collector(LibraryCollector):
+    """What is not counted but read, at each scrape. `collect_samples` may raise: then a scrape shows the rest."""
+
+    def __init__(self, collect_samples: Collect) -> None:
+        self._collect_samples = collect_samples
+
+    def describe(self) -> list[Any]:
+        return []  # else the registry would collect at the start to learn the names
+
+    def collect(self) -> Iterable[Any]:
+        try:
+            return list(counted(self._collect_samples()))
+        except Exception:
+            log.exception("some metrics cannot be read")
+            return []
+
+
+class Server:
+    """Until `close`. A child that is forked later closes its copy of the port."""
+
+    def __init__(self, port: int, host: str, registry: prometheus_client.CollectorRegistry) -> None:
+        self._server, self._thread = prometheus_client.start_http_server(port, host, registry)
+        self.port = int(self._server.server_address[1])
+        os.register_at_fork(after_in_child=self._server.socket.close)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def share_with_children(settings: Settings) -> None:
+    """Before the first value is counted, and before the first child: count into files from now on. A child's file is
+    named by its place in the pool, not by its pid: its successor goes on with it, so files do not pile up and no total
+    falls when a child is replaced."""
+    if not settings.metrics_port:
+        return
+    folder = os.environ[FOLDER] = tempfile.mkdtemp(prefix="tj-metrics-")
+    atexit.register(_remove, folder, os.getpid())
+    values.ValueClass = values.MultiProcessValue(_place)  # type: ignore[no-untyped-call]
+
+
+def serve(settings: Settings, *collectors: Collect, shared: bool = False) -> Server | None:
+    """Show what this process counts, and what the collectors read. `shared`: after `share_with_children`."""
+    if not settings.metrics_port:
+        return None
+    registry = prometheus_client.CollectorRegistry() if shared else REGISTRY
+    if shared:
+        MultiProcessCollector(registry, os.environ[FOLDER])  # type: ignore[no-untyped-call]
+    for collect in collectors:
+        registry.register(Collector(collect))
+    try:
+        return Server(settings.metrics_port, settings.metrics_host, registry)
+    except OSError as error:
+        log.error(
+            f"TJ_METRICS_HOST={settings.metrics_host} TJ_METRICS_PORT={settings.metrics_port} cannot be opened: "
+            f"{error.strerror}; this process shows no metrics; choose others"
+        )
+        return None
+
+
+def _place() -> str:
+    """Of this process in the pool of its worker."""
+    from billiard.process import current_process
+
+    index = getattr(current_process(), "index", None)
+    return "main" if index is None else f"child-{index}"
+
+
+def _remove(folder: str, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,108 @@
+"""What the leading watcher shows of the whole operator: read at each scrape, counted by nobody else. Decides nothing.
+
+A watcher that stands by shows that it does, and nothing more: each value is exported once in a cluster.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+
+from tjworker.api.kinds import KINDS
+from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests, decode_node_requests
+from tjworker.api.observed import NodeRecord
+from tjworker.api.quantity import milli, whole
+from tjworker.api.records_json import decode
+from tjworker.api.resources import NODES
+from tjworker.base import GroupResource, Transient
+from tjworker.store.port import Store
+from tjworker.store.projection import ClusterView
+from tjworker.telemetry import metrics
+from tjworker.telemetry.metrics import Sample
+from watcher.books import JobCounts
+from watcher.health import Report
+
+NEW = "New"
+UNITS = {"cpu": "core", "memory": "byte"}
+
+
+class Gauges:
+    def __init__(self, store: Store, report: Callable[[], Report], jobs: Callable[[], JobCounts]) -> None:
+        self._store = store
+        self._report = report
+        self._jobs = jobs
+
+    def samples(self) -> Iterator[Sample]:
+        """Of this moment. What Redis must be asked for is left out while it is away."""
+        report = self._report()
+        yield metrics.LEADING, {}, report.leading
+        if not report.leading:
+            return
+        yield metrics.SYNCED, {}, report.synced
+        yield from _of_watches(report)
+        for (resource, phase), count in self._jobs().items():
+            kind = KINDS[resource].kind if resource in KINDS else resource
+            yield metrics.JOBS, {"kind": kind, "phase": phase or NEW}, count
+        try:
+            if report.store_away:
+                raise Transient("Redis is away")
+            stats, cluster = self._store.queue.stats(), self._store.projection.cluster()
+        except Transient:
+            yield metrics.STORE_UP, {}, 0
+            return
+        yield metrics.STORE_UP, {}, 1
+        for state in ("queued", "delayed", "running", "failing"):
+            yield metrics.QUEUE, {"state": state}, getattr(stats, state)
+        yield metrics.QUEUE_AGE, {}, stats.oldest_seconds
+        if cluster.synced:
+            yield from _of_cluster(cluster)
+
+
+def _of_watches(report: Report) -> Iterator[Sample]:
+    ages: dict[str, float] = {}
+    sums: dict[tuple[metrics.Metric, str], float] = defaultdict(float)
+    for source, pulse in (report.reflectors or {}).items():
+        resource = source.partition("/")[0]
+        ages[resource] = max(pulse.sign_age_seconds, ages.get(resource, 0.0))
+        sums[metrics.PROJECTED, resource] += pulse.objects
+        sums[metrics.UNREADABLE, resource] += len(pulse.skipped)
+        sums[metrics.SKIPPED, resource] += pulse.skipped_times
+    for resource, age in ages.items():
+        yield metrics.WATCH_AGE, {"resource": resource}, age
+    for (metric, resource), value in sums.items():
+        yield metric, {"resource": resource}, value
+
+
+def _of_cluster(cluster: ClusterView) -> Iterator[Sample]:
+    nodes = {
+        name: record for name, data in cluster.nodes.items() if isinstance(record := decode(NODES, data), NodeRecord)
+    }
+    usable = {name: node for name, node in nodes.items() if node.ready == "True" and not node.unschedulable}
+    yield metrics.NODES, {"usable": "true"}, len(usable)
+    yield metrics.NODES, {"usable": "false"}, len(nodes) - len(usable)
+    has: dict[str, int] = defaultdict(int)
+    asked = NOTHING
+    for node in usable.values():
+        for resource, amount in node.allocatable.items():
+            has[resource] += _amount(resource, amount)
+    for name in (*usable, WAITING):
+        if name in cluster.node_requests:
+            asked = asked.plus(decode_node_requests(cluster.node_requests[name]))
+    requested = _requested(asked)
+    for resource in sorted(has.keys() | requested.keys()):
+        labels = {"resource": resource, "unit": UNITS.get(resource, "integer")}
+        scale = 1000 if resource == "cpu" else 1
+        yield metrics.ALLOCATABLE, labels, has[resource] / scale
+        yield metrics.REQUESTED, labels, requested.get(resource, 0) / scale
+
+
+def _requested(asked: NodeRequests) -> Mapping[str, int]:
+    return {"cpu": asked.cpu_milli, "memory": asked.memory_bytes, "pods": asked.pods, **dict(asked.extended)}
+
+
+def _amount(resource: GroupResource | str, quantity: str) -> int:
+    """0 for a quantity that cannot be read: the kubelet will write another."""
+    try:
+        return milli(quantity) if resource == "cpu" else whole(quantity)
+    except (ValueError, ArithmeticError):
+        return 0
