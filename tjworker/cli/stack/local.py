@@ -102,11 +102,17 @@ def _make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports
         health_port=health_port,
         metrics_ports={name: port(f"{name}'s metrics", "", None, 0) for name in services.MEASURED},
     )
-    paths.scrape_targets.write_text(json.dumps(plan.scrape_targets, indent=2) + "\n", encoding="utf-8")
+    _write_files(plan)
+    return plan
+
+
+def _write_files(plan: StackPlan) -> None:
+    """For a shell and for Prometheus."""
+    targets = json.dumps(plan.scrape_targets, indent=2) + "\n"
+    plan.paths.scrape_targets.write_text(targets, encoding="utf-8")
     settings = {k: v for k, v in services.operator_environment(plan).items() if k.startswith("TJ_")}
     text = "".join(f"{name}={shlex.quote(value)}\n" for name, value in sorted(settings.items()))
-    redis_server.write_private(paths.environment, text)
-    return plan
+    redis_server.write_private(plan.paths.environment, text)
 
 
 def check_installed(package: str) -> None:
