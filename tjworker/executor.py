@@ -57,7 +57,8 @@ class Outcome:
     invalid: Invalid | None = None
     """The API server called a child invalid, so a retry cannot help."""
     undeleted: OperatorError | None = None
-    """The first delete or patch that was refused for what its object is. The other writes were made."""
+    """The first delete or patch that failed. Where that is about its object alone, the other writes were made; else
+    (no answer, a missing permission) it was the last of the pass."""
     left: int = 0
     """Writes for which there was no time left."""
 
@@ -67,7 +68,7 @@ class Outcome:
         if self.refused or self.invalid:
             parts.append("a create was refused")
         if self.undeleted:
-            parts.append("a delete was refused")
+            parts.append("a delete has failed")
         if self.left:
             parts.append(f"{self.left} more when it is its turn again")
         return ", ".join([self.job.status.phase or "accepted", *parts])
@@ -97,7 +98,8 @@ class Executor:
 
     def apply(self, job: Job, plan: Plan, lease: Lease) -> Outcome:
         """Raises Conflict when the plan was decided on a stale view (then nothing was created or deleted), Fenced when
-        the lease is lost, Transient or Terminal when the API server does not accept the status."""
+        the lease is lost, Transient or Terminal when the API server does not accept the status. What becomes of the
+        other writes is in the Outcome."""
         outcome = Outcome(job)
         if plan.status is not None:
             self.write_status(outcome, self._with_log_tails(job, plan), lease)
@@ -177,8 +179,12 @@ class Executor:
             failed: OperatorError | None = None
             for result in self._run(outcome.job, batch):
                 failed = self._account(outcome, result, lease) or failed
-            if failed:  # only now: the writes beside it have happened and must be accounted for
+            # Only now: the writes beside it have happened and must be accounted for.
+            if failed and (isinstance(failed, Conflict) or failed.retry_after_seconds is not None):
                 raise failed
+            if failed:
+                outcome.undeleted = outcome.undeleted or failed
+                return
 
     def _run(self, job: Job, batch: Sequence[Write]) -> Iterable[_Result]:
         def one(write: Write) -> _Result:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.scenarios.test_faults import OVER_QUOTA
 from tests.scenarios.world import CountingTransport, World, job, play, role
+from tjworker.base import OperatorError, Transient
 from tjworker.kube.port import HttpResponse
 
 
@@ -45,12 +46,16 @@ def over_quota(world: World) -> object:
 
 
 class Protected(CountingTransport):
-    """An admission webhook lets no request delete the first trainer."""
+    """An admission webhook lets no request delete the first trainer, or there is another reason why it stays."""
+
+    answer: HttpResponse | OperatorError
 
     def request(self, method: str, path: str, **more: object) -> HttpResponse:
         if method == "DELETE" and path.endswith("/pods/digits-trainer-0"):
             self.counts["DELETE pods"] += 1
-            return PROTECTED
+            if isinstance(self.answer, OperatorError):
+                raise self.answer
+            return self.answer
         return super().request(method, path, **more)  # type: ignore[arg-type]
 
 
@@ -69,8 +74,24 @@ PROTECTED = HttpResponse(
 NOT_TO_GO = 'delete pods default/digits-trainer-0: 403 AdmissionDenied: admission webhook "protect.example.com" denied'
 
 
-def running_and_protected(world: World, replicas: int = 2) -> World:
-    world.transport = world.api._transport = Protected(world.cluster)
+NO_RIGHT = HttpResponse(
+    403,
+    orjson.dumps(
+        {
+            "kind": "Status",
+            "status": "Failure",
+            "code": 403,
+            "reason": "Forbidden",
+            "message": 'pods "digits-trainer-0" is forbidden: User "worker" cannot delete resource "pods"',
+        }
+    ),
+)
+SILENT = Transient("no answer within 10 s")
+
+
+def running_and_protected(world: World, replicas: int = 2, *, by: HttpResponse | OperatorError | None = None) -> World:
+    world.transport = world.api._transport = protected = Protected(world.cluster)
+    protected.answer = by or PROTECTED
     return world.apply(job({"trainer": role(replicas, restartScope="Pod")})).run()
 
 
@@ -118,6 +139,26 @@ CASES = {
         "Terminating",
         "FailedDelete",
         NOT_TO_GO,
+        unprotect,
+        "Failed",
+    ),
+    "Terminating: a delete gets no answer": Case(
+        lambda w: running_and_protected(w, by=SILENT).patch_job(
+            "digits", {"metadata": {"annotations": {"Failed": "enough"}}}
+        ),
+        "Terminating",
+        "FailedDelete",
+        "delete pods default/digits-trainer-0: no answer within 10 s",
+        unprotect,
+        "Failed",
+    ),
+    "Terminating: the operator has no right to delete pods": Case(
+        lambda w: running_and_protected(w, by=NO_RIGHT).patch_job(
+            "digits", {"metadata": {"annotations": {"Failed": "enough"}}}
+        ),
+        "Terminating",
+        "FailedDelete",
+        'User "worker" cannot delete resource "pods"',
         unprotect,
         "Failed",
     ),

@@ -26,6 +26,7 @@ from tjworker.controllers.live_nodes import read_nodes
 from tjworker.controllers.result import Result, after_error, not_retryable
 from tjworker.executor import Executor, Outcome
 from tjworker.kube.client import KubeClient
+from tjworker.kube.errors import is_about_the_object
 from tjworker.lease import Lease
 from tjworker.priorities import PriorityClasses
 from tjworker.publisher import KeyPublisher
@@ -288,14 +289,16 @@ class JobReconciler:
     def _report_undeleted(
         self, lease: Lease, outcome: Outcome, error: OperatorError, latest_seconds: float | None
     ) -> Result:
-        """Write into the job's status which object the API server does not let go, and why."""
+        """Write into the job's status what does not go, and why: the API server refuses it, the operator may not, or
+        there was no answer."""
         if isinstance(outcome.job, TrainingJob):
             plan = report_delete_failure(outcome.job, self._clock(), error.message)
             if not plan.empty:
                 self._executor.apply(outcome.job, plan, lease)
                 log.warning("cannot delete a child", key=lease.key, uid=outcome.job.uid, error=error.message)
-        # Whatever the server called it: what refuses is cured from outside.
-        return after_error(Transient(error.message, status=error.status, reason=error.reason), latest_seconds)
+        if is_about_the_object(error):  # whatever the server called it: what refuses is cured from outside
+            error = Transient(error.message, status=error.status, reason=error.reason)
+        return after_error(error, latest_seconds)
 
     def _carry_out(self, lease: Lease, job: TrainingJob | InvalidJob, plan: Plan) -> Outcome:
         outcome = self._executor.apply(job, plan, lease)

@@ -62,14 +62,15 @@ def finish_plan(
 
 def gather_seconds(old: JobStatus, new: JobStatus | None, views: Mapping[str, RoleView], now: float) -> float:
     """How long what nobody waits for may gather before it is written, as a batch Job's numbers do: which pods run,
-    which have succeeded, how many have come to what. For a second after the last write, and after the first success
-    that it would tell. Phases, conditions, ends, restarts and failures are told at once. The next pass comes to the
-    same numbers, or newer ones, so that a crash in between loses nothing."""
+    how many have come to what. For a second after the last write, and after the first success that it would tell.
+    Phases, conditions, ends, restarts and failures are told at once, and so is a success that would be gone with its
+    pod: all but those that the finalizer of a batch Job holds. The next pass comes to the same numbers, or newer ones,
+    so that a crash in between loses nothing."""
     if new is None or _uncounted(old) != _uncounted(new):
         return 0.0
     untold = [pod for view in views.values() for pod in _untold(old, view)]
-    if any(pod.deleted_at for pod in untold):
-        return 0.0  # with its pod the success would be gone
+    if any(pod.deleted_at or not pod.uncounted for pod in untold):
+        return 0.0
     ends = (t for t in map(ended_at, untold) if t is not None)
     left = (t + GATHER_SECONDS - now for t in (from_rfc3339(old.last_reconcile_time), min(ends, default=None)) if t)
     return max((s for s in left if 0 < s <= GATHER_SECONDS), default=0.0)  # above: of a clock that runs ahead

@@ -144,19 +144,20 @@ TOLD: dict[str, tuple[Callable[[PodBuilder], PodBuilder], dict[str, Any], float,
     "a second later it is told": (lambda p: p, {}, 1.0, True),
     "at once after a node's clock that runs ahead": (lambda p: p, {}, -5.0, True),
     "at once, as its pod is going": (lambda p: p.deleting(AFTER, AFTER), {}, 0.4, True),
+    "at once, as nothing holds its pod": (lambda p: p.but(uncounted=False), {}, 0.4, True),
     "at once, as it completes its role": (lambda p: p, {"complete": "Any"}, 0.4, True),
     "at once, as another has failed": (lambda p: p, {"fail": "None", "failed": True}, 0.4, True),
 }
 
 
 @pytest.mark.parametrize("case", TOLD.values(), ids=TOLD.keys())
-def test_successes_gather_for_up_to_a_second_too(case: Any) -> None:
+def test_a_success_whose_pod_is_held_may_gather_for_a_second_and_no_other(case: Any) -> None:
     change, role, later, want = case
     failed = role.pop("failed", False)
     job = make_job().role("trainer", 4, **role).build()
     pods = [make_pod(job, "trainer", i).running() for i in range(4)]
     job = after(job, decide(job, everything(job, *pods), now=NOW - 60))
-    pods[1] = change(ended(pods[1].succeeded()))
+    pods[1] = change(ended(pods[1].succeeded()).but(uncounted=True))
     pods[2] = ended(pods[2].failed()) if failed else pods[2]
     plan = decide(job, everything(job, *pods), now=NOW + later)
     assert (plan.status is not None) == want
@@ -171,15 +172,16 @@ def ended(pod: PodBuilder) -> PodBuilder:
     return pod.but(containers=containers)
 
 
-def test_four_pods_that_end_within_a_second_are_told_of_once() -> None:
+@pytest.mark.parametrize(("held", "told"), [(True, ["Terminating"]), (False, ["Running"] * 3 + ["Terminating"])])
+def test_how_often_four_pods_are_told_of_that_end_within_a_second(held: bool, told: list[str]) -> None:
     job = make_job().role("trainer", 4).build()
     pods = [make_pod(job, "trainer", i).running() for i in range(4)]
     job = after(job, decide(job, everything(job, *pods), now=NOW - 60))
     phases = []
     for i, later in enumerate((0.1, 0.3, 0.5, 0.7)):
-        pods[i] = ended(pods[i].succeeded())
+        pods[i] = ended(pods[i].succeeded()).but(uncounted=held)
         plan = decide(job, everything(job, *pods), now=NOW + later)
         phases += [plan.status.phase] if plan.status is not None else []
         job = after(job, plan)
-    assert phases == ["Terminating"]
+    assert phases == told
     assert job.status.attempts.roles["trainer"].completed == "0-3"

@@ -66,8 +66,9 @@ class RunPolicy(_Model):
         ge=0,
         le=rules.MAX_INT32,
         description=(
-            "restarts of the whole job for its own failures; one more failure ends it. Eviction, preemption and "
-            "lost nodes do not count. Default: no limit"
+            "restarts of all roles together, for failures of their own programs: eviction, preemption and lost nodes "
+            "do not count. A pod that fails after that stays failed, and failPolicy of its role and of the job say "
+            "whether that ends the job. Default: no limit"
         ),
     )
     scheduling_policy: SchedulingPolicy | None = Field(None, description="how the scheduler takes the pods of the job")
@@ -210,9 +211,10 @@ class AITrainingJobSpec(_Model):
         ge=0,
         le=rules.MAX_REPLICAS,
         description=(
-            "how many pods the elastic role has, whatever its name: `kubectl scale` and an HPA write it. It wins over "
-            "the role's own replicas and obeys its bounds. The elastic role is `trainer` where that can be scaled, "
-            "else the only role with minReplicas < maxReplicas. Default: the role's own replicas"
+            "how many pods the elastic role has, whatever its name: `kubectl scale` and an HPA write it. An HPA needs "
+            "it in the manifest: without it the API server has no scale to read, and the HPA says FailedGetScale. It "
+            "wins over the role's own replicas and obeys its bounds. The elastic role is `trainer` where that can be "
+            "scaled, else the only role with minReplicas < maxReplicas. Default: the role's own replicas"
         ),
     )
     replica_specs: dict[str, ReplicaSpec] = Field(

@@ -161,6 +161,21 @@ def test_whose_restarts_a_limit_counts(case: Whose) -> None:
     )
 
 
+@pytest.mark.parametrize("limit", ["restartLimit", "backoffLimit"])
+def test_a_limit_that_is_used_up_ends_the_job_as_fail_policy_says(limit: str) -> None:
+    """Of two pods with failPolicy All the first one stays failed, and the job goes on until the other fails, too."""
+    builder = make_job().role(
+        "trainer", 2, restart="OnFailure", scope="Pod", fail="All", limit=0 if limit == "restartLimit" else None
+    )
+    builder = builder.run_policy(backoffLimit=0) if limit == "backoffLimit" else builder
+    world = World(builder.build()).settle().all("running").settle()
+    world.set("digits-trainer-0", "failed", exit_code=1).settle()
+    assert world.job.status.ending is None
+    assert world.job.status.attempts.roles["trainer"].failed == "0"
+    world.set("digits-trainer-1", "failed", exit_code=1).settle()
+    assert world.job.status.ending is not None
+
+
 @dataclass
 class Waves:
     """Pods of a ps and of a trainer, three of each, fail in waves: at once those of one wave, which any pass sees
