@@ -324,8 +324,8 @@ class SimWorld(World):
             self._died("beat")
             self._beat_runtime = self.make_runtime("beat")
             result = "died"
-        except (Transient, Terminal) as error:  # Celery's beat sends the next one all the same
-            result = f"the task failed: {error.message}"
+        except (Transient, Terminal, tasks.Failed) as error:  # Celery's beat sends the next one all the same
+            result = f"the task failed: {error}"
         finally:
             self._busy.discard("beat")
         self.trace.note(self.clock(), "beat", f"{name}: {result}")
