@@ -92,12 +92,12 @@ stringData:
   # The certificate is looked at, name included: ca.crt of tj-redis-tls lies in every pod of ours.
   url: rediss://tj:$redis@tj-redis:6379/0?ssl_ca_certs=/etc/redis-ca/ca.crt
   tasks-url: rediss://tj-tasks:$tasks@tj-redis:6379/0?ssl_ca_certs=/etc/redis-ca/ca.crt
-  # Each user sees the operator's own keys alone (docs/redis.md), and none may run a command that administrates.
+  # tjworker/store/users.py has why each word. None sees another's keys, none may run a command that administrates.
   users.acl: |
     user default off
     user probe on nopass resetkeys resetchannels -@all +ping
-    user tj on #$redis_sha256 ~$prefix* ~_kombu* ~*.$prefix.control.pidbox* &* +@all -@admin -@dangerous -script -function -fcall -fcall_ro +script|load +script|exists +info
-    user tj-tasks on #$tasks_sha256 ~$prefix ~$prefix??? ~$prefix.* ~_kombu* ~*.$prefix.control.pidbox* &* +@all -@admin -@dangerous -script -function -fcall -fcall_ro +script|load +script|exists +info
+    user tj on #$redis_sha256 ~$prefix ~$prefix??? ~$prefix.* ~_kombu* ~*.$prefix.control.pidbox* ~$prefix:* resetchannels &/0.$prefix.control.pidbox &/0.$prefix.events/* &/0.$prefix.events/worker.* +@all -@admin -@dangerous -randomkey -client|tracking -script -function -fcall -fcall_ro +script|load +script|exists +info
+    user tj-tasks on #$tasks_sha256 ~$prefix ~$prefix??? ~$prefix.* ~_kombu* ~*.$prefix.control.pidbox* resetchannels &/0.$prefix.control.pidbox &/0.$prefix.events/* -@all +@connection +@transaction +@pubsub +@list +@set +@sortedset +del +exists +time +evalsha +script|load +script|exists -@admin -@dangerous -randomkey -client|tracking
 ---
 # Of watcher and workers alone. Several keys are separated by commas: the first seals, all open (docs/operations.md).
 apiVersion: v1

@@ -22,6 +22,7 @@ import yaml
 from tests.integration.manifests import K8S, Json, names, redis_secret, render, secrets, templates
 from tests.support.paths import ROOT
 from tjworker.settings import Settings
+from tjworker.store import users
 
 INSTALLATIONS = {"the whole cluster": K8S, "some namespaces": K8S / "namespaced"}
 
@@ -351,7 +352,7 @@ def test_redis_alone_has_the_key_of_its_certificate_and_every_client_who_signed_
 def test_secrets_differ_each_time_and_follow_namespace_and_prefix() -> None:
     first, second = secrets(), secrets(NAMESPACE="training", KEY_PREFIX="other")
     assert {s["metadata"]["namespace"] for s in second} == {"training"}
-    assert "~other* " in second[1]["stringData"]["users.acl"]
+    assert "~other:* " in second[1]["stringData"]["users.acl"]
     assert first[1]["stringData"]["url"] != second[1]["stringData"]["url"]
     assert "tj-redis" in names(render(K8S), "Service")
     assert re.fullmatch(
@@ -359,12 +360,14 @@ def test_secrets_differ_each_time_and_follow_namespace_and_prefix() -> None:
     )
 
 
-def test_the_users_of_redis_are_those_that_the_composed_stack_was_tried_with() -> None:
+def test_the_users_of_redis_are_those_of_the_table_and_of_the_composed_stack() -> None:
     composed = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["configs"]["redis-users"][
         "content"
     ]
-    made = redis_secret()["users.acl"]
-    assert re.sub(r"#[0-9a-f]{64}", "PASSWORD", made) == re.sub(r">\$\{\w+\}", "PASSWORD", composed)
+    assert composed.splitlines() == users.acl("tj", ">${REDIS_PASSWORD}", ">${REDIS_TASKS_PASSWORD}")
+    for prefix in ("tj", "another"):
+        made = redis_secret(KEY_PREFIX=prefix)["users.acl"]
+        assert re.sub(r"#[0-9a-f]{64}", "#", made).splitlines() == users.acl(prefix, "#", "#")
 
 
 def test_beat_and_flower_have_a_user_of_their_own(rendered: list[Json]) -> None:

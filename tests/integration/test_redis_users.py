@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from redis.retry import Retry
 
 from benchmarks.support.valkey import Valkey
 from tests.integration.manifests import redis_secret
+from tests.support.waiting import until
 
 ADMINISTERS = (
     ("FLUSHALL",),
@@ -24,6 +26,9 @@ ADMINISTERS = (
     ("FUNCTION", "FLUSH"),
     ("FUNCTION", "LIST"),
     ("CLIENT", "LIST"),
+    ("CLIENT", "TRACKING", "ON"),
+    ("MONITOR",),
+    ("RANDOMKEY",),
     ("SHUTDOWN",),
 )
 RECORDS = (
@@ -37,12 +42,22 @@ MESSAGES = (
     ("LPUSH", "tj", "a message"),
     ("LLEN", "tj"),
     ("SADD", "_kombu.binding.tj", "x"),
-    ("PUBLISH", "/0.tj.control", "x"),
+    ("PUBLISH", "/0.tj.control.pidbox", "x"),
     ("RPUSH", "1.reply.tj.control.pidbox", "x"),
-    ("INFO",),
+    ("SCRIPT", "LOAD", "return 1"),
     ("PING",),
 )
-STRANGERS = (("GET", "other:key"), ("SET", "other:key", "1"))
+LOOKS = (("INFO",), ("SCAN", "0"))
+STRANGERS = (
+    ("GET", "other:key"),
+    ("SET", "other:key", "1"),
+    ("GET", "tj2:writer"),
+    ("LPUSH", "tj2", "a message"),
+    ("PUBLISH", "/0.tj2.control.pidbox", "x"),
+    ("PUBLISH", "anything", "x"),
+    ("PSUBSCRIBE", "*"),
+    ("PSUBSCRIBE", "/0.tj*"),
+)
 
 
 @dataclass(frozen=True)
@@ -52,20 +67,20 @@ class User:
 
 
 USERS = {
-    "tj": User((*RECORDS, *MESSAGES, ("SCRIPT", "LOAD", "return 1")), (*ADMINISTERS, *STRANGERS)),
-    "tj-tasks": User(MESSAGES, (*ADMINISTERS, *STRANGERS, *RECORDS)),
-    "probe": User((("PING",),), (*ADMINISTERS, *STRANGERS, *RECORDS, *MESSAGES[:-1])),
+    "tj": User((*RECORDS, *MESSAGES, *LOOKS), (*ADMINISTERS, *STRANGERS)),
+    "tj-tasks": User(MESSAGES, (*ADMINISTERS, *STRANGERS, *RECORDS, *LOOKS)),
+    "probe": User((("PING",),), (*ADMINISTERS, *STRANGERS, *RECORDS, *LOOKS, *MESSAGES[:-1])),
     "default": User((), (*ADMINISTERS, *STRANGERS, *RECORDS, *MESSAGES)),
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Valkey, dict[str, str]]]:
-    """With the users of the Secret; and their passwords."""
+@contextmanager
+def with_users(folder: Path, *options: str) -> Iterator[tuple[Valkey, dict[str, str]]]:
+    """A Redis with the users of the Secret; and their passwords."""
     data = redis_secret()
     urls = [data["url"], data["tasks-url"]]
     passwords = {url.split("//")[1].split(":")[0]: url.split(":")[2].split("@")[0] for url in urls}
-    with Valkey(Path(tmp_path_factory.mktemp("redis"))) as server:
+    with Valkey(folder, options=options) as server:
         with redis.Redis.from_url(server.url) as admin:
             for line in data["users.acl"].splitlines():
                 word, name, *rules = line.split()
@@ -76,12 +91,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Valkey, d
         yield server, passwords
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Valkey, dict[str, str]]]:
+    with with_users(tmp_path_factory.mktemp("redis")) as found:
+        yield found
+
+
 @pytest.mark.parametrize("name", USERS)
 def test_a_user_may_do_what_its_processes_need_and_nothing_else(
     name: str, server: tuple[Valkey, dict[str, str]]
 ) -> None:
     valkey, passwords = server
-    port = int(valkey.url.split(":")[2].split("/")[0])
+    port = valkey.port
     at_once = Retry(NoBackoff(), 0)  # a login that is refused is no outage
     with redis.Redis(port=port, username=name, password=passwords.get(name, "any"), retry=at_once) as client:
         for command in USERS[name].may:
@@ -89,3 +110,27 @@ def test_a_user_may_do_what_its_processes_need_and_nothing_else(
         for command in USERS[name].may_not:
             with pytest.raises(redis.RedisError, match=r"(?i)no permissions|WRONGPASS|invalid username|NOAUTH"):
                 client.execute_command(*command)
+
+
+def test_a_script_that_never_ends_is_what_the_probes_see(tmp_path: Path) -> None:
+    """kombu needs scripts, so that nobody who sends messages can do without. No user may kill one: a restart does."""
+    at_once = Retry(NoBackoff(), 0)
+    with with_users(tmp_path, "--lua-time-limit", "50") as (valkey, passwords):
+
+        def client(name: str, **options: int) -> redis.Redis:
+            password = passwords.get(name, "any")
+            return redis.Redis(port=valkey.port, username=name, password=password, retry=at_once, **options)  # type: ignore[arg-type]
+
+        with client("tj-tasks", socket_timeout=1) as tasks, client("probe") as probe:
+            assert probe.ping()
+            endless = tasks.script_load("while true do end")
+            with pytest.raises(redis.TimeoutError):
+                tasks.evalsha(endless, 0)
+
+            def says_busy() -> bool:
+                try:
+                    return not probe.ping()
+                except redis.ResponseError as error:
+                    return "BUSY" in str(error)
+
+            until("Redis answers that it is busy", says_busy)

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from tjworker.store import users
+
 FACT_TTL_SECONDS = 300
 """How long minimum observed resourceVersions, echoes and tombstones are kept. By then every watch has delivered the
 events that they are about."""
@@ -269,12 +271,22 @@ list again and again.
 | key | type | TTL | written by | read by | holds |
 |---|---|---|---|---|---|"""
 _END = """
-Celery adds, in the same database, `_kombu.binding.*` and the pub/sub channels of its events and
-remote control. An ACL user needs the keys `~{prefix}*`, `~_kombu*` and
-`~*.{prefix}.control.pidbox*` (mailboxes of the remote control) and the channels `&*`. Beat and
-Flower send and read messages alone: their user needs `~{prefix}` and `~{prefix}.*` for the first
-of these, and so sees no record, no lock and no key of the queue. No user needs `SCRIPT FLUSH` or
-`FUNCTION`.
+Celery adds, in the same database, `_kombu.binding*`, the mailboxes `*.{prefix}.control.pidbox` and
+the pub/sub channels of its events and of the remote control.
+
+## Redis' users
+
+Watcher and workers are `tj`; beat and Flower, who send and read messages alone, are `tj-tasks` and
+see no record, no lock and no key of the queue; `probe` may `PING`. `tj up` makes them, too. With
+the prefix `tj`, in database 0 (in another one the channels begin with its number):
+
+```
+@ACL@
+```
+
+Two operators on one Redis keep out of each other's way with two prefixes, but are not safe from
+each other: kombu's bindings (`~_kombu*`) are common to all who use the database, and so is its
+time. Who do not trust each other have a Redis each.
 
 ## What write access to Redis is worth
 
@@ -284,7 +296,7 @@ no record key, has no object made, changed or deleted that the job's own spec do
 changed or deleted, has no restart counted, and ends no job: `tests/poison` writes, changes,
 deletes, puts back and copies every record there is, under jobs that live. A record that he makes,
 changes or moves is not used; the log says where it stood, and the watcher lists everything again,
-at most once a minute. What is left to him (tried there, but for the last three):
+at most once a minute. What is left to him (each is tried there):
 
 | he can | which costs | and it is over |
 |---|---|---|"""
@@ -317,13 +329,18 @@ WORTH: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "show older phases of pods",
-        "`status.phase` and its numbers follow them, short of an end",
+        "`status.phase` and its numbers follow them, short of an end and of a restart",
         "with the next true view",
     ),
     (
         "put back older sums of nodes",
-        "the autoscaler moves roles, between their `minReplicas` and `maxReplicas`",
+        "the autoscaler moves roles, between their `minReplicas` and `maxReplicas`, up as well as down",
         "with the next write of the watcher",
+    ),
+    (
+        "run a script that never ends",
+        "Redis answers nobody; nothing is decided any more",
+        "when Redis is started anew: by its liveness probe in `k8s/` (2 minutes), else by you",
     ),
     (
         "read everything",
@@ -340,7 +357,8 @@ def markdown() -> Iterator[str]:
     yield from _INTRODUCTION.splitlines()
     for key in KEYS:
         yield f"| `{key.pattern}` | {key.type} | {key.ttl} | {key.writers} | {key.readers} | {key.holds} |"
-    yield from _END.splitlines()
+    for line in _END.splitlines():
+        yield from users.acl("tj", ">PASSWORD", ">ANOTHER") if line == "@ACL@" else [line]
     for row in WORTH:
         yield f"| {' | '.join(row)} |"
 

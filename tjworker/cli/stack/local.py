@@ -80,21 +80,23 @@ def _make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports
     flower_port = port("Flower", "--flower-port", options.flower_port, FLOWER_PORT)
     health_port = port("the watcher's health", "", None, 0)
     if given:
-        redis_url = given
+        urls = redis_server.Urls(given, given)
         # Two stacks, and other programs, may share one Redis: each stack has its own keys.
         prefix = prefix or f"tj-{hashlib.sha256(str(paths.root).encode()).hexdigest()[:8]}"
         say(f"Redis of TJ_REDIS_URL is used: {version}, keys start with {prefix}")
     else:
         binary = redis_server.find_binary(os.environ.get("PATH"))
-        redis_url = redis_server.configure(paths, port("Redis", "--redis-port", options.redis_port, 0))
+        prefix = prefix or "tj"
+        urls = redis_server.configure(paths, port("Redis", "--redis-port", options.redis_port, 0), prefix)
     plan = StackPlan(
         options,
         paths=paths,
         root=root,
         environment=dict(os.environ),
-        redis_url=redis_url,
+        redis_url=urls.operator,
+        tasks_url=urls.tasks,
         redis_binary=binary,
-        key_prefix=prefix or "tj",
+        key_prefix=prefix,
         # As Redis' password, new with each start: the watcher then lists everything once.
         record_keys=os.environ.get(services.RECORD_KEYS) or secrets.token_urlsafe(32),
         api_port=api_port,

@@ -1,5 +1,5 @@
-"""Which Redis the stack uses, and how ours is set up: an append-only file, loopback, a password, its data in the state
-folder. Finds and describes; starts nothing.
+"""Which Redis the stack uses, and how ours is set up: an append-only file, loopback, the users of an installation (so
+that a right that one lacks is missed here, too), its data in the state folder. Finds and describes; starts nothing.
 
 The append-only file keeps what was queued over a restart, but for the last second, which the resync brings back.
 """
@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from tjworker.cli.errors import UserError
 from tjworker.cli.stack.paths import StatePaths
+from tjworker.store import users
 
 
 def find_binary(path_variable: str | None = None) -> Path:
@@ -37,23 +39,38 @@ def find_binary(path_variable: str | None = None) -> Path:
     return binary
 
 
-def configure(paths: StatePaths, port: int) -> str:
-    """Write the configuration with a new password. The URL."""
-    password = secrets.token_urlsafe(24)
-    write_private(paths.redis_config, config_text(port=port, data_dir=paths.redis_data, password=password))
-    return f"redis://:{password}@127.0.0.1:{port}/0"
+@dataclass(frozen=True, slots=True)
+class Urls:
+    """TJ_REDIS_URL of watcher and workers, and of beat and Flower."""
+
+    operator: str
+    tasks: str
 
 
-def config_text(*, port: int, data_dir: Path, password: str) -> str:
+def configure(paths: StatePaths, port: int, prefix: str) -> Urls:
+    """Write the configuration with new passwords."""
+    operator, tasks = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    acl = users.acl(prefix, f">{operator}", f">{tasks}")
+    write_private(paths.redis_config, config_text(port=port, data_dir=paths.redis_data, acl=acl))
+    return Urls(
+        *(
+            f"redis://{user.name}:{password}@127.0.0.1:{port}/{users.DATABASE}"
+            for user, password in ((users.OPERATOR, operator), (users.TASKS, tasks))
+        )
+    )
+
+
+def config_text(*, port: int, data_dir: Path, acl: list[str]) -> str:
     """Values are quoted as Redis reads them, so that a folder may hold blanks."""
     folder = str(data_dir).replace("\\", "\\\\").replace('"', '\\"')
+    lines = "\n".join(acl)
     # aof-load-truncated: a tail cut off by a crash is dropped instead of refusing to start; the resync brings it back.
     # set-proc-title: the title would overwrite the environment, by which the stack's processes are found.
     # tcp-keepalive: a killed worker's half-open connection is noticed after two minutes instead of never.
     return f"""\
 bind 127.0.0.1
 port {port}
-requirepass {password}
+{lines}
 dir "{folder}"
 appendonly yes
 appendfsync everysec

@@ -72,6 +72,8 @@ class StackPlan:
     environment: Mapping[str, str]
     """Of the user's shell."""
     redis_url: str
+    tasks_url: str
+    """Of beat and Flower: on a Redis of ours, another user."""
     redis_binary: Path | None
     """None: the Redis of TJ_REDIS_URL is used, and not started."""
     key_prefix: str
@@ -251,4 +253,5 @@ def _celery(
     stop_seconds: float = 5.0,
 ) -> Service:
     argv = _python("celery", "-A", "tjworker.app", *(command or (name,)))
-    return Service(name, argv, operator_environment(plan), plan.root, after, ready, stop_seconds=stop_seconds)
+    env = {**operator_environment(plan), "TJ_REDIS_URL": plan.tasks_url}  # a worker gets another
+    return Service(name, argv, env, plan.root, after, ready, stop_seconds=stop_seconds)

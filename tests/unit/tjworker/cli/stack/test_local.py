@@ -47,6 +47,7 @@ def test_watcher_and_workers_alone_have_the_record_keys(tmp_path: Path, control_
         root=tmp_path,
         environment={"TJ_RECORD_KEYS": "of the shell", "PATH": "/bin"},
         redis_url="redis://127.0.0.1:1/0",
+        tasks_url="redis://127.0.0.1:2/0",
         redis_binary=tmp_path / "redis-server",
         key_prefix="tj",
         record_keys="k" * 32,
@@ -59,3 +60,6 @@ def test_watcher_and_workers_alone_have_the_record_keys(tmp_path: Path, control_
         ("watcher", "worker1", "worker2"), "k" * 32
     )
     assert {"beat", "flower", "redis", "crds"} < keys.keys()
+    urls = {service.name: service.env.get("TJ_REDIS_URL") for service in services.build(plan)}
+    assert {name for name, url in urls.items() if url == plan.tasks_url} == {"beat", "flower"}
+    assert {urls[name] for name in ("watcher", "worker1", "worker2")} == {plan.redis_url}

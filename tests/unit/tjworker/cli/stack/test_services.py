@@ -17,6 +17,7 @@ def build(folder: Path, **environment: str) -> dict[str, Service]:
         folder,
         environment,
         redis_url="redis://127.0.0.1:1/0",
+        tasks_url="redis://127.0.0.1:1/0",
         redis_binary=None,
         key_prefix="tj",
         record_keys="k" * 64,

@@ -1,0 +1,70 @@
+"""Redis' users: which keys, channels and commands each process needs there, and no other. The only place that says so.
+
+Data only. `tj up` takes its users from here; those of k8s/secrets.sh and docker-compose.yml, which run without Python,
+are compared with it by a test, and docs/redis.md shows it. That it is enough, and nothing else allowed, is measured on
+a real Redis (tests/integration/test_redis_users.py, test_deployment_compose.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DATABASE = 0
+"""Channels, other than keys, have the number of the database in their names (kombu's)."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    name: str
+    keys: tuple[str, ...]
+    """`{p}` is the setting `key_prefix`."""
+    channels: tuple[str, ...]
+    commands: tuple[str, ...]
+
+    def rule(self, password: str, prefix: str) -> str:
+        """The line of an ACL file. `password`: `>plain`, `#sha256` or `nopass`."""
+        keys = [f"~{key}" for key in self.keys] or ["resetkeys"]
+        channels = [f"&{channel}" for channel in self.channels]
+        # Said first, whatever the server's default for new users is.
+        words = ["user", self.name, "on", password, *keys, "resetchannels", *channels, *self.commands]
+        return " ".join(words).replace("{p}", prefix)
+
+
+_MESSAGES = ("{p}", "{p}???", "{p}.*", "_kombu*", "*.{p}.control.pidbox*")
+"""kombu's queues (one more for each priority, with three characters behind the name), its bindings, and the mailboxes
+of the remote control."""
+_CONTROL, _EVENTS = f"/{DATABASE}.{{p}}.control.pidbox", f"/{DATABASE}.{{p}}.events/*"
+_NEVER = ("-@admin", "-@dangerous", "-randomkey", "-client|tracking")
+"""Tracking tells the names of all keys that change, whatever a user may read."""
+
+OPERATOR = User(
+    "tj",
+    (*_MESSAGES, "{p}:*"),
+    # Whoever listens to a pattern needs a rule that is that pattern, letter by letter.
+    (_CONTROL, _EVENTS, f"/{DATABASE}.{{p}}.events/worker.*"),
+    ("+@all", *_NEVER, "-script", "-function", "-fcall", "-fcall_ro", "+script|load", "+script|exists", "+info"),
+)
+"""Watcher and workers."""
+
+TASKS = User(
+    "tj-tasks",
+    _MESSAGES,
+    (_CONTROL, _EVENTS),
+    (
+        *("-@all", "+@connection", "+@transaction", "+@pubsub", "+@list", "+@set", "+@sortedset"),
+        *("+del", "+exists", "+time", "+evalsha", "+script|load", "+script|exists", *_NEVER),
+    ),
+)
+"""Beat and Flower: messages alone. kombu's bindings need a script, so that they cannot do without any."""
+
+PROBE = User("probe", (), (), ("-@all", "+ping"))
+
+
+def acl(prefix: str, operator: str, tasks: str) -> list[str]:
+    """An ACL file, with these passwords."""
+    return [
+        "user default off",
+        PROBE.rule("nopass", prefix),
+        OPERATOR.rule(operator, prefix),
+        TASKS.rule(tasks, prefix),
+    ]
