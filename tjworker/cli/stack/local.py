@@ -86,8 +86,7 @@ def _make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports
         say(f"Redis of TJ_REDIS_URL is used: {version}, keys start with {prefix}")
     else:
         binary = redis_server.find_binary(os.environ.get("PATH"))
-        prefix = prefix or "tj"
-        urls = redis_server.configure(paths, port("Redis", "--redis-port", options.redis_port, 0), prefix)
+        urls = redis_server.configure(paths, port("Redis", "--redis-port", options.redis_port, 0), prefix or "tj")
     plan = StackPlan(
         options,
         paths=paths,
@@ -96,7 +95,7 @@ def _make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports
         redis_url=urls.operator,
         tasks_url=urls.tasks,
         redis_binary=binary,
-        key_prefix=prefix,
+        key_prefix=prefix or "tj",
         # As Redis' password, new with each start: the watcher then lists everything once.
         record_keys=os.environ.get(services.RECORD_KEYS) or secrets.token_urlsafe(32),
         api_port=api_port,
