@@ -87,8 +87,11 @@ def _inside(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _says_nothing(path: str, value: Any) -> bool:
-    """Attempts that stand there with nothing in them, or not at all; and who has run, which is only noted while the
-    job is not Running."""
+    """Attempts that stand there with nothing in them, or not at all; who has run, which is only noted while the job is
+    not Running; and what a batch Job counts as failed: a pod that is asked to go is, when its controller sees that
+    before the operator has taken the Job's finalizer off it."""
+    if path.startswith("batch/jobs/") and path.endswith(".status.failed"):
+        return True
     return ".status.attempts." in path and (not value or path.endswith(".ran"))
 
 
