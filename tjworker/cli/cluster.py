@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 DEFAULT_STATE_DIR = ".tj"
 """Of a local stack, in the current folder."""
 REQUEST_TIMEOUT_SECONDS = 15.0
+USER_AGENT = "tj/0.1"
+"""What a person has written with `tj` is no field of the operator's, in server-side apply's eyes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Cluster:
     transport: Transport
     namespace: str
     """Of the current context; `default` when it names none."""
+    host: str = ""
+    """Its address, for messages."""
 
 
 def choose_kubeconfig(*, quiet: bool = False) -> Path | None:
@@ -57,22 +61,37 @@ def open_cluster(
     from tjworker.kube.transport import KubeTransport
 
     try:
-        transport = KubeTransport(load_configuration(kubeconfig))
+        configuration = load_configuration(kubeconfig)
+        transport = KubeTransport(configuration, user_agent=USER_AGENT)
     except Terminal as error:
         raise UserError(f"{error.message}; or start a local one with `tj up`") from None
     client = KubeClient(transport, request_timeout_seconds=request_timeout_seconds)
     try:
-        yield Cluster(client, transport, _context_namespace(kubeconfig))
+        yield Cluster(client, transport, _context_namespace(kubeconfig), str(configuration.host))
     finally:
         client.close()
 
 
 @contextmanager
 def user_cluster(*, quiet: bool = False, request_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS) -> Iterator[Cluster]:
-    """The cluster that the user's command means. `quiet`: does not say which."""
+    """The cluster that the user's command means. `quiet`: does not say which. Raises UserError when it does not answer,
+    or lacks our CRDs."""
+    from tjworker.base import Transient
+    from tjworker.kube.errors import NOT_INSTALLED
+
     kubeconfig = choose_kubeconfig(quiet=quiet)
     with open_cluster(kubeconfig, request_timeout_seconds=request_timeout_seconds) as cluster:
-        yield cluster
+        try:
+            yield cluster
+        except Transient as error:
+            if error.reason == NOT_INSTALLED:
+                raise UserError(f"{error.message}: the cluster has no such CRD; `tj doctor` says what to do") from None
+            if error.status:  # it answers
+                raise
+            raise UserError(
+                f"the cluster at {cluster.host} does not answer: {error.message}\n"
+                "    Is it running? `tj up` starts a local one; KUBECONFIG says which one is meant."
+            ) from None
 
 
 def _context_namespace(kubeconfig: Path | None) -> str:

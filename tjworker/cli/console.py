@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -24,9 +25,23 @@ if TYPE_CHECKING:
 LINES = "\n\t"
 
 
-def echo(text: str = "", *, head: str = "", err: bool = False, nl: bool = True) -> None:
-    """`head`, our own, may be styled and comes first."""
-    click.echo(head + printable(text, keep=LINES), err=err, nl=nl)
+def echo(
+    text: str = "", *, head: str = "", paint: Callable[[str], str] | None = None, err: bool = False, nl: bool = True
+) -> None:
+    """`head`, our own, may be styled and comes first; `paint` styles words of a text that nothing can be hidden in any
+    more. Styles reach a terminal alone, and none where NO_COLOR is set (no-color.org)."""
+    text = printable(text, keep=LINES)
+    colour = False if os.environ.get("NO_COLOR") else None
+    click.echo(head + (paint(text) if paint else text), err=err, nl=nl, color=colour)
+
+
+def wrapped(text: str, *, indent: str = "", after: str = "") -> list[str]:
+    """As lines no wider than the terminal; as one where nobody looks. `after`: further indent of what follows."""
+    import shutil
+    import textwrap
+
+    width = max(40, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 10_000
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + after)
 
 
 class Reporter:

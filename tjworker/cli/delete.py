@@ -11,6 +11,7 @@ import click
 
 from tjworker.cli.console import echo
 from tjworker.cli.options import in_namespace, job_names
+from tjworker.cli.output import tell
 
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
@@ -23,8 +24,9 @@ _LOOK_EVERY_SECONDS = 0.2
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...", shell_complete=job_names)
 @click.option("--wait/--no-wait", default=True, help="Wait until each is gone, its pods included (default).")
 @click.option("--timeout", type=click.FloatRange(min=0), default=0.0, help="Seconds to wait; 0, the default: no limit.")
+@click.option("-o", "--output", type=click.Choice(["name"]), help="Print the name instead of a sentence.")
 @in_namespace
-def delete(jobs: tuple[str, ...], wait: bool, timeout: float, namespace: str | None) -> int:
+def delete(jobs: tuple[str, ...], wait: bool, timeout: float, output: str | None, namespace: str | None) -> int:
     """Delete each JOB with its pods and services.
 
     \b
@@ -44,7 +46,7 @@ def delete(jobs: tuple[str, ...], wait: bool, timeout: float, namespace: str | N
                 cluster.api.delete(found.resource, where, name, uid=str(found.raw["metadata"]["uid"]))
                 if wait:
                     _until_gone(cluster, found, deadline)
-                echo(f"{name}: {'deleted' if wait else 'is being deleted'}")
+                tell(f"{name}: {'deleted' if wait else 'is being deleted'}", found, output)
             except UserError as error:  # the others are deleted all the same, as kubectl does
                 echo(f"tj: {error}", err=True)
                 code = EXIT_FAILED

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tjworker.cli.console import echo
+from tjworker.cli.console import echo, wrapped
 from tjworker.cli.options import in_namespace, which_job
 
 if TYPE_CHECKING:
@@ -86,16 +86,11 @@ def _rules() -> Rules:
 
 def _shown(section: Section) -> list[str]:
     """Lines as wide as the terminal; as long as they are where nobody looks at them."""
-    import shutil
-    import sys
-    import textwrap
-
     indent = "  " if section.title else ""
-    width = max(40, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 10_000
     body = []
     for line in section.lines:
         if line.startswith(" "):  # a line of a log: as it stands
             body.append(indent + line)
         else:
-            body.extend(textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent + "  "))
+            body.extend(wrapped(line, indent=indent, after="  "))
     return [section.title, *body] if section.title else body

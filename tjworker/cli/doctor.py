@@ -8,7 +8,6 @@ settings count where the environment says nothing. Exit code 1 when a check has 
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import platform
 import shlex
@@ -26,6 +25,7 @@ from tjworker.cli.checks.check import Check, good
 from tjworker.cli.cluster import choose_kubeconfig, open_cluster
 from tjworker.cli.console import echo
 from tjworker.cli.errors import UserError
+from tjworker.cli.output import dump
 from tjworker.cli.stack.paths import StatePaths
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "failed": ("FAIL
 
 
 @click.command(short_help="Check Redis, cluster and operator; print the settings.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print.")
 def doctor(output: str) -> int:
     """Check Redis, the cluster, CRDs, permissions, the operator's processes and clocks, and say what to do about each
     that is wrong. Then print every setting with its value and where it comes from.
@@ -47,8 +47,8 @@ def doctor(output: str) -> int:
     of_stack = stack_settings(kubeconfig or Path(os.environ.get("KUBECONFIG") or "kubeconfig"))
     checks, settings = examine(kubeconfig, of_stack)
     rows = list(setting_rows(settings, of_stack)) if settings else []
-    if output == "json":
-        _print_json(checks, rows)
+    if output != "table":
+        dump(_as_object(checks, rows), output)
     else:
         _print_table(checks, rows)
     return 0 if good(checks) else 1
@@ -174,19 +174,12 @@ def _shown(name: str, value: Any) -> Any:
     return "(not shown)" if name in SECRET and value else value
 
 
-def _print_json(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) -> None:
-    echo(
-        json.dumps(
-            {
-                "ok": good(checks),
-                "checks": [dataclasses.asdict(check) for check in checks],
-                "settings": [
-                    {"variable": variable, "value": value, "source": source} for variable, value, source in rows
-                ],
-            },
-            indent=2,
-        )
-    )
+def _as_object(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) -> dict[str, Any]:
+    return {
+        "ok": good(checks),
+        "checks": [dataclasses.asdict(check) | {"subject": str(check.subject)} for check in checks],
+        "settings": [{"variable": variable, "value": value, "source": source} for variable, value, source in rows],
+    }
 
 
 def _print_table(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) -> None:

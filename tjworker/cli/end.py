@@ -7,45 +7,48 @@ from __future__ import annotations
 import click
 
 from tjworker.api import labels
-from tjworker.cli.console import echo
 from tjworker.cli.options import in_namespace, which_job
+from tjworker.cli.output import as_object, tell
 
 
 @click.command(short_help="End a job as Preempted.")
 @which_job
 @click.option("-m", "--message", default="preempted by hand (tj preempt)", help="Why; the status keeps it.")
+@as_object
 @in_namespace
-def preempt(job: str, message: str, namespace: str | None) -> int:
+def preempt(job: str, message: str, output: str | None, namespace: str | None) -> int:
     """End JOB as Preempted, for good: its pods go, so that others get their room. To let it wait instead, `tj suspend`.
 
     \b
     tj preempt digits -m "the room is needed for release 7"
     """
-    return _end(job, message, namespace, labels.ANNOTATION_PREEMPTED)
+    return _end(job, message, namespace, output, labels.ANNOTATION_PREEMPTED)
 
 
 @click.command(short_help="End a job as Failed.")
 @which_job
 @click.option("-m", "--message", default="failed by hand (tj fail)", help="Why; the status keeps it.")
+@as_object
 @in_namespace
-def fail(job: str, message: str, namespace: str | None) -> int:
+def fail(job: str, message: str, output: str | None, namespace: str | None) -> int:
     """End JOB as Failed, for good, where waiting for its program to fail would waste time.
 
     \b
     tj fail digits -m "the loss is NaN since epoch 3"
     """
-    return _end(job, message, namespace, labels.ANNOTATION_FAILED)
+    return _end(job, message, namespace, output, labels.ANNOTATION_FAILED)
 
 
-def _end(job: str, message: str, namespace: str | None, annotation: str) -> int:
+def _end(job: str, message: str, namespace: str | None, output: str | None, annotation: str) -> int:
     from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.jobs import ending, find_job
+    from tjworker.cli.jobs import FoundJob, ending, find_job
 
     if not message.strip():
         raise click.BadParameter("a message must say something", param_hint="--message")
     with user_cluster() as cluster:
         where = namespace or cluster.namespace
         found = find_job(cluster.api, where, job)
-        cluster.api.merge_patch(found.resource, where, job, ending(found, annotation, message))
-        echo(f"{job}: ends as {annotation}; `tj get {job}` shows how far it is")
+        raw = cluster.api.merge_patch(found.resource, where, job, ending(found, annotation, message))
+        said = f"{job}: ends as {annotation}; `tj get {job}` shows how far it is"
+        tell(said, FoundJob(found.resource, raw), output)
         return 0

@@ -4,17 +4,21 @@ the order of time. Reads only. A cluster forgets its Events after an hour (kube-
 
 from __future__ import annotations
 
+import dataclasses
+
 import click
 
 from tjworker.cli.console import echo
 from tjworker.cli.options import in_namespace, which_job
+from tjworker.cli.output import dump
 
 
 @click.command(short_help="Show what was said of a job and its pods.")
 @which_job
 @click.option("--warnings", is_flag=True, help="Only warnings.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print.")
 @in_namespace
-def events(job: str, warnings: bool, namespace: str | None) -> int:
+def events(job: str, warnings: bool, output: str, namespace: str | None) -> int:
     """Show the Events of JOB, of its pods and of what keeps them, oldest first. Those of pods that are gone are among
     them; Kubernetes keeps Events for an hour.
 
@@ -31,6 +35,9 @@ def events(job: str, warnings: bool, namespace: str | None) -> int:
         found = find_job(cluster.api, where, job)
         seen = job_events(cluster.api, found)
         shown = [h for h in seen if not warnings or h.type == "Warning"]
+        if output != "table":
+            dump({"events": [dataclasses.asdict(h) for h in shown]}, output)
+            return 0
         if not shown:
             echo(f"no {'warnings' if warnings else 'events'} of {job}; Kubernetes keeps them for an hour", err=True)
             return 0

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import queue
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tjworker.cli.console import echo
+from tjworker.cli.console import echo, wrapped
 from tjworker.cli.options import in_namespace, job_names
+from tjworker.cli.output import dump, typed_name
 
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
-    from tjworker.cli.jobs import FoundJob
 
 
 @click.command(short_help="Show jobs, or one job and its pods.")
@@ -57,10 +56,10 @@ def _show_all(cluster: Cluster, namespace: str, output: str) -> int:
 
     found = list_jobs(cluster.api, namespace)
     if output in ("json", "yaml"):
-        _dump({"apiVersion": "v1", "kind": "List", "items": [f.raw for f in found]}, output)
+        dump({"apiVersion": "v1", "kind": "List", "items": [f.raw for f in found]}, output)
         return 0
     if output == "name":
-        echo("".join(f"{_typed_name(f)}\n" for f in found), nl=False)
+        echo("".join(f"{typed_name(f)}\n" for f in found), nl=False)
         return 0
     if not found:
         echo(f"no jobs in {f'namespace {namespace}' if namespace else 'any namespace'}", err=True)
@@ -70,7 +69,7 @@ def _show_all(cluster: Cluster, namespace: str, output: str) -> int:
     if not namespace:
         namespaces = ["NAMESPACE", *(str(f.raw["metadata"]["namespace"]) for f in found)]
         table = [(head, *row) for head, row in zip(namespaces, table, strict=True)]
-    echo("\n".join(rows.align(table)))
+    echo("\n".join(rows.align(table)), paint=rows.paint)
     return 0
 
 
@@ -80,17 +79,17 @@ def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
 
     found = find_job(cluster.api, namespace, name)
     if output in ("json", "yaml"):
-        _dump(found.raw, output)
+        dump(found.raw, output)
         return 0
     if output == "name":
-        echo(_typed_name(found))
+        echo(typed_name(found))
         return 0
     wide, now = output == "wide", rows.utc_now()
-    echo("\n".join(rows.align([rows.job_header(wide=wide), rows.job_row(found.raw, now, wide=wide)])))
+    echo("\n".join(rows.align([rows.job_header(wide=wide), rows.job_row(found.raw, now, wide=wide)])), paint=rows.paint)
     if not wide and (message := rows.job_message(found.raw)):
-        echo(f"\n{message}")
+        echo("\n" + "\n".join(wrapped(message)))
     if pods := job_pods(cluster.api, found):
-        echo("\n" + "\n".join(rows.align([rows.POD_HEADER, *(rows.pod_row(p, now) for p in pods)])))
+        echo("\n" + "\n".join(rows.align([rows.POD_HEADER, *(rows.pod_row(p, now) for p in pods)])), paint=rows.paint)
     if failures := rows.failure_lines(found.raw, now):
         echo("\nNEWEST FAILURES\n" + "\n".join(failures))
     return 0
@@ -121,26 +120,9 @@ def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) ->
             on_outage = tell_outage if number == 0 else None
             stack.enter_context(Informer(cluster.api, resource, namespace, on_change=on_change, on_outage=on_outage))
         while True:
-            echo(_fixed(rows.job_row(changes.get(), rows.utc_now(), wide=wide), widths))
+            echo(_fixed(rows.job_row(changes.get(), rows.utc_now(), wide=wide), widths), paint=rows.paint)
 
 
 def _fixed(row: tuple[str, ...], widths: tuple[int, ...]) -> str:
     """Rows that come one by one cannot be aligned to each other, so the columns have fixed widths."""
     return "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
-
-
-def _typed_name(job: FoundJob) -> str:
-    """As kubectl prints and takes it: `aitrainingjob.elasticdeeplearning.ai/digits`."""
-    from tjworker.api.kinds import KINDS
-
-    kind = KINDS[job.resource]
-    return f"{kind.singular}.{kind.group}/{job.raw['metadata']['name']}"
-
-
-def _dump(obj: dict[str, Any], output: str) -> None:
-    if output == "json":
-        echo(json.dumps(obj, indent=2))
-    else:
-        import yaml
-
-        echo(yaml.safe_dump(obj, sort_keys=False), nl=False)

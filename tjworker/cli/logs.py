@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tjworker.base import printable
 from tjworker.cli.console import echo
-from tjworker.cli.options import in_namespace, which_job
+from tjworker.cli.fold import Fold
+from tjworker.cli.options import in_namespace, role_names, which_job
 
 if TYPE_CHECKING:
     from tjworker.cli.logstream import Excerpt
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Show or follow the logs of all replicas.")
 @which_job
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended, pods that come later included.")
-@click.option("--role", help="Only this role.")
+@click.option("--role", shell_complete=role_names, help="Only this role.")
 @click.option("--index", type=click.IntRange(min=0), help="Only this replica of the role.")
 @click.option("--tail", type=click.IntRange(min=0), help="Only the last N lines of each.")
 @click.option("--since", metavar="DURATION", help="Only lines that are younger, such as 30s, 5m or 2h.")
@@ -53,7 +55,8 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
         check_replica(found, role, index)
         wanted = Wanted(role, index)
         if follow:
-            Follower(cluster, where, found, wanted, excerpt, _printer()).run()
+            with _printer(fold=not excerpt.timestamps) as emit:
+                Follower(cluster, where, found, wanted, excerpt, emit).run()
             return 0
         chosen = [t for pod in job_pods(cluster.api, found) for t in targets(pod, wanted)]
         if not chosen:
@@ -62,10 +65,10 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
                 f"{job} ({phase}) has no such pods now; cleanPodPolicy decides which stay after its end. "
                 "`tj describe` has its failures, and the last lines of their logs"
             )
-        emit = _printer()
-        for target in chosen:
-            for line in read_log(cluster.transport, where, target, excerpt):
-                emit(target.label, line)
+        with _printer(fold=not excerpt.timestamps) as emit:
+            for target in chosen:
+                for line in read_log(cluster.transport, where, target, excerpt):
+                    emit(target.label, line)
         return 0
 
 
@@ -86,18 +89,33 @@ def _seconds(duration: str) -> int:
     return total
 
 
-def _printer() -> Callable[[str, str], None]:
-    """Prints `label | line`; on a terminal each label has a colour of its own."""
+@contextmanager
+def _printer(*, fold: bool) -> Iterator[Callable[[str, str], None]]:
+    """Prints `label | line`. On a terminal each label has a colour of its own, and with `fold` a traceback that another
+    replica has shown already is one line."""
+    if not sys.stdout.isatty():  # a file, or a program that reads it: a log is what the program wrote
+        yield _plain
+        return
     colours = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_yellow")
     given: dict[str, str] = {}
-    terminal = sys.stdout.isatty()
+    folds = Fold()
 
-    def emit(label: str, line: str) -> None:
+    def show(label: str, line: str) -> None:
         colour = given.setdefault(label, colours[len(given) % len(colours)])
-        if terminal:
-            echo(f" {line}", head=click.style(f"{printable(label)} |", fg=colour))
-        else:  # a file, or a program that reads it: a log is what the program wrote
-            sys.stdout.write(f"{label} | {line}\n")
+        echo(f" {line}", head=click.style(f"{printable(label)} |", fg=colour))
         sys.stdout.flush()
 
-    return emit
+    def emit(label: str, line: str) -> None:
+        for shown in folds.line(label, line) if fold else [(label, line)]:
+            show(*shown)
+
+    try:
+        yield emit
+    finally:
+        for shown in folds.rest():
+            show(*shown)
+
+
+def _plain(label: str, line: str) -> None:
+    sys.stdout.write(f"{label} | {line}\n")
+    sys.stdout.flush()

@@ -61,7 +61,7 @@ def tj() -> None:
 
 def run(argv: list[str]) -> int:
     """The exit code of `tj ARGV`."""
-    from tjworker.base import OperatorError, Transient
+    from tjworker.base import OperatorError
 
     try:
         result = tj.main(args=argv, prog_name="tj", standalone_mode=False)
@@ -75,13 +75,12 @@ def run(argv: list[str]) -> int:
         echo(f"tj: {error}", err=True)
         return EXIT_FAILED
     except OperatorError as error:
-        echo(f"tj: {error.message}{_IS_IT_RUNNING if isinstance(error, Transient) else ''}", err=True)
+        echo(f"tj: {error.message}", err=True)
         return EXIT_FAILED
     except OSError as error:
         return _give_up_writing(error)
 
 
-_IS_IT_RUNNING = "\n    Is the cluster running? `tj up` starts a local one; KUBECONFIG says which one is meant."
 _CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """What a full disk answers (`tj get > /dev/full`)."""
 

@@ -31,4 +31,22 @@ def job_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
     ]
 
 
+def role_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The roles of the job that is named already, else of every job: click does not tell of an argument before an
+    option that is still without its value."""
+    from tjworker.base import OperatorError
+    from tjworker.cli import jobs
+    from tjworker.cli.cluster import user_cluster
+    from tjworker.cli.errors import UserError
+
+    try:
+        with user_cluster(request_timeout_seconds=COMPLETES_WITHIN_SECONDS, quiet=True) as cluster:
+            found = jobs.list_jobs(cluster.api, ctx.params.get("namespace") or cluster.namespace)
+    except (OperatorError, UserError, OSError):
+        return []
+    asked = ctx.params.get("job")
+    names = {role for job in found if asked in (None, job.raw["metadata"]["name"]) for role in jobs.role_names(job)}
+    return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+
+
 which_job = click.argument("job", shell_complete=job_names)

@@ -5,9 +5,12 @@ A job's columns are those of its CRD's printer columns, so that `tj get` and `ku
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+
+import click
 
 from tjworker.api import labels
 from tjworker.base import printable
@@ -18,6 +21,23 @@ POD_HEADER = ("POD", "PHASE", "READY", "ATTEMPT", "NODE", "AGE")
 
 SHOWN_FAILURES = 3
 SHOWN_LOG_LINES = 5
+
+
+_COLOURS = {
+    **dict.fromkeys(("Running", "Succeed", "Succeeded"), "green"),
+    **dict.fromkeys(("Failed", "Timeout", "Preempted", "NodeFail", "Error", "OOMKilled", "Evicted"), "red"),
+    **dict.fromkeys(("ImagePullBackOff", "ErrImagePull", "CreateContainerError", "CrashLoopBackOff"), "red"),
+    **dict.fromkeys(("Restarting", "Scaling", "Terminating", "Suspended"), "yellow"),
+}
+_PHASE_CELL = re.compile(rf"(?<=   )({'|'.join(_COLOURS)})(?=$| )")
+
+
+def paint(table: str) -> str:
+    """The phase of each row in its colour: the first cell that is one. Names of jobs and pods have no capitals."""
+    return "\n".join(
+        _PHASE_CELL.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0]]), line, count=1)
+        for line in table.split("\n")
+    )
 
 
 def parse_time(text: str | None) -> datetime | None:
@@ -64,6 +84,7 @@ def failure_lines(raw: Mapping[str, Any], now: datetime) -> list[str]:
     """The newest failures of a job: which pod, where, when, how it ended and the last words of its log. Empty without
     any."""
     lines: list[str] = []
+    shown: dict[str, str] = {}
     for failure in ((raw.get("status") or {}).get("failures") or [])[:SHOWN_FAILURES]:
         where = f" on {failure['node']}" if failure.get("node") else ""
         code = f"exit code {failure['exitCode']}" if failure.get("exitCode") is not None else ""
@@ -71,9 +92,12 @@ def failure_lines(raw: Mapping[str, Any], now: datetime) -> list[str]:
             part for part in (code, str(failure.get("reason") or ""), str(failure.get("message") or "")) if part
         )
         lines.append(f"{failure.get('pod')}{where}, {age(failure.get('time'), now)} ago: {printable(how) or 'failed'}")
-        lines += [
-            f"    | {printable(line)}" for line in str(failure.get("logTail") or "").splitlines()[-SHOWN_LOG_LINES:]
-        ]
+        tail = str(failure.get("logTail") or "")
+        first = shown.setdefault(tail, str(failure.get("pod")))
+        if tail and first != failure.get("pod"):
+            lines.append(f"    | the same last lines as of {first}")
+        else:
+            lines += [f"    | {printable(line)}" for line in tail.splitlines()[-SHOWN_LOG_LINES:]]
     return lines
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from tjworker.cli.console import echo
 from tjworker.cli.options import in_namespace
+from tjworker.cli.output import as_object, dump
 
 Json = dict[str, Any]
 
@@ -31,8 +31,9 @@ Json = dict[str, Any]
 @click.option("--port", type=click.IntRange(1, 65535), help="A port by which the replicas reach each other.")
 @click.option("-w", "--wait", is_flag=True, help="Wait for its end; exit code 1 unless it succeeds.")
 @click.option("--dry-run", is_flag=True, help="Print the manifest and make nothing.")
+@as_object
 @in_namespace
-def run(wait: bool, dry_run: bool, namespace: str | None, **asked: Any) -> int:
+def run(wait: bool, dry_run: bool, output: str | None, namespace: str | None, **asked: Any) -> int:
     """Make a job of one role, `trainer`, whose replicas all run COMMAND (default: the image's own).
 
     \b
@@ -46,12 +47,10 @@ def run(wait: bool, dry_run: bool, namespace: str | None, **asked: Any) -> int:
     manifest = Manifest("tj run", Asked(**asked).manifest())
     refuse_the_wrong([manifest])
     if dry_run:
-        import yaml
-
-        echo(yaml.safe_dump(manifest.raw, sort_keys=False), nl=False)
+        dump(manifest.raw, "json" if output == "json" else "yaml")
         return 0
     with user_cluster() as cluster:
-        made = create(cluster, manifest, namespace)
+        made = create(cluster, manifest, namespace, output)
         return follow(cluster, [made]) if wait else 0
 
 

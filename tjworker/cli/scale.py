@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import click
 
-from tjworker.cli.console import echo
-from tjworker.cli.options import in_namespace, which_job
+from tjworker.cli.options import in_namespace, role_names, which_job
+from tjworker.cli.output import as_object, tell
 
 
 @click.command(short_help="Set the number of replicas of a role.")
 @which_job
 @click.option("--replicas", type=click.IntRange(min=0), required=True, help="How many.")
-@click.option("--role", help="Which role; default: the one that `kubectl scale` moves (trainer).")
+@click.option(
+    "--role", shell_complete=role_names, help="Which role; default: the one that `kubectl scale` moves (trainer)."
+)
+@as_object
 @in_namespace
-def scale(job: str, replicas: int, role: str | None, namespace: str | None) -> int:
+def scale(job: str, replicas: int, role: str | None, output: str | None, namespace: str | None) -> int:
     """Set the number of replicas of a role of JOB. Replicas that run are not restarted.
 
     \b
     tj scale digits --replicas 5
     """
     from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.jobs import find_job, scaling
+    from tjworker.cli.jobs import FoundJob, find_job, scaling
 
     with user_cluster() as cluster:
         where = namespace or cluster.namespace
@@ -32,5 +35,6 @@ def scale(job: str, replicas: int, role: str | None, namespace: str | None) -> i
         asked = scaling(found, role, replicas)
         cluster.api.merge_patch(found.resource, where, job, asked.patch, subresource=asked.subresource)
         changed = f"{asked.before} -> {replicas}" if asked.before != replicas else f"is {replicas} already"
-        echo(f"{job}: {asked.role} {changed}")
+        raw = cluster.api.get(found.resource, where, job) if output else None
+        tell(f"{job}: {asked.role} {changed}", found if raw is None else FoundJob(found.resource, raw), output)
         return 0

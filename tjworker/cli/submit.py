@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tjworker.cli.console import echo
+from tjworker.cli.output import as_object, tell
 
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Check manifests and make their jobs.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @click.option("-w", "--wait", is_flag=True, help="Wait for their ends; exit code 1 unless all succeed.")
+@as_object
 @click.option("-n", "--namespace", help="Namespace; default: the manifest's, else the context's.")
-def submit(files: tuple[str, ...], wait: bool, namespace: str | None) -> int:
+def submit(files: tuple[str, ...], wait: bool, output: str | None, namespace: str | None) -> int:
     """Make the jobs in FILE (`-`: stdin). Each is checked as `tj validate` does it before any is made.
 
     \b
@@ -31,11 +33,11 @@ def submit(files: tuple[str, ...], wait: bool, namespace: str | None) -> int:
     manifests = read(files)
     refuse_the_wrong(manifests)
     with user_cluster() as cluster:
-        made = [create(cluster, manifest, namespace) for manifest in manifests]
+        made = [create(cluster, manifest, namespace, output) for manifest in manifests]
         return follow(cluster, made) if wait else 0
 
 
-def create(cluster: Cluster, manifest: Manifest, namespace: str | None) -> FoundJob:
+def create(cluster: Cluster, manifest: Manifest, namespace: str | None, output: str | None = None) -> FoundJob:
     """The job as the API server has made it. Raises UserError when the name is taken, or the namespaces disagree."""
     from tjworker.base import Conflict
     from tjworker.cli.errors import UserError
@@ -59,8 +61,9 @@ def create(cluster: Cluster, manifest: Manifest, namespace: str | None) -> Found
             f"namespace {where} has a job {manifest.name} already; `tj delete {manifest.name}` first, give this one"
             " another name, or change the one that is there with `kubectl apply`"
         ) from None
-    echo(f"{manifest.name}: made in namespace {where}; `tj describe {manifest.name}` says how it stands")
-    return FoundJob(kind.resource, raw)
+    made = FoundJob(kind.resource, raw)
+    tell(f"{manifest.name}: made in namespace {where}; `tj describe {manifest.name}` says how it stands", made, output)
+    return made
 
 
 def follow(cluster: Cluster, jobs: list[FoundJob]) -> int:

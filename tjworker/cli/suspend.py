@@ -6,46 +6,49 @@ from __future__ import annotations
 
 import click
 
-from tjworker.cli.console import echo
 from tjworker.cli.options import in_namespace, which_job
+from tjworker.cli.output import as_object, tell
 
 
 @click.command(short_help="Delete a job's pods and let it wait.")
 @which_job
+@as_object
 @in_namespace
-def suspend(job: str, namespace: str | None) -> int:
+def suspend(job: str, output: str | None, namespace: str | None) -> int:
     """Delete the pods of JOB and let it wait until `tj resume`. Its time limits stand still, what has succeeded stays
     so, and no restart is counted.
 
     \b
     tj suspend digits
     """
-    return _write(job, namespace, suspend=True)
+    return _write(job, namespace, output, suspend=True)
 
 
 @click.command(short_help="Let a suspended job go on.")
 @which_job
+@as_object
 @in_namespace
-def resume(job: str, namespace: str | None) -> int:
+def resume(job: str, output: str | None, namespace: str | None) -> int:
     """Let JOB go on after `tj suspend`: its pods are made again, its time limits go on where they were.
 
     \b
     tj resume digits
     """
-    return _write(job, namespace, suspend=False)
+    return _write(job, namespace, output, suspend=False)
 
 
-def _write(job: str, namespace: str | None, *, suspend: bool) -> int:
+def _write(job: str, namespace: str | None, output: str | None, *, suspend: bool) -> int:
     from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.jobs import find_job, suspending
+    from tjworker.cli.jobs import FoundJob, find_job, suspending
 
     with user_cluster() as cluster:
         where = namespace or cluster.namespace
         found = find_job(cluster.api, where, job)
         patch = suspending(found, suspend)
         if patch is None:
-            echo(f"{job} is suspended already" if suspend else f"{job} is not suspended")
+            tell(f"{job} is suspended already" if suspend else f"{job} is not suspended", found, output)
             return 0
-        cluster.api.merge_patch(found.resource, where, job, patch)
-        echo(f"{job}: suspended; `tj resume {job}` lets it go on" if suspend else f"{job}: resumed")
+        raw = cluster.api.merge_patch(found.resource, where, job, patch)
+        said = f"{job}: suspended; `tj resume {job}` lets it go on" if suspend else f"{job}: resumed"
+        tell(said, FoundJob(found.resource, raw), output)
         return 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tjworker.cli.console import echo
 from tjworker.cli.options import in_namespace, which_job
+from tjworker.cli.output import dump
 
 if TYPE_CHECKING:
     from tjworker.cli.chart import Chart
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Draw when a job was in which phase, and its pods.")
 @which_job
-@click.option("-o", "--output", type=click.Choice(["text", "svg", "json"]), default="text", help="How to draw it.")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "svg", "json", "yaml"]), default="text", help="How to draw it."
+)
 @in_namespace
 def timeline(job: str, output: str, namespace: str | None) -> int:
     """Draw the life of JOB: when it was in which phase, when each pod waited, started, ran and ended, what scaled it
@@ -34,8 +36,8 @@ def timeline(job: str, output: str, namespace: str | None) -> int:
     with user_cluster() as cluster:
         found = find_job(cluster.api, namespace or cluster.namespace, job)
         drawn = chart(parsed(found), job_pods(cluster.api, found), job_events(cluster.api, found), rows.utc_now())
-    if output == "json":
-        echo(json.dumps(_as_json(drawn), indent=2))
+    if output in ("json", "yaml"):
+        dump(_as_object(drawn), output)
     elif output == "svg":
         from tjworker.cli.chartsvg import svg
 
@@ -56,7 +58,7 @@ def _print_text(drawn: Chart) -> None:
     echo("\n".join(lines(drawn, width, letters="utf" not in encoding)))
 
 
-def _as_json(drawn: Chart) -> dict[str, Any]:
+def _as_object(drawn: Chart) -> dict[str, Any]:
     import dataclasses
     from datetime import datetime
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tjworker.cli.console import echo
+from tjworker.cli.output import dump
 
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
@@ -24,7 +24,7 @@ Json = dict[str, Any]
 
 
 @click.command(short_help="Show the load of cluster, queue and workers.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print.")
 def top(output: str) -> int:
     """Show what pods request of each node and who they belong to, what the work queue holds, and what each worker does
     at this moment. Requests, not use: they are what decides whether one more replica finds a node (`kubectl top` has
@@ -41,8 +41,8 @@ def top(output: str) -> int:
         found, phases = _cluster(cluster)
     settings = _settings()
     stats, workers, why = operator(settings)
-    if output == "json":
-        echo(json.dumps(_as_json(found, phases, stats, workers, why), indent=2))
+    if output != "table":
+        dump(_as_object(found, phases, stats, workers, why), output)
     else:
         _print(found, phases, settings, stats, workers, why)
     return 0
@@ -116,7 +116,7 @@ def _print(
     echo("\n\n".join("\n".join(section) for section in sections))
 
 
-def _as_json(
+def _as_object(
     found: Room, phases: dict[str, tuple[str, str]], stats: QueueStats | None, workers: list[Worker], why: str
 ) -> Json:
     return {

@@ -8,7 +8,7 @@ from tjworker.cli.console import echo
 
 
 @click.command(short_help="Check manifests, without a cluster.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 def validate(files: tuple[str, ...]) -> int:
     """Check each job in FILE (`-`: stdin) as the API server and the operator would, and each field of its pod
     templates, without a cluster. What only a cluster knows (quotas, images, room) is not looked at.

@@ -41,11 +41,14 @@ class KubeTransport:
         configuration: Configuration | None = None,
         *,
         pool_size: int = 10,
+        user_agent: str = USER_AGENT,
         answered: Callable[[str, int, float], None] = lambda verb, status, seconds: None,
     ) -> None:
         """`answered` is told of each request: its verb (WATCH for a watch), the answer's status (0 when none came), and
-        how long that took. It must neither wait nor raise."""
+        how long that took. It must neither wait nor raise. `user_agent`: the API server names the manager of fields
+        after it."""
         self._answered = answered
+        self._user_agent = user_agent
         self._given = configuration is not None
         self._pool_size = pool_size
         self._lock = threading.Lock()
@@ -110,7 +113,7 @@ class KubeTransport:
     def _headers(self, content_type: str) -> dict[str, str]:
         if monotonic() >= self._credentials_until:
             self._renew_credentials()
-        headers = {"user-agent": USER_AGENT, "accept": "application/json", **self._credentials}
+        headers = {"user-agent": self._user_agent, "accept": "application/json", **self._credentials}
         return {**headers, "content-type": content_type} if content_type else headers
 
     def _renew_credentials(self) -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.shell_completion import ShellComplete
+from click.testing import CliRunner
 
 from tests.support.builders import JobBuilder, make_job, make_training_job
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
-from tests.unit.tjworker.cli.conftest import TypedAt
+from tests.unit.tjworker.cli.conftest import TypedAt, _Run
 from tjworker.api.resources import EVENTS
 from tjworker.api.status import Ending
 from tjworker.cli.main import tj
@@ -138,6 +140,9 @@ COMPLETES: dict[str, tuple[list[str], str, list[str]]] = {
     "a command": ([], "des", ["describe"]),
     "an option": (["logs", "--ti"], "--ti", ["--timestamps"]),
     "a job, of either kind": (["describe"], "", ["digits", "edl"]),
+    "a role": (["logs", "digits", "--role"], "tr", ["trainer"]),
+    "a command that is new": ([], "ti", ["timeline"]),
+    "an output": (["timeline", "digits", "-o"], "s", ["svg"]),
     "a job that begins like that": (["logs"], "di", ["digits"]),
     "each of several": (["delete", "edl"], "di", ["digits"]),
     "none in another namespace": (["get", "-n", "other"], "", []),
@@ -168,6 +173,63 @@ def test_names_are_as_kubectl_takes_them(typed_at: TypedAt) -> None:
         "trainingjob.paddlepaddle.org/edl",
     ]
     assert typed_at.tj("get", "edl", "-o", "name").stdout == "trainingjob.paddlepaddle.org/edl\n"
+
+
+MANIFEST = """
+apiVersion: elasticdeeplearning.ai/v1
+kind: AITrainingJob
+metadata: {name: new}
+spec: {replicaSpecs: {trainer: {template: {spec: {containers: [{name: aitj-a, image: x}]}}}}}
+"""
+OBJECTS: dict[str, tuple[str, ...]] = {
+    "submit": ("submit", "FILE"),
+    "run": ("run", "--image", "x", "--name", "new"),
+    "scale": ("scale", "digits", "--replicas", "3"),
+    "suspend": ("suspend", "digits"),
+    "a second suspend": ("suspend", "waits"),
+    "resume": ("resume", "waits"),
+    "preempt": ("preempt", "digits"),
+    "fail": ("fail", "digits"),
+    "get": ("get", "digits"),
+}
+
+
+@pytest.mark.parametrize("args", OBJECTS.values(), ids=list(OBJECTS))
+@pytest.mark.parametrize("output", ["name", "json", "yaml"])
+def test_a_program_gets_the_job_as_it_is_now(
+    args: tuple[str, ...], output: str, typed_at: TypedAt, tmp_path: Path
+) -> None:
+    typed_at.add(make_job("digits").workers(2, least=1, most=5).status(phase="Running"))
+    typed_at.add(make_job("waits").workers(1).suspended())
+    file = tmp_path / "job.yaml"
+    file.write_text(MANIFEST)
+    done = typed_at.tj(*(str(file) if arg == "FILE" else arg for arg in args), "-o", output)
+    assert done.exit_code == 0, done.output
+    name = {"submit": "new", "run": "new"}.get(args[0], args[1])
+    if output == "name":
+        assert done.stdout == f"aitrainingjob.elasticdeeplearning.ai/{name}\n"
+        return
+    shown = yaml.safe_load(done.stdout)  # JSON is YAML
+    there = typed_at.api.get(AITRAININGJOBS, "default", name)
+    assert shown["metadata"]["resourceVersion"] == there["metadata"]["resourceVersion"]  # type: ignore[index]
+
+
+def test_what_was_deleted_and_what_was_said_for_programs(typed_at: TypedAt) -> None:
+    typed_at.add(DIGITS)
+    typed_at.make(EVENTS, event({"kind": "Pod", "name": "digits-trainer-0"}, 1))
+    assert yaml.safe_load(typed_at.tj("events", "digits", "-o", "json").stdout)["events"][0]["reason"] == "Reason1"
+    assert typed_at.tj("delete", "digits", "-o", "name").stdout == "aitrainingjob.elasticdeeplearning.ai/digits\n"
+
+
+def test_no_colour_where_it_is_not_wanted(typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed_at.add(DIGITS.status(phase="Running"))
+
+    def shown() -> str:
+        return CliRunner().invoke(_Run("tj"), ["get"], color=True).output
+
+    assert "\x1b[32mRunning\x1b[0m" in shown()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in shown()
 
 
 def test_describe_speaks_of_the_job_its_roles_and_its_warnings(typed_at: TypedAt) -> None:

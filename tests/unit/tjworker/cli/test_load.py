@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.unit.tjworker.cli.conftest import TypedAt
 from tests.unit.tjworker.cli.test_room import node, pod
 from tjworker.cli.load import MAX_JOBS, MAX_NODES, MAX_WORKERS, cluster_lines, job_lines, worker_lines, workers
 from tjworker.cli.room import room
+from tjworker.settings import load_settings
 
 GPU = "nvidia.com/gpu"
 
@@ -91,6 +93,15 @@ def test_of_very_many_the_first_are_shown() -> None:
     assert worker_lines(workers({}, many))[-1] == "  ... and 1 more"
 
 
+@pytest.fixture
+def settings_anew() -> Iterator[None]:
+    """A process reads them once."""
+    load_settings.cache_clear()
+    yield
+    load_settings.cache_clear()
+
+
+@pytest.mark.usefixtures("settings_anew")
 def test_the_command_shows_the_cluster_also_where_redis_is_away(
     typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch
 ) -> None:

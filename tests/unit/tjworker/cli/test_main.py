@@ -66,7 +66,7 @@ CASES: dict[str, Case] = {
     "a cluster that does not answer is named, with what to do": Case(
         ("get",),
         1,
-        ("list aitrainingjobs", "Is the cluster running?"),
+        ("list aitrainingjobs", "Is it running? `tj up` starts"),
         env={"KUBECONFIG": "config"},
         files={"config": KUBECONFIG},
     ),

@@ -170,3 +170,26 @@ def test_columns_stand_under_each_other_and_no_line_ends_in_blanks() -> None:
     shown = rows.align([("NAME", "PHASE", "AGE"), ("a-long-name", "", "3s")])
     assert shown == ["NAME          PHASE   AGE", "a-long-name           3s"]
     assert rows.align([]) == []
+
+
+def test_equal_ends_of_logs_are_shown_once() -> None:
+    def failure(pod: str, tail: str) -> dict[str, str]:
+        return {"pod": pod, "time": "2026-01-01T00:00:00Z", "logTail": tail}
+
+    job = {"status": {"failures": [failure("a", "x\ny"), failure("b", "x\ny"), failure("c", "z")]}}
+    shown = [line.strip() for line in rows.failure_lines(job, NOW) if line.startswith("    |")]
+    assert shown == ["| x", "| y", "| the same last lines as of a", "| z"]
+
+
+PAINTED: dict[str, tuple[str, str]] = {
+    "a phase that is well": ("digits   Running   2/2", "digits   \x1b[32mRunning\x1b[0m   2/2"),
+    "one that is not": ("digits   Failed", "digits   \x1b[31mFailed\x1b[0m"),
+    "one that passes": ("a   Restarting   1/2\nb   Pending", "a   \x1b[33mRestarting\x1b[0m   1/2\nb   Pending"),
+    "the first of a row alone": ("a   Failed   x   Failed", "a   \x1b[31mFailed\x1b[0m   x   Failed"),
+    "a word of a message is none": ("it is Running now", "it is Running now"),
+}
+
+
+@pytest.mark.parametrize(("plain", "want"), PAINTED.values(), ids=list(PAINTED))
+def test_phases_have_colours(plain: str, want: str) -> None:
+    assert rows.paint(plain) == want

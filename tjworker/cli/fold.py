@@ -1,0 +1,57 @@
+"""Equal tracebacks of many replicas, told once: what is wrong with one is most often wrong with all. Pure.
+
+For people only: a file or a program gets each log as it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+_BEGINS = "Traceback (most recent call last):"
+MAX_LINES = 500
+"""Of a traceback that is held back; a longer one is passed on."""
+
+
+class Fold:
+    """Lines of several logs in, (label, line) out. Not thread-safe: the caller's lock holds for it, too."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, list[str]] = {}
+        self._told: dict[tuple[str, ...], str] = {}
+
+    def line(self, label: str, line: str) -> Iterator[tuple[str, str]]:
+        held = self._open.get(label)
+        if held is None:
+            if line.strip() != _BEGINS:
+                yield label, line
+                return
+            self._open[label] = [line]
+            return
+        held.append(line)
+        if len(held) > MAX_LINES:
+            yield from self._pass_on(label)
+        elif _ends(line):
+            yield from self._close(label)
+
+    def rest(self) -> Iterator[tuple[str, str]]:
+        """What has begun and not ended when the logs are over."""
+        for label in list(self._open):
+            yield from self._pass_on(label)
+
+    def _pass_on(self, label: str) -> Iterator[tuple[str, str]]:
+        yield from ((label, line) for line in self._open.pop(label))
+
+    def _close(self, label: str) -> Iterator[tuple[str, str]]:
+        lines = tuple(self._open[label])
+        first = self._told.get(lines)
+        self._told.setdefault(lines, label)
+        if first is None:
+            yield from self._pass_on(label)
+        else:
+            del self._open[label]
+            yield label, f"... the same traceback as of {first} ({len(lines)} lines): {lines[-1]}"
+
+
+def _ends(line: str) -> bool:
+    """The exception itself: the first line that is not indented."""
+    return bool(line.strip()) and not line[0].isspace()
