@@ -10,15 +10,21 @@ The events, their order and their times stay Celery's. A worker's main process t
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
-from functools import partial
 from time import monotonic
 from typing import Any
 
 from billiard.einfo import ExceptionWithTraceback
 from celery.exceptions import InvalidTaskError, Retry
+from celery.worker import state
 from celery.worker.consumer import Consumer as CeleryConsumer
 from celery.worker.control import Panel
 from celery.worker.request import Request
+from redis.exceptions import RedisError
+
+from tjworker.settings import load_settings
+from tjworker.store.connect import client
+from tjworker.telemetry.health import open_health
+from tjworker.telemetry.worker_health import Ignored, WorkerReport
 
 EVENTS_GATHER_SECONDS = 0.2
 """Flower shows a task that much later, with its true times, which the events carry. Celery's dispatcher sends a full
@@ -29,6 +35,7 @@ RECONNECT_MOST_SECONDS = 4.0
 without Redis a worker would take no task for that long."""
 
 
+SIGN_SECONDS = 1.0
 REQUEST = "tjworker.consumer:TaskRequest"
 """The option `Request` of a task, as text: only a worker loads it."""
 ENDED_BADLY = frozenset({"task-failed", "task-retried"})
@@ -105,6 +112,46 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
     """Three events a task, each its own message, are a third of the main process's work. Here they share a message."""
 
     _flush_at_seconds = 0.0
+    _sign_at = 0.0
+    """When its loop last turned, or it last tried to reach Redis."""
+    _reaching = True
+
+    def start(self) -> None:
+        """After the pool has forked: a thread does not survive that."""
+        self._sign_at, self._ignored = monotonic(), Ignored()
+        settings = load_settings()
+        self._broker = client(settings.redis_url)
+        try:
+            open_health(settings, self.report)
+        except OSError:
+            raise SystemExit(2) from None
+        super().start()
+
+    def register_with_event_loop(self, hub: Any) -> None:
+        """At each connection; the timer goes when that is lost."""
+        super().register_with_event_loop(hub)
+        self._reaching = False
+        hub.call_repeatedly(SIGN_SECONDS, self._give_sign)
+
+    def _give_sign(self) -> None:
+        self._sign_at = monotonic()
+
+    def report(self) -> WorkerReport:
+        """In the thread of the health server."""
+        queue, consumed, now = self.app.conf.task_default_queue, self.task_consumer, monotonic()
+        consuming = consumed is not None and bool(consumed.consuming_from(queue))
+        ignoring = 0.0
+        if not self._reaching:
+            free = len(state.active_requests) < self.pool.num_processes
+            ignoring = self._ignored.look(now, self._waiting(queue), free, sum(state.total_count.values()))
+        return WorkerReport(now - self._sign_at, self._reaching, consuming, queue, ignoring)
+
+    def _waiting(self, queue: str) -> int:
+        """Messages; 0 while Redis is away."""
+        try:
+            return int(self._broker.llen(queue))
+        except RedisError:
+            return 0
 
     def on_send_event_buffered(self) -> None:
         # A time instead of a flag: a lost connection cancels the timer, and a later event sets it again.
@@ -114,7 +161,18 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
             self.hub.call_later(EVENTS_GATHER_SECONDS, self._flush_events)
 
     def ensure_connected(self, conn: Any) -> Any:
-        conn.ensure_connection = partial(conn.ensure_connection, interval_max=RECONNECT_MOST_SECONDS)
+        self._reaching = True
+        self._give_sign()
+        ensure = conn.ensure_connection
+
+        def and_give_signs(errback: Any = None, *args: Any, **options: Any) -> Any:
+            def away(*said: Any) -> Any:
+                self._give_sign()
+                return errback(*said)
+
+            return ensure(errback and away, *args, interval_max=RECONNECT_MOST_SECONDS, **options)
+
+        conn.ensure_connection = and_give_signs
         return super().ensure_connected(conn)
 
     def shutdown(self) -> None:

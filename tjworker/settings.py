@@ -159,9 +159,11 @@ class Settings(BaseSettings):
     health_host: str = Field(
         "0.0.0.0",  # noqa: S104  the kubelet must reach it
         min_length=1,
-        description="address of the watcher's /healthz and /readyz; the kubelet calls from outside the pod",
+        description="address of each process's /healthz and /readyz; the kubelet calls from outside the pod",
     )
-    health_port: int = Field(0, ge=0, le=65535, description="port of the watcher's /healthz and /readyz; 0: none")
+    health_port: int = Field(
+        0, ge=0, le=65535, description="port of /healthz and /readyz of watcher, worker and beat; 0: none"
+    )
     metrics_host: str = Field(
         "0.0.0.0",  # noqa: S104  the scraper must reach it
         min_length=1,

@@ -1,7 +1,7 @@
 """What the watcher's /healthz and /readyz say. PURE.
 
 Alive says that each watch has given a sign within the limit. A watcher that waits (for the leadership, for an API
-server or a Redis that is away) is alive: a restart would cure nothing.
+server or a Redis that is away) is alive, as a restart would cure nothing; it is not ready, as the projection grows old.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-SIGN_LIMIT_SECONDS = 180.0
+SIGN_LIMIT_SECONDS = 90.0
+"""By default. A watch is opened again after `watch_timeout_seconds` (60 s) of silence, and two requests may be without
+an answer."""
 STEP_LIMIT_SECONDS = 180.0
 SKIPPED_SHOWN = 10
 """Of each source; the log has them all."""
@@ -45,6 +47,7 @@ class Report:
     reflectors: Mapping[str, Pulse] | None = None
     unserved: frozenset[str] = frozenset()
     """Namespaces of which something that is needed may not be listed."""
+    sign_limit_seconds: float = SIGN_LIMIT_SECONDS
     resumed: bool = False
     """What the last watcher had projected is kept up to date, while the lists come."""
 
@@ -61,12 +64,15 @@ class Report:
             if self.store_away or pulse.state in WAITING_STATES:
                 # Reflectors wait for room in the queue, or for the API server: with their threads, not dead.
                 continue
-            if pulse.sign_age_seconds > SIGN_LIMIT_SECONDS:
+            if self._is_silent(pulse):
                 found.append(
                     f"the watch of {source} has given no sign for {pulse.sign_age_seconds:.0f} s "
-                    f"(limit {SIGN_LIMIT_SECONDS:.0f} s)"
+                    f"(limit {self.sign_limit_seconds:.0f} s)"
                 )
         return found
+
+    def _is_silent(self, pulse: Pulse) -> bool:
+        return pulse.sign_age_seconds > self.sign_limit_seconds
 
     def body(self) -> dict[str, Any]:
         reflectors = {
@@ -96,4 +102,10 @@ class Report:
     @property
     def ready(self) -> bool:
         """A standby is ready: it could lead at any time."""
-        return not self.leading or self.synced or self.resumed
+        if not self.leading:
+            return True
+        # Of a kind that is not installed, and where nothing may be listed, there is nothing to show.
+        old = any(
+            self._is_silent(one) for one in (self.reflectors or {}).values() if one.state in ("watching", "waiting")
+        )
+        return (self.synced or self.resumed) and not self.store_away and not old

@@ -62,6 +62,7 @@ class Term:
         self._now = now
         self._stopped = stopped or threading.Event()
         self._threads: list[threading.Thread] = []
+        self._sign_limit_seconds = settings.watch_timeout_seconds + 2 * settings.request_timeout_seconds
         self._redis = RedisRetry(self._stopped, now, self.make_rng())
         self._make_feed = partial(
             Feed,
@@ -178,4 +179,5 @@ class Term:
             writer_age_seconds=now - self.writer.moved_at,
             reflectors=self.feed.pulses(now),
             unserved=self.writer.unserved,
+            sign_limit_seconds=self._sign_limit_seconds,
         )

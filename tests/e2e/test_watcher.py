@@ -32,6 +32,7 @@ from tjworker.kube.client import KubeClient
 from tjworker.store.connect import open_store
 from tjworker.store.port import Store
 from watcher.projection_writer import ProjectionWriter
+from watcher.projector import Projector
 
 pytestmark = pytest.mark.e2e
 
@@ -153,6 +154,35 @@ def _pods_or_none(running: Running) -> list[str] | None:
         return running.pods()
     except Transient:
         return None
+
+
+def test_a_watch_that_is_cut_makes_what_is_known_old_and_a_restart_would_cure_nothing(
+    api: Api, start: Callable[..., Running]
+) -> None:
+    running = start(MemoryStore(), watch_timeout_seconds=1, request_timeout_seconds=1)
+    until("synced", lambda: running.synced)
+    api.stop()
+    until("it is not ready", lambda: not running.watcher.report().ready)
+    until("it waits for the server, alive", lambda: not running.watcher.report().problems())
+
+
+def test_a_watch_that_hangs_is_seen_within_its_limit(
+    api: Api, start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, take = threading.Event(), Projector.events
+
+    def hangs(projector: Projector, events: Any, version: int) -> None:
+        if events:
+            go_on.wait(PATIENCE_SECONDS)
+        take(projector, events, version)
+
+    running = start(MemoryStore(), watch_timeout_seconds=1, request_timeout_seconds=1)
+    until("synced", lambda: running.synced)
+    monkeypatch.setattr(Projector, "events", hangs)
+    api.job()
+    wanted = f"the watch of {AITRAININGJOBS} has given no sign for"
+    until("it is not alive", lambda: any(one.startswith(wanted) for one in running.watcher.report().problems()))
+    go_on.set()
 
 
 def test_the_process_publishes_tasks_serves_health_and_gives_the_lease_back_on_sigterm(

@@ -25,7 +25,7 @@ from celery.utils.nodenames import default_nodename
 from benchmarks.support.valkey import Valkey
 from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response, Watch
-from tests.integration.test_probes import CELERY_AS_IT_COMES
+from tests.integration.test_worker_and_beat_probes import CELERY_AS_IT_COMES
 from tests.support.builders import make_job
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.local_api import local_api

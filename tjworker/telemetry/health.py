@@ -7,6 +7,7 @@ process that waits (for Redis, for the API server) is alive and not ready.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -55,6 +56,7 @@ class HealthServer:
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)
+        os.register_at_fork(after_in_child=self._server.socket.close)  # a worker's child must not keep the port
 
     def start(self) -> None:
         self._thread.start()

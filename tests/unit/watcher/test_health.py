@@ -32,10 +32,19 @@ CASES: dict[str, Case] = {
     "A leader that goes on where the last one stopped is ready while it lists.": Case(
         replace(leading(synced=False, state="listing"), resumed=True), True, True
     ),
-    "A watch without any sign for minutes is dead.": Case(leading(age=200), False, True),
+    "A watch without any sign for 90 s is dead, and what it shows is old.": Case(leading(age=91), False, False),
+    "A watch may be silent for a minute, and be opened again.": Case(leading(age=89), True, True),
+    "Who waits longer for a silent watch sets another limit.": Case(
+        replace(leading(age=100), sign_limit_seconds=110), True, True
+    ),
     "A kind that is not installed is no reason to be restarted.": Case(leading(state="missing", age=900), True, True),
-    "An API server that is away is no reason to be restarted.": Case(leading(state="waiting", age=900), True, True),
-    "A Redis that is away is no reason to be restarted.": Case(leading(age=900, away=True), True, True),
+    "An API server that is away is no reason to be restarted; what is known grows old.": Case(
+        leading(state="waiting", age=900), True, False
+    ),
+    "A watch that is opened again in a moment makes nothing old.": Case(leading(state="waiting", age=5), True, True),
+    "A Redis that is away is no reason to be restarted; nothing is written.": Case(
+        leading(age=900, away=True), True, False
+    ),
     "A writer that does not move is dead.": Case(leading(writer=900), False, True),
     "A standby is alive and ready.": Case(Report(False, False), True, True),
 }
@@ -48,7 +57,7 @@ def test_judgement(name: str) -> None:
 
 
 def test_a_problem_names_the_resource_the_age_and_the_limit() -> None:
-    assert leading(age=200).problems() == ["the watch of pods has given no sign for 200 s (limit 180 s)"]
+    assert leading(age=200).problems() == ["the watch of pods has given no sign for 200 s (limit 90 s)"]
 
 
 def test_the_server_answers_with_the_report() -> None:

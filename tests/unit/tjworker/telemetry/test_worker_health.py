@@ -1,0 +1,79 @@
+"""When a worker, or beat, is alive and when it is ready."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from tjworker import beat
+from tjworker.app import make_app
+from tjworker.settings import Settings
+from tjworker.telemetry.worker_health import Ignored, WorkerReport
+
+
+@dataclass(frozen=True)
+class Case:
+    report: WorkerReport | beat.Report
+    want_alive: bool
+    want_ready: bool
+
+
+def worker(age: float = 1, *, reaching: bool = False, consuming: bool = True, ignoring: float = 0) -> WorkerReport:
+    return WorkerReport(age, reaching, consuming, "tj", ignoring)
+
+
+CASES = {
+    "A worker that consumes its queue is alive and ready.": Case(worker(), True, True),
+    "One that waits for Redis is alive: a restart would cure nothing.": Case(
+        worker(reaching=True, consuming=False), True, False
+    ),
+    "One that consumes nothing is not alive.": Case(worker(consuming=False), False, False),
+    "One whose loop hangs is not alive.": Case(worker(61), False, False),
+    "One whose loop hangs while it reaches for Redis is not alive either.": Case(
+        worker(61, reaching=True), False, False
+    ),
+    "One that takes none of the messages that wait is not alive.": Case(worker(ignoring=61), False, False),
+    "A moment in which it takes none says nothing.": Case(worker(ignoring=20), True, True),
+    "A beat that ticks and sends is alive and ready.": Case(beat.Report(5, sends=True), True, True),
+    "A beat that cannot send is alive: it waits for Redis.": Case(beat.Report(5, sends=False), True, False),
+    "A beat that does not tick is not alive.": Case(beat.Report(61, sends=True), False, False),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_judgement(case: Case) -> None:
+    assert (not case.report.problems(), case.report.ready) == (case.want_alive, case.want_ready)
+
+
+LOOKS = {
+    "messages wait, it is free and takes none": ([(5, True, 3), (5, True, 3), (9, True, 3)], 20.0),
+    "it takes one between": ([(5, True, 3), (5, True, 4), (5, True, 4)], 0.0),
+    "it is busy": ([(5, True, 3), (5, False, 3), (5, True, 3)], 0.0),
+    "nothing waits": ([(5, True, 3), (0, True, 3), (5, True, 3)], 0.0),
+}
+
+
+@pytest.mark.parametrize(("looks", "want"), LOOKS.values(), ids=LOOKS)
+def test_since_when_messages_are_ignored(looks: list[tuple[int, bool, int]], want: float) -> None:
+    ignored = Ignored()
+    ignored.look(0.0, 5, True, 3)
+    said = [ignored.look(10.0 * (n + 1), *look) for n, look in enumerate(looks)]
+    assert said[-1] == want
+
+
+class Schedule(beat.Scheduler):
+    clock: ClassVar[list[float]] = [0.0]
+    now = staticmethod(lambda: Schedule.clock[0])
+
+
+def test_every_tick_is_a_sign_and_so_is_every_try_to_reach_redis() -> None:
+    scheduler = Schedule(make_app(Settings()), lazy=True)
+    scheduler.clock[0] = 100.0
+    assert scheduler.report().problems() == ["beat has not ticked for 100 s (limit 60 s)"]
+    scheduler.tick()
+    assert scheduler.report().problems() == []
+    scheduler.clock[0] = 200.0
+    scheduler._is_away(OSError("refused"), 2.0)
+    assert scheduler.report().problems() == []
