@@ -82,9 +82,7 @@ class Host:
 
     folder: Path
     project: Json
-    ports: dict[str, int] = field(
-        default_factory=lambda: {n: free_port() for n in ("6379", "plain", "5555", "8080", "6443")}
-    )
+    ports: dict[str, int] = field(default_factory=lambda: {n: free_port() for n in ("6379", "plain", "5555", "6443")})
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def here(self, text: str, service: str = "") -> str:
@@ -93,7 +91,7 @@ class Host:
             return "127.0.0.1"
         text = re.sub(r"(?<=@)redis(?=:)", "localhost", text).replace("0.0.0.0", "127.0.0.1")
         port = r"(?<=127\.0\.0\.1:)\d+|(?<=@localhost:)\d+|(?<=port=)\d+|^\d{4}$"
-        text = re.sub(port, lambda m: str(self.ports.get(m[0], m[0])), text)
+        text = re.sub(port, lambda m: str(self.port(m[0], service)), text)
         text = text.replace("/certificates.sh", str(ROOT / self.project["configs"]["certificates"]["file"]))
         # Each container has a /data of its own; /kube is shared.
         return re.sub(
@@ -101,6 +99,12 @@ class Host:
             lambda m: str(self.folder / (service if m[1] == "data" else "") / m[1]),
             text,
         )
+
+    def port(self, number: str, service: str) -> int | str:
+        """Each container has a port of its own for its health, and one for its metrics."""
+        if number in ("8080", "9464"):
+            return self.ports.setdefault(f"{number} of {service}", free_port())
+        return self.ports.get(number, number)
 
     def command(self, name: str) -> list[str]:
         words = [str(word) for word in self.project["services"][name]["command"]]
@@ -128,7 +132,8 @@ class Host:
 
     def environment(self, name: str) -> dict[str, str]:
         own = {
-            key: self.here(str(value)) for key, value in self.project["services"][name].get("environment", {}).items()
+            key: self.here(str(value), name)
+            for key, value in self.project["services"][name].get("environment", {}).items()
         }
         path = f"{self.folder / 'bin'}:{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
         return {"PATH": path, "HOME": str(self.folder), "PYTHONUNBUFFERED": "1", **own}
@@ -153,7 +158,7 @@ class Host:
         """What the file itself asks."""
         kind, *words = self.project["services"][name]["healthcheck"]["test"]
         argv = ["sh", "-c", *words] if kind == "CMD-SHELL" else words
-        argv = [re.sub(r"127\.0\.0\.1:\d+|^/(kube|etc)/\S+$", lambda m: self.here(m[0]), word) for word in argv]
+        argv = [re.sub(r"127\.0\.0\.1:\d+|^/(kube|etc)/\S+$", lambda m: self.here(m[0], name), word) for word in argv]
         done = subprocess.run(
             argv, cwd=ROOT, env=self.environment(name), capture_output=True, check=False, timeout=PATIENCE_SECONDS
         )
@@ -322,7 +327,11 @@ def test_flower_lists_key_and_result_of_each_task(host: Host) -> None:
 
 
 def test_the_health_check_of_a_worker_finds_it(host: Host) -> None:
-    host.until("the worker answers", lambda: host.healthy("worker"))
+    host.until("the worker takes tasks", lambda: host.healthy("worker"))
+
+
+def test_the_health_check_of_beat_finds_it(host: Host) -> None:
+    host.until("Redis takes its tasks", lambda: host.healthy("beat"))
 
 
 def test_redis_refused_nothing_that_the_operator_asked_for(host: Host) -> None:
