@@ -326,12 +326,9 @@ def test_flower_lists_key_and_result_of_each_task(host: Host) -> None:
     assert {"uuid", "args", "result"} <= set(wanted)
 
 
-def test_the_health_check_of_a_worker_finds_it(host: Host) -> None:
-    host.until("the worker takes tasks", lambda: host.healthy("worker"))
-
-
-def test_the_health_check_of_beat_finds_it(host: Host) -> None:
-    host.until("Redis takes its tasks", lambda: host.healthy("beat"))
+@pytest.mark.parametrize("name", ["worker", "beat"])
+def test_the_health_check_finds_a_process_that_works(name: str, host: Host) -> None:
+    host.until(f"{name} is ready", lambda: host.healthy(name))
 
 
 def test_redis_refused_nothing_that_the_operator_asked_for(host: Host) -> None:
