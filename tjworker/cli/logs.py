@@ -20,7 +20,8 @@ from tjworker.cli.fold import Fold
 from tjworker.cli.options import in_namespace, role_names, which_job
 
 if TYPE_CHECKING:
-    from tjworker.cli.logstream import Excerpt
+    from tjworker.cli.jobs import FoundJob
+    from tjworker.cli.logstream import Excerpt, Wanted
 
 
 @click.command(short_help="Show or follow the logs of all replicas.")
@@ -42,7 +43,6 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
     tj logs digits --since 5m --timestamps
     """
     from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.errors import UserError
     from tjworker.cli.jobs import check_replica, find_job, job_pods
     from tjworker.cli.logstream import Follower, Wanted, read_log, targets
 
@@ -60,16 +60,35 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
             return 0
         chosen = [t for pod in job_pods(cluster.api, found) for t in targets(pod, wanted)]
         if not chosen:
-            phase = (found.raw.get("status") or {}).get("phase") or "not accepted yet"
-            raise UserError(
-                f"{job} ({phase}) has no such pods now; cleanPodPolicy decides which stay after its end. "
-                "`tj describe` has its failures, and the last lines of their logs"
-            )
+            _tell_what_is_left(found, wanted)
+            return 0
         with _printer(fold=not excerpt.timestamps) as emit:
             for target in chosen:
                 for line in read_log(cluster.transport, where, target, excerpt):
                     emit(target.label, line)
         return 0
+
+
+def _tell_what_is_left(job: FoundJob, wanted: Wanted) -> None:
+    """Of a job without such pods: the ends of its failed pods' logs, which its status has. Raises UserError when there
+    are none."""
+    from tjworker.cli.errors import UserError
+    from tjworker.cli.logstream import last_words
+
+    name, status = job.raw["metadata"]["name"], job.raw.get("status") or {}
+    found = list(last_words(job, wanted))
+    if not found:
+        if not status.get("completionTime"):
+            phase = status.get("phase") or "not accepted yet"
+            raise UserError(f"{name} ({phase}) has no such pods now; `tj describe {name}` says what it waits for")
+        raise UserError(
+            f"{name} has ended ({status.get('phase')}), and its pods went with their logs, as spec.cleanPodPolicy says "
+            "(default: All). `Running` keeps those that have ended; `tj logs -f` follows a job while it runs"
+        )
+    echo(f"the pods of {name} are gone; of those that failed its status has the last lines:", err=True)
+    with _printer(fold=True) as emit:
+        for label, line in found:
+            emit(label, line)
 
 
 def _excerpt(tail: int | None, since: str | None, timestamps: bool, previous: bool) -> Excerpt:

@@ -14,7 +14,7 @@ from tjworker.api.resources import PODS
 from tjworker.base import OperatorError, Transient
 from tjworker.cli.errors import tell_outage
 from tjworker.cli.informer import Informer
-from tjworker.cli.jobs import FoundJob, list_all, pods_selector
+from tjworker.cli.jobs import FoundJob, list_all, pods_selector, role_names
 
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
@@ -96,6 +96,25 @@ def targets(pod: Json, wanted: Wanted) -> list[Target]:
             Target(shown, metadata["name"], str(metadata["uid"]), name, started, int(status.get("restartCount") or 0))
         )
     return found
+
+
+def last_words(job: FoundJob, wanted: Wanted) -> Iterator[tuple[str, str]]:
+    """(label, line) of the ends of failed pods' logs in the job's status, the oldest first."""
+    for failure in reversed((job.raw.get("status") or {}).get("failures") or []):
+        pod = str(failure.get("pod"))
+        role, index = next(
+            (
+                (role, int(index))
+                for role in role_names(job)
+                for index in [pod.rpartition("-")[2]]
+                if index.isdecimal() and naming.pod_name(job.raw["metadata"]["name"], role, int(index)) == pod
+            ),
+            ("", -1),
+        )
+        if (wanted.role is not None and wanted.role != role) or (wanted.index is not None and wanted.index != index):
+            continue
+        for line in str(failure.get("logTail") or "").splitlines():
+            yield f"{role}-{index}" if role else pod, line
 
 
 def read_log(

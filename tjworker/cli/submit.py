@@ -34,6 +34,8 @@ def submit(files: tuple[str, ...], wait: bool, output: str | None, namespace: st
     refuse_the_wrong(manifests)
     with user_cluster() as cluster:
         made = [create(cluster, manifest, namespace, output) for manifest in manifests]
+        for job in made:
+            _warn_of_lost_logs(job)
         return follow(cluster, made) if wait else 0
 
 
@@ -64,6 +66,19 @@ def create(cluster: Cluster, manifest: Manifest, namespace: str | None, output: 
     made = FoundJob(kind.resource, raw)
     tell(f"{manifest.name}: made in namespace {where}; `tj describe {manifest.name}` says how it stands", made, output)
     return made
+
+
+def _warn_of_lost_logs(job: FoundJob) -> None:
+    """Whoever submits a first job looks for its output after its end."""
+    from tjworker.cli.jobs import parsed
+
+    if parsed(job).clean_pod_policy == "All":
+        name = job.raw["metadata"]["name"]
+        echo(
+            f"{name}: its pods go at its end, and their logs with them; spec.cleanPodPolicy Running keeps those that "
+            f"have ended, and `tj logs {name} -f` follows them meanwhile",
+            err=True,
+        )
 
 
 def follow(cluster: Cluster, jobs: list[FoundJob]) -> int:

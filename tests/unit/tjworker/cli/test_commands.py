@@ -16,7 +16,7 @@ from tests.support.builders import JobBuilder, make_job, make_training_job
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.unit.tjworker.cli.conftest import TypedAt, _Run
 from tjworker.api.resources import EVENTS
-from tjworker.api.status import Ending
+from tjworker.api.status import Ending, Failure
 from tjworker.cli.main import tj
 
 DIGITS = make_job("digits").workers(2)
@@ -219,6 +219,63 @@ def test_what_was_deleted_and_what_was_said_for_programs(typed_at: TypedAt) -> N
     typed_at.make(EVENTS, event({"kind": "Pod", "name": "digits-trainer-0"}, 1))
     assert yaml.safe_load(typed_at.tj("events", "digits", "-o", "json").stdout)["events"][0]["reason"] == "Reason1"
     assert typed_at.tj("delete", "digits", "-o", "name").stdout == "aitrainingjob.elasticdeeplearning.ai/digits\n"
+
+
+def failed(pod: str, tail: str) -> Failure:
+    return Failure(pod=pod, exit_code=1, time="2001-09-09T01:46:50Z", log_tail=tail)
+
+
+ENDED = DIGITS.status(
+    phase="Failed",
+    completion_time="2001-09-09T01:46:50Z",
+    failures=(failed("digits-trainer-1", "epoch 2\nValueError: nan"), failed("digits-trainer-0", "killed")),
+)
+
+
+@dataclass(frozen=True)
+class Left:
+    job: JobBuilder
+    args: tuple[str, ...]
+    want: str = ""
+    says: str = ""
+    code: int = 0
+
+
+LEFT: dict[str, Left] = {
+    "of pods that failed the status has the last lines": Left(
+        ENDED,
+        (),
+        "trainer-0 | killed\ntrainer-1 | epoch 2\ntrainer-1 | ValueError: nan\n",
+        "the pods of digits are gone; of those that failed its status has the last lines:",
+    ),
+    "of one replica": Left(ENDED, ("--role", "trainer", "--index", "0"), "trainer-0 | killed\n"),
+    "of those that succeeded nothing is left": Left(
+        DIGITS.status(phase="Succeed", completion_time="2001-09-09T01:46:50Z"),
+        (),
+        says="its pods went with their logs, as spec.cleanPodPolicy says (default: All). `Running` keeps those",
+        code=1,
+    ),
+    "a job that waits has none yet": Left(
+        DIGITS.status(phase="Pending"), (), says="digits (Pending) has no such pods now; `tj describe digits`", code=1
+    ),
+}
+
+
+@pytest.mark.parametrize("left", LEFT.values(), ids=list(LEFT))
+def test_what_is_left_of_logs_when_the_pods_are_gone(left: Left, typed_at: TypedAt) -> None:
+    typed_at.add(left.job)
+    done = typed_at.tj("logs", "digits", *left.args)
+    assert (done.exit_code, done.stdout) == (left.code, left.want), done.output
+    assert left.says in done.stderr
+
+
+@pytest.mark.parametrize("policy", ["", "cleanPodPolicy: Running, "])
+def test_who_submits_a_job_that_keeps_no_logs_is_told(policy: str, typed_at: TypedAt, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(MANIFEST.replace("spec: {", f"spec: {{{policy}", 1))
+    done = typed_at.tj("submit", str(file))
+    assert done.exit_code == 0, done.output
+    assert ("spec.cleanPodPolicy Running keeps those that have ended" in done.stderr) is (policy == "")
 
 
 def test_no_colour_where_it_is_not_wanted(typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch) -> None:
