@@ -14,6 +14,7 @@ from typing import Any
 
 from celery import Celery
 from celery.signals import setup_logging
+from kombu.entity import Exchange, Queue
 from kombu.utils.url import parse_url
 
 from tjworker.settings import Settings, settings_or_exit
@@ -41,6 +42,25 @@ def broker_url(redis_url: str) -> str:
     return f"{redis_url}{'&' if '?' in redis_url else '?'}ssl_cert_reqs=required"
 
 
+def periodic_queue(prefix: str) -> str:
+    """Of beat's tasks. Those of the keys may be thousands, and what comes round every few seconds (the resync that
+    finds lost ones, the autoscaler) would be late by as much. A worker asks its queues in turn, whatever each holds."""
+    return f"{prefix}.periodic"
+
+
+def _queue(name: str) -> Queue:
+    return Queue(name, Exchange(name), routing_key=name)  # type: ignore[no-untyped-call]
+
+
+def queue_options(prefix: str) -> dict[str, Any]:
+    names = (prefix, periodic_queue(prefix))
+    return {
+        "task_default_queue": prefix,
+        "task_queues": tuple(_queue(name) for name in names),
+        "task_routes": {"tjworker.reconcile": {"queue": prefix}, "tjworker.*": {"queue": periodic_queue(prefix)}},
+    }
+
+
 def worker_options() -> dict[str, Any]:
     return {
         "worker_consumer": "tjworker.consumer:Consumer",  # as text: only a worker loads it
@@ -62,7 +82,7 @@ def make_app(settings: Settings) -> Celery:
     app = Celery("tjworker", broker=broker, amqp="tjworker.broker:AMQP", include=("tjworker.tasks",))
     app.conf.update(
         # -- messages
-        task_default_queue=prefix,
+        **queue_options(prefix),
         accept_content=["json"],
         task_serializer="json",
         event_serializer="json",

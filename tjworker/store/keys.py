@@ -251,7 +251,15 @@ KEYS: tuple[Key, ...] = (
         "list",
         "kombu",
         "beat (is a task lost, or does it wait?)",
-        "Celery's queue of messages, which has the prefix for its name",
+        "Celery's queue of tasks for keys, which has the prefix for its name",
+    ),
+    Key(
+        "periodic",
+        "{prefix}.periodic",
+        "list",
+        "kombu",
+        "kombu",
+        "Celery's queue of beat's tasks: they do not wait behind the keys",
     ),
 )
 BY_NAME = {key.name: key for key in KEYS}
