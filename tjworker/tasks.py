@@ -22,7 +22,7 @@ from tjworker.controllers.jobs import NOTHING_TO_DO
 from tjworker.publisher import AUTOSCALE, COLLECT_ORPHANS, RECONCILE, RESYNC
 from tjworker.runtime import ProcessRuntime, Runtime, connect
 from tjworker.settings import load_settings
-from tjworker.telemetry import scrape
+from tjworker.telemetry import metrics, scrape
 from tjworker.telemetry.metrics import PASSES, PERIODIC_RUNS
 
 _runtime = ProcessRuntime(lambda: connect(app, load_settings()))
@@ -63,6 +63,7 @@ def _count_together(**_: Any) -> None:
 @worker_ready.connect  # type: ignore[untyped-decorator,unused-ignore]
 def _show_metrics(**_: Any) -> None:
     """In the main process, after it has forked: a thread does not survive that."""
+    metrics.begin("worker")
     scrape.serve(load_settings(), shared=True)
 
 

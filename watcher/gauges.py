@@ -23,6 +23,8 @@ from watcher.books import JobCounts
 from watcher.health import Report
 
 NEW = "New"
+UNWATCHED = frozenset({"missing", "forbidden", "starting"})
+"""A kind that is not installed, or may not be listed, has no watch that could be old."""
 UNITS = {"cpu": "core", "memory": "byte"}
 
 
@@ -63,6 +65,8 @@ def _of_watches(report: Report) -> Iterator[Sample]:
     sums: dict[tuple[metrics.Metric, str], float] = defaultdict(float)
     for source, pulse in (report.reflectors or {}).items():
         resource = source.partition("/")[0]
+        if pulse.state in UNWATCHED:
+            continue
         ages[resource] = max(pulse.sign_age_seconds, ages.get(resource, 0.0))
         sums[metrics.PROJECTED, resource] += pulse.objects
         sums[metrics.UNREADABLE, resource] += len(pulse.skipped)

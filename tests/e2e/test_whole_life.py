@@ -20,6 +20,7 @@ import yaml
 
 from tests.e2e.stack import LocalStack, until
 from tests.support.paths import ROOT
+from tests.support.promql import asked, expressions
 from tests.support.scraping import value
 from tjworker.cli.stack import processes
 from tjworker.telemetry.metrics import TABLE
@@ -161,6 +162,11 @@ def test_every_process_shows_its_metrics_as_they_are_declared(stack: LocalStack)
     assert value(shown, "tj_job_ends_total", kind="AITrainingJob", phase="Succeed") >= 1
     assert value(shown, "tj_beat_sent_total", task="autoscale") > 0
     assert value(shown, "tj_api_requests_total", verb="POST", code="201") > 0
+    for where, expression in expressions().items():
+        for wanted in asked(expression):
+            there = [set(sample.labels) for sample in shown if sample.name == wanted.series]
+            assert there, f"{where}: {wanted.series} is shown by nobody"
+            assert all(wanted.labels <= labels for labels in there), f"{where}: {wanted.series}: {there[0]}"
 
 
 def test_doctor_finds_the_stack_in_order_and_its_settings_by_its_kubeconfig(stack: LocalStack) -> None:

@@ -14,10 +14,14 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
 import prometheus_client
+
+from tjworker.api.kinds import JOB_KINDS
+from tjworker.api.status import END_PHASES, RestartCounts
 
 Process = Literal["watcher", "leading watcher", "worker", "beat"]
 LONG = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
@@ -32,6 +36,9 @@ class Metric:
     """Label -> what its values are."""
     by: tuple[Process, ...] = ()
     """Who exports it."""
+    known: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
+    """All values of each label, where they are known: shown as 0 from the start, so that the first of them is a rise,
+    and an alert sees it."""
 
     kind = "gauge"
 
@@ -49,6 +56,10 @@ class Counter(Metric):
     def _made(self) -> prometheus_client.Counter:
         return prometheus_client.Counter(self.name, self.what, tuple(self.labels), registry=REGISTRY)
 
+    def begin(self) -> None:
+        for labels in combinations(self):
+            self._made.labels(**labels)
+
     def inc(self, amount: float = 1, **labels: str) -> None:
         (self._made.labels(**labels) if labels else self._made).inc(amount)
 
@@ -64,6 +75,10 @@ class Histogram(Metric):
             self.name, self.what, tuple(self.labels), registry=REGISTRY, buckets=self.buckets
         )
 
+    def begin(self) -> None:
+        for labels in combinations(self):
+            self._made.labels(**labels)
+
     def observe(self, seconds: float, **labels: str) -> None:
         (self._made.labels(**labels) if labels else self._made).observe(seconds)
 
@@ -74,6 +89,7 @@ Sample = tuple[Metric, Mapping[str, str], float]
 REGISTRY = prometheus_client.CollectorRegistry()
 """Of this process."""
 
+KIND_NAMES = tuple(kind.kind for kind in JOB_KINDS)
 _RESULT = "`done`; `retried`: the work queue gives the key out again; `failed`: waiting does not cure it"
 _KIND = "the job's kind, as `AITrainingJob`"
 _RESOURCE = "as `pods`, `aitrainingjobs.elasticdeeplearning.ai`"
@@ -84,12 +100,14 @@ PASSES = Histogram(
     "passes over jobs, from the task's start to its end; the count is that of passes",
     {"result": _RESULT},
     ("worker",),
+    known={"result": ("done", "retried", "failed")},
 )
 PERIODIC_RUNS = Counter(
     "tj_periodic_runs_total",
     "runs of periodic tasks",
     {"task": "`resync`, `collect_orphans`, `autoscale`", "result": "`done`; `failed`: some object could not be served"},
     ("worker",),
+    known={"task": ("resync", "collect_orphans", "autoscale"), "result": ("done", "failed")},
 )
 API_REQUESTS = Counter(
     "tj_api_requests_total",
@@ -109,6 +127,7 @@ FIRST_POD = Histogram(
     {"kind": _KIND},
     ("worker",),
     LONG,
+    known={"kind": KIND_NAMES},
 )
 ALL_RUNNING = Histogram(
     "tj_job_time_to_running_seconds",
@@ -116,21 +135,28 @@ ALL_RUNNING = Histogram(
     {"kind": _KIND},
     ("worker",),
     LONG,
+    known={"kind": KIND_NAMES},
 )
 RESTARTS = Counter(
     "tj_restarts_total",
     "restarts of roles, as they are counted in `status.restartCounts`",
     {"cause": "`application`, `node`, `preemption`, `user`"},
     ("worker",),
+    known={"cause": tuple(RestartCounts.model_fields)},
 )
 ENDS = Counter(
     "tj_job_ends_total",
     "jobs that came to an end",
     {"kind": _KIND, "phase": "`Succeed`, `Failed`, `Timeout`, `Preempted`, `NodeFail`"},
     ("worker",),
+    known={"kind": KIND_NAMES, "phase": sorted(END_PHASES)},
 )
 SCALE_DECISIONS = Counter(
-    "tj_scale_decisions_total", "targets that the autoscaler has written", {"direction": "`up`, `down`"}, ("worker",)
+    "tj_scale_decisions_total",
+    "targets that the autoscaler has written",
+    {"direction": "`up`, `down`"},
+    ("worker",),
+    known={"direction": ("up", "down")},
 )
 BEAT_SENT = Counter(
     "tj_beat_sent_total", "periodic tasks that beat has sent", {"task": "its name in `beat_schedule.py`"}, ("beat",)
@@ -180,6 +206,20 @@ REQUESTED = Gauge(
 NODES = Gauge("tj_cluster_nodes", "nodes", {"usable": "`true`: Ready and schedulable; `false`"}, _LEADER)
 
 TABLE: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
+
+
+def combinations(metric: Metric) -> Iterator[dict[str, str]]:
+    """Of the labels' known values; nothing where one is not known."""
+    if metric.labels and metric.known.keys() == metric.labels.keys():
+        for values in product(*(metric.known[name] for name in metric.labels)):
+            yield dict(zip(metric.labels, values, strict=True))
+
+
+def begin(process: Process) -> None:
+    """Show what this process counts before it has counted anything."""
+    for metric in TABLE:
+        if isinstance(metric, Counter | Histogram) and process in metric.by:
+            metric.begin()
 
 
 def count_request(verb: str, status: int, seconds: float) -> None:

@@ -1,0 +1,120 @@
+"""k8s/monitoring and its page: each expression is Prometheus' language, asks for metrics that are declared, by labels
+that they have, and each alert says what to do. That the processes really show them: tests/e2e/test_whole_life.py."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.manifests import render
+from tests.support.paths import ROOT
+from tests.support.promql import MONITORING, Asked, asked, expressions, panels, rules
+from tjworker.telemetry import metrics
+from tjworker.telemetry.metrics import TABLE, Counter, Histogram
+
+PAGE = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
+EXPRESSIONS = expressions()
+LABELS = {metric.name: frozenset(metric.labels) for metric in TABLE if not isinstance(metric, Histogram)} | {
+    f"{metric.name}_{part}": frozenset(metric.labels) | ({"le"} if part == "bucket" else set())
+    for metric in TABLE
+    if isinstance(metric, Histogram)
+    for part in ("bucket", "count", "sum")
+}
+
+
+@pytest.mark.parametrize("where", EXPRESSIONS)
+def test_an_expression_asks_for_what_is_declared(where: str) -> None:
+    found = asked(EXPRESSIONS[where])
+    assert found
+    for one in found:
+        assert one.series in LABELS, f"{where}: no process shows {one.series}"
+        assert one.labels <= LABELS[one.series], f"{where}: {one.series} has no label {one.labels - LABELS[one.series]}"
+
+
+READ = {
+    "a sum by a label": ('sum by (cause) (rate(a_total{x="1"}[5m]))', {Asked("a_total", frozenset({"cause", "x"}))}),
+    "two sides": ("a / (b > 0) or absent(c == 1)", {Asked(name, frozenset()) for name in "abc"}),
+    "a quantile": ("histogram_quantile(0.9, sum by (le) (rate(s_bucket[5m])))", {Asked("s_bucket", frozenset({"le"}))}),
+}
+
+
+@pytest.mark.parametrize(("expression", "want"), READ.values(), ids=READ)
+def test_how_expressions_are_read(expression: str, want: set[Asked]) -> None:
+    assert asked(expression) == want
+
+
+def test_what_prometheus_would_refuse_is_no_expression() -> None:
+    with pytest.raises(ValueError, match="unclosed left parenthesis"):
+        asked("sum by (a rate(x[5m])")
+
+
+@pytest.mark.parametrize("where", EXPRESSIONS)
+def test_a_counter_is_asked_for_its_rise(where: str) -> None:
+    """Its value says nothing: it begins anew with each process."""
+    text = EXPRESSIONS[where]
+    for series in {one.series for one in asked(text)}:
+        if re.search("_(total|bucket|count|sum)$", series) and f"absent({series})" not in text:
+            assert not re.search(rf"{series}(\{{[^}}]*\}})?(?!.)", text)
+            assert re.search(rf"(rate|increase)\({series}(\{{[^}}]*\}})?\[", text), f"{where}: {series}"
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+def test_an_alert_says_what_to_do(rule: dict[str, Any]) -> None:
+    assert rule["labels"]["severity"] in ("critical", "warning", "info")
+    row = re.search(rf"^\| `{rule['alert']}` \| (.+) \|$", PAGE, re.MULTILINE)
+    assert row, "no row in docs/monitoring.md"
+    shown = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+    kept = {label for one in asked(rule["expr"]) for label in one.labels}
+    assert shown <= kept
+
+
+def test_the_page_names_no_alert_that_there_is_not() -> None:
+    assert set(re.findall(r"^\| `(Tj\w+)` ", PAGE, re.MULTILINE)) == {rule["alert"] for rule in rules()}
+
+
+def test_a_legend_names_labels_that_are_left() -> None:
+    for panel in panels():
+        for target in panel["targets"]:
+            kept = {label for one in asked(target["expr"]) for label in one.labels}
+            assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= kept, panel["title"]
+
+
+def test_every_metric_is_on_the_dashboard_or_in_an_alert() -> None:
+    used = {re.sub("_(bucket|count|sum)$", "", one.series) for text in EXPRESSIONS.values() for one in asked(text)}
+    assert used == {metric.name for metric in TABLE}
+
+
+def test_what_the_rules_compare_with_is_shown_before_it_happens() -> None:
+    """A counter that appears with its first failure has not risen."""
+    for name, labels in (("tj_pass_duration_seconds", {"result": "failed"}), ("tj_restarts_total", {"cause": "node"})):
+        (metric,) = [metric for metric in TABLE if metric.name == name]
+        assert isinstance(metric, Counter | Histogram)
+        assert labels in list(metrics.combinations(metric))
+
+
+# -- the objects -----------------------------------------------------------------------------------
+def test_the_scraper_alone_reaches_the_port_that_the_pods_show() -> None:
+    policy, monitor = (yaml.safe_load((MONITORING / f"{name}.yaml").read_text()) for name in ("network", "podmonitor"))
+    (rule,) = policy["spec"]["ingress"]
+    (source,), (port,) = rule["from"], rule["ports"]
+    assert {"namespaceSelector", "podSelector"} <= source.keys(), "pods of that namespace, not either of both"
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    for component in ("watcher", "worker", "beat"):
+        documents = list(yaml.safe_load_all((ROOT / f"k8s/base/{component}.yaml").read_text(encoding="utf-8")))
+        container = documents[-1]["spec"]["template"]["spec"]["containers"][0]
+        assert {"name": endpoint["port"], "containerPort": port["port"]} in container["ports"]
+        assert {"name": "TJ_METRICS_PORT", "value": str(port["port"])} in container["env"]
+        for selector in (policy["spec"]["podSelector"], monitor["spec"]["selector"]):
+            assert component in selector["matchExpressions"][0]["values"]
+
+
+@pytest.mark.parametrize("folder", ["", "keda", "hpa"])
+def test_a_folder_can_be_applied(folder: str) -> None:
+    made = render(MONITORING / folder)
+    assert {document["metadata"]["namespace"] for document in made} == {"tj-system"}
+    for document in made:
+        target = document["spec"].get("scaleTargetRef") if "spec" in document else None
+        assert target is None or target["name"] == "tj-worker"
