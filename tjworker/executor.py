@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
+from tjworker.api.kinds import written_status
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.status import JobStatus
 from tjworker.base import Conflict, Invalid, OperatorError, Transient
@@ -122,7 +123,7 @@ class Executor:
                 "uid": job.uid,
                 "resourceVersion": str(job.resource_version),
             },
-            "status": status.to_json(),
+            "status": written_status(job, status),
         }
         answer = self._kube.update_status(job.name.resource, job.name.namespace, job.name.name, body)
         version = _version(answer)

@@ -61,6 +61,13 @@ class Settings(BaseSettings):
     )
     namespaces: str = Field("", description="namespaces to serve, separated by commas; empty: all but its own")
 
+    kinds: str = Field(
+        "",
+        pattern=r"^[a-z0-9.,\s]*$",
+        description="job kinds of other operators to serve beside the two own, by the names of their CRDs, such as"
+        " pytorchjobs.kubeflow.org, separated by commas; of each, its folder in k8s/kinds is installed",
+    )
+
     resync_seconds: float = Field(30, gt=0, description="how often the resync looks for keys whose task was lost")
     full_resync_seconds: float = Field(600, gt=0, description="how often every unfinished job is queued")
     collect_orphans_seconds: float = Field(
@@ -209,6 +216,11 @@ class Settings(BaseSettings):
                 "(docs/operations.md, 'Some namespaces')"
             )
         return value
+
+    @property
+    def kind_list(self) -> tuple[str, ...]:
+        """The CRDs of other operators' kinds to serve."""
+        return _names(self.kinds)
 
     @property
     def record_key_list(self) -> tuple[str, ...]:

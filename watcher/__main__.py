@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import structlog
 
+from tjworker.api.kinds import served
 from tjworker.app import make_app
 from tjworker.base import Terminal
 from tjworker.kube.client import KubeClient
@@ -77,6 +78,8 @@ def until_told(alive: Callable[[], bool], look_seconds: float = LOOK_SECONDS) ->
 
 
 def _watcher(settings: Settings) -> Watcher:
+    """Raises Terminal for settings that no watcher can run with."""
+    served(settings.kind_list)
     transport = KubeTransport(pool_size=32, answered=count_request)
     api = KubeClient(
         transport,

@@ -6,14 +6,15 @@ Starts no thread; `watcher.term` does. A feed that is stopped is over, another o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 
 import structlog
 
+from tjworker.api.kinds import KINDS
 from tjworker.base import GroupResource
 from tjworker.kube.reflector import Reflector
-from tjworker.kube.resources import RESOURCES, WATCHED
+from tjworker.kube.resources import RESOURCES, watched
 from watcher.event_queue import EventQueue
 from watcher.health import Pulse
 from watcher.isolation import Skipped
@@ -33,7 +34,9 @@ class Feed:
         cluster_id: Callable[[], str],
         outage: Outage,
         namespaces: Sequence[str] = (),
+        kinds: Container[GroupResource] = KINDS,
     ) -> None:
+        """`kinds`: the job kinds that are served."""
         self.queue = queue
         self._make_reflector = make_reflector
         self._cluster_id = cluster_id
@@ -46,7 +49,9 @@ class Feed:
         self.resumed: dict[str, Reflector] = {}
         """Source -> its resumed watch, which ends when the list of that source is in."""
         # In single namespaces, jobs come last: they are held until what belongs to them is known.
-        rows = sorted(WATCHED, key=lambda row: row.is_job) if namespaces else WATCHED
+        rows = watched(kinds)
+        if namespaces:
+            rows = tuple(sorted(rows, key=lambda row: row.is_job))
         self.reflectors = [
             self._reflector(row.name, namespace)
             for row in rows

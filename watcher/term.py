@@ -17,6 +17,7 @@ from functools import partial
 
 import structlog
 
+from tjworker.api.kinds import served
 from tjworker.base import Fenced, JobKey
 from tjworker.kube.client import KubeClient
 from tjworker.kube.reflector import Reflector
@@ -78,6 +79,7 @@ class Term:
             cluster_id=ClusterId(api, now).read,
             outage=Outage(now),
             namespaces=settings.namespace_list,
+            kinds=served(settings.kind_list),
         )
         self._make_writer = partial(
             ProjectionWriter, store, publish, redis=self._redis, token=token, now=now, wall_clock=wall_clock

@@ -142,6 +142,7 @@ class InProcessWatcher(Term):
         seed: int = 0,
         transport: InProcessTransport | None = None,
         stopped: threading.Event | None = None,
+        kinds: str = "",
     ) -> None:
         self.transport = transport or InProcessTransport(handle)
         self._seed = seed
@@ -151,7 +152,7 @@ class InProcessWatcher(Term):
             publish,
             token=token,
             now=now,
-            settings=Settings(namespaces=",".join(namespaces), list_page_size=page_size),
+            settings=Settings(namespaces=",".join(namespaces), list_page_size=page_size, kinds=kinds),
             wall_clock=now,
             stopped=stopped,
         )

@@ -99,7 +99,8 @@ class World:
         self.clock = VirtualClock()
         self.cluster = LocalCluster(clock=self.clock, seed=self.seed, nodes=nodes, **self.cluster_options)
         self.settings = Settings(write_concurrency=1, **settings)
-        for crd in self.crds:
+        guests = [ROOT / f"k8s/kinds/{kind}/crd.yaml" for kind in self.settings.kind_list]
+        for crd in (*self.crds, *(yaml.safe_load(path.read_text()) for path in guests)):
             self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
         self._applied: dict[str, GroupResource] = {}
         self.store = self.make_store()
@@ -144,6 +145,7 @@ class World:
             now=self.clock,
             token=self._token,
             seed=self.seed,
+            kinds=self.settings.kinds,
         )
 
     # -- time --------------------------------------------------------------------------------------
@@ -165,7 +167,7 @@ class World:
         transports: dict[Process, InProcessTransport] = {"worker": self.transport, "watcher": self.watcher.transport}
         for process, transport in transports.items():
             before, seen = self._judged.get(process, (None, 0))
-            lacks = lacking(process, transport.requests[seen if before is transport else 0 :])
+            lacks = lacking(process, transport.requests[seen if before is transport else 0 :], self.settings.kind_list)
             assert not lacks, f"seed {self.seed}: k8s/base/rbac.yaml does not let the {process} {sorted(lacks)}"
             self._judged[process] = transport, len(transport.requests)
 

@@ -6,7 +6,7 @@ best effort.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import yaml
@@ -21,12 +21,18 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 
 @cache
-def granted(process: Process) -> frozenset[Right]:
-    documents = yaml.safe_load_all((ROOT / "k8s/base/rbac.yaml").read_text(encoding="utf-8"))
+def granted(process: Process, kinds: Sequence[str] = ()) -> frozenset[Right]:
+    """`kinds`: those of other operators that are installed, by their CRDs."""
+    rights = _granted("k8s/base/rbac.yaml", rbac.role(process))
+    return rights.union(*(_granted(f"k8s/kinds/{kind}/rbac.yaml", rbac.role(process, kind)) for kind in kinds))
+
+
+def _granted(path: str, role: str) -> frozenset[Right]:
+    documents = yaml.safe_load_all((ROOT / path).read_text(encoding="utf-8"))
     return frozenset(
         (group, resource, verb)
         for document in documents
-        if document["metadata"]["name"] == rbac.role(process)
+        if document["metadata"]["name"] == role
         for rule in document.get("rules", ())
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -47,6 +53,6 @@ def right(method: str, path: str) -> Right | None:
     return group, f"{resource}/{subresource}" if subresource else resource, verb
 
 
-def lacking(process: Process, requests: Iterable[tuple[str, str]]) -> set[Right]:
+def lacking(process: Process, requests: Iterable[tuple[str, str]], kinds: tuple[str, ...] = ()) -> set[Right]:
     """Rights that these requests, (method, path), need and the process has not."""
-    return {needed for one in set(requests) if (needed := right(*one)) is not None} - granted(process)
+    return {needed for one in set(requests) if (needed := right(*one)) is not None} - granted(process, kinds)

@@ -30,6 +30,10 @@ COLUMNS: tuple[dict[str, Any], ...] = (
 """A column is one JSONPath: what needs a sum is summed up in the status (`JobStatus.summarised`)."""
 
 
+def columns(job_kind: JobKind) -> tuple[dict[str, Any], ...]:
+    return job_kind.guest.columns if job_kind.guest else COLUMNS
+
+
 def build(job_kind: JobKind) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -42,7 +46,7 @@ def build(job_kind: JobKind) -> dict[str, Any]:
                 "singular": job_kind.singular,
                 "kind": job_kind.kind,
                 "listKind": f"{job_kind.kind}List",
-                "shortNames": [job_kind.short_name],
+                **({"shortNames": [job_kind.short_name]} if job_kind.short_name else {}),
                 "categories": ["training"],
             },
             "scope": "Namespaced",
@@ -52,6 +56,7 @@ def build(job_kind: JobKind) -> dict[str, Any]:
 
 
 def _version(job_kind: JobKind, version: str) -> dict[str, Any]:
+    replicas, selector = job_kind.guest.scale_paths if job_kind.guest else (".status.replicas", ".status.selector")
     return {
         "name": version,
         "served": True,
@@ -61,11 +66,11 @@ def _version(job_kind: JobKind, version: str) -> dict[str, Any]:
             "status": {},
             "scale": {
                 "specReplicasPath": job_kind.scale_spec_path,
-                "statusReplicasPath": ".status.replicas",
-                "labelSelectorPath": ".status.selector",
+                "statusReplicasPath": replicas,
+                "labelSelectorPath": selector,
             },
         },
-        "additionalPrinterColumns": [dict(column) for column in COLUMNS],
+        "additionalPrinterColumns": [dict(column) for column in columns(job_kind)],
     }
 
 
@@ -81,7 +86,7 @@ def schema(job_kind: JobKind) -> Schema:
             # Only so that rules can point at it: the API server checks names itself, up to 253 characters.
             "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}},
             "spec": structural(job_kind.spec_model, defaults=True),
-            "status": structural(JobStatus, defaults=False),
+            "status": structural(job_kind.guest.status_model if job_kind.guest else JobStatus, defaults=False),
         },
         "x-kubernetes-validations": [dict(rule) for rule in job_kind.root_rules],
     }

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from tjworker.api import crd, reference
-from tjworker.api.kinds import JOB_KINDS
+from tjworker.api.kinds import GUEST_KINDS, JOB_KINDS
 from tjworker.api.kinds.base import JobKind
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,14 +36,28 @@ class _Dumper(yaml.SafeDumper):
 def outputs() -> dict[str, str]:
     """Path below the project's root -> content."""
     files = {
-        _file(kind): HEAD + yaml.dump(crd.build(kind), Dumper=_Dumper, sort_keys=False, width=120) for kind in JOB_KINDS
+        _file(kind): HEAD + yaml.dump(crd.build(kind), Dumper=_Dumper, sort_keys=False, width=120)
+        for kind in (*JOB_KINDS, *GUEST_KINDS)
     }
-    return files | {INSTALLATION: _installation(), "docs/api.md": reference.page(JOB_KINDS)}
+    pages = {"docs/api.md": reference.page(JOB_KINDS), "docs/api-kinds.md": reference.page(GUEST_KINDS)}
+    folders = {f"k8s/kinds/{kind.resource}/kustomization.yaml": _folder(kind) for kind in GUEST_KINDS}
+    return files | folders | {INSTALLATION: _installation()} | pages
+
+
+def _folder(kind: JobKind) -> str:
+    """A guest's kind is installed by itself."""
+    head = f"# {kind.kind} ({kind.group}): its CRD and the rights on it. TJ_KINDS={kind.resource} serves it.\n"
+    return (
+        HEAD
+        + head
+        + "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n"
+        + ("  - crd.yaml\n  - rbac.yaml\n")
+    )
 
 
 def _file(kind: JobKind) -> str:
     """Two groups may have the same plural; the name of a CRD is unique."""
-    return f"k8s/crds/{kind.resource}.yaml"
+    return f"k8s/kinds/{kind.resource}/crd.yaml" if kind.guest else f"k8s/crds/{kind.resource}.yaml"
 
 
 def _installation() -> str:

@@ -6,7 +6,10 @@ The labels are KubeDL's, the annotations that act are the trainingjob-operator's
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tjworker.api.model import TrainingJob
 
 GROUP_NAME = "group-name"
 JOB_NAME = "job-name"
@@ -48,6 +51,20 @@ ANNOTATION_NODE_FAIL = "NodeFail"
 
 COUNTED_PREFIX = "aitj-"
 """Containers and ports with this prefix count for exit codes, services and hosts, as in the trainingjob-operator."""
+
+
+_TOLD_TWICE = (JOB_NAME, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE)
+
+
+def of_guest(job: TrainingJob, ours: Mapping[str, str]) -> dict[str, str]:
+    """These of our labels by the names that another operator gives them; none of a kind of our own."""
+    guest = job.guest_labels
+    if guest is None:
+        return {}
+    told = {guest.prefix + name: ours[name] for name in _TOLD_TWICE if name in ours}
+    if (role := guest.prefix + REPLICA_TYPE) in told:
+        told[role] = told[role].lower()
+    return told | {f"{guest.prefix}operator-name": guest.operator}
 
 
 def of_object(meta: Mapping[str, Any]) -> dict[str, str]:

@@ -58,6 +58,16 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelsOfGuest:
+    """How the users of another operator's kind find its pods and services."""
+
+    prefix: str
+    """Of the labels `job-name`, `replica-type`, `replica-index` and `job-role`, which then stand there twice."""
+    operator: str
+    """Value of the label `operator-name`."""
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingJob:
     name: JobName
     api_version: str
@@ -90,6 +100,10 @@ class TrainingJob:
     fail_policy: JobEndPolicy = "Any"
     complete_policy: JobEndPolicy = "All"
     suspend: bool = False
+    guest_labels: LabelsOfGuest | None = None
+    """Of a kind that is another operator's."""
+    ignored: tuple[str, ...] = ()
+    """Fields of the spec that are set and not acted on: the condition Created names them."""
     scale_role: str | None = None
     """The role that the CRD's scale subresource moves, None when this job has no such role."""
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tjworker.api.crd import COLUMNS, schema
+from tjworker.api.crd import columns, schema
 from tjworker.api.kinds.base import JobKind
 from tjworker.api.schema import Schema
 
@@ -40,13 +40,15 @@ def _kind(job_kind: JobKind) -> Iterator[str]:
     whole = schema(job_kind)
     yield f"## {job_kind.kind}\n"
     yield _filled(whole["description"])
+    shown = columns(job_kind)
     yield _filled(
-        f"`apiVersion`: {', '.join(f'`{v}`' for v in job_kind.api_versions)}. `kubectl get {job_kind.short_name}` lists"
+        f"`apiVersion`: {', '.join(f'`{v}`' for v in job_kind.api_versions)}. `kubectl get"
+        f" {job_kind.short_name or job_kind.plural}` lists"
         f" them, `kubectl get training` those of every kind. Scale subresource: `{job_kind.scale_spec_path}`."
     )
     yield (
-        f"Columns: {', '.join(c['name'].upper() for c in COLUMNS if not c.get('priority'))}; with `-o wide` also "
-        f"{', '.join(c['name'].upper() for c in COLUMNS if c.get('priority'))}.\n"
+        f"Columns: {', '.join(c['name'].upper() for c in shown if not c.get('priority'))}; with `-o wide` also "
+        f"{', '.join(c['name'].upper() for c in shown if c.get('priority'))}.\n"
     )
     for part, title in (("spec", "Spec"), ("status", "Status")):
         yield f"### {title} of {job_kind.kind}\n"

@@ -112,6 +112,7 @@ def _versions() -> Check:
 
 
 def _cluster(kubeconfig: Path | None, settings: Settings, clock_seconds: Callable[[], float]) -> Iterator[Check]:
+    from tjworker.api.kinds import served
     from tjworker.cli.checks import cluster as checks
     from tjworker.cli.checks import jobs, operator
     from tjworker.kube.rbac import NAMESPACE
@@ -121,7 +122,8 @@ def _cluster(kubeconfig: Path | None, settings: Settings, clock_seconds: Callabl
             which = kubeconfig or os.environ.get("KUBECONFIG") or "the default configuration"
             own = settings.leader_namespace or settings.own_namespace or NAMESPACE
             now = datetime.fromtimestamp(clock_seconds(), UTC)
-            found = checks.check(cluster.transport, settings.namespace_list, now, f"{which}", own)
+            kinds = served(settings.kind_list)
+            found = checks.check(cluster.transport, settings.namespace_list, now, f"{which}", own, kinds)
             yield from found
             if found[0].state != "failed":
                 now = checks.server_now(cluster.transport) or datetime.now(UTC)

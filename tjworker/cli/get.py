@@ -98,11 +98,10 @@ def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
 def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) -> int:
     from contextlib import ExitStack
 
-    from tjworker.api.kinds import KINDS
     from tjworker.cli import rows
     from tjworker.cli.errors import tell_outage
     from tjworker.cli.informer import Informer
-    from tjworker.cli.jobs import find_job
+    from tjworker.cli.jobs import find_job, served_kinds
 
     if name:
         find_job(cluster.api, namespace, name)
@@ -115,7 +114,7 @@ def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) ->
     widths = (24, 12, 8, 8, 8, 14, 0)
     echo(_fixed(rows.job_header(wide=wide), widths))
     with ExitStack() as stack:
-        for number, resource in enumerate(KINDS):
+        for number, resource in enumerate(served_kinds()):
             # One of them is enough to say that the server is away.
             on_outage = tell_outage if number == 0 else None
             stack.enter_context(Informer(cluster.api, resource, namespace, on_change=on_change, on_outage=on_outage))

@@ -5,12 +5,13 @@ A kind whose CRD is not installed has no jobs; it never makes a command fail.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tjworker.api import labels
-from tjworker.api.kinds import KINDS, parse
+from tjworker.api.kinds import KNOWN_KINDS, parse, served
+from tjworker.api.kinds.base import JobKind, seen_status
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.resources import EVENTS, PODS
 from tjworker.base import OperatorError
@@ -32,6 +33,11 @@ class FoundJob:
     resource: GroupResource
     raw: Json
 
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """Our own, wherever the kind has it."""
+        return seen_status(self.raw)
+
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
@@ -52,10 +58,20 @@ def list_all(api: KubeClient, resource: GroupResource, namespace: str, *, label_
             return
 
 
+def served_kinds() -> Mapping[GroupResource, JobKind]:
+    """Our own, and those of other operators that TJ_KINDS names here. Raises UserError for a name that is none's."""
+    from tjworker.settings import settings_or_exit
+
+    try:
+        return served(settings_or_exit().kind_list)
+    except OperatorError as error:
+        raise UserError(error.message) from error
+
+
 def list_jobs(api: KubeClient, namespace: str) -> list[FoundJob]:
     """By namespace and name."""
     found = []
-    for resource in KINDS:
+    for resource in served_kinds():
         try:
             found += [FoundJob(resource, raw) for raw in list_all(api, resource, namespace)]
         except OperatorError as error:
@@ -66,7 +82,8 @@ def list_jobs(api: KubeClient, namespace: str) -> list[FoundJob]:
 
 def find_job(api: KubeClient, namespace: str, name: str) -> FoundJob:
     """The job of that name, of whichever kind. Raises UserError when there is none, or one of each kind."""
-    found = [FoundJob(resource, raw) for resource in KINDS if (raw := _get(api, resource, namespace, name)) is not None]
+    kinds = served_kinds()
+    found = [FoundJob(resource, raw) for resource in kinds if (raw := _get(api, resource, namespace, name)) is not None]
     if len(found) == 1:
         return found[0]
     if found:
@@ -131,7 +148,7 @@ def check_replica(job: FoundJob, role: str | None, index: int | None) -> None:
 
 def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
     """What `tj scale` writes. Raises UserError for a job or a role that cannot be scaled."""
-    model, name, job_kind = parsed(job), job.raw["metadata"]["name"], KINDS[job.resource]
+    model, name, job_kind = parsed(job), job.raw["metadata"]["name"], KNOWN_KINDS[job.resource]
     if model.status.ended:
         raise UserError(f"{name} has ended ({model.status.phase}): {_AN_END_IS_FINAL}")
     wanted, names = role or model.scale_role, [r.name for r in model.roles]
@@ -150,13 +167,16 @@ def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
 def suspending(job: FoundJob, suspend: bool) -> Json | None:
     """The merge patch that suspends the job or lets it go on; None when it is so already. Raises UserError where it
     cannot."""
-    model, name, job_kind = parsed(job), job.raw["metadata"]["name"], KINDS[job.resource]
-    if "suspend" not in job_kind.spec_model.model_fields:
+    model, name, job_kind = parsed(job), job.raw["metadata"]["name"], KNOWN_KINDS[job.resource]
+    if not job_kind.suspend_path:
         raise UserError(
             f"{name} cannot be suspended: a {job_kind.kind} has no spec.suspend; delete it and apply it again later"
         )
     _refuse_the_ended(model, name)
-    return None if model.suspend == suspend else {"spec": {"suspend": suspend}}
+    patch: Any = suspend
+    for field in reversed(job_kind.suspend_path):
+        patch = {field: patch}
+    return None if model.suspend == suspend else patch
 
 
 def ending(job: FoundJob, annotation: str, message: str) -> Json:

@@ -13,13 +13,14 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from tjworker.api.kinds import KINDS
+from tjworker.api.kinds.base import seen_status
 from tjworker.api.resources import PODS
 from tjworker.base import OperatorError
 from tjworker.cli import rows
 from tjworker.cli.cluster import Cluster, open_cluster
 from tjworker.cli.console import Reporter
 from tjworker.cli.informer import Informer
+from tjworker.cli.jobs import served_kinds
 from tjworker.cli.overview import job_table, pod_table
 from tjworker.cli.stack.local import Stack
 from tjworker.store.connect import open_store
@@ -34,12 +35,13 @@ def looking_on(stack: Stack, reporter: Reporter) -> Iterator[Cluster]:
     with ExitStack() as opened:
         cluster = opened.enter_context(open_cluster(stack.plan.paths.kubeconfig))
         tell_jobs, tell_pods = _changes(reporter, _job_state), _changes(reporter, _pod_state)
+        kinds = served_kinds()
         informers = {
             resource: opened.enter_context(Informer(cluster.api, resource, on_change=tell if reporter.plain else None))
-            for resource, tell in (*((kind, tell_jobs) for kind in KINDS), (PODS, tell_pods))
+            for resource, tell in (*((kind, tell_jobs) for kind in kinds), (PODS, tell_pods))
         }
         if not reporter.plain:
-            view = _View(stack, [informers[kind] for kind in KINDS], informers[PODS])
+            view = _View(stack, [informers[kind] for kind in kinds], informers[PODS])
             opened.enter_context(
                 Live(
                     get_renderable=view.render,
@@ -71,7 +73,7 @@ def _changes(reporter: Reporter, describe: Callable[[Json], str]) -> Callable[[s
 
 
 def _job_state(job: Json) -> str:
-    status = job.get("status") or {}
+    status = seen_status(job)
     active = f", {status['active']} active" if status.get("active") else ""
     restarts = (
         f", {status['restarts']} restart{'s' if status['restarts'] > 1 else ''}" if status.get("restarts") else ""

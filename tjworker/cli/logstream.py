@@ -100,7 +100,7 @@ def targets(pod: Json, wanted: Wanted) -> list[Target]:
 
 def last_words(job: FoundJob, wanted: Wanted) -> Iterator[tuple[str, str]]:
     """(label, line) of the ends of failed pods' logs in the job's status, the oldest first."""
-    for failure in reversed((job.raw.get("status") or {}).get("failures") or []):
+    for failure in reversed(job.status.get("failures") or []):
         pod = str(failure.get("pod"))
         role, index = next(
             (

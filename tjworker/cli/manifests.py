@@ -18,14 +18,14 @@ from typing import Any
 import yaml
 
 from tjworker.api import crd
-from tjworker.api.kinds import KINDS, parse
+from tjworker.api.kinds import KINDS, KNOWN_KINDS, parse
 from tjworker.api.kinds.base import JobKind
 from tjworker.api.model import FieldError, InvalidJob
 from tjworker.cli.errors import UserError
 from tjworker.cli.podfields import template_errors, unknown_field
 
 Json = dict[str, Any]
-_KINDS = {(version, kind.kind): kind for kind in KINDS.values() for version in kind.api_versions}
+_KINDS = {(version, kind.kind): kind for kind in KNOWN_KINDS.values() for version in kind.api_versions}
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _ANYTHING = "x-kubernetes-preserve-unknown-fields"
 

@@ -14,6 +14,7 @@ in_namespace = click.option("-n", "--namespace", help="Namespace; default: the c
 def job_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The jobs that begin like that, with their phases; none when the cluster does not answer soon: a shell that
     completes has no place for a message."""
+    from tjworker.api.kinds.base import seen_status
     from tjworker.base import OperatorError
     from tjworker.cli.cluster import user_cluster
     from tjworker.cli.errors import UserError
@@ -25,7 +26,7 @@ def job_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
     except (OperatorError, UserError, OSError):
         return []
     return [
-        CompletionItem(name, help=(job.raw.get("status") or {}).get("phase"))
+        CompletionItem(name, help=seen_status(job.raw).get("phase"))
         for job in found
         if (name := str(job.raw["metadata"]["name"])).startswith(incomplete)
     ]

@@ -30,9 +30,9 @@ def tell(sentence: str, job: FoundJob, output: str | None) -> None:
 
 def typed_name(job: FoundJob) -> str:
     """As kubectl prints and takes it: `aitrainingjob.elasticdeeplearning.ai/digits`."""
-    from tjworker.api.kinds import KINDS
+    from tjworker.api.kinds import KNOWN_KINDS
 
-    kind = KINDS[job.resource]
+    kind = KNOWN_KINDS[job.resource]
     return f"{kind.singular}.{kind.group}/{job.raw['metadata']['name']}"
 
 

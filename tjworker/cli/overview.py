@@ -11,6 +11,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from tjworker.api.kinds.base import seen_status
 from tjworker.api.observed import ENDED_PHASES
 from tjworker.api.status import END_PHASES
 from tjworker.base import printable
@@ -39,7 +40,7 @@ def job_table(jobs: Iterable[Json], now: datetime) -> Table:
     """At most MAX_JOBS; those that have not ended first, then the youngest."""
     found = sorted(jobs, key=lambda j: (j["metadata"]["namespace"], j["metadata"]["name"]))
     found.sort(key=lambda j: str(j["metadata"].get("creationTimestamp")), reverse=True)
-    found.sort(key=lambda j: (j.get("status") or {}).get("phase") in END_PHASES)
+    found.sort(key=lambda j: seen_status(j).get("phase") in END_PHASES)
     body = [(*rows.job_row(j, now), rows.job_message(j)) for j in found[:MAX_JOBS]]
     return _table(("JOB", *rows.JOB_HEADER[1:], "MESSAGE"), body, len(found), gives_way="MESSAGE")
 

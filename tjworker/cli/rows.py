@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from tjworker.api import labels
+from tjworker.api.kinds.base import seen_status
 from tjworker.base import printable
 from tjworker.store.work_queue import QueueStats
 
@@ -71,7 +72,7 @@ def duration(seconds: float) -> str:
 
 def job_message(raw: Mapping[str, Any]) -> str:
     """The status' own message; without one that of the condition that changed last (the list's last of one second)."""
-    status = raw.get("status") or {}
+    status = seen_status(raw)
     if status.get("message"):
         return printable(str(status["message"]))
     conditions = list(reversed(status.get("conditions") or []))
@@ -85,7 +86,7 @@ def failure_lines(raw: Mapping[str, Any], now: datetime) -> list[str]:
     any."""
     lines: list[str] = []
     shown: dict[str, str] = {}
-    for failure in ((raw.get("status") or {}).get("failures") or [])[:SHOWN_FAILURES]:
+    for failure in (seen_status(raw).get("failures") or [])[:SHOWN_FAILURES]:
         where = f" on {failure['node']}" if failure.get("node") else ""
         code = f"exit code {failure['exitCode']}" if failure.get("exitCode") is not None else ""
         how = ", ".join(
@@ -106,7 +107,7 @@ def job_header(*, wide: bool) -> tuple[str, ...]:
 
 
 def job_row(raw: Mapping[str, Any], now: datetime, *, wide: bool = False) -> tuple[str, ...]:
-    status, metadata = raw.get("status") or {}, raw["metadata"]
+    status, metadata = seen_status(raw), raw["metadata"]
     row = (
         str(metadata["name"]),
         str(status.get("phase") or "<none>"),

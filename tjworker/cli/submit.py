@@ -85,6 +85,7 @@ def follow(cluster: Cluster, jobs: list[FoundJob]) -> int:
     """Prints each change of phase until all have ended. 0 when every one has succeeded."""
     from contextlib import ExitStack
 
+    from tjworker.api.kinds.base import seen_status
     from tjworker.api.status import END_PHASES
     from tjworker.cli import rows
     from tjworker.cli.errors import EXIT_FAILED, tell_outage
@@ -102,7 +103,7 @@ def follow(cluster: Cluster, jobs: list[FoundJob]) -> int:
         while not all(phase in END_PHASES or phase == _GONE for phase in phases.values()):
             kind, raw = changes.get()
             uid = str(raw["metadata"]["uid"])
-            phase = _GONE if kind == "DELETED" else str((raw.get("status") or {}).get("phase") or "")
+            phase = _GONE if kind == "DELETED" else str(seen_status(raw).get("phase") or "")
             if uid in phases and phase not in ("", phases[uid]) and phases[uid] not in END_PHASES:
                 phases[uid] = phase
                 message = "" if phase == _GONE else rows.job_message(raw)

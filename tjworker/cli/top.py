@@ -65,7 +65,7 @@ def _cluster(cluster: Cluster) -> tuple[Room, dict[str, tuple[str, str]]]:
 
     jobs = list_jobs(cluster.api, "")
     found = room(list_all(cluster.api, NODES, ""), list_all(cluster.api, PODS, ""))
-    stands = [(job.raw["metadata"], job.raw.get("status") or {}) for job in jobs]
+    stands = [(job.raw["metadata"], job.status) for job in jobs]
     return found, {
         f"{metadata['namespace']}/{metadata['name']}": (
             str(status.get("phase") or "-"),

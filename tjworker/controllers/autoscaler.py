@@ -170,7 +170,8 @@ class Autoscaler:
             "targetsBeside": {m.role: declared[m.role] for m in moves},
             "scaleRecords": [record.model_dump(mode="json", by_alias=True) for record in kept],
         }
-        body = {"metadata": {"uid": job.uid, "resourceVersion": str(job.resource_version)}, "status": status}
+        placed = kinds.KNOWN_KINDS[job.name.resource].placed(status)
+        body = {"metadata": {"uid": job.uid, "resourceVersion": str(job.resource_version)}, "status": placed}
         self._kube.merge_patch(job.name.resource, job.name.namespace, job.name.name, body, subresource="status")
 
 
@@ -186,7 +187,7 @@ def autoscale_rules(settings: Settings) -> Rules:
 def _parse(key: JobKey, record: bytes) -> TrainingJob | None:
     """None for a job that the autoscaler has nothing to do with."""
     resource = parse_key(key).resource
-    if resource not in kinds.KINDS:
+    if resource not in kinds.KNOWN_KINDS:
         return None
     job = kinds.parse(resource, orjson.loads(record))
     return job if isinstance(job, TrainingJob) and any(role.autoscaled for role in job.roles) else None

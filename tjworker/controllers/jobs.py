@@ -212,7 +212,7 @@ class JobReconciler:
             raw = self._kube.get(name.resource, name.namespace, name.name)
         if raw is None:
             return Result("the job is gone")
-        if name.resource not in kinds.KINDS:
+        if name.resource not in kinds.KNOWN_KINDS:
             raise Terminal(f"{name.resource} is no job kind of this operator")
         job = kinds.parse(name.resource, raw)
         if isinstance(job, TrainingJob) and job.priority and not job.status.ended:

@@ -203,7 +203,7 @@ def _live_uid(name: JobName, alive: Mapping[JobKey, tuple[int, bytes]]) -> Uid |
     if name.key not in alive:
         return None
     record = loads(alive[name.key][1])
-    meta, status = record.get("metadata") or {}, record.get("status") or {}
+    meta, status = record.get("metadata") or {}, kinds.KNOWN_KINDS[name.resource].own_status(record.get("status"))
     return Uid(meta["uid"]) if meta.get("uid") and status.get("phase") not in END_PHASES else None
 
 

@@ -3,7 +3,8 @@
 
 Two ways to install: `k8s/base/rbac.yaml` serves every namespace (ClusterRoles). For some namespaces alone,
 `k8s/namespaced/rbac.yaml` is for the operator's own namespace and `k8s/served/rbac.yaml` for each that it serves
-(Roles); `k8s/nodes/rbac.yaml` adds reading of what has no namespace. `k8s/users/rbac.yaml` gives the jobs to the roles
+(Roles); `k8s/nodes/rbac.yaml` adds reading of what has no namespace. `k8s/kinds/` has a folder for each job kind of
+another operator's, with the rights on it. `k8s/users/rbac.yaml` gives the jobs to the roles
 that Kubernetes has for people: view, edit, admin. One service account a process, with the verbs that `resources.py`
 gives it: no wildcard, no Secret. Pure, but for what it prints.
 """
@@ -19,7 +20,9 @@ from typing import Any, get_args
 import yaml
 
 from tjworker.api import generate
+from tjworker.api.kinds import served as served_kinds
 from tjworker.api.resources import LEASES
+from tjworker.base import Terminal
 from tjworker.kube.resources import RESOURCES, Process, Resource
 from tjworker.settings import load_settings
 
@@ -31,16 +34,19 @@ HEAD = (
 )
 OWN = (RESOURCES[LEASES],)
 """Used only in the operator's own namespace, whichever namespaces it serves."""
-SERVED = tuple(row for row in RESOURCES.values() if row.namespaced and row not in OWN)
+SERVED = tuple(row for row in RESOURCES.values() if row.namespaced and row not in OWN and not row.guest)
+GUESTS = tuple(row for row in RESOURCES.values() if row.guest)
 NODES = tuple(row for row in RESOURCES.values() if not row.namespaced)
 """What is the cluster's: nodes, and a little more. The operator only reads of it."""
 VIEW = ("get", "list", "watch")
+_OWN_KINDS = tuple(row for row in SERVED if row.is_job)
 _RBAC = "rbac.authorization.k8s.io"
 
 
-def role(process: Process) -> str:
-    """The name of the Role or ClusterRole. The prefix tells it from others in the cluster."""
-    return f"tj-{process}"
+def role(process: Process, kind: str = "") -> str:
+    """The name of the Role or ClusterRole; or of that for a job kind of another operator's. The prefix tells it from
+    others in the cluster."""
+    return f"tj-{process}-{kind}" if kind else f"tj-{process}"
 
 
 def user(process: Process, namespace: str = NAMESPACE) -> str:
@@ -85,14 +91,25 @@ def apart() -> list[Json]:
     return documents
 
 
-def served(namespaces: Iterable[str | None] = (None,), operator: str = NAMESPACE) -> list[Json]:
+def served(
+    namespaces: Iterable[str | None] = (None,), operator: str = NAMESPACE, guests: Sequence[Resource] = ()
+) -> list[Json]:
     """For each namespace that an operator in the namespace `operator` serves; None: that of who applies it."""
     return [
         document
         for namespace in namespaces
         for process in PROCESSES
-        for document in _role(process, rules(process, SERVED), namespace, subject=operator)
+        for document in _role(process, rules(process, (*SERVED, *guests)), namespace, subject=operator)
     ]
+
+
+def of_guest(row: Resource, operator: str = NAMESPACE) -> list[Json]:
+    """A kind of another operator's, for an operator that serves all namespaces; and for people."""
+    return [
+        document
+        for process in PROCESSES
+        for document in _role(f"{process}-{row.name}", rules(process, (row,)), "", subject=operator, process=process)
+    ] + users((row,), f"tj-{row.name}")
 
 
 def nodes(operator: str = NAMESPACE) -> list[Json]:
@@ -104,10 +121,9 @@ def nodes(operator: str = NAMESPACE) -> list[Json]:
     ]
 
 
-def users() -> list[Json]:
+def users(kinds: Sequence[Resource] = _OWN_KINDS, prefix: str = "tj-jobs") -> list[Json]:
     """The jobs, for Kubernetes' own roles of people, which aggregate these by their labels. `edit` and `admin` may
     create pods as any service account of their namespace by themselves: jobs add nothing to that."""
-    kinds = [row for row in RESOURCES.values() if row.is_job]
     names = {group: [row.plural for row in kinds if row.group == group] for group in {row.group: 0 for row in kinds}}
 
     def allowed(verbs: Sequence[str], subresources: Sequence[str], sub_verbs: Sequence[str]) -> list[Json]:
@@ -126,8 +142,8 @@ def users() -> list[Json]:
 
     write = ("create", "update", "patch", "delete", "deletecollection")
     return [
-        _aggregated("tj-jobs-view", ("view", "edit", "admin"), allowed(VIEW, ("status", "scale"), ("get",))),
-        _aggregated("tj-jobs-edit", ("edit", "admin"), allowed(write, ("scale",), ("update", "patch"))),
+        _aggregated(f"{prefix}-view", ("view", "edit", "admin"), allowed(VIEW, ("status", "scale"), ("get",))),
+        _aggregated(f"{prefix}-edit", ("edit", "admin"), allowed(write, ("scale",), ("update", "patch"))),
     ]
 
 
@@ -181,6 +197,7 @@ def outputs() -> dict[str, str]:
         "k8s/served/rbac.yaml": _text(served()),
         "k8s/nodes/rbac.yaml": _text(nodes()),
         "k8s/users/rbac.yaml": _text(users()),
+        **{f"k8s/kinds/{row.name}/rbac.yaml": _text(of_guest(row)) for row in GUESTS},
     }
 
 
@@ -225,12 +242,14 @@ def main(arguments: Sequence[str]) -> int:
     if options.namespaces is None:
         return generate.main(rest, outputs=outputs)
     try:
-        names = _namespaces(options.namespaces or load_settings().namespaces, options.operator_namespace)
-    except ValueError as error:
+        settings = load_settings()
+        names = _namespaces(options.namespaces or settings.namespaces, options.operator_namespace)
+        guests = [row for row in GUESTS if row.name in served_kinds(settings.kind_list)]
+    except (ValueError, Terminal) as error:
         sys.stderr.write(f"rbac: {error}\n")
         return 2
     head = f"# What the operator in {options.operator_namespace} needs in {', '.join(names)}: `kubectl apply -f` it.\n"
-    sys.stdout.write(_text(served(names, options.operator_namespace), head))
+    sys.stdout.write(_text(served(names, options.operator_namespace, guests), head))
     return 0
 
 

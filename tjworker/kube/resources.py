@@ -7,11 +7,11 @@ must never have one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tjworker.api.kinds import JOB_KINDS
+from tjworker.api.kinds import KINDS, KNOWN_KINDS
 from tjworker.base import GroupResource
 
 Process = Literal["watcher", "worker"]
@@ -38,7 +38,9 @@ class Resource:
     """Made from a user's template. The API server must refuse a field that it does not know: it would drop a misspelt
     `command` silently, and the container would run something else."""
     is_job: bool = False
-    """One of our own kinds: its name is the first part of a JobKey."""
+    """A job kind: its name is the first part of a JobKey."""
+    guest: bool = False
+    """A job kind of another operator's, which a setting switches on; its rights are given with its CRD."""
     verbs: Mapping[Process, tuple[str, ...]] = field(default_factory=dict)
     subresources: Mapping[str, Mapping[Process, tuple[str, ...]]] = field(default_factory=dict)
 
@@ -83,10 +85,11 @@ _JOBS = tuple(
         watched=True,
         is_job=True,
         optional=kind.optional,
+        guest=kind.guest is not None,
         verbs=_JOB_VERBS,
         subresources=_JOB_SUBRESOURCES,
     )
-    for kind in JOB_KINDS
+    for kind in KNOWN_KINDS.values()
 )
 _ROWS = (
     *_JOBS,
@@ -151,4 +154,12 @@ def by_name(rows: Iterable[Resource]) -> Mapping[GroupResource, Resource]:
 
 
 RESOURCES = by_name(_ROWS)
-WATCHED: tuple[Resource, ...] = tuple(row for row in _ROWS if row.watched)
+
+
+def watched(kinds: Container[GroupResource]) -> tuple[Resource, ...]:
+    """What the watcher follows where these job kinds are served."""
+    return tuple(row for row in _ROWS if row.watched and (not row.is_job or row.name in kinds))
+
+
+WATCHED: tuple[Resource, ...] = watched(KINDS)
+"""Where no guest is."""

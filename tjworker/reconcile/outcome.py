@@ -150,7 +150,9 @@ def accept(job: TrainingJob, at: str) -> JobStatus:
     """The first pass takes the job on, and everything after it finds a start time. What of the spec does not come about
     stands beside that, as the spec is now."""
     status = job.status if job.status.start_time else job.status.model_copy(update={"start_time": at})
-    message = "; ".join(text for text in ("the job is accepted", tell_left_out(job), _overruled(job)) if text)
+    message = "; ".join(
+        text for text in ("the job is accepted", tell_left_out(job), _overruled(job), _ignored(job)) if text
+    )
     return set_condition(status, "Created", True, "Accepted", message, now=at, generation=job.generation)
 
 
@@ -162,6 +164,10 @@ def _overruled(job: TrainingJob) -> str:
             own = f"spec.replicaSpecs.{role.name}.replicas"
             return f"{own} ({role.overruled}) does not count, as spec.replicas is set; scale the job, or remove that"
     return ""
+
+
+def _ignored(job: TrainingJob) -> str:
+    return f"not acted on: {', '.join(job.ignored)}" if job.ignored else ""
 
 
 def numbers(job: TrainingJob, status: JobStatus, views: Mapping[str, RoleView], *, live: bool) -> JobStatus:

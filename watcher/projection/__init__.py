@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tjworker.api.labels import JOB_UID
 from tjworker.api.observed import ServiceRecord, WorkloadRecord
 from tjworker.api.owners import controller, job_of
 from tjworker.api.pod_records import Deletion, deletion_of, pod_record
 from tjworker.api.records_json import encode
 from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
 from tjworker.api.workload_records import service_record, workload_record
-from tjworker.base import GroupResource, JobKey
+from tjworker.base import GroupResource, JobKey, parse_key
 from tjworker.kube.resources import RESOURCES
 from tjworker.store.projection import Change
 from watcher.projection.base import NO_KEY, Json, Projected, deletion
-from watcher.projection.jobs import job_key, project_job
+from watcher.projection.jobs import is_of_another, job_key, project_job
 from watcher.projection.nodes import node_signal, project_node
 
 __all__ = ["Projected", "deletion", "identify", "node_signal", "project", "project_node"]
@@ -34,14 +35,14 @@ def project(resource: GroupResource, obj: Json, before: Deletion | None = None) 
     """The change that this object, as it is now, means to the projection; None when it is not ours. `before`: what is
     remembered of a pod's deletion."""
     if RESOURCES[resource].is_job:
-        return project_job(resource, obj)
+        return None if is_of_another(resource, obj) else project_job(resource, obj)
     if resource == NODES:
         return project_node(obj)
     meta = obj["metadata"]
     owner = controller(meta)
     key, job_uid = job_of(resource, meta, owner)
-    if key is None:
-        return None
+    if key is None or (RESOURCES[parse_key(key).resource].guest and JOB_UID not in (meta.get("labels") or {})):
+        return None  # of a guest's kind, and made by its own operator
     owner_uid = owner["uid"] if owner else ""
     rv = int(meta["resourceVersion"])
     if resource == PODS:

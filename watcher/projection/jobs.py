@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.api.kinds.base import UNREADABLE, mapping, text
 from tjworker.api.status import END_PHASES
 from tjworker.api.timefmt import from_rfc3339
@@ -26,9 +27,18 @@ def job_key(resource: GroupResource, meta: Json) -> JobKey:
     return JobKey(f"{resource}/{meta['namespace']}/{meta['name']}")
 
 
+def is_of_another(resource: GroupResource, obj: Json) -> bool:
+    """Another controller has the job: it says so."""
+    guest = KNOWN_KINDS[resource].guest
+    return guest is not None and guest.is_for_another(obj)
+
+
 def project_job(resource: GroupResource, obj: Json) -> Projected:
-    meta = obj["metadata"]
-    status = mapping(obj.get("status"))
+    """Of a guest's status only our own is kept, where it stands in it; or, where there is none, what it says."""
+    meta, kind = obj["metadata"], KNOWN_KINDS[resource]
+    status = kind.own_status(obj.get("status"))
+    if status:
+        obj = {**obj, "status": kind.placed(status)}
     try:
         return _project(resource, obj, meta, status)
     except orjson.JSONEncodeError:
@@ -36,8 +46,9 @@ def project_job(resource: GroupResource, obj: Json) -> Projected:
 
 
 def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Projected:
+    """`status` is our own, wherever it stands in the object."""
     finished = text(status.get("phase")) in END_PHASES and _has_seen_the_spec(meta, status)
-    record = _finished_record(obj, meta, status) if finished else _job_record(obj, meta, status)
+    record = _finished_record(resource, obj, status) if finished else _job_record(obj, meta)
     change = Change(
         job_key(resource, meta),
         resource,
@@ -48,7 +59,7 @@ def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Pr
         is_job=True,
     )
     phase = text(status.get("phase"))
-    return Projected(change, meta["uid"], phase=phase, expires_at=_expiry(record) if finished else None)
+    return Projected(change, meta["uid"], phase=phase, expires_at=_expiry(record, status) if finished else None)
 
 
 def _has_seen_the_spec(meta: Json, status: Json) -> bool:
@@ -57,9 +68,9 @@ def _has_seen_the_spec(meta: Json, status: Json) -> bool:
     return status.get("observedGeneration") in (None, 0, meta.get("generation"))
 
 
-def _expiry(record: Json) -> float | None:
+def _expiry(record: Json, status: Json) -> float | None:
     ttl = _ttl_seconds(record)
-    completed = from_rfc3339(text(record["status"].get("completionTime")))
+    completed = from_rfc3339(text(status.get("completionTime")))
     return None if ttl is None or completed is None else completed + ttl
 
 
@@ -69,7 +80,7 @@ def _ttl_seconds(job: Json) -> int | None:
     return ttl if isinstance(ttl, int) else None
 
 
-def _job_record(obj: Json, meta: Json, status: Json) -> dict[str, Any]:
+def _job_record(obj: Json, meta: Json) -> dict[str, Any]:
     kept = {name: meta[name] for name in (*_META, "labels", "creationTimestamp") if name in meta}
     annotations = {name: value for name, value in (meta.get("annotations") or {}).items() if name != _LAST_APPLIED}
     if annotations:
@@ -79,15 +90,16 @@ def _job_record(obj: Json, meta: Json, status: Json) -> dict[str, Any]:
         "kind": obj.get("kind", ""),
         "metadata": kept,
         "spec": obj.get("spec") or {},
-        "status": status,
+        "status": mapping(obj.get("status")),
     }
     return {**record, UNREADABLE: obj[UNREADABLE]} if UNREADABLE in obj else record
 
 
-def _finished_record(obj: Json, meta: Json, status: Json) -> dict[str, Any]:
+def _finished_record(resource: GroupResource, obj: Json, status: Json) -> dict[str, Any]:
     """In the shape of a job, marked `finished`; what a TTL needs and no more. Who needs the rest asks the API
     server."""
-    kept = {name: meta[name] for name in _META if name in meta}
+    kept = {name: obj["metadata"][name] for name in _META if name in obj["metadata"]}
+    told = {name: status[name] for name in ("phase", "completionTime", "observedGeneration") if name in status}
     ttl = _ttl_seconds(obj)
     return {
         "finished": True,
@@ -95,5 +107,5 @@ def _finished_record(obj: Json, meta: Json, status: Json) -> dict[str, Any]:
         "kind": obj.get("kind", ""),
         "metadata": kept,
         "spec": {} if ttl is None else {"runPolicy": {"ttlSecondsAfterFinished": ttl}},
-        "status": {name: status[name] for name in ("phase", "completionTime", "observedGeneration") if name in status},
+        "status": KNOWN_KINDS[resource].placed(told),
     }

@@ -1,4 +1,5 @@
-"""The job kinds: one folder a kind, one row here. Nothing behind `parse` knows which kind a job came from.
+"""The job kinds: one folder a kind, one row here; a family of guests (`kubeflow`) has one folder. Nothing behind
+`parse` knows which kind a job came from.
 
 Pure. A new kind is a new folder with a `JOB_KIND`, and its row. What else there is of a kind is derived from the row:
 its resource and permissions (`tjworker.kube.resources`), its CRD, its page of the reference.
@@ -10,14 +11,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tjworker.api import labels
-from tjworker.api.kinds import aitrainingjob, trainingjob
-from tjworker.api.kinds.base import UNREADABLE, JobKind, unreadable
+from tjworker.api.kinds import aitrainingjob, kubeflow, trainingjob
+from tjworker.api.kinds.base import UNREADABLE, JobKind, Parsed, unreadable
 from tjworker.api.model import InvalidJob, TrainingJob
-from tjworker.base import GroupResource
+from tjworker.api.status import JobStatus
+from tjworker.base import GroupResource, Terminal
 
 JOB_KINDS: tuple[JobKind, ...] = (aitrainingjob.JOB_KIND, trainingjob.JOB_KIND)
+"""Our own, which every installation serves."""
+GUEST_KINDS: tuple[JobKind, ...] = kubeflow.JOB_KINDS
+"""Those of other operators. A cluster may still run these, so a setting says which are served."""
 KINDS: Mapping[GroupResource, JobKind] = {kind.resource: kind for kind in JOB_KINDS}
-"""By resource, as it stands in a JobKey."""
+"""Our own by resource, as it stands in a JobKey."""
+KNOWN_KINDS: Mapping[GroupResource, JobKind] = {kind.resource: kind for kind in (*JOB_KINDS, *GUEST_KINDS)}
 Owners = Mapping[tuple[str, str], GroupResource]
 
 
@@ -26,7 +32,17 @@ def owners(kinds: Iterable[JobKind]) -> Owners:
     return {(kind.group, kind.kind): kind.resource for kind in kinds}
 
 
-OWNERS = owners(JOB_KINDS)
+OWNERS = owners(KNOWN_KINDS.values())
+
+
+def served(chosen: Iterable[str]) -> Mapping[GroupResource, JobKind]:
+    """Our own kinds, and the guests whose CRDs are named. Raises Terminal for a name that is none's."""
+    guests = {str(kind.resource): kind for kind in GUEST_KINDS}
+    wanted = tuple(chosen)
+    unknown = sorted(set(wanted) - guests.keys())
+    if unknown:
+        raise Terminal(f"TJ_KINDS names {', '.join(unknown)}, which is no kind known here; use: {', '.join(guests)}")
+    return {**KINDS, **{kind.resource: kind for name, kind in guests.items() if name in wanted}}
 
 
 def kind_of_labels(told: Mapping[str, str], among: Owners = OWNERS) -> GroupResource | None:
@@ -40,9 +56,14 @@ def kind_of_labels(told: Mapping[str, str], among: Owners = OWNERS) -> GroupReso
 
 
 def parse(resource: GroupResource, raw: Mapping[str, Any]) -> TrainingJob | InvalidJob:
-    """The job behind any JSON object of the kind `resource` (a key of KINDS), as the autoscaler has it. Never raises
-    for the object's content."""
+    """The job behind any JSON object of the kind `resource` (a key of KNOWN_KINDS), as the autoscaler has it. Never
+    raises for the object's content."""
     if isinstance(raw, Mapping) and UNREADABLE in raw:
-        return unreadable(raw, KINDS[resource])
-    job = KINDS[resource].parse(raw)
+        return unreadable(raw, KNOWN_KINDS[resource])
+    job = KNOWN_KINDS[resource].parse(raw)
     return job.with_targets() if isinstance(job, TrainingJob) else job
+
+
+def written_status(job: Parsed, status: JobStatus) -> dict[str, Any]:
+    """As the API server gets it, in the shape that the kind's users read."""
+    return KNOWN_KINDS[job.name.resource].written_status(job, status)

@@ -22,6 +22,8 @@ Parsed = TrainingJob | InvalidJob
 MAX_ERRORS = 10
 """Reported of one job: enough to correct it, and the condition's message stays short."""
 MAX_REPAIRS = 8
+MEMORY = "operator"
+"""Field of the status of a guest's kind that holds our own status."""
 UNREADABLE = "unreadable"
 """Field of a projected job whose spec could not be kept: why."""
 MAX_DEPTH = 16
@@ -32,6 +34,21 @@ MOST_OF_AN_OBJECT = 3 << 19
 """Bytes: etcd refuses a larger request (--max-request-bytes, 1.5 MiB)."""
 MOST_OF_ALL_PODS = 1 << 30
 """Bytes: half of what etcd holds by default (--quota-backend-bytes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """What is different of a kind that is another operator's. Its users and their programs read the status in that
+    operator's shape; what this one must remember beside it stands in a field of its own, MEMORY."""
+
+    status_model: type[BaseModel]
+    write_status: Callable[[Parsed, JobStatus], dict[str, Any]]
+    """The status without MEMORY."""
+    columns: tuple[dict[str, Any], ...]
+    scale_paths: tuple[str, str]
+    """Of the scale subresource in the status: replicas and selector."""
+    is_for_another: Callable[[Json], bool]
+    """The job says that another controller has it (`managedBy`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +76,10 @@ class JobKind:
     role_patch: Callable[[str, int], dict[str, Any]] | None = None
     """(role, replicas) -> the merge patch that scales a role which the scale subresource does not name; None: none
     scales."""
+    suspend_path: tuple[str, ...] = ()
+    """Of the field that suspends a job; (): none does."""
+    guest: Guest | None = None
+    """Of a kind of another operator's: how its users read a status."""
 
     @property
     def resource(self) -> GroupResource:
@@ -68,6 +89,20 @@ class JobKind:
     @property
     def api_versions(self) -> tuple[str, ...]:
         return tuple(f"{self.group}/{version}" for version in self.versions)
+
+    def own_status(self, status: object) -> Json:
+        """Our own status in the status of an object, raw."""
+        status = mapping(status)
+        return mapping(status.get(MEMORY)) if self.guest else status
+
+    def placed(self, status: Json) -> dict[str, Any]:
+        """Our own status, or a part of it, where it stands in the status of an object."""
+        return {MEMORY: status} if self.guest else dict(status)
+
+    def written_status(self, job: Parsed, status: JobStatus) -> dict[str, Any]:
+        """The whole status of an object, as it is written to the API server."""
+        own = self.placed(status.to_json())
+        return own if self.guest is None else {**self.guest.write_status(job, status), **own}
 
 
 class Header(TypedDict):
@@ -130,6 +165,12 @@ def unreadable(raw: Json, kind: JobKind) -> InvalidJob:
     """A job of which the projection keeps only that it cannot be read, and why."""
     errors = (FieldError("spec", text(raw[UNREADABLE])),)
     return InvalidJob(**header(raw, kind.resource, kind.kind, kind.api_versions[0]), errors=errors)
+
+
+def seen_status(raw: Json) -> Json:
+    """Our own status in any job, raw, wherever its kind has it."""
+    status = mapping(raw.get("status"))
+    return mapping(status.get(MEMORY)) if MEMORY in status else status
 
 
 def mapping(value: object) -> Json:

@@ -15,7 +15,7 @@ import orjson
 from tjworker.api import crd
 from tjworker.api.kinds import KINDS
 from tjworker.api.kinds.base import JobKind
-from tjworker.base import OperatorError
+from tjworker.base import GroupResource, OperatorError
 from tjworker.cli.checks.check import Check, State, Subject
 from tjworker.cli.checks.redis import CLOCK_SECONDS
 from tjworker.kube.errors import NO_PERMISSION, to_error
@@ -33,9 +33,15 @@ Json = dict[str, Any]
 
 
 def check(
-    transport: Transport, namespaces: Sequence[str], now: datetime, which: str, own_namespace: str = NAMESPACE
+    transport: Transport,
+    namespaces: Sequence[str],
+    now: datetime,
+    which: str,
+    own_namespace: str = NAMESPACE,
+    kinds: Mapping[GroupResource, JobKind] = KINDS,
 ) -> list[Check]:
-    """`namespaces`: those that the operator serves; empty: all. `which`: how messages name the cluster."""
+    """`namespaces`: those that the operator serves; empty: all. `which`: how messages name the cluster. `kinds`: those
+    that the operator serves."""
     try:
         version, server_time = _version(transport)
     except OperatorError as error:
@@ -49,8 +55,8 @@ def check(
     found = [SUBJECT.ok("reachable", f"Kubernetes {version}, of {which}")]
     if server_time is not None:
         found.append(clock((server_time - now).total_seconds()))
-    found += [definition(transport, job_kind) for job_kind in KINDS.values()]
-    return [*found, *permissions(transport, namespaces, own_namespace)]
+    found += [definition(transport, job_kind) for job_kind in kinds.values()]
+    return [*found, *permissions(transport, namespaces, own_namespace, kinds)]
 
 
 def server_now(transport: Transport) -> datetime | None:
@@ -148,10 +154,12 @@ _NEEDS_IT: tuple[State, str] = (
 )
 
 
-def permissions(transport: Transport, namespaces: Sequence[str], own_namespace: str) -> Iterator[Check]:
+def permissions(
+    transport: Transport, namespaces: Sequence[str], own_namespace: str, kinds: Mapping[GroupResource, JobKind] = KINDS
+) -> Iterator[Check]:
     """One check for each row of the table of verbs."""
     who = _who(transport)
-    for row in RESOURCES.values():
+    for row in (row for row in RESOURCES.values() if not row.guest or row.name in kinds):
         name = f"may use {row.name}"
         try:
             missing = sorted(

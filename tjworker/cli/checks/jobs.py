@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tjworker.api import naming
-from tjworker.api.kinds import KINDS, parse
-from tjworker.api.kinds.base import JobKind
+from tjworker.api.kinds import KNOWN_KINDS, parse
+from tjworker.api.kinds.base import JobKind, seen_status
 from tjworker.api.model import InvalidJob
 from tjworker.api.owners import controller
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
@@ -34,8 +34,8 @@ def check(api: KubeClient, namespaces: Sequence[str]) -> Iterator[Check]:
     except OperatorError as error:
         yield SUBJECT.skipped("waiting", f"the jobs cannot be listed: {error.message}")
         return
-    living = [job for job in found if not (job.raw.get("status") or {}).get("completionTime")]
-    waiting = [job for job in living if (job.raw.get("status") or {}).get("phase") != "Running"]
+    living = [job for job in found if not seen_status(job.raw).get("completionTime")]
+    waiting = [job for job in living if seen_status(job.raw).get("phase") != "Running"]
     troubled = [one for job in living if (one := _troubled(job)) is not None]
     troubled += _names_taken(api, waiting)
     yield from troubled[:SHOWN]
@@ -52,7 +52,7 @@ def _name(job: FoundJob) -> str:
 
 def _troubled(job: FoundJob) -> Check | None:
     """What the operator itself says that it cannot get on with."""
-    for condition in (job.raw.get("status") or {}).get("conditions") or ():
+    for condition in seen_status(job.raw).get("conditions") or ():
         stalled = condition.get("type") == "Stalled" and condition.get("status") == "True"
         if stalled or condition.get("reason") in _TROUBLES:
             name = job.raw["metadata"]["name"]
@@ -95,7 +95,7 @@ def _children(job: FoundJob) -> Iterator[tuple[GroupResource, str]]:
 
 
 def _taken(resource: GroupResource, held: Json, job: FoundJob) -> Check | None:
-    metadata, kind = held["metadata"], KINDS[job.resource]
+    metadata, kind = held["metadata"], KNOWN_KINDS[job.resource]
     owner = controller(metadata)
     if owner is not None and owner.get("uid") == job.raw["metadata"]["uid"]:
         return None

@@ -137,12 +137,14 @@ def _check_control_plane(root: Path) -> None:
 def _check_settings() -> None:
     """Every process of the operator would refuse a wrong variable: say so once, before anything starts. Of a name that
     is none each warns in its log, where nobody who has just started a stack looks."""
+    from tjworker.cli.jobs import served_kinds
     from tjworker.settings import settings_or_exit, unknown_variables
 
     try:
         settings_or_exit()
     except SystemExit as refusal:
         raise UserError(str(refusal)) from None
+    served_kinds()  # raises UserError for one that is none
     for warning in unknown_variables(os.environ).values():
         echo(f"warning: {warning}", err=True)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from tjworker.cli.stack import probes
 from tjworker.cli.stack.paths import StatePaths
+from tjworker.settings import Settings
 
 WORKERS = 2
 MEASURED = ("watcher", *(f"worker{n}" for n in range(1, WORKERS + 1)), "beat")
@@ -209,8 +210,14 @@ def _of_cluster(plan: StackPlan, name: str, argv: tuple[str, ...], **options: An
 
 # -- the operator ------------------------------------------------------------------------------------
 def _crds(plan: StackPlan, cluster: str) -> Service:
-    argv = (str(kubectl_path()), "apply", "--server-side", "--force-conflicts", "-f", str(plan.root / "k8s" / "crds"))
+    guests = [plan.root / "k8s" / "kinds" / kind / "crd.yaml" for kind in _guests(plan)]
+    files = [word for path in (plan.root / "k8s" / "crds", *guests) for word in ("-f", str(path))]
+    argv = (str(kubectl_path()), "apply", "--server-side", "--force-conflicts", *files)
     return Service("crds", argv, operator_environment(plan), plan.root, (cluster,), one_shot=True)
+
+
+def _guests(plan: StackPlan) -> tuple[str, ...]:
+    return Settings(kinds=plan.environment.get("TJ_KINDS", "")).kind_list
 
 
 def _watcher(plan: StackPlan, after: tuple[str, ...]) -> Service:

@@ -42,7 +42,8 @@ def owner_reference(job: TrainingJob) -> Json:
 
 
 def child_labels(job: TrainingJob, role: Role, index: int, attempt: int) -> dict[str, str]:
-    return pod_labels(job, role.name, index, attempt) | _master_label(job, role, index)
+    own = pod_labels(job, role.name, index, attempt) | _master_label(job, role, index)
+    return own | labels.of_guest(job, own)
 
 
 def _master_label(job: TrainingJob, role: Role, index: int | None) -> dict[str, str]:
@@ -128,7 +129,7 @@ def service_body(job: TrainingJob, role: Role, index: int) -> Json:
         "metadata": {
             "name": service_name(job.name.name, role.name, index),
             "namespace": job.name.namespace,
-            "labels": {**job.labels, **own},
+            "labels": {**job.labels, **own, **labels.of_guest(job, own)},
             "ownerReferences": [owner_reference(job)],
         },
         "spec": {

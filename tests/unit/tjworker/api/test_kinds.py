@@ -15,10 +15,10 @@ from tests.support.kinds import AITRAININGJOBS, TEST_KINDS, TRAININGJOBS, resour
 from tests.support.paths import ROOT
 from tests.unit.tjworker.api import refusals
 from tjworker.api import crd
-from tjworker.api.kinds import JOB_KINDS, KINDS, OWNERS, kind_of_labels, owners, parse
+from tjworker.api.kinds import GUEST_KINDS, JOB_KINDS, KINDS, KNOWN_KINDS, OWNERS, kind_of_labels, owners, parse, served
 from tjworker.api.labels import GROUP_NAME, JOB_KIND
 from tjworker.api.model import TrainingJob
-from tjworker.base import GroupResource, JobName, parse_key
+from tjworker.base import GroupResource, JobName, Terminal, parse_key
 
 PYTORCH = replace(JOB_KINDS[0], plural="pytorchjobs", kind="PyTorchJob", group="kubeflow.org")
 TENSORFLOW = replace(PYTORCH, plural="tfjobs", kind="TFJob")
@@ -72,8 +72,16 @@ def test_which_kind_labels_name(case: Case) -> None:
 
 
 def test_the_table_is_keyed_by_what_stands_in_keys() -> None:
-    assert owners(JOB_KINDS) == OWNERS
+    assert owners((*JOB_KINDS, *GUEST_KINDS)) == OWNERS
     assert {kind.resource: kind for kind in JOB_KINDS} == KINDS
+    assert {kind.resource: kind for kind in (*JOB_KINDS, *GUEST_KINDS)} == KNOWN_KINDS
+
+
+def test_guests_are_served_by_the_names_of_their_crds() -> None:
+    assert served([]) == KINDS
+    assert served(["tfjobs.kubeflow.org"]).keys() - KINDS.keys() == {"tfjobs.kubeflow.org"}
+    with pytest.raises(Terminal, match="TJ_KINDS names TFJob, which is no kind known here; use: pytorchjobs"):
+        served(["TFJob"])
 
 
 # -- what every kind needs beside its folder ---------------------------------------------------------

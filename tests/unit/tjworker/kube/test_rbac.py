@@ -49,11 +49,16 @@ def tabled(process: Process, rows: Iterable[Resource]) -> set[tuple[str, str, st
 @pytest.mark.parametrize("process", rbac.PROCESSES)
 def test_roles_grant_exactly_what_the_table_says(process: Process) -> None:
     lease = RESOURCES[LEASES]
-    assert granted(rbac.cluster_wide(), process) == tabled(process, RESOURCES.values())
+    own = [row for row in RESOURCES.values() if not row.guest]
+    assert granted(rbac.cluster_wide(), process) == tabled(process, own)
     assert granted(rbac.apart(), process) == tabled(process, [lease])
-    in_namespaces = [row for row in RESOURCES.values() if row.namespaced and row != lease]
+    in_namespaces = [row for row in own if row.namespaced and row != lease]
     assert granted(rbac.served(), process) == tabled(process, in_namespaces)
     assert granted(rbac.nodes(), process) == tabled(process, [r for r in RESOURCES.values() if not r.namespaced])
+    for guest in rbac.GUESTS:
+        assert granted(rbac.of_guest(guest), process) == tabled(process, [guest])
+    with_guests = granted(rbac.served(["a"], guests=rbac.GUESTS), process)
+    assert with_guests == tabled(process, [*in_namespaces, *rbac.GUESTS])
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES.keys())

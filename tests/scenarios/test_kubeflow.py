@@ -1,0 +1,336 @@
+"""The lives of Kubeflow's kinds: from a manifest to an end, and what its users read of it on the way.
+
+What training-operator 1.9 writes is said in its source: `UpdateJobStatus` of each controller, `pkg/util/status.go`,
+`pkg/controller.v1/common/job.go`; names and labels in `common/pod.go` and `core/utils.go`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.scenarios.world import World, play
+from tests.support.paths import ROOT
+from tjworker.api.kinds import GUEST_KINDS
+from tjworker.api.kinds.base import MEMORY
+
+Json = dict[str, Any]
+KINDS = {kind.kind: kind for kind in GUEST_KINDS}
+SPECS = {kind: made.scale_spec_path.split(".")[2] for kind, made in KINDS.items()}
+
+
+def world(**settings: Any) -> World:
+    return World(kinds=",".join(kind.resource for kind in GUEST_KINDS), **settings)
+
+
+def role(replicas: int | None = 1, restart: str = "", container: str = "main", **annotations: object) -> Json:
+    template = {
+        "metadata": {"annotations": play(**annotations)},
+        "spec": {"containers": [{"name": container, "image": "trainer:1"}]},
+    }
+    made = {"replicas": replicas, "restartPolicy": restart or None, "template": template}
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def job(kind: str, roles: dict[str, Json], run: Json | None = None, **spec: Any) -> Json:
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": kind,
+        "metadata": {"name": "digits"},
+        "spec": {SPECS[kind]: roles, **({"runPolicy": run} if run else {}), **spec},
+    }
+
+
+def conditions(world: World) -> dict[str, str]:
+    """In their order: type -> status and reason."""
+    return {c["type"]: f"{c['status']} {c['reason']}" for c in world.status()["conditions"]}
+
+
+def state(world: World) -> str:
+    """The column State."""
+    return str(world.status()["conditions"][-1]["type"])
+
+
+DONE: Json = {"run_seconds": 5, "exit_code": 0}
+WRONG: Json = {"run_seconds": 5, "exit_code": 1}
+KILLED: Json = {"run_seconds": 5, "exit_code": 137}
+
+
+@dataclass(frozen=True)
+class Life:
+    job: Json
+    want: str
+    """The condition that is true in the end, or Running."""
+    want_pods: tuple[str, ...] | None = None
+    """Those that are there then."""
+    want_restarts: int = 0
+    why: str = ""
+    """Words of the message of that condition."""
+    seconds: float = field(default=30)
+
+
+PYTORCH, TF = "PyTorchJob", "TFJob"
+M, W0, W1 = "digits-master-0", "digits-worker-0", "digits-worker-1"
+LIVES: dict[str, Life] = {
+    "a master that is done ends the job, whatever the workers do, and its pods stay": Life(
+        job(PYTORCH, {"Master": role(**DONE), "Worker": role(2)}), "Succeeded", (M, W0, W1)
+    ),
+    "cleanPodPolicy Running takes what still runs": Life(
+        job(PYTORCH, {"Master": role(**DONE), "Worker": role(1)}, {"cleanPodPolicy": "Running"}), "Succeeded", (M,)
+    ),
+    "cleanPodPolicy All takes all": Life(
+        job(PYTORCH, {"Master": role(**DONE), "Worker": role(1)}, {"cleanPodPolicy": "All"}), "Succeeded", ()
+    ),
+    "a worker that is done does not end a job with a master": Life(
+        job(PYTORCH, {"Master": role(), "Worker": role(1, **DONE)}), "Running"
+    ),
+    "workers alone: all of them": Life(job(PYTORCH, {"Worker": role(2, **DONE)}), "Succeeded", (W0, W1)),
+    "elastic workers: the first of them": Life(
+        job(PYTORCH, {"Worker": role(2, **DONE)}, elasticPolicy={"minReplicas": 1, "maxReplicas": 3}), "Succeeded"
+    ),
+    "a PyTorchJob restarts what fails, as its default is OnFailure": Life(
+        job(PYTORCH, {"Master": role(), "Worker": role(1, **WRONG)}), "Running", want_restarts=1, seconds=12
+    ),
+    "restartPolicy Never: the first failure ends it": Life(
+        job(PYTORCH, {"Master": role(), "Worker": role(1, "Never", **WRONG)}), "Failed", why="exited with code 1"
+    ),
+    "ExitCode: 1 is final": Life(
+        job(PYTORCH, {"Master": role(), "Worker": role(1, "ExitCode", **WRONG)}), "Failed", why="exited with code 1"
+    ),
+    "ExitCode: 137 is tried again": Life(
+        job(PYTORCH, {"Master": role(), "Worker": role(1, "ExitCode", **KILLED)}),
+        "Running",
+        want_restarts=1,
+        seconds=12,
+    ),
+    "backoffLimit 0: no restart": Life(
+        job(PYTORCH, {"Master": role(**WRONG)}, {"backoffLimit": 0}), "Failed", why="backoffLimit 0"
+    ),
+    "activeDeadlineSeconds": Life(
+        job(PYTORCH, {"Master": role()}, {"activeDeadlineSeconds": 10}), "Failed", why="activeDeadlineSeconds"
+    ),
+    "suspended from the start": Life(job(PYTORCH, {"Master": role()}, {"suspend": True}), "Suspended", ()),
+    "role names in any case": Life(job(PYTORCH, {"master": role(), "WORKER": role(1)}), "Running", (M, W0)),
+    "a TFJob restarts nothing by default": Life(
+        job(TF, {"Worker": role(2, **WRONG)}), "Failed", why="exited with code 1"
+    ),
+    "a TFJob without chief is done with worker 0": Life(
+        job(TF, {"Worker": role(1, **DONE), "PS": role(1)}), "Succeeded", ("digits-ps-0", W0)
+    ),
+    "successPolicy AllWorkers": Life(
+        job(TF, {"Worker": role(2, **DONE)}, successPolicy="AllWorkers"), "Succeeded", (W0, W1)
+    ),
+    "a chief that is done ends it": Life(job(TF, {"Chief": role(**DONE), "Worker": role(2)}), "Succeeded"),
+    "a worker that is done does not end a job with a chief": Life(
+        job(TF, {"Chief": role(), "Worker": role(1, **DONE)}), "Running"
+    ),
+    "enableDynamicWorker: workers may fail": Life(
+        job(TF, {"Chief": role(), "Worker": role(1, **WRONG)}, enableDynamicWorker=True), "Running"
+    ),
+}
+
+
+@pytest.mark.parametrize("life", LIVES.values(), ids=LIVES.keys())
+def test_a_life(life: Life) -> None:
+    w = world().apply(life.job).run().advance(life.seconds)
+    status = w.status()
+    true = {c["type"]: c for c in status["conditions"] if c["status"] == "True"}
+    assert state(w) == life.want, f"seed {w.seed}: {conditions(w)}"
+    assert true["Created"]["reason"] == f"{life.job['kind']}Created"
+    assert true[life.want]["reason"] == f"{life.job['kind']}{life.want}"
+    assert life.why in true[life.want]["message"]
+    if life.want_pods is not None:
+        assert tuple(sorted(w.pods())) == life.want_pods
+    assert status[MEMORY].get("restarts", 0) >= life.want_restarts
+    assert bool(status.get("completionTime")) is (life.want in ("Succeeded", "Failed"))
+
+
+def test_what_its_users_read_while_it_runs_and_when_it_is_done() -> None:
+    w = world().apply(job(PYTORCH, {"Master": role(run_seconds=20, exit_code=0), "Worker": role(2)})).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    running = w.status()
+    assert conditions(w) == {"Created": "True PyTorchJobCreated", "Running": "True PyTorchJobRunning"}
+    assert running["conditions"][1]["message"] == "PyTorchJob default/digits is running."
+    labels = "training.kubeflow.org/job-name=digits,training.kubeflow.org/operator-name=pytorchjob-controller"
+    assert running["replicaStatuses"] == {
+        "Master": {"active": 1, "selector": f"{labels},training.kubeflow.org/replica-type=master"},
+        "Worker": {"active": 2, "selector": f"{labels},training.kubeflow.org/replica-type=worker"},
+    }
+    assert running["startTime"] <= running["lastReconcileTime"]
+    for one in running["conditions"]:
+        assert one["lastUpdateTime"] == one["lastTransitionTime"]
+    w.advance(40)
+    assert conditions(w) == {
+        "Created": "True PyTorchJobCreated",
+        "Running": "False PyTorchJobRunning",
+        "Succeeded": "True PyTorchJobSucceeded",
+    }
+    assert w.status()["replicaStatuses"]["Master"]["succeeded"] == 1
+
+
+def test_suspended_and_resumed_as_kueue_does_it() -> None:
+    w = world().apply(job(PYTORCH, {"Master": role(), "Worker": role(1)})).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    w.patch_job("digits", {"spec": {"runPolicy": {"suspend": True}}}).run().advance(40)
+    assert (list(w.pods()), state(w)) == ([], "Suspended")
+    assert conditions(w)["Running"] == "False PyTorchJobSuspended"
+    assert "active" not in w.status()["replicaStatuses"]["Master"]
+    w.patch_job("digits", {"spec": {"runPolicy": {"suspend": False}}}).run()
+    w.until("it runs again", lambda: state(w) == "Running")
+    assert conditions(w)["Suspended"] == "False PyTorchJobResumed"
+
+
+def test_a_restart_is_told_and_forgotten() -> None:
+    w = world().apply(job(PYTORCH, {"Master": role(), "Worker": role(1, **WRONG)})).run()
+    w.until("it restarts", lambda: state(w) == "Restarting")
+    assert "Running" not in conditions(w)
+    w.until("it runs", lambda: state(w) == "Running")
+    assert "Restarting" not in conditions(w)
+
+
+JOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
+PREFIX = "training.kubeflow.org/"
+
+
+def test_names_and_labels_of_pods_and_services_are_theirs() -> None:
+    w = world().apply(job(PYTORCH, {"Master": role(), "Worker": role(2)})).run()
+    for name, want in {
+        M: {"replica-type": "master", "replica-index": "0", "job-role": "master"},
+        W0: {"replica-type": "worker", "replica-index": "0"},
+        W1: {"replica-type": "worker", "replica-index": "1"},
+    }.items():
+        told = w.pods()[name]["metadata"]["labels"]
+        found = {key.removeprefix(PREFIX): value for key, value in told.items() if key.startswith(PREFIX)}
+        assert found == {"job-name": "digits", "operator-name": "pytorchjob-controller"} | want
+        owner = w.pods()[name]["metadata"]["ownerReferences"][0]
+        assert (owner["apiVersion"], owner["kind"], owner["controller"]) == ("kubeflow.org/v1", PYTORCH, True)
+    assert w.services() == [M, W0, W1]
+
+
+def test_without_a_master_worker_0_has_its_label() -> None:
+    w = world().apply(job(PYTORCH, {"Worker": role(2)})).run()
+    have = [n for n, pod in sorted(w.pods().items()) if f"{PREFIX}job-role" in pod["metadata"]["labels"]]
+    assert have == [W0]
+
+
+def test_what_is_not_acted_on_is_told() -> None:
+    policy = {"schedulingPolicy": {"queue": "q", "minAvailable": 1}}
+    elastic = {"minReplicas": 1, "maxReplicas": 2, "metrics": [{"type": "Resource"}]}
+    w = world().apply(job(PYTORCH, {"Worker": role(1)}, policy, elasticPolicy=elastic)).run()
+    created = w.condition("Created")["message"]
+    for name in ("schedulingPolicy.queue", "schedulingPolicy.minAvailable", "elasticPolicy.metrics"):
+        assert name in created, created
+
+
+def test_a_job_of_another_controller_is_left_alone() -> None:
+    w = world().apply(job(PYTORCH, {"Worker": role(1)}, {"managedBy": "kueue.x-k8s.io/multikueue"})).run().advance(60)
+    assert (w.status(), list(w.pods())) == ({}, [])
+
+
+def test_a_kind_that_is_not_switched_on_is_its_own_operators() -> None:
+    """Neither its jobs nor the pods that belong to them are looked at."""
+    w = World(kinds="tfjobs.kubeflow.org")
+    crd = yaml.safe_load((ROOT / "k8s/kinds/pytorchjobs.kubeflow.org/crd.yaml").read_text())
+    w.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    made = w.cluster.client.create(JOBS, job(PYTORCH, {"Worker": role(1)}))
+    w.create_pod(_pod_of_training_operator(made))
+    w.run().advance(60)
+    assert (list(w.pods()), dict(w.queue.published)) == ([W0], {})
+
+
+def test_pods_that_training_operator_has_made_are_not_taken_for_ours() -> None:
+    w = world()
+    made = w.cluster.client.create(JOBS, job(PYTORCH, {"Worker": role(1)}))
+    made = w.cluster.client.update(f"{JOBS}/digits/status", made | {"status": _by_training_operator("Running")})
+    w.create_pod(_pod_of_training_operator(made))
+    before = w.uids()
+    w.run().advance(60)
+    assert w.uids() == before
+    after = w.cluster.client.get(f"{JOBS}/digits")["status"]["conditions"]
+    assert [c["reason"] for c in after if c["type"] == "Failed"] == ["PyTorchJobFailedValidation"]
+    assert "another operator has begun this job" in after[-1]["message"]
+
+
+def _pod_of_training_operator(owner: Json) -> Json:
+    reference = {"apiVersion": "kubeflow.org/v1", "kind": PYTORCH, "name": "digits", "controller": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": W0,
+            "labels": {f"{PREFIX}job-name": "digits", f"{PREFIX}replica-type": "worker"},
+            "ownerReferences": [{**reference, "uid": owner["metadata"]["uid"]}],
+        },
+        "spec": {"containers": [{"name": "pytorch", "image": "trainer:1"}]},
+    }
+
+
+def _by_training_operator(condition: str) -> Json:
+    """As training-operator leaves a status."""
+    at = "2026-01-01T00:00:00Z"
+    over = condition != "Running"
+    told = [("Created", "True"), *([("Running", "False")] if over else []), (condition, "True")]
+    return {
+        "startTime": at,
+        **({"completionTime": at} if over else {}),
+        "conditions": [
+            {"type": t, "status": s, "reason": f"PyTorchJob{t}", "lastUpdateTime": at, "lastTransitionTime": at}
+            for t, s in told
+        ],
+    }
+
+
+@pytest.mark.parametrize("condition", ["Succeeded", "Failed"])
+def test_what_training_operator_has_ended_is_not_run_again(condition: str) -> None:
+    w = world(nodes=1)
+    made = w.cluster.client.create(JOBS, job(PYTORCH, {"Worker": role(1)}))
+    w.cluster.client.update(f"{JOBS}/digits/status", made | {"status": _by_training_operator(condition)})
+    w.run().advance(30)
+    assert list(w.pods()) == []
+    after = w.cluster.client.get(f"{JOBS}/digits")["status"]
+    assert {c["type"]: c["status"] for c in after["conditions"]}[condition] == "True"
+    assert after["completionTime"] == "2026-01-01T00:00:00Z"
+
+
+def test_scaled_by_its_users_and_told_through_the_scale_subresource() -> None:
+    elastic = {"minReplicas": 1, "maxReplicas": 4}
+    w = world().apply(job(PYTORCH, {"Worker": role(2)}, elasticPolicy=elastic)).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    w.scale("digits", 4).run().advance(10)
+    assert len(w.pods()) == 4
+    scale = w.cluster.client.get(f"{JOBS}/digits/scale")
+    assert (scale["spec"]["replicas"], scale["status"]["replicas"]) == (4, 4)
+    assert scale["status"]["selector"] == w.status()["replicaStatuses"]["Worker"]["selector"]
+
+
+def test_an_autoscaled_job_is_moved_where_it_says_so() -> None:
+    made = job(PYTORCH, {"Worker": role(1)}, elasticPolicy={"minReplicas": 1, "maxReplicas": 3})
+    made["metadata"]["annotations"] = {"elasticdeeplearning.ai/edl-policy": "Auto"}
+    w = world(nodes=2, autoscale_cooldown_seconds=0).apply(made).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    w.make_runtime("autoscaler").autoscaler.run()
+    w.run().advance(5)
+    assert w.status()[MEMORY]["targets"] == {"Worker": 3}
+    assert len(w.pods()) == 3
+
+
+def test_a_restarted_watcher_and_an_orphan_collector_know_it() -> None:
+    w = world().apply(job(PYTORCH, {"Master": role(), "Worker": role(1)})).run()
+    before = w.uids()
+    w.start_watcher()
+    w.run().advance(200, step_seconds=20)
+    assert w.make_runtime("orphans").orphans.collect() == (0, 0)
+    assert w.uids() == before
+    w.delete("digits").run().advance(40)
+    assert list(w.pods()) == []
+
+
+def test_it_is_deleted_after_its_ttl() -> None:
+    run = {"ttlSecondsAfterFinished": 60}
+    w = world().apply(job(PYTORCH, {"Master": role(**DONE)}, run)).run().advance(30)
+    assert state(w) == "Succeeded"
+    w.advance(90, step_seconds=10)
+    assert w.cluster.client.get(JOBS)["items"] == []

@@ -1,0 +1,211 @@
+"""Kubeflow's kinds, from the manifest to the internal job: what training-operator 1.9 defaults and validates
+(`pkg/apis/kubeflow.org/v1/*_defaults.go`, `pkg/webhooks`), and what is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tjworker.api.kinds import GUEST_KINDS, KNOWN_KINDS, parse
+from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.base import GroupResource
+
+Json = dict[str, Any]
+PYTORCH, TF = GroupResource("pytorchjobs.kubeflow.org"), GroupResource("tfjobs.kubeflow.org")
+
+
+def role(replicas: int | None = 1, **fields: Any) -> Json:
+    template = {"spec": {"containers": [{"name": "main", "image": "trainer:1"}]}}
+    return {**({} if replicas is None else {"replicas": replicas}), "template": template, **fields}
+
+
+def manifest(kind: GroupResource, roles: Json, name: str = "digits", **spec: Any) -> Json:
+    made = KNOWN_KINDS[kind]
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": made.kind,
+        "metadata": {"name": name, "namespace": "default", "uid": "u"},
+        "spec": {made.scale_spec_path.split(".")[2]: roles, **spec},
+    }
+
+
+def read(kind: GroupResource, raw: Json) -> TrainingJob:
+    job = parse(kind, raw)
+    assert isinstance(job, TrainingJob), getattr(job, "errors", "")
+    return job
+
+
+@dataclass(frozen=True)
+class Case:
+    kind: GroupResource
+    roles: Json
+    spec: Json = field(default_factory=dict)
+    want: Mapping[str, Any] = field(default_factory=dict)
+    """Field of the job, or `<role>.<field>`."""
+
+
+CASES: dict[str, Case] = {
+    "defaults of a PyTorchJob": Case(
+        PYTORCH,
+        {"Master": role(None), "Worker": role(None)},
+        want={
+            "framework": "pytorch",
+            "clean_pod_policy": "None",
+            "Worker.replicas": 1,
+            "Worker.restart_policy": "Always",
+            "Worker.restart_scope": "Pod",
+            "Master.complete_policy": "All",
+            "Worker.complete_policy": "None",
+            "Worker.elastic": False,
+            "scale_role": "Worker",
+        },
+    ),
+    "defaults of a TFJob": Case(
+        TF,
+        {"Worker": role(2), "PS": role(1)},
+        want={
+            "framework": "tensorflow",
+            "Worker.restart_policy": "Never",
+            "Worker.complete_policy": "Rank0",
+            "PS.complete_policy": "None",
+        },
+    ),
+    "the run policy": Case(
+        PYTORCH,
+        {"Worker": role(1, restartPolicy="ExitCode")},
+        {
+            "runPolicy": {
+                "cleanPodPolicy": "All",
+                "ttlSecondsAfterFinished": 5,
+                "activeDeadlineSeconds": 6,
+                "backoffLimit": 7,
+                "suspend": True,
+                "schedulingPolicy": {"minAvailable": 1},
+            }
+        },
+        {
+            "clean_pod_policy": "All",
+            "ttl_seconds_after_finished": 5,
+            "active_deadline_seconds": 6,
+            "backoff_limit": 7,
+            "suspend": True,
+            "min_available": 1,
+            "Worker.restart_policy": "OnNodeFailWithExitCode",
+        },
+    ),
+    "one bound of the elastic policy stands for the other": Case(
+        PYTORCH,
+        {"Worker": role(3)},
+        {"elasticPolicy": {"maxReplicas": 3}},
+        {"Worker.min_replicas": 3, "Worker.max_replicas": 3, "Worker.complete_policy": "Any"},
+    ),
+    "empty strings, as Go clients write them": Case(
+        TF,
+        {"Worker": role(1, restartPolicy="")},
+        {"successPolicy": "", "runPolicy": {"cleanPodPolicy": ""}},
+        {"clean_pod_policy": "None", "Worker.restart_policy": "Never"},
+    ),
+    "a chief decides alone": Case(
+        TF,
+        {"chief": role(1), "worker": role(1)},
+        want={"Chief.complete_policy": "All", "Worker.complete_policy": "None"},
+    ),
+    "dynamic workers are scaled and fail for themselves": Case(
+        TF,
+        {"Chief": role(1), "Worker": role(1)},
+        {"enableDynamicWorker": True},
+        {"Worker.elastic": True, "Worker.autoscaled": False, "Worker.fail_policy": "None"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_what_a_manifest_becomes(case: Case) -> None:
+    job = read(case.kind, manifest(case.kind, case.roles, **case.spec))
+    found = {}
+    for name in case.want:
+        of, _, attribute = name.rpartition(".")
+        found[name] = getattr(job.role(of) if of else job, attribute)
+    assert found == case.want
+
+
+REFUSED: dict[str, tuple[GroupResource, Json, str]] = {
+    "two masters": (
+        PYTORCH,
+        manifest(PYTORCH, {"Master": role(2)}),
+        "spec.pytorchReplicaSpecs.Master.replicas: 2: must",
+    ),
+    "a role of another kind": (PYTORCH, manifest(PYTORCH, {"PS": role(1)}), "is no role of a PyTorchJob: use Master"),
+    "one role twice": (TF, manifest(TF, {"PS": role(1), "ps": role(1)}), "differ in the case of their letters"),
+    "no role": (TF, manifest(TF, {}), "spec.tfReplicaSpecs"),
+    "a name that no service can have": (TF, manifest(TF, {"PS": role(1)}, name="9"), "metadata.name: '9'"),
+    "a name that is too long": (TF, manifest(TF, {"PS": role(1)}, name="a" * 60), "the longest pod name"),
+    "elastic without workers": (
+        PYTORCH,
+        manifest(PYTORCH, {"Master": role(1)}, elasticPolicy={"minReplicas": 1}),
+        "spec.pytorchReplicaSpecs.Worker: must be there",
+    ),
+    "more workers than the bounds": (
+        PYTORCH,
+        manifest(PYTORCH, {"Worker": role(4)}, elasticPolicy={"minReplicas": 1, "maxReplicas": 3}),
+        "spec.pytorchReplicaSpecs.Worker.replicas: 4: elasticPolicy wants it from 1 to 3",
+    ),
+    "a gang larger than the job": (
+        TF,
+        manifest(TF, {"PS": role(1)}, runPolicy={"schedulingPolicy": {"minAvailable": 2}}),
+        "minAvailable: 2: must be at most",
+    ),
+    "an unknown policy": (TF, manifest(TF, {"PS": role(1, restartPolicy="Sometimes")}), "restartPolicy"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str) -> None:
+    kind, raw, want = REFUSED[name]
+    job = parse(kind, raw)
+    assert isinstance(job, InvalidJob), name
+    assert want in "; ".join(map(str, job.errors))
+
+
+def test_what_the_elastic_policy_says_to_torchrun() -> None:
+    policy = {
+        "minReplicas": 1,
+        "maxReplicas": 3,
+        "rdzvBackend": "etcd-v2",
+        "rdzvHost": "etcd",
+        "rdzvPort": 2379,
+        "rdzvId": "mine",
+        "rdzvConf": [{"key": "a", "value": "1"}, {"key": "b", "value": "2"}],
+        "maxRestarts": 9,
+        "nProcPerNode": 4,
+    }
+    worker = role(2)
+    worker["template"]["spec"]["containers"][0]["env"] = [{"name": "PET_RDZV_ID", "value": "the template's"}]
+    job = read(PYTORCH, manifest(PYTORCH, {"Worker": worker}, elasticPolicy=policy))
+    env = {e["name"]: e["value"] for e in job.role("Worker").template["spec"]["containers"][0]["env"]}
+    assert env == {
+        "PET_RDZV_ID": "the template's",
+        "PET_NPROC_PER_NODE": "4",
+        "PET_MAX_RESTARTS": "9",
+        "PET_RDZV_BACKEND": "etcd-v2",
+        "PET_RDZV_ENDPOINT": "etcd:2379",
+        "PET_RDZV_CONF": "a=1,b=2",
+    }
+
+
+def test_a_rendezvous_of_a_fixed_number_is_told_as_not_acted_on() -> None:
+    job = read(PYTORCH, manifest(PYTORCH, {"Worker": role(2)}, elasticPolicy={"rdzvBackend": "c10d"}))
+    assert job.ignored == ("spec.elasticPolicy.rdzvBackend (minReplicas is maxReplicas)",)
+    assert "PET_RDZV_BACKEND" not in str(job.role("Worker").template)
+
+
+@pytest.mark.parametrize("odd", [None, 7, "x", [], {"spec": None}, {"spec": {"tfReplicaSpecs": {"PS": None}}}])
+@pytest.mark.parametrize("kind", GUEST_KINDS, ids=lambda kind: kind.kind)
+def test_parse_never_raises(kind: Any, odd: Any) -> None:
+    assert isinstance(kind.parse(odd), InvalidJob)
+    assert isinstance(kind.parse({"status": odd, **(odd if isinstance(odd, dict) else {})}), InvalidJob)
+    assert isinstance(kind.parse({"status": {"conditions": [odd], "operator": odd}}), InvalidJob)

@@ -1,0 +1,11 @@
+"""Kubeflow's job kinds (kubeflow.org/v1) as training-operator 1.9 has them: one file a kind, one row here.
+
+`parse` has what they share, `spec` the common fields, `status` the shape in which their users read how a job stands.
+"""
+
+from __future__ import annotations
+
+from tjworker.api.kinds.base import JobKind
+from tjworker.api.kinds.kubeflow import pytorchjob, tfjob
+
+JOB_KINDS: tuple[JobKind, ...] = (pytorchjob.JOB_KIND, tfjob.JOB_KIND)

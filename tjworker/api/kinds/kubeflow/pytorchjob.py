@@ -1,0 +1,103 @@
+"""PyTorchJob (kubeflow.org/v1). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from tjworker.api.kinds.kubeflow.parse import Shape, Specs, elastic_bounds, job_kind
+from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, Model, ReplicaSpec, RunPolicy, role_rules
+from tjworker.api.model import EndPolicy
+
+ROLES = ("Master", "Worker")
+
+
+class RendezvousSetting(Model):
+    """One of torchrun's --rdzv-conf."""
+
+    key: str = Field("", description="its name")
+    value: str = Field("", description="its value")
+
+
+class PyTorchElasticPolicy(ElasticPolicy):
+    """How torchrun's processes find each other, and how many they may be."""
+
+    rdzv_backend: Literal["c10d", "etcd", "etcd-v2"] | None = Field(None, description="Default: c10d")
+    rdzv_host: str | None = Field(None, description="host of the rendezvous. Default: the first pod")
+    rdzv_port: int | None = Field(
+        None, ge=1, le=65535, description="its port, where rdzvHost is set; the first pod's is that of its container"
+    )
+    rdzv_id: str | None = Field(None, description="name of the rendezvous. Default: one of this job alone")
+    rdzv_conf: list[RendezvousSetting] | None = Field(None, max_length=64, description="further settings of it")
+    standalone: bool | None = Field(None, description="each pod is a training of its own")
+    n_proc_per_node: int | None = Field(None, ge=1, description="as spec.nprocPerNode, for older manifests")
+
+
+class PyTorchJobSpec(Model):
+    """What the job is to do."""
+
+    run_policy: RunPolicy | None = Field(None, description="the job as a whole")
+    elastic_policy: PyTorchElasticPolicy | None = Field(None, description="makes the workers elastic, with torchrun")
+    pytorch_replica_specs: dict[str, ReplicaSpec] = Field(
+        min_length=1, max_length=16, description="Master and Worker", json_schema_extra=role_rules(ROLES, "PyTorchJob")
+    )
+    nproc_per_node: str | None = Field(
+        None, max_length=16, description="processes of each pod's torchrun: auto, cpu, gpu or a number. Default: auto"
+    )
+
+
+def _complete(spec: PyTorchJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
+    if "Master" in specs:
+        return {"Master": "All"}
+    return {"Worker": "Any" if spec.elastic_policy is not None else "All"}
+
+
+def _environment(spec: PyTorchJobSpec) -> Mapping[str, str]:
+    """torchrun takes each option from PET_<OPTION>; the rest is the framework's. Workers of a fixed number need no
+    rendezvous, but where the job has one of its own."""
+    elastic = spec.elastic_policy
+    deprecated = elastic.n_proc_per_node if elastic else None
+    found: dict[str, Any] = {"PET_NPROC_PER_NODE": spec.nproc_per_node or deprecated or "auto"}
+    if elastic is not None:
+        found |= {"PET_MAX_RESTARTS": elastic.max_restarts, "PET_STANDALONE": "1" if elastic.standalone else None}
+    if elastic is not None and _meets(spec, elastic):
+        found |= {
+            "PET_RDZV_BACKEND": elastic.rdzv_backend,
+            "PET_RDZV_ID": elastic.rdzv_id,
+            "PET_RDZV_ENDPOINT": f"{elastic.rdzv_host}:{elastic.rdzv_port or 29400}" if elastic.rdzv_host else None,
+            "PET_RDZV_CONF": ",".join(f"{one.key}={one.value}" for one in elastic.rdzv_conf or ()) or None,
+        }
+    return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def _meets(spec: PyTorchJobSpec, elastic: PyTorchElasticPolicy) -> bool:
+    worker = next((role for name, role in spec.pytorch_replica_specs.items() if name.lower() == "worker"), None)
+    least, most = elastic_bounds(elastic, worker) if worker else (1, 1)
+    return least < most or elastic.rdzv_host is not None
+
+
+def _ignored(spec: PyTorchJobSpec) -> Iterator[str]:
+    elastic = spec.elastic_policy
+    if elastic is not None and not _meets(spec, elastic):
+        said = elastic.model_dump(by_alias=True, exclude_none=True)
+        fields = sorted(name for name in said if name.startswith("rdzv"))
+        yield from (f"spec.elasticPolicy.{name} (minReplicas is maxReplicas)" for name in fields)
+
+
+SHAPE = Shape(
+    kind="PyTorchJob",
+    plural="pytorchjobs",
+    framework="pytorch",
+    specs_field="pytorchReplicaSpecs",
+    roles=ROLES,
+    spec_model=PyTorchJobSpec,
+    specs=lambda spec: spec.pytorch_replica_specs,
+    complete=_complete,
+    default_restart="OnFailure",
+    lone=("Master",),
+    environment=_environment,
+    ignored=_ignored,
+)
+JOB_KIND = job_kind(SHAPE, "A PyTorch job of Kubeflow: a master and workers, or elastic workers alone.")

@@ -1,0 +1,158 @@
+"""The status of Kubeflow's job kinds: what training-operator 1.9 writes, for the programs that read it; and its schema.
+Pure.
+
+Nothing is remembered in it: what the operator must know of a job stands beside it, in the field `operator`, which
+Kubeflow's clients ignore (ADR 28).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from tjworker.api import labels, naming
+from tjworker.api.kinds.base import Parsed, mapping, text
+from tjworker.api.kinds.kubeflow.spec import Model
+from tjworker.api.model import TrainingJob
+from tjworker.api.status import Condition, JobStatus
+
+COLUMNS: tuple[dict[str, Any], ...] = (
+    {"name": "State", "type": "string", "jsonPath": ".status.conditions[-1:].type"},
+    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    {
+        "name": "Message",
+        "type": "string",
+        "jsonPath": ".status.operator.message",
+        "priority": 1,
+        "description": "why the job is in its state",
+    },
+)
+_SHOWN = ("Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed")
+"""Types of conditions that training-operator has, in the order of a life. Those of one moment stand in it."""
+_MESSAGES: Mapping[str, str] = {
+    "Created": "is created.",
+    "Running": "is running.",
+    "Suspended": "is suspended.",
+    "Succeeded": "is successfully completed.",
+}
+_ACCEPTED = "the job is accepted"
+
+
+class KubeflowCondition(Model):
+    """One thing that is true of the job, or was."""
+
+    type: str = Field(description="Created, Running, Restarting, Suspended, Succeeded or Failed")
+    status: str = Field(description="True, False or Unknown")
+    reason: str | None = Field(None, description="why, as one word: the kind and what happened")
+    message: str | None = Field(None, description="why, for people")
+    last_update_time: str | None = Field(None, description="as lastTransitionTime")
+    last_transition_time: str | None = Field(None, description="when status last changed")
+
+
+class KubeflowReplicaStatus(Model):
+    """How the pods of one role stand."""
+
+    active: int | None = Field(None, ge=0, description="pods that run")
+    succeeded: int | None = Field(None, ge=0, description="pods that have succeeded")
+    failed: int | None = Field(None, ge=0, description="pods that have failed and are not replaced yet, or for good")
+    selector: str | None = Field(None, description="label selector of the role's pods")
+
+
+class KubeflowStatus(Model):
+    """How the job stands, as training-operator tells it."""
+
+    conditions: list[KubeflowCondition] = Field(
+        default_factory=list, description="what is true of the job, newest last"
+    )
+    replica_statuses: dict[str, KubeflowReplicaStatus] = Field(default_factory=dict, description="pods of each role")
+    start_time: str | None = Field(None, description="when the operator accepted the job")
+    completion_time: str | None = Field(None, description="when the job reached its end")
+    last_reconcile_time: str | None = Field(None, description="when the status last changed")
+    operator: JobStatus = Field(
+        JobStatus(),
+        description="what this operator knows of the job beyond that: phase, failures with the end of their logs,"
+        " restarts by cause",
+    )
+
+
+def write_status(job: Parsed, status: JobStatus) -> dict[str, Any]:
+    written: dict[str, Any] = {"conditions": _conditions(job, status)}
+    if isinstance(job, TrainingJob) and (replicas := _replica_statuses(job, status)):
+        written["replicaStatuses"] = replicas
+    times = {
+        "startTime": status.start_time,
+        "completionTime": status.completion_time,
+        "lastReconcileTime": status.last_reconcile_time,
+    }
+    return written | {name: time for name, time in times.items() if time}
+
+
+def _conditions(job: Parsed, status: JobStatus) -> list[dict[str, str]]:
+    """The last one is what the column State shows: of those that are true the newest."""
+    by_type = {c.type: c for c in status.conditions}
+    shown = [by_type[type_] for type_ in _SHOWN if type_ in by_type and not _is_left_out(by_type[type_], by_type)]
+    shown.sort(key=lambda c: (c.type != "Created", c.status == "True", c.last_transition_time, _SHOWN.index(c.type)))
+    return [
+        {
+            "type": c.type,
+            "status": c.status,
+            "reason": _reason(job.kind, c, by_type),
+            "message": _message(job, c),
+            "lastUpdateTime": c.last_transition_time,
+            "lastTransitionTime": c.last_transition_time,
+        }
+        for c in shown
+    ]
+
+
+def _is_left_out(condition: Condition, by_type: Mapping[str, Condition]) -> bool:
+    """training-operator has either Running or Restarting, and forgets a restart that is over."""
+    if condition.type == "Restarting":
+        return condition.status != "True"
+    restarting = by_type.get("Restarting")
+    return condition.type == "Running" and restarting is not None and restarting.status == "True"
+
+
+def _reason(kind: str, condition: Condition, by_type: Mapping[str, Condition]) -> str:
+    if condition.reason == "InvalidSpec":
+        return f"{kind}FailedValidation"
+    if condition.status == "True":
+        return f"{kind}{condition.type}"
+    if condition.type == "Suspended":
+        return f"{kind}Resumed"
+    if condition.type != "Running":
+        return condition.reason
+    ends = [by_type[type_] for type_ in ("Suspended", "Succeeded", "Failed") if type_ in by_type]
+    over = next((c.type for c in ends if c.status == "True"), None)
+    if over is None:
+        return condition.reason  # it does not run yet, and this says why: Unschedulable, ErrImagePull ...
+    return f"{kind}{'Suspended' if over == 'Suspended' else 'Running'}"
+
+
+def _message(job: Parsed, condition: Condition) -> str:
+    says = _MESSAGES.get(condition.type, "")
+    if condition.status != "True" or not says:
+        return condition.message
+    more = condition.message.removeprefix(_ACCEPTED).lstrip("; ") if condition.type == "Created" else ""
+    return f"{job.kind} {job.name.namespace}/{job.name.name} {says}{' ' if more else ''}{more}"
+
+
+def _replica_statuses(job: TrainingJob, status: JobStatus) -> dict[str, Any]:
+    found = {}
+    for role in job.roles:
+        counts = status.replica_statuses.get(role.name)
+        if counts is None:
+            continue
+        numbers = {"active": counts.active, "succeeded": counts.succeeded, "failed": counts.failed}
+        match = labels.of_guest(job, naming.role_labels(job, role.name))
+        found[role.name] = {**{k: n for k, n in numbers.items() if n}, "selector": naming.selector(match)}
+    return found
+
+
+def of_another_operator(status: object) -> str:
+    """What a status without our memory says of the job: `Succeeded` or `Failed`, `begun`, or nothing."""
+    found = [mapping(c) for c in mapping(status).get("conditions") or () if isinstance(c, Mapping)]
+    true = [text(c.get("type")) for c in found if c.get("status") == "True"]
+    return next((type_ for type_ in ("Failed", "Succeeded") if type_ in true), "begun" if true else "")
