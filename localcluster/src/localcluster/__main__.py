@@ -36,6 +36,8 @@ from localcluster.kubelet.fake import FakeKubelet
 from localcluster.kubelet.logstreams import LogStreams
 from localcluster.kubelet.options import add_node_options, node_configs
 from localcluster.kubelet.process import ProcessKubelet
+from localcluster.kubelet.provisioner import PROVISIONER, Provisioner
+from localcluster.recorder import Recorder
 from localcluster.scheduler import Scheduler
 from localcluster.wire import Response, Watch
 
@@ -128,6 +130,9 @@ def _add_kubelet(
 ) -> ProcessKubelet | FakeKubelet | None:
     if options.no_agent:
         return None
+    driver.machines.append(
+        Provisioner(client, informers, Recorder(client, time.time, PROVISIONER), options.data_dir / "volumes")
+    )
     if options.agent == "fake":
         fake = FakeKubelet(client, informers, time.time, node_configs(options))
 

@@ -159,4 +159,5 @@ BUILTIN: Final[tuple[Resource, ...]] = (
     Resource(_RBAC, "v1", "Role", "roles"),
     Resource(_RBAC, "v1", "RoleBinding", "rolebindings"),
     Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, ("pc",)),
+    Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, ("sc",), singular="storageclass"),
 )

@@ -19,6 +19,7 @@ SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/16")
 _NODE_PORTS = range(30000, 32768)
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _CLASSES = "scheduling.k8s.io/priorityclasses"
+_STORAGE_CLASSES, _IS_DEFAULT = "storage.k8s.io/storageclasses", "storageclass.kubernetes.io/is-default-class"
 
 
 class Admission:
@@ -32,6 +33,8 @@ class Admission:
             self._addresses(resource, obj)
         elif resource.bucket == "pods":
             self._priority(resource, obj)
+        elif resource.bucket == "persistentvolumeclaims":
+            self._class(obj["spec"])
         elif resource.bucket == "nodes":
             taints = obj["spec"].setdefault("taints", [])
             # Nothing is scheduled to a new node before the node lifecycle controller has seen it Ready.
@@ -77,6 +80,16 @@ class Admission:
                         n for n in iter(lambda: self._rng.choice(_NODE_PORTS), None) if n not in used
                     )
                 used.add(port["nodePort"])
+
+    def _class(self, claim: Json) -> None:
+        """The newest of the default classes, where the claim names none ("" is a name)."""
+        marked = [
+            item.obj["metadata"]
+            for _, item in self._store.items(_STORAGE_CLASSES)
+            if (item.obj["metadata"].get("annotations") or {}).get(_IS_DEFAULT) == "true"
+        ]
+        if marked and "storageClassName" not in claim:
+            claim["storageClassName"] = max(marked, key=lambda found: found["creationTimestamp"])["name"]
 
     def _priority(self, resource: Resource, pod: Json) -> None:
         spec = pod["spec"]

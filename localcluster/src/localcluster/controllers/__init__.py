@@ -17,6 +17,7 @@ from localcluster.controllers.podgc import PodGarbageCollector
 from localcluster.controllers.replicaset import ReplicaSetController
 from localcluster.controllers.serviceaccount import ServiceAccountController
 from localcluster.controllers.ttl import TtlController
+from localcluster.controllers.volumes import VolumeController
 from localcluster.informer import Informers
 from localcluster.machine import Machine
 from localcluster.recorder import Recorder
@@ -40,6 +41,7 @@ def controllers(
         TtlController(client, informers),
         NodeLifecycleController(client, informers, recorder("node-controller")),
         PodGarbageCollector(client, informers),
+        VolumeController(client, informers, recorder("persistentvolume-controller")),
     ]
     if endpoints:
         machines.append(EndpointsController(client, informers))

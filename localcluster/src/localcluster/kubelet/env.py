@@ -18,7 +18,7 @@ from localcluster.objects import amount_of, quantity
 from localcluster.wire import Json
 
 Lookup = Callable[[str, str, str], Json | None]
-"""(resource: configmaps or secrets, namespace, name) -> the object, None when there is none."""
+"""(resource, namespace or nothing, name) -> the object, None when there is none."""
 
 
 class ConfigError(Exception):

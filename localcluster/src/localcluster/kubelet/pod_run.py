@@ -28,7 +28,7 @@ from localcluster.kubelet.pod_parts import LOOPBACK, container_path
 from localcluster.kubelet.probes import Prober, Result
 from localcluster.kubelet.status import is_sidecar, phase, pod_status
 from localcluster.kubelet.troubles import Ending
-from localcluster.kubelet.volumes import MountError, binds_of, prepare
+from localcluster.kubelet.volumes import MountError, binds_of, prepare, read_only
 from localcluster.objects import seconds_of
 from localcluster.recorder import Recorder
 from localcluster.wire import Json
@@ -329,14 +329,14 @@ class PodRun:
         hosts, hostname = str(self.folder / "hosts"), hostname_of(pod)
         folder = container.next_folder()
         env = {**host.base_env, "HOSTNAME": hostname, MARK: str(folder), **own}
-        binds = binds_of(container.spec, self._volumes)
+        binds = binds_of(container.spec, self._volumes, read_only(pod))
         if host.isolation == "none":
             if binds:
                 recorder.warning(
                     pod,
                     "FailedMount",
-                    "mount namespaces are not available on this machine: the volumes of container "
-                    f"{container.name} are not at their mountPath but in {self.folder / 'volumes'}",
+                    f"mount namespaces are not available on this machine: container {container.name} finds its volumes "
+                    f"elsewhere: {', '.join(f'{target} is {source}' for source, target, _ in binds)}",
                 )
             env["LOCALCLUSTER_HOSTS"], env["LOCALCLUSTER_HOSTNAME"] = hosts, hostname
             env["PYTHONPATH"] = os.pathsep.join(p for p in (host.resolver, env.get("PYTHONPATH", "")) if p)

@@ -218,7 +218,8 @@ class ProcessKubelet(Kubelet):
 
     def _lookup(self, resource: str, namespace: str, name: str) -> Json | None:
         try:
-            return self.client.get(f"/api/v1/namespaces/{namespace}/{resource}/{name}")
+            scope = f"namespaces/{namespace}/" if namespace else ""
+            return self.client.get(f"/api/v1/{scope}{resource}/{name}")
         except ApiError as error:
             if error.code == 404:
                 return None

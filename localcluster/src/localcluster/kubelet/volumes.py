@@ -1,7 +1,8 @@
 """The volumes of a pod as folders on this machine, and where each container wants them.
 
-emptyDir, configMap, secret, downwardAPI, projected (of these) and hostPath. Everything else is refused in the kubelet's
-words. Files of ConfigMaps and Secrets are written when the pod starts and not updated later. Safe to run twice.
+emptyDir, configMap, secret, downwardAPI, projected (of these), hostPath, and claims whose volume is a path of this
+machine (hostPath, local). Everything else is refused in the kubelet's words. Files of ConfigMaps and Secrets are
+written when the pod starts and not updated later. Safe to run twice.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ def prepare(pod: Json, folder: Path, facts: PodFacts, lookup: Lookup) -> dict[st
             if "hostPath" in volume:
                 made[name] = _host_path(name, volume["hostPath"])
                 continue
+            if "persistentVolumeClaim" in volume:
+                made[name] = _claimed(pod, name, volume["persistentVolumeClaim"]["claimName"], lookup)
+                continue
             path = folder / name
             path.mkdir(parents=True, exist_ok=True)
             for file, content in _files(pod, volume, facts, lookup).items():
@@ -53,6 +57,27 @@ def _host_path(name: str, source: Json) -> Path:
             f'MountVolume.SetUp failed for volume "{name}" : hostPath type check failed: {path} is not there'
         )
     return path
+
+
+def _claimed(pod: Json, name: str, claim_name: str, lookup: Lookup) -> Path:
+    namespace = pod["metadata"]["namespace"]
+    why = f"error processing PVC {namespace}/{claim_name}"
+    claim = lookup("persistentvolumeclaims", namespace, claim_name)
+    if claim is None:
+        raise MountError(f'{why}: failed to fetch PVC from API server: persistentvolumeclaims "{claim_name}" not found')
+    if (claim.get("status") or {}).get("phase") != "Bound" or not claim["spec"].get("volumeName"):
+        raise MountError(f"{why}: PVC is not bound")
+    found = lookup("persistentvolumes", "", claim["spec"]["volumeName"])
+    if found is None:
+        raise MountError(f'{why}: failed to get PV: persistentvolumes "{claim["spec"]["volumeName"]}" not found')
+    spec = found["spec"]
+    if (spec.get("claimRef") or {}).get("uid") != claim["metadata"]["uid"]:
+        raise MountError(f"{why}: PV {found['metadata']['name']} is bound to another claim")
+    source = spec.get("hostPath") or spec.get("local")
+    if source is None:
+        kinds = sorted(set(spec) & {"csi", "nfs", "iscsi", "fc", "rbd", "cephfs"}) or ["unknown"]
+        raise MountError(f"{why}: PV of type {kinds[0]} is not supported on this machine; hostPath and local are")
+    return _host_path(name, source)
 
 
 def _files(pod: Json, volume: Json, facts: PodFacts, lookup: Lookup) -> Mapping[str, bytes]:
@@ -112,7 +137,13 @@ def _inside(path: str) -> str:
     return path
 
 
-def binds_of(container: Json, volumes: Mapping[str, Path]) -> list[Bind]:
+def read_only(pod: Json) -> frozenset[str]:
+    """Volumes that nobody may write: the claim is used so."""
+    volumes = pod["spec"].get("volumes") or ()
+    return frozenset(v["name"] for v in volumes if (v.get("persistentVolumeClaim") or {}).get("readOnly"))
+
+
+def binds_of(container: Json, volumes: Mapping[str, Path], only_read: frozenset[str] = frozenset()) -> list[Bind]:
     """Where this container wants its volumes, outer folders first."""
     binds: list[Bind] = []
     for mount in container.get("volumeMounts") or ():
@@ -125,5 +156,6 @@ def binds_of(container: Json, volumes: Mapping[str, Path]) -> list[Bind]:
             source = source / _inside(mount["subPath"])
             if not source.exists():
                 source.mkdir(parents=True)
-        binds.append((str(source), mount["mountPath"].rstrip("/") or "/", bool(mount.get("readOnly"))))
+        fixed = bool(mount.get("readOnly")) or mount["name"] in only_read
+        binds.append((str(source), mount["mountPath"].rstrip("/") or "/", fixed))
     return sorted(binds, key=lambda b: b[1])

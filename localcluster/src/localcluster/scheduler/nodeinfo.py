@@ -128,3 +128,14 @@ def demand_of(pod: Json, priority: int, gang: str = "") -> Demand:
         preempts=spec.get("preemptionPolicy") != "Never",
         gang=gang,
     )
+
+
+def asks_of(pod: Json) -> tuple[object, ...]:
+    """What of a pod the scheduler decides by, besides the cluster."""
+    meta = pod["metadata"]
+    return (
+        pod["spec"],
+        meta.get("labels"),
+        meta.get("annotations"),
+        (pod.get("status") or {}).get("nominatedNodeName"),
+    )

@@ -13,12 +13,14 @@ from collections.abc import Callable, Sequence
 
 from localcluster.client import ApiError, Client, ignoring
 from localcluster.controllers.common import pods_path
+from localcluster.controllers.volumes import claims_of
 from localcluster.informer import Informers, key_of
 from localcluster.objects import condition, is_terminal, timestamp, with_condition
 from localcluster.recorder import Recorder
 from localcluster.scheduler import gang, preemption
+from localcluster.scheduler.claims import Claims
 from localcluster.scheduler.filters import Against, fit_error, reasons_against, score
-from localcluster.scheduler.nodeinfo import Demand, NodeInfo, demand_of
+from localcluster.scheduler.nodeinfo import Demand, NodeInfo, asks_of, demand_of
 from localcluster.wire import Json
 
 log = logging.getLogger("localcluster")
@@ -67,6 +69,8 @@ class Scheduler:
         self._pods.subscribe(self._pod_changed)
         informers.get("/api/v1/nodes").subscribe(self._node_changed)
         informers.get(CRDS).subscribe(self._crd_changed)
+        self._claims = Claims(informers)
+        self._claims.informer.subscribe(self._claim_changed)
 
     # --- what has changed ------------------------------------------------------------------------------------------
 
@@ -77,6 +81,12 @@ class Scheduler:
             informer = self._informers.get(path)
             if self._group_changed not in informer.handlers:
                 informer.subscribe(self._group_changed)
+
+    def _claim_changed(self, _: Json | None, new: Json | None) -> None:
+        for key in list(self._waiting):
+            if (pod := self._pods.get(key)) is not None and new is not None and key_of(new) in claims_of(pod):
+                del self._waiting[key]
+                self._push(key, pod)
 
     def _group_changed(self, _: Json | None, __: Json | None) -> None:
         self._something_freed()
@@ -112,7 +122,7 @@ class Scheduler:
             same = had is not None and had[0].uid == new["metadata"]["uid"]
             info.add(had[0] if had is not None and same else self._demand(new), new)
             return
-        if self._mine(new) and (old is None or _asks(old) != _asks(new) or key not in self._waiting):
+        if self._mine(new) and (old is None or asks_of(old) != asks_of(new) or key not in self._waiting):
             self._waiting.pop(key, None)
             self._push(key, new)
 
@@ -123,6 +133,9 @@ class Scheduler:
             and not spec.get("schedulingGates")
             and "deletionTimestamp" not in pod["metadata"]
         )
+
+    def _ready(self, pod: Json) -> bool:
+        return self._mine(pod) and not self._claims.reason_against(pod)
 
     def _push(self, key: str, pod: Json) -> None:
         if key not in self._queued:
@@ -189,6 +202,9 @@ class Scheduler:
         return 0.0 if self._queue else self._retry_at
 
     def _schedule(self, pod: Json, demand: Demand, now: float) -> None:
+        if unready := self._claims.reason_against(pod):
+            self._unschedulable(pod, f"{self._nodes_available()} {unready}. not found", now)
+            return
         if demand.gang:
             self._schedule_gang(pod, demand, now)
             return
@@ -224,6 +240,10 @@ class Scheduler:
 
     def _bind(self, pod: Json, demand: Demand, node: NodeInfo) -> None:
         meta = pod["metadata"]
+        if self._claims.select(self._client, pod, node.name):
+            node.remove(demand.key)
+            self._waiting[demand.key] = None
+            return
         self._client.create(
             pods_path(meta["namespace"], meta["name"], "binding"),
             {
@@ -342,7 +362,7 @@ class Scheduler:
         ]
         bound = [p for p in members if p["spec"].get("nodeName")]
         pending = sorted(
-            (self._demand(p) for p in members if not p["spec"].get("nodeName") and self._mine(p)),
+            (self._demand(p) for p in members if not p["spec"].get("nodeName") and self._ready(p)),
             key=lambda d: (-d.priority, d.created_seconds, d.key),
         )
         if len(bound) + len(pending) < minimum:
@@ -378,13 +398,3 @@ class Scheduler:
 
     def _nodes_available(self) -> str:
         return f"0/{sum(n.known for n in self._nodes.values())} nodes are available:"
-
-
-def _asks(pod: Json) -> tuple[object, ...]:
-    meta = pod["metadata"]
-    return (
-        pod["spec"],
-        meta.get("labels"),
-        meta.get("annotations"),
-        (pod.get("status") or {}).get("nominatedNodeName"),
-    )

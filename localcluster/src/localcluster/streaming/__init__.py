@@ -2,6 +2,8 @@
 
 `http.py` hands requests for such a stream over, after the API server has found them right. Knows nothing of kubelets
 but `Node`.
+
+Serves: the lines "`kubectl exec` with input ..." and "`exec`, `cp`, `port-forward`" of docs/local-cluster.md.
 """
 
 from __future__ import annotations

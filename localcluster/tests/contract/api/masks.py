@@ -24,6 +24,7 @@ _PATTERNS = (
     (re.compile(r"too old resource version: \d+ \(\d+\)"), "too old resource version: <rv> (<rv>)"),
     (re.compile(r"^\d+(ms|s)$"), "<age>"),
     (re.compile(r"\d+/\d+ nodes are available: \d+"), "<n>/<n> nodes are available: <n>"),
+    (re.compile(r"\d+/\d+ nodes are available: (?=[a-z])"), "<n>/<n> nodes are available: "),
     # Go's print of what it had in hand, and its own parsers' words, are not part of the contract.
     (re.compile(r'Invalid value: "(?:\{|map\[).*(?:\}|\])": ', re.DOTALL), "Invalid value: <object>: "),
     (
@@ -32,6 +33,7 @@ _PATTERNS = (
     ),
     (re.compile(r"Invalid value: \[\{.*\}\]: must have", re.DOTALL), "Invalid value: <object>: must have"),
     (re.compile(r"(previously negative\))\n.*", re.DOTALL), r"\1"),
+    (re.compile(r"(volumeAttributesClassName for bound claims)\n.*", re.DOTALL), r"\1"),
     (re.compile(r"parsing time .*", re.DOTALL), "parsing time <why>"),
     (re.compile(r"(error (?:decoding YAML|decoding patch|converting YAML to JSON)): .*", re.DOTALL), r"\1: <why>"),
     (re.compile(r"continue key is not valid: .*", re.DOTALL), "continue key is not valid: <why>"),

@@ -56,6 +56,8 @@ PLURALS = {
 CLUSTER_WIDE = {
     "namespaces": ("/api/v1", "v1", "Namespace"),
     "nodes": ("/api/v1", "v1", "Node"),
+    "persistentvolumes": ("/api/v1", "v1", "PersistentVolume"),
+    "storageclasses": ("/apis/storage.k8s.io/v1", "storage.k8s.io/v1", "StorageClass"),
     "priorityclasses": ("/apis/scheduling.k8s.io/v1", "scheduling.k8s.io/v1", "PriorityClass"),
     "customresourcedefinitions": (
         "/apis/apiextensions.k8s.io/v1",

@@ -19,6 +19,8 @@ from localcluster.informer import Informers
 from localcluster.kubelet.logstreams import LogStreams
 from localcluster.kubelet.node import NodeConfig
 from localcluster.kubelet.process import ProcessKubelet
+from localcluster.kubelet.provisioner import PROVISIONER, Provisioner
+from localcluster.recorder import Recorder
 from localcluster.wire import Json, Request, Response, Watch
 from unit.world import PODS
 
@@ -45,7 +47,10 @@ class Room:
         )
         self.streams = LogStreams(self.kubelet.log_folder, time.time, self.woken.set)
         self.apiserver.log_source = self.streams.source
-        machines = [*controllers(self.client, self.informers, time.time), self.kubelet, self.streams]
+        provisioner = Provisioner(
+            self.client, self.informers, Recorder(self.client, time.time, PROVISIONER), folder / "volumes"
+        )
+        machines = [*controllers(self.client, self.informers, time.time), provisioner, self.kubelet, self.streams]
         self.rounds = Rounds([self.informers], machines, time.time)
         self.settle()
 

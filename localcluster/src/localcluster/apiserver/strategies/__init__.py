@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from localcluster.apiserver import crds
-from localcluster.apiserver.strategies import simple, workloads
+from localcluster.apiserver.strategies import simple, storage, workloads
 from localcluster.apiserver.strategies.base import Strategy
 from localcluster.resources import Resource
 
@@ -58,8 +58,22 @@ STRATEGIES: Final[dict[str, Strategy]] = {
         validate_update=simple.validate_immutable_data,
     ),
     "serviceaccounts": Strategy(returns_deleted=True),
-    "persistentvolumeclaims": Strategy(prepare_create=simple.pending, returns_deleted=True),
-    "persistentvolumes": Strategy(prepare_create=simple.pending, returns_deleted=True),
+    "persistentvolumeclaims": Strategy(
+        storage.default_claim,
+        storage.prepare_claim,
+        validate=storage.validate_claim,
+        validate_update=storage.validate_claim_update,
+        returns_deleted=True,
+    ),
+    "persistentvolumes": Strategy(
+        storage.default_volume, storage.prepare_volume, validate=storage.validate_volume, returns_deleted=True
+    ),
+    "storage.k8s.io/storageclasses": Strategy(
+        storage.default_class,
+        validate=storage.validate_class,
+        validate_update=storage.validate_class_update,
+        returns_deleted=True,
+    ),
     "events": Strategy(simple.default_event, validate=simple.validate_event),
     "resourcequotas": Strategy(returns_deleted=True),
     "scheduling.k8s.io/priorityclasses": Strategy(

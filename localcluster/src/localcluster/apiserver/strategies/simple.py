@@ -234,10 +234,6 @@ def validate_secret(secret: Json, causes: Causes) -> None:
             ) from None
 
 
-def pending(obj: Json) -> None:
-    obj["status"] = {"phase": "Pending"}
-
-
 # -- events, leases, classes -----------------------------------------------------------------------
 def default_event(event: Json) -> None:
     event.setdefault("involvedObject", {})

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from localcluster.apiserver.registry import Custom
-from localcluster.apiserver.tables import cluster, config, custom, pods, workloads
+from localcluster.apiserver.tables import cluster, config, custom, pods, storage, workloads
 from localcluster.apiserver.tables.base import Printer, Row, age, columns
 from localcluster.resources import Resource
 from localcluster.wire import Json
@@ -33,6 +33,9 @@ PRINTERS: Final[dict[str, Printer]] = {
     "events": cluster.EVENT,
     "coordination.k8s.io/leases": cluster.LEASE,
     "scheduling.k8s.io/priorityclasses": cluster.PRIORITY_CLASS,
+    "persistentvolumeclaims": storage.CLAIM,
+    "persistentvolumes": storage.VOLUME,
+    "storage.k8s.io/storageclasses": storage.CLASS,
     "configmaps": config.CONFIGMAP,
     "secrets": config.SECRET,
     "limitranges": _CREATED,
