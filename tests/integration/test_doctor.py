@@ -146,6 +146,8 @@ def world(settings: Settings, worker: subprocess.Popen[bytes], tmp_path: Path) -
 
 def test_an_operator_that_works_has_no_fault(world: World) -> None:
     found = world.doctor()
+    subjects = [check.subject for check in found.values()]
+    assert subjects == sorted(subjects, key=subjects.index), "checks of one subject stand together"
     assert {name: check.detail for name, check in found.items() if check.state != "ok"} == {}
 
 

@@ -16,8 +16,8 @@ import yaml
 
 from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response
-from tests.support.builders import make_job
-from tests.support.kinds import AITRAININGJOBS
+from tests.support.builders import make_job, make_training_job
+from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.support.paths import ROOT
 from tjworker.api import crd
 from tjworker.api.kinds import KINDS, parse
@@ -92,8 +92,8 @@ def test_commands_and_targets_that_are_named_exist() -> None:
     assert set(re.findall(r"(?:^#  |: |or: ) ?tj ([a-z]+)", examples, re.MULTILINE)) <= set(COMMANDS)
 
 
-def blocks() -> list[Any]:
-    return [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", JOBS, re.DOTALL)]
+def blocks(page: str = JOBS) -> list[Any]:
+    return [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
 
 
 def hello() -> TrainingJob:
@@ -102,11 +102,12 @@ def hello() -> TrainingJob:
     return job
 
 
-def test_the_manifest_is_one_that_the_api_server_takes() -> None:
+@pytest.mark.parametrize("manifest", [blocks(JOBS)[0], blocks(README)[0]], ids=["docs/jobs.md", "README.md"])
+def test_the_manifest_is_one_that_the_api_server_takes(manifest: Any) -> None:
     server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     jobs = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs"
-    for path, body in ((crds, crd.build(KINDS[AITRAININGJOBS])), (jobs, blocks()[0])):
+    for path, body in ((crds, crd.build(KINDS[AITRAININGJOBS])), (jobs, manifest)):
         made = server.handle(
             Request(
                 "POST", path, {"fieldValidation": "Strict"}, orjson.dumps(body), {"content-type": "application/json"}
@@ -114,6 +115,18 @@ def test_the_manifest_is_one_that_the_api_server_takes() -> None:
         )
         assert isinstance(made, Response)
         assert made.status == 201, made.body
+
+
+def test_the_variables_of_a_training_job_are_those_of_its_containers() -> None:
+    job = parse(TRAININGJOBS, make_training_job("edl").object())
+    assert isinstance(job, TrainingJob)
+    assert [role.name for role in job.roles if role.name == "pserver"], "it always has parameter servers"
+    section = JOBS[JOBS.index("PaddlePaddle EDL's, unless") : JOBS.index("**Names.**")]
+    named = re.findall(
+        r"`([A-Z_]+)`", "\n".join(row.split("|")[1] for row in section.splitlines() if row.startswith("| `"))
+    )
+    made = {entry["name"] for role in job.roles for entry in role.template["spec"]["containers"][0]["env"]}
+    assert sorted(named) == sorted(made)
 
 
 def told(index: int) -> dict[str, str]:

@@ -89,7 +89,9 @@ def look(settings: Settings, kubeconfig: Path | None, clock_seconds: Callable[[]
     from tjworker.cli.checks import redis
 
     of_redis = redis.check(settings, clock_seconds)
-    return [*of_redis, *_cluster(kubeconfig, settings, clock_seconds), *_operator(settings, of_redis)]
+    found = [*of_redis, *_cluster(kubeconfig, settings, clock_seconds), *_operator(settings, of_redis)]
+    subjects = list(dict.fromkeys(check.subject for check in found))
+    return sorted(found, key=lambda check: subjects.index(check.subject))
 
 
 def _names() -> Check:

@@ -63,7 +63,7 @@ def describe(
         Section("Autoscaler", tuple(_autoscaler(job, now, obstacles))),
         Section("Time", tuple(_times(job, now))),
         Section("Newest failures", tuple(rows.failure_lines(raw, now))),
-        Section("Newest warnings", tuple(_warnings(seen, now))),
+        Section("Newest warnings", tuple(_warnings(seen, now, job.status.message))),
     ]
     return [section for section in found if section.lines]
 
@@ -246,8 +246,9 @@ def _times(job: TrainingJob, now: datetime) -> Iterator[str]:
         yield f"{rows.duration(active)} left of activeDeadlineSeconds {job.active_deadline_seconds}{stands}"
 
 
-def _warnings(seen: Iterable[Happening], now: datetime) -> Iterator[str]:
-    warnings = [happening for happening in seen if happening.type == "Warning"]
+def _warnings(seen: Iterable[Happening], now: datetime, said: str) -> Iterator[str]:
+    """`said`: what stands above already."""
+    warnings = [happening for happening in seen if happening.type == "Warning" and happening.message not in said]
     for happening in reversed(warnings[-SHOWN_WARNINGS:]):
         when, _, reason, about, message = happenings.row(happening, now)
         yield f"{when} ago, {about}, {reason}: {message}"

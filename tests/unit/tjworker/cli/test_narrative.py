@@ -11,6 +11,7 @@ import pytest
 from tests.support.builders import JobBuilder, make_job
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import Attempts, Condition, Ending, ReplicaStatus, RestartCounts, RoleAttempts, ScaleRecord
+from tjworker.cli.happenings import Happening
 from tjworker.cli.narrative import Section, describe, why_pod_waits
 
 NOW = datetime(2026, 1, 1, 1, 0, 0, tzinfo=UTC)
@@ -233,6 +234,14 @@ def test_what_is_said(case: Case) -> None:
     assert len(said) == len(case.want), said
     for part, line in zip(case.want, said, strict=True):
         assert part in line
+
+
+def test_a_warning_that_the_status_tells_is_not_told_twice() -> None:
+    builder = DIGITS.status(phase="Failed", completion_time=ago(5), message="pod a failed")
+    warnings = [Happening(ago(5), ago(5), 1, "Warning", "Failed", "pod/a", said) for said in ("pod a failed", "other")]
+    sections = describe(builder.object(), builder.build(), (), warnings, NOW)
+    (newest,) = [section.lines for section in sections if section.title == "Newest warnings"]
+    assert [line.rpartition(": ")[2] for line in newest] == ["other"]
 
 
 PODS: dict[str, tuple[dict[str, Any], str]] = {
