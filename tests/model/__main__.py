@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tests.model.rules import RULES
 from tests.mutation.bugs import apply, read_bugs
-from tests.mutation.tree import copy_tree, python_path
+from tests.mutation.tree import copy_tree, environment
 from tests.simulation.faults.histories import lived
 from tests.simulation.histories import make_history
 from tests.simulation.quiet import quiet
@@ -91,7 +91,7 @@ def _in(tree: Path, first: int, count: int, processes: int) -> dict[str, dict[st
     done = subprocess.run(
         [sys.executable, "-m", "tests.model", *arguments],
         cwd=tree,
-        env={**os.environ, "PYTHONPATH": python_path(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+        env=environment(tree),
         check=True,
         capture_output=True,
         text=True,

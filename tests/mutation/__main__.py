@@ -7,7 +7,7 @@
 
 The test that a patch names is only tried first, with those that lie beside the spoilt code (`suite.py`); then comes
 everything else, up to the first test that fails. It counts when it passes without the bug. A bug that nobody notices
-costs one whole run of the fast suite.
+costs one whole run of the fast suite. Each run of pytest is a fork of a process that has the libraries (`warm.py`).
 
 Verdicts are kept in `.cache/bugs/`, one file a state of the tree: who runs this again goes on where it stopped.
 `--anew` forgets them. Exits 1 when a bug was not caught or not judged.
@@ -16,16 +16,22 @@ Verdicts are kept in `.cache/bugs/`, one file a state of the tree: who runs this
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from queue import Queue
 
 from tests.mutation.bugs import Bug, read_bugs
 from tests.mutation.suite import fast_files
-from tests.mutation.tree import assert_own_code, copy_tree
+from tests.mutation.tree import assert_own_code, compile_tree, copy_tree
 from tests.mutation.verdicts import CAUGHT, Judge, Record, Verdict, tree_digest
+from tests.mutation.warm import Warm
 from tests.support.paths import ROOT
 
 RECORDS = ROOT / ".cache" / "bugs"
@@ -37,6 +43,7 @@ def main() -> int:
     options.add_argument("--package", default="", help="only bugs in this one: reconcile, store, k8s ...")
     options.add_argument("--share", default="1", help="2/5: the second of five parts; 0.2: a fifth")
     options.add_argument("--anew", action="store_true", help="judge again what has been judged")
+    options.add_argument("--judges", type=int, default=os.cpu_count() or 2, help="so many bugs at once")
     given = options.parse_args()
     known = read_bugs()
     unknown = [name for name in given.names if name not in known]
@@ -46,7 +53,7 @@ def main() -> int:
         )
         return 2
     bugs = [known[name] for name in given.names or known if given.package in ("", known[name].package)]
-    return _run(share(bugs, given.share), anew=given.anew)
+    return _run(share(bugs, given.share), anew=given.anew, judges=given.judges)
 
 
 def share(bugs: Sequence[Bug], of: str) -> list[Bug]:
@@ -58,21 +65,35 @@ def share(bugs: Sequence[Bug], of: str) -> list[Bug]:
     return ordered[int(part) - 1 :: int(parts)]
 
 
-def _run(bugs: Sequence[Bug], *, anew: bool) -> int:
-    with tempfile.TemporaryDirectory(prefix="tj-mutation-") as folder:
-        sound, spoilt = copy_tree(Path(folder) / "sound"), copy_tree(Path(folder) / "spoilt")
-        assert_own_code(spoilt)
+def _run(bugs: Sequence[Bug], *, anew: bool, judges: int) -> int:
+    with tempfile.TemporaryDirectory(prefix="tj-mutation-") as folder, ExitStack() as processes:
+        sound = compile_tree(copy_tree(Path(folder) / "sound"))
+        assert_own_code(sound)
         record = Record(RECORDS / f"{tree_digest(sound)}.jsonl")
         if anew:
             record.forget()
-        judge = Judge(sound, spoilt)
-        print(f"{len(fast_files(sound))} test files, {len(bugs)} bugs; verdicts in {record.path}\n")
-        print("| package | bug | noticed by | seconds |\n|---|---|---|---|", flush=True)
-        verdicts = []
-        for bug in bugs:
-            verdict = record.of(bug) or record.keep(bug, judge.judge(bug))
-            print(f"| {bug.package} | {bug.sentence} | {verdict.words} | {verdict.seconds:.0f} |", flush=True)
-            verdicts.append((bug, verdict))
+        left = [bug for bug in bugs if record.of(bug) is None]
+        print(f"{len(fast_files(sound))} test files, {len(bugs)} bugs, {len(left)} of them not judged yet")
+        print(f"verdicts in {record.path}\n\n| package | bug | noticed by | seconds |\n|---|---|---|---|", flush=True)
+        passes: dict[str, bool] = {}
+        free: Queue[Judge] = Queue()
+        for number in range(judges):
+            spoilt = Path(shutil.copytree(sound, Path(folder) / f"spoilt-{number}"))
+            free.put(Judge(sound, spoilt, processes.enter_context(Warm()), passes))
+
+        def judged(bug: Bug) -> Verdict:
+            judge = free.get()
+            try:
+                verdict = judge.judge(bug)
+            finally:
+                free.put(judge)
+            return record.keep(bug, verdict)
+
+        verdicts = [(bug, verdict) for bug in bugs if (verdict := record.of(bug)) is not None]
+        with ThreadPoolExecutor(judges) as pool:
+            for bug, verdict in zip(left, pool.map(judged, left), strict=True):
+                print(f"| {bug.package} | {bug.sentence} | {verdict.words} | {verdict.seconds:.0f} |", flush=True)
+                verdicts.append((bug, verdict))
     return _summary(verdicts)
 
 

@@ -79,7 +79,7 @@ def pytest_that_fails(*tests: str, code: int = 1, also_without: tuple[str, ...] 
     """As `pytest -x` with these failing where the bug is in, and those in any case."""
 
     def run(tree: Path, *arguments: str, timeout_seconds: float) -> subprocess.CompletedProcess[str]:
-        left_out = {b for a, b in pairwise(arguments) if a == "--deselect"}
+        left_out = {b.partition("[")[0] for a, b in pairwise(arguments) if a == "--deselect"}
         failing = (*tests, *also_without) if "x = 2" in (tree / "code.py").read_text() else also_without
         hit = next((t for t in failing if t.partition("::")[0] in " ".join(arguments[2:]) and t not in left_out), None)
         said = f"FAILED {hit}[case] - AssertionError" if hit else "2 passed"
@@ -116,6 +116,30 @@ def test_when_all_pass_nobody_has_noticed(bug: Bug, tree: Path) -> None:
 def test_a_test_that_fails_without_the_bug_too_has_noticed_nothing(bug: Bug, tree: Path) -> None:
     run = pytest_that_fails(also_without=("tests/test_a.py::test_broken",))
     assert judged(bug, tree, run) == Verdict(SURVIVED)
+
+
+def test_only_the_case_that_failed_is_asked_without_the_bug(bug: Bug, tree: Path) -> None:
+    """All cases of one test may take minutes."""
+    runs: list[tuple[Path, str]] = []
+    pytest_run = pytest_that_fails("tests/test_a.py::test_x")
+
+    def run(tree: Path, *arguments: str, timeout_seconds: float) -> subprocess.CompletedProcess[str]:
+        runs.append((tree, arguments[-1]))
+        return pytest_run(tree, *arguments, timeout_seconds=timeout_seconds)
+
+    Judge(sound(tree), tree, run).judge(bug)
+    assert runs[-1] == (sound(tree), "tests/test_a.py::test_x[case]")
+
+
+def test_when_the_name_of_a_case_is_not_found_again_all_of_its_cases_are_asked(bug: Bug, tree: Path) -> None:
+    pytest_run = pytest_that_fails("tests/test_a.py::test_x")
+
+    def run(tree: Path, *arguments: str, timeout_seconds: float) -> subprocess.CompletedProcess[str]:
+        if arguments[-1].endswith("]"):
+            return subprocess.CompletedProcess(arguments, 4, "ERROR: not found: test_x[case", "")
+        return pytest_run(tree, *arguments, timeout_seconds=timeout_seconds)
+
+    assert judged(bug, tree, run) == Verdict(CAUGHT, "tests/test_a.py::test_x")
 
 
 @pytest.mark.parametrize("code", [2, 3, 4, -9], ids=lambda c: f"pytest ends with {c}")

@@ -9,7 +9,6 @@ test` plays of it, up to the first run that goes wrong. Exits 1 when a row does 
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.mutation.bugs import apply, read_bugs
-from tests.mutation.tree import copy_tree, python_path
+from tests.mutation.tree import copy_tree, environment
 
 WITHOUT: Mapping[str, int] = {
     "effect-before-intent": 1,
@@ -61,7 +60,7 @@ def noticed(name: str) -> str:
         done = subprocess.run(
             [sys.executable, "-c", PLAY, str(WITHOUT[name])],
             cwd=tree,
-            env={**os.environ, "PYTHONPATH": python_path(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+            env=environment(tree),
             capture_output=True,
             text=True,
             check=False,
