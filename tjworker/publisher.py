@@ -77,7 +77,12 @@ class Publisher:
         if len(keys) > 1:
             with suppress(*_AWAY), producer.batch(max_size=KEYS_PER_BATCH):
                 for key in keys:
-                    self._app.send_task(RECONCILE, args=(key,), producer=producer, retry=False)
+                    self._app.send_task(RECONCILE, (key,), producer=producer, argsrepr=shown(key), retry=False)
                 return
         for key in keys:
-            self._app.send_task(RECONCILE, args=(key,), producer=producer)
+            self._app.send_task(RECONCILE, (key,), producer=producer, argsrepr=shown(key))
+
+
+def shown(key: JobKey) -> str:
+    """As Flower shows a task's arguments: its list cuts them, and a key ends with what one looks for."""
+    return f"{key.partition('/')[2]} ({key})"

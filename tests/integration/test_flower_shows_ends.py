@@ -22,8 +22,9 @@ from tests.support.ending_passes import ENDS
 from tests.support.paths import ROOT
 from tests.support.waiting import until
 from tjworker.app import make_app
+from tjworker.base import JobKey
 from tjworker.cli.stack.services import TASKS_COLUMNS
-from tjworker.publisher import COLLECT_ORPHANS, RECONCILE, RESYNC
+from tjworker.publisher import COLLECT_ORPHANS, RECONCILE, RESYNC, Publisher
 from tjworker.settings import Settings
 
 KEY = "aitrainingjobs.elasticdeeplearning.ai/team-a/{}"
@@ -84,8 +85,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         until("Flower sees the worker", lambda: _workers(flower), context=said, look_seconds=0.1)
         for name in (RESYNC, COLLECT_ORPHANS):
             flower.app.send_task(name)
-        for case in CASES.values():
-            flower.app.send_task(RECONCILE, args=(KEY.format(case.job),))
+        Publisher(flower.app).publish(JobKey(KEY.format(case.job)) for case in CASES.values())
         until("all have ended", lambda: len(flower.ended()) > len(CASES), context=said, look_seconds=0.1)
         yield flower
         flower.app.close()
@@ -104,7 +104,7 @@ def test_how_a_pass_ended_is_seen_and_found_by_its_job(case: Case, shown: Shown)
     key = KEY.format(case.job)
     (found,) = shown.tasks(search=key)
     assert (found["state"], found["name"]) == (case.want_state, RECONCILE)
-    assert found["args"] == f"('{key}',)", "readable as it stands"
+    assert found["args"] == f"team-a/{case.job} ({key})", "the list cuts long ones: the job comes first"
     assert case.want_words in found["result"], "the list shows it, and it can be searched"
     assert not found["traceback"], "it says nothing that the words do not say"
     page = shown.get(f"/task/{found['uuid']}")
