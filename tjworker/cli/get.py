@@ -13,6 +13,7 @@ from tjworker.cli.output import dump, typed_name
 
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
+    from tjworker.cli.jobs import FoundJob
 
 
 @click.command(short_help="Show jobs, or one job and its pods.")
@@ -88,11 +89,25 @@ def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
     echo("\n".join(rows.align([rows.job_header(wide=wide), rows.job_row(found.raw, now, wide=wide)])), paint=rows.paint)
     if not wide and (message := rows.job_message(found.raw)):
         echo("\n" + "\n".join(wrapped(message)))
-    if pods := job_pods(cluster.api, found):
+    pods = job_pods(cluster.api, found)
+    for doubt in _doubts(found, pods):
+        echo("\n".join(wrapped(doubt)))
+    if pods:
         echo("\n" + "\n".join(rows.align([rows.POD_HEADER, *(rows.pod_row(p, now) for p in pods)])), paint=rows.paint)
     if failures := rows.failure_lines(found.raw, now):
         echo("\nNEWEST FAILURES\n" + "\n".join(failures))
     return 0
+
+
+def _doubts(job: FoundJob, pods: list[dict[str, Any]]) -> list[str]:
+    """Where the status is older than what the pods show."""
+    from tjworker.api.kinds import parse
+    from tjworker.api.model import TrainingJob
+    from tjworker.cli import rows
+    from tjworker.cli.narrative import doubts
+
+    model = parse(job.resource, job.raw)
+    return list(doubts(model, pods, rows.utc_now())) if isinstance(model, TrainingJob) else []
 
 
 def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) -> int:

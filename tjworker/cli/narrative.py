@@ -56,7 +56,7 @@ def describe(
     """`pods`: the job's own that are there now; `seen`: what was said of it (see `happenings`). `ill_nodes`: node ->
     what is wrong with it; `obstacles`: role -> why it has no more replicas (see `room`)."""
     found = [
-        Section("", (*_headline(job, now), *_freshness(job, pods, now))),
+        Section("", (*_headline(job, now), *doubts(job, pods, now), *_older_pods(job, pods))),
         Section("Replicas", tuple(_role(role, job, pods, now) for role in job.roles)),
         Section("Waits for", tuple(_waits(job, pods, now, ill_nodes))),
         Section("Restarts", tuple(_restarts(job))),
@@ -88,7 +88,7 @@ def _headline(job: TrainingJob, now: datetime) -> Iterator[str]:
 _CONDITION_OF = {"Succeed": "Succeeded", "Timeout": "Failed", "Preempted": "Failed", "NodeFail": "Failed"}
 
 
-def _freshness(job: TrainingJob, pods: Sequence[Json], now: datetime) -> Iterator[str]:
+def doubts(job: TrainingJob, pods: Sequence[Json], now: datetime) -> Iterator[str]:
     """How far the status can be believed."""
     status = job.status
     if not status.phase or status.ended:
@@ -108,6 +108,31 @@ def _freshness(job: TrainingJob, pods: Sequence[Json], now: datetime) -> Iterato
                 f"! This status says that {said.active} of {role.name} run, and {runs} do: its last change is"
                 f" {rows.duration(old)} old. `tj doctor` says whether the operator runs."
             )
+
+
+def _older_pods(job: TrainingJob, pods: Sequence[Json]) -> Iterator[str]:
+    """Pods that run what the template does not say any more: it was edited since."""
+    for role in () if job.status.ended else job.roles:
+        wanted = _programs(role.template.get("spec") or {})
+        older = [
+            _name(p) for p in _of_role(pods, role) if not _over(p) and _differs(wanted, _programs(p.get("spec") or {}))
+        ]
+        if older:
+            way = (
+                "`tj suspend` and `tj resume` bring it to all" if role.workload == "Pod" else "make the job anew for it"
+            )
+            yield f"! {_some(older)}: made of an older template than {role.name} has now, which they keep; {way}."
+
+
+def _programs(spec: Json) -> dict[str, tuple[Any, ...]]:
+    """What each container runs."""
+    named = (c for c in spec.get("containers") or () if isinstance(c, Mapping))
+    return {str(c.get("name")): (c.get("image"), c.get("command"), c.get("args")) for c in named}
+
+
+def _differs(wanted: dict[str, tuple[Any, ...]], has: dict[str, tuple[Any, ...]]) -> bool:
+    """Webhooks may have added containers; variables in commands are expanded by the kubelet, not in the spec."""
+    return any(name in has and has[name] != program for name, program in wanted.items())
 
 
 def _role(role: Role, job: TrainingJob, pods: Sequence[Json], now: datetime) -> str:

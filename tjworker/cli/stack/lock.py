@@ -19,6 +19,7 @@ def take(paths: StatePaths) -> IO[str]:
     """The open lock file; closing it gives the folder back. Raises UserError when another stack runs in it."""
     try:
         paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)  # it holds credentials
+        paths.gitignore.write_text("*\n", encoding="utf-8")
         handle = paths.lock.open("a+", encoding="utf-8")
     except OSError as error:
         raise UserError(

@@ -12,6 +12,11 @@ class StatePaths:
     """Absolute: it also identifies the stack (see `processes.MARKER`)."""
 
     @property
+    def gitignore(self) -> Path:
+        """Of everything here: credentials and logs belong into no repository, wherever the folder is."""
+        return self.root / ".gitignore"
+
+    @property
     def kubeconfig(self) -> Path:
         return self.root / "kubeconfig"
 

@@ -35,6 +35,16 @@ def pod(index: int = 0, phase: str = "Running", **status: Any) -> dict[str, Any]
     }
 
 
+def running(image: str, index: int = 0, *, phase: str = "Running", sidecar: str = "") -> dict[str, Any]:
+    """With the first container of the template, of another image."""
+    template = DIGITS.raw["spec"]["replicaSpecs"]["trainer"]["template"]["spec"]["containers"][0]
+    image = template["image"] if image == "python" else image
+    others = [{"name": sidecar, "image": "proxy"}] if sidecar else []
+    raw = pod(index, phase)
+    raw["spec"] = {"nodeName": "node-a", "containers": [template | {"image": image}, *others]}
+    return raw
+
+
 @dataclass(frozen=True)
 class Case:
     job: JobBuilder
@@ -47,6 +57,18 @@ class Case:
 
 
 CASES: dict[str, Case] = {
+    "pods of a template that was edited since": Case(
+        DIGITS.status(phase="Running"),
+        "",
+        (
+            "is Running",
+            "! digits-trainer-0: made of an older template than trainer has now, which they keep; `tj suspend`",
+        ),
+        (running("old:1"), running("python", 1), running("old:1", 2, phase="Failed")),
+    ),
+    "what a webhook or a kubelet adds is no edit": Case(
+        DIGITS.status(phase="Running"), "", ("is Running",), (running("python", sidecar="proxy"),)
+    ),
     "a job that nobody has taken up": Case(DIGITS, "", ("has not taken it up yet. `tj doctor` says",)),
     "a phase and since when": Case(
         DIGITS.status(phase="Running", message="all run", conditions=(condition("Running", at=ago(90)),)),

@@ -85,6 +85,16 @@ def test_an_owner_that_was_killed_and_that_its_parent_has_not_reaped_is_no_owner
         zombie.wait()
 
 
+def test_git_sees_nothing_of_a_state_folder_whatever_its_name(tmp_path: Path) -> None:
+    paths = StatePaths(tmp_path / ".tj2")
+    lock.take(paths).close()
+    paths.kubeconfig.write_text("a token")
+    for command in (["init", "--quiet"], ["add", "--all"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True, env={**os.environ, "HOME": str(tmp_path)})
+    seen = subprocess.run(["git", "ls-files"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert seen.stdout == ""
+
+
 def test_a_mark_belongs_to_its_own_folder(tmp_path: Path) -> None:
     ours, beside = StatePaths(tmp_path / "a"), StatePaths(tmp_path / "a#b")
     sleeper = subprocess.Popen(
