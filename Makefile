@@ -8,7 +8,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SHARE ?= 1
 
-.PHONY: help demo test test-random sim sim-all test-real check verify generate control-plane bench up clean setup bugs mutants chaos
+.PHONY: help demo test test-random sim sim-all test-real test-sdk check verify generate control-plane bench up clean setup bugs mutants chaos
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -52,6 +52,15 @@ control-plane: setup  ## build the real Kubernetes control plane from its Go mod
 test-real: control-plane  ## the tests that need the real control plane (about 10 minutes on 2 cores, after the build)
 	@TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m tests.e2e.control_plane.contract -q localcluster/tests/contract tests/integration $(PYTEST_ARGS)
 	@TJ_REAL=1 TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m pytest -q tests/e2e/control_plane $(PYTEST_ARGS)
+
+# A folder of its own: the client must be the one that its users have, with what it wants.
+test-sdk: setup  ## Kubeflow's own Python client against a local stack that serves its kinds (about 2 minutes)
+	@if [ "$$(cat .venv/sdk/.stamp 2>/dev/null)" != "$$(cksum < requirements/sdk.txt)" ]; then \
+	  rm -rf .venv/sdk && $(PY) -m venv .venv/sdk && \
+	  .venv/sdk/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/sdk.txt && \
+	  cksum < requirements/sdk.txt > .venv/sdk/.stamp; \
+	fi
+	@TJ_SDK=1 $(PY) -m pytest -q tests/sdk $(PYTEST_ARGS)
 
 bench: control-plane  ## the operator beside a bare client on the real control plane (about 12 minutes; BENCH_ARGS="--jobs 100")
 	@$(PY) -m benchmarks $(BENCH_ARGS)

@@ -72,7 +72,7 @@ class Life:
     seconds: float = field(default=30)
 
 
-PYTORCH, TF = "PyTorchJob", "TFJob"
+PYTORCH, TF, XGB, PADDLE, JAX = "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob"
 M, W0, W1 = "digits-master-0", "digits-worker-0", "digits-worker-1"
 LIVES: dict[str, Life] = {
     "a master that is done ends the job, whatever the workers do, and its pods stay": Life(
@@ -127,6 +127,18 @@ LIVES: dict[str, Life] = {
     "a worker that is done does not end a job with a chief": Life(
         job(TF, {"Chief": role(), "Worker": role(1, **DONE)}), "Running"
     ),
+    "an XGBoostJob is done with its master": Life(
+        job(XGB, {"Master": role(**DONE), "Worker": role(2)}), "Succeeded", (M, W0, W1)
+    ),
+    "and restarts nothing by default": Life(job(XGB, {"Master": role(), "Worker": role(1, **WRONG)}), "Failed"),
+    "a PaddleJob is done with all its workers": Life(job(PADDLE, {"Worker": role(2, **DONE)}), "Succeeded", (W0, W1)),
+    "a PaddleJob with masters, its parameter servers, is done with these": Life(
+        job(PADDLE, {"Master": role(**DONE), "Worker": role(1)}), "Succeeded", (M, W0)
+    ),
+    "a PaddleJob restarts what fails": Life(
+        job(PADDLE, {"Worker": role(2, **WRONG)}), "Running", want_restarts=1, seconds=12
+    ),
+    "a JAXJob is done with all its workers": Life(job(JAX, {"Worker": role(2, **DONE)}), "Succeeded", (W0, W1)),
     "enableDynamicWorker: workers may fail": Life(
         job(TF, {"Chief": role(), "Worker": role(1, **WRONG)}, enableDynamicWorker=True), "Running"
     ),
@@ -208,6 +220,31 @@ def test_names_and_labels_of_pods_and_services_are_theirs() -> None:
         owner = w.pods()[name]["metadata"]["ownerReferences"][0]
         assert (owner["apiVersion"], owner["kind"], owner["controller"]) == ("kubeflow.org/v1", PYTORCH, True)
     assert w.services() == [M, W0, W1]
+
+
+def environment(world: World, pod: str) -> dict[str, str]:
+    return {e["name"]: e["value"] for e in world.pods()[pod]["spec"]["containers"][0]["env"] if "value" in e}
+
+
+def test_the_environment_is_what_training_operator_makes() -> None:
+    """`setPodEnv` and `MasterEnvVarGenerator` of its PyTorchJob; what is here beside it is ours."""
+    roles = {"Master": role(container="pytorch"), "Worker": role(2, container="pytorch")}
+    w = world().apply(job(PYTORCH, roles, nprocPerNode="2")).run()
+    common = {
+        "PYTHONUNBUFFERED": "1",
+        "MASTER_ADDR": M,
+        "MASTER_PORT": "23456",
+        "PET_MASTER_ADDR": M,
+        "PET_MASTER_PORT": "23456",
+        "WORLD_SIZE": "6",
+        "PET_NPROC_PER_NODE": "2",
+        "PET_NNODES": "3",
+    }
+    for rank, pod in enumerate((M, W0, W1)):
+        want = common | {"RANK": str(rank), "PET_NODE_RANK": str(rank)}
+        assert environment(w, pod).items() >= want.items()
+        ports = w.pods()[pod]["spec"]["containers"][0]["ports"]
+        assert [(port["name"], port["containerPort"]) for port in ports] == [("pytorchjob-port", 23456)]
 
 
 def test_without_a_master_worker_0_has_its_label() -> None:

@@ -36,7 +36,7 @@ class TensorFlow(Framework):
             return common
         task = {"type": own, "index": index}
         dynamic = any(each.elastic for each in job.roles if each.name.lower() in CLUSTER)
-        told = {"sparseCluster" if dynamic else "cluster": self._cluster(job, role, index), "task": task}
+        told = {"cluster": self._cluster(job, role, index), "task": task}
         return common | {"TF_CONFIG": json.dumps(told if dynamic else told | {"environment": "cloud"})}
 
     def _cluster(self, job: TrainingJob, role: Role, index: int) -> dict[str, object]:

@@ -15,6 +15,7 @@ from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.base import GroupResource
 
 Json = dict[str, Any]
+XGB, JAX = GroupResource("xgboostjobs.kubeflow.org"), GroupResource("jaxjobs.kubeflow.org")
 PYTORCH, TF = GroupResource("pytorchjobs.kubeflow.org"), GroupResource("tfjobs.kubeflow.org")
 
 
@@ -154,6 +155,8 @@ REFUSED: dict[str, tuple[GroupResource, Json, str]] = {
         manifest(PYTORCH, {"Worker": role(4)}, elasticPolicy={"minReplicas": 1, "maxReplicas": 3}),
         "spec.pytorchReplicaSpecs.Worker.replicas: 4: elasticPolicy wants it from 1 to 3",
     ),
+    "an XGBoostJob without a master": (XGB, manifest(XGB, {"Worker": role(1)}), "Master: required value: a XGBoostJob"),
+    "a JAXJob with a master": (JAX, manifest(JAX, {"Master": role(1)}), "is no role of a JAXJob: use Worker"),
     "a gang larger than the job": (
         TF,
         manifest(TF, {"PS": role(1)}, runPolicy={"schedulingPolicy": {"minAvailable": 2}}),

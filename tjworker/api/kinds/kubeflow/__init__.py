@@ -6,6 +6,12 @@
 from __future__ import annotations
 
 from tjworker.api.kinds.base import JobKind
-from tjworker.api.kinds.kubeflow import pytorchjob, tfjob
+from tjworker.api.kinds.kubeflow import jaxjob, paddlejob, pytorchjob, tfjob, xgboostjob
 
-JOB_KINDS: tuple[JobKind, ...] = (pytorchjob.JOB_KIND, tfjob.JOB_KIND)
+JOB_KINDS: tuple[JobKind, ...] = (
+    pytorchjob.JOB_KIND,
+    tfjob.JOB_KIND,
+    xgboostjob.JOB_KIND,
+    paddlejob.JOB_KIND,
+    jaxjob.JOB_KIND,
+)

@@ -79,6 +79,8 @@ class Shape:
     default_restart: str = "Never"
     lone: tuple[str, ...] = ()
     """Roles of one replica."""
+    needed: tuple[str, ...] = ()
+    """Roles without which it cannot be."""
     environment: Callable[[Any], Env] = lambda spec: {}
     """What the spec itself says to the launcher, of every container."""
     never_fails: Callable[[Any], tuple[str, ...]] = lambda spec: ()
@@ -87,7 +89,6 @@ class Shape:
     """Roles whose number of replicas may change while they run, without bounds."""
     ignored: Callable[[Any], Iterator[str]] = lambda spec: iter(())
     """Fields of its own that are set and not acted on."""
-    default_replicas: Mapping[str, int] | None = None
 
     @property
     def resource(self) -> GroupResource:
@@ -177,19 +178,12 @@ def _broken(job: str, shape: Shape, spec: Any, specs: Specs) -> Iterator[FieldEr
     where = f"spec.{shape.specs_field}"
     if not specs:
         yield FieldError(where, f"has no role; a {shape.kind} has {' or '.join(shape.roles)}")
+    for name in shape.needed:
+        if specs and name not in specs:
+            yield FieldError(f"{where}.{name}", f"required value: a {shape.kind} has a {name}")
     for name, role in specs.items():
-        if name not in shape.roles:
-            yield FieldError(f"{where}.{name}", f"is no role of a {shape.kind}: use {', '.join(shape.roles)}")
-        replicas = _replicas(shape, name, role)
-        if name in shape.lone and replicas != 1:
-            yield FieldError(f"{where}.{name}.replicas", f"{replicas}: must be 1")
-        containers = [container.name for container in role.template.spec.containers]
-        if len(set(containers)) < len(containers):
-            yield FieldError(f"{where}.{name}.template.spec.containers", "two containers have one name")
-        longest = naming.longest_pod_name(job, name, replicas)
-        if len(longest) > naming.MAX_NAME_LENGTH:
-            yield FieldError("metadata.name", f"{longest[:80]}: the longest pod name {rules.LENGTH_RULE}")
-    total = sum(_replicas(shape, name, role) for name, role in specs.items())
+        yield from _role_errors(job, shape, name, role)
+    total = sum(_replicas(role) for name, role in specs.items())
     if specs and not 0 < total <= rules.MAX_PODS:
         yield FieldError(where, f"{total} replicas of all roles together: they must be 1 to {rules.MAX_PODS}")
     elastic = elastic_policy(spec)
@@ -201,6 +195,20 @@ def _broken(job: str, shape: Shape, spec: Any, specs: Specs) -> Iterator[FieldEr
             "spec.runPolicy.schedulingPolicy.minAvailable",
             f"{policy.min_available}: must be at most the sum of all replicas ({total})",
         )
+
+
+def _role_errors(job: str, shape: Shape, name: str, role: ReplicaSpec) -> Iterator[FieldError]:
+    path, replicas = f"spec.{shape.specs_field}.{name}", _replicas(role)
+    if name not in shape.roles:
+        yield FieldError(path, f"is no role of a {shape.kind}: use {', '.join(shape.roles)}")
+    if name in shape.lone and replicas != 1:
+        yield FieldError(f"{path}.replicas", f"{replicas}: must be 1")
+    containers = [container.name for container in role.template.spec.containers]
+    if len(set(containers)) < len(containers):
+        yield FieldError(f"{path}.template.spec.containers", "two containers have one name")
+    longest = naming.longest_pod_name(job, name, replicas)
+    if len(longest) > naming.MAX_NAME_LENGTH:
+        yield FieldError("metadata.name", f"{longest[:80]}: the longest pod name {rules.LENGTH_RULE}")
 
 
 def _elastic_errors(where: str, elastic: ElasticPolicy, specs: Specs) -> Iterator[FieldError]:
@@ -233,8 +241,8 @@ def run_policy(spec: Any) -> RunPolicy:
     return found if isinstance(found, RunPolicy) else RunPolicy()
 
 
-def _replicas(shape: Shape, name: str, role: ReplicaSpec) -> int:
-    return (shape.default_replicas or {}).get(name, 1) if role.replicas is None else role.replicas
+def _replicas(role: ReplicaSpec) -> int:
+    return 1 if role.replicas is None else role.replicas
 
 
 def _job(shape: Shape, raw: Json, head: Header, spec: Any, specs: Specs, templates: Mapping[str, Json]) -> Parsed:
@@ -284,7 +292,7 @@ def _role(shape: Shape, spec: Any, specs: Specs, name: str, template: Json, auto
     return Role(
         name=name,
         workload="Pod",
-        replicas=_replicas(shape, name, role),
+        replicas=_replicas(role),
         template=with_environment(template, shape.environment(spec)),
         min_replicas=least,
         max_replicas=most,

@@ -59,7 +59,11 @@ def _environment(spec: PyTorchJobSpec) -> Mapping[str, str]:
     rendezvous, but where the job has one of its own."""
     elastic = spec.elastic_policy
     deprecated = elastic.n_proc_per_node if elastic else None
-    found: dict[str, Any] = {"PET_NPROC_PER_NODE": spec.nproc_per_node or deprecated or "auto"}
+    processes = str(spec.nproc_per_node or deprecated or "auto")
+    found: dict[str, Any] = {"PET_NPROC_PER_NODE": processes}
+    if elastic is None and processes.isdecimal():
+        pods = sum(1 if role.replicas is None else role.replicas for role in spec.pytorch_replica_specs.values())
+        found["WORLD_SIZE"] = pods * int(processes)
     if elastic is not None:
         found |= {"PET_MAX_RESTARTS": elastic.max_restarts, "PET_STANDALONE": "1" if elastic.standalone else None}
     if elastic is not None and _meets(spec, elastic):

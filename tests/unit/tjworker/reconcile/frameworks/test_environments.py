@@ -104,7 +104,7 @@ def tf_config(cluster: Json, kind: str, index: int) -> Json:
 
 
 def sparse(cluster: Json, kind: str, index: int) -> Json:
-    return {"TF_CONFIG": {"sparseCluster": cluster, "task": {"type": kind, "index": index}}}
+    return {"TF_CONFIG": {"cluster": cluster, "task": {"type": kind, "index": index}}}
 
 
 def tf_host(role: str, index: int, port: int = 2222) -> str:

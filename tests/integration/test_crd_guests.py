@@ -1,0 +1,83 @@
+"""The CRDs of other operators' kinds: what an API server says to them, and to their jobs. The local cluster's always; a
+real one's where TJ_REAL_KUBECONFIG names it.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.integration.test_crd import DEFINITIONS, NOW, REAL_KUBECONFIG, Send, _local, _real
+from tests.unit.tjworker.api.refusals import Json
+from tjworker.api import crd
+from tjworker.api.kinds import GUEST_KINDS, parse
+from tjworker.api.kinds.base import JobKind
+from tjworker.api.model import TrainingJob
+from tjworker.api.status import Condition, Failure, JobStatus, ReplicaStatus
+
+WHERE = {kind.kind: f"/apis/{kind.group}/v1/namespaces/default/{kind.plural}" for kind in GUEST_KINDS}
+PATIENCE_SECONDS = 120
+
+
+@pytest.fixture(
+    scope="module",
+    params=["local", pytest.param("real", marks=pytest.mark.skipif(not REAL_KUBECONFIG, reason="no real API server"))],
+)
+def send(request: pytest.FixtureRequest) -> Send:
+    door = _local() if request.param == "local" else _real()
+    for kind in GUEST_KINDS:
+        code, answer = door("POST", DEFINITIONS, crd.build(kind))
+        assert code in (201, 409), answer
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while any(door("GET", jobs)[0] != 200 for jobs in WHERE.values()):
+        assert time.monotonic() < deadline, "a new kind is not served"
+        time.sleep(0.05)
+    return door
+
+
+def manifest(kind: JobKind, name: str, role: str = "") -> Json:
+    """With the roles that every one of its jobs has."""
+    template = {"spec": {"containers": [{"name": "main", "image": "trainer:1", "resources": {"limits": {"cpu": "1"}}}]}}
+    roles = [role] if role else ["Worker", *(["Master"] if kind.kind == "XGBoostJob" else [])]
+    specs = {name: {"replicas": 1, "restartPolicy": "OnFailure", "template": template} for name in roles}
+    spec = {kind.scale_spec_path.split(".")[2]: specs, "runPolicy": {"cleanPodPolicy": "None", "suspend": False}}
+    return {"apiVersion": f"{kind.group}/v1", "kind": kind.kind, "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize("kind", GUEST_KINDS, ids=lambda kind: kind.kind)
+def test_a_job_is_taken_and_its_status_kept_whole(send: Send, kind: JobKind) -> None:
+    jobs = WHERE[kind.kind]
+    code, made = send("POST", jobs, manifest(kind, "whole"))
+    assert code == 201, made
+    assert made["spec"] == manifest(kind, "whole")["spec"], "nothing is added, nothing is lost"
+    job = parse(kind.resource, made)
+    assert isinstance(job, TrainingJob)
+    status = JobStatus(
+        phase="Running",
+        conditions=(Condition(type="Running", status="True", last_transition_time=NOW, reason="Running"),),
+        replica_statuses={"Worker": ReplicaStatus(desired=1, active=1)},
+        failures=(Failure(pod="a", time=NOW, exit_code=1),),
+        start_time=NOW,
+    )
+    written = kind.written_status(job, status)
+    code, after = send("PUT", f"{jobs}/whole/status", made | {"status": written})
+    assert (code, after.get("status")) == (200, written)
+    again = parse(kind.resource, after)
+    assert again.status == status
+    code, scale = send("GET", f"{jobs}/whole/scale")
+    assert (code, scale["spec"]["replicas"], scale["status"]["replicas"]) == (200, 1, 1)
+    assert send("DELETE", f"{jobs}/whole")[0] == 200
+
+
+@pytest.mark.parametrize("kind", GUEST_KINDS, ids=lambda kind: kind.kind)
+def test_a_role_that_the_kind_does_not_have_is_refused(send: Send, kind: JobKind) -> None:
+    code, answer = send("POST", WHERE[kind.kind], manifest(kind, "odd", "Trainer"))
+    assert code == 422, answer
+    assert f"a role of a {kind.kind} is " in answer["message"]
+
+
+def test_a_name_that_no_service_can_have_is_refused(send: Send) -> None:
+    kind = GUEST_KINDS[0]
+    code, answer = send("POST", WHERE[kind.kind], manifest(kind, "9.a"))
+    assert (code, "the name of a job must be a lower-case DNS label" in answer["message"]) == (422, True), answer
