@@ -149,6 +149,9 @@ def operator_environment(plan: StackPlan, *, seals: bool = False) -> dict[str, s
         "KUBECONFIG": str(plan.paths.kubeconfig),
         "TJ_REDIS_URL": plan.redis_url,
         "TJ_KEY_PREFIX": plan.key_prefix,
+        # One machine: a port of the user's shell would be everybody's. Who has one is told it below.
+        "TJ_HEALTH_PORT": "0",
+        "TJ_METRICS_PORT": "0",
     }
 
 

@@ -24,6 +24,7 @@ def build(folder: Path, **environment: str) -> dict[str, Service]:
         api_port=1,
         flower_port=2,
         health_port=3,
+        metrics_ports={name: 10 + n for n, name in enumerate(services.MEASURED)},
     )
     return {service.name: service for service in services.build(plan)}
 
@@ -36,3 +37,15 @@ def test_flower_only_shows_and_answers_to_the_names_of_this_machine(tmp_path: Pa
 
 def test_who_wants_flowers_buttons_says_so(tmp_path: Path) -> None:
     assert build(tmp_path, FLOWER_READ_ONLY="false")["flower"].env["FLOWER_READ_ONLY"] == "false"
+
+
+def test_no_two_processes_of_one_machine_are_given_the_same_port(tmp_path: Path) -> None:
+    """Also where the user's shell names one."""
+    built = build(tmp_path, TJ_HEALTH_PORT="8080", TJ_METRICS_PORT="9464")
+    for name in ("TJ_HEALTH_PORT", "TJ_METRICS_PORT"):
+        given = [service.env[name] for service in built.values() if service.env.get(name, "0") != "0"]
+        assert len(given) == len(set(given))
+    assert built["watcher"].env["TJ_HEALTH_PORT"] == "3"
+    told = {name: service.env["TJ_METRICS_PORT"] for name, service in built.items() if name in services.MEASURED}
+    assert told == {"watcher": "10", "worker1": "11", "worker2": "12", "beat": "13"}
+    assert {built[name].env["TJ_METRICS_HOST"] for name in told} == {"127.0.0.1"}, "nobody else's"
