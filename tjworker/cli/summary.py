@@ -70,7 +70,8 @@ def next_steps() -> list[str]:
         ),
         "  kubectl apply -f examples/digits/job.yaml  train again; then, while it runs:",
         "  tj logs digits -f                          every replica's log, replacements included",
-        "  kubectl get aitj digits -o yaml            status.scaleRecords: what the autoscaler did, and why",
+        "  tj describe digits                         how it stands, and what the autoscaler did and why",
+        "  tj timeline digits                         its phases and pods over time",
         (
             "  tj scale digits --replicas 3               it is heard; the autoscaler goes on from there half a minute"
             " later"
