@@ -8,7 +8,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SHARE ?= 1
 
-.PHONY: help demo test test-random sim sim-all test-real test-sdk check verify generate control-plane bench up clean setup bugs mutants chaos
+.PHONY: help demo test test-random sim sim-all test-real test-sdk check verify generate control-plane bench up clean setup bugs mutants chaos poison
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -45,6 +45,9 @@ verify: setup  ## fail when a generated file differs from what `make generate` w
 	@$(PY) -m tjworker.kube.rbac --check
 	@$(PY) -m tjworker.settings --check
 	@$(PY) -m tjworker.telemetry.metrics --check
+
+poison: setup  ## every attack on every key of Redis, on the memory store and on a real one (the fast suite plays a share)
+	@TJ_TEST_POISON=all $(PY) -m pytest -q -n auto --dist loadgroup tests/poison $(PYTEST_ARGS)
 
 control-plane: setup  ## build the real Kubernetes control plane from its Go modules, once (minutes)
 	@$(PY) -m controlplane build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))

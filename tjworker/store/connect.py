@@ -40,6 +40,7 @@ def client(url: str, **options: Any) -> redis.Redis:
         health_check_interval=HEALTH_CHECK_SECONDS,
         retry=Retry(NoBackoff(), 0),
         protocol=2,
+        encoding_errors="surrogateescape",  # as `redis_commands.text` has read it
         **options,
     )
 

@@ -346,6 +346,11 @@ WORTH: tuple[tuple[str, str, str], ...] = (
         "with the next write of the watcher",
     ),
     (
+        "write a key as another type, or text where a number belongs",
+        "the scripts that meet it fail, and the log has what Redis says; passes wait",
+        "when the key is deleted, or Redis emptied, which loses nothing",
+    ),
+    (
         "run a script that never ends",
         "Redis answers nobody; nothing is decided any more",
         "when Redis is started anew: by its liveness probe in `k8s/` (2 minutes), else by you",

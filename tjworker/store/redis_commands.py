@@ -58,7 +58,22 @@ class RedisCommands:
 
 
 def job_keys(answer: Iterable[bytes]) -> list[JobKey]:
-    return [JobKey(key.decode()) for key in answer]
+    return [JobKey(text(key)) for key in answer]
+
+
+def text(value: bytes) -> str:
+    """A name as it stands in Redis. Somebody else may have written it: what is no UTF-8 comes through, and is the same
+    bytes again in a command (`connect.client`), so that it can be refused and taken out like any other name."""
+    return value.decode(errors="surrogateescape")
+
+
+def version(value: bytes) -> int:
+    """A resourceVersion; 0, which is behind every other, for what is no number."""
+    return int(value) if value.isdigit() and len(value) < _DIGITS else 0
+
+
+_DIGITS = 40
+"""Python refuses to read a number of thousands."""
 
 
 def milliseconds(seconds: float) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tjworker.base import GroupResource, JobKey
 from tjworker.store.projection import Change, Checkpoint, ClusterView, Entry, View
-from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, flat, job_keys
+from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, flat, job_keys, text, version
 
 CHANGES_PER_CALL = 250
 """Redis runs nothing else during a script: 250 changes take it about 5 ms."""
@@ -95,10 +95,10 @@ class RedisProjection:
 
         (cluster, synced, form), progress = self._redis.read(read)
         return Checkpoint(
-            (cluster or b"").decode(),
-            {watch.decode(): int(rv) for watch, rv in progress.items()},
+            text(cluster or b""),
+            {text(watch): version(rv) for watch, rv in progress.items()},
             synced=synced is not None,
-            form=(form or b"").decode(),
+            form=text(form or b""),
         )
 
     def known_keys(self) -> Iterable[JobKey]:
@@ -108,12 +108,12 @@ class RedisProjection:
         found: list[tuple[JobKey, str]] = []
         for part in batches(keys, KEYS_PER_CALL):
             pairs = iter(self._redis.read(partial(self._redis.run, "children", f"{resource}/", *part)))
-            found += ((JobKey(key.decode()), name.decode()) for key, name in zip(pairs, pairs, strict=True))
+            found += ((JobKey(text(key)), text(name)) for key, name in zip(pairs, pairs, strict=True))
         return sorted(found)
 
     def known_nodes(self) -> Iterable[str]:
         names: list[Any] = self._redis.read(lambda: self._redis.client.hkeys(self._redis.key("nodes")))
-        return sorted(name.decode() for name in names)
+        return sorted(text(name) for name in names)
 
     # -- read by workers ---------------------------------------------------------------------------
     def view(self, key: JobKey, node_names: Sequence[str] = ()) -> View:
@@ -150,8 +150,7 @@ class RedisProjection:
         for part in batches(self._redis.members("unfinished"), CHANGES_PER_CALL):
             for key, value in zip(part, self._of_each(part, "hget", "job"), strict=True):
                 if value is not None:  # gone since
-                    rv, _, record = value.split(b" ", 2)
-                    found[key] = (int(rv), record)
+                    found[key] = _job(value)
         return found
 
     def children(
@@ -193,30 +192,37 @@ def read_view(key: JobKey, answer: Sequence[Any], nodes: Mapping[str, bytes]) ->
     children: dict[GroupResource, dict[str, bytes]] = {}
     for field, value in fields.items():
         if field == b"job":
-            rv, _, job = value.split(b" ", 2)
+            rv, job = _job(value)
             of_job = GroupResource(job_resource)
-            seen[of_job] = max(seen.get(of_job, 0), int(rv))
+            seen[of_job] = max(seen.get(of_job, 0), rv)
         else:
-            resource, _, name = field.decode().partition("/")
+            resource, _, name = text(field).partition("/")
             children.setdefault(GroupResource(resource), {})[name] = value.partition(b" ")[2]
     return View(
         job=job,
         children=children,
         seen=seen,
-        min_observed={GroupResource(resource.decode()): int(rv) for resource, rv in min_observed.items()},
+        min_observed={GroupResource(text(resource)): version(rv) for resource, rv in min_observed.items()},
         synced=None not in writer,
         nodes=nodes,
     )
 
 
+def _job(value: bytes) -> tuple[int, bytes]:
+    """(resourceVersion, record) of a job's own field, `<version> <finished> <record>`. What the watcher has not written
+    has no record that any seal is good for, so that it is refused like one."""
+    rv, _, rest = value.partition(b" ")
+    return version(rv), rest.partition(b" ")[2]
+
+
 def _newest(own: Mapping[bytes, bytes], progress: Mapping[bytes, bytes], namespace: str) -> dict[GroupResource, int]:
     """resource -> newest resourceVersion: of the job's own children, and of the watches that cover its namespace."""
-    newest = {GroupResource(resource.decode()): int(rv) for resource, rv in own.items()}
+    newest = {GroupResource(text(resource)): version(rv) for resource, rv in own.items()}
     for watch, rv in progress.items():
-        resource, _, of_namespace = watch.decode().partition("/")
+        resource, _, of_namespace = text(watch).partition("/")
         if of_namespace in ("", namespace):
             name = GroupResource(resource)
-            newest[name] = max(newest.get(name, 0), int(rv))
+            newest[name] = max(newest.get(name, 0), version(rv))
     return newest
 
 
@@ -234,14 +240,12 @@ def _triples(records: Sequence[tuple[str, bytes | None]]) -> list[Any]:
 
 def _children(fields: Mapping[bytes, bytes], start: bytes) -> dict[str, bytes]:
     return {
-        name[len(start) :].decode(): fields[name].partition(b" ")[2]
-        for name in sorted(fields)
-        if name.startswith(start)
+        text(name[len(start) :]): fields[name].partition(b" ")[2] for name in sorted(fields) if name.startswith(start)
     }
 
 
 def _named(fields: Mapping[bytes, bytes]) -> dict[str, bytes]:
-    return {name.decode(): value for name, value in sorted(fields.items())}
+    return {text(name): value for name, value in sorted(fields.items())}
 
 
 def _present(names: Sequence[str], records: Sequence[bytes | None]) -> dict[str, bytes]:

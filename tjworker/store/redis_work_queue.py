@@ -9,7 +9,7 @@ import redis
 
 from tjworker.base import JobKey
 from tjworker.store.projection import View
-from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, flat, job_keys, milliseconds
+from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, flat, job_keys, milliseconds, text, version
 from tjworker.store.redis_projection import RedisProjection, ask_view, read_view
 from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, FinishResult, QueueStats, Written
 
@@ -104,8 +104,9 @@ class RedisWorkQueue:
 def _claim(answer: Any, owner: str) -> Claim | None:
     if answer is None:
         return None
-    token, key, deaths = answer
-    return Claim(JobKey(key.decode()), int(token), owner, deaths)
+    token, key, *deaths = answer  # Redis ends a list before what is no number
+    # A token that is no number (`inf`: somebody else wrote `fence`) is nobody's: the pass is fenced off at its end.
+    return Claim(JobKey(text(key)), version(token), owner, deaths[0] if deaths else 0)
 
 
 def _pairs(written: Written) -> list[Any]:

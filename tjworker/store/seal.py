@@ -48,7 +48,7 @@ class Seal:
 
     def _context(self, place: Sequence[str]) -> bytes:
         # No name in Kubernetes, and no prefix, holds a zero byte.
-        return b"\0".join((self._prefix, *(part.encode() for part in place), b""))
+        return b"\0".join((self._prefix, *(part.encode(errors="surrogateescape") for part in place), b""))
 
     def _seal(self, which: int, context: bytes, record: bytes) -> bytes:
         mac = self._macs[which].copy()

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import structlog
 
-from tjworker.base import GroupResource, JobKey, Transient
+from tjworker.base import GroupResource, JobKey, Transient, printable
 from tjworker.store.port import Store
 from tjworker.store.projection import Change, Checkpoint, ClusterView, Entry, Projection, View
 from tjworker.store.seal import Seal
@@ -193,8 +193,8 @@ class SealedProjection:
                 "a record in Redis was not written by the watcher and is not used: somebody else writes this Redis, or"
                 " watcher and workers have different TJ_RECORD_KEYS; change Redis' passwords, or the keys"
                 " (docs/operations.md)",
-                key=entry.key or entry.of,
-                field=entry.field,
+                key=printable(entry.key or entry.of),
+                field=printable(entry.field),
                 refused_so_far=self.refused,
             )
         self._told = since, told + len(entries)
