@@ -9,7 +9,16 @@ import redis
 
 from tjworker.base import JobKey
 from tjworker.store.projection import View
-from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, flat, job_keys, milliseconds, text, version
+from tjworker.store.redis_commands import (
+    KEYS_PER_CALL,
+    RedisCommands,
+    batches,
+    flat,
+    job_keys,
+    milliseconds,
+    text,
+    version,
+)
 from tjworker.store.redis_projection import RedisProjection, ask_view, read_view
 from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, FinishResult, QueueStats, Written
 
