@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from support.waiting import free_port
 
 from localcluster.kubelet import ports
 from localcluster.kubelet.containers import detect_isolation
@@ -19,7 +20,7 @@ from unit.kubelet.room import Room, container, pod
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces and seccomp are Linux'")
 
-PORT = 27180
+PORT = free_port()
 ISOLATIONS = ("auto", "userns", "none")
 
 
@@ -152,7 +153,7 @@ def _ready(room: Room, name: str) -> bool:
 
 
 def test_a_pod_on_the_hosts_network_has_the_machines_ports(room: Room) -> None:
-    script = f"import socket; s = socket.create_server(('127.0.0.1', {PORT + 1})); print(s.getsockname()[0])"
+    script = f"import socket; s = socket.create_server(('127.0.0.1', {free_port()})); print(s.getsockname()[0])"
     (log,) = run_all(room, pod("a", python(script), hostNetwork=True))
     assert log == "127.0.0.1\n"
 

