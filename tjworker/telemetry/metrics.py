@@ -90,7 +90,10 @@ REGISTRY = prometheus_client.CollectorRegistry()
 """Of this process."""
 
 KIND_NAMES = tuple(kind.kind for kind in JOB_KINDS)
-_RESULT = "`done`; `retried`: the work queue gives the key out again; `failed`: waiting does not cure it"
+_RESULT = (
+    "`done`; `stale`: the watch has not shown an own write yet, as happens often; `retried`: the work queue gives"
+    " the key out again; `failed`: waiting does not cure it"
+)
 _KIND = "the job's kind, as `AITrainingJob`"
 _RESOURCE = "as `pods`, `aitrainingjobs.elasticdeeplearning.ai`"
 _LEADER: tuple[Process, ...] = ("leading watcher",)
@@ -100,7 +103,7 @@ PASSES = Histogram(
     "passes over jobs, from the task's start to its end; the count is that of passes",
     {"result": _RESULT},
     ("worker",),
-    known={"result": ("done", "retried", "failed")},
+    known={"result": ("done", "stale", "retried", "failed")},
 )
 PERIODIC_RUNS = Counter(
     "tj_periodic_runs_total",
