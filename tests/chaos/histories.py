@@ -140,7 +140,7 @@ class Histories:
         self._client = HttpClient(from_kubeconfig(system.plane.kubeconfig))
         self._prefix = f"history-{rng.randrange(10**6)}-"
         self._all = [
-            Played(make_history(seed, gpus=False), RealPlace(self._client, f"{self._prefix}{seed}"))
+            Played(make_history(seed, simulated=False), RealPlace(self._client, f"{self._prefix}{seed}"))
             for seed in rng.sample(range(10**6), count)
         ]
         self._troubles: Counter[str] = Counter()

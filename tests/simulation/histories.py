@@ -52,18 +52,20 @@ class History:
         return "\n".join([f"history {self.seed}", str(self.manifest), *map(str, self.acts)])
 
 
-def make_history(seed: int, *, gpus: bool = True) -> History:
-    """`gpus`: its cluster has nodes with GPUs, so some jobs ask for them."""
+def make_history(seed: int, *, simulated: bool = True) -> History:
+    """`simulated`: its cluster has nodes with GPUs, so some jobs ask for them; and what a finalizer holds may stay."""
     rng = random.Random(seed)
     drawn = rng.random()
-    make = _with_gpus if gpus and drawn < 0.1 else _aitrainingjob if drawn < 0.65 else _trainingjob
+    make = _with_gpus if simulated and drawn < 0.1 else _aitrainingjob if drawn < 0.65 else _trainingjob
     manifest = make(rng)
-    chances = CHANCES if make is not _with_gpus else {**CHANCES, "GPUs ail": 30, "GPUs fall away": 30, "scale": 2}
+    chances = CHANCES if make is not _with_gpus else {**CHANCES, **CHANCES_WITH_GPUS}
     kinds, weights = zip(*chances.items(), strict=True)
     acts = [
         Act(round(rng.uniform(0, BUSY_SECONDS), 1), what, rng.randrange(1000), _value(rng, what))
         for what in rng.choices(kinds, weights, k=rng.randint(4, 16))
     ]
+    if simulated and (others := random.Random(f"{seed}: others")).random() < 0.1:  # no other draw hangs on it
+        acts.append(Act(round(others.uniform(0, BUSY_SECONDS), 1), "service of before"))
     return History(seed, manifest, tuple(sorted(acts, key=lambda act: act.at_seconds)))
 
 
@@ -129,7 +131,7 @@ def _with_gpus(rng: random.Random) -> Json:
     first = role(2, annotations=play(start_seconds=1, run_seconds=rng.choice((20, 60))), edlPolicy="Never")
     policy = rng.choice(("Always", "Always", "OnNodeFail", "OnFailure"))
     how: Json = {"restartPolicy": policy, "restartScope": "Pod", "edlPolicy": "Never"}
-    second = role(2, annotations=play(start_seconds=rng.choice((1, 400)), run_seconds=1_000_000), **how)
+    second = role(2, annotations=play(start_seconds=rng.choice((1, 800)), run_seconds=1_000_000), **how)
     for one in (first, second):
         one["template"]["spec"]["containers"][0]["resources"] = asks
     return job({"ps": first, "trainer": second})
@@ -268,6 +270,18 @@ def _delete_other(place: Place, history: History, act: Act) -> None:
         )
 
 
+def _service_of_before(place: Place, history: History, act: Act) -> None:
+    """What an earlier job of this name has left: a load balancer's finalizer holds its service."""
+    owner = {"apiVersion": history.manifest["apiVersion"], "kind": history.manifest["kind"], "name": NAME}
+    meta = {
+        "name": f"{NAME}-of-before",
+        "ownerReferences": [{**owner, "uid": "5e1f0000-0000-4000-8000-000000000000", "controller": True}],
+        "finalizers": ["service.kubernetes.io/load-balancer-cleanup"],
+    }
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"ports": [{"port": 80}]}}
+    place.client.create(f"/api/v1/namespaces/{place.namespace}/services", service)
+
+
 def _pod(place: Place, name: str) -> str:
     return f"/api/v1/namespaces/{place.namespace}/pods/{name}"
 
@@ -288,6 +302,7 @@ ACTS: Mapping[str, Callable[[Place, History, Act], None]] = {
     "pod preempted": _preempt,
     "annotated": _annotate,
     "object deleted": _delete_other,
+    "service of before": _service_of_before,
 }
 """May raise ApiError: the cluster refuses it."""
 CHANCES: Mapping[str, int] = {
@@ -313,3 +328,16 @@ CHANCES: Mapping[str, int] = {
     "tasks lost": 6,
 }
 """How often each is drawn."""
+CHANCES_WITH_GPUS: Mapping[str, int] = {
+    "GPUs ail": 30,
+    "GPUs fall away": 30,
+    "scale": 2,
+    "suspend": 2,
+    "role exits": 1,
+    "pod exits": 4,
+    "edit": 2,
+    "node fails": 2,
+    "annotated": 0,
+    "deleted and created again": 0,
+}
+"""A GPU must ail for minutes under a pod that waits for its start: little else may end the job before."""
