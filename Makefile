@@ -8,7 +8,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SHARE ?= 1
 
-.PHONY: help demo test test-random sim sim-all test-real test-sdk check verify generate control-plane bench up clean setup bugs mutants chaos poison
+.PHONY: help demo test test-random sim sim-all test-real test-sdk test-frameworks check verify generate control-plane bench up clean setup bugs mutants chaos poison
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -64,6 +64,16 @@ test-sdk: setup  ## Kubeflow's own Python client against a local stack that serv
 	  cksum < requirements/sdk.txt > .venv/sdk/.stamp; \
 	fi
 	@TJ_SDK=1 $(PY) -m pytest -q tests/sdk $(PYTEST_ARGS)
+
+# A folder of its own: some gigabytes that nothing else needs.
+test-frameworks: setup  ## train with the real frameworks on a local stack (the first time 3.5 GB; then about 10 minutes)
+	@key="$$(cat requirements/frameworks.txt requirements/frameworks-debian.txt | cksum)"; \
+	if [ "$$(cat .venv/frameworks/.stamp 2>/dev/null)" != "$$key" ]; then \
+	  rm -rf .venv/frameworks && $(PY) -m venv .venv/frameworks && \
+	  .venv/frameworks/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: -r requirements/frameworks.txt && \
+	  $(PY) -m tests.frameworks.debian && printf '%s' "$$key" > .venv/frameworks/.stamp; \
+	fi
+	@TJ_FRAMEWORKS=1 $(PY) -m pytest -q tests/frameworks $(PYTEST_ARGS)
 
 bench: control-plane  ## the operator beside a bare client on the real control plane (about 12 minutes; BENCH_ARGS="--jobs 100")
 	@$(PY) -m benchmarks $(BENCH_ARGS)

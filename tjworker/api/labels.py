@@ -49,6 +49,14 @@ ANNOTATION_PREEMPTED = "Preempted"
 ANNOTATION_FAILED = "Failed"
 ANNOTATION_NODE_FAIL = "NodeFail"
 
+KUBEDL = "kubedl.io"
+ANNOTATION_GIT_SYNC = f"{KUBEDL}/git-sync-config"
+ANNOTATION_TENANCY = f"{KUBEDL}/tenancy"
+ANNOTATION_NETWORK_MODE = f"{KUBEDL}/network-mode"
+ANNOTATION_TENSORBOARD = f"{KUBEDL}/tensorboard-config"
+NOT_ACTED_ON = (ANNOTATION_GIT_SYNC, ANNOTATION_NETWORK_MODE, ANNOTATION_TENANCY, ANNOTATION_TENSORBOARD)
+"""KubeDL's annotations of a job that nothing acts on yet: its condition Created says so."""
+
 COUNTED_PREFIX = "aitj-"
 """Containers and ports with this prefix count for exit codes, services and hosts, as in the trainingjob-operator."""
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tjworker.api.indices import MAX_INDEX, parse_indices
+from tjworker.api.labels import NOT_ACTED_ON
 from tjworker.api.model import TrainingJob
 from tjworker.api.naming import role_labels, selector
 from tjworker.api.observed import PodRecord
@@ -150,9 +151,8 @@ def accept(job: TrainingJob, at: str) -> JobStatus:
     """The first pass takes the job on, and everything after it finds a start time. What of the spec does not come about
     stands beside that, as the spec is now."""
     status = job.status if job.status.start_time else job.status.model_copy(update={"start_time": at})
-    message = "; ".join(
-        text for text in ("the job is accepted", tell_left_out(job), _overruled(job), _ignored(job)) if text
-    )
+    told = ("the job is accepted", tell_left_out(job), _overruled(job), _ignored(job))
+    message = "; ".join(text for text in told if text)
     return set_condition(status, "Created", True, "Accepted", message, now=at, generation=job.generation)
 
 
@@ -167,7 +167,11 @@ def _overruled(job: TrainingJob) -> str:
 
 
 def _ignored(job: TrainingJob) -> str:
-    return f"not acted on: {', '.join(job.ignored)}" if job.ignored else ""
+    """What the job's kind has, and nothing acts on yet: who sets it must not wait for it."""
+    found = [*job.ignored, *(f"annotation {name}" for name in NOT_ACTED_ON if name in job.annotations)]
+    if job.min_available is not None and not any("minAvailable" in text for text in found):
+        found.append("runPolicy.schedulingPolicy.minAvailable (pods are scheduled one by one)")
+    return f"not acted on: {', '.join(found)}" if found else ""
 
 
 def numbers(job: TrainingJob, status: JobStatus, views: Mapping[str, RoleView], *, live: bool) -> JobStatus:

@@ -1,7 +1,8 @@
-"""XGBoost: the tracker by which its collective finds its workers. `xgboost.collective.init` takes the tracker's host
-and port and the task's id out of DMLC_TRACKER_URI, DMLC_TRACKER_PORT and DMLC_TASK_ID
-(https://xgboost.readthedocs.io/en/stable/python/python_api.html, xgboost.collective: "upper case for environment
-variables"). The program of the master starts the tracker (xgboost.tracker.RabitTracker) and trains as worker 0.
+"""XGBoost: the tracker by which its collective finds its workers: the arguments dmlc_tracker_uri, dmlc_tracker_port and
+dmlc_task_id of `xgboost.collective.init`, in upper case as the variables of that name
+(https://xgboost.readthedocs.io/en/stable/python/python_api.html, xgboost.collective). XGBoost 1 and 2 read them by
+themselves; XGBoost 3 says so and does not, there a program hands them over. The program of the master starts the
+tracker (xgboost.tracker.RabitTracker) and trains as worker 0.
 
 MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE, WORKER_ADDRS and WORKER_PORT are training-operator's names of an XGBoostJob,
 the last two for LightGBM, where Linux can pass so long a list to a program.

@@ -30,7 +30,12 @@ from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.failures import Diagnosis, counted, describe, diagnose
 from tjworker.reconcile.one_pass import FinalFailure, Pass
 from tjworker.reconcile.policies.backoff import never_started, turn_away, vanish, vanished_unseen
-from tjworker.reconcile.policies.restart_failed import RESTART_LIMIT_REACHED, final_failure, was_there
+from tjworker.reconcile.policies.restart_failed import (
+    BACKOFF_LIMIT_EXCEEDED,
+    RESTART_LIMIT_REACHED,
+    final_failure,
+    was_there,
+)
 from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.slots import ordinal_of
 
@@ -67,20 +72,7 @@ def _look(p: Pass, view: RoleView, found: _Found) -> None:
         if owner_failed:
             _give_up(replica, FinalFailure(_of_owner(view, now), "its batch Job has failed"), found)
         elif pod is not None and _has_died(replica, pod):
-            diagnosis = diagnose(pod, now)
-            if diagnosis.kind == "turned_away" and view.role.workload == "Job" and not was_there(job, view, replica):
-                turn_away(found.draft, replica, p)
-                _replaced(view, replica, diagnosis, found)
-                continue
-            if not over:
-                found.draft.raise_pod(replica)
-                _replaced(view, replica, diagnosis, found)
-                continue
-            _give_up(replica, final_failure(diagnosis, over), found)
-            if job.fault_tolerant:
-                # Those that failed before and still wait for a replacement have failed for good with it.
-                for other in view.replicas:
-                    found.draft.fail(other)
+            _died(p, view, replica, over, found)
         elif replica.state == "terminating" and pod is not None and _was_too_many(view, pod):
             found.draft.raise_pod(replica)
         elif replica.state == "terminating" or _has_vanished(job, view, replica):
@@ -92,6 +84,35 @@ def _look(p: Pass, view: RoleView, found: _Found) -> None:
             found.replaced.append(f"replace {replica.name}: {what}")
         elif vanished_unseen(p, view, replica):
             vanish(found.draft, replica, p)
+
+
+def _died(p: Pass, view: RoleView, replica: Replica, over: str, found: _Found) -> None:
+    """`over`: why a pod that fails now is not waited for."""
+    job = p.job
+    assert replica.pod is not None  # noqa: S101  the caller has looked
+    diagnosis = diagnose(replica.pod, p.at)
+    if diagnosis.kind == "turned_away" and view.role.workload == "Job" and not was_there(job, view, replica):
+        turn_away(found.draft, replica, p)
+        _replaced(view, replica, diagnosis, found)
+        return
+    spent = _spent(job, diagnosis, found)
+    if not over and not spent:
+        found.draft.raise_pod(replica)
+        _replaced(view, replica, diagnosis, found)
+        return
+    _give_up(replica, final_failure(diagnosis, over or spent, "" if over else BACKOFF_LIMIT_EXCEEDED), found)
+    if job.fault_tolerant or spent:
+        # Those that failed before and still wait for a replacement have failed for good with it.
+        for other in view.replicas:
+            found.draft.fail(other)
+
+
+def _spent(job: TrainingJob, diagnosis: Diagnosis, found: _Found) -> str:
+    """Why the job's own failures are too many with this one; '' while they are not."""
+    if job.backoff_limit is None or diagnosis.cause != "application":
+        return ""
+    used_up = found.draft.application_restarts() >= job.backoff_limit
+    return f"backoffLimit {job.backoff_limit} of the job is used up" if used_up else ""
 
 
 def _has_died(replica: Replica, pod: PodRecord) -> bool:

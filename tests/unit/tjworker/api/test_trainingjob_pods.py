@@ -347,10 +347,10 @@ ROLE_FIELDS: dict[str, tuple[Any, Callable[[Json], Any], Any]] = {
 }
 """Field of every role: what is given, where it arrives in the pod, what arrives."""
 NOT_IN_A_POD = {
+    "runPolicy": "of the job as a whole",
     "annotations.walltime": "the job's limit of time",
-    "frame_work.name": "the job's framework",
-    "master.min-instance": "there is one master",
-    "master.max-instance": "there is one master",
+    "frame_work.name": "a note: an EDL job has the variables of PaddlePaddle EDL",
+    **dict.fromkeys(("master.min-instance", "master.max-instance"), "there is one master"),
     "pserver.max-instance": "parameter servers are not scaled",
     **dict.fromkeys(
         (

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from tjworker.api.kinds.aitrainingjob import rules
 from tjworker.api.kinds.aitrainingjob.checks import broken, least, most, port_errors, scale_role
-from tjworker.api.kinds.aitrainingjob.spec import AITrainingJobSpec, ReplicaSpec, RunPolicy
+from tjworker.api.kinds.aitrainingjob.spec import AITrainingJobSpec, ReplicaSpec
 from tjworker.api.kinds.base import (
     MAX_ERRORS,
     JobKind,
@@ -23,6 +23,7 @@ from tjworker.api.kinds.base import (
     text,
     too_big_for_etcd,
 )
+from tjworker.api.kinds.runpolicy import RunPolicy
 from tjworker.api.model import InvalidJob, Role, TrainingJob
 from tjworker.base import GroupResource
 

@@ -8,6 +8,7 @@ from typing import Any
 from tjworker.api import naming
 from tjworker.api.kinds.aitrainingjob import rules
 from tjworker.api.kinds.aitrainingjob.spec import AITrainingJobSpec, ReplicaSpec
+from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.model import FieldError
 
 
@@ -49,10 +50,10 @@ def broken(job: str, spec: AITrainingJobSpec) -> Iterator[FieldError]:
     total = total_replicas(spec)
     if not total:
         yield FieldError("spec.replicaSpecs", rules.NO_REPLICAS)
-    if total > rules.MAX_PODS:
+    if total > MAX_PODS:
         yield FieldError(
             "spec.replicaSpecs",
-            f"{total} replicas of all roles together: they must be at most {rules.MAX_PODS}; split the job",
+            f"{total} replicas of all roles together: they must be at most {MAX_PODS}; split the job",
         )
     yield from _scale_errors(spec)
     by_name: dict[str, str] = {}

@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from tjworker.api import naming
+from tjworker.api.kinds.runpolicy import MAX_PODS
 
 Rule = Mapping[str, Any]
 
 MAX_ROLES = 16
 MAX_REPLICAS = 10_000
-MAX_PODS = 50_000
 """Of a job: its restarts by index must fit into one object of etcd (1.5 MiB), whatever happens to it."""
-MAX_INT32 = 2**31 - 1
 """Also the bound of every duration: 68 years, so that no sum of times leaves the calendar."""
 RESERVED_ROLES = ("trainingjob",)
 """Its variable TRAININGJOB_PORTS is already the pod's own."""

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from tjworker.api.kinds.aitrainingjob import rules
+from tjworker.api.kinds.runpolicy import MAX_INT32, RunPolicy
 from tjworker.api.model import (
     CleanPodPolicy,
     EdlPolicy,
@@ -24,54 +25,6 @@ from tjworker.api.podtemplate import LABEL_VALUE, PodTemplate
 
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
-
-
-class SchedulingPolicy(_Model):
-    """How the scheduler takes the pods of the job."""
-
-    min_available: int | None = Field(
-        None,
-        ge=1,
-        le=rules.MAX_PODS,
-        description=(
-            "gang scheduling, which is to come: checked and not acted on yet. At most the sum of all replicas; "
-            "default: all of them"
-        ),
-    )
-
-
-class RunPolicy(_Model):
-    """The job as a whole, in the words of the KubeDL job API."""
-
-    clean_pod_policy: CleanPodPolicy | None = Field(
-        None, description="as spec.cleanPodPolicy; a job that sets both sets them alike"
-    )
-    ttl_seconds_after_finished: int | None = Field(
-        None,
-        ge=0,
-        le=rules.MAX_INT32,
-        description="seconds after its end when the job is deleted with all it owns; default: never",
-    )
-    active_deadline_seconds: int | None = Field(
-        None,
-        ge=1,
-        le=rules.MAX_INT32,
-        description=(
-            "seconds from the job's start (status.startTime) after which it fails with the reason "
-            "DeadlineExceeded; time spent suspended does not count. Default: no limit"
-        ),
-    )
-    backoff_limit: int | None = Field(
-        None,
-        ge=0,
-        le=rules.MAX_INT32,
-        description=(
-            "restarts of all roles together, for failures of their own programs: eviction, preemption and lost nodes "
-            "do not count. A pod that fails after that stays failed, and failPolicy of its role and of the job say "
-            "whether that ends the job. Default: no limit"
-        ),
-    )
-    scheduling_policy: SchedulingPolicy | None = Field(None, description="how the scheduler takes the pods of the job")
 
 
 class ReplicaSpec(_Model):
@@ -106,7 +59,7 @@ class ReplicaSpec(_Model):
     restart_limit: int | None = Field(
         None,
         ge=0,
-        le=rules.MAX_INT32,
+        le=MAX_INT32,
         description=(
             "restarts of the role for its own failures; one more failure is final. Eviction, preemption and lost "
             "nodes do not count. Default: no limit"
@@ -177,7 +130,7 @@ class AITrainingJobSpec(_Model):
     time_limit: int | None = Field(
         None,
         ge=1,
-        le=rules.MAX_INT32,
+        le=MAX_INT32,
         description=(
             "seconds from when the job first ran (status.startRunningTime) to its end in the phase Timeout; time "
             "spent suspended does not count. Default: no limit"

@@ -32,6 +32,7 @@ from tjworker.api.kinds.base import (
 )
 from tjworker.api.kinds.kubeflow import status
 from tjworker.api.kinds.kubeflow.spec import OWN_CONTROLLER, ElasticPolicy, ReplicaSpec, RunPolicy
+from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.model import (
     EndPolicy,
     FieldError,
@@ -184,8 +185,8 @@ def _broken(job: str, shape: Shape, spec: Any, specs: Specs) -> Iterator[FieldEr
     for name, role in specs.items():
         yield from _role_errors(job, shape, name, role)
     total = sum(_replicas(role) for name, role in specs.items())
-    if specs and not 0 < total <= rules.MAX_PODS:
-        yield FieldError(where, f"{total} replicas of all roles together: they must be 1 to {rules.MAX_PODS}")
+    if specs and not 0 < total <= MAX_PODS:
+        yield FieldError(where, f"{total} replicas of all roles together: they must be 1 to {MAX_PODS}")
     elastic = elastic_policy(spec)
     if elastic is not None:
         yield from _elastic_errors(where, elastic, specs)

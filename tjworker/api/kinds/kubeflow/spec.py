@@ -11,7 +11,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from tjworker.api.kinds.aitrainingjob.rules import MAX_INT32, MAX_PODS, MAX_REPLICAS
+from tjworker.api.kinds.aitrainingjob.rules import MAX_REPLICAS
+from tjworker.api.kinds.runpolicy import MAX_INT32, MAX_PODS
 from tjworker.api.podtemplate import PRESERVE, PodTemplate
 
 KubeflowRestartPolicy = Literal["", "Always", "OnFailure", "Never", "ExitCode"]

@@ -8,6 +8,7 @@ PaddlePaddle EDL's operator.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypedDict, get_args
 
 from pydantic import ValidationError
@@ -24,6 +25,7 @@ from tjworker.api.kinds.base import (
     text,
     too_big_for_etcd,
 )
+from tjworker.api.kinds.runpolicy import RunPolicy
 from tjworker.api.kinds.trainingjob import rules
 from tjworker.api.kinds.trainingjob.checks import broken
 from tjworker.api.kinds.trainingjob.pods import ETCD_IMAGE, Shape, template
@@ -72,7 +74,9 @@ def parse(raw: Json) -> Parsed:
         return InvalidJob(**head, errors=field_errors(error))
     job = head["name"].name
     acting = _acting(annotations)
-    wrong = (*broken(job, spec), *([acting] if isinstance(acting, FieldError) else []))
+    run = spec.run_policy or RunPolicy()
+    asked = annotations.get(ANNOTATION_CLEAN_POD_POLICY, run.clean_pod_policy)
+    wrong = (*broken(job, spec), *([acting] if isinstance(acting, FieldError) else []), *_disagree(run, asked))
     if wrong or isinstance(acting, FieldError):
         return InvalidJob(**head, errors=wrong[:MAX_ERRORS])
     roles = _roles(job, spec, spec_json, acting)
@@ -84,15 +88,27 @@ def parse(raw: Json) -> Parsed:
         labels=strings(metadata.get("labels")),
         annotations=annotations,
         created_at=text(metadata.get("creationTimestamp")),
-        framework=(spec.frame_work.name or "") if spec.frame_work else "",
         fault_tolerant=spec.fault_tolerant,
         priority=spec.annotations.priority or "",
         scheduler_name=spec.annotations.scheduler or spec.scheduler_name or "",
         time_limit_seconds=spec.annotations.walltime or None,
         time_limit_field="spec.annotations.walltime",
-        clean_pod_policy=acting["clean_pod_policy"],
+        active_deadline_seconds=run.active_deadline_seconds,
+        ttl_seconds_after_finished=run.ttl_seconds_after_finished,
+        backoff_limit=run.backoff_limit,
+        min_available=run.scheduling_policy.min_available if run.scheduling_policy else None,
+        clean_pod_policy=run.clean_pod_policy or acting["clean_pod_policy"],
         scale_role=SCALE_ROLE,
     )
+
+
+def _disagree(run: RunPolicy, annotated: str | None) -> Iterator[FieldError]:
+    if run.clean_pod_policy is not None and annotated != run.clean_pod_policy:
+        yield FieldError(
+            "spec.runPolicy.cleanPodPolicy",
+            f"is {run.clean_pod_policy} and the annotation {ANNOTATION_CLEAN_POD_POLICY} is {str(annotated)[:80]}: they"
+            " must agree; set one of them",
+        )
 
 
 def _acting(annotations: dict[str, str]) -> _Acting | FieldError:

@@ -31,6 +31,14 @@ def broken(job: str, spec: TrainingJobSpec) -> Iterator[FieldError]:
     if (spec.trainer_port or 0) + (spec.trainer_ports_num or 0) > 65_536:
         yield FieldError("spec.trainer_port", f"{spec.trainer_port}: {rules.PORT_RULE}")
     yield from _volume_errors(spec)
+    asked = spec.run_policy.scheduling_policy if spec.run_policy else None
+    replicas = spec.fault_tolerant + (spec.pserver.min_instance if spec.mode == "multi" else 0)
+    replicas += 1 if spec.mode == "local" else spec.trainer.min_instance
+    if asked is not None and asked.min_available is not None and asked.min_available > replicas:
+        yield FieldError(
+            "spec.runPolicy.schedulingPolicy.minAvailable",
+            f"{asked.min_available}: must be at most the sum of all replicas ({replicas})",
+        )
 
 
 def _volume_errors(spec: TrainingJobSpec) -> Iterator[FieldError]:

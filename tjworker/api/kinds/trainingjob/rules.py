@@ -51,6 +51,10 @@ _MODE = "(has({0}.frame_work) ? {0}.frame_work.type : {0}.local_job ? 'local' : 
 _ELASTIC = (
     "has(self.trainer.max__dash__instance) && self.trainer.min__dash__instance < self.trainer.max__dash__instance"
 )
+_ALL_REPLICAS = (
+    f"((self.fault_tolerant ? 1 : 0) + ({_MODE.format('self')} == 'multi' ? self.pserver.min__dash__instance : 0)"
+    f" + ({_MODE.format('self')} == 'local' ? 1 : self.trainer.min__dash__instance))"
+)
 
 
 def extension(*rules: Rule) -> dict[str, Any]:
@@ -77,6 +81,19 @@ SPEC: tuple[Rule, ...] = (
         "message": TOLERANT_RULE,
         "messageExpression": f"'max-instance is %d: {TOLERANT_RULE} (%d)'"
         ".format([self.trainer.max__dash__instance, self.trainer.min__dash__instance])",
+    },
+    {
+        "rule": (
+            "!has(self.runPolicy) || !has(self.runPolicy.schedulingPolicy)"
+            " || !has(self.runPolicy.schedulingPolicy.minAvailable)"
+            f" || self.runPolicy.schedulingPolicy.minAvailable <= {_ALL_REPLICAS}"
+        ),
+        "fieldPath": ".runPolicy.schedulingPolicy.minAvailable",
+        "message": "minAvailable must be at most the sum of all replicas",
+        "messageExpression": (
+            "'minAvailable is %d, it must be at most the sum of all replicas (%d)'"
+            f".format([self.runPolicy.schedulingPolicy.minAvailable, {_ALL_REPLICAS}])"
+        ),
     },
     {
         "rule": "self.port + [self.ports_num, 1].max() + [self.ports_num_for_sparse, 1].max() <= 65536",

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
+from tjworker.api.kinds.runpolicy import RunPolicy
 from tjworker.api.kinds.trainingjob import rules
 from tjworker.api.podtemplate import DNS_LABEL, LABEL_VALUE, PRESERVE, map_by
 
@@ -249,7 +250,9 @@ class Annotations(_Model):
 class Framework(_Model):
     """The framework, and how its pods work together. Its type wins over local_job and is_nccl."""
 
-    name: str | None = Field(None, max_length=63, description="name of the framework, such as paddle or tensorflow")
+    name: str | None = Field(
+        None, max_length=63, description="name of the framework, such as paddle; a note for people and tools"
+    )
     type: FrameworkType = Field(
         description=(
             "`local`: one trainer alone; `nccl2`: trainers that reduce among themselves; `multi`: trainers and "
@@ -329,6 +332,14 @@ class TrainingJobSpec(_Model):
         description=(
             "path where each container mounts the first volume that VolumeMounts does not name; an emptyDir "
             "when there is none"
+        ),
+    )
+    run_policy: RunPolicy | None = Field(
+        None,
+        alias="runPolicy",
+        description=(
+            "the job as a whole, in the words of the KubeDL job API; PaddlePaddle EDL has no such field. A restart "
+            "is a trainer that failed and was replaced"
         ),
     )
     pod_security_context: PodSecurityContext | None = Field(

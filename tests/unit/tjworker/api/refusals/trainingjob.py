@@ -132,6 +132,20 @@ CASES: dict[str, Refusal] = {
     "a framework without a type": Refusal(_job(frame_work={"name": "paddle"}), want_path="spec.frame_work.type"),
     "a walltime below zero": Refusal(_job(annotations={"walltime": -1}), want_path="spec.annotations.walltime"),
     "fault_tolerant as a word": Refusal(_job(fault_tolerant="yes"), want_path="spec.fault_tolerant"),
+    "a minAvailable of all replicas": Refusal(
+        _job(fault_tolerant=True, runPolicy={"backoffLimit": 3, "schedulingPolicy": {"minAvailable": 5}})
+    ),
+    "a minAvailable above the sum of replicas": Refusal(
+        _job(runPolicy={"schedulingPolicy": {"minAvailable": 5}}),
+        want_path="spec.runPolicy.schedulingPolicy.minAvailable",
+    ),
+    "a minAvailable above a local job's one trainer": Refusal(
+        _job(least=3, local_job=True, runPolicy={"schedulingPolicy": {"minAvailable": 2}}),
+        want_path="spec.runPolicy.schedulingPolicy.minAvailable",
+    ),
+    "a cleanPodPolicy that there is not": Refusal(
+        _job(runPolicy={"cleanPodPolicy": "Some"}), want_path="spec.runPolicy.cleanPodPolicy"
+    ),
     # -- names -------------------------------------------------------------------------------------
     "a name one too long": Refusal(_job("j" * 50), want_path="metadata.name"),
     "a name with a dot": Refusal(_job("digits.v2"), want_path="metadata.name"),

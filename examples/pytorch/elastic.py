@@ -1,0 +1,74 @@
+"""The same under an elastic torchrun: processes are started anew whenever a pod comes or goes, and go on from the step
+that the one of them that has come furthest has kept.
+
+Each pod keeps the state in its own /tmp, so nothing is lost while one pod of the last round is left. torchrun stays,
+the processes are new: what is to survive is in the file.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+STEPS = int(os.environ.get("STEPS", "60"))
+PAUSE_SECONDS = float(os.environ.get("PAUSE_SECONDS", "0.5"))
+"""Stands for a bigger model."""
+KEPT = Path(os.environ.get("STATE_FOLDER", "/tmp")) / f"{os.environ['TRAININGJOB_SERVICE']}.pt"  # noqa: S108 - of the pod
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    dist.init_process_group("gloo")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(0)
+    features = torch.randn(4096, 8)[rank::size]
+    labels = (features @ torch.arange(-3.0, 5.0) > 0).float().unsqueeze(1)
+    net = torch.nn.Linear(8, 1)
+    begin = restore(net, rank, size)
+    print(f"rank {rank} of {size} goes on from step {begin}", flush=True)
+    model = DistributedDataParallel(net)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    for number in range(begin, STEPS):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(model(features), labels)
+        loss.backward()
+        optimizer.step()
+        mean = loss.detach().clone()
+        dist.all_reduce(mean)
+        keep(net, number + 1)
+        if rank == 0:
+            print(f"step {number} loss {mean.item() / size:.6f} of {size}", flush=True)
+        time.sleep(PAUSE_SECONDS)
+    dist.barrier()
+
+
+def restore(net: torch.nn.Module, rank: int, size: int) -> int:
+    """The step to go on from, with the parameters of whoever has kept the latest."""
+    begin = 0
+    if KEPT.exists():
+        state = torch.load(KEPT)
+        net.load_state_dict(state["net"])
+        begin = int(state["step"])
+    steps = [torch.zeros(1, dtype=torch.long) for _ in range(size)]
+    dist.all_gather(steps, torch.tensor([begin]))
+    furthest = max(range(size), key=lambda each: int(steps[each]))
+    for parameter in net.parameters():
+        dist.broadcast(parameter.data, furthest)
+    return int(steps[furthest])
+
+
+def keep(net: torch.nn.Module, step: int) -> None:
+    """All of it or nothing, whenever the process ends."""
+    new = KEPT.with_suffix(".new")
+    torch.save({"net": net.state_dict(), "step": step}, new)
+    new.replace(KEPT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""KubeDL's RunPolicy of a job that ReplicaSets and a batch Job keep (of one whose pods are the operator's own, see the
+single policies), and what of the job API is not acted on yet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.builders import make_job, make_training_job
+from tests.support.builders.job import JobBuilder
+from tests.unit.tjworker.reconcile.managed import made_pod, observed_of, running, tolerant, trainers
+from tests.unit.tjworker.reconcile.passes import NOW, condition, decide, status_of
+from tjworker.api.model import InvalidJob
+
+FAILED = ("failed", "running")
+ONCE = [made_pod(f"t{i}", i, state=state) for i, state in enumerate(FAILED)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "want"),
+    [(0, "backoffLimit 0 of the job is used up"), (1, ""), (None, "")],
+    ids=["no trainer is replaced", "the first is replaced", "without a limit all are replaced"],
+)
+def test_backoff_limit_counts_trainers_that_were_replaced(limit: int | None, want: str) -> None:
+    job = replace(running(tolerant(2), *trainers()), backoff_limit=limit)
+    ending = status_of(decide(job, observed_of(job, ONCE, active=2))).ending
+    assert (ending is not None) is bool(want)
+    if ending is not None:
+        assert (ending.phase, ending.reason) == ("Failed", "BackoffLimitExceeded")
+        assert want in ending.message
+
+
+@pytest.mark.parametrize("state", ["evicted", "preempted", "deleting"])
+def test_backoff_limit_is_not_used_up_by_nodes_and_people(state: str) -> None:
+    job = replace(running(tolerant(2), *trainers()), backoff_limit=0)
+    pods = [made_pod("t0", 0, state=state), made_pod("t1", 1, state="running")]
+    assert status_of(decide(job, observed_of(job, pods, active=2))).ending is None
+
+
+def test_active_deadline_ends_it() -> None:
+    job = replace(running(tolerant(2), *trainers()), active_deadline_seconds=1)
+    ending = status_of(decide(job, observed_of(job, trainers(), active=2), now=NOW + 3600)).ending
+    assert ending is not None
+    assert (ending.phase, ending.reason) == ("Failed", "DeadlineExceeded")
+
+
+def test_its_fields_are_read() -> None:
+    asked = {"cleanPodPolicy": "Running", "ttlSecondsAfterFinished": 5, "activeDeadlineSeconds": 6, "backoffLimit": 7}
+    job = make_training_job().run_policy(**asked, schedulingPolicy={"minAvailable": 2}).build()
+    found = (job.clean_pod_policy, job.ttl_seconds_after_finished, job.active_deadline_seconds, job.backoff_limit)
+    assert (*found, job.min_available) == ("Running", 5, 6, 7, 2)
+
+
+CLEAN = "paddlepaddle.org/clean-pod-policy"
+
+
+@pytest.mark.parametrize(
+    ("policy", "annotation", "want"),
+    [
+        ("Running", None, "Running"),
+        (None, "None", "None"),
+        ("None", "None", "None"),
+        ("All", "None", "they must agree"),
+    ],
+)
+def test_clean_pod_policy_and_the_annotation_agree(policy: str | None, annotation: str | None, want: str) -> None:
+    built = make_training_job().annotate({} if annotation is None else {CLEAN: annotation})
+    job = (built if policy is None else built.run_policy(cleanPodPolicy=policy)).parse()
+    if isinstance(job, InvalidJob):
+        assert [e.path for e in job.errors] == ["spec.runPolicy.cleanPodPolicy"]
+        assert want in str(job.errors[0])
+    else:
+        assert job.clean_pod_policy == want
+
+
+# -- what is not acted on yet ------------------------------------------------------------------------
+
+GIT_SYNC = {"kubedl.io/git-sync-config": '{"source": "https://example.com/repository.git"}'}
+
+
+@pytest.mark.parametrize(
+    ("built", "want"),
+    [
+        (make_job().role("trainer", 2), ""),
+        (
+            make_job().role("trainer", 2).run_policy(schedulingPolicy={"minAvailable": 2}),
+            "not acted on: runPolicy.schedulingPolicy.minAvailable (pods are scheduled one by one)",
+        ),
+        (
+            make_training_job().run_policy(schedulingPolicy={"minAvailable": 2}),
+            "not acted on: runPolicy.schedulingPolicy.minAvailable (pods are scheduled one by one)",
+        ),
+        (make_job().role("trainer").annotate(GIT_SYNC), "not acted on: annotation kubedl.io/git-sync-config"),
+        (
+            make_job().role("trainer").annotate({"kubedl.io/network-mode": "host", "kubedl.io/tenancy": "{}"}),
+            "not acted on: annotation kubedl.io/network-mode, annotation kubedl.io/tenancy",
+        ),
+        (
+            make_job().role("trainer").annotate({"kubedl.io/tensorboard-config": "{}"}),
+            "not acted on: annotation kubedl.io/tensorboard-config",
+        ),
+    ],
+)
+def test_what_is_not_acted_on_is_told(built: JobBuilder, want: str) -> None:
+    job = built.build()
+    told = condition(status_of(decide(job)), "Created")
+    assert told == ("True", "Accepted", "the job is accepted" + (f"; {want}" if want else ""))

@@ -1,0 +1,63 @@
+"""KubeDL's RunPolicy, which every kind of job has: one model, one set of bounds. Pure."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from tjworker.api.model import CleanPodPolicy
+
+MAX_PODS = 50_000
+MAX_INT32 = 2**31 - 1
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+
+class SchedulingPolicy(_Model):
+    """How the scheduler takes the pods of the job."""
+
+    min_available: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_PODS,
+        description=(
+            "gang scheduling, which is to come: checked and not acted on yet, as the condition Created says. At most "
+            "the sum of all replicas; default: all of them"
+        ),
+    )
+
+
+class RunPolicy(_Model):
+    """The job as a whole, in the words of the KubeDL job API."""
+
+    clean_pod_policy: CleanPodPolicy | None = Field(
+        None, description="as spec.cleanPodPolicy; a job that sets both sets them alike"
+    )
+    ttl_seconds_after_finished: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_INT32,
+        description="seconds after its end when the job is deleted with all it owns; default: never",
+    )
+    active_deadline_seconds: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_INT32,
+        description=(
+            "seconds from the job's start (status.startTime) after which it fails with the reason "
+            "DeadlineExceeded; time spent suspended does not count. Default: no limit"
+        ),
+    )
+    backoff_limit: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_INT32,
+        description=(
+            "restarts of all roles together, for failures of their own programs: eviction, preemption and lost nodes "
+            "do not count. A pod that fails after that stays failed, and failPolicy of its role and of the job say "
+            "whether that ends the job. Default: no limit"
+        ),
+    )
+    scheduling_policy: SchedulingPolicy | None = Field(None, description="how the scheduler takes the pods of the job")
