@@ -11,6 +11,8 @@ import yaml
 
 from tests.support.paths import ROOT
 from tjworker import settings
+from tjworker.kube import rbac
+from tjworker.kube.resources import RESOURCES, Process
 from tjworker.settings import Settings
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -91,3 +93,50 @@ def test_the_file_with_the_passwords_is_its_owners_alone(page: str, tmp_path: Pa
     made = dict(line.split("=", 1) for line in (tmp_path / ".env").read_text().splitlines())
     assert made.keys() >= {"REDIS_PASSWORD", "FLOWER_BASIC_AUTH"}
     assert len(made["REDIS_PASSWORD"]) == 48
+
+
+SECURITY = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+
+
+def test_the_tests_that_the_threat_model_names_are_there() -> None:
+    named = set(re.findall(r"`(tests/[\w./-]+)`", SECURITY))
+    assert len(named) > 10
+    assert {path for path in named if not (ROOT / path).exists()} == set()
+
+
+def test_the_tenancy_policy_judges_our_kinds_and_the_threat_model_says_which_it_does_not() -> None:
+    """A kind that is added to RESOURCES is judged, or said not to be."""
+    (policy, *_) = yaml.safe_load_all((ROOT / "k8s" / "tenancy" / "policy.yaml").read_text(encoding="utf-8"))
+    rules = policy["spec"]["matchConstraints"]["resourceRules"]
+    judged = {f"{name}.{group}" for rule in rules for group in rule["apiGroups"] for name in rule["resources"]}
+    jobs = [row for row in RESOURCES.values() if row.is_job]
+    assert judged == {f"{row.plural}.{row.group}" for row in jobs if not row.guest}
+    assert not any(row.guest for row in jobs) or "the kinds of other operators (`TJ_JOB_KINDS`) are not judged" in (
+        SECURITY
+    )
+
+
+def test_no_right_comes_with_the_tenancy_option() -> None:
+    for path in (ROOT / "k8s" / "tenancy").glob("*.yaml"):
+        kinds = {d.get("kind") for d in yaml.safe_load_all(path.read_text(encoding="utf-8"))}
+        assert not {k for k in kinds if k and ("Role" in k or k == "ServiceAccount")}, path
+
+
+@pytest.mark.parametrize("process", rbac.PROCESSES)
+def test_an_installation_for_some_namespaces_asks_for_no_right_that_the_whole_one_has_not(process: Process) -> None:
+    """So that what the audit log proves of that one (tests/e2e/control_plane/test_rights.py) holds here, too."""
+
+    def rights(documents: list[rbac.Json]) -> set[tuple[str, str, str]]:
+        return {
+            (group, resource, verb)
+            for document in documents
+            if document["kind"] in ("Role", "ClusterRole") and document["metadata"]["name"] == rbac.role(process)
+            for rule in document["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+
+    some, whole = rights([*rbac.apart(), *rbac.served()]), rights(rbac.cluster_wide())
+    assert some
+    assert some <= whole
