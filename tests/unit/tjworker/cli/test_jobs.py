@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,18 +16,22 @@ from localcluster.wire import Request, Response
 from tests.support.builders import JobBuilder, make_job, make_training_job
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tjworker.api import crd
-from tjworker.api.kinds import KINDS
+from tjworker.api.kinds import GUEST_KINDS, KINDS
+from tjworker.api.kinds.base import JobKind
 from tjworker.api.status import Ending
 from tjworker.base import GroupResource
 from tjworker.cli.errors import UserError
 from tjworker.cli.jobs import FoundJob, Scaling, check_replica, find_job, list_jobs, scaling, suspending
 from tjworker.kube.client import KubeClient
 from tjworker.kube.resources import RESOURCES
+from tjworker.settings import load_settings
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def cluster(*jobs: JobBuilder, kinds: tuple[GroupResource, ...] = tuple(KINDS)) -> KubeClient:
+def cluster(
+    *jobs: JobBuilder, kinds: tuple[GroupResource, ...] = tuple(KINDS), guests: Sequence[JobKind] = ()
+) -> KubeClient:
     server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
 
     def post(path: str, body: dict[str, Any]) -> None:
@@ -36,6 +41,8 @@ def cluster(*jobs: JobBuilder, kinds: tuple[GroupResource, ...] = tuple(KINDS)) 
 
     for resource in kinds:
         post(CRDS, crd.build(KINDS[resource]))
+    for guest in guests:
+        post(CRDS, crd.build(guest))
     for job in jobs:
         post(RESOURCES[job.resource].path("default"), job.manifest())
     return KubeClient(InProcessTransport(server.handle))
@@ -56,6 +63,33 @@ def test_a_cluster_may_do_with_one_kind() -> None:
     assert find_job(api, "default", "b").resource == TRAININGJOBS
 
 
+def test_kinds_of_other_operators_are_there_where_they_are_switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With our own status, which is a field of theirs."""
+    kind = GUEST_KINDS[0]
+    api = cluster(guests=[kind])
+    made = api.create(kind.resource, "default", GUEST)
+    api.update_status(kind.resource, "default", "g", {**made, "status": {"operator": {"phase": "Running"}}})
+    assert list_jobs(api, "default") == []
+    monkeypatch.setenv("TJ_KINDS", kind.resource)
+    load_settings.cache_clear()
+    try:
+        found = find_job(api, "default", "g")
+        assert (found.resource, found.status["phase"]) == (kind.resource, "Running")
+        assert suspending(found, True) == {"spec": {"runPolicy": {"suspend": True}}}
+        monkeypatch.setenv("TJ_KINDS", "tfjob")
+        load_settings.cache_clear()
+        with pytest.raises(UserError, match="TJ_KINDS names tfjob, which is no kind known here; use: pytorchjobs"):
+            list_jobs(api, "default")
+    finally:
+        load_settings.cache_clear()
+
+
+GUEST = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "PyTorchJob",
+    "metadata": {"name": "g", "namespace": "default"},
+    "spec": {"pytorchReplicaSpecs": {"Master": {"template": {"spec": {"containers": [{"name": "a", "image": "b"}]}}}}},
+}
 NOT_FOUND: dict[str, tuple[tuple[JobBuilder, ...], str]] = {
     "a name that none has": ((make_training_job("b"),), "no job a in namespace default; there are: b"),
     "a name that two have": (
