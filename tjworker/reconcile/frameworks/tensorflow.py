@@ -45,15 +45,13 @@ class TensorFlow(Framework):
             name = each.name.lower()
             if name not in CLUSTER or not (each.replicas or each.elastic):
                 continue
+            end = f".{job.name.namespace}.svc:{self.port(each)}"  # once: a role may have thousands, in each of its pods
             if each.elastic:
                 if each.name == role.name:
-                    cluster[name] = {str(index): self._address(job, each, index)}
+                    cluster[name] = {str(index): f"{host(job, each, index)}{end}"}
             else:
-                cluster[name] = [self._address(job, each, i) for i in range(each.replicas)]
+                cluster[name] = [f"{host(job, each, i)}{end}" for i in range(each.replicas)]
         return cluster
-
-    def _address(self, job: TrainingJob, role: Role, index: int) -> str:
-        return f"{host(job, role, index)}.{job.name.namespace}.svc:{self.port(role)}"
 
     def errors(self, job: TrainingJob) -> Iterator[FieldError]:
         yield from Framework.errors(self, job)

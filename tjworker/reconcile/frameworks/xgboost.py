@@ -21,11 +21,6 @@ class XGBoost(Framework):
     def environment(self, job: TrainingJob, role: Role, index: int | None) -> Env:
         head, size = self.head(job), str(world_size(job))
         address, port, rank = host(job, head, 0), str(self.port(head)), str(self.rank(job, role, index or 0))
-        others = [
-            (each, i) for each in self.ordered(job) for i in range(each.replicas) if (each.name, i) != (head.name, 0)
-        ]
-        addresses = ",".join(host(job, each, i) for each, i in others)
-        lightgbm = {"WORKER_ADDRS": addresses, "WORKER_PORT": str(self.port(others[0][0]))} if others else {}
         return {
             "PYTHONUNBUFFERED": "1",
             "DMLC_TRACKER_URI": address,
@@ -36,5 +31,18 @@ class XGBoost(Framework):
             "MASTER_PORT": port,
             "RANK": rank,
             "WORLD_SIZE": size,
-            **(lightgbm if len(addresses) <= MOST_OF_A_VALUE else {}),
+            **self._lightgbm(job, head),
         }
+
+    def _lightgbm(self, job: TrainingJob, head: Role) -> Env:
+        """Nothing of a job that is too big for one variable: its list is not built, in each of its pods."""
+        least = sum(len(host(job, each, 0) + ",") * each.replicas for each in job.roles)
+        if least - len(host(job, head, 0) + ",") > MOST_OF_A_VALUE + 1:
+            return {}
+        others = [
+            (each, i) for each in self.ordered(job) for i in range(each.replicas) if (each.name, i) != (head.name, 0)
+        ]
+        addresses = ",".join(host(job, each, i) for each, i in others)
+        if not others or len(addresses) > MOST_OF_A_VALUE:
+            return {}
+        return {"WORKER_ADDRS": addresses, "WORKER_PORT": str(self.port(others[0][0]))}
