@@ -154,9 +154,10 @@ def stopped(pod: PodRecord) -> bool:
     """It ended because it was deleted. A trainer that is told to go saves its state and exits, with 0 or with 143:
     neither is a success nor a failure of its own, whether we look before it has ended or after.
 
-    The node's clock, which says when it ended, may be behind the API server's, which says when it was asked to go. So
-    clocks are compared only where nobody has seen the pod between the two."""
+    Whoever has seen it told to go knows. A pod that had not started by then says of no container when it ended. Else
+    times tell, though the node's clock, which says when it ended, may be behind the API server's, which says when it
+    was asked to go."""
+    if pod.was_told_to_go or not pod.deletion_asked_at:
+        return pod.was_told_to_go
     ended = [c.finished_at for c in pod.containers if c.state == "terminated" and not c.init and c.finished_at]
-    if not pod.deletion_asked_at or not ended:
-        return False
-    return pod.was_told_to_go or max(ended) >= pod.deletion_asked_at
+    return bool(ended) and max(ended) >= pod.deletion_asked_at

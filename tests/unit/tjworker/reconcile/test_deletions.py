@@ -30,7 +30,8 @@ CASES = {
     "in the same second: likewise": Case(FINISHED_AT, True),
     "it had failed before, for no grace was granted: a failure": Case(LATER, False),
     "it is not being deleted: a failure": Case("", False),
-    "failed without containers (evicted): a failure": Case(EARLIER, False, containers=False),
+    "failed without containers (evicted) before: a failure": Case(LATER, False, containers=False),
+    "told to go before a container had started: replaced": Case(EARLIER, True, containers=False),
 }
 
 
