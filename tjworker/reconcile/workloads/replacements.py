@@ -15,7 +15,7 @@ the one that is too many, and counts no failure; nor does `policies.controller_m
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tjworker.api import labels
@@ -56,7 +56,7 @@ def find_replacements(view: RoleView, wanted: int, now: float) -> Replacements:
     # The Job tells of more than we see: its controller has not seen the loss yet, or we have not seen its pods.
     if room <= 0 or active < owner.active or _found_empty(view, owner, mine):
         return Replacements()
-    fresh = _fresh_seconds(owner, mine, now)
+    fresh = _fresh_seconds(view, owner, mine, now)
     waits = [(_seconds_left(view, r, owner, fresh, now), r) for r in view.replicas if r.state == "missing"]
     due = [r for left, r in waits if left is not None and left <= 0][:room]
     later = [left for left, _ in waits if left is not None and left > 0]
@@ -91,14 +91,28 @@ def _seconds_left(
     return max(head_start, _rested_at(view, replica), unmade_until) - now
 
 
-def _fresh_seconds(owner: WorkloadRecord, mine: Iterable[PodRecord], now: float) -> float | None:
+def _fresh_seconds(view: RoleView, owner: WorkloadRecord, mine: Iterable[PodRecord], now: float) -> float | None:
     """As `_seconds_left`, of a slot that has lost no pod: after scaling up or resuming, while the controller still
-    waits for failures of before, or makes none any more."""
+    waits for failures of before, or makes none any more. Or another pod, which had no ordinal yet, has taken the place
+    of one that failed: then this slot rests for it, as after a first failure."""
     if not owner.failed and not owner.succeeded:
         return None
     made = (from_rfc3339(p.created_at) for p in mine if not _by_us(owner, p))
     last = max((t for t in made if t is not None), default=0.0)
-    return max(last, _counted_since(owner)) + SILENT_SECONDS - now
+    rested = max(_failures_passed_on(view), default=0.0) + CRASHED_SECONDS + HEAD_START_SECONDS
+    return max(last + SILENT_SECONDS, _counted_since(owner) + SILENT_SECONDS, rested) - now
+
+
+def _failures_passed_on(view: RoleView) -> Iterator[float]:
+    """When those trainers failed by themselves whose slot has a pod that was there before."""
+    holders = {replica.index: replica.pod for replica in view.replicas}
+    for pod in view.others:
+        ordinal, ended = ordinal_of(pod), ended_at(pod)
+        holder = holders.get(ordinal[0]) if ordinal is not None else None
+        if holder is None or ended is None or not _failed_by_itself(pod):
+            continue
+        if (from_rfc3339(holder.created_at) or 0.0) < ended:
+            yield ended
 
 
 def _by_us(owner: WorkloadRecord, pod: PodRecord) -> bool:

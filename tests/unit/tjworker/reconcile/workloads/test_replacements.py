@@ -129,6 +129,25 @@ CASES: dict[str, Case] = {
         owner={"failed": 1},
         want_wait=2,
     ),
+    "one whose pod has taken the place of a trainer that failed rests for that": Case(
+        [made_pod("t0", 0, 1), TWO[1], failed(0, ended_seconds_ago=5)],
+        [],
+        status=lost(0),
+        owner={"failed": 1},
+        want_wait=7,
+    ),
+    "and is made then, too": Case(
+        [made_pod("t0", 0, 1), TWO[1], failed(0, ended_seconds_ago=12)],
+        [FIRST[:-1] + "0"],
+        status=lost(0),
+        owner={"failed": 1},
+    ),
+    "not where the failed one has had its successor": Case(
+        [replace(made_pod("t0", 0, 1), created_at=to_rfc3339(NOW - 4)), TWO[1], failed(0, ended_seconds_ago=5)],
+        [FIRST[:-1] + "0"],
+        status=lost(0),
+        owner={"failed": 1},
+    ),
     "pods of ours are not its work, whichever slot they have": Case(
         [TWO[0], replace(TWO[1], name="digits-trainer-7-0", created_at=to_rfc3339(NOW - 1))],
         [FIRST[:-1] + "0"],
