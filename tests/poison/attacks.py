@@ -49,6 +49,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "news": ("news",),
     "once": ("once",),
     "broker": (),  # messages: each pass is asked for by one
+    "periodic": (),  # likewise: each runs one of beat's tasks
 }
 """Key of `keys.py` -> its tables here."""
 

@@ -111,7 +111,7 @@ def test_the_tenancy_policy_judges_our_kinds_and_the_threat_model_says_which_it_
     judged = {f"{name}.{group}" for rule in rules for group in rule["apiGroups"] for name in rule["resources"]}
     jobs = [row for row in RESOURCES.values() if row.is_job]
     assert judged == {f"{row.plural}.{row.group}" for row in jobs if not row.guest}
-    assert not any(row.guest for row in jobs) or "the kinds of other operators (`TJ_JOB_KINDS`) are not judged" in (
+    assert not any(row.guest for row in jobs) or "the kinds of other operators (`TJ_KINDS`) are not judged" in (
         SECURITY
     )
 

@@ -119,8 +119,9 @@ def test_what_the_api_server_takes_is_valid(manifest: dict[str, Any], tmp_path: 
 
 
 def test_the_examples_are_valid_and_what_stands_beside_them_is_left_alone(typed_at: TypedAt) -> None:
-    files = sorted(str(path) for path in (ROOT / "examples").rglob("*.yaml"))
-    done = typed_at.tj("validate", *files)
+    found = sorted((ROOT / "examples").rglob("*.yaml"))
+    files = [str(path) for path in found if "Job\n" in path.read_text(encoding="utf-8")]
+    done = typed_at.tj("validate", *map(str, found))
     assert done.exit_code == 0, done.stderr
     assert done.stdout.count(" is valid") >= len(files)
     assert "Service (v1) is no job: not checked" in done.stderr
