@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import orjson
@@ -39,6 +40,12 @@ from tjworker.settings import Settings
 Json = dict[str, Any]
 CRDS = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "k8s/crds").glob("*.yaml"))]
 CRD = CRDS[0]  # that of AITrainingJob
+
+
+@cache
+def guest_crd(kind: str) -> Json:
+    loaded: Json = yaml.safe_load((ROOT / f"k8s/kinds/{kind}/crd.yaml").read_text())
+    return loaded
 
 
 class CountingTransport(InProcessTransport):
@@ -99,8 +106,7 @@ class World:
         self.clock = VirtualClock()
         self.cluster = LocalCluster(clock=self.clock, seed=self.seed, nodes=nodes, **self.cluster_options)
         self.settings = Settings(write_concurrency=1, **settings)
-        guests = [ROOT / f"k8s/kinds/{kind}/crd.yaml" for kind in self.settings.kind_list]
-        for crd in (*self.crds, *(yaml.safe_load(path.read_text()) for path in guests)):
+        for crd in (*self.crds, *(guest_crd(kind) for kind in self.settings.kind_list)):
             self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
         self._applied: dict[str, GroupResource] = {}
         self.store = self.make_store()
