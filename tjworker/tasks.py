@@ -88,7 +88,7 @@ def reconcile(key: str) -> str:
     began = monotonic()
     result = _runtime.get().jobs.run(key)
     if result is not NOTHING_TO_DO:
-        PASSES.observe(monotonic() - began, result="stale" if result.stale else result.state)
+        PASSES.observe(monotonic() - began, result=result.state)
     if result.state == "failed":
         raise Failed(result.text)
     if result.state == "retried":

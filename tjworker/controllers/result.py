@@ -12,8 +12,9 @@ from typing import Literal
 from tjworker.base import Conflict, OperatorError, Transient
 from tjworker.kube.errors import NO_PERMISSION
 
-State = Literal["done", "retried", "failed"]
-"""What a pass is counted as, and how Flower shows it: green, yellow, red."""
+State = Literal["done", "stale", "retried", "failed"]
+"""What a pass is counted as, and how Flower shows it: green, green, yellow, red. To wait for the watch is the everyday
+of a pass that comes right after a write, and no trouble."""
 TERMINAL_RETRY_SECONDS = 300.0
 """For errors that waiting does not cure. A new version of the job or of the operator may, so the key comes back."""
 
@@ -39,7 +40,9 @@ class Result:
     def state(self) -> State:
         if self.terminal:
             return "failed"
-        return "retried" if self.failed or self.stale or self.unfit else "done"
+        if self.stale:
+            return "stale"
+        return "retried" if self.failed or self.unfit else "done"
 
 
 def after_error(error: OperatorError, latest_seconds: float | None = None) -> Result:

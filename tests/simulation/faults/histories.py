@@ -25,7 +25,7 @@ from tjworker.base import JobKey
 
 HISTORIES = 20_000
 FIRST, GROUP = int(os.environ.get("TJ_TEST_HISTORIES", "120")), 30
-"""In `make test`; `.ci/run` plays 300."""
+"""In `make test`; `make sim-all` plays all."""
 QUIET_SECONDS = 1_500.0
 """A job that crashes again and again rests for up to 5 minutes, a batch Job between two pods for up to 10."""
 QUIET_PASSES, QUIET_EVERY_SECONDS = 10, 5.0
