@@ -104,16 +104,25 @@ def test_the_tests_that_the_threat_model_names_are_there() -> None:
     assert {path for path in named if not (ROOT / path).exists()} == set()
 
 
-def test_the_tenancy_policy_judges_our_kinds_and_the_threat_model_says_which_it_does_not() -> None:
-    """A kind that is added to RESOURCES is judged, or said not to be."""
-    (policy, *_) = yaml.safe_load_all((ROOT / "k8s" / "tenancy" / "policy.yaml").read_text(encoding="utf-8"))
-    rules = policy["spec"]["matchConstraints"]["resourceRules"]
-    judged = {f"{name}.{group}" for rule in rules for group in rule["apiGroups"] for name in rule["resources"]}
-    jobs = [row for row in RESOURCES.values() if row.is_job]
-    assert judged == {f"{row.plural}.{row.group}" for row in jobs if not row.guest}
-    assert not any(row.guest for row in jobs) or "the kinds of other operators (`TJ_KINDS`) are not judged" in (
-        SECURITY
-    )
+@pytest.mark.parametrize(("name", "guest"), [("tj-job-templates", False), ("tj-guest-jobs", True)])
+def test_each_kind_of_job_is_judged_by_its_tenancy_policy(name: str, guest: bool) -> None:
+    """A kind that is added to RESOURCES is judged, and a guest's author is asked for the same right."""
+    text = (ROOT / "k8s" / "tenancy" / "policy.yaml").read_text(encoding="utf-8")
+    made = {(d["kind"], d["metadata"]["name"]): d["spec"] for d in yaml.safe_load_all(text)}
+    policy, binding = (made["ValidatingAdmissionPolicy" + kind, name] for kind in ("", "Binding"))
+    rules = policy["matchConstraints"]["resourceRules"]
+    judged = {f"{plural}.{group}" for rule in rules for group in rule["apiGroups"] for plural in rule["resources"]}
+    assert judged == {f"{row.plural}.{row.group}" for row in RESOURCES.values() if row.is_job and row.guest == guest}
+    ours = made["ValidatingAdmissionPolicy", "tj-job-templates"]
+    assert policy["validations"][0] == ours["validations"][0]
+    assert policy["matchConditions"] == ours["matchConditions"]
+    assert policy["failurePolicy"] == "Fail"
+    assert binding == made["ValidatingAdmissionPolicyBinding", "tj-job-templates"] | {"policyName": name}
+
+
+def test_the_threat_model_says_what_of_a_guest_is_judged() -> None:
+    said = "of the kinds of other operators (`TJ_KINDS`) only the author's right to create pods is judged, no template"
+    assert said in SECURITY
 
 
 def test_no_right_comes_with_the_tenancy_option() -> None:

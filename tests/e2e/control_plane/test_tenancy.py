@@ -24,6 +24,7 @@ from tests.support.waiting import until
 
 Json = dict[str, Any]
 LABEL = {"elasticdeeplearning.ai/tenancy": "restricted"}
+GUEST = "pytorchjobs.kubeflow.org"
 ACCOUNTS = "elasticdeeplearning.ai/service-accounts"
 _numbers = itertools.count(1)
 
@@ -70,6 +71,15 @@ CASES = {
         asks(serviceAccountName="admin"), "must be one of default, trainer", {ACCOUNTS: "default, trainer"}
     ),
     "no account, where even default is none of those": Case(asks(), "must be one of trainer", {ACCOUNTS: "trainer"}),
+    "an EDL job, which runs as default, where that is none of those": Case(
+        edl(), "must be one of trainer", {ACCOUNTS: "trainer"}
+    ),
+    "the same with roles of the other kind, which it has not": Case(
+        edl(replicaSpecs=asks(serviceAccountName="trainer")["spec"]["replicaSpecs"]),
+        "must be one of trainer",
+        {ACCOUNTS: "trainer"},
+    ),
+    "an account that is the only one": Case(asks(serviceAccountName="trainer"), annotations={ACCOUNTS: "trainer"}),
     "the node's files": Case(asks(volumes=[HOST_PATH]), "volumes must not have hostPath"),
     "the node's files, by an EDL job": Case(edl(volumes=[HOST_PATH]), "volumes must not have hostPath"),
     "other volumes": Case(asks(volumes=[{"name": "tmp", "emptyDir": {}}])),
@@ -83,6 +93,8 @@ CASES = {
     "a privileged init container": Case(
         asks(initContainers=[container(privileged=True) | {"name": "init"}]), "must not be privileged"
     ),
+    "privileged containers, by an EDL job": Case(edl(securityContext={"privileged": True}), "must not be privileged"),
+    "an EDL job's containers that are said to be none": Case(edl(securityContext={"privileged": False})),
     "a node of its choice, past the scheduler": Case(asks(nodeName="node-0"), "nodeName must not be set"),
     "one role of two": Case(
         job({"ps": role(1), "trainer": asks(hostPID=True)["spec"]["replicaSpecs"]["trainer"]}), "hostPID"
@@ -92,8 +104,9 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def tenancy(plane: ControlPlane) -> ControlPlane:
-    for what in ("-f", str(ROOT / "k8s/crds")), ("-k", str(ROOT / "k8s/users")), ("-k", str(ROOT / "k8s/tenancy")):
-        kubectl(plane.kubeconfig, "apply", "--server-side", "--force-conflicts", *what)
+    given = [("-f", "k8s/crds"), ("-f", f"k8s/kinds/{GUEST}/crd.yaml"), ("-k", "k8s/users"), ("-k", "k8s/tenancy")]
+    for how, path in given:
+        kubectl(plane.kubeconfig, "apply", "--server-side", "--force-conflicts", how, str(ROOT / path))
     return plane
 
 
@@ -170,7 +183,11 @@ def test_where_the_label_is_missing_nothing_is_refused(tenancy: ControlPlane, te
     assert [s for s, case in CASES.items() if tenant.send(tenancy.kubeconfig, "POST", case.manifest)] == []
 
 
-JOBS = {"apiGroups": ["elasticdeeplearning.ai"], "resources": ["aitrainingjobs"], "verbs": ["create", "patch", "get"]}
+JOBS = {
+    "apiGroups": ["elasticdeeplearning.ai", "paddlepaddle.org", "kubeflow.org"],
+    "resources": ["aitrainingjobs", "trainingjobs", "pytorchjobs"],
+    "verbs": ["create", "patch", "get"],
+}
 PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}
 
 
@@ -191,9 +208,52 @@ def test_who_may_create_no_pods_may_create_no_jobs_and_change_none(
     assert tenant.send(author, "POST", asks(), dry_run=False) == ""
     other_image = {**asks(), "spec": {"timeLimit": 60}}
     assert "may not create pods" in tenant.send(launcher, "PATCH", other_image, name="digits")
-    labelled = {**asks(), "spec": {}, "metadata": {"labels": {"seen": "yes"}}}
-    assert tenant.send(launcher, "PATCH", labelled, name="digits") == "", "only a new spec is judged"
+    for metadata in {"annotations": {"paddlepaddle.org/etcd-image": "mine:1"}}, {"labels": {"seen": "yes"}}:
+        changed = {**asks(), "spec": {}, "metadata": metadata}
+        assert f"{who} may not create pods" in tenant.send(launcher, "PATCH", changed, name="digits"), metadata
+        assert tenant.send(author, "PATCH", changed, name="digits") == "", metadata
+    held = {**asks(), "spec": {}, "metadata": {"finalizers": ["example.org/held"]}}
+    assert tenant.send(launcher, "PATCH", held, name="digits") == "", "only a new spec, annotation or label is judged"
     assert tenant.send(author, "PATCH", other_image, name="digits") == ""
+
+
+def test_who_may_create_no_pods_gives_no_etcd_another_image(tenancy: ControlPlane, tenants: list[Tenant]) -> None:
+    """It is an annotation of a TrainingJob that names it."""
+    tenants.append(tenant := Tenant(tenancy, LABEL, {}))
+    tenant.awake()
+    assert tenant.send(tenancy.kubeconfig, "POST", edl(), dry_run=False) == ""
+    launcher = tenant.user("launcher", [JOBS])
+    held = {**edl(), "spec": {}, "metadata": {"finalizers": ["example.org/held"]}}
+    until("the launcher's role counts", lambda: tenant.send(launcher, "PATCH", held, name="digits") == "")
+    image = {**edl(), "spec": {}, "metadata": {"annotations": {"paddlepaddle.org/etcd-image": "mine:1"}}}
+    assert "may not create pods" in tenant.send(launcher, "PATCH", image, name="digits")
+
+
+def test_of_a_guest_the_right_to_create_pods_is_judged_and_no_template(
+    tenancy: ControlPlane, tenants: list[Tenant]
+) -> None:
+    tenants.append(tenant := Tenant(tenancy, LABEL, {}))
+    tenant.awake()
+    spec = {"containers": [{"name": "pytorch", "image": "trainer:1"}], "hostPID": True}
+    guest = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "digits"},
+        "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": {"spec": spec}}}},
+    }
+    author, launcher = tenant.user("author", [JOBS, PODS]), tenant.user("launcher", [JOBS])
+    until("the author's role counts", lambda: tenant.send(author, "POST", guest) == "")
+    until("the launcher's too", lambda: "cannot create resource" not in tenant.send(launcher, "POST", guest))
+    until("the policy holds", lambda: "tj-guest-jobs" in tenant.send(launcher, "POST", guest))
+    who = f"system:serviceaccount:{tenant.namespace}:launcher"
+    assert f"{who} may not create pods in {tenant.namespace}" in tenant.send(launcher, "POST", guest)
+    assert tenant.send(author, "POST", guest, dry_run=False) == ""
+    for changed in {"spec": {"runPolicy": {"backoffLimit": 1}}}, {"metadata": {"annotations": {"a": "b"}}}:
+        patch = {**guest, "spec": {}, "metadata": {}} | changed
+        assert f"{who} may not create pods" in tenant.send(launcher, "PATCH", patch, name="digits"), changed
+        assert tenant.send(author, "PATCH", patch, name="digits") == "", changed
+    held = {**guest, "spec": {}, "metadata": {"finalizers": ["example.org/held"]}}
+    assert tenant.send(launcher, "PATCH", held, name="digits") == ""
 
 
 def test_a_job_that_was_there_before_the_label_lives_on(tenancy: ControlPlane, tenants: list[Tenant]) -> None:
@@ -202,8 +262,15 @@ def test_a_job_that_was_there_before_the_label_lives_on(tenancy: ControlPlane, t
     assert tenant.send(admin, "POST", asks(hostPID=True), dry_run=False) == ""
     kubectl(admin, "label", "namespace", tenant.namespace, "elasticdeeplearning.ai/tenancy=restricted")
     tenant.awake()
-    labelled = {**asks(), "spec": {}, "metadata": {"labels": {"seen": "yes"}}}
-    assert tenant.send(admin, "PATCH", labelled, name="digits") == ""
+    status = {"apiGroups": ["elasticdeeplearning.ai"], "resources": ["aitrainingjobs/status"], "verbs": ["patch"]}
+    operator = tenant.user("operator", [status])
+    ended = {**asks(), "spec": {}, "metadata": {}, "status": {"phase": "Failed"}}
+    until("the operator writes its status", lambda: tenant.send(operator, "PATCH", ended, name="digits/status") == "")
+    held = {**asks(), "spec": {}, "metadata": {"finalizers": ["example.org/held"]}}
+    assert tenant.send(admin, "PATCH", held, name="digits") == "", "as Kubernetes does when it deletes in foreground"
+    for changed in {"labels": {"seen": "yes"}}, {"annotations": {"seen": "yes"}}:
+        again = {**asks(), "spec": {}, "metadata": changed}
+        assert "hostPID" in tenant.send(admin, "PATCH", again, name="digits"), changed
     assert "hostPID" in tenant.send(admin, "PATCH", {**asks(), "spec": {"timeLimit": 60}}, name="digits")
 
 
