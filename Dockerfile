@@ -17,7 +17,7 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
 # Dependencies first: they change less often than the code, and the layer is kept.
 COPY requirements/build.txt requirements/runtime.txt requirements/
-RUN pip install --quiet --require-hashes -r requirements/build.txt \
+RUN pip install --quiet --only-binary=:all: --require-hashes -r requirements/build.txt \
     && pip download --quiet --only-binary=:all: --require-hashes --dest /wheels -r requirements/runtime.txt
 COPY pyproject.toml README.md LICENSE beat_schedule.py ./
 COPY tjworker tjworker

@@ -92,7 +92,8 @@ stringData:
   # The certificate is looked at, name included: ca.crt of tj-redis-tls lies in every pod of ours.
   url: rediss://tj:$redis@tj-redis:6379/0?ssl_ca_certs=/etc/redis-ca/ca.crt
   tasks-url: rediss://tj-tasks:$tasks@tj-redis:6379/0?ssl_ca_certs=/etc/redis-ca/ca.crt
-  # tjworker/store/users.py has why each word. None sees another's keys, none may run a command that administrates.
+  # tjworker/store/users.py has why each word. None may run a command that administrates, and none sees
+  # another operator's keys, as long as no prefix in this Redis begins with another (~$prefix??? would match its queue).
   users.acl: |
     user default off
     user probe on nopass resetkeys resetchannels -@all +ping

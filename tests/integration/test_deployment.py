@@ -143,8 +143,11 @@ def test_compose_and_kubernetes_start_the_same_processes() -> None:
             assert container["command"] == service["command"]
             if "exec" in (probe := container.get("livenessProbe", {})):
                 assert ["CMD", *probe["exec"]["command"]] == service["healthcheck"]["test"]
-            env = {e["name"] for e in container["env"]} | {"TJ_LOG_FORMAT", "KUBECONFIG"}
+            # A pod that may use the API has a token; a container has a kubeconfig.
+            asks = template.spec.get("automountServiceAccountToken") is not False
+            env = {e["name"] for e in container["env"]} | {"TJ_LOG_FORMAT"} | ({"KUBECONFIG"} if asks else set())
             assert env == set(service["environment"])
+            assert [v for v in service["volumes"] if ":/kube" in v] == ["${KUBE_DIR:-kube}:/kube:ro"] * asks
 
 
 def test_the_policies_cut_off_no_pod_but_the_operators_own(rendered: list[Json]) -> None:

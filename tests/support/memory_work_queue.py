@@ -140,7 +140,8 @@ class MemoryWorkQueue(OverRedis):
 
     @whole
     def once(self, name: str, period_seconds: float) -> bool:
-        if self._redis.tables.once.get(name, self._redis.clock()) > self._redis.clock():
+        now = self._redis.clock()
+        if now < self._redis.tables.once.get(name, now) <= now + period_seconds:
             return False
         self._redis.tables.once[name] = self._redis.clock() + period_seconds
         return True

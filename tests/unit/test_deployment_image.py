@@ -112,6 +112,8 @@ def test_every_installation_checks_hashes_or_installs_what_was_built_here() -> N
     for step in STEPS:
         for command in re.findall(r"pip (?:install|download|wheel)[^&]*", step.rest):
             assert "--require-hashes" in command or "--no-deps" in command, command
+            # Nothing foreign is built: that would run its code, with the network.
+            assert {"--only-binary=:all:", "--no-index", "--no-build-isolation"} & set(command.split()), command
     for name in ("build.txt", "runtime.txt", "local.txt"):
         text = (ROOT / "requirements" / name).read_text(encoding="utf-8")
         assert len(pins(name)) == len(re.findall(r"^[A-Za-z0-9]", text, re.MULTILINE)) > 0

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tjworker.store import users
+from tjworker.store.worth import WORTH
 
 FACT_TTL_SECONDS = 300
 """How long minimum observed resourceVersions, echoes and tombstones are kept. By then every watch has delivered the
@@ -274,7 +275,9 @@ One Redis (or Valkey, from 7.0 on), not Redis Cluster: a script touches keys of 
 queue at once. Times are Redis' own clock (`TIME`), the one clock that all machines share. Nothing
 here is the truth: after `FLUSHALL` the watcher lists everything again and every unfinished job is
 queued. Set `maxmemory-policy noeviction` (the default): a Redis that evicts keys makes the watcher
-list again and again.
+list again and again. Set `maxmemory`, too, well below what its machine or container gives it: a
+full Redis refuses writes; one that is killed for its memory loads the same data, and is killed
+again.
 
 | key | type | TTL | written by | read by | holds |
 |---|---|---|---|---|---|"""
@@ -294,7 +297,8 @@ the prefix `tj`, in database 0 (in another one the channels begin with its numbe
 
 Two operators on one Redis keep out of each other's way with two prefixes, but are not safe from
 each other: kombu's bindings (`~_kombu*`) are common to all who use the database, and so is its
-time. Who do not trust each other have a Redis each.
+time. Neither prefix may begin with the other: `~{prefix}???` is there for kombu's priorities, and
+with `tj` it matches the queue of `tj-eu`, too. Who do not trust each other have a Redis each.
 
 ## What write access to Redis is worth
 
@@ -304,65 +308,12 @@ no record key, has no object made, changed or deleted that the job's own spec do
 changed or deleted, has no restart counted, and ends no job: `tests/poison` writes, changes,
 deletes, puts back and copies every record there is, under jobs that live. A record that he makes,
 changes or moves is not used; the log says where it stood, and the watcher lists everything again,
-at most once a minute. What is left to him (each is tried there):
+at most once a minute. What is left to him follows. Nothing ends by itself what he set without an
+end: change his password, then delete the key, or empty Redis, which loses nothing
+([operations.md](operations.md#emptying-redis)).
 
 | he can | which costs | and it is over |
 |---|---|---|"""
-WORTH: tuple[tuple[str, str, str], ...] = (
-    (
-        "take records, queue, timers or locks away, or put older ones back",
-        "passes that wait, that find nothing, that ask the API server again",
-        "with the next list of the watcher, the next change of the object, or the resync",
-    ),
-    (
-        "raise `token` of `{prefix}:writer`",
-        "no watcher writes, so nothing is decided any more; running pods run on",
-        "when the key is deleted (`DEL {prefix}:writer`)",
-    ),
-    (
-        "raise `min_observed` or `queue:delayed`, hold a `lock`",
-        "passes over that job wait",
-        "when he stops, in minutes at the latest",
-    ),
-    (
-        "write `deaths`",
-        "the job says `Stalled` and is looked at less often; its pods and its phase stay",
-        "with the next pass that comes to its end",
-    ),
-    ("make up keys and messages", "a pass each, without a request to the API server", "when the queue is worked off"),
-    (
-        "hide a pod while its job succeeds",
-        "the pod runs on after the end",
-        "when the orphan collector, which reads the API server, comes by",
-    ),
-    (
-        "show older phases of pods",
-        "`status.phase` and its numbers follow them, short of an end and of a restart",
-        "with the next true view",
-    ),
-    (
-        "put back older sums of nodes",
-        "the autoscaler moves roles, between their `minReplicas` and `maxReplicas`, up as well as down",
-        "with the next write of the watcher",
-    ),
-    (
-        "write a key as another type, or text where a number belongs",
-        "the scripts that meet it fail, and the log has what Redis says; passes wait",
-        "when the key is deleted, or Redis emptied, which loses nothing",
-    ),
-    (
-        "run a script that never ends",
-        "Redis answers nobody; nothing is decided any more",
-        "when Redis is started anew: by its liveness probe in `k8s/` (2 minutes), else by you",
-    ),
-    (
-        "read everything",
-        "specs of unfinished jobs, as in etcd (no Secrets, but what a template says in plain text)",
-        "-",
-    ),
-)
-"""What is left to somebody who can write Redis: what he can do, what it costs, when it is over.
-tests/poison tries it."""
 
 
 def markdown() -> Iterator[str]:

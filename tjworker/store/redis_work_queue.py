@@ -103,7 +103,12 @@ class RedisWorkQueue:
     def once(self, name: str, period_seconds: float) -> bool:
         key = self._redis.key("once", name)
         with self._redis.mapped():
-            return bool(self._redis.client.set(key, 1, nx=True, px=milliseconds(period_seconds)))
+            period = milliseconds(period_seconds)
+            if self._redis.client.set(key, 1, nx=True, px=period):
+                return True
+            # One that ends later than its period, or never, is not ours: it would stop the task. It gets the period's
+            # end, and one caller.
+            return bool(self._redis.client.pexpire(key, period, lt=True))
 
     def stats(self) -> QueueStats:
         queued, delayed, running, oldest, unfinished, failing = self._redis.read(lambda: self._redis.run("stats"))

@@ -20,6 +20,9 @@ from tjworker.settings import Settings
 
 log = structlog.get_logger(__name__)
 
+SILENCE_SECONDS = 10.0
+"""A client that says nothing for so long is let go: each connection holds a thread."""
+
 
 class Report(Protocol):
     """A process, at one moment."""
@@ -39,6 +42,8 @@ class HealthServer:
 
     def __init__(self, port: int, report: Callable[[], Report], *, host: str = "0.0.0.0") -> None:  # noqa: S104
         class Handler(BaseHTTPRequestHandler):
+            timeout = SILENCE_SECONDS
+
             def do_GET(self) -> None:
                 now = report()
                 good = {"/healthz": not now.problems(), "/readyz": now.ready}.get(self.path)

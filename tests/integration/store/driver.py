@@ -128,6 +128,9 @@ class Drive:
     def once(self, name: str, period_seconds: float) -> bool:
         return bool(self.queue.once(name, period_seconds))
 
+    def taken(self, name: str, seconds: float | None = None) -> Any:
+        self.world.taken_by_a_stranger(name, seconds)
+
     def stats(self) -> QueueStats:
         stats: QueueStats = self.queue.stats()
         return stats

@@ -157,6 +157,10 @@ RESYNC = {
         ],
         [True, False, True, None, True],
     ),
+    "a task's key that never ends, or ends after the period, stops it for no period": Case(
+        lambda d: [[d.taken("resync", ends), *(d.once("resync", 30) for _ in range(2))] for ends in (None, 10**9)],
+        [[None, True, False]] * 2,
+    ),
 }
 
 

@@ -6,6 +6,7 @@ scores of the queues, and what is left to live of each key.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import redis
@@ -35,6 +36,10 @@ class World(Protocol):
 
     def queued_by_an_earlier_version(self, key: JobKey) -> None:
         """Which knows no line."""
+        ...
+
+    def taken_by_a_stranger(self, name: str, seconds: float | None) -> None:
+        """A task's key that ends in so long a time, or never."""
         ...
 
     def another(self) -> Store:
@@ -70,6 +75,9 @@ class MemoryWorld:
 
     def queued_by_an_earlier_version(self, key: JobKey) -> None:
         self._memory._redis.tables.dirty[key] = self.now_seconds
+
+    def taken_by_a_stranger(self, name: str, seconds: float | None) -> None:
+        self._memory._redis.tables.once[name] = self.now_seconds + (math.inf if seconds is None else seconds)
 
     def another(self) -> Store:
         return self._memory
@@ -117,6 +125,11 @@ class RedisWorld:
 
     def queued_by_an_earlier_version(self, key: JobKey) -> None:
         self.client.zadd(BY_NAME["dirty"].of(self.redis.prefix), {key: self.client.time()[0]})
+
+    def taken_by_a_stranger(self, name: str, seconds: float | None) -> None:
+        self.client.set(
+            BY_NAME["once"].of(self.redis.prefix, name), b"his", ex=None if seconds is None else int(seconds)
+        )
 
     def another(self) -> Store:
         return open_store(self.redis.url, self.redis.prefix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 import orjson
 import pytest
 
+from tjworker.telemetry import health
 from tjworker.telemetry.health import HealthServer
 from watcher.health import Pulse, Report
 
@@ -71,6 +73,20 @@ def test_the_server_answers_with_the_report() -> None:
         with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=5)
         assert caught.value.code == 503
+    finally:
+        server.stop()
+
+
+def test_a_client_that_says_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert health.SILENCE_SECONDS == 10
+    monkeypatch.setattr(health, "SILENCE_SECONDS", 0.05)
+    server = HealthServer(0, leading, host="127.0.0.1")
+    server.start()
+    try:
+        for half in (b"", b"GET /healthz HT"):
+            with socket.create_connection(("127.0.0.1", server.port), timeout=5) as silent:
+                silent.sendall(half)
+                assert silent.recv(1) == b""
     finally:
         server.stop()
 
