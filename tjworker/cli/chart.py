@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from tjworker.api import labels, naming
 from tjworker.api.model import TrainingJob
-from tjworker.api.status import END_PHASES
+from tjworker.api.status import END_PHASES, Failure
 from tjworker.cli.happenings import Happening
 from tjworker.cli.rows import parse_time
 
@@ -23,8 +23,9 @@ Json = Mapping[str, Any]
 State = Literal["phase", "waits", "starts", "runs"]
 """Of a bar: a phase of the job; a pod without a node, one whose containers do not run yet, one that runs."""
 Sign = Literal["succeeded", "failed", "gone", "scaled"]
-_IN_ONE_SECOND = {"Pending": 0, "Creating": 1}
-"""Times have whole seconds: these come before every other phase, ends after it."""
+_IN_ONE_SECOND = {"Pending": 0, "Creating": 1, "Running": 3, **dict.fromkeys(END_PHASES, 4)}
+"""Times have whole seconds: in this order phases come then, others between."""
+_PASSING = ("Restarting", "Scaling")
 _CONDITION_PHASES = ("Running", "Restarting", "Scaling", "Suspended")
 
 
@@ -102,15 +103,42 @@ def _moments(
     told.append((status.suspend_time or "", "Suspended" if status.phase == "Suspended" else ""))
     told.append((status.ending.time if status.ending else "", "Terminating"))
     found += [(at, phase) for text, phase in told if phase and (at := parse_time(text)) is not None]
+    found += _passing(job, lives)
+    found += _running_again(job, lives, sorted(found), end)
     first = min((at for at, _ in found), default=end)
     placed = [life.placed for life in lives if life.placed is not None and life.made <= first]
     found += [(begin, "Pending"), *([(min(max(placed), first), "Creating")] if placed else [])]
     found = [(max(begin, at), phase) for at, phase in found if at <= end]
     if status.ended:
         found = [*((at, phase) for at, phase in found if phase not in END_PHASES), (end, status.phase)]
-    return sorted(
-        found, key=lambda moment: (moment[0], _IN_ONE_SECOND.get(moment[1], 3 if moment[1] in END_PHASES else 2))
-    )
+    return sorted(found, key=lambda moment: (moment[0], _IN_ONE_SECOND.get(moment[1], 2)))
+
+
+def _passing(job: TrainingJob, lives: Sequence[_Life]) -> Iterator[tuple[datetime, str]]:
+    """What an Event that stands for many does not tell of all but the first and the last of them."""
+    for record in job.status.scale_records:
+        if at := parse_time(record.time):
+            yield at, "Scaling"
+    for failure in job.status.failures:
+        if (at := parse_time(failure.time)) and any(life.made >= at for life in lives):
+            yield at, "Restarting"
+
+
+def _running_again(
+    job: TrainingJob, lives: Sequence[_Life], moments: Sequence[tuple[datetime, str]], end: datetime
+) -> Iterator[tuple[datetime, str]]:
+    """Likewise, as the pods show it: all that were made for it run, or the last that it took has gone."""
+    for number, (at, phase) in enumerate(moments):
+        until = next((later for later, _ in moments[number + 1 :] if later > at), None)
+        if phase not in _PASSING or (until is None and job.status.phase == phase):
+            continue
+        made = [life for life in lives if at <= life.made < (until or end)]
+        over = [life.started for life in made] or [
+            life.ended for life in lives if life.sign == "gone" and at <= life.ended < (until or end)
+        ]
+        known = [moment for moment in over if moment is not None]
+        if known and len(known) == len(over):
+            yield max(known), "Running"
 
 
 def _phases(job: TrainingJob, moments: Sequence[tuple[datetime, str]], end: datetime) -> tuple[Lane, ...]:
@@ -153,7 +181,9 @@ def _lives(job: TrainingJob, pods: Sequence[Json], seen: Sequence[Happening], en
         kind, _, name = happening.object.partition("/")
         if kind == "pod" and happening.uid and happening.uid not in uids:
             gone.setdefault((name, happening.uid), []).append(happening)
-    return [*there, *(_of_events(job, name, told, end) for (name, _), told in gone.items())]
+    failures = sorted(job.status.failures, key=lambda failure: failure.time)
+    in_order = sorted(gone.items(), key=lambda item: min(happening.first for happening in item[1]))
+    return [*there, *(_of_events(job, name, told, end, failures) for (name, _), told in in_order)]
 
 
 def _of_pod(pod: Json, end: datetime) -> _Life:
@@ -183,17 +213,18 @@ def _of_pod(pod: Json, end: datetime) -> _Life:
     )
 
 
-def _of_events(job: TrainingJob, name: str, told: Sequence[Happening], end: datetime) -> _Life:
-    """A pod that is gone. It ended when its failure was recorded or it was killed, else when it was last heard of."""
+def _of_events(job: TrainingJob, name: str, told: Sequence[Happening], end: datetime, failures: list[Failure]) -> _Life:
+    """A pod that is gone. It ended when its failure was recorded or it was killed, else when it was last heard of. Its
+    failure is taken out of `failures`: a successor of its name may have been made in that very second."""
 
     def first(*reasons: str) -> datetime | None:
         return min((at for h in told if h.reason in reasons and (at := parse_time(h.first))), default=None)
 
     heard = [at for h in told for text in (h.first, h.last) if (at := parse_time(text))]
     made, last = min(heard, default=end), max(heard, default=end)
-    failure = next(
-        ((at, f) for f in job.status.failures if f.pod == name and (at := parse_time(f.time)) and at >= made), None
-    )
+    failure = next(((at, f) for f in failures if f.pod == name and (at := parse_time(f.time)) and at >= made), None)
+    if failure is not None:
+        failures.remove(failure[1])
     code = f"exit code {failure[1].exit_code}" if failure and failure[1].exit_code is not None else ""
     role, index = _replica(job, name)
     succeeded = job.status.phase == "Succeed" and failure is None and first("Killing") is None

@@ -62,11 +62,24 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
         if not chosen:
             _tell_what_is_left(found, wanted)
             return 0
+        wrote = False
         with _printer(fold=not excerpt.timestamps) as emit:
             for target in chosen:
                 for line in read_log(cluster.transport, where, target, excerpt):
                     emit(target.label, line)
+                    wrote = True
+        if not wrote:
+            echo(_nothing(job, excerpt), err=True)
         return 0
+
+
+def _nothing(job: str, excerpt: Excerpt) -> str:
+    if excerpt.previous:
+        return (
+            "no container was restarted in its pod: a replica that fails gets a new pod, and"
+            f" `tj describe {job}` has the last lines of the one before"
+        )
+    return f"no lines; `tj describe {job}` says how its pods do"
 
 
 def _tell_what_is_left(job: FoundJob, wanted: Wanted) -> None:

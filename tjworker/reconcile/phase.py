@@ -151,8 +151,8 @@ def _why_waiting(replica: Replica) -> tuple[str, str]:
     if pod is None:
         return _BLOCKED if replica.state == "blocked" else _UNASSIGNED
     if replica.state == "outdated" and pod.phase == "Failed" and not pod.deleted_at:
-        what = f"its kubelet turned it away ({pod.reason})" if turned_away(pod) else "it has failed again"
-        return "BackOff", f"is made again after a rest: {what}"
+        turned = f"is made again after a rest: its kubelet turned it away ({pod.reason})"
+        return "BackOff", turned if turned_away(pod) else "has failed and is made again"  # the first time at once
     if replica.state in ("outdated", "terminating"):
         # Named with its node: a deletion that does not come to its end hangs on the kubelet there, or on a finalizer.
         return (

@@ -90,6 +90,9 @@ class Case:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
+SOONER, LATER = (
+    Failure(pod="digits-trainer-0", node="a", exit_code=1, reason="Error", time=at(second)) for second in (20, 30)
+)
 RUNS = DIGITS.status(phase="Running", start_running_time=at(5), conditions=(condition("Running", 5),))
 CASES: dict[str, Case] = {
     "a job that nobody has taken up waits": Case(DIGITS, ("Pending 0-100",), ()),
@@ -167,6 +170,37 @@ CASES: dict[str, Case] = {
         want_pods=("trainer-0 starts 0-1 runs 1-20 failed@20",),
         want_told=("failed@20 digits-trainer-0 on a failed: OOMKilled, exit code 137",),
         seen=gone("digits-trainer-0", "old", Scheduled=0, Started=1),
+    ),
+    "a successor that was made in the second of a failure has its own life, and its own failure": Case(
+        DIGITS.status(phase="Failed", start_running_time=at(5), completion_time=at(31), failures=(LATER, SOONER)),
+        want_pods=("trainer-0 starts 0-1 runs 1-20 starts 20-21 runs 21-30 failed@20 failed@30",),
+        seen=(
+            *gone("digits-trainer-0", "old", Scheduled=0, Started=1),
+            *gone("digits-trainer-0", "new", Scheduled=20, Started=21),
+        ),
+    ),
+    "a restart that no Event tells any more is known by its failure, and over when its pod runs": Case(
+        DIGITS.status(phase="Running", start_running_time=at(5), failures=(SOONER, LATER)),
+        ("Pending 0-1", "Creating 1-5", "Running 5-20 23-30 44-100", "Restarting 20-23 30-44"),
+        pods=(pod(made=40, placed=41, started=44),),
+        seen=(
+            *gone("digits-trainer-0", "old", Scheduled=1, Started=2),
+            *gone("digits-trainer-0", "new", Scheduled=21, Started=23),
+            said("Running", 5, 44),
+            said("Restarting", 20, 30),
+        ),
+    ),
+    "a scaling is over when the last of its pods runs, or the last that it took has gone": Case(
+        DIGITS.status(
+            phase="Running",
+            start_running_time=at(5),
+            scale_records=(
+                ScaleRecord(role="trainer", from_=1, to=2, time=at(20)),
+                ScaleRecord(role="trainer", from_=2, to=1, time=at(60)),
+            ),
+        ),
+        ("Pending 0-5", "Running 5-20 22-60 61-100", "Scaling 20-22 60-61"),
+        seen=gone("digits-trainer-1", "new", Scheduled=20, Started=22, Killing=61),
     ),
     "pods that a finished job has cleaned up ended with it": Case(
         DIGITS.status(phase="Succeed", start_running_time=at(5), completion_time=at(60)),

@@ -17,6 +17,7 @@ from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.unit.tjworker.cli.conftest import TypedAt, _Run
 from tjworker.api.resources import EVENTS
 from tjworker.api.status import Ending, Failure
+from tjworker.cli import jobs, logstream
 from tjworker.cli.main import tj
 
 DIGITS = make_job("digits").workers(2)
@@ -267,6 +268,25 @@ def test_what_is_left_of_logs_when_the_pods_are_gone(left: Left, typed_at: Typed
     done = typed_at.tj("logs", "digits", *left.args)
     assert (done.exit_code, done.stdout) == (left.code, left.want), done.output
     assert left.says in done.stderr
+
+
+NO_LINES = {
+    "nothing was written": ((), "no lines; `tj describe digits` says how its pods do"),
+    "no container ran before in its pod": (("--previous",), "a replica that fails gets a new pod, and `tj describe"),
+}
+
+
+@pytest.mark.parametrize(("args", "says"), NO_LINES.values(), ids=list(NO_LINES))
+def test_logs_without_a_line_say_so(
+    args: tuple[str, ...], says: str, typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logstream, "read_log", lambda *_: ())
+    monkeypatch.setattr(logstream, "targets", lambda *_: [logstream.Target("trainer-0", "p", "uid", "c", True, 0)])
+    monkeypatch.setattr(jobs, "job_pods", lambda *_: [{}])
+    typed_at.add(DIGITS)
+    done = typed_at.tj("logs", "digits", *args)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert says in done.stderr
 
 
 @pytest.mark.parametrize("policy", ["", "cleanPodPolicy: Running, "])
