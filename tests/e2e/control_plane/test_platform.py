@@ -14,6 +14,7 @@ from tests.e2e.control_plane.api import RefusedError, open_transport, send
 from tests.e2e.control_plane.install import kubectl
 from tests.e2e.control_plane.operator import Operator
 from tests.e2e.control_plane.world import RealWorld
+from tests.scenarios.trainingjob_scenarios import is_numbered, living
 from tests.scenarios.world import job, play, role, training_job
 from tests.support.paths import ROOT
 from tjworker.kube import rbac
@@ -132,17 +133,19 @@ def test_a_job_that_does_not_keep_to_restricted_says_so_and_is_tried_again(world
 
 
 def test_a_training_job_that_keeps_to_restricted_lives_its_whole_life(world: RealWorld) -> None:
-    """Master with etcd, parameter server and trainers: pods that controllers make, and one that the operator makes."""
+    """Master with etcd, parameter server and trainers, and the one that is made again: by its batch Job's controller,
+    or by the operator where that one lets it wait."""
     world.label_namespace(**ENFORCE)
     world.apply(training_job(least=2, pservers=1, fault_tolerant=True, **RESTRICTED))
     world.until("it runs", lambda: world.phase() == "Running", within_seconds=600)
-    trainers = [name for name in world.pods() if "-trainer-" in name]
-    world.delete_pod(trainers[0])
+    before = living(world)
+    gone = sorted(before)[0]
+    world.delete_pod(gone)
     world.until(
         "a trainer is made again, in the same security",
-        lambda: "digits-trainer-0-1" in world.pods() or "digits-trainer-1-1" in world.pods(),
+        lambda: len(living(world)) == 2 and bool(living(world).keys() - before.keys()),
     )
-    world.until("it runs again", lambda: world.phase() == "Running")
+    world.until("it runs again", lambda: world.phase() == "Running" and is_numbered(world, 2))
 
 
 def test_a_training_job_that_does_not_keep_to_restricted_says_so(world: RealWorld) -> None:
