@@ -17,7 +17,7 @@ help:  ## this list
 demo: setup  ## a real elastic training run on this machine, from start to end (about 2 minutes)
 	@$(PY) -m tjworker.cli demo $(if $(PLAIN),--plain)
 
-test: setup  ## the default test suite (under 5 minutes on 2 cores)
+test: setup  ## the default test suite (some 5 minutes on 2 cores)
 	@$(PY) -m pytest -q -n auto --dist loadgroup $(PYTEST_ARGS)
 
 test-random: setup  ## the random tests with another seed (printed; again: SEED=<it>), for whoever looks for new bugs
