@@ -3,7 +3,8 @@ of the job. Played where those of `scenarios` are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from localcluster.kubelet.troubles import EVICT_ANNOTATION
 from tests.scenarios.driver import Driver
@@ -113,28 +114,30 @@ def a_flapping_node_keeps_its_pods(world: Driver) -> None:
     assert _counts(world) == {}
 
 
-def a_clock_that_is_behind_makes_no_success(world: Driver) -> None:
-    """Whoever is deleted and ends with 0 at once has not done its work; `finishedAt` is earlier than the deletion."""
+@contextmanager
+def _deletable_while_clocks_are_behind(world: Driver) -> Iterator[dict[str, str]]:
+    """A trainer that exits with 0 when it is told to go."""
     _all_nodes(world, "ClockSkew=-2")
     try:
         world.apply(job({"trainer": role(1, annotations=play(terminate_exit_code=0), restartPolicy="OnFailure")}))
         _running(world)
-        before = world.uids()
+        yield world.uids()
+    finally:
+        _all_nodes(world, "")
+
+
+def a_clock_that_is_behind_makes_no_success(world: Driver) -> None:
+    """Whoever is deleted and ends with 0 at once has not done its work; `finishedAt` is earlier than the deletion."""
+    with _deletable_while_clocks_are_behind(world) as before:
         world.delete_pod("digits-trainer-0")
         world.until("it is another pod", lambda: _is_another(world, "digits-trainer-0", before))
         assert _counts(world) == {"user": 1}
-    finally:
-        _all_nodes(world, "")
 
 
 def a_deletion_that_is_confirmed_late_makes_no_success(world: Driver) -> None:
     """When the kubelet confirms a deletion, the API server sets the grace period to 0 and deletionTimestamp to now:
     what ended in between looks as if it had ended before. A finalizer makes the moment last."""
-    _all_nodes(world, "ClockSkew=-2")
-    try:
-        world.apply(job({"trainer": role(1, annotations=play(terminate_exit_code=0), restartPolicy="OnFailure")}))
-        _running(world)
-        before = world.uids()
+    with _deletable_while_clocks_are_behind(world) as before:
         world.hold_pod("digits-trainer-0")
         world.delete_pod("digits-trainer-0")
         world.until("its kubelet confirms the deletion", lambda: _grace_seconds(world, "digits-trainer-0") == 0)
@@ -143,8 +146,6 @@ def a_deletion_that_is_confirmed_late_makes_no_success(world: Driver) -> None:
         world.hold_pod("digits-trainer-0", held=False)
         world.until("it is another pod", lambda: _is_another(world, "digits-trainer-0", before))
         assert _counts(world) == {"user": 1}
-    finally:
-        _all_nodes(world, "")
 
 
 def _grace_seconds(world: Driver, name: str) -> int | None:

@@ -15,18 +15,13 @@ from tjworker.base import JobKey
 from tjworker.kube.port import HttpResponse
 from tjworker.reconcile import reconcile
 
-OVER_QUOTA = HttpResponse(
-    403,
-    orjson.dumps(
-        {
-            "kind": "Status",
-            "status": "Failure",
-            "code": 403,
-            "reason": "Forbidden",
-            "message": 'pods "digits-trainer-0" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=9',
-        }
-    ),
-)
+
+def forbidden(message: str) -> HttpResponse:
+    status = {"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": message}
+    return HttpResponse(403, orjson.dumps(status))
+
+
+OVER_QUOTA = forbidden('pods "digits-trainer-0" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=9')
 
 
 def test_a_bug_costs_one_job_alone_and_the_worker_lives_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import orjson
 import pytest
 
-from tests.scenarios.test_faults import OVER_QUOTA
+from tests.scenarios.test_faults import OVER_QUOTA, forbidden
 from tests.scenarios.world import CountingTransport, World, job, play, role
 from tjworker.base import OperatorError, Transient
 from tjworker.kube.port import HttpResponse
@@ -59,33 +58,9 @@ class Protected(CountingTransport):
         return super().request(method, path, **more)  # type: ignore[arg-type]
 
 
-PROTECTED = HttpResponse(
-    403,
-    orjson.dumps(
-        {
-            "kind": "Status",
-            "status": "Failure",
-            "code": 403,
-            "reason": "Forbidden",
-            "message": 'admission webhook "protect.example.com" denied the request: the pod is protected',
-        }
-    ),
-)
+PROTECTED = forbidden('admission webhook "protect.example.com" denied the request: the pod is protected')
 NOT_TO_GO = 'delete pods default/digits-trainer-0: 403 AdmissionDenied: admission webhook "protect.example.com" denied'
-
-
-NO_RIGHT = HttpResponse(
-    403,
-    orjson.dumps(
-        {
-            "kind": "Status",
-            "status": "Failure",
-            "code": 403,
-            "reason": "Forbidden",
-            "message": 'pods "digits-trainer-0" is forbidden: User "worker" cannot delete resource "pods"',
-        }
-    ),
-)
+NO_RIGHT = forbidden('pods "digits-trainer-0" is forbidden: User "worker" cannot delete resource "pods"')
 SILENT = Transient("no answer within 10 s")
 
 
@@ -111,6 +86,8 @@ def running_and_held(world: World) -> World:
     return hold(world)
 
 
+BY_HAND = {"metadata": {"annotations": {"Failed": "enough"}}}
+"""Ends a job."""
 NO_IMAGE = play(waiting_reason="ErrImagePull", waiting_message="no such image")
 CASES = {
     "Pending: no node has room": Case(without_room, "Pending", "Unschedulable", "Insufficient cpu"),
@@ -119,7 +96,7 @@ CASES = {
         lambda w: w.apply(job({"trainer": role(1, annotations=NO_IMAGE)})), "Creating", "ErrImagePull", "no such image"
     ),
     "Terminating: a finalizer holds a pod": Case(
-        lambda w: running_and_held(w).patch_job("digits", {"metadata": {"annotations": {"Failed": "enough"}}}),
+        lambda w: running_and_held(w).patch_job("digits", BY_HAND),
         "Terminating",
         "PodNotGone",
         "pod digits-trainer-0 on node",
@@ -135,7 +112,7 @@ CASES = {
         "Suspended",
     ),
     "Terminating: a pod may not be deleted": Case(
-        lambda w: running_and_protected(w).patch_job("digits", {"metadata": {"annotations": {"Failed": "enough"}}}),
+        lambda w: running_and_protected(w).patch_job("digits", BY_HAND),
         "Terminating",
         "FailedDelete",
         NOT_TO_GO,
@@ -143,9 +120,7 @@ CASES = {
         "Failed",
     ),
     "Terminating: a delete gets no answer": Case(
-        lambda w: running_and_protected(w, by=SILENT).patch_job(
-            "digits", {"metadata": {"annotations": {"Failed": "enough"}}}
-        ),
+        lambda w: running_and_protected(w, by=SILENT).patch_job("digits", BY_HAND),
         "Terminating",
         "FailedDelete",
         "delete pods default/digits-trainer-0: no answer within 10 s",
@@ -153,9 +128,7 @@ CASES = {
         "Failed",
     ),
     "Terminating: the operator has no right to delete pods": Case(
-        lambda w: running_and_protected(w, by=NO_RIGHT).patch_job(
-            "digits", {"metadata": {"annotations": {"Failed": "enough"}}}
-        ),
+        lambda w: running_and_protected(w, by=NO_RIGHT).patch_job("digits", BY_HAND),
         "Terminating",
         "FailedDelete",
         'User "worker" cannot delete resource "pods"',

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from pathlib import Path
 from typing import Any, Literal
 
 import prometheus_client
@@ -264,17 +263,9 @@ def markdown() -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    page = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
-    text = "\n".join(markdown()) + "\n"
-    if "--check" in arguments:
-        if not page.exists() or page.read_text(encoding="utf-8") != text:
-            sys.stderr.write(
-                f"{page.name} is not what tjworker/telemetry/metrics.py says; run `make generate`, commit the result\n"
-            )
-            return 1
-        return 0
-    page.write_text(text, encoding="utf-8")
-    return 0
+    from tjworker.api import generate  # every process loads this module, and none of them that one
+
+    return generate.main(arguments, outputs=lambda: {"docs/metrics.md": "\n".join(markdown()) + "\n"})
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import orjson
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
 
 from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.status import JobStatus
@@ -34,6 +35,12 @@ MOST_OF_AN_OBJECT = 3 << 19
 """Bytes: etcd refuses a larger request (--max-request-bytes, 1.5 MiB)."""
 MOST_OF_ALL_PODS = 1 << 30
 """Bytes: half of what etcd holds by default (--quota-backend-bytes)."""
+
+
+class CamelModel(BaseModel):
+    """How fields of kinds are named and read: camelCase, no value turned into another type, unknown ones dropped."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
+from tjworker.api.kinds.base import CamelModel
 from tjworker.api.model import CleanPodPolicy
 
 MAX_PODS = 50_000
 MAX_INT32 = 2**31 - 1
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+def min_available_rule(replicas: str) -> dict[str, str]:
+    """The CEL rule of a spec that has a RunPolicy. `replicas`: an expression, of all that the job has."""
+    given = "self.runPolicy.schedulingPolicy.minAvailable"
+    return {
+        "rule": (
+            f"!has(self.runPolicy) || !has(self.runPolicy.schedulingPolicy) || !has({given}) || {given} <= {replicas}"
+        ),
+        "fieldPath": ".runPolicy.schedulingPolicy.minAvailable",
+        "message": "minAvailable must be at most the sum of all replicas",
+        "messageExpression": (
+            f"'minAvailable is %d, it must be at most the sum of all replicas (%d)'.format([{given}, {replicas}])"
+        ),
+    }
 
 
-class SchedulingPolicy(_Model):
+class SchedulingPolicy(CamelModel):
     """How the scheduler takes the pods of the job."""
 
     min_available: int | None = Field(
@@ -29,7 +40,7 @@ class SchedulingPolicy(_Model):
     )
 
 
-class RunPolicy(_Model):
+class RunPolicy(CamelModel):
     """The job as a whole, in the words of the KubeDL job API."""
 
     clean_pod_policy: CleanPodPolicy | None = Field(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tjworker.api import naming
-from tjworker.api.kinds.runpolicy import MAX_PODS
+from tjworker.api.kinds.runpolicy import MAX_PODS, min_available_rule
 
 Rule = Mapping[str, Any]
 
@@ -116,19 +116,7 @@ SPEC: tuple[Rule, ...] = (
             "set one of them'.format([self.cleanPodPolicy, self.runPolicy.cleanPodPolicy])"
         ),
     },
-    {
-        "rule": (
-            "!has(self.runPolicy) || !has(self.runPolicy.schedulingPolicy)"
-            " || !has(self.runPolicy.schedulingPolicy.minAvailable)"
-            f" || self.runPolicy.schedulingPolicy.minAvailable <= {_ALL_REPLICAS}"
-        ),
-        "fieldPath": ".runPolicy.schedulingPolicy.minAvailable",
-        "message": "minAvailable must be at most the sum of all replicas",
-        "messageExpression": (
-            "'minAvailable is %d, it must be at most the sum of all replicas (%d)'"
-            f".format([self.runPolicy.schedulingPolicy.minAvailable, {_ALL_REPLICAS}])"
-        ),
-    },
+    min_available_rule(_ALL_REPLICAS),
     {
         "rule": (f"!has(self.replicas) || {_TRAINER_MOVES} || self.replicaSpecs.filter(r, {_IS_ELASTIC}).size() == 1"),
         "fieldPath": ".replicas",

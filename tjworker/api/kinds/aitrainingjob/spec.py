@@ -6,10 +6,10 @@ the trainingjob-operator, run policy and scheduling policy in the words of KubeD
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import ConfigDict, Field
 
 from tjworker.api.kinds.aitrainingjob import rules
+from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.runpolicy import MAX_INT32, RunPolicy
 from tjworker.api.model import (
     CleanPodPolicy,
@@ -23,11 +23,7 @@ from tjworker.api.model import (
 from tjworker.api.podtemplate import LABEL_VALUE, PodTemplate
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
-
-
-class ReplicaSpec(_Model):
+class ReplicaSpec(CamelModel):
     """One role of the job: its pods, how many, and what happens when one of them ends."""
 
     model_config = ConfigDict(json_schema_extra=rules.extension(*rules.REPLICAS))
@@ -96,7 +92,7 @@ class ReplicaSpec(_Model):
     template: PodTemplate = Field(description="pod template of the role's pods, with at least one container")
 
 
-class AITrainingJobSpec(_Model):
+class AITrainingJobSpec(CamelModel):
     """What the job is to do."""
 
     model_config = ConfigDict(json_schema_extra=rules.extension(*rules.SPEC))

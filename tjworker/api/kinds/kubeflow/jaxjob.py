@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.kubeflow.parse import Shape, job_kind
-from tjworker.api.kinds.kubeflow.spec import Model, ReplicaSpec, RunPolicy, role_rules
+from tjworker.api.kinds.kubeflow.spec import ReplicaSpec, RunPolicy, role_rules
 
 ROLES = ("Worker",)
 
 
-class JAXJobSpec(Model):
+class JAXJobSpec(CamelModel):
     """What the job is to do."""
 
     run_policy: RunPolicy | None = Field(None, description="the job as a whole")

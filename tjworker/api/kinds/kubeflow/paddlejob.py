@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import Field
 
+from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.kubeflow.parse import Shape, Specs, job_kind
-from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, Model, ReplicaSpec, RunPolicy, role_rules
+from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, ReplicaSpec, RunPolicy, role_rules
 from tjworker.api.model import EndPolicy
 
 ROLES = ("Master", "Worker")
 
 
-class PaddleJobSpec(Model):
+class PaddleJobSpec(CamelModel):
     """What the job is to do."""
 
     run_policy: RunPolicy | None = Field(None, description="the job as a whole")

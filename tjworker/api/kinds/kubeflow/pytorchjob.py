@@ -7,14 +7,15 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.kubeflow.parse import Shape, Specs, elastic_bounds, job_kind
-from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, Model, ReplicaSpec, RunPolicy, role_rules
+from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, ReplicaSpec, RunPolicy, role_rules
 from tjworker.api.model import EndPolicy
 
 ROLES = ("Master", "Worker")
 
 
-class RendezvousSetting(Model):
+class RendezvousSetting(CamelModel):
     """One of torchrun's --rdzv-conf."""
 
     key: str = Field("", description="its name")
@@ -35,7 +36,7 @@ class PyTorchElasticPolicy(ElasticPolicy):
     n_proc_per_node: int | None = Field(None, ge=1, description="as spec.nprocPerNode, for older manifests")
 
 
-class PyTorchJobSpec(Model):
+class PyTorchJobSpec(CamelModel):
     """What the job is to do."""
 
     run_policy: RunPolicy | None = Field(None, description="the job as a whole")

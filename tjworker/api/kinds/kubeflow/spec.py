@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
 
 from tjworker.api.kinds.aitrainingjob.rules import MAX_REPLICAS
+from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.runpolicy import MAX_INT32, MAX_PODS
 from tjworker.api.podtemplate import PRESERVE, PodTemplate
 
@@ -21,17 +21,13 @@ OWN_CONTROLLER = "kubeflow.org/training-operator"
 """`managedBy` of a job that no other controller has."""
 
 
-class Model(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
-
-
 class AsWritten(BaseModel):
     """Kept as the user wrote it, with whatever fields."""
 
     model_config = ConfigDict(frozen=True, extra="allow", json_schema_extra=PRESERVE)
 
 
-class SchedulingPolicy(Model):
+class SchedulingPolicy(CamelModel):
     """How a gang scheduler takes the pods of the job."""
 
     min_available: int | None = Field(
@@ -45,7 +41,7 @@ class SchedulingPolicy(Model):
     schedule_timeout_seconds: int | None = Field(None, description="of the PodGroup; not acted on")
 
 
-class RunPolicy(Model):
+class RunPolicy(CamelModel):
     """The job as a whole."""
 
     clean_pod_policy: KubeflowCleanPodPolicy | None = Field(
@@ -78,7 +74,7 @@ class RunPolicy(Model):
     )
 
 
-class ReplicaSpec(Model):
+class ReplicaSpec(CamelModel):
     """The pods of one role."""
 
     replicas: int | None = Field(None, ge=0, le=MAX_REPLICAS, description="how many pods the role has. Default: 1")
@@ -90,7 +86,7 @@ class ReplicaSpec(Model):
     template: PodTemplate = Field(description="pod template of the role's pods; its own restartPolicy stands back")
 
 
-class ElasticPolicy(Model):
+class ElasticPolicy(CamelModel):
     """Bounds between which the number of workers may change while the job runs."""
 
     min_replicas: int | None = Field(None, ge=1, le=MAX_REPLICAS, description="fewest workers. Default: maxReplicas")

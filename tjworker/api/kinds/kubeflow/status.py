@@ -13,8 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from tjworker.api import labels, naming
-from tjworker.api.kinds.base import Parsed, mapping, text
-from tjworker.api.kinds.kubeflow.spec import Model
+from tjworker.api.kinds.base import CamelModel, Parsed, mapping, text
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import Condition, JobStatus
 
@@ -40,7 +39,7 @@ _MESSAGES: Mapping[str, str] = {
 _ACCEPTED = "the job is accepted"
 
 
-class KubeflowCondition(Model):
+class KubeflowCondition(CamelModel):
     """One thing that is true of the job, or was."""
 
     type: str = Field(description="Created, Running, Restarting, Suspended, Succeeded or Failed")
@@ -51,7 +50,7 @@ class KubeflowCondition(Model):
     last_transition_time: str | None = Field(None, description="when status last changed")
 
 
-class KubeflowReplicaStatus(Model):
+class KubeflowReplicaStatus(CamelModel):
     """How the pods of one role stand."""
 
     active: int | None = Field(None, ge=0, description="pods that run")
@@ -60,7 +59,7 @@ class KubeflowReplicaStatus(Model):
     selector: str | None = Field(None, description="label selector of the role's pods")
 
 
-class KubeflowStatus(Model):
+class KubeflowStatus(CamelModel):
     """How the job stands, as training-operator tells it."""
 
     conditions: list[KubeflowCondition] = Field(

@@ -7,14 +7,15 @@ from typing import Literal
 
 from pydantic import Field
 
+from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.kubeflow.parse import Shape, Specs, job_kind
-from tjworker.api.kinds.kubeflow.spec import Model, ReplicaSpec, RunPolicy, role_rules
+from tjworker.api.kinds.kubeflow.spec import ReplicaSpec, RunPolicy, role_rules
 from tjworker.api.model import EndPolicy
 
 ROLES = ("PS", "Worker", "Chief", "Master", "Evaluator")
 
 
-class TFJobSpec(Model):
+class TFJobSpec(CamelModel):
     """What the job is to do."""
 
     run_policy: RunPolicy | None = Field(None, description="the job as a whole")

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tjworker.api.kinds.runpolicy import min_available_rule
 from tjworker.api.naming import MAX_NAME_LENGTH
 from tjworker.api.podtemplate import DNS_LABEL
 
@@ -82,19 +83,7 @@ SPEC: tuple[Rule, ...] = (
         "messageExpression": f"'max-instance is %d: {TOLERANT_RULE} (%d)'"
         ".format([self.trainer.max__dash__instance, self.trainer.min__dash__instance])",
     },
-    {
-        "rule": (
-            "!has(self.runPolicy) || !has(self.runPolicy.schedulingPolicy)"
-            " || !has(self.runPolicy.schedulingPolicy.minAvailable)"
-            f" || self.runPolicy.schedulingPolicy.minAvailable <= {_ALL_REPLICAS}"
-        ),
-        "fieldPath": ".runPolicy.schedulingPolicy.minAvailable",
-        "message": "minAvailable must be at most the sum of all replicas",
-        "messageExpression": (
-            "'minAvailable is %d, it must be at most the sum of all replicas (%d)'"
-            f".format([self.runPolicy.schedulingPolicy.minAvailable, {_ALL_REPLICAS}])"
-        ),
-    },
+    min_available_rule(_ALL_REPLICAS),
     {
         "rule": "self.port + [self.ports_num, 1].max() + [self.ports_num_for_sparse, 1].max() <= 65536",
         "fieldPath": ".port",
