@@ -154,6 +154,11 @@ class Settings(BaseSettings):
     )
     restart_limit: int = Field(5, ge=0, description="restarts of one pserver after which its EDL job fails")
     autoclean: bool = Field(True, description="release the resources of an ended EDL job")
+    git_sync_image: str = Field(
+        "alpine/git:2.47.2",
+        pattern=r"^\S+$",
+        description="image of the init container that clones for kubedl.io/git-sync-config: it needs git and sh",
+    )
 
     log_tails: bool = Field(
         True,

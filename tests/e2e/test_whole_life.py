@@ -10,6 +10,7 @@ import json
 import re
 import signal
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -143,6 +144,30 @@ def test_jobs_of_both_kinds_are_told_of_as_they_go(stack: LocalStack) -> None:
     stack.kubectl("apply", "-f", str(ROOT / "examples" / "training-job-local.yaml"))
     until("its end is told", lambda: "job local: Succeed" in stack.output, context=lambda: explain(stack, "local"))
     assert "job local: Running, 1/1 active" in stack.output
+
+
+def test_a_job_trains_from_code_that_it_has_cloned(stack: LocalStack, tmp_path: Path) -> None:
+    repository = tmp_path / "digits.git"
+    repository.mkdir()
+    (repository / "train.py").write_text("for step in range(3): print('step', step, 'loss', 1 / (step + 1))")
+    who = ("-c", "user.name=test", "-c", "user.email=test@example.com")
+    for command in (("init", "-q"), ("add", "train.py"), ("commit", "-q", "-m", "a first trainer")):
+        subprocess.run(["git", "-C", str(repository), *who, *command], check=True)
+    for name, source in (("cloned", repository), ("nowhere", tmp_path / "nowhere.git")):
+        job = json.loads(manifest(name, tmp_path / "unused"))
+        config = {"source": f"file://{source}", "destPath": name, "maxFailures": 1}
+        job["metadata"]["annotations"] = {"kubedl.io/git-sync-config": json.dumps(config)}
+        trainer = job["spec"]["replicaSpecs"]["trainer"]
+        trainer["restartPolicy"] = "Never"
+        trainer["template"]["spec"]["containers"][0]["command"] = ["python", "-S", f"/{name}/train.py"]
+        stack.kubectl("apply", "-f", "-", stdin=json.dumps(job))
+    ends = {"cloned": "Succeed", "nowhere": "Failed"}
+    until("both have ended", lambda: all(stack.status(name).get("completionTime") for name in ends))
+    assert {name: stack.status(name)["phase"] for name in ends} == ends, explain(stack, "cloned")
+    assert stack.kubectl("logs", "cloned-trainer-1").splitlines()[-1].startswith("step 2 loss 0.33")
+    failure = stack.status("nowhere")["failures"][0]
+    assert (failure["container"], failure["exitCode"]) == ("git-sync-code", 1)
+    assert "git-sync: given up" in failure["logTail"]
 
 
 def test_every_process_shows_its_metrics_as_they_are_declared(stack: LocalStack) -> None:

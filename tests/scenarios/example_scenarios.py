@@ -226,6 +226,16 @@ def host_network(world: Driver) -> None:
     assert len({spec["nodeName"] for spec in pods}) == 2
 
 
+def git_sync(world: Driver) -> None:
+    world.apply(load("git-sync.yaml", trainer=play(run_seconds=5)))
+    world.until("both are there", lambda: len(world.pods()) == 2)
+    for pod in world.pods().values():
+        (clones,), (trains,) = pod["spec"]["initContainers"], pod["spec"]["containers"]
+        assert clones["name"] == "git-sync-code"
+        assert "/digits" in [mount["mountPath"] for mount in trains["volumeMounts"]]
+    _phase(world, "git-sync", "Succeed")
+
+
 EXAMPLES: Mapping[str, Callable[[Driver], None]] = {
     "restart-pod.yaml: a deleted pod is replaced, the other stays": restart_pod,
     "restart-pod.yaml: pods that fail once are replaced, and the job succeeds": restart_pod_fails_once,
@@ -244,4 +254,5 @@ EXAMPLES: Mapping[str, Callable[[Driver], None]] = {
     "training-job-nccl.yaml: three trainers and no other": partial(nccl, code=0, phase="Succeed"),
     "training-job-nccl.yaml: one that fails fails the job": partial(nccl, code=1, phase="Failed"),
     "training-job-host-network.yaml: two with one port never share a node": host_network,
+    "git-sync.yaml: each pod clones before it trains": git_sync,
 }

@@ -156,3 +156,18 @@ class InvalidJob:
     status: JobStatus
     errors: tuple[FieldError, ...]
     deleted_at: str = ""
+
+    @classmethod
+    def of(cls, job: TrainingJob | InvalidJob, errors: tuple[FieldError, ...]) -> InvalidJob:
+        """The same job, which cannot be used for these errors."""
+        return cls(
+            name=job.name,
+            api_version=job.api_version,
+            kind=job.kind,
+            uid=job.uid,
+            resource_version=job.resource_version,
+            generation=job.generation,
+            status=job.status,
+            errors=errors,
+            deleted_at=job.deleted_at,
+        )

@@ -73,6 +73,7 @@ def reconcile_rules(settings: Settings) -> Rules:
         restart_limit=settings.restart_limit,
         autoclean=settings.autoclean,
         own_namespace=settings.own_namespace,
+        git_sync_image=settings.git_sync_image,
     )
 
 

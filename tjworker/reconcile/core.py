@@ -10,6 +10,7 @@ from __future__ import annotations
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.api.timefmt import to_rfc3339
+from tjworker.reconcile.addons import add_all
 from tjworker.reconcile.attempts import record_successes
 from tjworker.reconcile.confirm import to_confirm
 from tjworker.reconcile.converge import converge
@@ -51,6 +52,8 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rul
     if job.name.namespace == rules.own_namespace:
         job = refuse_namespace(job)
     job = refuse_framework(job)
+    if isinstance(job, TrainingJob) and not job.status.ended:
+        job = add_all(job, rules)
     if isinstance(job, InvalidJob):
         return refuse_spec(job, to_rfc3339(now))
     if job.status.ended:

@@ -47,27 +47,13 @@ def refuse_namespace(job: TrainingJob | InvalidJob) -> InvalidJob:
         "metadata.namespace",
         f"{job.name.namespace} is the operator's own namespace, in which it serves no jobs; create the job in another",
     )
-    return _invalid(job, (error,))
+    return InvalidJob.of(job, (error,))
 
 
 def refuse_framework(job: TrainingJob | InvalidJob) -> TrainingJob | InvalidJob:
     """A job that its framework cannot run, such as one with two masters."""
     errors = () if isinstance(job, InvalidJob) else framework_errors(job)
-    return _invalid(job, errors) if errors else job
-
-
-def _invalid(job: TrainingJob | InvalidJob, errors: tuple[FieldError, ...]) -> InvalidJob:
-    return InvalidJob(
-        name=job.name,
-        api_version=job.api_version,
-        kind=job.kind,
-        uid=job.uid,
-        resource_version=job.resource_version,
-        generation=job.generation,
-        status=job.status,
-        errors=errors,
-        deleted_at=job.deleted_at,
-    )
+    return InvalidJob.of(job, errors) if errors else job
 
 
 def refuse_child(job: TrainingJob, observed: Observed, now: float, rules: Rules, message: str) -> Plan:

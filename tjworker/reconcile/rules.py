@@ -19,5 +19,6 @@ class Rules:
     restart_limit: int
     autoclean: bool
     own_namespace: str = ""
+    git_sync_image: str = ""
     gang: str = "none"
     """A row of `gangs.GANGS`; no setting chooses another yet."""

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from tjworker.reconcile.volumes import add_mount
+
 VOLUME = "framework-files"
 PREFIX = "files.elasticdeeplearning.ai/"
 
@@ -31,10 +33,4 @@ def add_files(spec: dict[str, Any], files: Mapping[str, str]) -> None:
     mount = {"name": VOLUME, "mountPath": folder, "readOnly": True}
     for kind in ("initContainers", "containers"):
         if spec.get(kind):
-            spec[kind] = [{**c, "volumeMounts": _mounts(c, mount)} for c in spec[kind]]
-
-
-def _mounts(container: Mapping[str, Any], mount: Mapping[str, Any]) -> list[Any]:
-    own = list(container.get("volumeMounts") or ())
-    taken = any(isinstance(m, Mapping) and str(m.get("mountPath", "")).rstrip("/") == mount["mountPath"] for m in own)
-    return own if taken else [*own, dict(mount)]
+            spec[kind] = [add_mount(c, mount) for c in spec[kind]]

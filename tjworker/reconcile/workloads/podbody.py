@@ -24,6 +24,9 @@ _ACTING = frozenset(
         labels.ANNOTATION_PREEMPTED,
         labels.ANNOTATION_FAILED,
         labels.ANNOTATION_NODE_FAIL,
+        labels.ANNOTATION_GIT_SYNC,
+        labels.ANNOTATION_NETWORK_MODE,
+        labels.ANNOTATION_TENSORBOARD,
         "kubectl.kubernetes.io/last-applied-configuration",
     }
 )

@@ -91,7 +91,7 @@ GIT_SYNC = {"kubedl.io/git-sync-config": '{"source": "https://example.com/reposi
             make_training_job().run_policy(schedulingPolicy={"minAvailable": 2}),
             "not acted on: runPolicy.schedulingPolicy.minAvailable (pods are scheduled one by one)",
         ),
-        (make_job().role("trainer").annotate(GIT_SYNC), "not acted on: annotation kubedl.io/git-sync-config"),
+        (make_job().role("trainer").annotate(GIT_SYNC), ""),
         (
             make_job().role("trainer").annotate({"kubedl.io/network-mode": "host", "kubedl.io/tenancy": "{}"}),
             "not acted on: annotation kubedl.io/network-mode, annotation kubedl.io/tenancy",

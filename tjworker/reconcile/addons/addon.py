@@ -1,0 +1,75 @@
+"""What an addon is, and how its annotation is read. Pure.
+
+The value of an annotation may hold a password that does not belong there, so no message repeats it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from tjworker.api.kinds.base import MAX_ERRORS, field_path
+from tjworker.api.model import FieldError, TrainingJob
+from tjworker.reconcile.rules import Rules
+
+
+class Config(BaseModel):
+    """The JSON of an annotation, with KubeDL's names. A key that is not known is refused: nobody would act on it."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", alias_generator=to_camel)
+
+
+AnyConfig = TypeVar("AnyConfig", bound=Config)
+Read = tuple[AnyConfig | None, tuple[FieldError, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Addon:
+    annotation: str
+    errors: Callable[[TrainingJob, Rules], Iterable[FieldError]]
+    """What is wrong with the annotation of a job that has it."""
+    apply: Callable[[TrainingJob, Rules], TrainingJob] = lambda job, _: job
+    """The job with what the annotation adds to its pods."""
+
+
+def path_of(annotation: str) -> str:
+    return f"metadata.annotations[{annotation}]"
+
+
+def read_config(job: TrainingJob, annotation: str, model: type[AnyConfig]) -> Read[AnyConfig]:
+    """The configuration that the annotation holds, or what is wrong with it."""
+    path = path_of(annotation)
+    try:
+        raw = json.loads(job.annotations[annotation])
+    except json.JSONDecodeError as error:
+        where = f"{error.msg} at line {error.lineno}, column {error.colno}"
+        return None, (FieldError(path, f"is not JSON: {where}; write an object, such as {_example(model)}"),)
+    except ValueError:
+        return None, (FieldError(path, f"has a number that is too long; write an object, such as {_example(model)}"),)
+    except RecursionError:
+        return None, (FieldError(path, f"is nested too deep; write an object, such as {_example(model)}"),)
+    if not isinstance(raw, dict):
+        return None, (FieldError(path, f"must be a JSON object, such as {_example(model)}"),)
+    try:
+        return model.model_validate(raw), ()
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False)[:MAX_ERRORS]
+        return None, tuple(_error(path, p["loc"], p["type"], p["msg"], model) for p in problems)
+
+
+def _error(path: str, loc: tuple[int | str, ...], kind: str, rule: str, model: type[Config]) -> FieldError:
+    if kind == "extra_forbidden":
+        known = ", ".join(sorted(field.alias or name for name, field in model.model_fields.items()))
+        return FieldError(path, f"has the unknown key {str(loc[-1])[:80]!r}; take it out. Known are {known}")
+    said = "required value" if kind == "missing" else f"{rule[:1].lower()}{rule[1:]}"
+    return FieldError(field_path(path, loc), said)
+
+
+def _example(model: type[Config]) -> str:
+    first = next(field.alias or name for name, field in model.model_fields.items())
+    return f'{{"{first}": "..."}}'

@@ -1,0 +1,20 @@
+"""Mounts that the operator adds to the containers of a template. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Json = Mapping[str, Any]
+
+
+def add_mount(container: Json, mount: Json) -> Json:
+    """The container with this mount too. One that mounts something at that path itself keeps it."""
+    own = list(container.get("volumeMounts") or ())
+    taken = any(isinstance(m, Mapping) and str(m.get("mountPath", "")).rstrip("/") == mount["mountPath"] for m in own)
+    return {**container, "volumeMounts": own if taken else [*own, dict(mount)]}
+
+
+def path_inside(path: str, folder: str) -> bool:
+    """The path is the folder, or lies in it."""
+    return bool(folder) and (path.rstrip("/") + "/").startswith(folder.rstrip("/") + "/")
