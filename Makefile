@@ -7,8 +7,10 @@ STATE ?= .tj
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SHARE ?= 1
+# Empty: not set. Tests start hundreds of processes, and each would compile the product anew.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-random sim sim-all test-real test-sdk test-frameworks check verify generate control-plane bench up clean setup bugs mutants chaos poison
+.PHONY: help demo test test-long test-random sim sim-all test-real test-sdk test-frameworks check verify generate control-plane bench up clean setup bugs mutants chaos poison
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -19,6 +21,9 @@ demo: setup  ## a real elastic training run on this machine, from start to end (
 
 test: setup  ## the default test suite (some 5 minutes on 2 cores)
 	@$(PY) -m pytest -q -n auto --dist loadgroup $(PYTEST_ARGS)
+
+test-long: setup  ## the tests that the default suite leaves out for their time (some 4 minutes on 2 cores)
+	@$(PY) -m pytest -q -n auto --dist loadgroup -m long $(PYTEST_ARGS)
 
 test-random: setup  ## the random tests with another seed (printed; again: SEED=<it>), for whoever looks for new bugs
 	@seed="$(SEED)"; [ -n "$$seed" ] || seed="$$($(PY) -c 'import random; print(random.SystemRandom().randrange(10**9))')"; \

@@ -24,6 +24,7 @@ from tests.e2e.stack import LocalStack, until
 from tests.support.paths import ROOT
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.e2e,
     pytest.mark.xdist_group("elasticity"),
     pytest.mark.skipif(sys.platform != "linux", reason="pods are processes, found in /proc"),

@@ -224,7 +224,15 @@ def test_others_on_the_machine_get_into_nothing(stack: LocalStack) -> None:
     assert "Unauthorized" in refused
 
 
-@pytest.mark.parametrize("victim", ["worker1", "watcher", "redis", "localcluster"])
+@pytest.mark.parametrize(
+    "victim",
+    [
+        "worker1",
+        "watcher",
+        pytest.param("redis", marks=pytest.mark.long),
+        pytest.param("localcluster", marks=pytest.mark.long),
+    ],
+)
 def test_a_killed_process_starts_again_and_the_job_goes_on(
     victim: str, stack: LocalStack, steady: tuple[str, Path]
 ) -> None:

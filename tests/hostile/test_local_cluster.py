@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 
+import pytest
+
 from benchmarks.support.inprocess import InProcessTransport
 from tests.hostile.flood import Flood
 from tests.hostile.make import VICTIM
@@ -27,6 +29,7 @@ def live(world: World, flood: Flood | None, seed: int) -> tuple[str, dict[str, s
     return world.phase(), pods, asked
 
 
+@pytest.mark.long
 def test_a_healthy_job_beside_hostile_objects_lives_as_if_alone() -> None:
     seed = int(os.environ.get("TJ_HOSTILE_SEED", SEED))
     print(f"seed {seed}")  # noqa: T201

@@ -93,6 +93,7 @@ def paths_of(component: str) -> dict[str, str]:
     return {kind: container[kind]["httpGet"]["path"] for kind in ("livenessProbe", "readinessProbe")}
 
 
+@pytest.mark.long
 def test_a_beat_that_does_not_run_gives_no_answer(start: Start) -> None:
     beat = start("beat", "-m", "celery", "-A", "tjworker.app", "beat")
     beat.until("it ticks", 200, 200)
@@ -124,6 +125,7 @@ def test_a_worker_that_answers_and_takes_no_task_is_not_alive(start: Start, own_
     assert f"it does not consume the queue {queue}" in worker.ask("livenessProbe")[1]
 
 
+@pytest.mark.long
 def test_a_worker_waits_for_redis_alive_and_not_ready_and_one_that_is_stopped_gives_no_answer(
     start: Start, own_valkey: Valkey
 ) -> None:

@@ -38,13 +38,13 @@ from tjworker.runtime import Runtime, assemble
 from tjworker.settings import Settings
 
 Json = dict[str, Any]
-CRDS = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "k8s/crds").glob("*.yaml"))]
+CRDS = [yaml.load(path.read_text(), yaml.CSafeLoader) for path in sorted((ROOT / "k8s/crds").glob("*.yaml"))]
 CRD = CRDS[0]  # that of AITrainingJob
 
 
 @cache
 def guest_crd(kind: str) -> Json:
-    loaded: Json = yaml.safe_load((ROOT / f"k8s/kinds/{kind}/crd.yaml").read_text())
+    loaded: Json = yaml.load((ROOT / f"k8s/kinds/{kind}/crd.yaml").read_text(), yaml.CSafeLoader)
     return loaded
 
 

@@ -28,6 +28,7 @@ def main(arguments: list[str]) -> int:
                 sys.executable,
                 "-m",
                 "pytest",
+                *("-m", "long or not long"),
                 *(arguments or ["-q", "localcluster/tests/contract", "tests/integration"]),
             ]
             return subprocess.run(command, env=env, check=False).returncode

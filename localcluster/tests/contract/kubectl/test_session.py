@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
+import pytest
+
 from contract.kubectl.conftest import Running
 from contract.kubectl.session import run
 from contract.kubectl.steps import SESSION
@@ -12,6 +14,7 @@ from contract.kubectl.steps import SESSION
 GOLDEN = Path(__file__).with_name("golden.txt")
 
 
+@pytest.mark.long
 def test_every_step_prints_what_it_prints_with_a_real_kube_apiserver(running: Running) -> None:
     got = "\n".join(run(SESSION, running.kubeconfig))
     difference = list(

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from examples.digits.local import LocalJob
 
 DEADLINE_SECONDS = 240.0
@@ -71,6 +73,7 @@ def test_a_killed_trainer_is_made_up_for_and_new_ones_join_and_leave_at_once() -
     assert epochs == [f"{n}/9" for n in range(1, 10)]
 
 
+@pytest.mark.long
 def test_killed_servers_go_on_where_they_were(tmp_path: Path) -> None:
     checkpoints = (f"--checkpoint-dir={tmp_path}", "--checkpoint-seconds=0.2")
     play = Played("--epochs=9", "--target=0.94", *checkpoints, trainers=3, shard_seconds=0.01)
@@ -108,6 +111,7 @@ def test_a_wrong_option_or_a_missing_variable_is_told_in_one_line() -> None:
     assert not play.said("Traceback")()
 
 
+@pytest.mark.long
 def test_a_trainer_that_falls_silent_loses_its_shard_and_one_that_waits_does_not() -> None:
     play = Played("--epochs=5", "--target=0.9", "--lease-seconds=4", shard_seconds=0.06)
     silence = "- trainer-1 is silent, shard .* goes back to the queue; trainers 1"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
 
 from examples.digits import data, model
 from examples.digits.optimizer import BadGradient, Store
@@ -74,6 +73,8 @@ def test_the_test_set_is_a_fifth_of_each_digit_and_its_rows_are_nowhere_else() -
 
 @pytest.mark.parametrize("found", [True, False], ids=["its file is where it was", "it keeps it elsewhere"])
 def test_the_digits_are_those_that_scikit_learn_loads(found: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.datasets import load_digits  # takes two seconds, of each process that collects the tests
+
     raw = load_digits()
     if not found:
         monkeypatch.setattr(data.importlib.util, "find_spec", lambda _: None)  # type: ignore[attr-defined]
