@@ -25,6 +25,8 @@ from watcher.term import Term
 log = structlog.get_logger(__name__)
 
 BETWEEN_TERMS_SECONDS = 1.0
+LEAPS = 4
+"""So many terms in a row that Redis lets write nothing, though each holds the Lease: the token there is nobody's."""
 
 
 class Watcher:
@@ -51,6 +53,8 @@ class Watcher:
         self.stopped = threading.Event()
         self.term: Term | None = None
         self._elector: Elector | None = None
+        self._refused = 0
+        """Terms in a row that were fenced before they wrote anything."""
         if settings.leader_elect:
             lease, lasts_seconds = f"{settings.key_prefix}-watcher", settings.lease_duration_seconds
             election = Election(name, lease_namespace, lease, lease_duration_seconds=lasts_seconds)
@@ -68,7 +72,20 @@ class Watcher:
             self.stopped.wait(BETWEEN_TERMS_SECONDS)
 
     def _lead(self, token: int) -> None:
-        term = Term(self._api, self._store, self._publish, token=token, now=self._now, settings=self._settings)
+        # The Lease was won a moment ago, by a write to the API server, which alone says who leads. Leaping ahead of a
+        # token that somebody wrote into Redis would never end.
+        outright = self._elector is not None and self._refused >= LEAPS
+        if outright:
+            log.warning("takes the lead whatever token stands in Redis: no watcher has written it", token=token)
+        term = Term(
+            self._api,
+            self._store,
+            self._publish,
+            token=token,
+            now=self._now,
+            settings=self._settings,
+            outright=outright,
+        )
         self.term = term
         if self.stopped.is_set():
             term.over.set()
@@ -82,6 +99,7 @@ class Watcher:
         finally:
             self.term = None
             term.stop()
+        self._refused = self._refused + 1 if term.fenced and not term.led else 0
         if self._elector and term.fenced:
             self._elector.fenced(token)
         if self._elector and why in ("over", "stopped"):

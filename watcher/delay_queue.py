@@ -15,6 +15,7 @@ from watcher.projection import Projected
 from watcher.redis_retry import RedisRetry
 
 DUE_LIMIT = 1_000
+OVERDUE_SECONDS = 60.0
 
 
 class DelayQueue:
@@ -22,18 +23,29 @@ class DelayQueue:
         self._queue = queue
         self._redis = redis
         self._wall_clock = wall_clock
+        self._unwritten: dict[JobKey, float] = {}
         self._expiring: dict[JobKey, float] = {}
+        """Every finished job with a TTL -> when it has passed."""
 
     def note(self, job: Projected) -> None:
-        if job.expires_at is not None:
-            self._expiring[job.change.key] = job.expires_at
+        if job.expires_at is None:
+            self._expiring.pop(job.change.key, None)
+        else:
+            self._expiring[job.change.key] = self._unwritten[job.change.key] = job.expires_at
 
     def write_noted(self) -> None:
         """A finished job is in no resync: when its TTL has passed, only the delayed keys know. They are lost with
         Redis, so they are written again whenever the job is seen."""
-        expiring, self._expiring = self._expiring, {}
-        for key, at in expiring.items():
+        unwritten, self._unwritten = self._unwritten, {}
+        for key, at in unwritten.items():
             self._redis(partial(self._queue.add_after, key, max(0.0, at - self._wall_clock())))
+
+    def queue_overdue(self) -> list[JobKey]:
+        """Queue the finished jobs whose TTL passed long ago and that are still there: their timer was taken away, or
+        their deletion does not go through. Returns those to publish."""
+        long_ago = self._wall_clock() - OVERDUE_SECONDS
+        overdue = sorted(key for key, at in self._expiring.items() if at < long_ago)
+        return self._redis(partial(self._queue.add, overdue)) if overdue else []
 
     def drain(self) -> list[JobKey]:
         """Queue the keys whose time has come. Returns those to publish."""

@@ -99,17 +99,18 @@ class ProjectionWriter:
 
     # -- leading -----------------------------------------------------------------------------------
 
-    def take_over(self, *, reset: bool = False) -> Start:
+    def take_over(self, *, reset: bool = False, outright: bool = False) -> Start:
         """`lead`, and publish the keys that the last watcher queued and did not come to publish: their events are in
         the projection, so that neither watch nor list will queue them again."""
-        start = self.lead(reset=reset)
+        start = self.lead(reset=reset, outright=outright)
         self._queued += self._redis(lambda: self._work_queue.resync(lost_after_seconds=0, everything=False))
         return start
 
-    def lead(self, *, reset: bool = False) -> Start:
+    def lead(self, *, reset: bool = False, outright: bool = False) -> Start:
         """Become the writer. Returns from where watches may be resumed; no earlier writer moves that on any more.
-        `reset`: drop the projection first, since it is of a history that is over."""
-        self._redis(lambda: self._projection.lead(self._token, this_form() or "unknown"))
+        `reset`: drop the projection first, since it is of a history that is over. `outright`: whatever token stands in
+        Redis."""
+        self._redis(lambda: self._projection.lead(self._token, this_form() or "unknown", outright=outright))
         if reset:
             with suppress(Lost):  # then there is nothing left to drop
                 self._redis(lambda: self._projection.reset(self._token))
@@ -137,6 +138,10 @@ class ProjectionWriter:
             self._publish_queued()
             raise
         self._publish_queued()
+
+    def queue_overdue(self) -> None:
+        """What nothing in Redis remembers any more; published with the next step."""
+        self._queued += self._delays.queue_overdue()
 
     def _gather_seconds(self) -> float:
         """A busy cluster's changes are written some at a time: a call of Redis costs as much as ten changes in it.

@@ -31,6 +31,8 @@ class RedisRetry:
         self._rng = rng or random.Random()
         self.away = False
         self.tried_at = now()
+        self.refused: Callable[[], object] = lambda: None
+        """Called when Redis answers, but refuses the command."""
 
     def __call__(self, call: Callable[[], T]) -> T:
         """What `call` returns once Redis answers. Raises Stopped, Lost, Fenced."""
@@ -44,6 +46,8 @@ class RedisRetry:
                     since = self._now()
                     self.away = True
                     log.warning("Redis cannot be used, waiting; nothing is lost", error=error.message)
+                if isinstance(error, Terminal):
+                    self.refused()
                 if self._stopped.wait(wait_seconds * self._rng.uniform(0.5, 1.0)):
                     raise Stopped from error
                 wait_seconds = min(LONGEST_WAIT_SECONDS, wait_seconds * 2)

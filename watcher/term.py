@@ -32,6 +32,7 @@ from watcher.outage import Outage
 from watcher.progress import BeganAnew
 from watcher.projection_writer import ProjectionWriter
 from watcher.redis_retry import RedisRetry, Stopped
+from watcher.repairs import Repairs
 from watcher.resume import FROM_NOTHING, Start
 
 log = structlog.get_logger(__name__)
@@ -53,6 +54,7 @@ class Term:
         token: int,
         now: Callable[[], float],
         settings: Settings,
+        outright: bool = False,
         wall_clock: Callable[[], float] = time.time,
         stopped: threading.Event | None = None,
     ) -> None:
@@ -60,11 +62,16 @@ class Term:
         """Set when the term has ended by itself: fenced, or a thread that broke."""
         self.why = ""
         self.fenced = False
+        self.led = False
+        """Whether it ever wrote."""
+        self._outright = outright
         self._now = now
         self._stopped = stopped or threading.Event()
         self._threads: list[threading.Thread] = []
         self._sign_limit_seconds = settings.watch_timeout_seconds + 2 * settings.request_timeout_seconds
         self._redis = RedisRetry(self._stopped, now, self.make_rng())
+        self._repairs = Repairs(store.queue, settings, now)
+        self._redis.refused = self._repairs.refused
         self._make_feed = partial(
             Feed,
             make_reflector=lambda *which, **where: Reflector(
@@ -102,10 +109,14 @@ class Term:
     def _write(self) -> None:
         """The writer's thread. No list and no watch is older than the writer's lead."""
         try:
-            self._start_feed(self.writer.take_over())
+            start = self.writer.take_over(outright=self._outright)
+            self.led = True
+            self._start_feed(start)
             while not self._stopped.is_set():
                 try:
                     self.writer.step()
+                    if self._redis(self._repairs.step):
+                        self.writer.queue_overdue()
                 except (Lost, BeganAnew) as error:
                     self._begin_again(error)
         except Stopped:

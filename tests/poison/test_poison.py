@@ -131,13 +131,14 @@ def test_a_pod_that_changed_since_it_was_seen_is_deleted_all_the_same_while_it_i
 # -- what is left to somebody who can write Redis --------------------------------------------------
 
 
-def test_he_can_stop_the_watcher_until_the_key_is_deleted() -> None:
+def test_he_can_stop_a_watcher_until_it_leads_whatever_stands_there() -> None:
+    """tests/unit/watcher/test_repairs.py: when it does."""
     world, _ = begin("a job that runs, after a restart")
     world.tables.token = 10**15
     world.advance(3)
     world.apply(job({"trainer": role(1, annotations=STAYS)}, name="new")).advance(5)
     assert "new-trainer-0" not in world.pods()
-    world.heal()
+    world.store.projection.lead(0, outright=True)
     world.until("the new job runs", lambda: world.phase("new") == "Running")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, TypeVar
 
-from tjworker.base import Fenced, GroupResource, JobKey, death_wait_seconds
+from tjworker.base import DEATH_RETRY_MOST_SECONDS, Fenced, GroupResource, JobKey, death_wait_seconds
 from tjworker.store.keys import FACT_TTL_SECONDS
 from tjworker.store.projection import Change
 from tjworker.store.work_queue import Claim, Written
@@ -93,10 +93,10 @@ class MemoryRedis:
             raise Fenced(f"{claim.key} token {claim.token}, holder {token or 'nobody'}: a newer holder has taken over")
 
     def line_up(self, key: JobKey) -> bool:
-        tables, namespace = self.tables, _namespace_of(key)
+        tables, namespace = self.tables, namespace_of(key)
         if key in tables.line:
             return False
-        before = tables.in_line.get(namespace, 0)
+        before = max(0, min(tables.in_line.get(namespace, 0), len(tables.line)))
         tables.line[key] = tables.turn + before + 1
         tables.in_line[namespace] = before + 1
         return True
@@ -106,7 +106,7 @@ class MemoryRedis:
             self.line_up(key)
 
     def leave_line(self, key: JobKey) -> None:
-        tables, namespace = self.tables, _namespace_of(key)
+        tables, namespace = self.tables, namespace_of(key)
         if tables.line.pop(key, None) is not None:
             tables.in_line[namespace] -= 1
 
@@ -122,7 +122,9 @@ class MemoryRedis:
         self.leave_line(key)
 
     def held(self, key: JobKey) -> bool:
-        return self.tables.deaths.get(key, 0) > 1 and self.tables.delayed.get(key, 0.0) > self.clock()
+        now = self.clock()
+        due = self.tables.delayed.get(key, 0.0)
+        return self.tables.deaths.get(key, 0) > 1 and now < due <= now + DEATH_RETRY_MOST_SECONDS
 
     def enqueue(self, key: JobKey, *, edited: bool = False) -> bool:
         if key in self.tables.dirty:
@@ -173,7 +175,7 @@ class MemoryRedis:
                 self.note(self.tables.echo, key, version, rv)
 
 
-def _namespace_of(key: JobKey) -> str:
+def namespace_of(key: JobKey) -> str:
     return key.split("/", 2)[1] if key.count("/") > 1 else ""
 
 

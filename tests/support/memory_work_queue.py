@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from typing import TypeVar
 
 from tests.support.memory_projection import MemoryProjection
-from tests.support.memory_redis import Lock, OverRedis, whole
+from tests.support.memory_redis import Lock, OverRedis, namespace_of, whole
 from tjworker.base import JobKey
 from tjworker.store.backoff import backoff_seconds
+from tjworker.store.keys import FACT_TTL_SECONDS
 from tjworker.store.projection import View
 from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, FinishResult, QueueStats, Written
+
+N = TypeVar("N", int, float)
+
+
+def _at_most(queue: dict[JobKey, N], most: N, instead: N) -> int:
+    late = [key for key, score in queue.items() if score > most]
+    queue.update(dict.fromkeys(late, instead))
+    return len(late)
 
 
 class MemoryWorkQueue(OverRedis):
@@ -137,6 +148,24 @@ class MemoryWorkQueue(OverRedis):
         lost = min(missing, max(waited, tables.missing))
         tables.missing = missing - lost
         return [key for _, key in sorted((turn, key) for key, turn in tables.line.items()) if key not in taken][:lost]
+
+    @whole
+    def repair(self, *, lease_seconds: float, everything: bool) -> int:
+        tables, now = self._redis.tables, self._redis.clock()
+        repaired = _at_most(tables.dirty, now + 1, now)
+        repaired += _at_most(tables.running, now + lease_seconds + 1, now + lease_seconds)
+        repaired += _at_most(tables.line, tables.turn + len(tables.line) + 1, tables.turn + 1)
+        waiting = Counter(namespace_of(key) for key in tables.line)
+        if sum(tables.in_line.values()) != len(tables.line):
+            tables.in_line, repaired = dict(waiting), repaired + 1
+        for lock in tables.locks.values() if everything else ():
+            if lock.ends > now + lease_seconds:
+                lock.ends, repaired = now + lease_seconds, repaired + 1
+        for table in (tables.gone, tables.min_observed, tables.echo) if everything else ():
+            for facts in table.values():
+                if facts.ends > now + FACT_TTL_SECONDS:
+                    facts.ends, repaired = now + FACT_TTL_SECONDS, repaired + 1
+        return repaired
 
     @whole
     def once(self, name: str, period_seconds: float) -> bool:

@@ -33,6 +33,13 @@ class Key:
     readers: str
     holds: str
     ttl: str = "none"
+    ttl_seconds: int = 0
+    """Of a key whose every write gives it this time to live."""
+
+    @property
+    def is_one(self) -> bool:
+        """One key, not one for each job or name."""
+        return "}" not in self.pattern.removeprefix("{prefix}")
 
     @property
     def stem(self) -> str:
@@ -109,6 +116,7 @@ KEYS: tuple[Key, ...] = (
         "tombstones: `job` or `<resource>/<name>` = resourceVersion of its deletion, so that an older event does not"
         " bring it back",
         ttl=f"{FACT_TTL_SECONDS} s",
+        ttl_seconds=FACT_TTL_SECONDS,
     ),
     Key("nodes", "{prefix}:nodes", "hash", "watcher", "workers, autoscaler", "`<node>` = sealed record"),
     Key(
@@ -213,6 +221,7 @@ KEYS: tuple[Key, ...] = (
         "`<resource>` = minimum observed resourceVersion: that of the operator's own last write for the job. A view"
         " that has seen less is stale.",
         ttl=f"{FACT_TTL_SECONDS} s",
+        ttl_seconds=FACT_TTL_SECONDS,
     ),
     Key(
         "echo",
@@ -223,6 +232,7 @@ KEYS: tuple[Key, ...] = (
         "`<resource>:<resourceVersion>` of own writes that the watch has yet to show; the event of such a write is"
         " taken out and queues nothing",
         ttl=f"{FACT_TTL_SECONDS} s",
+        ttl_seconds=FACT_TTL_SECONDS,
     ),
     Key(
         "news",
@@ -308,8 +318,8 @@ no record key, has no object made, changed or deleted that the job's own spec do
 changed or deleted, has no restart counted, and ends no job: `tests/poison` writes, changes,
 deletes, puts back and copies every record there is, under jobs that live. A record that he makes,
 changes or moves is not used; the log says where it stood, and the watcher lists everything again,
-at most once a minute. What is left to him follows. Nothing ends by itself what he set without an
-end: change his password, then delete the key, or empty Redis, which loses nothing
+at most once a minute. What is left to him follows, with what ends it; as long as he is there he can
+do it again. So change his password; emptying Redis then loses nothing
 ([operations.md](operations.md#emptying-redis)).
 
 | he can | which costs | and it is over |

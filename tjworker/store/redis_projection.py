@@ -29,8 +29,8 @@ class RedisProjection:
         self._seq_lock = threading.Lock()
 
     # -- written by the watcher --------------------------------------------------------------------
-    def lead(self, token: int, form: str = "") -> None:
-        seq = self._redis.run("lead", token, form)
+    def lead(self, token: int, form: str = "", *, outright: bool = False) -> None:
+        seq = self._redis.run("lead", token, form, int(outright))
         with self._seq_lock:
             self._seq = int(seq)
 

@@ -20,6 +20,7 @@ from tjworker.store.redis_commands import (
     version,
 )
 from tjworker.store.redis_projection import RedisProjection, ask_view, read_view
+from tjworker.store.redis_repair import repair
 from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, FinishResult, QueueStats, Written
 
 
@@ -99,6 +100,9 @@ class RedisWorkQueue:
 
     def resync(self, *, lost_after_seconds: float, everything: bool) -> list[JobKey]:
         return job_keys(self._redis.run("resync", lost_after_seconds, int(everything)))
+
+    def repair(self, *, lease_seconds: float, everything: bool) -> int:
+        return repair(self._redis, lease_seconds=lease_seconds, everything=everything)
 
     def once(self, name: str, period_seconds: float) -> bool:
         key = self._redis.key("once", name)

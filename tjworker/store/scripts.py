@@ -28,6 +28,8 @@ NAMES = (
     "raise_min_observed",
     "finish",
     "resync",
+    "repair",
+    "repair_queue",
     "stats",
 )
 

@@ -47,9 +47,9 @@ class SealedProjection:
         """Records with a wrong seal that this process has met."""
 
     # -- written by the watcher --------------------------------------------------------------------
-    def lead(self, token: int, form: str = "") -> None:
+    def lead(self, token: int, form: str = "", *, outright: bool = False) -> None:
         before = self._inner.checkpoint()
-        self._inner.lead(token, self._form(form))
+        self._inner.lead(token, self._form(form), outright=outright)
         if before != Checkpoint() and before.form.partition(":")[0] not in self._seal.names:
             # Nobody could read these records, and a worker would ask for each of them.
             log.warning("the records in Redis have no seal of ours: they are dropped, and everything is listed again")

@@ -126,6 +126,12 @@ class WorkQueue(Protocol):
         that."""
         ...
 
+    def repair(self, *, lease_seconds: float, everything: bool) -> int:
+        """Put right what only somebody else can have written and what would hold keys up for ever: leases longer than
+        that, facts without an end, times from the future, keys of another type. How many there were. `everything`: of
+        each job, too; else of the queue as a whole."""
+        ...
+
     def once(self, name: str, period_seconds: float) -> bool:
         """True for one caller a period: two beats do no harm. The period begins with that caller."""
         ...

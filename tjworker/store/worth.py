@@ -10,8 +10,8 @@ WORTH: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "raise `token` of `{prefix}:writer`",
-        "no watcher writes, so nothing is decided any more; running pods run on",
-        "when the key is deleted (`DEL {prefix}:writer`)",
+        "the leading watcher begins some terms anew, each a second long",
+        "after the fifth: it holds the Lease, so that nobody else's token can stand there",
     ),
     (
         "raise `min_observed` or `queue:delayed`, hold a `lock`, each with the TTL or the time that it has anyway",
@@ -19,15 +19,26 @@ WORTH: tuple[tuple[str, str, str], ...] = (
         "when he stops, in minutes at the latest",
     ),
     (
-        "the same for ever: `lock` or `min_observed` without a TTL, `deaths` from 2 on with a far time in"
-        " `queue:delayed` (a new spec ends that one, too)",
-        "the job is not worked on any more; its pods run on",
-        "when the key is deleted, or Redis emptied",
+        "the same for ever: a `lock`, `min_observed`, `gone` or `echo` without a TTL or with a long one; a time from the"
+        " future in `queue:dirty` or `queue:running`; a job taken out of `jobs:unfinished`",
+        "the job is not worked on; its pods run on",
+        "with the leading watcher's next look, which comes with each full resync (10 minutes), and the TTL that it then"
+        " gives (30 s a lock, 5 minutes the others)",
     ),
     (
-        "set `queue:turn` beyond all numbers (`1e300`)",
-        "namespaces do not take turns any more: some may wait as long as others have work",
-        "when the key is deleted, or Redis emptied",
+        "write `deaths` from 2 on with a far time in `queue:delayed`",
+        "nothing: no wait after deaths is longer than 5 minutes, and one that is counts for nothing",
+        "at once",
+    ),
+    (
+        "set `queue:turn`, `queue:in-line` or a score of `queue:line` beyond all others",
+        "namespaces do not take turns: some wait as long as others have work",
+        "with the leading watcher's next look at the queue, which comes with each resync (30 s)",
+    ),
+    (
+        "take the timer of a finished job's TTL away",
+        "the job stays",
+        "with the full resync after its TTL",
     ),
     (
         "set `once`, with or without a TTL, again and again",
@@ -62,9 +73,15 @@ WORTH: tuple[tuple[str, str, str], ...] = (
         "with the next write of the watcher",
     ),
     (
-        "write a key as another type, or text where a number belongs",
-        "the scripts that meet it fail, and the log has what Redis says; passes wait",
-        "when the key is deleted, or Redis emptied",
+        "write a key as another type",
+        "the scripts that meet it fail, and the log has what Redis says; passes wait, and so does the watcher, for all"
+        " jobs",
+        "where the watcher meets it, at once: it looks all of Redis through; else with its next look",
+    ),
+    (
+        "write text, or a number beyond all numbers, where a number belongs",
+        "it counts as 0, or as none",
+        "with the next write",
     ),
     (
         "run a script that never ends",

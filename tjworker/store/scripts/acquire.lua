@@ -19,10 +19,10 @@ repeat
   -- A worker of an earlier version knows no line: it may have taken the key already.
 until not leased(key) and redis.call('ZREM', K.dirty, key) == 1
 local time = redis.call('TIME')
-local token = math.max(tonumber(redis.call('GET', K.fence) or 0) + 1, time[1] * 1000000 + time[2])
+local token = math.max(number(redis.call('GET', K.fence)) + 1, time[1] * 1000000 + time[2])
 redis.call('SET', K.fence, whole(token))
 redis.call('SET', K.lock .. key, whole(token) .. ' ' .. ARGV[3], 'PX', ARGV[4])
 redis.call('ZADD', K.running, now() + tonumber(ARGV[4]) / 1000, key)
 redis.call('ZREM', K.delayed, key)
 redis.call('DEL', K.news .. key)
-return { whole(token), key, tonumber(redis.call('HGET', K.deaths, key) or 0) }
+return { whole(token), key, number(redis.call('HGET', K.deaths, key)) }

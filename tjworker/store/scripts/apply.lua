@@ -26,8 +26,13 @@ end
 
 -- Is it newer than the stored value (which begins with its resourceVersion) or than the tombstone?
 local function is_news(key, field, rv, value, stored)
-  local known = stored and tonumber(string.match(stored, '^(%d+)'))
-    or tonumber(redis.call('HGET', K.gone .. key, field) or -1)
+  local known = -1
+  if stored then
+    known = number(string.match(stored, '^(%d+)'))
+  else
+    local buried = redis.call('HGET', K.gone .. key, field)
+    if buried then known = number(buried) end
+  end
   if value == nil then return rv > known or (stored and rv == known) end
   return rv > known or (rv == known and stored and stored ~= value)
 end
@@ -101,7 +106,7 @@ local function change_child(key, resource, field, rv, op, record)
     redis.call('SADD', K.known, key)
   end
   if op == 'put' or job then
-    if tonumber(rv) > tonumber(redis.call('HGET', K.seen .. key, resource) or 0) then
+    if tonumber(rv) > number(redis.call('HGET', K.seen .. key, resource)) then
       redis.call('HSET', K.seen .. key, resource, rv)
     end
   end
@@ -118,9 +123,9 @@ for i = first, #ARGV, 6 do
   end
 end
 for i = 5, first - 1, 2 do
-  if tonumber(ARGV[i + 1]) > tonumber(redis.call('HGET', K.progress, ARGV[i]) or 0) then
+  if tonumber(ARGV[i + 1]) > number(redis.call('HGET', K.progress, ARGV[i])) then
     redis.call('HSET', K.progress, ARGV[i], ARGV[i + 1])
   end
 end
-answer[1] = redis.call('HINCRBY', K.writer, 'seq', 1)
+answer[1] = count(K.writer, 'seq')
 return answer

@@ -8,4 +8,4 @@ local refused = refuse_writer(ARGV[2], ARGV[3])
 if refused then return refused end
 if ARGV[4] == '1' then redis.call('DEL', K.node_requests) end
 put_each(K.node_requests, 5)
-return redis.call('HINCRBY', K.writer, 'seq', 1)
+return count(K.writer, 'seq')

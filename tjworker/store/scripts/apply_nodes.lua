@@ -7,4 +7,4 @@
 local refused = refuse_writer(ARGV[2], ARGV[3])
 if refused then return refused end
 put_each(K.nodes, 4)
-return redis.call('HINCRBY', K.writer, 'seq', 1)
+return count(K.writer, 'seq')

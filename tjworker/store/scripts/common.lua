@@ -12,6 +12,21 @@ local function whole(number)
   return string.format('%.0f', number)
 end
 
+-- What stands in Redis as a number; 0 where it is none, or lies beyond all whole numbers. Somebody else may have written
+-- it, and a script that fails on it would fail until the key is deleted.
+local function number(text)
+  local value = tonumber(text or 0)
+  return value and math.abs(value) < 2 ^ 53 and value or 0
+end
+
+-- Count up a field of a hash; what is no count begins anew.
+local function count(hash, field)
+  local value = redis.pcall('HINCRBY', hash, field, 1)
+  if type(value) == 'number' and value > 0 then return value end
+  redis.call('HSET', hash, field, 1)
+  return 1
+end
+
 local function leased(key)
   return redis.call('EXISTS', K.lock .. key) == 1
 end
@@ -27,12 +42,12 @@ local function namespace_of(key)
 end
 
 -- Give a queued key its turn. Namespaces take turns: of each, one key, then one of the next. So a key stands as many
--- places behind the turn that was served last as its namespace has keys in line, itself included. True when it stood
--- nowhere yet.
+-- places behind the turn that was served last as its namespace has keys in line, itself included; never more than there
+-- are keys in line, whatever somebody has written there. True when it stood nowhere yet.
 local function line_up(key)
   local namespace = namespace_of(key)
-  local before = tonumber(redis.call('HGET', K.in_line, namespace) or 0)
-  local turn = tonumber(redis.call('GET', K.turn) or 0) + before + 1
+  local before = math.max(0, math.min(number(redis.call('HGET', K.in_line, namespace)), redis.call('ZCARD', K.line)))
+  local turn = number(redis.call('GET', K.turn)) + before + 1
   if redis.call('ZADD', K.line, 'NX', turn, key) == 0 then return false end
   redis.call('HSET', K.in_line, namespace, before + 1)
   return true
@@ -41,7 +56,12 @@ end
 local function leave_line(key)
   if redis.call('ZREM', K.line, key) == 0 then return end
   local namespace = namespace_of(key)
-  if redis.call('HINCRBY', K.in_line, namespace, -1) <= 0 then redis.call('HDEL', K.in_line, namespace) end
+  local left = number(redis.call('HGET', K.in_line, namespace)) - 1
+  if left > 0 then
+    redis.call('HSET', K.in_line, namespace, whole(left))
+  else
+    redis.call('HDEL', K.in_line, namespace)
+  end
 end
 
 -- Give a queued key its turn that stands nowhere though nobody has it: a watcher of an earlier version queued it, which
@@ -62,7 +82,7 @@ local function count_death(key, at)
   -- Read first: once a script has written, a Redis that is full no longer refuses it.
   if leased(key) or not redis.call('ZSCORE', K.running, key) then return end
   redis.call('ZREM', K.running, key)
-  local deaths = redis.call('HINCRBY', K.deaths, key, 1)
+  local deaths = count(K.deaths, key)
   if deaths < 2 or redis.call('SISMEMBER', K.news .. key, EDITED) == 1 then return end
   local seconds = math.min(DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS * 2 ^ math.min(deaths - 2, 40))
   redis.call('ZADD', K.delayed, at + seconds, key)
@@ -71,10 +91,11 @@ local function count_death(key, at)
 end
 
 -- Does the key wait after deaths of its holders? A pass that dies takes a process with it, so news does not end this
--- wait, as it ends that after a failure.
+-- wait, as it ends that after a failure. A longer wait than there is after deaths is none of ours.
 local function held(key, at)
-  return tonumber(redis.call('HGET', K.deaths, key) or 0) > 1
-    and tonumber(redis.call('ZSCORE', K.delayed, key) or 0) > at
+  if number(redis.call('HGET', K.deaths, key)) < 2 then return false end
+  local due = number(redis.call('ZSCORE', K.delayed, key))
+  return due > at and due <= at + DEATH_RETRY_MOST_SECONDS
 end
 
 -- Queue a key. True when the caller must publish a task: it was not in line, and no worker runs it (else `finish` will).
@@ -102,12 +123,12 @@ end
 -- Newest resourceVersion of a resource that the watch has shown for this job; 0 when it has shown none.
 local function seen(key, resource)
   local plural, namespace = string.match(key, '^([^/]*)/([^/]*)')
-  local newest = tonumber(redis.call('HGET', K.seen .. key, resource) or 0)
+  local newest = number(redis.call('HGET', K.seen .. key, resource))
   local progress = redis.call('HMGET', K.progress, resource, resource .. '/' .. (namespace or ''))
-  newest = math.max(newest, tonumber(progress[1] or 0), tonumber(progress[2] or 0))
+  newest = math.max(newest, number(progress[1]), number(progress[2]))
   if resource == plural then
     local job = redis.call('HGET', K.job .. key, 'job')
-    newest = math.max(newest, tonumber(job and string.match(job, '^(%d+)') or 0))
+    newest = math.max(newest, number(job and string.match(job, '^(%d+)')))
   end
   return newest
 end
@@ -116,7 +137,7 @@ end
 local function raise_min_observed(key, first)
   local versions = K.min_observed .. key
   for i = first, #ARGV, 2 do
-    if tonumber(ARGV[i + 1]) > tonumber(redis.call('HGET', versions, ARGV[i]) or 0) then
+    if tonumber(ARGV[i + 1]) > number(redis.call('HGET', versions, ARGV[i])) then
       redis.call('HSET', versions, ARGV[i], ARGV[i + 1])
     end
   end
@@ -138,10 +159,11 @@ end
 local function refuse_writer(token, remembers)
   local writer = redis.call('HMGET', K.writer, 'token', 'seq')
   if not writer[1] then return redis.error_reply('LOST the projection has vanished') end
-  if tonumber(writer[1]) > tonumber(token) then
+  local leads = number(writer[1])
+  if leads > tonumber(token) then
     return redis.error_reply('FENCED writer ' .. token .. ' by writer ' .. writer[1])
   end
-  if tonumber(writer[1]) < tonumber(token) or tonumber(writer[2]) < tonumber(remembers) then
+  if leads < tonumber(token) or number(writer[2]) < tonumber(remembers) then
     return redis.error_reply('LOST Redis came back with an older state')
   end
   return nil

@@ -21,7 +21,7 @@ redis.call('HDEL', K.deaths, key)
 
 local wait, failures = '', 0
 if ARGV[6] == '1' then
-  failures = redis.call('HINCRBY', K.failures, key, 1)
+  failures = count(K.failures, key)
   -- The jitter is that of backoff.py: different for each key, the same on every run of a test.
   local spread = tonumber(string.sub(redis.sha1hex(key .. ':' .. failures), 1, 8), 16) / 4294967296
   local seconds = math.min(tonumber(ARGV[8]), tonumber(ARGV[7]) * 2 ^ math.min(failures - 1, 40)) * (0.8 + 0.4 * spread)

@@ -8,4 +8,4 @@ local refused = refuse_writer(ARGV[2], ARGV[3])
 if refused then return refused end
 redis.call('HSET', K.writer, 'synced', 1, 'form', ARGV[5])
 if ARGV[4] ~= '' then redis.call('HSET', K.writer, 'cluster', ARGV[4]) end
-return redis.call('HINCRBY', K.writer, 'seq', 1)
+return count(K.writer, 'seq')

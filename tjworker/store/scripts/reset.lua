@@ -15,4 +15,4 @@ if ARGV[4] == 'end' then
   redis.call('DEL', K.known, K.unfinished, K.progress, K.nodes, K.node_requests)
   redis.call('HDEL', K.writer, 'cluster')
 end
-return redis.call('HINCRBY', K.writer, 'seq', 1)
+return count(K.writer, 'seq')

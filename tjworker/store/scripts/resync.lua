@@ -1,7 +1,7 @@
 -- Find keys that should be worked on and are not.
 --
 -- ARGV  1 prefix   2 seconds after which the task of a queued key counts as lost   3 '1': queue every unfinished job
--- Keys  dirty, line, in_line, turn, running, deaths, delayed, news, unfinished, lock, missing, broker
+-- Keys  dirty, line, in_line, turn, running, deaths, delayed, news, unfinished, job, lock, missing, broker
 -- Gives the keys to publish, each once.
 local at = now()
 local publish, taken = {}, {}
@@ -37,7 +37,7 @@ for _, key in ipairs(redis.call('ZRANGEBYSCORE', K.dirty, '-inf', at - tonumber(
   if not taken[key] and redis.call('ZSCORE', K.line, key) then waited = waited + 1 end
 end
 local missing = math.max(0, redis.call('ZCARD', K.line) - #publish - redis.call('LLEN', K.broker))
-local before = tonumber(redis.call('GET', K.missing) or 0)
+local before = number(redis.call('GET', K.missing))
 local lost = math.min(missing, math.max(waited, before))
 if missing > lost then
   redis.call('SET', K.missing, missing - lost)
@@ -58,7 +58,11 @@ if ARGV[3] == '1' then
   local jobs = redis.call('SMEMBERS', K.unfinished)
   table.sort(jobs)
   for _, key in ipairs(jobs) do
-    if enqueue(key, at) then give(key) end
+    if redis.call('HEXISTS', K.job .. key, 'job') == 0 then
+      redis.call('SREM', K.unfinished, key) -- made up: the watcher writes both at once
+    elseif enqueue(key, at) then
+      give(key)
+    end
   end
 end
 return publish

@@ -1,0 +1,92 @@
+"""What somebody else has written into Redis is put right by the leading watcher, and a token that no watcher has written
+does not keep it from leading."""
+
+from __future__ import annotations
+
+import random
+import threading
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.support.inprocess import InProcessTransport
+from localcluster.cluster import LocalCluster
+from tests.conftest import RealRedis
+from tests.support.kinds import AITRAININGJOBS
+from tests.support.memory_redis import Lock
+from tests.support.memory_store import MemoryStore
+from tests.support.waiting import until
+from tests.unit.watcher.projection.objects import KEY
+from tests.unit.watcher.writing import Bench, job
+from tjworker.base import JobKey
+from tjworker.kube.client import KubeClient
+from tjworker.settings import Settings
+from tjworker.store.connect import open_store
+from watcher.app import LEAPS, Watcher
+from watcher.redis_retry import RedisRetry
+from watcher.repairs import Repairs
+
+A = JobKey(KEY)
+SETTINGS = Settings(resync_seconds=30, full_resync_seconds=600, lock_ttl_seconds=20)
+
+
+def test_the_keys_of_every_job_are_put_right_with_each_full_resync() -> None:
+    clock = [0.0]
+    store = MemoryStore(clock=lambda: clock[0])
+    repairs = Repairs(store.queue, SETTINGS, lambda: clock[0])
+    store._redis.tables.locks[A] = Lock(9, "nobody", ends=1e12)
+    store._redis.tables.dirty[A] = 1e12
+    seen = {}
+    for clock[0] in (29.0, 31.0, 599.0, 632.0):
+        repairs.step()
+        seen[clock[0]] = store._redis.tables.dirty[A] < 1e12, store._redis.tables.locks[A].ends < 1e12
+    assert seen == {29.0: (False, False), 31.0: (True, False), 599.0: (True, False), 632.0: (True, True)}
+
+
+def test_a_key_of_another_type_in_one_jobs_place_stops_the_writing_of_all_for_a_moment_only(
+    real_redis: RealRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watcher.redis_retry.FIRST_WAIT_SECONDS", 0.001)
+    store = open_store(real_redis.url, real_redis.prefix)
+    clock = [0.0]
+    retry = RedisRetry(threading.Event(), lambda: clock[0], random.Random(1))
+    retry.refused = Repairs(store.queue, SETTINGS, lambda: clock[0]).refused
+    store.projection.lead(1)
+    store.projection.apply(1, [job().change])
+    client = real_redis.client()
+    client.delete(f"{real_redis.prefix}:job:{A}")
+    client.set(f"{real_redis.prefix}:job:{A}", "x")
+    assert retry(lambda: store.projection.apply(1, [job(rv=8).change])) == [], "queued before, and written now"
+    assert store.projection.view(A).job is not None
+
+
+def test_a_token_that_no_watcher_has_written_keeps_none_from_leading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("watcher.app.BETWEEN_TERMS_SECONDS", 0.001)
+    cluster, store = LocalCluster(nodes=1), MemoryStore()
+    api = KubeClient(InProcessTransport(cluster.apiserver.handle))
+    store._redis.tables.token = 10**15
+    watcher = Watcher(
+        Settings(leader_elect=True), api, api, store, lambda keys: None, name="w-1", lease_namespace="default"
+    )
+    thread = threading.Thread(target=watcher.run, daemon=True)
+    thread.start()
+    try:
+        until("it leads", lambda: (store._redis.tables.token or 0) < 10**15)
+        assert LEAPS <= 4, "each costs a second"
+    finally:
+        watcher.stop()
+        thread.join()
+
+
+def test_a_finished_job_whose_timer_was_taken_away_is_queued_when_its_ttl_has_long_passed() -> None:
+    clock = [1000.0]
+    bench = Bench(MemoryStore(clock=lambda: clock[0]), wall_clock=lambda: clock[0])
+    finished = job(phase="Succeed")
+    bench.put(AITRAININGJOBS, replace(finished, expires_at=1100.0))
+    bench.store._redis.tables.delayed.clear()
+    for clock[0], want in ((1090.0, []), (1130.0, []), (1200.0, [KEY])):
+        bench.published.clear()
+        bench.writer.queue_overdue()
+        bench.put(AITRAININGJOBS)
+        assert bench.published == want
+
