@@ -77,15 +77,8 @@ class Watcher:
         outright = self._elector is not None and self._refused >= LEAPS
         if outright:
             log.warning("takes the lead whatever token stands in Redis: no watcher has written it", token=token)
-        term = Term(
-            self._api,
-            self._store,
-            self._publish,
-            token=token,
-            now=self._now,
-            settings=self._settings,
-            outright=outright,
-        )
+        term = Term(self._api, self._store, self._publish, token=token, now=self._now, settings=self._settings)
+        term.outright = outright
         self.term = term
         if self.stopped.is_set():
             term.over.set()

@@ -54,7 +54,6 @@ class Term:
         token: int,
         now: Callable[[], float],
         settings: Settings,
-        outright: bool = False,
         wall_clock: Callable[[], float] = time.time,
         stopped: threading.Event | None = None,
     ) -> None:
@@ -64,7 +63,8 @@ class Term:
         self.fenced = False
         self.led = False
         """Whether it ever wrote."""
-        self._outright = outright
+        self.outright = False
+        """Set before the start: lead whatever token stands in Redis."""
         self._now = now
         self._stopped = stopped or threading.Event()
         self._threads: list[threading.Thread] = []
@@ -109,7 +109,7 @@ class Term:
     def _write(self) -> None:
         """The writer's thread. No list and no watch is older than the writer's lead."""
         try:
-            start = self.writer.take_over(outright=self._outright)
+            start = self.writer.take_over(outright=self.outright)
             self.led = True
             self._start_feed(start)
             while not self._stopped.is_set():

@@ -19,8 +19,8 @@ WORTH: tuple[tuple[str, str, str], ...] = (
         "when he stops, in minutes at the latest",
     ),
     (
-        "the same for ever: a `lock`, `min_observed`, `gone` or `echo` without a TTL or with a long one; a time from the"
-        " future in `queue:dirty` or `queue:running`; a job taken out of `jobs:unfinished`",
+        "the same for ever: a `lock`, `min_observed`, `gone` or `echo` without a TTL or with a long one; a time from"
+        " the future in `queue:dirty` or `queue:running`; a job taken out of `jobs:unfinished`",
         "the job is not worked on; its pods run on",
         "with the leading watcher's next look, which comes with each full resync (10 minutes), and the TTL that it then"
         " gives (30 s a lock, 5 minutes the others)",
@@ -35,11 +35,7 @@ WORTH: tuple[tuple[str, str, str], ...] = (
         "namespaces do not take turns: some wait as long as others have work",
         "with the leading watcher's next look at the queue, which comes with each resync (30 s)",
     ),
-    (
-        "take the timer of a finished job's TTL away",
-        "the job stays",
-        "with the full resync after its TTL",
-    ),
+    ("take the timer of a finished job's TTL away", "the job stays", "with the full resync after its TTL"),
     (
         "set `once`, with or without a TTL, again and again",
         "no resync, no autoscaler, no orphan collector",

@@ -105,7 +105,9 @@ def test_deaths_with_a_wait_longer_than_any_after_deaths_hold_nothing_up(real_re
     assert d.serves()
 
 
-def test_a_namespace_that_is_said_to_have_many_keys_in_line_waits_for_as_many_rounds_as_there_are_keys(real_redis: RealRedis) -> None:
+def test_a_namespace_that_is_said_to_have_many_keys_in_line_waits_for_as_many_rounds_as_there_are_keys(
+    real_redis: RealRedis,
+) -> None:
     d = Spoilt(real_redis)
     d.redis.hset(d.name("queue:in-line"), "default", FAR)
     others = others_in_line(d)
@@ -199,17 +201,17 @@ def test_text_where_a_number_belongs_stops_no_script(where: tuple[str, str], rea
 def each_script(d: Spoilt, rv: int) -> list[Callable[[], object]]:
     return [
         lambda: d.resync(everything=True),
-        lambda: d.turn(),
-        lambda: d.renew(),
+        d.turn,
+        d.renew,
         lambda: d.min_observed((PODS, rv)),
         lambda: d.finish((PODS, rv), failed=True),
         lambda: d.later(0),
-        lambda: d.due(),
+        d.due,
         lambda: d.job(rv),
         lambda: d.pod(rv),
         lambda: d.no_pod(rv),
-        lambda: d.stats(),
-        lambda: d.repair(),
+        d.stats,
+        d.repair,
         lambda: d.projection.apply_nodes(1, {"n": b"1"}),
         lambda: d.projection.mark_synced(1),
         lambda: d.projection.lead(1),
