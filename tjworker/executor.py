@@ -25,6 +25,7 @@ from tjworker.kube.errors import is_about_the_object
 from tjworker.kube.port import Json
 from tjworker.lease import Lease
 from tjworker.reconcile.plan import Create, Delete, Plan, Write
+from tjworker.secret_content import secret_content
 from tjworker.settings import Settings
 from tjworker.stragglers import Stragglers
 from tjworker.telemetry.events import EventRecorder
@@ -228,6 +229,8 @@ class Executor:
             return delete(version=_version(live))
 
     def _create(self, job: Job, write: Create) -> _Result:
+        if write.holds:
+            return self._create_secret(job, write)
         try:
             return _Result(write, self._kube.create(write.resource, job.name.namespace, write.body))
         except Conflict as conflict:
@@ -240,6 +243,15 @@ class Executor:
                 return _Result(write, live, found=True)
             message = f'{write.body["kind"]} "{write.name}" exists already and {_whose(live)}'
             raise Transient(message, status=409, reason="AlreadyExists") from conflict
+
+    def _create_secret(self, job: Job, write: Create) -> _Result:
+        """Without an answer: no watch shows Secrets, so none of its version may be waited for."""
+        try:
+            self._kube.create(write.resource, job.name.namespace, {**write.body, **secret_content(write.holds)})
+        except Conflict as conflict:
+            if conflict.reason != "AlreadyExists":
+                raise
+        return _Result(write)
 
     def _account(self, outcome: Outcome, result: _Result, lease: Lease) -> OperatorError | None:
         """Returns the error that ends the pass, if there is one. A refused create does not end it, nor does a refusal

@@ -18,6 +18,7 @@ from tjworker.api.status import Condition, Failure, JobStatus, ReplicaStatus
 
 WHERE = {kind.kind: f"/apis/{kind.group}/v1/namespaces/default/{kind.plural}" for kind in GUEST_KINDS}
 PATIENCE_SECONDS = 120
+NEEDED = {"XGBoostJob": ["Master"], "MPIJob": ["Launcher"]}
 
 
 @pytest.fixture(
@@ -39,7 +40,7 @@ def send(request: pytest.FixtureRequest) -> Send:
 def manifest(kind: JobKind, name: str, role: str = "") -> Json:
     """With the roles that every one of its jobs has."""
     template = {"spec": {"containers": [{"name": "main", "image": "trainer:1", "resources": {"limits": {"cpu": "1"}}}]}}
-    roles = [role] if role else ["Worker", *(["Master"] if kind.kind == "XGBoostJob" else [])]
+    roles = [role] if role else ["Worker", *NEEDED.get(kind.kind, ())]
     specs = {name: {"replicas": 1, "restartPolicy": "OnFailure", "template": template} for name in roles}
     spec = {kind.scale_spec_path.split(".")[2]: specs, "runPolicy": {"cleanPodPolicy": "None", "suspend": False}}
     return {"apiVersion": f"{kind.group}/v1", "kind": kind.kind, "metadata": {"name": name}, "spec": spec}
@@ -50,7 +51,8 @@ def test_a_job_is_taken_and_its_status_kept_whole(send: Send, kind: JobKind) -> 
     jobs = WHERE[kind.kind]
     code, made = send("POST", jobs, manifest(kind, "whole"))
     assert code == 201, made
-    assert made["spec"] == manifest(kind, "whole")["spec"], "nothing is added, nothing is lost"
+    added = kind.version_defaults.get("v1", {})
+    assert made["spec"] == manifest(kind, "whole")["spec"] | added, "nothing else is added, nothing is lost"
     job = parse(kind.resource, made)
     assert isinstance(job, TrainingJob)
     status = JobStatus(
@@ -75,6 +77,22 @@ def test_a_role_that_the_kind_does_not_have_is_refused(send: Send, kind: JobKind
     code, answer = send("POST", WHERE[kind.kind], manifest(kind, "odd", "Trainer"))
     assert code == 422, answer
     assert f"a role of a {kind.kind} is " in answer["message"]
+
+
+def test_an_mpijob_keeps_the_version_that_it_was_made_in(send: Send) -> None:
+    """Both versions are one object to the API server: what a manifest was written for must not be forgotten."""
+    (kind,) = [kind for kind in GUEST_KINDS if kind.kind == "MPIJob"]
+    for version, other in (("v1", "v2beta1"), ("v2beta1", "v1")):
+        jobs, name = f"/apis/kubeflow.org/{version}/namespaces/default/mpijobs", f"of-{version}"
+        made = manifest(kind, name) | {"apiVersion": f"kubeflow.org/{version}"}
+        assert send("POST", jobs, made)[0] == 201
+        seen = jobs.replace(version, other) + f"/{name}"
+        code, found = send("GET", seen)
+        assert (code, found["apiVersion"]) == (200, f"kubeflow.org/{other}")
+        assert found["spec"]["manifestVersion"] == version
+        code, answer = send("PUT", seen, found | {"spec": found["spec"] | {"manifestVersion": other}})
+        assert (code, "keeps the version that it was made in" in answer["message"]) == (422, True), answer
+        assert send("DELETE", seen)[0] == 200
 
 
 def test_a_name_that_no_service_can_have_is_refused(send: Send) -> None:

@@ -61,7 +61,7 @@ def _version(job_kind: JobKind, version: str) -> dict[str, Any]:
         "name": version,
         "served": True,
         "storage": version == job_kind.versions[0],
-        "schema": {"openAPIV3Schema": schema(job_kind)},
+        "schema": {"openAPIV3Schema": schema(job_kind, version)},
         "subresources": {
             "status": {},
             "scale": {
@@ -74,8 +74,16 @@ def _version(job_kind: JobKind, version: str) -> dict[str, Any]:
     }
 
 
-def schema(job_kind: JobKind) -> Schema:
-    """The schema of a whole object."""
+def schema(job_kind: JobKind, version: str = "") -> Schema:
+    """The schema of a whole object of a version; of none, without what differs by version."""
+    spec = structural(job_kind.spec_model, defaults=True)
+    for name, value in job_kind.version_defaults.get(version, {}).items():
+        described = spec["properties"][name]
+        spec["properties"][name] = {
+            "description": described["description"],
+            "type": "string",
+            "default": value,
+        } | described
     return {
         "description": job_kind.description,
         "type": "object",
@@ -85,7 +93,7 @@ def schema(job_kind: JobKind) -> Schema:
             "kind": {"type": "string", "description": "name of this kind"},
             # Only so that rules can point at it: the API server checks names itself, up to 253 characters.
             "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}},
-            "spec": structural(job_kind.spec_model, defaults=True),
+            "spec": spec,
             "status": structural(job_kind.guest.status_model if job_kind.guest else JobStatus, defaults=False),
         },
         "x-kubernetes-validations": [dict(rule) for rule in job_kind.root_rules],

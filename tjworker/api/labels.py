@@ -72,6 +72,8 @@ def of_guest(job: TrainingJob, ours: Mapping[str, str]) -> dict[str, str]:
     told = {guest.prefix + name: ours[name] for name in _TOLD_TWICE if name in ours}
     if (role := guest.prefix + REPLICA_TYPE) in told:
         told[role] = told[role].lower()
+        if guest.job_role_is_type:
+            told[guest.prefix + JOB_ROLE] = told[role]
     return told | {f"{guest.prefix}operator-name": guest.operator}
 
 

@@ -58,6 +58,30 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
+class MPILaunch:
+    """How a job of Kubeflow's MPIJob starts its processes."""
+
+    slots: int
+    """Processes a worker."""
+    implementation: Literal["OpenMPI", "Intel", "MPICH"]
+    agent: bool
+    """By the operator's own agent, not by ssh."""
+    on_launcher: bool
+    """The launcher's pod has processes, too."""
+    waits: bool
+    """The launcher starts when its workers are ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSecret:
+    """A Secret that the operator makes for the job, once, and never reads."""
+
+    name: str
+    """Has the job's UID in it: whatever has this name already is this job's."""
+    holds: Literal["ssh-key", "agent-key"]
+
+
+@dataclass(frozen=True, slots=True)
 class LabelsOfGuest:
     """How the users of another operator's kind find its pods and services."""
 
@@ -65,6 +89,8 @@ class LabelsOfGuest:
     """Of the labels `job-name`, `replica-type`, `replica-index` and `job-role`, which then stand there twice."""
     operator: str
     """Value of the label `operator-name`."""
+    job_role_is_type: bool = False
+    """The label `job-role` says the pod's role, not that it is the master."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +130,12 @@ class TrainingJob:
     """Of a kind that is another operator's."""
     ignored: tuple[str, ...] = ()
     """Fields of the spec that are set and not acted on: the condition Created names them."""
+    subdomain: str = ""
+    """Name of one headless service for all pods, `<pod>.<subdomain>`; "": each pod has a service of its own."""
+    secret: JobSecret | None = None
+    """Which its pods mount."""
+    mpi: MPILaunch | None = None
+    """Of an MPIJob."""
     scale_role: str | None = None
     """The role that the CRD's scale subresource moves, None when this job has no such role."""
 

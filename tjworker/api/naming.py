@@ -94,15 +94,18 @@ def _named_ports(ports: object) -> Iterable[Port]:
                 yield Port(name, number)
 
 
-def role_labels(job: TrainingJob, role: str) -> dict[str, str]:
-    """The labels of all pods and services of a role; they select them among those of every job in the namespace."""
+def job_labels(job: TrainingJob) -> dict[str, str]:
+    """The labels of all objects of a job; they select them among those of every job in the namespace."""
     return {
         labels.GROUP_NAME: job.api_version.partition("/")[0],
         labels.JOB_NAME: job.name.name,
-        labels.REPLICA_TYPE: role,
-        labels.REPLICA_NAME: role,
         labels.JOB_UID: job.uid,
     }
+
+
+def role_labels(job: TrainingJob, role: str) -> dict[str, str]:
+    """Likewise of all pods and services of a role."""
+    return job_labels(job) | {labels.REPLICA_TYPE: role, labels.REPLICA_NAME: role}
 
 
 def pod_labels(job: TrainingJob, role: str, index: int, attempt: int) -> dict[str, str]:

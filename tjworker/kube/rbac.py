@@ -6,7 +6,7 @@ Two ways to install: `k8s/base/rbac.yaml` serves every namespace (ClusterRoles).
 (Roles); `k8s/nodes/rbac.yaml` adds reading of what has no namespace. `k8s/kinds/` has a folder for each job kind of
 another operator's, with the rights on it. `k8s/users/rbac.yaml` gives the jobs to the roles
 that Kubernetes has for people: view, edit, admin. One service account a process, with the verbs that `resources.py`
-gives it: no wildcard, no Secret. Pure, but for what it prints.
+gives it: no wildcard, no reading of Secrets. Pure, but for what it prints.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ HEAD = (
 )
 OWN = (RESOURCES[LEASES],)
 """Used only in the operator's own namespace, whichever namespaces it serves."""
-SERVED = tuple(row for row in RESOURCES.values() if row.namespaced and row not in OWN and not row.guest)
+SERVED = tuple(
+    row for row in RESOURCES.values() if row.namespaced and row not in OWN and not row.guest and not row.needed_by
+)
 GUESTS = tuple(row for row in RESOURCES.values() if row.guest)
 NODES = tuple(row for row in RESOURCES.values() if not row.namespaced)
 """What is the cluster's: nodes, and a little more. The operator only reads of it."""
@@ -99,8 +101,14 @@ def served(
         document
         for namespace in namespaces
         for process in PROCESSES
-        for document in _role(process, rules(process, (*SERVED, *guests)), namespace, subject=operator)
+        for document in _role(process, rules(process, (*SERVED, *with_needs(guests))), namespace, subject=operator)
     ]
+
+
+def with_needs(guests: Sequence[Resource]) -> tuple[Resource, ...]:
+    """These job kinds, and what no other kind than they needs."""
+    names = {row.name for row in guests}
+    return (*guests, *(row for row in RESOURCES.values() if row.needed_by in names))
 
 
 def of_guest(row: Resource, operator: str = NAMESPACE) -> list[Json]:
@@ -108,7 +116,9 @@ def of_guest(row: Resource, operator: str = NAMESPACE) -> list[Json]:
     return [
         document
         for process in PROCESSES
-        for document in _role(f"{process}-{row.name}", rules(process, (row,)), "", subject=operator, process=process)
+        for document in _role(
+            f"{process}-{row.name}", rules(process, with_needs((row,))), "", subject=operator, process=process
+        )
     ] + users((row,), f"tj-{row.name}")
 
 

@@ -1,8 +1,8 @@
 """The one table of Kubernetes resources that the operator touches: what each is called, and who does what with it.
 
 Clients build their paths from it, the watcher its reflectors, the projection its owner look-up, and the shipped RBAC is
-generated from it: no process may use a verb that is not here. Pure data. It has no Secret and no wildcard, and
-must never have one.
+generated from it: no process may use a verb that is not here. Pure data. It has no wildcard, and no verb that
+reads a Secret, and must never have one.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class Resource:
     `command` silently, and the container would run something else."""
     is_job: bool = False
     """A job kind: its name is the first part of a JobKey."""
+    needed_by: GroupResource | None = None
+    """The job kind of another operator's without which nobody needs it: its rights are given with that one's."""
     guest: bool = False
     """A job kind of another operator's, which a setting switches on; its rights are given with its CRD."""
     verbs: Mapping[Process, tuple[str, ...]] = field(default_factory=dict)
@@ -143,6 +145,10 @@ _ROWS = (
         optional=True,
         only=("kube-system",),
         verbs={"watcher": ("get",)},
+    ),
+    # The keys of an MPIJob: made, and never read. What has their name is the job's, as its UID stands in it.
+    Resource(
+        "secrets", "", "v1", "Secret", needed_by=GroupResource("mpijobs.kubeflow.org"), verbs={"worker": ("create",)}
     ),
     Resource("events", "", "v1", "Event", verbs={"worker": ("get", "create", "patch")}),
     Resource("leases", "coordination.k8s.io", "v1", "Lease", verbs={"watcher": ("get", "create", "update")}),

@@ -69,7 +69,7 @@ def _stray_owners(p: Pass) -> Iterable[Write]:
 
 def _stray_services(p: Pass) -> Iterator[Write]:
     for service in own_services(p.job, p.observed):
-        if service.labels.get(labels.REPLICA_NAME) not in p.roles:
+        if service.labels.get(labels.REPLICA_NAME) not in p.roles and service.name != p.job.subdomain:
             yield delete_service(service, _NO_ROLE)
 
 

@@ -25,7 +25,7 @@ from tjworker.reconcile.policies.limits import seconds_to_deadline
 from tjworker.reconcile.policies.stuck_deletion import StuckDeletions, find_stuck_deletions, report_deletions
 from tjworker.reconcile.refusals import INVALID_SPEC
 from tjworker.reconcile.replicas import Replica, pod_attempt
-from tjworker.reconcile.workloads import WORKLOADS
+from tjworker.reconcile.workloads import WORKLOADS, jobwide
 from tjworker.reconcile.workloads.owner import unjudged
 
 
@@ -70,6 +70,7 @@ def _writes(p: Pass) -> Iterator[Write]:
     yield from strays(p)
     if not old_attempt_lives:
         yield from find_gang(p.rules).objects(p.job)
+        yield from jobwide.creates(p)
     held = _held(p)
     for name in find_framework(p.job).order(p.job):
         view = p.roles[name]

@@ -22,6 +22,9 @@ class Create:
     """Name of a row of `kube.resources.RESOURCES`."""
     name: str
     body: Mapping[str, Any]
+    holds: Literal["", "ssh-key", "agent-key"] = ""
+    """Of a Secret: what whoever carries the plan out makes and puts into it. No plan holds a key, and nobody reads one:
+    that a Secret of this name is there already is as good as made."""
 
 
 @dataclass(frozen=True, slots=True)

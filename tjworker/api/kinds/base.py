@@ -7,7 +7,7 @@ field errors.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 import orjson
@@ -70,7 +70,7 @@ class JobKind:
     """What this kind is, for `kubectl explain` and the reference."""
     group: str
     versions: tuple[str, ...]
-    """Served versions, the stored one first. All have the same schema."""
+    """Served versions, the stored one first. All have the same schema, but for `version_defaults`."""
     scale_role: str
     """The role that the scale subresource scales, where a job has it: a CRD allows one fixed path."""
     scale_spec_path: str
@@ -87,6 +87,8 @@ class JobKind:
     """Of the field that suspends a job; (): none does."""
     guest: Guest | None = None
     """Of a kind of another operator's: how its users read a status."""
+    version_defaults: Mapping[str, Json] = field(default_factory=dict)
+    """Version -> fields of the spec that the API server fills in where a manifest of that version lacks them."""
 
     @property
     def resource(self) -> GroupResource:

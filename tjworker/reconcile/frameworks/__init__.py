@@ -72,4 +72,5 @@ def role_ports(job: TrainingJob, role: Role) -> tuple[Port, ...]:
 def has_services(job: TrainingJob, role: Role) -> bool:
     """Each pod of the role is found by its name: the environment has it as a host. Who is alone and listens nowhere is
     looked for by nobody."""
-    return bool(role_ports(job, role)) or sum(other.replicas for other in job.roles) > 1
+    alone = not role_ports(job, role) and sum(other.replicas for other in job.roles) <= 1
+    return not job.subdomain and not alone

@@ -5,6 +5,8 @@ its processes there by ssh, or by another agent that the image has.
 (https://docs.open-mpi.org/en/v5.0.x/launching-apps/scheduling.html): one for each GPU of a worker, else one. Open MPI 5
 finds it by PRTE_MCA_prte_default_hostfile, up to 4 by OMPI_MCA_orte_default_hostfile. /etc/mpi/hydra_hostfile is that
 of MPICH and Intel MPI (HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_FILE). Names and paths are the MPI operator's.
+
+A job of Kubeflow's MPIJob has what its own operators give it: `mpi_guest`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 
 from tjworker.api.model import FieldError, Role, TrainingJob
 from tjworker.api.naming import counted_containers
+from tjworker.reconcile.frameworks import mpi_guest
 from tjworker.reconcile.frameworks.framework import Env, Framework, host
 
 LAUNCHER = "launcher"
@@ -28,9 +31,13 @@ class MPI(Framework):
         return role.name.lower() == LAUNCHER
 
     def waits_for(self, job: TrainingJob, role: Role) -> Sequence[str]:
-        return [each.name for each in _workers(job)] if role.name.lower() == LAUNCHER else ()
+        if role.name.lower() != LAUNCHER or (job.mpi is not None and not job.mpi.waits):
+            return ()
+        return [each.name for each in _workers(job)]
 
     def environment(self, job: TrainingJob, role: Role, index: int | None) -> Env:
+        if job.mpi is not None:
+            return mpi_guest.environment(job.mpi, role.name.lower() == LAUNCHER)
         if role.name.lower() != LAUNCHER:
             return {"PYTHONUNBUFFERED": "1"}
         return {
@@ -42,6 +49,9 @@ class MPI(Framework):
         }
 
     def files(self, job: TrainingJob, role: Role) -> Mapping[str, str]:
+        if job.mpi is not None:
+            launchers = [each for each in job.roles if each.name.lower() == LAUNCHER]
+            return mpi_guest.files(job, job.mpi, launchers, _workers(job), role)
         if role.name.lower() != LAUNCHER:
             return {}
         slots = [(host(job, each, i), _slots(each)) for each in _workers(job) for i in range(each.replicas)]
@@ -53,7 +63,7 @@ class MPI(Framework):
     def errors(self, job: TrainingJob) -> Iterator[FieldError]:
         yield from Framework.errors(self, job)
         launchers = [role for role in job.roles if role.name.lower() == LAUNCHER]
-        if not launchers or len(launchers) == len(job.roles):
+        if not launchers or (len(launchers) == len(job.roles) and not (job.mpi and job.mpi.on_launcher)):
             yield FieldError(
                 "spec.replicaSpecs",
                 f"has {', '.join(role.name for role in job.roles)}, but a job of frameworkType mpi has the role"
@@ -61,7 +71,7 @@ class MPI(Framework):
             )
         elif sum(len(text) for text in self.files(job, launchers[0]).values()) > MOST_OF_THE_HOSTFILES:
             yield FieldError(
-                "spec.replicaSpecs",
+                job.roles[0].spec_path.rpartition(f".{job.roles[0].name}.")[0] or "spec.replicaSpecs",
                 f"has so many replicas that their hostfiles are larger than {MOST_OF_THE_HOSTFILES} bytes; use fewer"
                 " workers with more slots, or a shorter name of the job",
             )

@@ -14,6 +14,7 @@ from tjworker.reconcile.volumes import add_mount
 
 VOLUME = "framework-files"
 PREFIX = "files.elasticdeeplearning.ai/"
+EXECUTABLE = 0o555
 
 
 def file_annotations(files: Mapping[str, str]) -> dict[str, str]:
@@ -26,7 +27,11 @@ def add_files(spec: dict[str, Any], files: Mapping[str, str]) -> None:
         return
     folder = str(PurePosixPath(next(iter(files))).parent)
     items = [
-        {"path": name.removeprefix(PREFIX), "fieldRef": {"fieldPath": f"metadata.annotations['{name}']"}}
+        {
+            "path": name.removeprefix(PREFIX),
+            "fieldRef": {"fieldPath": f"metadata.annotations['{name}']"},
+            **({"mode": EXECUTABLE} if name.endswith(".sh") else {}),
+        }
         for name in file_annotations(files)
     ]
     spec["volumes"] = [*(spec.get("volumes") or ()), {"name": VOLUME, "downwardAPI": {"items": items}}]

@@ -11,7 +11,7 @@ from typing import Any
 
 from tjworker.api import labels
 from tjworker.api.model import Role, TrainingJob
-from tjworker.api.naming import pod_labels, pod_name, role_labels, service_name
+from tjworker.api.naming import job_labels, pod_labels, pod_name, role_labels, service_name
 from tjworker.reconcile.frameworks import find_framework, role_ports
 from tjworker.reconcile.gangs import NO_GANG, Gang
 from tjworker.reconcile.workloads.environment import Env, container_environment, env_list, replica_environment
@@ -44,6 +44,17 @@ def owner_reference(job: TrainingJob) -> Json:
     }
 
 
+def child_metadata(job: TrainingJob, name: str) -> Json:
+    """Of an object that is no role's."""
+    own = job_labels(job)
+    return {
+        "name": name,
+        "namespace": job.name.namespace,
+        "labels": {**job.labels, **own, **labels.of_guest(job, own)},
+        "ownerReferences": [owner_reference(job)],
+    }
+
+
 def child_labels(job: TrainingJob, role: Role, index: int, attempt: int) -> dict[str, str]:
     own = pod_labels(job, role.name, index, attempt) | _master_label(job, role, index)
     return own | labels.of_guest(job, own)
@@ -60,12 +71,14 @@ def pod_body(
     env: Env = {**replica_environment(job, role, index, attempt), **role_env}
     # The operator restarts replicas itself, by policy and with its own count: kubelet must not do so behind its back.
     template = pod_template(job, role, env, index=index, restart_policy="Never", gang=gang)
-    metadata = template["metadata"]
+    metadata, name = template["metadata"], pod_name(job.name.name, role.name, index)
+    if job.subdomain:
+        template["spec"].setdefault("hostname", name)  # DNS has no pod of a subdomain without it
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": pod_name(job.name.name, role.name, index),
+            "name": name,
             "namespace": job.name.namespace,
             **metadata,
             "labels": {**metadata["labels"], **child_labels(job, role, index, attempt)},

@@ -1,4 +1,5 @@
-"""Kubeflow's job kinds (kubeflow.org/v1) as training-operator 1.9 has them: one file a kind, one row here.
+"""Kubeflow's job kinds (kubeflow.org) as training-operator 1.9 and mpi-operator 0.6 have them: one file a kind, one
+row here.
 
 `parse` has what they share, `spec` the common fields, `status` the shape in which their users read how a job stands.
 """
@@ -6,7 +7,7 @@
 from __future__ import annotations
 
 from tjworker.api.kinds.base import JobKind
-from tjworker.api.kinds.kubeflow import jaxjob, paddlejob, pytorchjob, tfjob, xgboostjob
+from tjworker.api.kinds.kubeflow import jaxjob, mpijob, paddlejob, pytorchjob, tfjob, xgboostjob
 
 JOB_KINDS: tuple[JobKind, ...] = (
     pytorchjob.JOB_KIND,
@@ -14,4 +15,5 @@ JOB_KINDS: tuple[JobKind, ...] = (
     xgboostjob.JOB_KIND,
     paddlejob.JOB_KIND,
     jaxjob.JOB_KIND,
+    mpijob.JOB_KIND,
 )

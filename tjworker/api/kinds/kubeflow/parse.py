@@ -8,7 +8,7 @@ and leaves the end of its log in the status.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -31,7 +31,7 @@ from tjworker.api.kinds.base import (
     too_big_for_etcd,
 )
 from tjworker.api.kinds.kubeflow import status
-from tjworker.api.kinds.kubeflow.spec import OWN_CONTROLLER, ElasticPolicy, ReplicaSpec, RunPolicy
+from tjworker.api.kinds.kubeflow.spec import OWN_CONTROLLERS, ElasticPolicy, ReplicaSpec, RunPolicy
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.model import (
     EndPolicy,
@@ -90,6 +90,16 @@ class Shape:
     """Roles whose number of replicas may change while they run, without bounds."""
     ignored: Callable[[Any], Iterator[str]] = lambda spec: iter(())
     """Fields of its own that are set and not acted on."""
+    versions: tuple[str, ...] = (VERSION,)
+    """The stored one first."""
+    version_defaults: Mapping[str, Json] = field(default_factory=dict)
+    """See `JobKind`."""
+    broken: Callable[[str, Any, Specs], Iterator[FieldError]] = lambda job, spec, specs: iter(())
+    """(name of the job, spec, roles) -> what no kind but this refuses."""
+    restart: Callable[[Any, str], str] | None = None
+    """(spec, role) -> the restart policy of a role that sets none, in place of `default_restart`."""
+    finish: Callable[[TrainingJob, Any], TrainingJob] = lambda job, spec: job
+    """(job, spec) -> the job with what only this kind has."""
 
     @property
     def resource(self) -> GroupResource:
@@ -109,7 +119,8 @@ def job_kind(shape: Shape, description: str) -> JobKind:
         short_name="",
         description=description,
         group=GROUP,
-        versions=(VERSION,),
+        versions=shape.versions,
+        version_defaults=shape.version_defaults,
         scale_role="Worker",
         scale_spec_path=f".spec.{shape.specs_field}.Worker.replicas",
         spec_model=shape.spec_model,
@@ -130,7 +141,7 @@ def job_kind(shape: Shape, description: str) -> JobKind:
 
 def is_for_another(raw: Json) -> bool:
     manager = mapping(mapping(raw.get("spec")).get("runPolicy")).get("managedBy")
-    return isinstance(manager, str) and manager not in ("", OWN_CONTROLLER)
+    return isinstance(manager, str) and manager not in OWN_CONTROLLERS
 
 
 def parse(shape: Shape, raw: Json) -> Parsed:
@@ -170,7 +181,7 @@ def _header(shape: Shape, raw: Json, seen: str) -> Header:
         own = {"phase": "Succeed" if seen == "Succeeded" else "Failed"} | (
             {"completionTime": completed} if isinstance(completed, str) else {}
         )
-    return header({**raw, "status": own}, shape.resource, shape.kind, f"{GROUP}/{VERSION}")
+    return header({**raw, "status": own}, shape.resource, shape.kind, f"{GROUP}/{shape.versions[0]}")
 
 
 def _broken(job: str, shape: Shape, spec: Any, specs: Specs) -> Iterator[FieldError]:
@@ -187,6 +198,7 @@ def _broken(job: str, shape: Shape, spec: Any, specs: Specs) -> Iterator[FieldEr
     total = sum(_replicas(role) for name, role in specs.items())
     if specs and not 0 < total <= MAX_PODS:
         yield FieldError(where, f"{total} replicas of all roles together: they must be 1 to {MAX_PODS}")
+    yield from shape.broken(job, spec, specs)
     elastic = elastic_policy(spec)
     if elastic is not None:
         yield from _elastic_errors(where, elastic, specs)
@@ -255,7 +267,7 @@ def _job(shape: Shape, raw: Json, head: Header, spec: Any, specs: Specs, templat
         return InvalidJob(**head, errors=errors)
     run = run_policy(spec)
     ignored = tuple(_ignored(shape, spec, run))
-    return TrainingJob(
+    job = TrainingJob(
         **head,
         roles=roles,
         labels=strings(metadata.get("labels")),
@@ -272,6 +284,7 @@ def _job(shape: Shape, raw: Json, head: Header, spec: Any, specs: Specs, templat
         guest_labels=LabelsOfGuest(LABEL_PREFIX, shape.controller),
         ignored=ignored,
     )
+    return shape.finish(job, spec)
 
 
 def _ignored(shape: Shape, spec: Any, run: RunPolicy) -> Iterator[str]:
@@ -290,6 +303,7 @@ def _role(shape: Shape, spec: Any, specs: Specs, name: str, template: Json, auto
     elastic = elastic_policy(spec) if name == "Worker" else None
     free = (0, rules.MAX_REPLICAS) if name in shape.freely_scaled(spec) else (None, None)
     least, most = elastic_bounds(elastic, role) if elastic else free
+    unset = shape.restart(spec, name) if shape.restart else shape.default_restart
     return Role(
         name=name,
         workload="Pod",
@@ -298,7 +312,7 @@ def _role(shape: Shape, spec: Any, specs: Specs, name: str, template: Json, auto
         min_replicas=least,
         max_replicas=most,
         edl_policy="Auto" if autoscaled and elastic else "Manual",
-        restart_policy=_RESTARTS[role.restart_policy or shape.default_restart],
+        restart_policy=_RESTARTS[role.restart_policy or unset],
         restart_scope="Pod",
         fail_policy="None" if name in shape.never_fails(spec) else "Any",
         complete_policy=shape.complete(spec, specs).get(name, "None"),

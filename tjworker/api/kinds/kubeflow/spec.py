@@ -18,6 +18,7 @@ from tjworker.api.podtemplate import PRESERVE, PodTemplate
 KubeflowRestartPolicy = Literal["", "Always", "OnFailure", "Never", "ExitCode"]
 KubeflowCleanPodPolicy = Literal["", "All", "Running", "None"]
 OWN_CONTROLLER = "kubeflow.org/training-operator"
+OWN_CONTROLLERS = ("", OWN_CONTROLLER, "kubeflow.org/mpi-operator")
 """`managedBy` of a job that no other controller has."""
 
 

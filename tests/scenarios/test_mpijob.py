@@ -1,0 +1,301 @@
+"""The lives of MPIJobs: of v2beta1 as mpi-operator 0.6 makes their pods (`pkg/controller/mpi_job_controller.go`), of v1
+as training-operator 1.9 does (`pkg/controller.v1/mpi/mpijob_controller.go`), but for what docs/kinds.md says.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.scenarios.test_kubeflow import DONE, PREFIX, WRONG, conditions, environment, job, role, state, world
+from tests.scenarios.world import World
+from tjworker.api.kinds.base import MEMORY
+from tjworker.base import GroupResource
+
+Json = dict[str, Any]
+L, W0, W1 = "digits-launcher-0", "digits-worker-0", "digits-worker-1"
+V1, V2 = "v1", "v2beta1"
+MPIJOBS = GroupResource("mpijobs.kubeflow.org")
+BOTH = pytest.mark.parametrize("version", [V1, V2])
+
+
+def mpi(version: str, roles: Json | None = None, run: Json | None = None, **spec: Any) -> Json:
+    made = job("MPIJob", roles or {"Launcher": role(**DONE), "Worker": role(2)}, run, **spec)
+    return made | {"apiVersion": f"kubeflow.org/{version}"}
+
+
+def secrets(w: World) -> list[Json]:
+    found: list[Json] = w.cluster.client.get("/api/v1/namespaces/default/secrets")["items"]
+    return found
+
+
+def file(w: World, pod: str, name: str) -> str:
+    """Of /etc/mpi, as the kubelet shows it."""
+    spec = w.pods()[pod]["spec"]
+    (volume,) = [v["downwardAPI"]["items"] for v in spec["volumes"] if "downwardAPI" in v]
+    (path,) = [item["fieldRef"]["fieldPath"] for item in volume if item["path"] == name]
+    mounted = [m["mountPath"] for m in spec["containers"][0]["volumeMounts"] if m["name"] == "framework-files"]
+    assert mounted == ["/etc/mpi"]
+    text: str = w.pods()[pod]["metadata"]["annotations"][path.split("'")[1]]
+    return text
+
+
+@dataclass(frozen=True)
+class Life:
+    roles: Json
+    want: str
+    run: Json | None = None
+    want_pods: tuple[str, ...] | None = None
+    version: str = V2
+    why: str = ""
+    want_restarts: int = 0
+
+
+NEVER = "Never"
+LIVES: dict[str, Life] = {
+    "a launcher that is done ends the job, and its pods stay": Life(
+        {"Launcher": role(**DONE), "Worker": role(2)}, "Succeeded", want_pods=(L, W0, W1)
+    ),
+    "cleanPodPolicy Running takes the workers, whose sshd never ends": Life(
+        {"Launcher": role(**DONE), "Worker": role(2)}, "Succeeded", {"cleanPodPolicy": "Running"}, (L,)
+    ),
+    "cleanPodPolicy All takes the launcher, too": Life(
+        {"Launcher": role(**DONE), "Worker": role(2)}, "Succeeded", {"cleanPodPolicy": "All"}, ()
+    ),
+    "v1 has its own cleanPodPolicy": Life(
+        {"Launcher": role(**DONE), "Worker": role(2)}, "Succeeded", {"cleanPodPolicy": "Running"}, (L,), V1
+    ),
+    "v2beta1 starts its launcher again, as its default is OnFailure": Life(
+        {"Launcher": role(**WRONG), "Worker": role(1)}, "Running", want_restarts=1
+    ),
+    "until backoffLimit": Life(
+        {"Launcher": role(**WRONG), "Worker": role(1)}, "Failed", {"backoffLimit": 1}, why="backoffLimit 1"
+    ),
+    "v1 does not, as its default is Never": Life(
+        {"Launcher": role(**WRONG), "Worker": role(1)}, "Failed", version=V1, why="exited with code 1"
+    ),
+    "a worker that has failed for good ends the job: no launcher could use it": Life(
+        {"Launcher": role(), "Worker": role(2, NEVER, **WRONG)}, "Failed", why="exited with code 1"
+    ),
+    "a worker that ends before its launcher ends nothing": Life(
+        {"Launcher": role(), "Worker": role(1, **DONE)}, "Running"
+    ),
+    "suspended from the start": Life({"Launcher": role(), "Worker": role(1)}, "Suspended", {"suspend": True}, ()),
+}
+
+
+@pytest.mark.parametrize("life", LIVES.values(), ids=LIVES.keys())
+def test_a_life(life: Life) -> None:
+    w = world().apply(mpi(life.version, life.roles, life.run)).run()
+    w.until(life.want, lambda: state(w) == life.want and w.status()[MEMORY].get("restarts", 0) >= life.want_restarts)
+    true = {c["type"]: c for c in w.status()["conditions"] if c["status"] == "True"}
+    assert true[life.want]["reason"] == f"MPIJob{life.want}", f"seed {w.seed}: {conditions(w)}"
+    assert life.why in true[life.want]["message"]
+    if life.want_pods is not None:
+        assert tuple(sorted(w.pods())) == life.want_pods
+
+
+@BOTH
+def test_the_launcher_is_made_when_its_workers_are_ready(version: str) -> None:
+    late = role(2, ready_seconds=30)
+    w = world().apply(mpi(version, {"Launcher": role(), "Worker": late})).run().advance(10)
+    assert sorted(w.pods()) == [W0, W1]
+    assert "is made when the role Worker is ready: 0 of 2 are" in w.condition("Running")["message"]
+    w.until("it runs", lambda: state(w) == "Running")
+    assert w.status()["replicaStatuses"]["Launcher"]["active"] == 1
+
+
+def test_at_startup_it_is_made_beside_them() -> None:
+    roles = {"Launcher": role(), "Worker": role(2, ready_seconds=30)}
+    w = world().apply(mpi(V2, roles, launcherCreationPolicy="AtStartup")).run().advance(10)
+    assert sorted(w.pods()) == [L, W0, W1]
+
+
+SSH: Json = {
+    "K_MPI_JOB_ROLE": "launcher",
+    "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+    "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
+    "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
+    "OMPI_MCA_orte_set_default_slots": "2",
+}
+ENVIRONMENTS: dict[str, tuple[Json, Json, str]] = {
+    "Open MPI": ({}, SSH, "digits-worker-0.digits.default.svc slots=2\ndigits-worker-1.digits.default.svc slots=2\n"),
+    "Intel MPI": (
+        {"mpiImplementation": "Intel"},
+        {
+            "I_MPI_HYDRA_HOST_FILE": "/etc/mpi/hostfile",
+            "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10",
+            "I_MPI_PERHOST": "2",
+        },
+        "digits-worker-0.digits.default.svc:2\ndigits-worker-1.digits.default.svc:2\n",
+    ),
+    "MPICH": (
+        {"mpiImplementation": "MPICH"},
+        {"HYDRA_HOST_FILE": "/etc/mpi/hostfile", "HYDRA_LAUNCH_EXTRA_ARGS": "-o ConnectionAttempts=10"},
+        "digits-worker-0.digits.default.svc:2\ndigits-worker-1.digits.default.svc:2\n",
+    ),
+    "processes in the launcher, too": (
+        {"runLauncherAsWorker": True},
+        SSH,
+        "digits-launcher.digits.default.svc slots=2\n"
+        "digits-worker-0.digits.default.svc slots=2\ndigits-worker-1.digits.default.svc slots=2\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", ENVIRONMENTS)
+def test_what_mpirun_finds_is_what_the_mpi_operator_gives_it(sentence: str) -> None:
+    spec, want, hosts = ENVIRONMENTS[sentence]
+    w = world().apply(mpi(V2, {"Launcher": role(), "Worker": role(2)}, slotsPerWorker=2, **spec)).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    found = environment(w, L)
+    assert found.items() >= want.items()
+    assert file(w, L, "hostfile") == hosts
+    names = [line.replace(":", " ").split()[0] for line in hosts.splitlines()]
+    assert file(w, L, "discover_hosts.sh") == "".join(["#!/bin/sh\n", *(f"echo {name}\n" for name in names)])
+    hides = any(e["name"] == "NVIDIA_VISIBLE_DEVICES" for e in w.pods()[L]["spec"]["containers"][0]["env"])
+    assert hides is not spec.get("runLauncherAsWorker", False), "a launcher without processes takes no GPU"
+
+
+def test_pods_of_v2beta1_are_those_of_the_mpi_operator() -> None:
+    w = world().apply(mpi(V2, {"Launcher": role(), "Worker": role(2)})).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    assert w.services() == ["digits"], "one for all pods"
+    for name, told, host in ((L, "launcher", "digits-launcher"), (W0, "worker", W0), (W1, "worker", W1)):
+        pod, spec = w.pods()[name], w.pods()[name]["spec"]
+        labels = {k.removeprefix(PREFIX): v for k, v in pod["metadata"]["labels"].items() if k.startswith(PREFIX)}
+        index = name.rpartition("-")[2]
+        assert labels.items() >= {"job-name": "digits", "operator-name": "mpi-operator", "job-role": told}.items()
+        assert labels["replica-index"] == index
+        assert (spec["hostname"], spec["subdomain"]) == (host, "digits")
+        assert spec["dnsConfig"]["searches"] == ["digits.default.svc.cluster.local"]
+        (keys,) = [v["secret"] for v in spec["volumes"] if v["name"] == "ssh-auth"]
+        assert {item["path"]: item["key"] for item in keys["items"]} == {
+            "id_rsa": "ssh-privatekey",
+            "id_rsa.pub": "ssh-publickey",
+            "authorized_keys": "ssh-publickey",
+        }
+        assert (keys["defaultMode"], keys["secretName"]) == (0o600, secrets(w)[0]["metadata"]["name"])
+        assert {"name": "ssh-auth", "mountPath": "/root/.ssh"} in spec["containers"][0]["volumeMounts"]
+    assert w.pods()[W0]["spec"]["containers"][0]["command"] == ["/usr/sbin/sshd", "-De"]
+    assert "command" not in w.pods()[L]["spec"]["containers"][0]
+
+
+def test_what_a_template_says_of_its_own_is_kept() -> None:
+    own = role(1)
+    own["template"]["spec"] |= {"hostname": "mine", "dnsConfig": {"searches": ["here"]}}
+    own["template"]["spec"]["containers"][0] |= {"args": ["sshd", "-f", "own"]}
+    w = world().apply(mpi(V2, {"Launcher": role(), "Worker": own}, sshAuthMountPath="/home/mpiuser/.ssh")).run()
+    spec = w.pods()[W0]["spec"]
+    assert "command" not in spec["containers"][0]
+    assert spec["dnsConfig"]["searches"] == ["here", "digits.default.svc.cluster.local"]
+    assert spec["hostname"] == W0, "the hostfile says so"
+    (keys,) = [v["secret"] for v in spec["volumes"] if v["name"] == "ssh-auth"]
+    assert keys.get("defaultMode") != 0o600, "a user other than root must read it"
+    assert {"name": "ssh-auth", "mountPath": "/home/mpiuser/.ssh"} in spec["containers"][0]["volumeMounts"]
+
+
+def test_pods_of_v1_are_those_of_training_operator_with_the_agent_in_kubectls_place() -> None:
+    own = role(2)
+    own["template"]["spec"]["containers"][0] |= {"command": ["sleep"], "args": ["365d"]}
+    w = world().apply(mpi(V1, {"Launcher": role(), "Worker": own}, slotsPerWorker=2)).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    env = environment(w, L)
+    want = {
+        "OMPI_MCA_plm_rsh_agent": "/etc/mpi/kubexec.sh",
+        "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
+        "I_MPI_HYDRA_BOOTSTRAP": "rsh",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC": "/etc/mpi/kubexec.sh",
+    }
+    assert env.items() >= want.items()
+    assert file(w, L, "hostfile") == f"{W0} slots=2\n{W1} slots=2\n"
+    assert file(w, L, "discover_hosts.sh") == f"#!/bin/sh\necho {W0}:2\necho {W1}:2\n"
+    assert file(w, L, "kubexec.sh").startswith("#!/bin/sh\n")
+    assert file(w, W0, "agent.py") == file(w, L, "agent.py")
+    worker = w.pods()[W0]["spec"]["containers"][0]
+    assert (worker["command"], worker["args"]) == (["python3", "/etc/mpi/agent.py", "serve", "--", "sleep"], ["365d"])
+    labels = w.pods()[L]["metadata"]["labels"]
+    assert (labels[f"{PREFIX}job-role"], labels[f"{PREFIX}operator-name"]) == ("master", "mpijob-controller")
+    assert w.pods()[L]["spec"].get("serviceAccountName", "default") == "default", "it needs no rights"
+
+
+@BOTH
+def test_a_job_has_one_key_and_another_job_of_its_name_another(version: str) -> None:
+    w = world().apply(mpi(version, {"Launcher": role(), "Worker": role(3)})).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    (first,) = secrets(w)
+    assert first["metadata"]["ownerReferences"][0]["uid"] == w.get(MPIJOBS, "digits")["metadata"]["uid"]
+    w.delete("digits").run().advance(60)
+    assert secrets(w) == [], "it goes with its job"
+    w.apply(mpi(version, {"Launcher": role(), "Worker": role(3)})).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    (second,) = secrets(w)
+    assert second["metadata"]["name"] != first["metadata"]["name"]
+    assert second["data"] != first["data"]
+
+
+def test_the_key_is_one_that_ssh_takes() -> None:
+    w = world().apply(mpi(V2)).run()
+    (made,) = secrets(w)
+    assert made["type"] == "kubernetes.io/ssh-auth"
+    private, public = (base64.b64decode(made["data"][name]) for name in ("ssh-privatekey", "ssh-publickey"))
+    assert private.startswith(b"-----BEGIN EC PRIVATE KEY-----")
+    assert public.startswith(b"ecdsa-sha2-nistp521 ")
+
+
+LONG = "a" * 55
+BROKEN: dict[str, tuple[Json, str]] = {
+    "two launchers": (mpi(V2, {"Launcher": role(2), "Worker": role(1)}), "Launcher.replicas: 2: must be 1"),
+    "no launcher": (mpi(V2, {"Worker": role(1)}), "spec.mpiReplicaSpecs.Launcher: required value"),
+    "zero workers": (mpi(V2, {"Launcher": role(), "Worker": role(0)}), "Worker.replicas: 0: must be at least 1"),
+    "workers whose number is not said, which is zero there": (
+        mpi(V1, {"Launcher": role(), "Worker": role(None)}),
+        "Worker.replicas: 0: must be at least 1",
+    ),
+    "no workers": (mpi(V1, {"Launcher": role()}), "spec.mpiReplicaSpecs.Worker: required value"),
+    "restartPolicy of v1 in v2beta1": (
+        mpi(V2, {"Launcher": role(1, "ExitCode"), "Worker": role(1)}),
+        "Launcher.restartPolicy: ExitCode: must be Never or OnFailure",
+    ),
+    "mainContainer that no worker has": (
+        mpi(V1, mainContainer="other"),
+        "spec.mainContainer: 'other' is no container of a worker: use main",
+    ),
+    "a name too long for host names": (
+        mpi(V2) | {"metadata": {"name": LONG}},
+        f"metadata.name: {LONG}-launcher-0: the longest pod name",
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", BROKEN)
+def test_what_cannot_be_is_said_and_nothing_is_made(sentence: str) -> None:
+    made, why = BROKEN[sentence]
+    w = world().apply(made).run().advance(30)
+    (failed,) = [c for c in w.status(made["metadata"]["name"])["conditions"] if c["type"] == "Failed"]
+    assert failed["reason"] == "MPIJobFailedValidation"
+    assert why in failed["message"]
+    assert (list(w.pods()), w.services(), secrets(w)) == ([], [], [])
+
+
+def test_a_launcher_alone_may_be_its_own_worker() -> None:
+    w = world().apply(mpi(V2, {"Launcher": role(**DONE)}, runLauncherAsWorker=True)).run()
+    w.until("done", lambda: state(w) == "Succeeded")
+
+
+def test_what_is_not_acted_on_is_told() -> None:
+    w = world().apply(mpi(V1, sshAuthMountPath="/root/.ssh")).run()
+    assert "spec.sshAuthMountPath (v2beta1 alone has it)" in w.condition("Created")["message"]
+
+
+def test_resumed_after_it_was_suspended() -> None:
+    w = world().apply(mpi(V2, {"Launcher": role(), "Worker": role(2)})).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    w.patch_job("digits", {"spec": {"runPolicy": {"suspend": True}}}).run().advance(40)
+    assert (list(w.pods()), w.services(), state(w)) == ([], [], "Suspended")
+    w.patch_job("digits", {"spec": {"runPolicy": {"suspend": False}}}).run()
+    w.until("it runs again", lambda: state(w) == "Running")
+    assert (w.services(), len(secrets(w))) == (["digits"], 1)

@@ -1,0 +1,169 @@
+"""MPIJob (kubeflow.org): v2beta1 of the MPI operator, and v1 of training-operator. Pure.
+
+Two operators have this CRD, each in a version of its own, and never both. Here both versions are served, with one
+schema (ADR 32): `manifestVersion`, which the API server fills in, says for which of them a manifest was written. Their
+pods differ: `mpipods`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Literal
+
+from pydantic import Field
+
+from tjworker.api import naming
+from tjworker.api.kinds.aitrainingjob import rules
+from tjworker.api.kinds.base import CamelModel
+from tjworker.api.kinds.kubeflow import mpipods
+from tjworker.api.kinds.kubeflow.parse import LABEL_PREFIX, Shape, Specs, job_kind
+from tjworker.api.kinds.kubeflow.spec import KubeflowCleanPodPolicy, ReplicaSpec, RunPolicy, role_rules
+from tjworker.api.model import EndPolicy, FieldError, JobSecret, LabelsOfGuest, MPILaunch, TrainingJob
+
+ROLES = (mpipods.LAUNCHER, mpipods.WORKER)
+V1, V2 = "v1", "v2beta1"
+BACKOFF_LIMIT = 6
+"""That of a batch Job, which is the launcher of v2beta1 there."""
+ROOT_SSH = "/root/.ssh"
+MAX_SLOTS = 1024
+
+
+class MPIJobSpec(CamelModel):
+    """What the job is to do."""
+
+    run_policy: RunPolicy | None = Field(None, description="the job as a whole")
+    clean_pod_policy: KubeflowCleanPodPolicy | None = Field(None, description="v1: as that of runPolicy, which wins")
+    mpi_replica_specs: dict[str, ReplicaSpec] = Field(
+        min_length=1,
+        max_length=16,
+        description="Launcher, which runs mpirun, and Worker, where it starts processes",
+        json_schema_extra=role_rules(ROLES, "MPIJob"),
+    )
+    slots_per_worker: int | None = Field(None, ge=1, le=MAX_SLOTS, description="processes of each worker. Default: 1")
+    main_container: str | None = Field(
+        None, max_length=63, description="v1: the container of a worker in which processes start. Default: the first"
+    )
+    run_launcher_as_worker: bool | None = Field(
+        None, description="v2beta1: true: processes start in the launcher's pod, too"
+    )
+    ssh_auth_mount_path: str | None = Field(
+        None,
+        max_length=1024,
+        pattern="^(/.*)?$",
+        description=f"v2beta1: the folder of the ssh keys in every pod. Default: {ROOT_SSH}",
+    )
+    launcher_creation_policy: Literal["", "AtStartup", "WaitForWorkersReady"] | None = Field(
+        None, description="AtStartup: the launcher starts beside the workers. Default: when all of them are ready"
+    )
+    mpi_implementation: Literal["", "OpenMPI", "Intel", "MPICH"] | None = Field(
+        None, description="v2beta1: whose mpirun the launcher has. Default: OpenMPI"
+    )
+    manifest_version: Literal["v1", "v2beta1"] | None = Field(
+        None,
+        description="the version of MPIJob that the manifest was written for, which is its apiVersion: how the launcher"
+        " starts its processes differs. Filled in by the API server",
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                {
+                    "rule": "self == oldSelf",
+                    "message": "a job keeps the version that it was made in; delete it and create it again",
+                }
+            ]
+        },
+    )
+
+
+def _is_v1(spec: MPIJobSpec) -> bool:
+    return spec.manifest_version == V1
+
+
+def _complete(spec: MPIJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
+    return {mpipods.LAUNCHER: "All"}
+
+
+def _broken(job: str, spec: MPIJobSpec, specs: Specs) -> Iterator[FieldError]:
+    path, worker = "spec.mpiReplicaSpecs.Worker", specs.get(mpipods.WORKER)
+    alone = bool(spec.run_launcher_as_worker) and not _is_v1(spec)
+    if worker is None and not alone:
+        more = "" if _is_v1(spec) else ", or spec.runLauncherAsWorker: true"
+        yield FieldError(path, f"required value: the launcher starts its processes in workers; add them{more}")
+    elif worker is not None and not worker.replicas:
+        yield FieldError(f"{path}.replicas", f"{worker.replicas or 0}: must be at least 1")
+    if worker is not None and spec.main_container and _is_v1(spec):
+        names = [container.name for container in worker.template.spec.containers]
+        if spec.main_container not in names:
+            yield FieldError(
+                "spec.mainContainer", f"{spec.main_container!r} is no container of a worker: use {' or '.join(names)}"
+            )
+    for name in () if _is_v1(spec) else specs:
+        if specs[name].restart_policy in ("Always", "ExitCode"):
+            yield FieldError(
+                f"spec.mpiReplicaSpecs.{name}.restartPolicy",
+                f"{specs[name].restart_policy}: must be Never or OnFailure",
+            )
+    if len(f"{job}-launcher-0") > naming.MAX_NAME_LENGTH and mpipods.LAUNCHER not in specs:
+        yield FieldError("metadata.name", f"{job}-launcher-0: the longest pod name {rules.LENGTH_RULE}")
+
+
+def _restart(spec: MPIJobSpec, role: str) -> str:
+    return "OnFailure" if role == mpipods.LAUNCHER and not _is_v1(spec) else "Never"
+
+
+def _ignored(spec: MPIJobSpec) -> Iterator[str]:
+    said = spec.model_dump(by_alias=True, exclude_none=True)
+    only = ("sshAuthMountPath", "mpiImplementation", "runLauncherAsWorker") if _is_v1(spec) else ("mainContainer",)
+    yield from (f"spec.{name} ({'v2beta1' if _is_v1(spec) else 'v1'} alone has it)" for name in only if said.get(name))
+
+
+def _finish(job: TrainingJob, spec: MPIJobSpec) -> TrainingJob:
+    v1, run = _is_v1(spec), spec.run_policy or RunPolicy()
+    secret = JobSecret(f"{job.name.name}-{'agent' if v1 else 'ssh'}-{job.uid}", "agent-key" if v1 else "ssh-key")
+    on_launcher = mpipods.has_gpu(job) if v1 else bool(spec.run_launcher_as_worker)
+    change = mpipods.Change(
+        job=job,
+        secret=secret.name,
+        on_launcher=on_launcher,
+        ssh_path=spec.ssh_auth_mount_path or ROOT_SSH,
+        main_container=spec.main_container or "",
+    )
+    with_pods = mpipods.with_agent if v1 else mpipods.with_ssh
+    return replace(
+        job,
+        roles=tuple(replace(role, template=with_pods(change, role)) for role in job.roles),
+        backoff_limit=BACKOFF_LIMIT if run.backoff_limit is None and not v1 else run.backoff_limit,
+        clean_pod_policy=run.clean_pod_policy or (spec.clean_pod_policy if v1 else None) or "None",
+        guest_labels=LabelsOfGuest(LABEL_PREFIX, "mpijob-controller")
+        if v1
+        else LabelsOfGuest(LABEL_PREFIX, "mpi-operator", job_role_is_type=True),
+        subdomain="" if v1 else job.name.name,
+        secret=secret,
+        mpi=MPILaunch(
+            slots=spec.slots_per_worker or 1,
+            implementation="OpenMPI" if v1 else spec.mpi_implementation or "OpenMPI",
+            agent=v1,
+            on_launcher=on_launcher,
+            waits=spec.launcher_creation_policy != "AtStartup",
+        ),
+    )
+
+
+SHAPE = Shape(
+    kind="MPIJob",
+    plural="mpijobs",
+    framework="mpi",
+    specs_field="mpiReplicaSpecs",
+    roles=ROLES,
+    spec_model=MPIJobSpec,
+    specs=lambda spec: spec.mpi_replica_specs,
+    complete=_complete,
+    restart=_restart,
+    lone=(mpipods.LAUNCHER,),
+    needed=(mpipods.LAUNCHER,),
+    ignored=_ignored,
+    broken=_broken,
+    finish=_finish,
+    versions=(V2, V1),
+    version_defaults={version: {"manifestVersion": version} for version in (V1, V2)},
+)
+JOB_KIND = job_kind(SHAPE, "An MPI job of Kubeflow: a launcher, which runs mpirun, and the workers of its processes.")

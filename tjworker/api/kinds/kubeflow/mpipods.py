@@ -1,0 +1,114 @@
+"""What the pods of an MPIJob have beside their template: the MPI operator's ssh keys and host names (v2beta1), or our
+agent in the place of `kubectl exec` (v1). Pure.
+
+As there, it is the first container that has them. What the user's template sets wins, but for the pod's host name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tjworker.api.kinds.base import Json, mapping
+from tjworker.api.model import Role, TrainingJob
+from tjworker.api.naming import containers
+
+LAUNCHER, WORKER = "Launcher", "Worker"
+SSHD = ("/usr/sbin/sshd", "-De")
+ROOT_SSH = "/root/.ssh"
+ROOT_SSH_MODE = 0o600
+"""ssh of root takes no key that others may read."""
+AGENT = "/etc/mpi/agent.py"
+AGENT_KEY_FOLDER = "/var/run/mpi-agent"
+AGENT_KEY = "key"
+SSH_PRIVATE_KEY, SSH_PUBLIC_KEY = "ssh-privatekey", "ssh-publickey"
+_SSH_FILES = ((SSH_PRIVATE_KEY, "id_rsa"), (SSH_PUBLIC_KEY, "id_rsa.pub"), (SSH_PUBLIC_KEY, "authorized_keys"))
+_NO_GPU = {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
+"""A launcher without processes of its own takes none, whatever its image says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What all pods of a job get."""
+
+    job: TrainingJob
+    secret: str
+    on_launcher: bool
+    ssh_path: str
+    main_container: str
+
+
+def with_ssh(change: Change, role: Role) -> Json:
+    """v2beta1: `newWorker` and `newLauncherPodTemplate` of the MPI operator."""
+    job, launches = change.job.name, role.name == LAUNCHER
+    pod = dict(mapping(role.template.get("spec")))
+    pod["subdomain"] = job.name
+    pod.pop("hostname", None)
+    if launches:
+        pod["hostname"] = f"{job.name}-launcher"
+    dns = mapping(pod.get("dnsConfig"))
+    own = f"{job.name}.{job.namespace}.svc.cluster.local"
+    pod["dnsConfig"] = {**dns, "searches": [*(dns.get("searches") or ()), own]}
+    items = [{"key": key, "path": path} for key, path in _SSH_FILES]
+    keys: dict[str, Any] = {"secretName": change.secret, "items": items}
+    if change.ssh_path == ROOT_SSH:
+        keys["defaultMode"] = ROOT_SSH_MODE
+    _add_volume(pod, {"name": "ssh-auth", "secret": keys})
+    env = {"K_MPI_JOB_ROLE": role.name.lower()} | (_NO_GPU if launches and not change.on_launcher else {})
+
+    def main(container: Json) -> Json:
+        serves = not launches and not container.get("command") and not container.get("args")
+        served = {**container, "command": list(SSHD)} if serves else container
+        return _added(served, env, {"name": "ssh-auth", "mountPath": change.ssh_path})
+
+    return _of_main(role, pod, "", main)
+
+
+def with_agent(change: Change, role: Role) -> Json:
+    """v1: `newWorker` and `newLauncher` of training-operator, where a worker sleeps and kubectl starts its processes.
+    Here it runs the agent, beside the command that its template has."""
+    launches = role.name == LAUNCHER
+    pod = dict(mapping(role.template.get("spec")))
+    _add_volume(pod, {"name": "mpi-agent-key", "secret": {"secretName": change.secret}})
+    env = _NO_GPU if launches and not change.on_launcher else {}
+
+    def main(container: Json) -> Json:
+        made = container
+        if not launches:
+            own = list(container.get("command") or ())
+            # Without a command of its own, training-operator puts its `sleep` in the place of the arguments, too.
+            made = {k: v for k, v in container.items() if own or k != "args"}
+            made["command"] = ["python3", AGENT, "serve", *(["--", *own] if own else [])]
+        return _added(made, env, {"name": "mpi-agent-key", "mountPath": AGENT_KEY_FOLDER, "readOnly": True})
+
+    return _of_main(role, pod, "" if launches else change.main_container, main)
+
+
+def has_gpu(job: TrainingJob) -> bool:
+    """As training-operator finds it: then the launcher has processes, too."""
+    for role in job.roles:
+        for container in containers(role.template) if role.name == LAUNCHER else ():
+            limits = mapping(mapping(container.get("resources")).get("limits"))
+            if any("gpu" in name for name in limits):
+                return True
+    return False
+
+
+def _add_volume(pod: dict[str, Any], volume: Json) -> None:
+    pod["volumes"] = [*(pod.get("volumes") or ()), volume]
+
+
+def _added(container: Json, env: Mapping[str, str], mount: Json) -> Json:
+    own: Sequence[Any] = container.get("env") or ()
+    named = {entry.get("name") for entry in own if isinstance(entry, Mapping)}
+    more = [{"name": name, "value": value} for name, value in env.items() if name not in named]
+    return {**container, "env": [*own, *more], "volumeMounts": [*(container.get("volumeMounts") or ()), mount]}
+
+
+def _of_main(role: Role, pod: dict[str, Any], name: str, change: Any) -> Json:
+    """The template with this pod, its container of that name (else the first) changed."""
+    every = list(pod.get("containers") or ())
+    place = next((i for i, one in enumerate(every) if mapping(one).get("name") == name), 0)
+    pod["containers"] = [change(mapping(one)) if i == place else one for i, one in enumerate(every)]
+    return {**role.template, "spec": pod}

@@ -1,0 +1,118 @@
+"""Starts MPI's processes in the workers of an MPIJob of v1, in the place of `kubectl exec`. The operator puts this file
+into their pods as /etc/mpi/agent.py; it runs on any python3 from 3.6 on and imports nothing but its library.
+
+    agent.py serve [-- COMMAND...]  in a worker: waits for commands for as long as the pod lives, or COMMAND runs
+    agent.py HOST COMMAND...        in the launcher, as mpirun's remote agent: runs it there
+
+Both read the job's key from a Secret. A worker sends a nonce; a command counts with the HMAC of nonce and command under
+that key. It proves who sent the command and hides nothing, as MPI's own traffic does not either.
+"""
+
+import hashlib
+import hmac
+import os
+import pathlib
+import secrets
+import select
+import signal
+import socket
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+
+KEY = "/var/run/mpi-agent/key"
+PORT = int(os.environ.get("MPI_AGENT_PORT", "2200"))
+NONCE_BYTES = 32
+MAC_BYTES = 32
+MOST_BYTES = 1 << 20
+CONNECT_SECONDS = 120.0
+"""The launcher starts when its workers run, and their agents come up in the moment after that."""
+
+
+def mac(nonce: bytes, command: bytes) -> bytes:
+    key = pathlib.Path(os.environ.get("MPI_AGENT_KEY_FILE", KEY)).read_bytes()
+    return hmac.new(key, nonce + command, hashlib.sha256).digest()
+
+
+class Run(socketserver.StreamRequestHandler):
+    """One command: its output goes back while it runs, its exit code last, as a line of its own. It ends with the
+    connection, as a command of ssh does."""
+
+    def handle(self) -> None:
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        self.wfile.write(nonce)
+        proof, length = self.rfile.read(MAC_BYTES), self.rfile.read(4)
+        command = self.rfile.read(min(MOST_BYTES, int.from_bytes(length, "big")))
+        if not hmac.compare_digest(proof, mac(nonce, command)):
+            return  # a probe of the port, or a stranger
+        out = self.connection.fileno()
+        shell = ["/bin/sh", "-c", command.decode()]
+        child = subprocess.Popen(shell, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+        while child.poll() is None:
+            readable, _, _ = select.select([self.connection], [], [], 0.2)
+            if readable and not self.connection.recv(1):
+                os.killpg(child.pid, signal.SIGTERM)
+                child.wait()
+                return
+        self.wfile.write(f"\nexit {child.returncode if child.returncode >= 0 else 128 - child.returncode}\n".encode())
+
+
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+
+
+def serve(command: "list[str]") -> int:
+    with Server(("0.0.0.0", PORT), Run) as server:  # noqa: S104  a pod's own network, and every command is proved
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        if command:
+            child = subprocess.Popen(command)
+            try:
+                return child.wait()
+            finally:
+                child.terminate()
+        while True:
+            signal.pause()
+
+
+def run(host: str, command: str) -> int:
+    with connect(host) as connection, connection.makefile("rb") as answer:
+        nonce, told = answer.read(NONCE_BYTES), command.encode()
+        connection.sendall(mac(nonce, told) + len(told).to_bytes(4, "big") + told)
+        last = b""
+        for line in answer:
+            sys.stdout.buffer.write(last)
+            sys.stdout.buffer.flush()
+            last = line
+    word, _, code = last.decode(errors="replace").strip().partition(" ")
+    return int(code) if word == "exit" else 255
+
+
+def connect(host: str) -> socket.socket:
+    """A worker that was replaced has the same name and another address."""
+    deadline = time.monotonic() + CONNECT_SECONDS
+    while True:
+        try:
+            connection = socket.create_connection((host, PORT), timeout=5)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+        else:
+            connection.settimeout(None)
+            return connection
+
+
+def main(arguments: "list[str]") -> int:
+    if arguments[:1] == ["serve"]:
+        return serve(arguments[2:] if arguments[1:2] == ["--"] else arguments[1:])
+    while arguments and arguments[0].startswith("-"):
+        arguments = arguments[2 if arguments[0] == "-o" else 1 :]  # options of ssh, such as -x
+    return run(arguments[0], " ".join(arguments[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

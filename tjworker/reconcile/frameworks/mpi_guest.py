@@ -1,0 +1,85 @@
+"""What the launcher of Kubeflow's MPIJob finds: as the MPI operator gives it (v2beta1: `newConfigMap`, `ompiEnvVars`
+...), and training-operator (v1: `newLauncher`, with our agent in the place of kubectl).
+
+Open MPI 5 reads PRTE_MCA_* where those before it read OMPI_MCA_*; their operators have the latter alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files as package_files
+
+from tjworker.api.model import MPILaunch, Role, TrainingJob
+from tjworker.reconcile.frameworks.framework import Env, host
+
+HOSTFILE, DISCOVER, AGENT, REMOTE = (
+    "/etc/mpi/hostfile",
+    "/etc/mpi/discover_hosts.sh",
+    "/etc/mpi/agent.py",
+    "/etc/mpi/kubexec.sh",
+)
+SSH_ARGS = "-o ConnectionAttempts=10"
+
+
+def environment(how: MPILaunch, launches: bool) -> Env:
+    if not launches:
+        return {}
+    if how.agent:
+        return {
+            "OMPI_MCA_plm_rsh_agent": REMOTE,
+            "OMPI_MCA_orte_default_hostfile": HOSTFILE,
+            "PRTE_MCA_plm_ssh_agent": REMOTE,
+            "PRTE_MCA_prte_default_hostfile": HOSTFILE,
+            "I_MPI_HYDRA_BOOTSTRAP": "rsh",
+            "I_MPI_HYDRA_BOOTSTRAP_EXEC": REMOTE,
+        }
+    if how.implementation == "Intel":
+        return {
+            "I_MPI_HYDRA_HOST_FILE": HOSTFILE,
+            "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": SSH_ARGS,
+            "I_MPI_PERHOST": str(how.slots),
+        }
+    if how.implementation == "MPICH":
+        return {"HYDRA_HOST_FILE": HOSTFILE, "HYDRA_LAUNCH_EXTRA_ARGS": SSH_ARGS}
+    return {
+        "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+        "OMPI_MCA_orte_default_hostfile": HOSTFILE,
+        "OMPI_MCA_plm_rsh_args": SSH_ARGS,
+        "OMPI_MCA_orte_set_default_slots": str(how.slots),
+        "PRTE_MCA_prte_keep_fqdn_hostnames": "true",
+        "PRTE_MCA_prte_default_hostfile": HOSTFILE,
+        "PRTE_MCA_plm_ssh_args": SSH_ARGS,
+        "PRTE_MCA_prte_set_default_slots": str(how.slots),
+    }
+
+
+def files(
+    job: TrainingJob, how: MPILaunch, launchers: Sequence[Role], workers: Sequence[Role], role: Role
+) -> Mapping[str, str]:
+    """`discover_hosts.sh` is what Horovod asks for its hosts."""
+    remote = {REMOTE: f'#!/bin/sh\nexec python3 {AGENT} "$@"\n', AGENT: _agent()} if how.agent else {}
+    if role not in launchers:
+        return remote
+    hosts = [_host(job, launchers[0], 0)] if how.on_launcher else []
+    hosts += [_host(job, each, i) for each in workers for i in range(each.replicas)]
+    separator = " slots=" if how.implementation == "OpenMPI" else ":"
+    found = "\n".join(f"echo {name}{f':{how.slots}' if how.agent else ''}" for name in hosts)
+    return {
+        HOSTFILE: "".join(f"{name}{separator}{how.slots}\n" for name in hosts),
+        DISCOVER: f"#!/bin/sh\n{found}\n",
+        **remote,
+    }
+
+
+def _host(job: TrainingJob, role: Role, index: int) -> str:
+    """With a subdomain, as a pod calls itself; so mpirun knows its own."""
+    if not job.subdomain:
+        return host(job, role, index)
+    pod = role.template["spec"].get("hostname") or host(job, role, index)
+    return f"{pod}.{job.subdomain}.{job.name.namespace}.svc"
+
+
+@cache
+def _agent() -> str:
+    return package_files("tjworker").joinpath("mpi_agent.py").read_text(encoding="utf-8")
