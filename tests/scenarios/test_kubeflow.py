@@ -371,3 +371,10 @@ def test_it_is_deleted_after_its_ttl() -> None:
     assert state(w) == "Succeeded"
     w.advance(90, step_seconds=10)
     assert w.cluster.client.get(JOBS)["items"] == []
+
+
+def test_a_job_that_waits_for_its_pods_is_created_and_not_yet_running() -> None:
+    w = world().apply(job(PYTORCH, {"Worker": role(1, start_seconds=30)})).run().advance(5)
+    assert state(w) == "Created"
+    w.until("it runs", lambda: state(w) == "Running")
+    assert conditions(w)["Running"] == "True PyTorchJobRunning"

@@ -92,7 +92,7 @@ def _conditions(job: Parsed, status: JobStatus) -> list[dict[str, str]]:
     """The last one is what the column State shows: of those that are true the newest."""
     by_type = {c.type: c for c in status.conditions}
     shown = [by_type[type_] for type_ in _SHOWN if type_ in by_type and not _is_left_out(by_type[type_], by_type)]
-    shown.sort(key=lambda c: (c.type != "Created", c.status == "True", c.last_transition_time, _SHOWN.index(c.type)))
+    shown.sort(key=lambda c: (c.status == "True", c.type != "Created", c.last_transition_time, _SHOWN.index(c.type)))
     return [
         {
             "type": c.type,
