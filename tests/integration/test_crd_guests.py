@@ -16,9 +16,14 @@ from tjworker.api.kinds.base import JobKind
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import Condition, Failure, JobStatus, ReplicaStatus
 
-WHERE = {kind.kind: f"/apis/{kind.group}/v1/namespaces/default/{kind.plural}" for kind in GUEST_KINDS}
+WHERE = {kind.resource: f"/apis/{kind.api_versions[0]}/namespaces/default/{kind.plural}" for kind in GUEST_KINDS}
 PATIENCE_SECONDS = 120
-NEEDED = {"XGBoostJob": ["Master"], "MPIJob": ["Launcher"]}
+NEEDED = {
+    "XGBoostJob": ["Master"],
+    "MPIJob": ["Launcher"],
+    "MarsJob": ["Scheduler"],
+    "pytorchjobs.training.kubedl.io": ["Master"],
+}
 
 
 @pytest.fixture(
@@ -40,18 +45,19 @@ def send(request: pytest.FixtureRequest) -> Send:
 def manifest(kind: JobKind, name: str, role: str = "") -> Json:
     """With the roles that every one of its jobs has."""
     template = {"spec": {"containers": [{"name": "main", "image": "trainer:1", "resources": {"limits": {"cpu": "1"}}}]}}
-    roles = [role] if role else ["Worker", *NEEDED.get(kind.kind, ())]
+    roles = [role] if role else ["Worker", *NEEDED.get(kind.resource, NEEDED.get(kind.kind, ()))]
     specs = {name: {"replicas": 1, "restartPolicy": "OnFailure", "template": template} for name in roles}
-    spec = {kind.scale_spec_path.split(".")[2]: specs, "runPolicy": {"cleanPodPolicy": "None", "suspend": False}}
-    return {"apiVersion": f"{kind.group}/v1", "kind": kind.kind, "metadata": {"name": name}, "spec": spec}
+    made = kind.with_run_policy({"cleanPodPolicy": "None", "suspend": False})
+    made["spec"][kind.roles_field] = specs
+    return {"apiVersion": kind.api_versions[0], "kind": kind.kind, "metadata": {"name": name}, **made}
 
 
-@pytest.mark.parametrize("kind", GUEST_KINDS, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", GUEST_KINDS, ids=lambda kind: kind.resource)
 def test_a_job_is_taken_and_its_status_kept_whole(send: Send, kind: JobKind) -> None:
-    jobs = WHERE[kind.kind]
+    jobs = WHERE[kind.resource]
     code, made = send("POST", jobs, manifest(kind, "whole"))
     assert code == 201, made
-    added = kind.version_defaults.get("v1", {})
+    added = kind.version_defaults.get(kind.versions[0], {})
     assert made["spec"] == manifest(kind, "whole")["spec"] | added, "nothing else is added, nothing is lost"
     job = parse(kind.resource, made)
     assert isinstance(job, TrainingJob)
@@ -59,6 +65,7 @@ def test_a_job_is_taken_and_its_status_kept_whole(send: Send, kind: JobKind) -> 
         phase="Running",
         conditions=(Condition(type="Running", status="True", last_transition_time=NOW, reason="Running"),),
         replica_statuses={"Worker": ReplicaStatus(desired=1, active=1)},
+        replicas=1,
         failures=(Failure(pod="a", time=NOW, exit_code=1),),
         start_time=NOW,
     )
@@ -72,9 +79,9 @@ def test_a_job_is_taken_and_its_status_kept_whole(send: Send, kind: JobKind) -> 
     assert send("DELETE", f"{jobs}/whole")[0] == 200
 
 
-@pytest.mark.parametrize("kind", GUEST_KINDS, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", GUEST_KINDS, ids=lambda kind: kind.resource)
 def test_a_role_that_the_kind_does_not_have_is_refused(send: Send, kind: JobKind) -> None:
-    code, answer = send("POST", WHERE[kind.kind], manifest(kind, "odd", "Trainer"))
+    code, answer = send("POST", WHERE[kind.resource], manifest(kind, "odd", "Trainer"))
     assert code == 422, answer
     assert f"a role of a {kind.kind} is " in answer["message"]
 
@@ -97,5 +104,5 @@ def test_an_mpijob_keeps_the_version_that_it_was_made_in(send: Send) -> None:
 
 def test_a_name_that_no_service_can_have_is_refused(send: Send) -> None:
     kind = GUEST_KINDS[0]
-    code, answer = send("POST", WHERE[kind.kind], manifest(kind, "9.a"))
+    code, answer = send("POST", WHERE[kind.resource], manifest(kind, "9.a"))
     assert (code, "the name of a job must be a lower-case DNS label" in answer["message"]) == (422, True), answer

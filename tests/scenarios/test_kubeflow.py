@@ -14,16 +14,16 @@ import yaml
 
 from tests.scenarios.world import World, play
 from tests.support.paths import ROOT
-from tjworker.api.kinds import GUEST_KINDS
+from tjworker.api.kinds import kubeflow
 from tjworker.api.kinds.base import MEMORY
 
 Json = dict[str, Any]
-KINDS = {kind.kind: kind for kind in GUEST_KINDS}
+KINDS = {kind.kind: kind for kind in kubeflow.JOB_KINDS}
 SPECS = {kind: made.scale_spec_path.split(".")[2] for kind, made in KINDS.items()}
 
 
 def world(**settings: Any) -> World:
-    return World(kinds=",".join(kind.resource for kind in GUEST_KINDS), **settings)
+    return World(kinds=",".join(kind.resource for kind in kubeflow.JOB_KINDS), **settings)
 
 
 def role(replicas: int | None = 1, restart: str = "", container: str = "main", **annotations: object) -> Json:

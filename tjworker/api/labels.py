@@ -65,9 +65,9 @@ _TOLD_TWICE = (JOB_NAME, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE)
 
 
 def of_guest(job: TrainingJob, ours: Mapping[str, str]) -> dict[str, str]:
-    """These of our labels by the names that another operator gives them; none of a kind of our own."""
+    """These of our labels by the names that another operator gives them; none where they are the same."""
     guest = job.guest_labels
-    if guest is None:
+    if guest is None or not guest.prefix:
         return {}
     told = {guest.prefix + name: ours[name] for name in _TOLD_TWICE if name in ours}
     if (role := guest.prefix + REPLICA_TYPE) in told:

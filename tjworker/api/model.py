@@ -19,6 +19,8 @@ EndPolicy = Literal["Any", "Rank0", "All", "None"]
 JobEndPolicy = Literal["Any", "All", "None"]
 CleanPodPolicy = Literal["All", "Running", "None"]
 FrameworkType = Literal["", "any", "jax", "mpi", "paddle", "pytorch", "tensorflow", "xgboost"]
+GuestFramework = Literal["", "mars", "xdl"]
+"""Those that only kinds of other operators have."""
 EdlPolicy = Literal["Auto", "Manual", "Never"]
 
 
@@ -86,11 +88,20 @@ class LabelsOfGuest:
     """How the users of another operator's kind find its pods and services."""
 
     prefix: str
-    """Of the labels `job-name`, `replica-type`, `replica-index` and `job-role`, which then stand there twice."""
-    operator: str
+    """Of the labels `job-name`, `replica-type`, `replica-index` and `job-role`, which then stand there twice. Empty:
+    they are ours, with the role in lower case in `replica-type`."""
+    operator: str = ""
     """Value of the label `operator-name`."""
     job_role_is_type: bool = False
     """The label `job-role` says the pod's role, not that it is the master."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enough:
+    """A job is done as soon as so many replicas of these roles together have succeeded."""
+
+    roles: tuple[str, ...]
+    replicas: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +139,10 @@ class TrainingJob:
     suspend: bool = False
     guest_labels: LabelsOfGuest | None = None
     """Of a kind that is another operator's."""
+    enough: Enough | None = None
+    """Beside the policies of roles and job, of a kind that counts over roles."""
+    roles_path: str = "spec.replicaSpecs"
+    """Where the manifest has the roles, for messages."""
     ignored: tuple[str, ...] = ()
     """Fields of the spec that are set and not acted on: the condition Created names them."""
     subdomain: str = ""
@@ -142,6 +157,11 @@ class TrainingJob:
     @property
     def key(self) -> JobKey:
         return self.name.key
+
+    @property
+    def calls_itself(self) -> str:
+        """For messages about what its framework asks of it."""
+        return f"a {self.kind}" if self.guest_labels else f"a job of frameworkType {self.framework}"
 
     def with_targets(self) -> TrainingJob:
         """With the autoscaler's targets in the place of the spec's replicas: the one place where that is decided.

@@ -105,7 +105,8 @@ def job_labels(job: TrainingJob) -> dict[str, str]:
 
 def role_labels(job: TrainingJob, role: str) -> dict[str, str]:
     """Likewise of all pods and services of a role."""
-    return job_labels(job) | {labels.REPLICA_TYPE: role, labels.REPLICA_NAME: role}
+    is_theirs = job.guest_labels is not None and not job.guest_labels.prefix
+    return job_labels(job) | {labels.REPLICA_TYPE: role.lower() if is_theirs else role, labels.REPLICA_NAME: role}
 
 
 def pod_labels(job: TrainingJob, role: str, index: int, attempt: int) -> dict[str, str]:

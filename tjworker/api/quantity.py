@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
+from typing import Any
 
 _FORM = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([KMGTPE]i)|([numkMGTPE])|[eE]([+-]?\d+))?", re.ASCII)
 _BINARY = {f"{prefix}i": 2 ** (10 * power) for power, prefix in enumerate("KMGTPE", 1)}
@@ -64,6 +66,18 @@ def milli(quantity: object) -> int:
 def whole(quantity: object) -> int:
     """Bytes, or pieces of an extended resource."""
     return _scaled(_text(quantity), 1)
+
+
+def asked_whole(container: Mapping[str, Any], resource: str) -> int:
+    """What a container requests, else its limit, in whole pieces or bytes; 0 for nothing, and for what is no
+    quantity."""
+    resources = container.get("resources")
+    given = [resources.get(part) for part in ("requests", "limits")] if isinstance(resources, Mapping) else []
+    found = next((one[resource] for one in given if isinstance(one, Mapping) and resource in one), 0)
+    try:
+        return max(0, whole(found))
+    except ValueError:
+        return 0
 
 
 def mega(size_bytes: int) -> int:

@@ -127,7 +127,7 @@ def role_names(job: FoundJob) -> list[str]:
     model = parse(job.resource, job.raw)
     if isinstance(model, TrainingJob):
         return [role.name for role in model.roles]
-    specs = (job.raw.get("spec") or {}).get("replicaSpecs")
+    specs = (job.raw.get("spec") or {}).get(KNOWN_KINDS[job.resource].roles_field)
     return [str(name) for name in specs] if isinstance(specs, dict) else []
 
 

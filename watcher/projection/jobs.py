@@ -59,7 +59,9 @@ def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Pr
         is_job=True,
     )
     phase = text(status.get("phase"))
-    return Projected(change, meta["uid"], phase=phase, expires_at=_expiry(record, status) if finished else None)
+    return Projected(
+        change, meta["uid"], phase=phase, expires_at=_expiry(resource, record, status) if finished else None
+    )
 
 
 def _has_seen_the_spec(meta: Json, status: Json) -> bool:
@@ -68,15 +70,15 @@ def _has_seen_the_spec(meta: Json, status: Json) -> bool:
     return status.get("observedGeneration") in (None, 0, meta.get("generation"))
 
 
-def _expiry(record: Json, status: Json) -> float | None:
-    ttl = _ttl_seconds(record)
+def _expiry(resource: GroupResource, record: Json, status: Json) -> float | None:
+    ttl = _ttl_seconds(resource, record)
     completed = from_rfc3339(text(status.get("completionTime")))
     return None if ttl is None or completed is None else completed + ttl
 
 
-def _ttl_seconds(job: Json) -> int | None:
+def _ttl_seconds(resource: GroupResource, job: Json) -> int | None:
     """Of any job, also of one that is older than its CRD's schema."""
-    ttl = mapping(mapping(job.get("spec")).get("runPolicy")).get("ttlSecondsAfterFinished")
+    ttl = KNOWN_KINDS[resource].run_policy(job).get("ttlSecondsAfterFinished")
     return ttl if isinstance(ttl, int) else None
 
 
@@ -100,12 +102,13 @@ def _finished_record(resource: GroupResource, obj: Json, status: Json) -> dict[s
     server."""
     kept = {name: obj["metadata"][name] for name in _META if name in obj["metadata"]}
     told = {name: status[name] for name in ("phase", "completionTime", "observedGeneration") if name in status}
-    ttl = _ttl_seconds(obj)
+    ttl = _ttl_seconds(resource, obj)
     return {
         "finished": True,
         "apiVersion": obj.get("apiVersion", ""),
         "kind": obj.get("kind", ""),
         "metadata": kept,
-        "spec": {} if ttl is None else {"runPolicy": {"ttlSecondsAfterFinished": ttl}},
+        "spec": {},
+        **({} if ttl is None else KNOWN_KINDS[resource].with_run_policy({"ttlSecondsAfterFinished": ttl})),
         "status": KNOWN_KINDS[resource].placed(told),
     }

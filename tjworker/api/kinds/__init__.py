@@ -1,5 +1,5 @@
-"""The job kinds: one folder a kind, one row here; a family of guests (`kubeflow`) has one folder. Nothing behind
-`parse` knows which kind a job came from.
+"""The job kinds: one folder a kind, one row here; a family of guests (`kubeflow`, `kubedl`) has one folder. Nothing
+behind `parse` knows which kind a job came from.
 
 Pure. A new kind is a new folder with a `JOB_KIND`, and its row. What else there is of a kind is derived from the row:
 its resource and permissions (`tjworker.kube.resources`), its CRD, its page of the reference.
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tjworker.api import labels
-from tjworker.api.kinds import aitrainingjob, kubeflow, trainingjob
+from tjworker.api.kinds import aitrainingjob, kubedl, kubeflow, trainingjob
 from tjworker.api.kinds.base import UNREADABLE, JobKind, Parsed, unreadable
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.status import JobStatus
@@ -19,7 +19,7 @@ from tjworker.base import GroupResource, Terminal
 
 JOB_KINDS: tuple[JobKind, ...] = (aitrainingjob.JOB_KIND, trainingjob.JOB_KIND)
 """Our own, which every installation serves."""
-GUEST_KINDS: tuple[JobKind, ...] = kubeflow.JOB_KINDS
+GUEST_KINDS: tuple[JobKind, ...] = (*kubeflow.JOB_KINDS, *kubedl.JOB_KINDS)
 """Those of other operators. A cluster may still run these, so a setting says which are served."""
 KINDS: Mapping[GroupResource, JobKind] = {kind.resource: kind for kind in JOB_KINDS}
 """Our own by resource, as it stands in a JobKey."""
@@ -39,6 +39,8 @@ def served(chosen: Iterable[str]) -> Mapping[GroupResource, JobKind]:
     """Our own kinds, and the guests whose CRDs are named. Raises Terminal for a name that is none's."""
     guests = {str(kind.resource): kind for kind in GUEST_KINDS}
     wanted = tuple(chosen)
+    if refused := [name for name in wanted if name in kubedl.NOT_SERVED]:
+        raise Terminal(f"TJ_KINDS names {refused[0]}, which is not served: {kubedl.NOT_SERVED[refused[0]]}")
     unknown = sorted(set(wanted) - guests.keys())
     if unknown:
         raise Terminal(f"TJ_KINDS names {', '.join(unknown)}, which is no kind known here; use: {', '.join(guests)}")

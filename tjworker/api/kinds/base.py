@@ -83,6 +83,10 @@ class JobKind:
     role_patch: Callable[[str, int], dict[str, Any]] | None = None
     """(role, replicas) -> the merge patch that scales a role which the scale subresource does not name; None: none
     scales."""
+    roles_field: str = "replicaSpecs"
+    """Of spec: the map of roles, where it has one."""
+    run_policy_path: tuple[str, ...] = ("spec", "runPolicy")
+    """Of the object that has ttlSecondsAfterFinished and its like."""
     suspend_path: tuple[str, ...] = ()
     """Of the field that suspends a job; (): none does."""
     guest: Guest | None = None
@@ -98,6 +102,20 @@ class JobKind:
     @property
     def api_versions(self) -> tuple[str, ...]:
         return tuple(f"{self.group}/{version}" for version in self.versions)
+
+    def run_policy(self, raw: Json) -> Json:
+        """Of any object, raw."""
+        found: object = raw
+        for step in self.run_policy_path:
+            found = mapping(found).get(step)
+        return mapping(found)
+
+    def with_run_policy(self, policy: Json) -> dict[str, Any]:
+        """An object of nothing but that."""
+        made = dict(policy)
+        for step in reversed(self.run_policy_path):
+            made = {step: made}
+        return made
 
     def own_status(self, status: object) -> Json:
         """Our own status in the status of an object, raw."""

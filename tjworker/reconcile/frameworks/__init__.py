@@ -1,5 +1,6 @@
 """Training frameworks (`spec.frameworkType`): what a framework's own launcher needs. `FRAMEWORKS` is the one place: a
-framework is a file and a row here, and a name in `FrameworkType`.
+framework is a file and a row here, and a name in `FrameworkType`, or in `GuestFramework`
+where a kind of another operator's alone has it.
 
 A framework's port and variables are defaults: what the user's template sets wins. They are applied here once, so that
 ports, services and environment agree.
@@ -14,10 +15,12 @@ from tjworker.api.naming import Port
 from tjworker.reconcile.frameworks.any import AnyFramework
 from tjworker.reconcile.frameworks.framework import MOST_OF_A_VALUE, Framework
 from tjworker.reconcile.frameworks.jax import Jax
+from tjworker.reconcile.frameworks.mars import Mars
 from tjworker.reconcile.frameworks.mpi import MPI
 from tjworker.reconcile.frameworks.paddle import Paddle
 from tjworker.reconcile.frameworks.pytorch import PyTorch
 from tjworker.reconcile.frameworks.tensorflow import TensorFlow
+from tjworker.reconcile.frameworks.xdl import XDL
 from tjworker.reconcile.frameworks.xgboost import XGBoost
 
 ANY = AnyFramework()
@@ -25,6 +28,7 @@ ANY = AnyFramework()
 FRAMEWORKS: Mapping[str, Framework] = {
     "any": ANY,
     "jax": Jax("jax", Port("jaxjob-port", 6666), fixed=True),
+    "mars": Mars("mars", Port("mars-port", 11111), first=("scheduler", "webservice", "worker")),
     "mpi": MPI("mpi", first=("worker", "launcher"), lone=("launcher",), fixed=True),
     "paddle": Paddle("paddle", Port("master", 36543), first=("master", "ps", "pserver")),
     "pytorch": PyTorch("pytorch", Port("pytorchjob-port", 23456), first=("master",), lone=("master",)),
@@ -34,6 +38,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
         first=("ps", "master", "chief", "worker", "evaluator"),
         lone=("chief", "master", "evaluator"),
     ),
+    "xdl": XDL("xdl", Port("xdljob-port", 2222), first=("ps", "scheduler", "worker", "extendrole")),
     "xgboost": XGBoost("xgboost", Port("xgboostjob-port", 9999), first=("master",), lone=("master",), fixed=True),
 }
 FEW_REPLICAS = 100
@@ -57,7 +62,7 @@ def _too_long(job: TrainingJob, framework: Framework) -> Iterator[FieldError]:
         for name, value in framework.environment(job, role, max(0, role.replicas - 1)).items():
             if isinstance(value, str) and len(value) > MOST_OF_A_VALUE:
                 yield FieldError(
-                    "spec.replicaSpecs",
+                    job.roles_path,
                     f"has so many replicas that {name} in the pods of {role.name} has {len(value)} characters, which"
                     f" Linux cannot pass to a program; use fewer replicas, at most {MOST_OF_A_VALUE} characters of it",
                 )

@@ -63,12 +63,11 @@ class Framework:
             if role.name.lower() in self.lone and role.replicas > 1:
                 yield FieldError(
                     role.spec_path,
-                    f"is {role.replicas}, but a job of frameworkType {job.framework} has one {role.name.lower()};"
-                    " set it to 1",
+                    f"is {role.replicas}, but {job.calls_itself} has one {role.name.lower()}; set it to 1",
                 )
             if self.fixed and role.autoscaled:
                 yield FieldError(
-                    f"spec.replicaSpecs.{role.name}.edlPolicy",
+                    f"{job.roles_path}.{role.name}.edlPolicy",
                     f"is Auto, but {job.framework} cannot change its number of processes while they run; set it to"
                     " Manual, or minReplicas and maxReplicas to the same number",
                 )

@@ -65,13 +65,13 @@ class MPI(Framework):
         launchers = [role for role in job.roles if role.name.lower() == LAUNCHER]
         if not launchers or (len(launchers) == len(job.roles) and not (job.mpi and job.mpi.on_launcher)):
             yield FieldError(
-                "spec.replicaSpecs",
-                f"has {', '.join(role.name for role in job.roles)}, but a job of frameworkType mpi has the role"
+                job.roles_path,
+                f"has {', '.join(role.name for role in job.roles)}, but {job.calls_itself} has the role"
                 " launcher, which runs mpirun, and at least one other, such as worker, on which it starts processes",
             )
         elif sum(len(text) for text in self.files(job, launchers[0]).values()) > MOST_OF_THE_HOSTFILES:
             yield FieldError(
-                job.roles[0].spec_path.rpartition(f".{job.roles[0].name}.")[0] or "spec.replicaSpecs",
+                job.roles_path,
                 f"has so many replicas that their hostfiles are larger than {MOST_OF_THE_HOSTFILES} bytes; use fewer"
                 " workers with more slots, or a shorter name of the job",
             )

@@ -58,9 +58,9 @@ class TensorFlow(Framework):
         names = {role.name.lower() for role in job.roles}
         if not names & set(CLUSTER):
             yield FieldError(
-                "spec.replicaSpecs",
-                f"has {', '.join(sorted(names))}, but a job of frameworkType tensorflow has at least one of the roles"
+                job.roles_path,
+                f"has {', '.join(sorted(names))}, but {job.calls_itself} has at least one of the roles"
                 f" {', '.join(CLUSTER)}: TF_CONFIG knows no other; rename the role, or set frameworkType to any",
             )
         if {"chief", "master"} <= names:
-            yield FieldError("spec.replicaSpecs", "has chief and master, which are two names of one role; keep one")
+            yield FieldError(job.roles_path, "has chief and master, which are two names of one role; keep one")

@@ -84,6 +84,8 @@ def _job_met(policy: JobEndPolicy, hit: list[str], relevant: list[str]) -> bool:
 def job_verdict(job: TrainingJob, views: Mapping[str, RoleView]) -> JobVerdict:
     """A role whose own policy is None never ends by itself, so a job policy All does not wait for it: parameter servers
     serve until the others are done. Nor for a role of no replicas; and a job that has only such roles just waits."""
+    if enough := _enough(job, views):
+        return JobVerdict("complete", "Completed", enough)
     verdicts = {name: role_verdict(view) for name, view in views.items()}
     complete = [n for n, v in verdicts.items() if v == "complete"]
     can_complete = [n for n, v in views.items() if v.role.complete_policy != "None" and v.role.replicas]
@@ -95,6 +97,14 @@ def job_verdict(job: TrainingJob, views: Mapping[str, RoleView]) -> JobVerdict:
     if _job_met(job.fail_policy, failed, can_fail):
         return JobVerdict("failed", "ReplicaFailed", f"role {', '.join(failed)} has failed")
     return JobVerdict("")
+
+
+def _enough(job: TrainingJob, views: Mapping[str, RoleView]) -> str:
+    if job.enough is None:
+        return ""
+    done = sum(len(views[name].indices("succeeded")) for name in job.enough.roles if name in views)
+    wanted = f"{job.enough.replicas} of {', '.join(job.enough.roles)}"
+    return f"{wanted} have succeeded ({_progress(views)})" if done >= job.enough.replicas else ""
 
 
 def _progress(views: Mapping[str, RoleView]) -> str:

@@ -207,7 +207,7 @@ def test_a_rendezvous_of_a_fixed_number_is_told_as_not_acted_on() -> None:
 
 
 @pytest.mark.parametrize("odd", [None, 7, "x", [], {"spec": None}, {"spec": {"tfReplicaSpecs": {"PS": None}}}])
-@pytest.mark.parametrize("kind", GUEST_KINDS, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", GUEST_KINDS, ids=lambda kind: kind.resource)
 def test_parse_never_raises(kind: Any, odd: Any) -> None:
     assert isinstance(kind.parse(odd), InvalidJob)
     assert isinstance(kind.parse({"status": odd, **(odd if isinstance(odd, dict) else {})}), InvalidJob)

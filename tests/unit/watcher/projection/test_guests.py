@@ -16,17 +16,18 @@ from watcher.projection import project
 
 Json = dict[str, Any]
 OWN = {"phase": "Succeed", "completionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1, "restarts": 2}
-ALL_KINDS = pytest.mark.parametrize("kind", GUEST_KINDS, ids=lambda kind: kind.kind)
+ALL_KINDS = pytest.mark.parametrize("kind", GUEST_KINDS, ids=lambda kind: kind.resource)
 
 
 def job(kind: JobKind, status: Json, **run: Any) -> Json:
     meta = {"name": "a", "namespace": "team", "uid": "u", "resourceVersion": "7", "generation": 1}
-    spec = {kind.scale_spec_path.split(".")[2]: {}, "runPolicy": run}
-    return {"apiVersion": "kubeflow.org/v1", "kind": kind.kind, "metadata": meta, "spec": spec, "status": status}
+    made = kind.with_run_policy(run)
+    made["spec"][kind.roles_field] = {}
+    return {"apiVersion": kind.api_versions[0], "kind": kind.kind, "metadata": meta, "status": status, **made}
 
 
 def pod(kind: JobKind, **labels: str) -> Json:
-    reference = {"apiVersion": "kubeflow.org/v1", "kind": kind.kind, "name": "a", "uid": "u", "controller": True}
+    reference = {"apiVersion": kind.api_versions[0], "kind": kind.kind, "name": "a", "uid": "u", "controller": True}
     meta = {"name": "a-worker-0", "namespace": "team", "uid": "p", "resourceVersion": "8", "labels": labels}
     return {"metadata": {**meta, "ownerReferences": [reference]}, "spec": {"containers": []}, "status": {}}
 
@@ -59,5 +60,7 @@ def test_one_that_has_ended_is_known_to_have_ended(kind: JobKind) -> None:
 
 @ALL_KINDS
 def test_another_controllers_job_is_none_of_ours(kind: JobKind) -> None:
+    if kind.group != "kubeflow.org":
+        pytest.skip("only Kubeflow's have managedBy")
     assert project(kind.resource, job(kind, {}, managedBy="kueue.x-k8s.io/multikueue")) is None
     assert project(kind.resource, job(kind, {}, managedBy="kubeflow.org/training-operator")) is not None

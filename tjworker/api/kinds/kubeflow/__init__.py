@@ -1,7 +1,7 @@
 """Kubeflow's job kinds (kubeflow.org) as training-operator 1.9 and mpi-operator 0.6 have them: one file a kind, one
 row here.
 
-`parse` has what they share, `spec` the common fields, `status` the shape in which their users read how a job stands.
+`family` has what they share, `spec` their common fields; the rest is `guests`.
 """
 
 from __future__ import annotations

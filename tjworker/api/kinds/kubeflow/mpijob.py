@@ -15,10 +15,12 @@ from pydantic import Field
 
 from tjworker.api import naming
 from tjworker.api.kinds.aitrainingjob import rules
-from tjworker.api.kinds.base import CamelModel
+from tjworker.api.kinds.guests.parse import job_kind
+from tjworker.api.kinds.guests.shape import Shape, Specs
+from tjworker.api.kinds.guests.spec import GuestCleanPodPolicy, ReplicaSpec, role_rules
 from tjworker.api.kinds.kubeflow import mpipods
-from tjworker.api.kinds.kubeflow.parse import LABEL_PREFIX, Shape, Specs, job_kind
-from tjworker.api.kinds.kubeflow.spec import KubeflowCleanPodPolicy, ReplicaSpec, RunPolicy, role_rules
+from tjworker.api.kinds.kubeflow.family import KUBEFLOW, LABEL_PREFIX
+from tjworker.api.kinds.kubeflow.spec import KubeflowSpec, RunPolicy
 from tjworker.api.model import EndPolicy, FieldError, JobSecret, LabelsOfGuest, MPILaunch, TrainingJob
 
 ROLES = (mpipods.LAUNCHER, mpipods.WORKER)
@@ -29,11 +31,10 @@ ROOT_SSH = "/root/.ssh"
 MAX_SLOTS = 1024
 
 
-class MPIJobSpec(CamelModel):
+class MPIJobSpec(KubeflowSpec):
     """What the job is to do."""
 
-    run_policy: RunPolicy | None = Field(None, description="the job as a whole")
-    clean_pod_policy: KubeflowCleanPodPolicy | None = Field(None, description="v1: as that of runPolicy, which wins")
+    clean_pod_policy: GuestCleanPodPolicy | None = Field(None, description="v1: as that of runPolicy, which wins")
     mpi_replica_specs: dict[str, ReplicaSpec] = Field(
         min_length=1,
         max_length=16,
@@ -149,6 +150,7 @@ def _finish(job: TrainingJob, spec: MPIJobSpec) -> TrainingJob:
 
 
 SHAPE = Shape(
+    family=KUBEFLOW,
     kind="MPIJob",
     plural="mpijobs",
     framework="mpi",

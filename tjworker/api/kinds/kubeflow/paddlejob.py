@@ -6,18 +6,19 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import Field
 
-from tjworker.api.kinds.base import CamelModel
-from tjworker.api.kinds.kubeflow.parse import Shape, Specs, job_kind
-from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, ReplicaSpec, RunPolicy, role_rules
+from tjworker.api.kinds.guests.parse import job_kind
+from tjworker.api.kinds.guests.shape import Shape, Specs
+from tjworker.api.kinds.guests.spec import ReplicaSpec, role_rules
+from tjworker.api.kinds.kubeflow.family import KUBEFLOW
+from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, KubeflowSpec, metrics_ignored
 from tjworker.api.model import EndPolicy
 
 ROLES = ("Master", "Worker")
 
 
-class PaddleJobSpec(CamelModel):
+class PaddleJobSpec(KubeflowSpec):
     """What the job is to do."""
 
-    run_policy: RunPolicy | None = Field(None, description="the job as a whole")
     elastic_policy: ElasticPolicy | None = Field(
         None,
         description="makes the workers elastic; their rendezvous is then an etcd of yours, PADDLE_MASTER=etcd://...",
@@ -35,11 +36,13 @@ def _complete(spec: PaddleJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
 
 
 def _ignored(spec: PaddleJobSpec) -> Iterator[str]:
+    yield from metrics_ignored(spec.elastic_policy)
     if spec.elastic_policy is not None and spec.elastic_policy.max_restarts is not None:
         yield "spec.elasticPolicy.maxRestarts"
 
 
 SHAPE = Shape(
+    family=KUBEFLOW,
     kind="PaddleJob",
     plural="paddlejobs",
     framework="paddle",
@@ -49,6 +52,7 @@ SHAPE = Shape(
     specs=lambda spec: spec.paddle_replica_specs,
     complete=_complete,
     default_restart="OnFailure",
+    elastic=lambda spec: spec.elastic_policy,
     ignored=_ignored,
 )
 JOB_KIND = job_kind(SHAPE, "A PaddlePaddle job of Kubeflow: workers, and parameter servers as masters.")

@@ -7,9 +7,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tjworker.api.kinds.base import CamelModel
-from tjworker.api.kinds.kubeflow.parse import Shape, Specs, elastic_bounds, job_kind
-from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, ReplicaSpec, RunPolicy, role_rules
+from tjworker.api.kinds.base import CamelModel, Json
+from tjworker.api.kinds.guests.parse import job_kind
+from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs, with_environment
+from tjworker.api.kinds.guests.spec import ReplicaSpec, elastic_bounds, replicas_of, role_rules
+from tjworker.api.kinds.kubeflow.family import KUBEFLOW
+from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, KubeflowSpec, metrics_ignored
 from tjworker.api.model import EndPolicy
 
 ROLES = ("Master", "Worker")
@@ -36,10 +39,9 @@ class PyTorchElasticPolicy(ElasticPolicy):
     n_proc_per_node: int | None = Field(None, ge=1, description="as spec.nprocPerNode, for older manifests")
 
 
-class PyTorchJobSpec(CamelModel):
+class PyTorchJobSpec(KubeflowSpec):
     """What the job is to do."""
 
-    run_policy: RunPolicy | None = Field(None, description="the job as a whole")
     elastic_policy: PyTorchElasticPolicy | None = Field(None, description="makes the workers elastic, with torchrun")
     pytorch_replica_specs: dict[str, ReplicaSpec] = Field(
         min_length=1, max_length=16, description="Master and Worker", json_schema_extra=role_rules(ROLES, "PyTorchJob")
@@ -63,7 +65,7 @@ def _environment(spec: PyTorchJobSpec) -> Mapping[str, str]:
     processes = str(spec.nproc_per_node or deprecated or "auto")
     found: dict[str, Any] = {"PET_NPROC_PER_NODE": processes}
     if elastic is None and processes.isdecimal():
-        pods = sum(1 if role.replicas is None else role.replicas for role in spec.pytorch_replica_specs.values())
+        pods = sum(replicas_of(role) for role in spec.pytorch_replica_specs.values())
         found["WORLD_SIZE"] = pods * int(processes)
     if elastic is not None:
         found |= {"PET_MAX_RESTARTS": elastic.max_restarts, "PET_STANDALONE": "1" if elastic.standalone else None}
@@ -77,6 +79,10 @@ def _environment(spec: PyTorchJobSpec) -> Mapping[str, str]:
     return {name: str(value) for name, value in found.items() if value is not None}
 
 
+def _dress(of: Dressed, template: Json) -> Json:
+    return with_environment(template, _environment(of.spec))
+
+
 def _meets(spec: PyTorchJobSpec, elastic: PyTorchElasticPolicy) -> bool:
     worker = next((role for name, role in spec.pytorch_replica_specs.items() if name.lower() == "worker"), None)
     least, most = elastic_bounds(elastic, worker) if worker else (1, 1)
@@ -84,6 +90,7 @@ def _meets(spec: PyTorchJobSpec, elastic: PyTorchElasticPolicy) -> bool:
 
 
 def _ignored(spec: PyTorchJobSpec) -> Iterator[str]:
+    yield from metrics_ignored(spec.elastic_policy)
     elastic = spec.elastic_policy
     if elastic is not None and not _meets(spec, elastic):
         said = elastic.model_dump(by_alias=True, exclude_none=True)
@@ -92,6 +99,7 @@ def _ignored(spec: PyTorchJobSpec) -> Iterator[str]:
 
 
 SHAPE = Shape(
+    family=KUBEFLOW,
     kind="PyTorchJob",
     plural="pytorchjobs",
     framework="pytorch",
@@ -102,7 +110,8 @@ SHAPE = Shape(
     complete=_complete,
     default_restart="OnFailure",
     lone=("Master",),
-    environment=_environment,
+    dress=_dress,
+    elastic=lambda spec: spec.elastic_policy,
     ignored=_ignored,
 )
 JOB_KIND = job_kind(SHAPE, "A PyTorch job of Kubeflow: a master and workers, or elastic workers alone.")

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
 
-from tjworker.api.kinds.base import CamelModel
-from tjworker.api.kinds.kubeflow.parse import Shape, Specs, job_kind
-from tjworker.api.kinds.kubeflow.spec import ReplicaSpec, RunPolicy, role_rules
-from tjworker.api.model import EndPolicy
+from tjworker.api.kinds.guests.parse import job_kind
+from tjworker.api.kinds.guests.shape import Shape
+from tjworker.api.kinds.guests.spec import ReplicaSpec, role_rules
+from tjworker.api.kinds.guests.tensorflow import LONE, ROLES, complete
+from tjworker.api.kinds.kubeflow.family import KUBEFLOW
+from tjworker.api.kinds.kubeflow.spec import KubeflowSpec
 
-ROLES = ("PS", "Worker", "Chief", "Master", "Evaluator")
 
-
-class TFJobSpec(CamelModel):
+class TFJobSpec(KubeflowSpec):
     """What the job is to do."""
 
-    run_policy: RunPolicy | None = Field(None, description="the job as a whole")
     success_policy: Literal["", "AllWorkers"] | None = Field(
         None,
         description="of a job without Chief and Master: empty, it succeeds with worker 0; `AllWorkers`, with the last",
@@ -34,14 +32,8 @@ class TFJobSpec(CamelModel):
     )
 
 
-def _complete(spec: TFJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
-    chiefs = [name for name in ("Chief", "Master") if name in specs]
-    if chiefs:
-        return {chiefs[0]: "All"}
-    return {"Worker": "All" if spec.success_policy == "AllWorkers" else "Rank0"}
-
-
 SHAPE = Shape(
+    family=KUBEFLOW,
     kind="TFJob",
     plural="tfjobs",
     framework="tensorflow",
@@ -49,8 +41,8 @@ SHAPE = Shape(
     roles=ROLES,
     spec_model=TFJobSpec,
     specs=lambda spec: spec.tf_replica_specs,
-    complete=_complete,
-    lone=("Chief", "Master"),
+    complete=lambda spec, specs: complete(spec.success_policy, specs),
+    lone=LONE,
     never_fails=lambda spec: ("Worker",) if spec.enable_dynamic_worker else (),
     freely_scaled=lambda spec: ("Worker",) if spec.enable_dynamic_worker else (),
 )

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from tjworker.api.kinds.base import CamelModel
-from tjworker.api.kinds.kubeflow.parse import Shape, job_kind
-from tjworker.api.kinds.kubeflow.spec import ReplicaSpec, RunPolicy, role_rules
+from tjworker.api.kinds.guests.parse import job_kind
+from tjworker.api.kinds.guests.shape import Shape
+from tjworker.api.kinds.guests.spec import ReplicaSpec, role_rules
+from tjworker.api.kinds.kubeflow.family import KUBEFLOW
+from tjworker.api.kinds.kubeflow.spec import KubeflowSpec
 
 ROLES = ("Master", "Worker")
 
 
-class XGBoostJobSpec(CamelModel):
+class XGBoostJobSpec(KubeflowSpec):
     """What the job is to do."""
 
-    run_policy: RunPolicy | None = Field(None, description="the job as a whole")
     xgb_replica_specs: dict[str, ReplicaSpec] = Field(
         min_length=1, max_length=16, description="Master and Worker", json_schema_extra=role_rules(ROLES, "XGBoostJob")
     )
 
 
 SHAPE = Shape(
+    family=KUBEFLOW,
     kind="XGBoostJob",
     plural="xgboostjobs",
     framework="xgboost",

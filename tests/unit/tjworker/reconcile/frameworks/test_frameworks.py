@@ -11,7 +11,7 @@ import pytest
 from tests.support.builders import make_job
 from tests.support.builders.job import JobBuilder
 from tests.unit.tjworker.reconcile.passes import created, decide
-from tjworker.api.model import FrameworkType, Role, TrainingJob
+from tjworker.api.model import FrameworkType, GuestFramework, Role, TrainingJob
 from tjworker.api.naming import Port, service_name
 from tjworker.reconcile import frameworks
 from tjworker.reconcile.frameworks.framework import Env, Framework
@@ -60,7 +60,7 @@ def test_its_port_is_that_of_services_environment_and_the_container_it_names() -
 
 
 def test_every_type_of_the_schema_has_a_row_and_every_row_a_type() -> None:
-    assert set(get_args(FrameworkType)) - {""} == set(frameworks.FRAMEWORKS) - {"gossip"}
+    assert {*get_args(FrameworkType), *get_args(GuestFramework)} - {""} == set(frameworks.FRAMEWORKS) - {"gossip"}
 
 
 def test_a_port_of_its_name_in_the_template_is_its_port() -> None:

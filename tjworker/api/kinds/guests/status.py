@@ -1,35 +1,33 @@
-"""The status of Kubeflow's job kinds: what training-operator 1.9 writes, for the programs that read it; and its schema.
-Pure.
+"""The status of other operators' job kinds: what training-operator and KubeDL write, for the programs that read it; and
+its schema. What differs is a `Style`. Pure.
 
-Nothing is remembered in it: what the operator must know of a job stands beside it, in the field `operator`, which
-Kubeflow's clients ignore (ADR 28).
+Nothing is remembered in it: what the operator must know of a job stands beside it, in the field `operator`, which the
+clients of these kinds ignore (ADR 28).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field
 
-from tjworker.api import labels, naming
 from tjworker.api.kinds.base import CamelModel, Parsed, mapping, text
-from tjworker.api.model import TrainingJob
-from tjworker.api.status import Condition, JobStatus
+from tjworker.api.model import Role, TrainingJob
+from tjworker.api.status import Condition, JobStatus, ReplicaStatus
 
-COLUMNS: tuple[dict[str, Any], ...] = (
-    {"name": "State", "type": "string", "jsonPath": ".status.conditions[-1:].type"},
-    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    {
-        "name": "Message",
-        "type": "string",
-        "jsonPath": ".status.operator.message",
-        "priority": 1,
-        "description": "why the job is in its state",
-    },
-)
+STATE: dict[str, Any] = {"name": "State", "type": "string", "jsonPath": ".status.conditions[-1:].type"}
+AGE: dict[str, Any] = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+MESSAGE: dict[str, Any] = {
+    "name": "Message",
+    "type": "string",
+    "jsonPath": ".status.operator.message",
+    "priority": 1,
+    "description": "why the job is in its state",
+}
 _SHOWN = ("Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed")
-"""Types of conditions that training-operator has, in the order of a life. Those of one moment stand in it."""
+"""Types of conditions that they have, in the order of a life. Those of one moment stand in it."""
 _MESSAGES: Mapping[str, str] = {
     "Created": "is created.",
     "Running": "is running.",
@@ -39,7 +37,7 @@ _MESSAGES: Mapping[str, str] = {
 _ACCEPTED = "the job is accepted"
 
 
-class KubeflowCondition(CamelModel):
+class GuestCondition(CamelModel):
     """One thing that is true of the job, or was."""
 
     type: str = Field(description="Created, Running, Restarting, Suspended, Succeeded or Failed")
@@ -50,22 +48,18 @@ class KubeflowCondition(CamelModel):
     last_transition_time: str | None = Field(None, description="when status last changed")
 
 
-class KubeflowReplicaStatus(CamelModel):
+class GuestReplicaStatus(CamelModel):
     """How the pods of one role stand."""
 
     active: int | None = Field(None, ge=0, description="pods that run")
     succeeded: int | None = Field(None, ge=0, description="pods that have succeeded")
     failed: int | None = Field(None, ge=0, description="pods that have failed and are not replaced yet, or for good")
-    selector: str | None = Field(None, description="label selector of the role's pods")
 
 
-class KubeflowStatus(CamelModel):
-    """How the job stands, as training-operator tells it."""
+class GuestStatus(CamelModel):
+    """How the job stands, as its own operator tells it."""
 
-    conditions: list[KubeflowCondition] = Field(
-        default_factory=list, description="what is true of the job, newest last"
-    )
-    replica_statuses: dict[str, KubeflowReplicaStatus] = Field(default_factory=dict, description="pods of each role")
+    conditions: list[GuestCondition] = Field(default_factory=list, description="what is true of the job, newest last")
     start_time: str | None = Field(None, description="when the operator accepted the job")
     completion_time: str | None = Field(None, description="when the job reached its end")
     last_reconcile_time: str | None = Field(None, description="when the status last changed")
@@ -76,9 +70,21 @@ class KubeflowStatus(CamelModel):
     )
 
 
-def write_status(job: Parsed, status: JobStatus) -> dict[str, Any]:
-    written: dict[str, Any] = {"conditions": _conditions(job, status)}
-    if isinstance(job, TrainingJob) and (replicas := _replica_statuses(job, status)):
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What differs by operator."""
+
+    reasons: Callable[[str], str]
+    """Of a kind: the first part of each reason, as `PyTorchJob` in PyTorchJobRunning."""
+    calls: Callable[[Parsed], str]
+    """How messages name a job."""
+    more_of_role: Callable[[TrainingJob, Role, ReplicaStatus], Mapping[str, object]]
+    """What stands beside the counts of a role."""
+
+
+def write_status(style: Style, job: Parsed, status: JobStatus) -> dict[str, Any]:
+    written: dict[str, Any] = {"conditions": _conditions(style, job, status)}
+    if isinstance(job, TrainingJob) and (replicas := _replica_statuses(style, job, status)):
         written["replicaStatuses"] = replicas
     times = {
         "startTime": status.start_time,
@@ -88,7 +94,7 @@ def write_status(job: Parsed, status: JobStatus) -> dict[str, Any]:
     return written | {name: time for name, time in times.items() if time}
 
 
-def _conditions(job: Parsed, status: JobStatus) -> list[dict[str, str]]:
+def _conditions(style: Style, job: Parsed, status: JobStatus) -> list[dict[str, str]]:
     """The last one is what the column State shows: of those that are true the newest."""
     by_type = {c.type: c for c in status.conditions}
     shown = [by_type[type_] for type_ in _SHOWN if type_ in by_type and not _is_left_out(by_type[type_], by_type)]
@@ -97,8 +103,8 @@ def _conditions(job: Parsed, status: JobStatus) -> list[dict[str, str]]:
         {
             "type": c.type,
             "status": c.status,
-            "reason": _reason(job.kind, c, by_type),
-            "message": _message(job, c),
+            "reason": _reason(style.reasons(job.kind), c, by_type),
+            "message": _message(style.calls(job), c),
             "lastUpdateTime": c.last_transition_time,
             "lastTransitionTime": c.last_transition_time,
         }
@@ -107,46 +113,46 @@ def _conditions(job: Parsed, status: JobStatus) -> list[dict[str, str]]:
 
 
 def _is_left_out(condition: Condition, by_type: Mapping[str, Condition]) -> bool:
-    """training-operator has either Running or Restarting, and forgets a restart that is over."""
+    """Their operators have either Running or Restarting, and forget a restart that is over."""
     if condition.type == "Restarting":
         return condition.status != "True"
     restarting = by_type.get("Restarting")
     return condition.type == "Running" and restarting is not None and restarting.status == "True"
 
 
-def _reason(kind: str, condition: Condition, by_type: Mapping[str, Condition]) -> str:
+def _reason(prefix: str, condition: Condition, by_type: Mapping[str, Condition]) -> str:
     if condition.reason == "InvalidSpec":
-        return f"{kind}FailedValidation"
+        return f"{prefix}FailedValidation"
     if condition.status == "True":
-        return f"{kind}{condition.type}"
+        return f"{prefix}{condition.type}"
     if condition.type == "Suspended":
-        return f"{kind}Resumed"
+        return f"{prefix}Resumed"
     if condition.type != "Running":
         return condition.reason
     ends = [by_type[type_] for type_ in ("Suspended", "Succeeded", "Failed") if type_ in by_type]
     over = next((c.type for c in ends if c.status == "True"), None)
     if over is None:
         return condition.reason  # it does not run yet, and this says why: Unschedulable, ErrImagePull ...
-    return f"{kind}{'Suspended' if over == 'Suspended' else 'Running'}"
+    return f"{prefix}{'Suspended' if over == 'Suspended' else 'Running'}"
 
 
-def _message(job: Parsed, condition: Condition) -> str:
+def _message(called: str, condition: Condition) -> str:
     says = _MESSAGES.get(condition.type, "")
     if condition.status != "True" or not says:
         return condition.message
     more = condition.message.removeprefix(_ACCEPTED).lstrip("; ") if condition.type == "Created" else ""
-    return f"{job.kind} {job.name.namespace}/{job.name.name} {says}{' ' if more else ''}{more}"
+    return f"{called} {says}{' ' if more else ''}{more}"
 
 
-def _replica_statuses(job: TrainingJob, status: JobStatus) -> dict[str, Any]:
+def _replica_statuses(style: Style, job: TrainingJob, status: JobStatus) -> dict[str, Any]:
     found = {}
     for role in job.roles:
         counts = status.replica_statuses.get(role.name)
         if counts is None:
             continue
         numbers = {"active": counts.active, "succeeded": counts.succeeded, "failed": counts.failed}
-        match = labels.of_guest(job, naming.role_labels(job, role.name))
-        found[role.name] = {**{k: n for k, n in numbers.items() if n}, "selector": naming.selector(match)}
+        told = {**numbers, **style.more_of_role(job, role, counts)}
+        found[role.name] = {name: value for name, value in told.items() if value}
     return found
 
 

@@ -1,0 +1,235 @@
+"""The lives of KubeDL's kinds: from a manifest to an end, and what its users read of it on the way.
+
+What KubeDL makes and writes is said in its source: `createNewPod` and `CreateNewService` of pkg/job_controller,
+`SetClusterSpec` and `updateGeneralJobStatus` of each controller, pkg/util/status.go.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.scenarios.test_kubeflow import DONE, WRONG, conditions, environment, role, state
+from tests.scenarios.world import World
+from tests.support.paths import ROOT
+from tjworker.api.kinds import kubedl
+from tjworker.api.kinds.base import MEMORY
+
+Json = dict[str, Any]
+KINDS = {kind.kind: kind for kind in kubedl.JOB_KINDS}
+TF, PYTORCH, XGB, XDL, MARS = KINDS
+
+
+def world(*more: str, **settings: Any) -> World:
+    return World(kinds=",".join((*(kind.resource for kind in kubedl.JOB_KINDS), *more)), **settings)
+
+
+def job(kind: str, roles: dict[str, Json], **spec: Any) -> Json:
+    return {
+        "apiVersion": "training.kubedl.io/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": "digits"},
+        "spec": {KINDS[kind].roles_field: roles, **spec},
+    }
+
+
+@dataclass(frozen=True)
+class Life:
+    job: Json
+    want: str
+    """The condition that is true in the end, or Running."""
+    want_pods: tuple[str, ...] | None = None
+    why: str = ""
+
+
+LIVES: dict[str, Life] = {
+    "a TFJob ends with worker 0, and what runs is cleaned up": Life(
+        job(TF, {"PS": role(), "Worker": role(**DONE)}), "Succeeded", ("digits-worker-0",)
+    ),
+    "a TFJob tries again what was killed, and nothing else": Life(
+        job(TF, {"PS": role(), "Worker": role(**WRONG)}), "Failed", why="exited with code 1"
+    ),
+    "a PyTorchJob ends with its master, and its pods stay": Life(
+        job(PYTORCH, {"Master": role(**DONE), "Worker": role(2)}),
+        "Succeeded",
+        ("digits-master-0", "digits-worker-0", "digits-worker-1"),
+    ),
+    "an XGBoostJob ends with its master": Life(
+        job(XGB, {"Master": role(**DONE), "Worker": role()}, cleanPodPolicy="All"), "Succeeded", ()
+    ),
+    "two of three workers of an XDLJob are enough": Life(
+        job(XDL, {"PS": role(), "Worker": role(2, **DONE), "ExtendRole": role()}, minFinishWorkRate=60),
+        "Succeeded",
+        ("digits-worker-0", "digits-worker-1"),
+        "2 of Worker, ExtendRole have succeeded",
+    ),
+    "two of three are not enough where all are asked for": Life(
+        job(XDL, {"PS": role(), "Worker": role(2, **DONE), "ExtendRole": role()}, minFinishWorkNum=3), "Running"
+    ),
+    "a worker that fails does not end a MarsJob": Life(
+        job(MARS, {"Scheduler": role(), "Worker": role(2, "Never", **WRONG)}), "Running"
+    ),
+    "a MarsJob ends with its scheduler": Life(
+        job(MARS, {"Scheduler": role(**DONE), "Worker": role(), "WebService": role()}), "Succeeded"
+    ),
+    "a scheduler that fails ends it": Life(
+        job(MARS, {"Scheduler": role(**WRONG), "Worker": role()}), "Failed", why="exited with code 1"
+    ),
+}
+
+
+@pytest.mark.parametrize("life", LIVES.values(), ids=LIVES.keys())
+def test_a_life(life: Life) -> None:
+    w = world().apply(life.job).run().advance(30)
+    true = {c["type"]: c for c in w.status()["conditions"] if c["status"] == "True"}
+    assert state(w) == life.want, f"seed {w.seed}: {conditions(w)}"
+    assert (true["Created"]["reason"], true[life.want]["reason"]) == ("JobCreated", f"Job{life.want}")
+    assert life.why in true[life.want]["message"] + w.status()[MEMORY].get("message", "")
+    if life.want_pods is not None:
+        assert tuple(sorted(w.pods())) == life.want_pods
+    assert bool(w.status().get("completionTime")) is (life.want != "Running")
+
+
+def test_what_its_users_read() -> None:
+    w = world().apply(job(TF, {"PS": role(), "Worker": role(2)})).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    assert conditions(w) == {"Created": "True JobCreated", "Running": "True JobRunning"}
+    assert w.status()["conditions"][1]["message"] == "TFJob digits is running."
+    assert w.status()["replicaStatuses"] == {"PS": {"active": 1}, "Worker": {"active": 2}}
+    w.patch_job("digits", {"spec": {"suspend": True}}).run().advance(40)
+    assert (list(w.pods()), state(w)) == ([], "Suspended")
+
+
+PORTS = {TF: ("tfjob-port", 2222), PYTORCH: ("pytorchjob-port", 23456), XGB: ("xgboostjob-port", 9999)}
+PORTS |= {XDL: ("xdljob-port", 2222), MARS: ("mars-port", 11111)}
+M, W0, W1, P0, S0 = "digits-master-0", "digits-worker-0", "digits-worker-1", "digits-ps-0", "digits-scheduler-0"
+UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
+SVC = ".default.svc"
+RENDEZVOUS = {"MASTER_ADDR": M, "WORLD_SIZE": "3", **UNBUFFERED}
+MARS_CLUSTER = {"scheduler": [f"{S0}{SVC}:11111"], "worker": [f"{W0}{SVC}:11111", f"{W1}{SVC}:11111"]}
+
+
+@dataclass(frozen=True)
+class Made:
+    roles: tuple[str, str]
+    """The one of one replica, and its place; two workers beside it."""
+    env: dict[str, Json]
+    """Of each pod."""
+    master: str = ""
+    """The pod that has job-role=master."""
+
+
+MADE: dict[str, Made] = {
+    TF: Made(
+        ("PS", P0),
+        {
+            pod: {
+                "TF_CONFIG": {
+                    "cluster": {"ps": [f"{P0}{SVC}:2222"], "worker": [f"{W0}{SVC}:2222", f"{W1}{SVC}:2222"]},
+                    "task": {"type": task, "index": index},
+                    "environment": "cloud",
+                }
+            }
+            for pod, task, index in ((P0, "ps", 0), (W0, "worker", 0), (W1, "worker", 1))
+        },
+        master=W0,
+    ),
+    PYTORCH: Made(
+        ("Master", M),
+        {pod: RENDEZVOUS | {"RANK": str(i), "MASTER_PORT": "23456"} for i, pod in enumerate((M, W0, W1))},
+        master=M,
+    ),
+    XGB: Made(
+        ("Master", M),
+        {pod: RENDEZVOUS | {"RANK": str(i), "MASTER_PORT": "9999"} for i, pod in enumerate((M, W0, W1))},
+        master=M,
+    ),
+    XDL: Made(
+        ("PS", P0),
+        {
+            P0: {"TASK_NAME": "ps", "TASK_INDEX": "0"},
+            W0: {"TASK_NAME": "worker", "TASK_INDEX": "0"},
+            W1: {"TASK_NAME": "worker", "TASK_INDEX": "1"},
+        },
+    ),
+    MARS: Made(
+        ("Scheduler", S0),
+        {
+            S0: {
+                "MARS_TASK_DETAIL": {"cluster": MARS_CLUSTER, "task": {"type": "scheduler", "index": 0}},
+                "MARS_BIND_PORT": "11111",
+                "MARS_K8S_GROUP_LABELS": "job-name",
+                "MARS_CPU_USE_PROCESS_STAT": "1",
+                "MARS_MEM_USE_CGROUP_STAT": "1",
+            },
+            W1: {
+                "MARS_TASK_DETAIL": {
+                    "cluster": MARS_CLUSTER,
+                    "task": {"type": "worker", "index": 1, "resources": {"cpu_procs": 2, "phy_mem": 1024}},
+                },
+                "MARS_CPU_TOTAL": "2",
+                "MARS_MEMORY_TOTAL": str(1 << 30),
+                "MARS_PLASMA_DIRS": "/dev/shm",  # noqa: S108
+            },
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_pods_and_services_are_those_that_kubedl_makes(kind: str) -> None:
+    made = MADE[kind]
+    first, pod = made.roles
+    worker = role(2)
+    worker["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1500m", "memory": "1Gi"}}
+    w = world().apply(job(kind, {first: role(), "Worker": worker})).run()
+    assert (sorted(w.pods()), w.services()) == (sorted([pod, W0, W1]), sorted([pod, W0, W1]))
+    for name, told in w.pods().items():
+        labels = told["metadata"]["labels"]
+        _, type_, index = name.rsplit("-", 2)
+        want = {"group-name": "training.kubedl.io", "job-name": "digits", "replica-type": type_, "replica-index": index}
+        assert want.items() <= labels.items()
+        assert (labels.get("job-role") == "master") is (name == made.master)
+        ports = told["spec"]["containers"][0]["ports"]
+        assert [(port["name"], port["containerPort"]) for port in ports] == [PORTS[kind]]
+    for name, want_env in made.env.items():
+        found = environment(w, name)
+        assert {n: json.loads(v) if v[:1] == "{" else v for n, v in found.items()}.items() >= want_env.items()
+    w.until("it runs", lambda: state(w) == "Running")
+
+
+PAGE = [
+    yaml.safe_load(block)
+    for block in re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/kubedl.md").read_text(encoding="utf-8"), re.DOTALL)
+]
+
+
+@pytest.mark.parametrize("manifest", PAGE, ids=[one["kind"] for one in PAGE])
+def test_a_manifest_of_the_page_runs(manifest: Json) -> None:
+    w = world().apply({**manifest, "metadata": {"name": "digits"}}).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    assert "not acted on" not in w.status()["conditions"][0]["message"]
+
+
+def test_the_page_has_each_kind() -> None:
+    assert sorted(one["kind"] for one in PAGE) == sorted(KINDS)
+
+
+def test_kinds_of_one_name_and_two_groups_live_side_by_side() -> None:
+    w = world("tfjobs.kubeflow.org").apply(job(TF, {"Worker": role(**DONE)}, ttlSecondsAfterFinished=60))
+    theirs = job(TF, {"Worker": role()}) | {"apiVersion": "kubeflow.org/v1", "metadata": {"name": "other"}}
+    w.apply(theirs).run().advance(20)
+    found = {
+        name: w.cluster.client.get(f"/apis/{version}/namespaces/default/tfjobs/{name}")["status"]["conditions"][-1]
+        for version, name in (("training.kubedl.io/v1alpha1", "digits"), ("kubeflow.org/v1", "other"))
+    }
+    assert {name: c["reason"] for name, c in found.items()} == {"digits": "JobSucceeded", "other": "TFJobRunning"}
+    assert w.make_runtime("orphans").orphans.collect() == (0, 0)
+    w.advance(90, step_seconds=10)
+    items = w.cluster.client.get("/apis/training.kubedl.io/v1alpha1/namespaces/default/tfjobs")["items"]
+    assert (items, sorted(w.pods())) == ([], ["other-worker-0"])

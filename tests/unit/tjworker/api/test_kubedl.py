@@ -1,0 +1,264 @@
+"""KubeDL's kinds, from the manifest to the internal job: what KubeDL defaults and decides (`apis/training/v1alpha1/
+*_defaults.go`, `*_constants.go`, `controllers/*/status.go`), and what is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tjworker.api.kinds import KNOWN_KINDS, kubedl, parse, served
+from tjworker.api.kinds.kubedl.marsjob import SHARED
+from tjworker.api.model import Enough, InvalidJob, TrainingJob
+from tjworker.base import GroupResource, Terminal
+
+Json = dict[str, Any]
+TF, PYTORCH, XGB, XDL, MARS = (kind.resource for kind in kubedl.JOB_KINDS)
+
+
+def role(replicas: int | None = 1, container: Json | None = None, **fields: Any) -> Json:
+    template = {"spec": {"containers": [{"name": "main", "image": "trainer:1", **(container or {})}]}}
+    return {**({} if replicas is None else {"replicas": replicas}), "template": template, **fields}
+
+
+def manifest(kind: GroupResource, roles: Json, name: str = "digits", **spec: Any) -> Json:
+    made = KNOWN_KINDS[kind]
+    return {
+        "apiVersion": "training.kubedl.io/v1alpha1",
+        "kind": made.kind,
+        "metadata": {"name": name, "namespace": "default", "uid": "u"},
+        "spec": {made.roles_field: roles, **spec},
+    }
+
+
+def read(kind: GroupResource, roles: Json, **spec: Any) -> TrainingJob:
+    job = parse(kind, manifest(kind, roles, **spec))
+    assert isinstance(job, TrainingJob), getattr(job, "errors", "")
+    return job
+
+
+@dataclass(frozen=True)
+class Case:
+    kind: GroupResource
+    roles: Json
+    spec: Json = field(default_factory=dict)
+    want: Mapping[str, Any] = field(default_factory=dict)
+    """Field of the job, or `<role>.<field>`."""
+
+
+CASES: dict[str, Case] = {
+    "defaults of a TFJob": Case(
+        TF,
+        {"Worker": role(None), "ps": role(2)},
+        want={
+            "framework": "tensorflow",
+            "clean_pod_policy": "Running",
+            "ttl_seconds_after_finished": None,
+            "Worker.replicas": 1,
+            "Worker.restart_policy": "OnNodeFailWithExitCode",
+            "Worker.complete_policy": "Rank0",
+            "PS.complete_policy": "None",
+            "PS.spec_path": "spec.tfReplicaSpecs.ps.replicas",
+        },
+    ),
+    "the run policy stands in the spec": Case(
+        TF,
+        {"Worker": role(2, restartPolicy="Never")},
+        {
+            "cleanPodPolicy": "All",
+            "ttlSecondsAfterFinished": 5,
+            "activeDeadlineSeconds": 6,
+            "backoffLimit": 7,
+            "suspend": True,
+            "successPolicy": "AllWorkers",
+            "schedulingPolicy": {"minAvailable": 2},
+        },
+        {
+            "clean_pod_policy": "All",
+            "ttl_seconds_after_finished": 5,
+            "active_deadline_seconds": 6,
+            "backoff_limit": 7,
+            "suspend": True,
+            "min_available": 2,
+            "Worker.restart_policy": "Never",
+            "Worker.complete_policy": "All",
+        },
+    ),
+    "defaults of a PyTorchJob": Case(
+        PYTORCH,
+        {"Master": role(), "Worker": role(2)},
+        want={
+            "clean_pod_policy": "None",
+            "Master.restart_policy": "OnNodeFailWithExitCode",
+            "Worker.restart_policy": "Always",
+            "Master.complete_policy": "All",
+            "Worker.complete_policy": "None",
+            "Worker.elastic": False,
+        },
+    ),
+    "an elastic PyTorchJob": Case(
+        PYTORCH,
+        {"Master": role(), "Worker": role(1)},
+        {"enableElastic": True, "elasticPolicy": {"minReplicas": 1, "maxReplicas": 3}},
+        {"Worker.elastic": True, "Worker.max_replicas": 3, "ignored": ()},
+    ),
+    "an elasticPolicy that is not switched on is told": Case(
+        PYTORCH,
+        {"Master": role(), "Worker": role(1)},
+        {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 3}},
+        {"Worker.elastic": False, "ignored": ("spec.elasticPolicy (enableElastic is not true)",)},
+    ),
+    "defaults of an XGBoostJob": Case(
+        XGB,
+        {"Master": role(), "Worker": role(2)},
+        want={"framework": "xgboost", "clean_pod_policy": "None", "Worker.restart_policy": "Never"},
+    ),
+    "defaults of an XDLJob: nine tenths of the workers are enough": Case(
+        XDL,
+        {"Worker": role(15), "ExtendRole": role(6), "PS": role(), "Scheduler": role()},
+        want={
+            "framework": "xdl",
+            "clean_pod_policy": "Running",
+            "backoff_limit": 20,
+            "enough": Enough(("Worker", "ExtendRole"), 19),
+        },
+    ),
+    "a number of workers": Case(XDL, {"Worker": role(4)}, {"minFinishWorkNum": 3}, {"enough": Enough(("Worker",), 3)}),
+    "a share of the workers wins over a number": Case(
+        XDL, {"Worker": role(4)}, {"minFinishWorkNum": 3, "minFinishWorkRate": 50}, {"enough": Enough(("Worker",), 2)}
+    ),
+    "a MarsJob lives and dies with its schedulers": Case(
+        MARS,
+        {"Scheduler": role(), "Worker": role(2), "WebService": role()},
+        {"webHost": "mars.example.com"},
+        {
+            "Scheduler.complete_policy": "All",
+            "Scheduler.fail_policy": "Any",
+            "Scheduler.restart_policy": "Never",
+            "Worker.fail_policy": "None",
+            "Worker.restart_policy": "OnNodeFailWithExitCode",
+            "WebService.restart_policy": "Always",
+            "ignored": ("spec.webHost",),
+        },
+    ),
+    "what nothing acts on is told": Case(
+        TF,
+        {"Worker": role(1, spotReplicaSpec={"spotReplicaNumber": 1})},
+        {
+            "cronPolicy": {"schedule": "* * * * *"},
+            "modelVersion": {"imageRepo": "a"},
+            "cacheBackend": {},
+            "schedulingPolicy": {"queue": "q"},
+        },
+        {
+            "ignored": (
+                "spec.schedulingPolicy.queue",
+                "spec.cronPolicy",
+                "spec.modelVersion",
+                "spec.tfReplicaSpecs.Worker.spotReplicaSpec",
+            )
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_what_a_manifest_becomes(case: Case) -> None:
+    job = read(case.kind, case.roles, **case.spec)
+    found = {}
+    for name in case.want:
+        of, _, attribute = name.rpartition(".")
+        found[name] = getattr(job.role(of) if of else job, attribute)
+    assert found == case.want
+
+
+REFUSED: dict[str, tuple[GroupResource, Json, str]] = {
+    "two masters, named as the user wrote them": (
+        PYTORCH,
+        manifest(PYTORCH, {"master": role(2)}),
+        "spec.pytorchReplicaSpecs.master.replicas: 2: must be 1",
+    ),
+    "a PyTorchJob without a master": (
+        PYTORCH,
+        manifest(PYTORCH, {"Worker": role()}),
+        "spec.pytorchReplicaSpecs.Master: required value: a PyTorchJob has a Master",
+    ),
+    "a MarsJob without a scheduler": (
+        MARS,
+        manifest(MARS, {"Worker": role()}),
+        "spec.marsReplicaSpecs.Scheduler: required value",
+    ),
+    "a role of another kind": (XDL, manifest(XDL, {"Master": role()}), "is no role of a XDLJob: use PS, Scheduler"),
+    "a gang larger than the job": (
+        TF,
+        manifest(TF, {"PS": role()}, schedulingPolicy={"minAvailable": 2}),
+        "spec.schedulingPolicy.minAvailable: 2: must be at most the sum of all replicas (1)",
+    ),
+    "more percent than there are": (
+        XDL,
+        manifest(XDL, {"PS": role()}, minFinishWorkRate=101),
+        "spec.minFinishWorkRate",
+    ),
+    "a size that is none": (
+        MARS,
+        manifest(MARS, {"Scheduler": role()}, workerMemoryTuningPolicy={"workerCacheSize": "much"}),
+        "spec.workerMemoryTuningPolicy.workerCacheSize: 'much'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str) -> None:
+    kind, raw, want = REFUSED[name]
+    job = parse(kind, raw)
+    assert isinstance(job, InvalidJob), name
+    assert want in "; ".join(map(str, job.errors))
+
+
+@pytest.mark.parametrize("name", kubedl.NOT_SERVED)
+def test_a_kind_that_is_not_served_says_what_to_use(name: str) -> None:
+    with pytest.raises(Terminal, match=f"TJ_KINDS names {name}, which is not served: its .* an AITrainingJob with"):
+        served([name])
+
+
+def environment(job: TrainingJob, role_name: str) -> Mapping[str, str]:
+    return {e["name"]: e["value"] for e in job.role(role_name).template["spec"]["containers"][0].get("env", ())}
+
+
+def test_what_the_elastic_policy_says_to_torchrun() -> None:
+    policy = {"rdzvBackend": "etcd", "rdzvEndpoint": "etcd:2379", "minReplicas": 1, "maxReplicas": 3, "nProcPerNode": 2}
+    job = read(PYTORCH, {"Master": role(), "Worker": role()}, enableElastic=True, elasticPolicy=policy)
+    assert environment(job, "Worker") == {
+        "PET_RDZV_BACKEND": "etcd",
+        "PET_RDZV_ENDPOINT": "etcd:2379",
+        "PET_RDZV_CONF": "",
+        "PET_NPROC_PER_NODE": "2",
+    }
+
+
+def test_jobs_that_share_a_zookeeper_have_a_folder_each_there() -> None:
+    zk = {"env": [{"name": "ZK_ADDR", "value": "zfs://zk:2181/xdl/"}, {"name": "A", "value": "b"}]}
+    assert environment(read(XDL, {"Worker": role(1, zk)}), "Worker") == {"ZK_ADDR": "zfs://zk:2181/xdl/u", "A": "b"}
+
+
+def test_how_workers_of_mars_keep_data_in_memory() -> None:
+    worker = role(1, {"resources": {"requests": {"memory": "4Gi"}}})
+    policy = {"spillDirs": ["/spill/a", "/spill/b"], "workerCachePercentage": 50, "lockFreeFileIO": False}
+    job = read(MARS, {"Scheduler": role(), "Worker": worker}, workerMemoryTuningPolicy=policy)
+    assert environment(job, "Scheduler") == {}
+    assert environment(job, "Worker") == {
+        "MARS_SPILL_DIRS": "/spill/a,/spill/b",
+        "MARS_PLASMA_DIRS": SHARED,
+        "MARS_LOCK_FREE_FILEIO": "0",
+        "MARS_CACHE_MEM_SIZE": str(2 << 30),
+    }
+    pod = job.role("Worker").template["spec"]
+    assert pod["volumes"] == [
+        {"name": "mars-empty-dir-0", "emptyDir": {}},
+        {"name": "mars-empty-dir-1", "emptyDir": {}},
+        {"name": "mars-shared-cache", "emptyDir": {"medium": "Memory", "sizeLimit": str(2 << 30)}},
+    ]
+    assert [m["mountPath"] for m in pod["containers"][0]["volumeMounts"]] == ["/spill/a", "/spill/b", SHARED]

@@ -1,0 +1,276 @@
+"""A job of another operator's kind -> the internal model. What differs stands in a `Shape`. Pure; never raises,
+whatever the JSON.
+
+Pods are replaced by the operator and not by their kubelet, so that a restart has a cause, counts against backoffLimit
+and leaves the end of its log in the status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from tjworker.api import naming
+from tjworker.api.kinds.aitrainingjob import rules
+from tjworker.api.kinds.base import (
+    MAX_ERRORS,
+    MEMORY,
+    Guest,
+    Header,
+    JobKind,
+    Json,
+    Parsed,
+    field_errors,
+    header,
+    mapping,
+    strings,
+    text,
+    too_big_for_etcd,
+)
+from tjworker.api.kinds.guests import status
+from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs
+from tjworker.api.kinds.guests.spec import AsWritten, ElasticBounds, ReplicaSpec, RunFields, elastic_bounds, replicas_of
+from tjworker.api.kinds.runpolicy import MAX_PODS
+from tjworker.api.model import FieldError, InvalidJob, RestartPolicy, Role, TrainingJob
+
+ANNOTATION_AUTOSCALE = "elasticdeeplearning.ai/edl-policy"
+"""On a job with an elasticPolicy: `Auto` lets the autoscaler move its workers."""
+
+_RESTARTS: Mapping[str, RestartPolicy] = {
+    # Their own operators make a pod that has failed again whatever the cause, a lost node included.
+    "Always": "Always",
+    "OnFailure": "Always",
+    "ExitCode": "OnNodeFailWithExitCode",
+    "Never": "Never",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A spec that the model has read."""
+
+    job: str
+    shape: Shape
+    spec: Any
+    specs: Specs
+    """Roles by their canonical names."""
+    written: Mapping[str, str]
+    """Canonical name -> as the user wrote it."""
+
+    def path(self, role: str) -> str:
+        return f"{self.where}.{self.written.get(role, role)}"
+
+    @property
+    def where(self) -> str:
+        return f"spec.{self.shape.specs_field}"
+
+    @property
+    def run(self) -> RunFields:
+        return self.shape.family.run_policy(self.spec)
+
+    def run_path(self, field: str) -> str:
+        return ".".join((*self.shape.family.run_policy_path, field))
+
+
+def job_kind(shape: Shape, description: str) -> JobKind:
+    family = shape.family
+    return JobKind(
+        plural=shape.plural,
+        singular=shape.kind.lower(),
+        kind=shape.kind,
+        short_name="",
+        description=description,
+        group=family.group,
+        versions=shape.versions or (family.version,),
+        version_defaults=shape.version_defaults,
+        scale_role="Worker",
+        scale_spec_path=f".spec.{shape.specs_field}.Worker.replicas",
+        spec_model=shape.spec_model,
+        root_rules=(rules.ROOT[0],),
+        parse=lambda raw: parse(shape, raw),
+        optional=True,
+        role_patch=lambda role, n: {"spec": {shape.specs_field: {role: {"replicas": n}}}},
+        run_policy_path=family.run_policy_path,
+        suspend_path=(*family.run_policy_path, "suspend"),
+        roles_field=shape.specs_field,
+        guest=Guest(
+            status_model=family.status_model,
+            write_status=lambda job, seen: status.write_status(family.style, job, seen),
+            columns=family.columns,
+            scale_paths=family.scale_paths,
+            is_for_another=family.is_for_another,
+        ),
+    )
+
+
+def parse(shape: Shape, raw: Json) -> Parsed:
+    raw = mapping(raw)
+    seen = status.of_another_operator(raw.get("status")) if MEMORY not in mapping(raw.get("status")) else ""
+    head = _header(shape, raw, seen)
+    spec_json = mapping(raw.get("spec"))
+    if seen == "begun":
+        return InvalidJob(**head, errors=(FieldError("status.conditions", _BEGUN),))
+    try:
+        spec: Any = shape.spec_model.model_validate(spec_json)
+    except ValidationError as error:
+        return InvalidJob(**head, errors=field_errors(error))
+    names = {name.lower(): name for name in shape.roles}
+    given = shape.specs(spec)
+    # Role names may be written in any case, as their own operators take them.
+    written = {names.get(name.lower(), name): name for name in given}
+    read = Reading(head["name"].name, shape, spec, {name: given[key] for name, key in written.items()}, written)
+    errors = tuple(_broken(read))
+    if errors or len(written) < len(given):
+        twice = FieldError(read.where, "two roles differ in the case of their letters only")
+        return InvalidJob(**head, errors=(errors or (twice,))[:MAX_ERRORS])
+    templates = {name: mapping(mapping(spec_json[shape.specs_field])[key])["template"] for name, key in written.items()}
+    return _job(read, raw, head, templates)
+
+
+_BEGUN = (
+    "another operator has begun this job, and its pods may still run; let it end there, or delete the job and create it"
+    " again"
+)
+
+
+def _header(shape: Shape, raw: Json, seen: str) -> Header:
+    """`seen`: how the job stands by the word of another operator: what has ended there is not run again."""
+    own: Json = mapping(mapping(raw.get("status")).get(MEMORY))
+    if seen in ("Succeeded", "Failed"):
+        completed = mapping(raw["status"]).get("completionTime")
+        own = {"phase": "Succeed" if seen == "Succeeded" else "Failed"} | (
+            {"completionTime": completed} if isinstance(completed, str) else {}
+        )
+    return header({**raw, "status": own}, shape.resource, shape.kind, shape.api_version)
+
+
+def _broken(read: Reading) -> Iterator[FieldError]:
+    shape, specs = read.shape, read.specs
+    if not rules.is_job_name(read.job):
+        yield FieldError("metadata.name", f"{read.job[:80]!r}: the name of a job {rules.NAME_RULE}")
+    if not specs:
+        yield FieldError(read.where, f"has no role; a {shape.kind} has {' or '.join(shape.roles)}")
+    for name in shape.needed:
+        if specs and name not in specs:
+            yield FieldError(read.path(name), f"required value: a {shape.kind} has a {name}")
+    for name, role in specs.items():
+        yield from _role_errors(read, name, role)
+    total = sum(replicas_of(role) for role in specs.values())
+    if specs and not 0 < total <= MAX_PODS:
+        yield FieldError(read.where, f"{total} replicas of all roles together: they must be 1 to {MAX_PODS}")
+    yield from shape.broken(read.job, read.spec, specs)
+    elastic = shape.elastic(read.spec)
+    if elastic is not None:
+        yield from _elastic_errors(read, elastic)
+    policy = read.run.scheduling_policy
+    if policy is not None and policy.min_available is not None and policy.min_available > total:
+        yield FieldError(
+            read.run_path("schedulingPolicy.minAvailable"),
+            f"{policy.min_available}: must be at most the sum of all replicas ({total})",
+        )
+
+
+def _role_errors(read: Reading, name: str, role: ReplicaSpec) -> Iterator[FieldError]:
+    shape, path, replicas = read.shape, read.path(name), replicas_of(role)
+    if name not in shape.roles:
+        yield FieldError(path, f"is no role of a {shape.kind}: use {', '.join(shape.roles)}")
+    if name in shape.lone and replicas != 1:
+        yield FieldError(f"{path}.replicas", f"{replicas}: must be 1")
+    containers = [container.name for container in role.template.spec.containers]
+    if len(set(containers)) < len(containers):
+        yield FieldError(f"{path}.template.spec.containers", "two containers have one name")
+    longest = naming.longest_pod_name(read.job, name, replicas)
+    if len(longest) > naming.MAX_NAME_LENGTH:
+        yield FieldError("metadata.name", f"{longest[:80]}: the longest pod name {rules.LENGTH_RULE}")
+
+
+def _elastic_errors(read: Reading, elastic: ElasticBounds) -> Iterator[FieldError]:
+    worker = read.specs.get("Worker")
+    if worker is None:
+        yield FieldError(read.path("Worker"), "must be there when spec.elasticPolicy is")
+        return
+    least, most = elastic_bounds(elastic, worker)
+    replicas = replicas_of(worker)
+    if least > most:
+        yield FieldError("spec.elasticPolicy.minReplicas", f"{least}: must be at most maxReplicas ({most})")
+    elif not least <= replicas <= most:
+        yield FieldError(
+            f"{read.path('Worker')}.replicas", f"{replicas}: elasticPolicy wants it from {least} to {most}"
+        )
+
+
+def _job(read: Reading, raw: Json, head: Header, templates: Mapping[str, Json]) -> Parsed:
+    metadata, shape, run = mapping(raw.get("metadata")), read.shape, read.run
+    annotations = strings(metadata.get("annotations"))
+    autoscaled = annotations.get(ANNOTATION_AUTOSCALE) == "Auto"
+    dressed = {
+        name: shape.dress(Dressed(read.spec, name, head["uid"]), template) for name, template in templates.items()
+    }
+    roles = tuple(_role(read, name, dressed[name], autoscaled) for name in sorted(read.specs))
+    if errors := too_big_for_etcd(roles):
+        return InvalidJob(**head, errors=errors)
+    job = TrainingJob(
+        **head,
+        roles=roles,
+        labels=strings(metadata.get("labels")),
+        annotations=annotations,
+        created_at=text(metadata.get("creationTimestamp")),
+        framework=shape.framework,
+        active_deadline_seconds=run.active_deadline_seconds,
+        ttl_seconds_after_finished=run.ttl_seconds_after_finished,
+        backoff_limit=shape.backoff_limit if run.backoff_limit is None else run.backoff_limit,
+        min_available=run.scheduling_policy.min_available if run.scheduling_policy else None,
+        clean_pod_policy=run.clean_pod_policy or shape.clean_pod_policy,
+        suspend=bool(run.suspend),
+        scale_role="Worker" if "Worker" in read.specs else None,
+        enough=shape.enough(read.spec, read.specs),
+        roles_path=read.where,
+        guest_labels=shape.family.labels(shape.kind),
+        ignored=tuple(_ignored(read, annotations)),
+    )
+    return shape.finish(job, read.spec)
+
+
+def _ignored(read: Reading, annotations: Mapping[str, str]) -> Iterator[str]:
+    policy = read.run.scheduling_policy
+    said = {} if policy is None else policy.model_dump(by_alias=True, exclude_none=True)
+    acting = (name for name, value in sorted(said.items()) if value not in ("", {}))
+    yield from (read.run_path(f"schedulingPolicy.{name}") for name in acting)
+    yield from _inert("spec", read.spec)
+    for name, role in read.specs.items():
+        yield from _inert(read.path(name), role)
+    yield from read.shape.ignored(read.spec)
+    yield from (f"annotation {name}" for name in read.shape.family.ignored_annotations if name in annotations)
+
+
+def _inert(path: str, model: BaseModel) -> Iterator[str]:
+    """What is only kept."""
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if isinstance(value, AsWritten) and value.model_extra:
+            yield f"{path}.{field.alias}"
+
+
+def _role(read: Reading, name: str, template: Json, autoscaled: bool) -> Role:
+    shape, spec, role = read.shape, read.spec, read.specs[name]
+    elastic = shape.elastic(spec) if name == "Worker" else None
+    free = (0, rules.MAX_REPLICAS) if name in shape.freely_scaled(spec) else (None, None)
+    least, most = elastic_bounds(elastic, role) if elastic else free
+    unset = shape.restart(spec, name) if shape.restart else shape.default_restart
+    return Role(
+        name=name,
+        workload="Pod",
+        replicas=replicas_of(role),
+        template=template,
+        min_replicas=least,
+        max_replicas=most,
+        edl_policy="Auto" if autoscaled and elastic else "Manual",
+        restart_policy=_RESTARTS[role.restart_policy or unset],
+        restart_scope="Pod",
+        fail_policy="None" if name in shape.never_fails(spec) else "Any",
+        complete_policy=shape.complete(spec, read.specs).get(name, "None"),
+        spec_path=f"{read.path(name)}.replicas",
+    )

@@ -1,0 +1,136 @@
+"""What differs by operator and by kind, as data. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from tjworker.api.kinds.base import Json
+from tjworker.api.kinds.guests.spec import ElasticBounds, ReplicaSpec, RunFields
+from tjworker.api.kinds.guests.status import Style
+from tjworker.api.model import (
+    CleanPodPolicy,
+    EndPolicy,
+    Enough,
+    FieldError,
+    FrameworkType,
+    GuestFramework,
+    LabelsOfGuest,
+    TrainingJob,
+)
+from tjworker.base import GroupResource
+
+Specs = Mapping[str, ReplicaSpec]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What the kinds of one operator share."""
+
+    name: str
+    """Whose kinds they are, for people."""
+    group: str
+    version: str
+    run_policy_path: tuple[str, ...]
+    """Where an object has the fields of the run policy."""
+    run_policy: Callable[[Any], RunFields]
+    """They, of a spec that the model has read."""
+    labels: Callable[[str], LabelsOfGuest]
+    """Of a kind, by its name."""
+    status_model: type[BaseModel]
+    style: Style
+    columns: tuple[dict[str, Any], ...]
+    scale_paths: tuple[str, str]
+    is_for_another: Callable[[Json], bool] = lambda raw: False
+    """The job says that another controller has it."""
+    ignored_annotations: tuple[str, ...] = ()
+    """Annotations that its users write, and nothing here acts on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dressed:
+    """Of what role and job a template is."""
+
+    spec: Any
+    role: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What one kind is."""
+
+    family: Family
+    kind: str
+    plural: str
+    framework: FrameworkType | GuestFramework
+    specs_field: str
+    """Of spec: the map of roles."""
+    roles: tuple[str, ...]
+    spec_model: type[BaseModel]
+    specs: Callable[[Any], Specs]
+    """The map of roles of a spec that the model has read."""
+    complete: Callable[[Any, Specs], Mapping[str, EndPolicy]]
+    """When each role is done, given the spec and its roles by their canonical names; a role that is not there never
+    ends the job with success."""
+    enough: Callable[[Any, Specs], Enough | None] = lambda spec, specs: None
+    """With how many successes the job is done, where its kind counts them over roles."""
+    clean_pod_policy: CleanPodPolicy = "None"
+    backoff_limit: int | None = None
+    default_restart: Literal["Never", "OnFailure", "ExitCode"] = "Never"
+    restart: Callable[[Any, str], str] | None = None
+    """(spec, role) -> the restart policy of a role that sets none, in place of `default_restart`."""
+    lone: tuple[str, ...] = ()
+    """Roles of one replica."""
+    needed: tuple[str, ...] = ()
+    """Roles without which it cannot be."""
+    dress: Callable[[Dressed, Json], Json] = lambda of, template: template
+    """The template with what the spec says beside it."""
+    elastic: Callable[[Any], ElasticBounds | None] = lambda spec: None
+    """The bounds of the workers' number, where they have some."""
+    never_fails: Callable[[Any], tuple[str, ...]] = lambda spec: ()
+    """Roles whose failed pods do not end the job."""
+    freely_scaled: Callable[[Any], tuple[str, ...]] = lambda spec: ()
+    """Roles whose number of replicas may change while they run, without bounds."""
+    ignored: Callable[[Any], Iterator[str]] = lambda spec: iter(())
+    """Fields of its own that are set and not acted on."""
+    versions: tuple[str, ...] = ()
+    """The stored one first; none: the family's."""
+    version_defaults: Mapping[str, Json] = field(default_factory=dict)
+    """See `JobKind`."""
+    broken: Callable[[str, Any, Specs], Iterator[FieldError]] = lambda job, spec, specs: iter(())
+    """(name of the job, spec, roles) -> what no kind but this refuses."""
+    finish: Callable[[TrainingJob, Any], TrainingJob] = lambda job, spec: job
+    """(job, spec) -> the job with what only this kind has."""
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.family.group}/{(self.versions or (self.family.version,))[0]}"
+
+    @property
+    def resource(self) -> GroupResource:
+        return GroupResource(f"{self.plural}.{self.family.group}")
+
+
+def with_environment(template: Json, added: Mapping[str, str]) -> Json:
+    """The template with these variables in every container that does not set them itself."""
+    return with_containers(template, lambda container: _with_env(container, added)) if added else template
+
+
+def with_containers(template: Json, change: Callable[[Json], Json]) -> Json:
+    pod = template.get("spec")
+    containers = pod.get("containers") if isinstance(pod, Mapping) else None
+    if not isinstance(pod, Mapping) or not isinstance(containers, list):
+        return template
+    changed = [change(c) if isinstance(c, Mapping) else c for c in containers]
+    return {**template, "spec": {**pod, "containers": changed}}
+
+
+def _with_env(container: Json, added: Mapping[str, str]) -> Json:
+    own = container.get("env") if isinstance(container.get("env"), list) else []
+    named = {entry.get("name") for entry in own or () if isinstance(entry, Mapping)}
+    ours = [{"name": name, "value": value} for name, value in added.items() if name not in named]
+    return {**container, "env": [*(own or ()), *ours]}

@@ -1,0 +1,103 @@
+"""The fields that the specs of all other operators' job kinds have, as pydantic models. Pure.
+
+Names, bounds and defaults are theirs. Their schemas spell out the whole pod template; here that is the part that the
+operator reads, and the API server judges the rest when a pod is made.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tjworker.api.kinds.aitrainingjob.rules import MAX_REPLICAS
+from tjworker.api.kinds.base import CamelModel
+from tjworker.api.kinds.runpolicy import MAX_INT32, MAX_PODS
+from tjworker.api.podtemplate import PRESERVE, PodTemplate
+
+GuestRestartPolicy = Literal["", "Always", "OnFailure", "Never", "ExitCode"]
+GuestCleanPodPolicy = Literal["", "All", "Running", "None"]
+
+
+class AsWritten(BaseModel):
+    """Kept as the user wrote it, with whatever fields."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", json_schema_extra=PRESERVE)
+
+
+class SchedulingFields(CamelModel):
+    """How a gang scheduler takes the pods of the job."""
+
+    min_available: int | None = Field(
+        None, ge=1, le=MAX_PODS, description="pods that are scheduled together; at most all"
+    )
+
+
+class RunFields(CamelModel):
+    """The job as a whole."""
+
+    clean_pod_policy: GuestCleanPodPolicy | None = Field(
+        None,
+        description="which pods go when the job has ended: `All`, those still `Running`, or `None`. Default: None (a"
+        " TFJob and an XDLJob of KubeDL: Running)",
+    )
+    ttl_seconds_after_finished: int | None = Field(
+        None, ge=0, le=MAX_INT32, description="seconds after its end when the job is deleted; default: never"
+    )
+    active_deadline_seconds: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_INT32,
+        description="seconds from the job's start after which it fails; time spent suspended does not count",
+    )
+    backoff_limit: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_INT32,
+        description="restarts for the job's own failures; one more failure ends it. Default: no limit (an XDLJob: 20)",
+    )
+    scheduling_policy: SchedulingFields | None = Field(None, description="how a gang scheduler takes the pods")
+    suspend: bool | None = Field(None, description="true: the pods go and the job waits. false: it goes on")
+
+
+class ReplicaSpec(CamelModel):
+    """The pods of one role."""
+
+    replicas: int | None = Field(None, ge=0, le=MAX_REPLICAS, description="how many pods the role has. Default: 1")
+    restart_policy: GuestRestartPolicy | None = Field(
+        None,
+        description="which failed pods are replaced: `Always` and `OnFailure` all, `ExitCode` those with exit codes"
+        " from 128 on, and those whose node failed, `Never` none",
+    )
+    template: PodTemplate = Field(description="pod template of the role's pods; its own restartPolicy stands back")
+
+
+class ElasticBounds(CamelModel):
+    """Bounds between which the number of workers may change while the job runs."""
+
+    min_replicas: int | None = Field(None, ge=1, le=MAX_REPLICAS, description="fewest workers. Default: maxReplicas")
+    max_replicas: int | None = Field(None, ge=1, le=MAX_REPLICAS, description="most workers. Default: minReplicas")
+
+
+def elastic_bounds(elastic: ElasticBounds, worker: ReplicaSpec) -> tuple[int, int]:
+    """One bound stands for the other; without any the number of workers is fixed."""
+    replicas = replicas_of(worker)
+    least = elastic.min_replicas or elastic.max_replicas or replicas
+    return least, elastic.max_replicas or least
+
+
+def replicas_of(role: ReplicaSpec) -> int:
+    return 1 if role.replicas is None else role.replicas
+
+
+def role_rules(names: tuple[str, ...], kind: str) -> dict[str, Any]:
+    """The set of role names of a kind, in any case of their letters."""
+    listed = " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return {
+        "x-kubernetes-validations": [
+            {
+                "rule": f"self.all(r, r.matches('(?i)^({'|'.join(names)})$'))",
+                "message": f"a role of a {kind} is {listed}",
+            }
+        ]
+    }

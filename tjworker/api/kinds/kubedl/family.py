@@ -1,0 +1,52 @@
+"""What KubeDL's job kinds share: group, labels, run policy, and the shape of their status. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from tjworker.api.kinds.guests.shape import Family
+from tjworker.api.kinds.guests.status import AGE, MESSAGE, STATE, GuestReplicaStatus, GuestStatus, Style
+from tjworker.api.labels import KUBEDL as PREFIX
+from tjworker.api.model import LabelsOfGuest, Role, TrainingJob
+from tjworker.api.status import ReplicaStatus
+
+
+class KubeDLReplicaStatus(GuestReplicaStatus):
+    """How the pods of one role stand."""
+
+    evicted: int | None = Field(None, ge=0, description="of the failed ones, those that were evicted")
+
+
+class KubeDLStatus(GuestStatus):
+    """How the job stands, as KubeDL tells it."""
+
+    replica_statuses: dict[str, KubeDLReplicaStatus] = Field(default_factory=dict, description="pods of each role")
+
+
+def _evicted(job: TrainingJob, role: Role, counts: ReplicaStatus) -> dict[str, object]:
+    return {"evicted": counts.evicted}
+
+
+_LIMITS: tuple[dict[str, Any], ...] = (
+    {"name": "Max-Lifetime", "type": "integer", "jsonPath": ".spec.activeDeadlineSeconds"},
+    {"name": "TTL-After-Finished", "type": "integer", "jsonPath": ".spec.ttlSecondsAfterFinished"},
+)
+KUBEDL = Family(
+    name="KubeDL",
+    group="training.kubedl.io",
+    version="v1alpha1",
+    run_policy_path=("spec",),
+    run_policy=lambda spec: spec,
+    labels=lambda kind: LabelsOfGuest(""),
+    status_model=KubeDLStatus,
+    style=Style(reasons=lambda kind: "Job", calls=lambda job: f"{job.kind} {job.name.name}", more_of_role=_evicted),
+    columns=(STATE, AGE, *_LIMITS, MESSAGE),
+    # KubeDL has no scale subresource, and its status no selector.
+    scale_paths=(".status.operator.replicas", ".status.operator.selector"),
+    ignored_annotations=tuple(
+        f"{PREFIX}/{name}"
+        for name in ("enable-elastic-training", "pod-affinity-strategy", "pod-batch-size", "pod-topology-key")
+    ),
+)

@@ -1,0 +1,126 @@
+"""MarsJob (training.kubedl.io/v1alpha1): distributed tensors and data frames. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from tjworker.api.kinds.base import CamelModel, Json, mapping
+from tjworker.api.kinds.guests.parse import job_kind
+from tjworker.api.kinds.guests.shape import Dressed, Shape, with_environment
+from tjworker.api.kinds.guests.spec import role_rules
+from tjworker.api.kinds.kubedl.family import KUBEDL
+from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLSpec
+from tjworker.api.kinds.trainingjob.spec import Quantity
+from tjworker.api.quantity import asked_whole, whole
+
+ROLES = ("Scheduler", "WebService", "Worker")
+SHARED = "/dev/shm"  # noqa: S108
+"""Where the workers of a pod share memory."""
+CACHE, SPILL = "mars-shared-cache", "mars-empty-dir"
+Path = Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+class WorkerMemoryTuningPolicy(CamelModel):
+    """How workers keep data in memory."""
+
+    plasma_store: Path | None = Field(None, description=f"folder of the shared memory. Default: {SHARED}")
+    lock_free_file_io: bool | None = Field(
+        None, alias="lockFreeFileIO", description="no other pod uses the spill folders. Default: true"
+    )
+    spill_dirs: list[Path] | None = Field(
+        None, max_length=16, description="folders, each an emptyDir, for what does not fit into memory"
+    )
+    worker_cache_percentage: int | None = Field(
+        None, ge=0, le=100, description="of the worker's memory, for data in shared memory"
+    )
+    worker_cache_size: Quantity | None = Field(None, description="the same as a size; wins over the percentage")
+
+
+class MarsJobSpec(KubeDLSpec):
+    """What the job is to do."""
+
+    worker_memory_tuning_policy: WorkerMemoryTuningPolicy | None = Field(
+        None, description="how workers keep data in memory"
+    )
+    web_host: str | None = Field(
+        None, max_length=253, description="host of an Ingress; not acted on: make one for the services of WebService"
+    )
+    mars_replica_specs: dict[str, KubeDLReplicaSpec] = Field(
+        min_length=1,
+        max_length=16,
+        description="Scheduler, WebService and Worker",
+        json_schema_extra=role_rules(ROLES, "MarsJob"),
+    )
+
+
+def _dress(of: Dressed, template: Json) -> Json:
+    """The first container is Mars'."""
+    policy = of.spec.worker_memory_tuning_policy or WorkerMemoryTuningPolicy()
+    if of.role != "Worker":
+        return template
+    dirs, cache = policy.spill_dirs or [], _cache_bytes(policy, template)
+    said = {
+        "MARS_SPILL_DIRS": ",".join(dirs),
+        "MARS_PLASMA_DIRS": policy.plasma_store or SHARED,
+        "MARS_LOCK_FREE_FILEIO": "0" if policy.lock_free_file_io is False else "1",
+        "MARS_CACHE_MEM_SIZE": str(cache) if cache else "",
+    }
+    mounts: list[tuple[str, str, Json]] = [(f"{SPILL}-{i}", path, {}) for i, path in enumerate(dirs)]
+    if cache:
+        mounts.append((CACHE, policy.plasma_store or SHARED, {"medium": "Memory", "sizeLimit": str(cache)}))
+    dressed = with_environment(template, {name: value for name, value in said.items() if value})
+    return _with_mounts(dressed, mounts) if mounts else dressed
+
+
+def _cache_bytes(policy: WorkerMemoryTuningPolicy, template: Json) -> int:
+    if policy.worker_cache_size is not None:
+        return whole(policy.worker_cache_size)
+    return asked_whole(_main(template), "memory") * (policy.worker_cache_percentage or 0) // 100
+
+
+def _main(template: Json) -> Json:
+    found = mapping(template.get("spec")).get("containers")
+    return mapping(found[0]) if isinstance(found, list) and found else {}
+
+
+def _with_mounts(template: Json, mounts: list[tuple[str, str, Json]]) -> Json:
+    """(name, path, source) of each emptyDir, mounted into the first container, where the template has no such."""
+    spec = mapping(template.get("spec"))
+    containers: list[Any] = list(spec.get("containers") or ())
+    volumes = _added(spec.get("volumes"), [{"name": name, "emptyDir": source} for name, _, source in mounts])
+    here = _added(_main(template).get("volumeMounts"), [{"name": n, "mountPath": path} for n, path, _ in mounts])
+    containers[0] = {**containers[0], "volumeMounts": here}
+    return {**template, "spec": {**spec, "volumes": volumes, "containers": containers}}
+
+
+def _added(own: object, more: list[Json]) -> list[Any]:
+    have: list[Any] = list(own) if isinstance(own, list) else []
+    names = {entry.get("name") for entry in have if isinstance(entry, Mapping)}
+    return have + [entry for entry in more if entry["name"] not in names]
+
+
+def _ignored(spec: MarsJobSpec) -> Iterator[str]:
+    if spec.web_host:
+        yield "spec.webHost"
+
+
+SHAPE = Shape(
+    family=KUBEDL,
+    kind="MarsJob",
+    plural="marsjobs",
+    framework="mars",
+    specs_field="marsReplicaSpecs",
+    roles=ROLES,
+    spec_model=MarsJobSpec,
+    specs=lambda spec: spec.mars_replica_specs,
+    complete=lambda spec, specs: {"Scheduler": "All"},
+    restart=lambda spec, role: {"WebService": "Always", "Worker": "ExitCode"}.get(role, "Never"),
+    needed=("Scheduler",),
+    never_fails=lambda spec: ("WebService", "Worker"),
+    dress=_dress,
+    ignored=_ignored,
+)
+JOB_KIND = job_kind(SHAPE, "A Mars job of KubeDL: schedulers, workers and web services.")

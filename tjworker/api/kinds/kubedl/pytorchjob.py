@@ -1,0 +1,80 @@
+"""PyTorchJob (training.kubedl.io/v1alpha1). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import Field
+
+from tjworker.api.kinds.base import Json
+from tjworker.api.kinds.guests.parse import job_kind
+from tjworker.api.kinds.guests.shape import Dressed, Shape, with_environment
+from tjworker.api.kinds.guests.spec import AsWritten, ElasticBounds, role_rules
+from tjworker.api.kinds.kubedl.family import KUBEDL
+from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLSpec
+
+ROLES = ("Master", "Worker")
+
+
+class PyTorchElasticPolicy(ElasticBounds):
+    """How torchrun's processes find each other, and how many they may be."""
+
+    rdzv_backend: str | None = Field(None, description="such as etcd or c10d. Default: c10d")
+    rdzv_endpoint: str | None = Field(None, description="host:port of the rendezvous. Default: the first pod")
+    n_proc_per_node: int | None = Field(None, ge=1, description="processes of each pod. Default: 1")
+
+
+class PyTorchJobSpec(KubeDLSpec):
+    """What the job is to do."""
+
+    enable_elastic: bool | None = Field(None, description="true: elasticPolicy counts")
+    elastic_policy: PyTorchElasticPolicy | None = Field(None, description="makes the workers elastic, with torchrun")
+    pytorch_replica_specs: dict[str, KubeDLReplicaSpec] = Field(
+        min_length=1, max_length=16, description="Master and Worker", json_schema_extra=role_rules(ROLES, "PyTorchJob")
+    )
+    model_version: AsWritten | None = Field(None, description="an image of the trained model; not acted on")
+    cache_backend: AsWritten | None = Field(None, description="a cache of the data set; not acted on")
+
+
+def _environment(spec: PyTorchJobSpec) -> Mapping[str, str]:
+    """torchrun takes each option from PET_<OPTION>; the rest is the framework's."""
+    elastic = spec.elastic_policy
+    if elastic is None or not spec.enable_elastic:
+        return {}
+    said = {
+        "PET_RDZV_BACKEND": elastic.rdzv_backend,
+        "PET_RDZV_ENDPOINT": elastic.rdzv_endpoint,
+        # is_host, which the framework sets, is c10d's.
+        "PET_RDZV_CONF": "" if elastic.rdzv_endpoint else None,
+        "PET_NPROC_PER_NODE": str(elastic.n_proc_per_node or 1),
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _dress(of: Dressed, template: Json) -> Json:
+    return with_environment(template, _environment(of.spec))
+
+
+def _ignored(spec: PyTorchJobSpec) -> Iterator[str]:
+    if spec.elastic_policy is not None and not spec.enable_elastic:
+        yield "spec.elasticPolicy (enableElastic is not true)"
+
+
+SHAPE = Shape(
+    family=KUBEDL,
+    kind="PyTorchJob",
+    plural="pytorchjobs",
+    framework="pytorch",
+    specs_field="pytorchReplicaSpecs",
+    roles=ROLES,
+    spec_model=PyTorchJobSpec,
+    specs=lambda spec: spec.pytorch_replica_specs,
+    complete=lambda spec, specs: {"Master": "All"},
+    restart=lambda spec, role: "ExitCode" if role == "Master" else "OnFailure",
+    lone=("Master",),
+    needed=("Master",),
+    elastic=lambda spec: spec.elastic_policy if spec.enable_elastic else None,
+    dress=_dress,
+    ignored=_ignored,
+)
+JOB_KIND = job_kind(SHAPE, "A PyTorch job of KubeDL: a master and workers, which may be elastic.")

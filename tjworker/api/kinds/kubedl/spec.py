@@ -1,0 +1,36 @@
+"""What the specs of KubeDL's job kinds (training.kubedl.io/v1alpha1) have in common: the run policy stands in the spec
+itself. Pure.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from tjworker.api.kinds.guests.spec import AsWritten, ReplicaSpec, RunFields, SchedulingFields
+
+
+class SchedulingPolicy(SchedulingFields):
+    """How a gang scheduler takes the pods of the job."""
+
+    priority: int | None = Field(None, description="of the queue; not acted on, the condition Created says so")
+    priority_class_name: str | None = Field(
+        None, description="of the PodGroup; not acted on: set priorityClassName in the templates"
+    )
+    queue: str | None = Field(None, description="queue of the job; not acted on")
+
+
+class KubeDLReplicaSpec(ReplicaSpec):
+    """The pods of one role."""
+
+    spot_replica_spec: AsWritten | None = Field(
+        None, description="replicas on cheaper nodes; not acted on, the condition Created says so"
+    )
+
+
+class KubeDLSpec(RunFields):
+    """What every job of KubeDL's has."""
+
+    scheduling_policy: SchedulingPolicy | None = Field(None, description="how a gang scheduler takes the pods")
+    cron_policy: AsWritten | None = Field(
+        None, description="runs of the job by a schedule; not acted on: the job runs once. A CronJob can create jobs"
+    )
