@@ -22,13 +22,15 @@ import sys
 import threading
 import time
 
-KEY = "/var/run/mpi-agent/key"
+KEY = "/etc/mpi-agent/key"
 PORT = int(os.environ.get("MPI_AGENT_PORT", "2200"))
 NONCE_BYTES = 32
 MAC_BYTES = 32
 MOST_BYTES = 1 << 20
 CONNECT_SECONDS = 120.0
 """The launcher starts when its workers run, and their agents come up in the moment after that."""
+GRACE_SECONDS = 10.0
+"""For what a command has started, before it is killed."""
 
 
 def mac(nonce: bytes, command: bytes) -> bytes:
@@ -53,10 +55,18 @@ class Run(socketserver.StreamRequestHandler):
         while child.poll() is None:
             readable, _, _ = select.select([self.connection], [], [], 0.2)
             if readable and not self.connection.recv(1):
-                os.killpg(child.pid, signal.SIGTERM)
-                child.wait()
+                end(child)
                 return
         self.wfile.write(f"\nexit {child.returncode if child.returncode >= 0 else 128 - child.returncode}\n".encode())
+
+
+def end(child: "subprocess.Popen[bytes]") -> None:
+    os.killpg(child.pid, signal.SIGTERM)
+    try:
+        child.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
 
 
 class Server(socketserver.ThreadingTCPServer):

@@ -1,4 +1,4 @@
-"""Unpacks Debian's PyTorch into .venv/frameworks/debian; installs nothing and needs no root.
+"""Unpacks Debian's PyTorch and sshd into .venv/frameworks/debian; installs nothing and needs no root.
 
 `python -m tests.frameworks.debian`. What cannot be had is said, and the tests that need it are skipped. Safe to run
 twice.

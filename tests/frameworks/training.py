@@ -53,8 +53,9 @@ def need(*files: str) -> None:
 
 
 class Training(LocalStack):
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder / "state", "--nodes", "2", "--node-cpu", "4", TJ_AUTOSCALE_COOLDOWN_SECONDS="5")
+    def __init__(self, folder: Path, **settings: str) -> None:
+        nodes = ("--nodes", "2", "--node-cpu", "4")
+        super().__init__(folder / "state", *nodes, TJ_AUTOSCALE_COOLDOWN_SECONDS="5", **settings)
 
     def train(self, framework: str, file: str = "job.yaml", **env: str) -> Json:
         """Applies the example; the job's manifest."""

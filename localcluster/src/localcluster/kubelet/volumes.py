@@ -35,10 +35,11 @@ def prepare(pod: Json, folder: Path, facts: PodFacts, lookup: Lookup) -> dict[st
                 continue
             path = folder / name
             path.mkdir(parents=True, exist_ok=True)
-            for file, content in _files(pod, volume, facts, lookup).items():
+            for file, (content, mode) in _files(pod, volume, facts, lookup).items():
                 target = path / file
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
+                target.chmod(mode)
             made[name] = path
         except ConfigError as error:
             raise MountError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
@@ -80,7 +81,12 @@ def _claimed(pod: Json, name: str, claim_name: str, lookup: Lookup) -> Path:
     return _host_path(name, source)
 
 
-def _files(pod: Json, volume: Json, facts: PodFacts, lookup: Lookup) -> Mapping[str, bytes]:
+Files = dict[str, tuple[bytes, int]]
+"""Path -> content and mode."""
+DEFAULT_MODE = 0o644
+
+
+def _files(pod: Json, volume: Json, facts: PodFacts, lookup: Lookup) -> Files:
     if "emptyDir" in volume:
         return {}
     if "configMap" in volume:
@@ -90,22 +96,24 @@ def _files(pod: Json, volume: Json, facts: PodFacts, lookup: Lookup) -> Mapping[
     if "downwardAPI" in volume:
         return _downward(pod, volume["downwardAPI"], facts)
     if "projected" in volume:
-        files: dict[str, bytes] = {}
+        files: Files = {}
+        common = {"defaultMode": volume["projected"].get("defaultMode", DEFAULT_MODE)}
         for source in volume["projected"].get("sources") or ():
             if "configMap" in source:
-                files.update(
-                    _items(pod, "configmaps", source["configMap"], source["configMap"].get("name", ""), lookup)
-                )
+                of = common | source["configMap"]
+                files.update(_items(pod, "configmaps", of, of.get("name", ""), lookup))
             elif "secret" in source:
-                files.update(_items(pod, "secrets", source["secret"], source["secret"].get("name", ""), lookup))
+                of = common | source["secret"]
+                files.update(_items(pod, "secrets", of, of.get("name", ""), lookup))
             elif "downwardAPI" in source:
-                files.update(_downward(pod, source["downwardAPI"], facts))
+                files.update(_downward(pod, common | source["downwardAPI"], facts))
         return files
     kinds = sorted(set(volume) - {"name"})
     raise ConfigError(f"volumes of type {', '.join(kinds) or 'none'} are not supported on this machine")
 
 
-def _items(pod: Json, resource: str, source: Json, name: str, lookup: Lookup) -> dict[str, bytes]:
+def _items(pod: Json, resource: str, source: Json, name: str, lookup: Lookup) -> Files:
+    default: int = source.get("defaultMode", DEFAULT_MODE)
     obj = lookup(resource, pod["metadata"]["namespace"], name)
     if obj is None:
         if source.get("optional"):
@@ -113,21 +121,22 @@ def _items(pod: Json, resource: str, source: Json, name: str, lookup: Lookup) ->
         raise ConfigError(f'{resource[:-1]} "{name}" not found')
     data = data_of(resource, obj)
     if not source.get("items"):
-        return data
+        return {key: (content, default) for key, content in data.items()}
     missing = [i["key"] for i in source["items"] if i["key"] not in data]
     if missing and not source.get("optional"):
         raise ConfigError(f"references non-existent {resource[:-1]} key: {missing[0]}")
-    return {_inside(i["path"]): data[i["key"]] for i in source["items"] if i["key"] in data}
+    return {_inside(i["path"]): (data[i["key"]], i.get("mode", default)) for i in source["items"] if i["key"] in data}
 
 
-def _downward(pod: Json, source: Json, facts: PodFacts) -> dict[str, bytes]:
-    files = {}
+def _downward(pod: Json, source: Json, facts: PodFacts) -> Files:
+    files: Files = {}
     for item in source.get("items") or ():
         if "fieldRef" in item:
             value = field_value(pod, item["fieldRef"]["fieldPath"], facts)
         else:
             value = resource_value(pod, pod["spec"]["containers"][0], item["resourceFieldRef"], facts)
-        files[_inside(item["path"])] = value.encode()
+        mode = item.get("mode", source.get("defaultMode", DEFAULT_MODE))
+        files[_inside(item["path"])] = value.encode(), mode
     return files
 
 

@@ -20,7 +20,7 @@ ROOT_SSH = "/root/.ssh"
 ROOT_SSH_MODE = 0o600
 """ssh of root takes no key that others may read."""
 AGENT = "/etc/mpi/agent.py"
-AGENT_KEY_FOLDER = "/var/run/mpi-agent"
+AGENT_KEY_FOLDER = "/etc/mpi-agent"
 AGENT_KEY = "key"
 SSH_PRIVATE_KEY, SSH_PUBLIC_KEY = "ssh-privatekey", "ssh-publickey"
 _SSH_FILES = ((SSH_PRIVATE_KEY, "id_rsa"), (SSH_PUBLIC_KEY, "id_rsa.pub"), (SSH_PUBLIC_KEY, "authorized_keys"))

@@ -1,0 +1,100 @@
+"""The agent that starts MPI's processes in the workers of an MPIJob of v1: over real sockets, with the file as pods
+have it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.waiting import until
+from tjworker import mpi_agent
+
+FILE = Path(mpi_agent.__file__)
+
+
+@dataclass
+class Worker:
+    port: int
+    key: Path
+    folder: Path
+
+    def launch(self, *words: str, key: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """As mpirun in the launcher calls its remote agent."""
+        return subprocess.run(
+            [sys.executable, "-S", str(FILE), *words],
+            env={"MPI_AGENT_KEY_FILE": str(key or self.key), "MPI_AGENT_PORT": str(self.port), "PATH": os.defpath},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture
+def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+    key = tmp_path / "key"
+    key.write_text("the job's")
+    monkeypatch.setenv("MPI_AGENT_KEY_FILE", str(key))
+    with mpi_agent.Server(("127.0.0.1", 0), mpi_agent.Run) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield Worker(server.server_address[1], key, tmp_path)
+        server.shutdown()
+        thread.join()
+
+
+def test_a_command_runs_there_and_its_output_comes_back(worker: Worker) -> None:
+    done = worker.launch("127.0.0.1", "echo", "out;", "echo err >&2;", "printf '%s' 'no end of line'")
+    assert done.stdout.split("\n")[:3] == ["out", "err", "no end of line"]
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_its_exit_code_is_the_commands(worker: Worker) -> None:
+    assert worker.launch("127.0.0.1", "exit", "7").returncode == 7
+    assert worker.launch("127.0.0.1", "kill", "-9", "$$").returncode == 137
+
+
+def test_the_options_that_mpirun_has_for_ssh_are_left_out(worker: Worker) -> None:
+    assert worker.launch("-x", "-o", "ConnectionAttempts=10", "127.0.0.1", "echo", "ran").stdout.startswith("ran\n")
+
+
+def test_who_has_not_the_jobs_key_runs_nothing(worker: Worker) -> None:
+    other = worker.folder / "other"
+    other.write_text("another job's")
+    made = worker.folder / "made"
+    assert worker.launch("127.0.0.1", "touch", str(made), key=other).returncode == 255
+    assert not made.exists()
+    assert worker.launch("127.0.0.1", "touch", str(made)).returncode == 0
+    assert made.exists()
+
+
+def test_a_command_that_was_heard_once_cannot_be_sent_again(worker: Worker) -> None:
+    """Each connection has a nonce of its own."""
+    made = worker.folder / "made"
+    command = f"touch {made}".encode()
+    with socket.create_connection(("127.0.0.1", worker.port)) as first, first.makefile("rb") as answer:
+        heard = mpi_agent.mac(answer.read(mpi_agent.NONCE_BYTES), command) + len(command).to_bytes(4, "big") + command
+    with socket.create_connection(("127.0.0.1", worker.port)) as again, again.makefile("rb") as answer:
+        answer.read(mpi_agent.NONCE_BYTES)
+        again.sendall(heard)
+        assert answer.read() == b""
+    assert not made.exists()
+
+
+def test_a_command_ends_with_its_connection(worker: Worker) -> None:
+    """mpirun that is killed leaves no process in the workers."""
+    pid = worker.folder / "pid"
+    command = f"echo $$ > {pid}; sleep 600 & wait".encode()
+    with socket.create_connection(("127.0.0.1", worker.port)) as line, line.makefile("rb") as answer:
+        proof = mpi_agent.mac(answer.read(mpi_agent.NONCE_BYTES), command)
+        line.sendall(proof + len(command).to_bytes(4, "big") + command)
+        until("it runs", lambda: pid.exists() and pid.read_text().strip())
+        number = int(pid.read_text())
+    until("it has ended", lambda: not Path(f"/proc/{number}").exists())
