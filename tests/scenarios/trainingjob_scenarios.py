@@ -308,6 +308,42 @@ def scaled_up_while_trainers_still_go(world: Driver) -> None:
     assert (counts(world), trainer_job(world)["status"].get("failed", 0)) == ({}, 0)
 
 
+def suspends_and_resumes(world: Driver) -> None:
+    """Its ReplicaSets and its Job stay, with no pods; nobody has lost any. A trainer that exits with 0 because it is
+    asked to go has not succeeded."""
+    polite = {"trainer": {"terminate_exit_code": 0, "terminate_seconds": 1}}
+    world.apply(training_job(least=2, pservers=2, fault_tolerant=True, suspend=True, play=polite))
+    world.until("it is suspended", lambda: world.phase() == "Suspended")
+    assert (world.pods(), world.owners(BATCH_JOBS), world.owners(REPLICASETS)) == ({}, {}, {})
+    for _ in range(2):
+        world.patch_job("digits", {"spec": {"suspend": False}})
+        world.until("it runs", lambda: world.phase() == "Running" and is_numbered(world, 2))
+        world.until("its servers are numbered", lambda: is_numbered(world, 2, "pserver"))
+        world.patch_job("digits", {"spec": {"suspend": True}})
+        world.until("its pods are gone", lambda: world.phase() == "Suspended" and world.pods() == {})
+        assert trainer_job(world)["spec"]["parallelism"] == 0
+        assert {o["spec"]["replicas"] for o in world.owners(REPLICASETS).values()} == {0}
+    status = world.status()
+    assert (status.get("restarts", 0), status.get("failures"), counts(world)) == (0, None, {})
+    assert trainer_job(world)["status"].get("failed", 0) == 0
+    world.quiet()
+    before = world.requests()
+    world.stays("a suspended job causes no request", lambda: world.requests() == before, for_seconds=4)
+
+
+def what_has_succeeded_is_not_run_again(world: Driver) -> None:
+    """A trainer that was done before the job was suspended is done afterwards."""
+    slow = {"trainer": {"run_seconds": 12, "terminate_seconds": 1, "terminate_exit_code": 143}}
+    world.apply(training_job(least=2, fault_tolerant=True, play=slow))
+    running(world)
+    world.patch_job("digits", {"spec": {"suspend": True}})
+    world.until("its pods are gone", lambda: world.phase() == "Suspended" and not living(world))
+    world.patch_job("digits", {"spec": {"suspend": False}})
+    running(world)
+    ends(world, "Succeed")
+    assert counts(world) == {}
+
+
 TRAININGJOB_SCENARIOS: Mapping[str, Scenario] = {
     "a TrainingJob runs, succeeds and gives back what it held": runs_succeeds_and_gives_back,
     "a TrainingJob that is scaled up gets its trainers and is Running again": scaling_up_gives_the_trainers,
@@ -325,6 +361,8 @@ TRAININGJOB_SCENARIOS: Mapping[str, Scenario] = {
     "a fault-tolerant TrainingJob fails when all its trainers have": all_failed_trainers_end_a_tolerant_job,
     "a parameter server that is deleted is replaced and numbered": servers_are_kept_alive,
     "a parameter server that restarts too often fails the job": a_server_that_restarts_too_often_fails_the_job,
+    "a TrainingJob is suspended and goes on, twice: no restart is counted": suspends_and_resumes,
+    "a TrainingJob that was suspended succeeds": what_has_succeeded_is_not_run_again,
     "walltime ends a TrainingJob": walltime_ends_the_job,
     "deleting a TrainingJob takes its ReplicaSets, its Job and their pods": deleting_takes_everything,
     "ten scale cycles while trainers fail: never one too many, none restarted, no failure invented": (

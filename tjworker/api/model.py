@@ -137,6 +137,8 @@ class TrainingJob:
     fail_policy: JobEndPolicy = "Any"
     complete_policy: JobEndPolicy = "All"
     suspend: bool = False
+    suspend_field: str = "spec.suspend"
+    """Where the manifest sets it, for messages."""
     guest_labels: LabelsOfGuest | None = None
     """Of a kind that is another operator's."""
     enough: Enough | None = None

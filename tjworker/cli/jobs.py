@@ -168,10 +168,6 @@ def suspending(job: FoundJob, suspend: bool) -> Json | None:
     """The merge patch that suspends the job or lets it go on; None when it is so already. Raises UserError where it
     cannot."""
     model, name, job_kind = parsed(job), job.raw["metadata"]["name"], KNOWN_KINDS[job.resource]
-    if not job_kind.suspend_path:
-        raise UserError(
-            f"{name} cannot be suspended: a {job_kind.kind} has no spec.suspend; delete it and apply it again later"
-        )
     _refuse_the_ended(model, name)
     patch: Any = suspend
     for field in reversed(job_kind.suspend_path):

@@ -78,7 +78,7 @@ def _scale_reason(role: Role, status: JobStatus) -> str:
     if role.declared_replicas is not None:
         return "autoscaler: kept within minReplicas and maxReplicas"
     if role.name in status.targets:
-        return f"the autoscaler's target is set aside: {role.spec_path.rpartition('.')[0]} or spec.suspend changed"
+        return f"the autoscaler's target is set aside: {role.spec_path.rpartition('.')[0]} or suspend changed"
     return f"{role.spec_path} changed"
 
 

@@ -24,7 +24,7 @@ def suspend(p: Pass) -> Pass:
     # No pod was being created meanwhile: those made now are tried anew.
     resumed: dict[str, object] = {"suspend_time": None, "suspended_seconds": seconds, "creating_since": {}}
     status = p.status.model_copy(update=resumed)
-    message = "spec.suspend is false"
+    message = f"{p.job.suspend_field} is false"
     return p.note(clear_condition(status, "Suspended", "Resumed", message, now=p.at, generation=p.job.generation))
 
 
@@ -32,7 +32,7 @@ def _stay_suspended(p: Pass) -> Pass:
     job, at = p.job, p.at
     if not p.status.suspend_time:
         p = p.follow(raise_for_suspend(p.status.model_copy(update={"suspend_time": at}), p.roles))
-    message = "spec.suspend is true: the pods are deleted, the job waits"
+    message = f"{job.suspend_field} is true: the pods are deleted, the job waits"
     status = set_condition(p.status, "Suspended", True, "Suspended", message, now=at, generation=job.generation)
     for type_ in ("Running", "Restarting", "Scaling"):
         status = clear_condition(status, type_, "Suspended", message, now=at, generation=job.generation)

@@ -87,8 +87,8 @@ class JobKind:
     """Of spec: the map of roles, where it has one."""
     run_policy_path: tuple[str, ...] = ("spec", "runPolicy")
     """Of the object that has ttlSecondsAfterFinished and its like."""
-    suspend_path: tuple[str, ...] = ()
-    """Of the field that suspends a job; (): none does."""
+    suspend_path: tuple[str, ...] = ("spec", "suspend")
+    """Of the field that suspends a job."""
     guest: Guest | None = None
     """Of a kind of another operator's: how its users read a status."""
     version_defaults: Mapping[str, Json] = field(default_factory=dict)

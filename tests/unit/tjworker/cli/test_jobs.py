@@ -178,11 +178,7 @@ SUSPENDS: dict[str, tuple[JobBuilder, bool, dict[str, Any] | str | None]] = {
         True,
         "digits is about to end (Failed): an end is final; delete the job and apply it again to run it anew",
     ),
-    "a kind that cannot wait": (
-        make_training_job(),
-        True,
-        "digits cannot be suspended: a TrainingJob has no spec.suspend; delete it and apply it again later",
-    ),
+    "a TrainingJob": (make_training_job(), True, {"spec": {"suspend": True}}),
 }
 
 

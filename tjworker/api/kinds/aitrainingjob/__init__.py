@@ -116,6 +116,5 @@ JOB_KIND = JobKind(
     spec_model=AITrainingJobSpec,
     root_rules=rules.ROOT,
     parse=parse,
-    suspend_path=("spec", "suspend"),
     role_patch=lambda role, replicas: {"spec": {"replicaSpecs": {role: {"replicas": replicas}}}},
 )

@@ -225,6 +225,7 @@ def _job(read: Reading, raw: Json, head: Header, templates: Mapping[str, Json]) 
         min_available=run.scheduling_policy.min_available if run.scheduling_policy else None,
         clean_pod_policy=run.clean_pod_policy or shape.clean_pod_policy,
         suspend=bool(run.suspend),
+        suspend_field=read.run_path("suspend"),
         scale_role="Worker" if "Worker" in read.specs else None,
         enough=shape.enough(read.spec, read.specs),
         roles_path=read.where,

@@ -98,6 +98,7 @@ def parse(raw: Json) -> Parsed:
         backoff_limit=run.backoff_limit,
         min_available=run.scheduling_policy.min_available if run.scheduling_policy else None,
         clean_pod_policy=run.clean_pod_policy or acting["clean_pod_policy"],
+        suspend=spec.suspend,
         scale_role=SCALE_ROLE,
     )
 

@@ -334,6 +334,13 @@ class TrainingJobSpec(_Model):
             "when there is none"
         ),
     )
+    suspend: bool = Field(
+        False,
+        description=(
+            "true: the pods go, the job waits, and its time limits stand still. false: it goes on. PaddlePaddle EDL has"
+            " no such field"
+        ),
+    )
     run_policy: RunPolicy | None = Field(
         None,
         alias="runPolicy",
