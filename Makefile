@@ -10,7 +10,7 @@ SHARE ?= 1
 # Empty: not set. Tests start hundreds of processes, and each would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-long test-random sim sim-all test-real test-sdk test-frameworks check verify generate control-plane bench up clean setup bugs mutants chaos poison
+.PHONY: help demo test test-long test-random sim sim-all test-real test-sdk test-frameworks check verify generate control-plane bench peer up clean setup bugs mutants chaos poison
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -82,6 +82,9 @@ test-frameworks: setup  ## train with the real frameworks on a local stack (the 
 
 bench: control-plane  ## the operator beside a bare client on the real control plane (about 12 minutes; BENCH_ARGS="--jobs 100")
 	@$(PY) -m benchmarks $(BENCH_ARGS)
+
+peer: setup  ## build the training-operator that `python -m benchmarks --peer` runs beside ours, once (minutes); prints its path
+	@$(PY) -m benchmarks.peer
 
 mutants: setup  ## mutants of everything pure and of the executor: how many does a test notice? (a sample of 400; MUTANTS="tjworker/reconcile/core.py")
 	@if [ "$$(cat .venv/mutation/.stamp 2>/dev/null)" != "$$(cksum < requirements/mutation.txt)" ]; then \

@@ -40,11 +40,19 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="SIZES",
         help="sizes of the worker processes, for example 1,1 (default) or 2",
     )
+    parser.add_argument(
+        "--peer",
+        type=Path,
+        metavar="PATH",
+        help="beside the tuned training-operator, whose program `make peer` builds, instead of the bare client",
+    )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave logs and the audit log in this folder")
     parser.add_argument("--crds", type=Path, default=CRDS, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that everything is stopped in order
-    sizes = Sizes(jobs=options.jobs, rounds=options.rounds, samples=options.samples, workers=options.workers)
+    sizes = Sizes(
+        jobs=options.jobs, rounds=options.rounds, samples=options.samples, workers=options.workers, peer=options.peer
+    )
     with tempfile.TemporaryDirectory(prefix="tj-bench-") as folder:
         if options.keep:
             options.keep.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ from benchmarks.wire import Connection, Json, Server
 from controlplane.binaries import locate
 from controlplane.releases import release
 
-USERS = ("client", "player", "watcher", "worker")
+USERS = ("client", "player", "watcher", "worker", "peer")
 START_SECONDS = 60.0
 NODE = "bench-node"
 JOBS = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs"
@@ -75,6 +75,14 @@ class ApiServer:
             "the namespace is there", lambda: self.connection().send("GET", "/api/v1/namespaces/default")[0] == 200
         )
         self._prepare()
+
+    def serve(self, crds: Path, path: str) -> None:
+        """Returns once it lists there."""
+        client = self.connection()
+        for document in yaml.safe_load_all(crds.read_text()):
+            client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", document)
+        # A new kind answers 404, then 429 while its storage is being made.
+        self._until("the CRD is served", lambda: client.send("GET", path)[0] == 200)
 
     def _start_etcd(self, program: Path) -> str:
         url = f"http://127.0.0.1:{_free_port()}"
@@ -131,10 +139,7 @@ class ApiServer:
 
     def _prepare(self) -> None:
         client = self.connection()
-        for document in yaml.safe_load_all(self._crds.read_text()):
-            client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", document)
-        # A new kind answers 404, then 429 while its storage is being made.
-        self._until("the CRD is served", lambda: client.send("GET", JOBS)[0] == 200)
+        self.serve(self._crds, JOBS)
         client.post("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
         client.merge_patch(f"/api/v1/nodes/{NODE}/status", {"status": _node_status()})
 

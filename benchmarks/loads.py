@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
 from typing import Any
@@ -45,13 +46,28 @@ def job(name: str, replicas: int, *, run_seconds: float | None = None, hands_off
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The jobs of one operator."""
+
+    path: str
+    job: Callable[..., Json]
+    """(name, replicas, run_seconds=...) -> its manifest."""
+    phase: Callable[[Json], str]
+    """Of a job as the API server shows it: Running once every replica runs, Succeed once all is done."""
+
+
+OURS = Kind(JOBS, job, lambda raw: str((raw.get("status") or {}).get("phase", "")))
+
+
 class PhaseWatch:
     """When each job was first seen in each phase, on the clock of `time.monotonic`."""
 
-    def __init__(self, api: ApiServer) -> None:
+    def __init__(self, api: ApiServer, kind: Kind = OURS) -> None:
         connection = api.connection()
+        self._kind = kind
         self._connection = api.connection()
-        self._version = connection.get(f"{JOBS}?limit=1")["metadata"]["resourceVersion"]
+        self._version = connection.get(f"{kind.path}?limit=1")["metadata"]["resourceVersion"]
         self._seen: dict[tuple[str, str], float] = {}
         self._statuses: dict[str, list[Json]] = {}
         self._news = threading.Condition()
@@ -59,12 +75,12 @@ class PhaseWatch:
 
     def _run(self) -> None:
         with suppress(OSError, HTTPException, ValueError, AttributeError):
-            for event in self._connection.watch(JOBS, self._version):
+            for event in self._connection.watch(self._kind.path, self._version):
                 now = time.monotonic()
                 obj = event["object"]
                 name, status = obj["metadata"]["name"], obj.get("status") or {}
                 with self._news:
-                    self._seen.setdefault((name, status.get("phase", "")), now)
+                    self._seen.setdefault((name, self._kind.phase(obj)), now)
                     told = self._statuses.setdefault(name, [])
                     if status and [status] != told[-1:]:
                         told.append(status)
@@ -120,21 +136,41 @@ def names(count: int) -> list[str]:
     return [f"bench-{batch}-{number}" for number in range(count)]
 
 
-def submit(api: ApiServer, jobs: Sequence[Json]) -> float:
+def submit(api: ApiServer, jobs: Sequence[Json], path: str = JOBS) -> float:
     """Create them; when the first request went out."""
     bodies = [orjson.dumps(one) for one in jobs]
-    return in_parallel(api, [partial(Connection.post, path=JOBS, body=body) for body in bodies])
+    return in_parallel(api, [partial(Connection.post, path=path, body=body) for body in bodies])
 
 
-def run_jobs(api: ApiServer, count: int, replicas: int, *, until: str, run_seconds: float | None = None) -> float:
-    """Seconds from the first apply until the last of `count` jobs was in the phase `until`."""
-    watch = PhaseWatch(api)
+def run_jobs(
+    api: ApiServer, count: int, replicas: int, *, until: str, run_seconds: float | None = None, kind: Kind = OURS
+) -> float:
+    """Seconds from the first apply until the last of `count` jobs was in the phase `until`; at an end, until its pods
+    and services are gone, too."""
+    watch = PhaseWatch(api, kind)
     try:
         those = names(count)
-        start = submit(api, [job(name, replicas, run_seconds=run_seconds) for name in those])
-        return watch.wait(those, until) - start
+        start = submit(api, [kind.job(name, replicas, run_seconds=run_seconds) for name in those], kind.path)
+        seconds = watch.wait(those, until) - start
+        if until != "Succeed" or not _left(api.connection()):
+            return seconds
+        return _until_nothing_is_left(api) - start
     finally:
         watch.close()
+
+
+def _left(connection: Connection) -> bool:
+    found = [o["metadata"]["name"] for path in (PODS, SERVICES) for o in connection.get(f"{path}?limit=2")["items"]]
+    return found not in ([], ["kubernetes"])
+
+
+def _until_nothing_is_left(api: ApiServer) -> float:
+    connection, deadline = api.connection(), time.monotonic() + DEADLINE_SECONDS
+    while _left(connection):
+        if time.monotonic() > deadline:
+            raise SystemExit(f"pods or services are left {DEADLINE_SECONDS:.0f} s after the last job's end")
+        time.sleep(0.05)
+    return time.monotonic()
 
 
 def bare_creates(
@@ -161,15 +197,15 @@ def kept(body: Json, path: str) -> Json:
     return {"apiVersion": "v1", "kind": "Pod" if path == PODS else "Service", "metadata": metadata, "spec": spec}
 
 
-def one_at_a_time(api: ApiServer, count: int) -> list[float]:
+def one_at_a_time(api: ApiServer, count: int, kind: Kind = OURS) -> list[float]:
     """Seconds from the creation of a job to Running, on an idle system."""
-    watch = PhaseWatch(api)
+    watch = PhaseWatch(api, kind)
     connection = api.connection()
     took = []
     try:
         for name in names(count):
             start = time.monotonic()
-            connection.post(JOBS, job(name, 1))
+            connection.post(kind.path, kind.job(name, 1))
             took.append(watch.wait([name], "Running") - start)
         return took
     finally:
@@ -198,10 +234,10 @@ def status_latency(api: ApiServer, count: int) -> list[float]:
         watch.close()
 
 
-def clean(api: ApiServer) -> None:
+def clean(api: ApiServer, path_of_jobs: str = JOBS) -> None:
     """Delete every job and what it left."""
     connection = api.connection()
-    for path in (JOBS, PODS, SERVICES):
+    for path in (path_of_jobs, PODS, SERVICES):
         deadline = time.monotonic() + DEADLINE_SECONDS
         connection.send("DELETE", f"{path}?gracePeriodSeconds=0")
         while [o for o in connection.get(path)["items"] if o["metadata"]["name"] != "kubernetes"]:

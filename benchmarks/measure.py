@@ -15,11 +15,13 @@ from benchmarks import loads
 from benchmarks.apiserver import ApiServer
 from benchmarks.audit import Requests
 from benchmarks.ceiling import Recorded, record, same_writes
-from benchmarks.operator import Operator
+from benchmarks.operator import PEER_CRD, Operator, Peer
+from benchmarks.peer.jobs import PYTORCHJOBS
 from benchmarks.processes import Processes, own_cpu_seconds
 
 Say = Callable[[str], None]
 OPERATOR_USERS = frozenset({"watcher", "worker"})
+PEER_USERS = frozenset({"peer"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Sizes:
     rounds: int = 3
     samples: int = 50
     workers: tuple[int, ...] = (1, 1)
+    peer: Path | None = None
+    """The program of the tuned training-operator, which then takes the place of the bare client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +90,11 @@ class Result:
     sizes: Sizes
     started: float
     loads: list[Measured] = field(default_factory=list)
+    peer: list[Measured] = field(default_factory=list)
+    """The same loads, of the peer."""
     creation_to_running: list[float] = field(default_factory=list)
     pod_to_status: list[float] = field(default_factory=list)
+    peer_creation_to_running: list[float] = field(default_factory=list)
     rss_mib: dict[str, list[float]] = field(default_factory=dict)
     load_average: list[float] = field(default_factory=list)
 
@@ -106,11 +113,10 @@ def _measure(sizes: Sizes, folder: Path, crds: Path, processes: Processes, say: 
     api.start()
     operator = Operator(folder, processes, api, workers=sizes.workers)
     result = Result(sizes, time.time())
-    result.loads = [
-        Measured(Load(f"{sizes.jobs:,} x 1 to Running", sizes.jobs, 1)),
-        Measured(Load(f"{sizes.jobs // 4:,} x 4 to Running", max(1, sizes.jobs // 4), 4)),
-        Measured(Load(f"{sizes.jobs * 3 // 10:,} x 4, whole life", max(1, sizes.jobs * 3 // 10), 4, "Succeed", 1.0)),
-    ]
+    result.loads = _loads(sizes)
+    if sizes.peer is not None:
+        _beside_peer(result, sizes.peer, api, operator, processes, say)
+        return result
     lives = _lives(result.loads, api, operator, processes)
     for number in range(sizes.rounds):
         say(f"round {number + 1} of {sizes.rounds}")
@@ -136,9 +142,64 @@ def _measure(sizes: Sizes, folder: Path, crds: Path, processes: Processes, say: 
     return result
 
 
-def _start(api: ApiServer, operator: Operator, processes: Processes) -> None:
+def _loads(sizes: Sizes) -> list[Measured]:
+    return [
+        Measured(Load(f"{sizes.jobs:,} x 1 to Running", sizes.jobs, 1)),
+        Measured(Load(f"{sizes.jobs // 4:,} x 4 to Running", max(1, sizes.jobs // 4), 4)),
+        Measured(Load(f"{sizes.jobs * 3 // 10:,} x 4, whole life", max(1, sizes.jobs * 3 // 10), 4, "Succeed", 1.0)),
+    ]
+
+
+def _beside_peer(
+    result: Result, program: Path, api: ApiServer, operator: Operator, processes: Processes, say: Say
+) -> None:
+    """Each load by both, one after the other, in each round; who is first changes from round to round."""
+    result.peer = _loads(result.sizes)
+    peer = Peer(program, processes, api)
+    api.serve(program.with_name(PEER_CRD), PYTORCHJOBS.path)
+
+    def ours(number: int) -> None:
+        _start(api, operator, processes)
+        for one in result.loads:
+            _one(one, api, operator, processes)
+        if number == result.sizes.rounds - 1:
+            _latencies(result, result.sizes, api, operator)
+        result.rss_mib |= processes.rss_mib()
+        _stop(operator, processes)
+
+    def theirs(number: int) -> None:
+        _start_player(api, processes)
+        peer.start()
+        loads.run_jobs(api, 20, 1, until="Running", kind=PYTORCHJOBS)
+        loads.clean(api, PYTORCHJOBS.path)
+        for one in result.peer:
+            _one_of_peer(one, api, processes)
+        if number == result.sizes.rounds - 1 and result.sizes.samples:
+            result.peer_creation_to_running = loads.one_at_a_time(api, result.sizes.samples, PYTORCHJOBS)
+            loads.clean(api, PYTORCHJOBS.path)
+        result.rss_mib |= processes.rss_mib()
+        peer.stop()
+        processes.stop("player")
+
+    for number in range(result.sizes.rounds):
+        say(f"round {number + 1} of {result.sizes.rounds}")
+        result.load_average.append(os.getloadavg()[0])
+        for run in (ours, theirs) if number % 2 else (theirs, ours):
+            run(number)
+        for one, other in zip(result.loads, result.peer, strict=True):
+            say(
+                f"  {one.load.name}: {one.load.jobs / one.seconds[-1]:.1f} jobs/s, the peer "
+                f"{other.load.jobs / other.seconds[-1]:.1f}: {other.seconds[-1] / one.seconds[-1]:.2f}"
+            )
+
+
+def _start_player(api: ApiServer, processes: Processes) -> None:
     player = [sys.executable, "-m", "benchmarks.player", api.server.host, str(api.server.port), "player"]
     processes.start("player", player)
+
+
+def _start(api: ApiServer, operator: Operator, processes: Processes) -> None:
+    _start_player(api, processes)
     operator.start()
     # The first task of a process imports and connects: that is no part of a rate.
     loads.run_jobs(api, 20, 1, until="Running")
@@ -195,27 +256,38 @@ def _all_cpu(processes: Processes) -> float:
 
 
 def _one(one: Measured, api: ApiServer, operator: Operator, processes: Processes) -> None:
-    load = one.load
-    tasks = operator.tasks()
-    position, cpu, own = api.audit.position(), processes.cpu_seconds(), own_cpu_seconds()
-    one.seconds.append(loads.run_jobs(api, load.jobs, load.replicas, until=load.until, run_seconds=load.run_seconds))
+    tasks, position = operator.tasks(), api.audit.position()
+    _run(one, api, processes, loads.OURS)
+    operator.until_idle()
+    one.tasks.append(operator.tasks() - tasks)
+    one.requests.append(_requests(api, position, OPERATOR_USERS))
+    _clean(api, operator)
+
+
+def _one_of_peer(one: Measured, api: ApiServer, processes: Processes) -> None:
+    position = api.audit.position()
+    _run(one, api, processes, PYTORCHJOBS)
+    one.requests.append(_requests(api, position, PEER_USERS))
+    loads.clean(api, PYTORCHJOBS.path)
+
+
+def _run(one: Measured, api: ApiServer, processes: Processes, kind: loads.Kind) -> None:
+    """The load, its time and its CPU."""
+    load, cpu, own = one.load, processes.cpu_seconds(), own_cpu_seconds()
+    one.seconds.append(
+        loads.run_jobs(api, load.jobs, load.replicas, until=load.until, run_seconds=load.run_seconds, kind=kind)
+    )
     after = processes.cpu_seconds()
     one.cpu_seconds.append(
         {**{name: after[name] - cpu.get(name, 0.0) for name in after}, "client": own_cpu_seconds() - own}
     )
-    operator.until_idle()
-    one.tasks.append(operator.tasks() - tasks)
-    counted = api.audit.quiet_since(position, lambda user, verb, resource: user in OPERATOR_USERS and verb != "watch")
-    one.requests.append(
-        Counter(
-            {
-                key: n
-                for key, n in counted.items()
-                if key[0] in OPERATOR_USERS and key[1] != "watch" and key[2] != "leases"
-            }
-        )
+
+
+def _requests(api: ApiServer, position: int, users: frozenset[str]) -> Requests:
+    counted = api.audit.quiet_since(position, lambda user, verb, resource: user in users and verb != "watch")
+    return Counter(
+        {key: n for key, n in counted.items() if key[0] in users and key[1] != "watch" and key[2] != "leases"}
     )
-    _clean(api, operator)
 
 
 def _clean(api: ApiServer, operator: Operator) -> None:

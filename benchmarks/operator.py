@@ -28,6 +28,9 @@ LEADS, SYNCED = "leading as", "synced: every list"
 """What the watcher's log says."""
 PREFIX = "bench"
 NAMES = ("watcher", "worker", "redis")
+PEER_CRD = "pytorchjobs.yaml"
+"""Lies beside the peer's program."""
+PEER_FLAGS = ("--kube-api-qps", "2000", "--controller-threads", "16")
 """Process names; `worker children` are the processes that the tasks run in."""
 
 CELERY_WORKER = (sys.executable, "-m", "celery", "-A", "tjworker.app", "worker", "--pool", "prefork", "-E")
@@ -135,3 +138,19 @@ class Operator:
                     f"{self._processes.log('worker')[-1500:]}"
                 )
             time.sleep(0.05)
+
+
+class Peer:
+    """The training-operator, tuned: one process, which waits for nothing but its threads."""
+
+    def __init__(self, program: Path, processes: Processes, api: ApiServer) -> None:
+        self._program = program
+        self._processes = processes
+        self._api = api
+
+    def start(self) -> None:
+        env = {"KUBECONFIG": str(self._api.kubeconfig("peer"))}
+        self._processes.start("peer", [str(self._program), *PEER_FLAGS], env=env)
+
+    def stop(self) -> None:
+        self._processes.stop("peer")

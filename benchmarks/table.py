@@ -25,20 +25,7 @@ def render(result: Result) -> Iterator[str]:
         f" average before each: {load}"
     )
     yield ""
-    yield (
-        "| load | jobs/s | bare client, jobs/s | share | ceiling | share by CPU | ceiling by CPU | "
-        "requests a job | floor + 3 | tasks a job | operator CPU, ms a job |"
-    )
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
-    for one in result.loads:
-        bare = one.load.jobs / statistics.median(one.bare_seconds)
-        yield (
-            f"| {one.load.name} | {one.rate:.1f} | {bare:.0f} | **{one.share:.2f}** | {one.ceiling_share:.2f} | "
-            f"{one.cpu_share:.2f} | {one.ceiling_cpu_share:.2f} | "
-            f"{_total(one):.2f} | {_most(one)} | "
-            f"{statistics.mean(one.tasks) / one.load.jobs:.2f} | "
-            f"{sum(_cpu_ms(one, name) for name in _OPERATOR):.1f} |"
-        )
+    yield from _beside_peer(result) if result.peer else _beside_bare_client(result)
     yield ""
     yield "| CPU, ms a job | " + " | ".join(_CPU_COLUMNS) + " |"
     yield "|---|" + "---|" * len(_CPU_COLUMNS)
@@ -56,6 +43,47 @@ def render(result: Result) -> Iterator[str]:
     yield from _memory(result)
 
 
+def _beside_bare_client(result: Result) -> Iterator[str]:
+    yield (
+        "| load | jobs/s | bare client, jobs/s | share | ceiling | share by CPU | ceiling by CPU | "
+        "requests a job | floor + 3 | tasks a job | operator CPU, ms a job |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    for one in result.loads:
+        bare = one.load.jobs / statistics.median(one.bare_seconds)
+        yield (
+            f"| {one.load.name} | {one.rate:.1f} | {bare:.0f} | **{one.share:.2f}** | {one.ceiling_share:.2f} | "
+            f"{one.cpu_share:.2f} | {one.ceiling_cpu_share:.2f} | "
+            f"{_total(one):.2f} | {_most(one)} | "
+            f"{statistics.mean(one.tasks) / one.load.jobs:.2f} | "
+            f"{sum(_cpu_ms(one, name) for name in _OPERATOR):.1f} |"
+        )
+
+
+def _beside_peer(result: Result) -> Iterator[str]:
+    yield (
+        "| load | jobs/s: theirs | ours | ratio (of each round) | kube-apiserver: theirs | ours | etcd: theirs | ours "
+        "| operator, ms a job: theirs | ours | ratio | requests a job: theirs | ours | tasks a job |"
+    )
+    yield "|---|" + "---|" * 13
+    for one, other in zip(result.loads, result.peer, strict=True):
+        ratios = [theirs / ours for theirs, ours in zip(other.seconds, one.seconds, strict=True)]
+        mine, its = sum(_cpu_ms(one, name) for name in _OPERATOR), _cpu_ms(other, "peer")
+        cells = [
+            f"{other.rate:.1f}",
+            f"{one.rate:.1f}",
+            f"**{statistics.median(ratios):.2f}** ({', '.join(f'{r:.2f}' for r in ratios)})",
+            *(f"{_cpu_ms(who, name):.1f}" for name in ("kube-apiserver", "etcd") for who in (other, one)),
+            f"{its:.1f}",
+            f"{mine:.1f}",
+            f"{mine / its if its else 0:.2f}",
+            f"{_total(other):.2f}",
+            f"{_total(one):.2f}",
+            f"{statistics.mean(one.tasks) / one.load.jobs:.2f}",
+        ]
+        yield f"| {one.load.name} | {' | '.join(cells)} |"
+
+
 def _latency(result: Result) -> Iterator[str]:
     if result.pod_to_status:
         yield "| latency, idle system | p50, ms | p99, ms |"
@@ -63,7 +91,10 @@ def _latency(result: Result) -> Iterator[str]:
         for name, took in (
             ("pod change -> status change", result.pod_to_status),
             ("creation -> Running, one job of one pod", result.creation_to_running),
+            ("the same, the peer", result.peer_creation_to_running),
         ):
+            if not took:
+                continue
             yield f"| {name} | {percentile_ms(took, 50):.0f} | {percentile_ms(took, 99):.0f} |"
         yield ""
 

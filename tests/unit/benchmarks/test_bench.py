@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from benchmarks import ceiling, loads, player, table
 from benchmarks.audit import AuditLog
 from benchmarks.measure import Load, Measured, Result, Sizes
+from benchmarks.peer.jobs import PYTORCHJOBS
 from tests.support.kinds import AITRAININGJOBS
 from tjworker.api.kinds import parse
 from tjworker.api.model import TrainingJob
@@ -113,6 +115,58 @@ def test_the_table_tells_each_figure_by_job() -> None:
     assert ["update aitrainingjobs/status", "2.10"] in rows
     assert ["pod change -> status change", "20", "400"] in rows
     assert ["RSS, MiB", "80 + 82"] in rows
+
+
+def test_beside_the_peer_each_figure_stands_beside_its_own() -> None:
+    mine, its = measured(), measured()
+    its.seconds = [1.0, 4.0]
+    its.cpu_seconds = [{"peer": 0.05, "kube-apiserver": 0.2, "etcd": 0.02}] * 2
+    its.requests = [Counter({("peer", "create", "pods"): 30})] * 2
+    result = Result(
+        Sizes(10, 2, 0, peer=Path("peer")),
+        0.0,
+        loads=[mine],
+        peer=[its],
+        pod_to_status=[0.01],
+        peer_creation_to_running=[0.02],
+    )
+    rows = [[cell.strip() for cell in text.strip("|").split("|")] for text in table.render(result)]
+    want = ["ten", "4.0", "3.3", "**0.75** (0.50, 1.00)", "20.0", "30.0", "2.0", "0.0", "5.0", "10.0", "2.00"]
+    assert [*want, "3.00", "3.10", "2.50"] in rows
+    assert ["the same, the peer", "20", "20"] in rows
+
+
+def pytorchjob(replicas: int, *, done: bool = False, **active: int) -> dict[str, Any]:
+    raw = PYTORCHJOBS.job("a", replicas)
+    conditions = [{"type": "Running", "status": "True"}, {"type": "Succeeded", "status": str(done)}]
+    statuses = {role: {"active": n} for role, n in active.items()}
+    return {**raw, "status": {"conditions": conditions, "replicaStatuses": statuses}}
+
+
+PEER_PHASES = {
+    "its Master runs alone: ours would not be Running": (pytorchjob(4, Master=1), ""),
+    "every replica runs": (pytorchjob(4, Master=1, Worker=3), "Running"),
+    "one replica, which runs": (pytorchjob(1, Master=1), "Running"),
+    "no status yet": (PYTORCHJOBS.job("a", 1), ""),
+    "it has succeeded": (pytorchjob(4, done=True), "Succeed"),
+}
+
+
+@pytest.mark.parametrize("sentence", PEER_PHASES)
+def test_a_job_of_the_peer_is_in_a_phase_when_one_of_ours_would_be(sentence: str) -> None:
+    raw, want = PEER_PHASES[sentence]
+    assert PYTORCHJOBS.phase(raw) == want
+
+
+@pytest.mark.parametrize("replicas", [1, 4])
+def test_the_peer_has_as_many_pods_of_the_same_resources(replicas: int) -> None:
+    specs = PYTORCHJOBS.job("a", replicas, run_seconds=1.0)["spec"]["pytorchReplicaSpecs"]
+    ours = loads.job("a", replicas, run_seconds=1.0)["spec"]["replicaSpecs"]["trainer"]["template"]
+    assert sum(spec["replicas"] for spec in specs.values()) == replicas
+    for spec in specs.values():
+        assert spec["template"]["metadata"] == ours["metadata"]
+        mine, its = ours["spec"]["containers"][0], spec["template"]["spec"]["containers"][0]
+        assert {**mine, "name": "", "ports": []} == {**its, "name": "", "ports": []}
 
 
 @pytest.mark.parametrize(("until", "replicas", "want"), [("Running", 1, 8), ("Running", 4, 14), ("Succeed", 4, 22)])
