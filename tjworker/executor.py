@@ -41,6 +41,9 @@ PASS_SECONDS = 10.0
 """A pass that is so old begins no more writes: its job joins the line again, as after `writes_per_pass`. So a webhook
 that is away, for which each write waits, costs its own jobs their turns and no others theirs: a pass takes so long and
 one more write, which `request_timeout_seconds` bounds."""
+UNTOLD_SECONDS = 1.0
+"""So old a pass may be when it makes the pods of a new job without a status before them. A holder that slept meanwhile
+writes the status, which proves its view."""
 LOG_TAILS_SECONDS = 2.0
 """For all of a pass together: the status write waits for them, and a kubelet may accept a request and stay silent."""
 
@@ -61,6 +64,8 @@ class Outcome:
     undeleted: OperatorError | None = None
     """The first delete or patch that failed. Where that is about its object alone, the other writes were made; else
     (no answer, a missing permission) it was the last of the pass."""
+    untold: JobStatus | None = None
+    """As of the plan: it has not been written."""
     left: int = 0
     """Writes for which there was no time left."""
 
@@ -73,7 +78,7 @@ class Outcome:
             parts.append("a delete has failed")
         if self.left:
             parts.append(f"{self.left} more when it is its turn again")
-        return ", ".join([self.job.status.phase or "accepted", *parts])
+        return ", ".join([(self.untold or self.job.status).phase or "accepted", *parts])
 
 
 @dataclass(slots=True)
@@ -105,12 +110,20 @@ class Executor:
         outcome = Outcome(job)
         if plan.status is not None:
             self.write_status(outcome, self._with_log_tails(job, plan), lease)
+        elif plan.untold is not None and lease.held_seconds < UNTOLD_SECONDS and not self._has_failed(plan, lease):
+            outcome.untold = plan.untold
+        elif plan.untold is not None:
+            self.write_status(outcome, plan.untold, lease)
         elif plan.writes:
             self._prove_fresh(job)
         self._write_all(outcome, plan.writes, lease)
         for event in plan.events:
             self._events.event(outcome.job, event.type, event.reason, event.message)
         return outcome
+
+    def _has_failed(self, plan: Plan, lease: Lease) -> bool:
+        """The last create of this job in this process: what comes of the next is told in its status."""
+        return any(self._stragglers.has(_straggler(lease, write)) for write in plan.writes)
 
     def write_status(self, outcome: Outcome, status: JobStatus, lease: Lease) -> None:
         job = outcome.job

@@ -25,6 +25,9 @@ class Stragglers:
         """The same items, those that failed last; otherwise in their order."""
         return sorted(items, key=lambda item: name(item) in self._names)
 
+    def has(self, name: Hashable) -> bool:
+        return name in self._names
+
     def note(self, name: Hashable, *, failed: bool) -> None:
         if not failed:
             self._names.discard(name)

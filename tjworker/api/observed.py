@@ -170,6 +170,8 @@ class Observed:
     the job's pods."""
     seen: Mapping[GroupResource, int] = field(default_factory=dict)
     """Per resource the newest resourceVersion that the watch has shown."""
+    untouched: bool = False
+    """The operator has written nothing for this job, as far as the store remembers."""
     died_passes: int = 0
     """Passes over this job in a row that died with their process, before this one; 0 for less than two."""
 

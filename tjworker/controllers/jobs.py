@@ -24,7 +24,7 @@ from tjworker.base import Fenced, Invalid, JobKey, OperatorError, Terminal, Tran
 from tjworker.controllers.live_children import read_children
 from tjworker.controllers.live_nodes import read_nodes
 from tjworker.controllers.result import Result, after_error, not_retryable
-from tjworker.executor import Executor, Outcome
+from tjworker.executor import PASS_SECONDS, Executor, Outcome
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import is_about_the_object
 from tjworker.lease import Lease
@@ -207,6 +207,7 @@ class JobReconciler:
         if view.stale:
             return Result("waits for the watch to show an own write", stale=True)
         raw, observed = decode_view(view.job, view.children, seen=view.seen)
+        observed = replace(observed, untouched=not view.min_observed)
         name = parse_key(key)
         if raw is not None and raw.get("finished"):
             # The projection keeps next to nothing of a finished job; only a TTL brings one here.
@@ -271,7 +272,7 @@ class JobReconciler:
     ) -> Result:
         """Write into the job's status why the API server refused a child. `latest_seconds`: when the plan wants the
         next pass."""
-        job = outcome.job
+        job = outcome.job if outcome.untold is None else replace(outcome.job, status=outcome.untold)
         if isinstance(job, InvalidJob):  # it creates nothing
             raise Terminal(f"a create was refused for the invalid job {job.name.key}")
         if outcome.invalid is not None:
@@ -282,7 +283,8 @@ class JobReconciler:
             return Result(f"refused: {outcome.invalid.message}", after_seconds=STALE_RETRY_SECONDS)
         error = outcome.refused or Transient("refused")
         plan = report_create_failure(job, self._clock(), error.message)
-        if not plan.empty:
+        # The create may have waited for its answer: then the next pass tells it, before it tries again.
+        if not plan.empty and (outcome.untold is None or lease.held_seconds < PASS_SECONDS):
             self._executor.apply(job, plan, lease)
             log.warning("cannot create a child", key=lease.key, uid=job.uid, error=error.message)
         return after_error(error, latest_seconds)

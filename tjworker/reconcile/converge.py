@@ -16,6 +16,7 @@ from tjworker.reconcile import outcome, phase
 from tjworker.reconcile.attempts import record_running
 from tjworker.reconcile.children import strays
 from tjworker.reconcile.conditions import clear_condition, get_condition, set_condition
+from tjworker.reconcile.first_status import WAIT_SECONDS, may_wait_for_pods
 from tjworker.reconcile.frameworks import find_framework
 from tjworker.reconcile.gangs import find_gang
 from tjworker.reconcile.one_pass import Pass
@@ -37,6 +38,8 @@ def converge(p: Pass) -> Plan:
     due = (w for w in _writes(p) if not (w.resource == PODS and w.name in resting.pods and not isinstance(w, Patch)))
     writes = list(islice(due, p.rules.writes_per_pass + 1))  # one more tells `Pass.complete` that there are more
     made = _made(writes[: p.rules.writes_per_pass])
+    if not job.status.start_time:  # by a pass that left the first status to this one
+        made |= {n: made.get(n, set()) | v.indices("pending") | v.indices("scheduled") for n, v in p.roles.items()}
     status = record_running(phase.with_scale_records(p.status, scales), p.roles, new, made)
     status = outcome.numbers(job, status, p.roles, live=True)
     stuck = find_stuck_deletions(p.pods, p.now)
@@ -52,6 +55,8 @@ def converge(p: Pass) -> Plan:
     for view in p.roles.values():
         p = p.wake(WORKLOADS[view.role.workload].next_seconds(view, p.now))
     p = p.wake(seconds_to_deadline(job, status, p.now))
+    if may_wait_for_pods(p, plan):
+        plan, p = replace(plan, status=None, untold=plan.status), p.wake(WAIT_SECONDS)
     gather = 0.0 if plan.writes else outcome.gather_seconds(job.status, plan.status, p.roles, p.now)
     if gather > 0:
         plan, p = replace(plan, status=None), p.wake(gather)

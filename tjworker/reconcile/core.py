@@ -55,7 +55,7 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rul
     if isinstance(job, TrainingJob) and not job.status.ended:
         job = add_all(job, rules)
     if isinstance(job, InvalidJob):
-        return refuse_spec(job, to_rfc3339(now))
+        return refuse_spec(job, to_rfc3339(now), has_pods=any(p.owner_uid == job.uid for p in observed.pods))
     if job.status.ended:
         return after_the_end(job, now)
     begun = Pass.begin(job, observed, now, rules)

@@ -16,7 +16,7 @@ from tjworker.api.ownership import own_pods
 from tjworker.api.status import MAX_FAILURES, Ending, Failure, JobStatus
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile import outcome
-from tjworker.reconcile.nodes import mark_node_troubles
+from tjworker.reconcile.nodes import NodeFindings, mark_node_troubles
 from tjworker.reconcile.plan import LogTail, Plan
 from tjworker.reconcile.rules import Rules
 from tjworker.reconcile.views import Views, view_roles
@@ -79,8 +79,11 @@ class Pass:
         if keeps_all:
             job = replace(job, clean_pod_policy="None")
         at = to_rfc3339(now)
-        status = outcome.accept(job, at)
+        status = outcome.accept(job, at, own_pods(job, observed))
         nodes = mark_node_troubles(job, status, observed, now, rules)
+        if not job.status.start_time and not any(p.started_at for p in own_pods(job, observed)):
+            # The first status waited for these pods, and no kubelet has told of one yet: as if it had been told before.
+            nodes = NodeFindings(observed, status)
         pods = own_pods(job, nodes.observed)
         roles = view_roles(job, nodes.observed, pods, nodes.status)
         return cls(

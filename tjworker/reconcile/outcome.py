@@ -147,10 +147,13 @@ def _numberless(status: JobStatus) -> JobStatus:
     return status.model_copy(update={"message": _NUMBER.sub("#", status.message), "conditions": conditions})
 
 
-def accept(job: TrainingJob, at: str) -> JobStatus:
-    """The first pass takes the job on, and everything after it finds a start time. What of the spec does not come about
-    stands beside that, as the spec is now."""
-    status = job.status if job.status.start_time else job.status.model_copy(update={"start_time": at})
+def accept(job: TrainingJob, at: str, pods: Sequence[PodRecord] = ()) -> JobStatus:
+    """The first pass takes the job on, and everything after it finds a start time: that of its first pod, where the
+    status waited for the pods. What of the spec does not come about stands beside that, as the spec is now."""
+    status = job.status
+    if not status.start_time:
+        began = min((pod.created_at for pod in pods if pod.created_at), default=at)
+        status = status.model_copy(update={"start_time": min(began, at)})
     told = ("the job is accepted", tell_left_out(job), _overruled(job), _ignored(job))
     message = "; ".join(text for text in told if text)
     return set_condition(status, "Created", True, "Accepted", message, now=at, generation=job.generation)

@@ -79,6 +79,9 @@ class LogTail:
 class Plan:
     status: JobStatus | None = None
     """The whole new status, None when it stays as it is."""
+    untold: JobStatus | None = None
+    """Instead of `status`: what the first pod of a new job makes true and its news will tell, or the next pass. The
+    writes then need no other proof of their view, while that is a moment old (docs/adr/0030)."""
     writes: tuple[Write, ...] = ()
     events: tuple[Event, ...] = ()
     log_tails: tuple[LogTail, ...] = ()

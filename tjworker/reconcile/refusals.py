@@ -22,13 +22,13 @@ MAX_MESSAGE = 1024
 """Characters: the limit of an event's note."""
 
 
-def refuse_spec(job: InvalidJob, at: str) -> Plan:
+def refuse_spec(job: InvalidJob, at: str, *, has_pods: bool = False) -> Plan:
     """A spec that the schema let pass and that cannot be used. Before the start that is the job's end; a job that runs
     is left as it is until its spec is mended."""
     if job.status.ended:
         return see_the_spec(job)
     message = "; ".join(str(e) for e in job.errors)
-    started = bool(job.status.start_time)
+    started = has_pods or bool(job.status.start_time)
     status = set_condition(job.status, "Failed", not started, INVALID_SPEC, message, now=at, generation=job.generation)
     if not started:
         status = status.model_copy(update={"phase": "Failed", "start_time": at, "completion_time": at})

@@ -1,0 +1,43 @@
+"""When the first status of a job may wait for its pods. Pure.
+
+A status write costs the API server as much as four creates. A new job needs none before its pods are made: their names
+are fixed, so that a pass that is cut off is simply done again, and what it would tell is told by the pods a moment
+later. What the write proves beside that, that the job is not long over and only its view is old, is proved otherwise
+(docs/adr/0030-no-status-before-the-pods.md).
+"""
+
+from __future__ import annotations
+
+from tjworker.api.status import JobStatus
+from tjworker.api.timefmt import from_rfc3339
+from tjworker.reconcile.one_pass import Pass
+from tjworker.reconcile.plan import Create, Plan
+
+WAIT_SECONDS = 1.0
+"""The first status waits so long for news of the pods; then it says how they stand all the same."""
+YOUNG_SECONDS = 30.0
+"""No view of a job is older than the job: one that was created so recently cannot have ended long ago."""
+CLOCKS_SECONDS = 2.0
+"""The API server's clock, which says when the job was created, may be ahead by so much."""
+
+
+def may_wait_for_pods(p: Pass, plan: Plan) -> bool:
+    """This pass makes the first objects of a job, all of them, and has nothing else to tell."""
+    status = plan.status
+    if status is None or status.phase != "Pending" or plan.events or not _makes_all(p, plan):
+        return False
+    created = from_rfc3339(p.job.created_at)
+    return created is not None and -CLOCKS_SECONDS <= p.now - created < YOUNG_SECONDS and _is_new(p)
+
+
+def _makes_all(p: Pass, plan: Plan) -> bool:
+    """Pods that controllers keep are counted by what the status says of them: for those it goes first."""
+    if any(role.workload != "Pod" for role in p.job.roles):
+        return False
+    return 0 < len(plan.writes) <= p.rules.writes_per_pass and all(isinstance(write, Create) for write in plan.writes)
+
+
+def _is_new(p: Pass) -> bool:
+    """Nothing was told, made or tried before, and nothing of it is there."""
+    seen = p.observed
+    return p.job.status == JobStatus() and seen.untouched and not (seen.died_passes or seen.pods or seen.services)
