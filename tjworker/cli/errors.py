@@ -1,12 +1,13 @@
 """What a user did or met that is not a bug: shown as one message, never as a traceback.
 
-Exit codes of `tj`: 0 it worked; 1 it failed, or what was asked for is not there; 2 wrong usage (click's own); 130 the
-user stopped it.
+Exit codes of `tj`: 0 it worked; 1 it failed, or what was asked for is not there; 2 wrong usage (click's own); 3 `tj
+convert` has left something out; 130 the user stopped it.
 """
 
 from __future__ import annotations
 
 EXIT_FAILED = 1
+EXIT_LEFT_OUT = 3
 EXIT_INTERRUPTED = 130
 
 

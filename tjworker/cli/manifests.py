@@ -21,13 +21,14 @@ from tjworker.api import crd
 from tjworker.api.kinds import KINDS, KNOWN_KINDS, parse
 from tjworker.api.kinds.base import JobKind
 from tjworker.api.model import FieldError, InvalidJob
+from tjworker.api.unknown import unknown_fields
 from tjworker.cli.errors import UserError
 from tjworker.cli.podfields import template_errors, unknown_field
+from tjworker.reconcile.frameworks import framework_errors
 
 Json = dict[str, Any]
 _KINDS = {(version, kind.kind): kind for kind in KNOWN_KINDS.values() for version in kind.api_versions}
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-_ANYTHING = "x-kubernetes-preserve-unknown-fields"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,34 +60,37 @@ class Manifest:
 
 def read(files: tuple[str, ...]) -> list[Manifest]:
     """Every document of these files; `-` is stdin. Raises UserError for a file that is not there or no YAML."""
-    found: list[Manifest] = []
-    for file in files:
-        try:
-            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-            documents = [d for d in yaml.load_all(text, Loader=_safe_loader()) if d is not None]
-        except OSError as error:
-            raise UserError(f"cannot read {file}: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise UserError(f"{file} is no text: a manifest is YAML or JSON in UTF-8") from None
-        except (yaml.YAMLError, RecursionError, ValueError) as error:
-            raise UserError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from None
-        if not documents:
-            raise UserError(f"{file} has no manifest in it")
-        for number, document in enumerate(documents, 1):
-            source = file if len(documents) == 1 else f"{file}, document {number}"
-            if not isinstance(document, dict):
-                raise UserError(f"{source} is no manifest: it must have apiVersion, kind, metadata and spec")
-            found.extend(_items(source, document))
-    return found
+    return [manifest for file in files for one in load(file)[1] for _, manifest in items(*one)]
 
 
-def _items(source: str, document: Json) -> Iterator[Manifest]:
-    """A List is what it lists, as `tj get -o yaml` prints it."""
+def load(file: str) -> tuple[str, list[tuple[str, Json]]]:
+    """Its text, and its documents, each with the words for where it stands."""
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        documents = [d for d in yaml.load_all(text, Loader=_safe_loader()) if d is not None]
+    except OSError as error:
+        raise UserError(f"cannot read {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{file} is no text: a manifest is YAML or JSON in UTF-8") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise UserError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from None
+    if not documents:
+        raise UserError(f"{file} has no manifest in it")
+    found = [(file if len(documents) == 1 else f"{file}, document {n}", one) for n, one in enumerate(documents, 1)]
+    for source, document in found:
+        if not isinstance(document, dict):
+            raise UserError(f"{source} is no manifest: it must have apiVersion, kind, metadata and spec")
+    return text, found
+
+
+def items(source: str, document: Json) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:
+    """Where each stands in it. A List is what it lists, as `tj get -o yaml` prints it."""
     if document.get("kind") == "List" and isinstance(document.get("items"), list):
         for number, item in enumerate(document["items"], 1):
-            yield Manifest(f"{source}, item {number}", item if isinstance(item, dict) else {})
+            found = item if isinstance(item, dict) else {}
+            yield ("items", number - 1), Manifest(f"{source}, item {number}", found)
     else:
-        yield Manifest(source, document)
+        yield (), Manifest(source, document)
 
 
 def _safe_loader() -> Any:
@@ -102,12 +106,14 @@ def errors(manifest: Manifest) -> list[FieldError]:
     found = list(_name_errors(manifest.raw))
     schema = crd.build(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec = manifest.raw.get("spec")
-    found += _unknown(spec, schema, "spec")
+    found += [unknown_field(one.path, one.name, one.known) for one in unknown_fields(spec, schema, "spec")]
     found += _template_errors(spec, schema, "spec")
     parsed = parse(kind.resource, manifest.raw)
     if isinstance(parsed, InvalidJob):
         known_paths = {error.path for error in found}
         found += [error for error in parsed.errors if error.path not in known_paths]
+    else:
+        found += framework_errors(parsed)
     return found
 
 
@@ -118,24 +124,6 @@ def _name_errors(raw: Json) -> Iterator[FieldError]:
         yield FieldError("metadata.name", "is missing")
     elif not (isinstance(name, str) and _DNS_NAME.fullmatch(name)):
         yield FieldError("metadata.name", f"{name!r}: lower-case letters, digits and '-', such as digits-2")
-
-
-def _unknown(value: Any, schema: Mapping[str, Any], path: str) -> list[FieldError]:
-    """Fields that the CRD does not know, where it does not leave the object open: the API server drops them."""
-    if isinstance(value, list) and "items" in schema:
-        return [e for i, item in enumerate(value) for e in _unknown(item, schema["items"], f"{path}[{i}]")]
-    if not isinstance(value, dict):
-        return []
-    fields, others = schema.get("properties") or {}, schema.get("additionalProperties")
-    found: list[FieldError] = []
-    for name, part in value.items():
-        if name in fields:
-            found += _unknown(part, fields[name], f"{path}.{name}")
-        elif isinstance(others, Mapping):
-            found += _unknown(part, others, f"{path}.{name}")
-        elif fields and not schema.get(_ANYTHING):
-            found.append(unknown_field(f"{path}.{name}", str(name), fields))
-    return found
 
 
 def _template_errors(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[FieldError]:

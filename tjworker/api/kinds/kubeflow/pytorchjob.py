@@ -96,6 +96,8 @@ def _ignored(spec: PyTorchJobSpec) -> Iterator[str]:
         said = elastic.model_dump(by_alias=True, exclude_none=True)
         fields = sorted(name for name in said if name.startswith("rdzv"))
         yield from (f"spec.elasticPolicy.{name} (minReplicas is maxReplicas)" for name in fields)
+    elif elastic is not None and elastic.rdzv_port is not None and elastic.rdzv_host is None:
+        yield "spec.elasticPolicy.rdzvPort (rdzvHost is not set: the first pod has the port of its container)"
 
 
 SHAPE = Shape(

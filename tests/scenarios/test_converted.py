@@ -1,0 +1,36 @@
+"""Each manifest in examples/kinds is served as it is, and converted by `tj convert`: either way its job succeeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from localcluster.kubelet.play import Play
+from tests.scenarios.world import World
+from tests.unit.tjworker.convert.manifests import EXAMPLES, converted, example
+from tjworker.api.kinds import GUEST_KINDS
+
+KINDS = {kind.kind: kind.resource for kind in GUEST_KINDS}
+SERVERS = ("-ps-",)
+"""Roles that serve until the others are done."""
+
+
+def world(*kinds: str) -> World:
+    made = World(kinds=",".join(kinds))
+    made.cluster.kubelet.script = lambda pod, attempt: Play(
+        run_seconds=3600 if any(role in pod["metadata"]["name"] for role in SERVERS) else 5, exit_code=0
+    )
+    return made
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_converted_job_runs_to_its_end(name: str) -> None:
+    played = world().apply(converted(example(name)).manifest)
+    played.until("it has ended", lambda: played.phase(example(name)["metadata"]["name"]) == "Succeed")
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if example(name)["kind"] in KINDS])
+def test_a_job_that_is_served_as_it_is_runs_to_its_end(name: str) -> None:
+    raw = example(name)
+    played = world(KINDS[raw["kind"]]).apply(raw)
+    job = raw["metadata"]["name"]
+    played.until("it has ended", lambda: played.status(job).get("conditions", [{}])[-1].get("type") == "Succeeded")

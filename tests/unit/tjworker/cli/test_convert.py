@@ -1,0 +1,132 @@
+"""Table: `tj convert` as a user types it: exit codes, what goes where, and what it says of anything else."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from tests.support.paths import ROOT
+from tjworker.cli.convert import convert
+from tjworker.cli.errors import EXIT_LEFT_OUT, UserError
+from tjworker.cli.manifests import Manifest, errors
+from tjworker.convert import find
+
+PEER_MANIFESTS = os.environ.get("TJ_PEER_MANIFESTS", "")
+FOLDER = ROOT / "examples/kinds"
+JAXJOB = (FOLDER / "jaxjob.yaml").read_text(encoding="utf-8")
+QUEUED = JAXJOB.replace("spec:\n", "spec:\n  runPolicy: {schedulingPolicy: {queue: research}}\n", 1)
+CLAIM = "# disk\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n"
+OWN = "apiVersion: elasticdeeplearning.ai/v1\nkind: AITrainingJob\nmetadata: {name: a}\nspec: {}\n"
+
+
+@dataclass(frozen=True)
+class Case:
+    stdin: str
+    args: tuple[str, ...] = ()
+    want_code: int = 0
+    want_kinds: tuple[str, ...] = ("AITrainingJob",)
+    want_says: tuple[str, ...] = ()
+
+
+CASES: dict[str, Case] = {
+    "all of it carries over": Case(JAXJOB, want_says=("note: its pods and services have no labels training.kubeflow",)),
+    "a field does not: the job is printed, and the exit code says so": Case(
+        QUEUED,
+        want_code=EXIT_LEFT_OUT,
+        want_says=(
+            '-: spec.runPolicy.schedulingPolicy.queue: "research": nothing acts on it; ',
+            "1 field does not carry",
+        ),
+    ),
+    "with --strict nothing is printed then": Case(QUEUED, ("--strict",), EXIT_LEFT_OUT, (), ("1 field does not",)),
+    "and with --strict a job that carries over is": Case(JAXJOB, ("--strict",)),
+    "objects beside a job are printed as they are": Case(
+        f"{CLAIM}---\n{JAXJOB}",
+        want_kinds=("PersistentVolumeClaim", "AITrainingJob"),
+        want_says=("-, document 1: PersistentVolumeClaim (v1) is no job: printed as it is",),
+    ),
+    "so is a job that is one already": Case(OWN, want_says=("is one already: printed as it is",)),
+    "a list is what it lists": Case(
+        yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(JAXJOB)] * 2}),
+        want_kinds=("AITrainingJob", "AITrainingJob"),
+    ),
+    "JSON is YAML": Case('{"apiVersion": "v1", "kind": "List", "items": []}', want_code=0, want_kinds=()),
+}
+
+
+def run(text: str, *args: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(convert, [*args, "-"], input=text, standalone_mode=False, catch_exceptions=False)
+    return done.return_value or 0, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("sentence", CASES)
+def test_convert(sentence: str) -> None:
+    case = CASES[sentence]
+    code, out, err = run(case.stdin, *case.args)
+    assert code == case.want_code, err
+    assert tuple(document["kind"] for document in yaml.safe_load_all(out) if document) == case.want_kinds
+    for words in case.want_says:
+        assert words in err
+
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "another object": (
+        "kind: Deployment\napiVersion: apps/v1\n",
+        "Deployment (apps/v1) cannot be converted; expected one",
+    ),
+    "an earlier version": (
+        JAXJOB.replace("/v1\n", "/v1beta1\n", 1),
+        "JAXJob (kubeflow.org/v1beta1) cannot be converted",
+    ),
+    "a misspelt kind beside a claim": (
+        f"{CLAIM}---\n{JAXJOB.replace('JAXJob', 'JaxJob')}",
+        "expected one of PyTorchJob",
+    ),
+    "a batch Job of Kubernetes": ("kind: Job\napiVersion: batch/v1\n", "Job (batch/v1) cannot be converted"),
+    "no object": ("- a\n", "is no manifest"),
+    "no YAML": ("{", "is not valid YAML"),
+    "nothing": ("", "has no manifest in it"),
+    "a job that its own operator would refuse": (
+        JAXJOB.replace("replicas: 2", "replicas: two"),
+        "no valid JAXJob; nothing is converted:\n    spec.jaxReplicaSpecs.Worker.replicas: 'two'",
+    ),
+    "a misspelt field of a template, by the name that the user gave its place": (
+        JAXJOB.replace("image:", "imaeg:"),
+        "spec.jaxReplicaSpecs.Worker.template.spec.containers[0].imaeg: unknown field; did you mean 'image'?",
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_anything_else_is_refused_and_told_what_was_expected(sentence: str) -> None:
+    text, want = REFUSED[sentence]
+    with pytest.raises(UserError) as refused:
+        run(text)
+    assert want in str(refused.value)
+
+
+def test_comments_come_along() -> None:
+    code, out, err = run(JAXJOB.replace("    Worker:\n", "    # two of them\n    Worker:   # ranks 0 and 1\n"))
+    assert (code, "# A JAXJob of Kubeflow" in out) == (0, True)
+    assert "    # two of them\n    Worker:  # ranks 0 and 1\n" in out, err
+
+
+@pytest.mark.skipif(not PEER_MANIFESTS, reason="TJ_PEER_MANIFESTS names no folder with manifests for other operators")
+def test_manifests_of_other_projects_make_valid_jobs() -> None:
+    """A file without a job that can be converted is passed over; of the others each job must come out valid."""
+    seen = 0
+    for path in sorted(Path(PEER_MANIFESTS).rglob("*.y*ml")):
+        text = path.read_text(encoding="utf-8")
+        if not any(find(raw) for raw in yaml.safe_load_all(text) if raw):
+            continue
+        _, out, _ = run(text)
+        for raw in yaml.safe_load_all(out):
+            if raw["kind"] == "AITrainingJob":
+                seen += 1
+                assert errors(Manifest(str(path), raw)) == []
+    assert seen, f"no job in {PEER_MANIFESTS}"

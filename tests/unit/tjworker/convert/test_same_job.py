@@ -1,0 +1,145 @@
+"""What `tj convert` makes is the same job: read again it has the same internal job, and its pods find the same."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from tests.support.kinds import AITRAININGJOBS, TEST_KINDS
+from tests.support.seeds import the_seed
+from tests.unit.tjworker.convert.manifests import EXAMPLES, Json, converted, example, parsed, standing
+from tjworker.api.kinds import GUEST_KINDS, KNOWN_KINDS, parse
+from tjworker.api.model import Role, TrainingJob
+from tjworker.convert import SOURCES, write
+from tjworker.reconcile.workloads.environment import role_environment
+from tjworker.reconcile.workloads.podbody import pod_body
+
+IDENTITY = {"name", "api_version", "kind", "uid", "resource_version", "generation", "status", "created_at"}
+OF_THE_KIND = {"guest_labels", "ignored", "scale_role", "time_limit_field", "labels", "annotations", "priority_class"}
+"""What a kind says of itself, and what the manifest's metadata has."""
+OF_THE_ROLE = {"spec_path", "declared_replicas", "overruled", "workload"}
+KINDS = {kind.kind: kind for kind in GUEST_KINDS}
+
+
+def essence(job: TrainingJob) -> dict[str, Any]:
+    """All that decides what the job does."""
+    own = {f.name: getattr(job, f.name) for f in fields(job) if f.name not in IDENTITY | OF_THE_KIND | {"roles"}}
+    return own | {"roles": {role.name: _role(role) for role in job.roles}}
+
+
+def _role(role: Role) -> dict[str, Any]:
+    least = role.replicas if role.min_replicas is None else role.min_replicas
+    most = role.replicas if role.max_replicas is None else role.max_replicas
+    said = replace(role, min_replicas=least, max_replicas=most)
+    told = {f.name: getattr(said, f.name) for f in fields(said) if f.name not in OF_THE_ROLE}
+    template = dict(role.template)
+    template["spec"] = {k: v for k, v in dict(template["spec"]).items() if k != "restartPolicy"}
+    return told | {"template": template}
+
+
+def test_what_is_written_of_any_job_is_read_as_that_job() -> None:
+    """Of our own kind, near every bound of its schema."""
+    rng, seen = random.Random(the_seed()), 0
+    for number in range(300):
+        raw = TEST_KINDS[AITRAININGJOBS].random(rng)
+        job = parse(AITRAININGJOBS, raw)
+        if not isinstance(job, TrainingJob):
+            continue
+        seen += 1
+        again = write.manifest(job, raw["metadata"], ())
+        assert essence(parsed(again)) == essence(parsed(raw)), f"TJ_TEST_SEED={the_seed()}, job {number}: {raw}"
+    assert seen > 60
+
+
+def test_every_kind_has_an_example() -> None:
+    """Of those that are served, and of Volcano's; the EDL operator's are in examples/ itself."""
+    shown = {example(name)["kind"] for name in EXAMPLES}
+    assert shown >= {source.kind for source in SOURCES} - {"TrainingJob"}
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if example(name)["kind"] in KINDS])
+def test_a_converted_example_is_the_same_job(name: str) -> None:
+    raw = example(name)
+    made = converted(raw)
+    assert essence(parsed(made.manifest)) == essence(parsed(raw))
+    assert made.left == ()
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if example(name)["kind"] in KINDS])
+def test_its_pods_are_the_same_but_for_whose_they_are(name: str) -> None:
+    before, after = _pods(example(name)), _pods(converted(example(name)).manifest)
+    assert before.keys() == after.keys()
+    for pod, body in before.items():
+        assert after[pod] == body, pod
+
+
+def _pods(raw: Json) -> dict[str, Json]:
+    job = parsed(raw)
+    bodies = {}
+    for role in job.roles:
+        for index in range(role.replicas):
+            body = pod_body(job, role, index, 0, role_environment(job))
+            bodies[body["metadata"]["name"]] = body["spec"] | {"role": body["metadata"]["labels"].get("job-role")}
+    return bodies
+
+
+ELASTIC: Json = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "PyTorchJob",
+    "metadata": {"generateName": "imagenet-", "annotations": {"elasticdeeplearning.ai/edl-policy": "Auto"}},
+    "spec": {
+        "elasticPolicy": {"minReplicas": 1, "maxReplicas": 4, "rdzvConf": [{"key": "timeout", "value": "9"}]},
+        "pytorchReplicaSpecs": {
+            "worker": {"replicas": 2, "template": {"spec": {"containers": [{"name": "pytorch", "image": "a"}]}}}
+        },
+    },
+}
+
+
+def test_an_elastic_job_stays_elastic_and_its_begun_name_is_kept() -> None:
+    made = converted(ELASTIC).manifest
+    role = made["spec"]["replicaSpecs"]["Worker"]
+    assert made["metadata"] == {"generateName": "imagenet-"}
+    assert (role["minReplicas"], role["maxReplicas"], role["edlPolicy"]) == (1, 4, "Auto")
+    assert {"name": "PET_RDZV_CONF", "value": "timeout=9"} in role["template"]["spec"]["containers"][0]["env"]
+
+
+def test_what_the_api_server_wrote_into_an_object_is_not_carried_along() -> None:
+    """`kubectl get -o yaml | tj convert -`."""
+    raw = standing(example("jaxjob.yaml"))
+    raw["metadata"] |= {
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "managedFields": [{}],
+        "finalizers": ["a/b"],
+        "labels": {"team": "vision"},
+        "annotations": {write.LAST_APPLIED: "{}"},
+    }
+    raw["status"] = {"conditions": [{"type": "Running", "status": "True"}]}
+    made = converted(raw)
+    assert made.manifest["metadata"] == {"name": "jaxjob", "namespace": "default", "labels": {"team": "vision"}}
+    assert "status" not in made.manifest
+    assert [one.path for one in made.left] == ["metadata.finalizers"]
+
+
+def test_a_job_of_edl_keeps_its_programs_and_its_limits() -> None:
+    raw = TEST_KINDS[next(r for r, kind in KNOWN_KINDS.items() if kind.kind == "TrainingJob")].whole()
+    raw["spec"]["fault_tolerant"] = True
+    raw["metadata"]["annotations"] = {"paddlepaddle.org/pserver-restart-limit": "3"}
+    made, job = converted(raw).manifest, parsed(raw)
+    again = parsed(made)
+    assert made["metadata"] == {"name": raw["metadata"]["name"]}
+    roles = made["spec"]["replicaSpecs"]
+    assert {r.name: (r.replicas, r.complete_policy, r.restart_policy) for r in again.roles} == {
+        r.name: (r.replicas, r.complete_policy, r.restart_policy) for r in job.roles
+    }
+    assert {name: role.get("restartLimit") for name, role in roles.items()} == {
+        "master": None,
+        "pserver": 3,
+        "trainer": None,
+    }
+    assert {role.name: _role(role)["template"] for role in again.roles} == {
+        role.name: _role(role)["template"] for role in job.roles
+    }

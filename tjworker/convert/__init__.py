@@ -1,0 +1,49 @@
+"""Jobs of other operators -> AITrainingJob (`tj convert`). Pure: no file, no cluster.
+
+A kind is a row of `SOURCES` and, where its manifest says more than the internal job, a small file. What does not carry
+over is in the report, field by field: nothing is dropped in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from tjworker.api.kinds import GUEST_KINDS, trainingjob
+from tjworker.api.kinds.base import JobKind
+from tjworker.convert import edl, known, kubeflow, volcano
+from tjworker.convert.known import Special
+from tjworker.convert.report import Converted, Json, Left, Origins, Path, Refused, printed
+
+__all__ = ["SOURCES", "Converted", "Left", "Origins", "Path", "Refused", "Source", "find", "printed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A kind that can be converted."""
+
+    kind: str
+    api_versions: tuple[str, ...]
+    convert: Callable[[Json], Converted | Refused]
+
+
+SPECIALS: Mapping[str, Special] = {"kubeflow.org": kubeflow.special, "paddlepaddle.org": edl.special}
+"""By API group; of others the internal job says everything."""
+
+
+def _sources(kinds: Iterable[JobKind]) -> Iterable[Source]:
+    for kind in kinds:
+        special = SPECIALS.get(kind.group, known.plain)
+        yield Source(kind.kind, kind.api_versions, partial(known.convert, kind, special=special))
+
+
+SOURCES: tuple[Source, ...] = (
+    *_sources(GUEST_KINDS),
+    *_sources([trainingjob.JOB_KIND]),
+    Source("Job", volcano.API_VERSIONS, volcano.convert),
+)
+
+
+def find(raw: Json) -> Source | None:
+    return next((s for s in SOURCES if raw.get("kind") == s.kind and raw.get("apiVersion") in s.api_versions), None)

@@ -1,0 +1,231 @@
+"""Comments and the way scalars are written, from one YAML text to another one of other fields. Pure.
+
+A comment belongs to the field whose line it stands on, or to the next field below it. Where a field of the new text
+comes from one of the old, its comments come along, and so do block texts, quotes and flow style. Everything is read and
+written as kubectl reads it (YAML 1.1), by PyYAML: a library that keeps comments itself ties them to the field before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from tjworker.convert.report import Origins, Path, printed
+
+_NUMBER = re.compile(r"[-+]?(\.\d+|\d[\d_]*(\.\d*)?)([eE][-+]?\d+)?|0[box][\da-fA-F_]+")
+"""What kubectl reads as a number, and PyYAML not always: 1e3."""
+_WIDE = 1 << 30
+"""Columns: a scalar on one line has its comment behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One document of a text, as it is written."""
+
+    node: yaml.Node
+    above: Mapping[Path, tuple[str, ...]] = field(default_factory=dict)
+    """Comments on lines of their own, by the field below them."""
+    beside: Mapping[Path, str] = field(default_factory=dict)
+    below: tuple[str, ...] = ()
+    """Comments after the last field."""
+
+
+class _Nodes(yaml.representer.SafeRepresenter):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def read(text: str) -> list[Source]:
+    """Of each document that is not empty. Raises yaml.YAMLError, RecursionError."""
+    nodes = [node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if not _is_nothing(node)]
+    alone, behind = _comments(text) if "#" in text else ({}, {})
+    sources, first = [], 0
+    for number, node in enumerate(nodes):
+        last = nodes[number + 1].start_mark.line if number + 1 < len(nodes) else text.count("\n") + 1
+        end = max(node.end_mark.line, node.start_mark.line + 1)
+        stop = end if number + 1 < len(nodes) else last
+        sources.append(_source(node, _within(alone, first, stop), _within(behind, first, stop)))
+        first = stop
+    return sources
+
+
+def _is_nothing(node: yaml.Node | None) -> bool:
+    return node is None or (isinstance(node, yaml.ScalarNode) and node.tag.endswith(":null"))
+
+
+def _within(comments: Mapping[int, str], first: int, stop: int) -> dict[int, str]:
+    return {line: said for line, said in comments.items() if first <= line < stop}
+
+
+def _comments(text: str) -> tuple[dict[int, str], dict[int, str]]:
+    """By line: those alone on it, those behind something."""
+    spans = [
+        (token.start_mark.index, token.end_mark.index)
+        for token in yaml.scan(text, Loader=yaml.SafeLoader)
+        if isinstance(token, yaml.ScalarToken)
+    ]
+    alone: dict[int, str] = {}
+    behind: dict[int, str] = {}
+    start, taken = 0, 0
+    for number, line in enumerate(text.split("\n")):
+        for place, letter in enumerate(line):
+            index = start + place
+            while taken < len(spans) and spans[taken][1] <= index:
+                taken += 1
+            inside = taken < len(spans) and spans[taken][0] <= index
+            if letter == "#" and not inside and (place == 0 or line[place - 1] in " \t"):
+                (behind if line[:place].strip() else alone)[number] = line[place:].rstrip()
+                break
+        start += len(line) + 1
+    return alone, behind
+
+
+def _source(node: yaml.Node, alone: Mapping[int, str], behind: Mapping[int, str]) -> Source:
+    lines = _lines(node)
+    above: dict[Path, tuple[str, ...]] = {}
+    waiting: list[str] = []
+    beside: dict[Path, str] = {}
+    for line in sorted({*alone, *behind, *lines}):
+        if line in alone:
+            waiting.append(alone[line])
+        if line in lines:
+            if waiting:
+                above[lines[line][0]] = tuple(waiting)
+                waiting = []
+            if line in behind:
+                beside[_spoken_of(lines[line])] = behind[line]
+        elif line in behind:
+            waiting.append(behind[line])  # behind a bracket that closes, or a text's last line
+    return Source(node, above, beside, tuple(waiting))
+
+
+def _spoken_of(paths: list[Path]) -> Path:
+    """A comment behind `- name: a` is said of the name, one behind `a: {b: 1}` of a."""
+    return next((path for path in paths if path and isinstance(path[-1], str)), paths[0])
+
+
+def _lines(node: yaml.Node) -> dict[int, list[Path]]:
+    """The fields that begin on each line, the outer ones first."""
+    found: dict[int, list[Path]] = {}
+    for path, line, _ in _walk(node):
+        found.setdefault(line, []).append(path)
+    return found
+
+
+def _walk(node: yaml.Node, path: Path = ()) -> Iterator[tuple[Path, int, yaml.Node]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            below = (*path, str(key.value))
+            yield below, key.start_mark.line, value
+            yield from _walk(value, below)
+    elif isinstance(node, yaml.SequenceNode):
+        for i, value in enumerate(node.value):
+            yield (*path, i), value.start_mark.line, value
+            yield from _walk(value, (*path, i))
+
+
+def source_of(path: Path, origins: Origins) -> Path | None:
+    """Where a field of the new object stood in the old one."""
+    for length in range(len(path), -1, -1):
+        if path[:length] in origins:
+            return (*origins[path[:length]], *path[length:])
+    return None
+
+
+def write(made: Any, source: Source, origins: Origins) -> tuple[str, tuple[str, ...]]:
+    """`made` as YAML, and the comments that have no place in it."""
+    node = _dressed(made, source, origins)
+    text = str(yaml.serialize(node, Dumper=yaml.SafeDumper, width=_WIDE, allow_unicode=True))
+    return _commented(text, source, origins)
+
+
+def _dressed(made: Any, source: Source, origins: Origins) -> yaml.Node:
+    """Its nodes, with the styles of those that they come from."""
+    old: dict[Path, yaml.Node] = {path: node for path, _, node in _walk(source.node)}
+    flowing = bool(getattr(source.node, "flow_style", False))  # JSON
+    root = _Nodes(sort_keys=False).represent_data(made)
+    for path, _, node in list(_unmarked(root)):
+        before = old.get(source_of(path, origins) or ("",))
+        if isinstance(node, yaml.ScalarNode):
+            if not node.tag.endswith(":str"):
+                continue
+            if isinstance(before, yaml.ScalarNode) and not flowing and before.value == node.value:
+                node.style = before.style
+            if node.style is None and _NUMBER.fullmatch(node.value):
+                node.style = "'"
+        elif isinstance(node, yaml.CollectionNode):
+            flat = not flowing and type(before) is type(node) and bool(getattr(before, "flow_style", False))
+            node.flow_style = flat or not node.value
+    if isinstance(root, yaml.CollectionNode):
+        root.flow_style = False
+    return root
+
+
+def _unmarked(node: yaml.Node, path: Path = ()) -> Iterator[tuple[Path, int, yaml.Node]]:
+    """As `_walk`, of nodes that no text has."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield (*path, str(key.value)), 0, value
+            yield from _unmarked(value, (*path, str(key.value)))
+    elif isinstance(node, yaml.SequenceNode):
+        for i, value in enumerate(node.value):
+            yield (*path, i), 0, value
+            yield from _unmarked(value, (*path, i))
+
+
+def _commented(text: str, source: Source, origins: Origins) -> tuple[str, tuple[str, ...]]:
+    above, beside = dict(source.above), dict(source.beside)
+    lines = text.split("\n")
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    assert root is not None  # noqa: S101  for the type checker: a job is no empty document
+    nodes = {path: node for path, _, node in _walk(root)}
+    for number, paths in sorted(_lines(root).items()):
+        indent = " " * (len(lines[number]) - len(lines[number].lstrip(" ")))
+        said: list[str] = []
+        for path in paths:
+            before = source_of(path, origins)
+            if before is None:
+                continue
+            for place in _spoken_as(before, path):
+                said += above.pop(place, ())
+                if (behind := beside.pop(place, None)) is None:
+                    continue
+                if _is_one_line(nodes[path]):
+                    lines[number] += f"  {behind}"
+                else:
+                    said.append(behind)
+        lines[number] = "\n".join([*(f"{indent}{comment}" for comment in said), lines[number]])
+    end = "".join(f"{comment}\n" for comment in source.below)
+    lost = (*(c for listed in above.values() for c in listed), *beside.values())
+    return "\n".join(lines) + end, lost
+
+
+def _spoken_as(before: Path, path: Path) -> tuple[Path, ...]:
+    """Where an item of a list has become an entry of a map, what was said of its name is said of it."""
+    listed = bool(before) and isinstance(before[-1], int) and isinstance(path[-1], str)
+    return (before, (*before, "name")) if listed else (before,)
+
+
+def _is_one_line(node: yaml.Node) -> bool:
+    """Whether a comment may stand behind its first line."""
+    return not (isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"))
+
+
+def written_at(made: Any, origins: Origins) -> dict[str, str]:
+    """The fields of the new object, and of the old one those that they come from, as kubectl prints them."""
+    fields = ((path, source_of(path, origins)) for path in _paths(made))
+    return {printed(path): printed(before) for path, before in fields if before}
+
+
+def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
+    yield path
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _paths(part, (*path, str(name)))
+    elif isinstance(value, list):
+        for i, part in enumerate(value):
+            yield from _paths(part, (*path, i))

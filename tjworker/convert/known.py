@@ -1,0 +1,164 @@
+"""A job of a kind that the operator can read -> the same job as an AITrainingJob: through the internal model, so that
+defaults, ports, success policies and elastic bounds are what the kind's own parser makes of them. Pure.
+
+A kind whose manifest says more than the model has its words in a `Special`, in a file of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from tjworker.api import crd
+from tjworker.api.kinds import KNOWN_KINDS, parse
+from tjworker.api.kinds.base import JobKind, mapping, strings, text
+from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.unknown import unknown_fields
+from tjworker.base import GroupResource
+from tjworker.convert import write
+from tjworker.convert.report import Converted, Json, Left, Origins, Refused, at
+
+INSTEAD: Mapping[str, str] = {
+    "elasticPolicy.metrics": "make a HorizontalPodAutoscaler for the job's scale subresource, with spec.replicas in the"
+    " manifest, or set edlPolicy: Auto of the role",
+    "schedulingPolicy.priorityClass": "set spec.priority to the class",
+    "schedulingPolicy.queue": "give the teams ResourceQuotas or namespaces of their own, or leave the queue to"
+    " the scheduler of spec.schedulerName by an annotation of the template",
+    "schedulingPolicy.minResources": "leave it out: what the pods ask for decides",
+    "schedulingPolicy.scheduleTimeoutSeconds": "set runPolicy.activeDeadlineSeconds, which ends a job that has waited"
+    " too long, too",
+    "elasticPolicy.maxRestarts": "set restartLimit of the role, or PET_MAX_RESTARTS in its template",
+}
+"""By the end of the field's path: what to do about one that nothing acts on."""
+_LEAVE_OUT = "leave it out: nothing acts on it"
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """What a kind has beyond its internal job."""
+
+    job: TrainingJob
+    """As it is to be written, where it differs."""
+    left: tuple[Left, ...] = ()
+    notes: tuple[str, ...] = ()
+    acted_upon: frozenset[str] = frozenset()
+    """Annotations that stand in the spec now."""
+    origins: Origins = field(default_factory=dict)
+
+
+Special = Callable[[Json, TrainingJob], Extra]
+
+
+def convert(kind: JobKind, raw: Json, special: Special) -> Converted | Refused:
+    metadata = mapping(raw.get("metadata"))
+    job = parse(kind.resource, {**raw, "metadata": named(metadata), "status": {}})
+    if isinstance(job, InvalidJob):
+        return Refused(job.errors)
+    extra = special(raw, job)
+    made = write.manifest(extra.job, write.own_metadata(metadata, extra.acted_upon), tuple(_order(raw, job)))
+    left = (*_unknown(kind, raw), *_ignored(raw, job), *extra.left, *_finalizers(metadata))
+    return Converted(made, left, (*extra.notes, *_labels(job)), {**_role_origins(raw, job), **extra.origins})
+
+
+def named(metadata: Json) -> dict[str, Any]:
+    """A manifest for `kubectl create` may have the beginning of a name alone."""
+    if metadata.get("name") or not metadata.get("generateName"):
+        return dict(metadata)
+    return {**metadata, "name": f"{metadata['generateName']}xxxxx"}
+
+
+def _order(raw: Json, job: TrainingJob) -> Iterator[str]:
+    """The roles as the user wrote them."""
+    places = {written_path(raw, role.spec_path): role.name for role in job.roles}
+    written = {path: name for path, name in places.items() if path is not None}
+    for path in sorted(written, key=lambda path: _place(raw, path)):
+        yield written[path]
+
+
+def _place(raw: Json, path: tuple[str, ...]) -> int:
+    parent: Any = raw
+    for step in path[:-1]:
+        parent = parent[step]
+    return list(parent).index(path[-1])
+
+
+def written_path(raw: Json, spec_path: str) -> tuple[str, ...] | None:
+    """Of a role, whose name may be written in any case; None where the manifest has none of it."""
+    found: list[str] = []
+    here: Any = raw
+    for step in spec_path.split(".")[:-1]:
+        name = next((key for key in mapping(here) if str(key).lower() == step.lower()), None)
+        if name is None:
+            return None
+        found.append(name)
+        here = here[name]
+    return tuple(found)
+
+
+def _role_origins(raw: Json, job: TrainingJob) -> Origins:
+    origins: dict[tuple[str | int, ...], tuple[str | int, ...]] = {(): ()}
+    for role in job.roles:
+        path = written_path(raw, role.spec_path)
+        if path is not None:
+            origins |= {("spec", "replicaSpecs"): path[:-1], ("spec", "replicaSpecs", role.name): path}
+    return origins
+
+
+@cache
+def _schema(resource: GroupResource) -> Json:
+    schema: Json = crd.schema(KNOWN_KINDS[resource])["properties"]["spec"]
+    return schema
+
+
+def _unknown(kind: JobKind, raw: Json) -> Iterator[Left]:
+    for one in unknown_fields(raw.get("spec"), _schema(kind.resource), "spec"):
+        yield Left(one.path, one.value, f"no field of a {kind.kind}", "leave it out, or look whether it is misspelt")
+
+
+def _ignored(raw: Json, job: TrainingJob) -> Iterator[Left]:
+    for told in job.ignored:
+        path, _, more = told.partition(" ")
+        why = f"nothing acts on it {more}".rstrip()
+        end = ".".join(path.split(".")[-2:])
+        yield Left(path, at(raw, path), why, INSTEAD.get(end, _LEAVE_OUT))
+
+
+def _finalizers(metadata: Json) -> Iterator[Left]:
+    if metadata.get("finalizers"):
+        yield Left(
+            "metadata.finalizers",
+            metadata["finalizers"],
+            "they are promises of other programs about the object that was read",
+            "let the program that needs one set it",
+        )
+
+
+def _labels(job: TrainingJob) -> Iterator[str]:
+    if job.guest_labels is not None:
+        yield (
+            f"its pods and services have no labels {job.guest_labels.prefix}* any more: select them by job-name,"
+            " replica-name and replica-index"
+        )
+
+
+def managed_by(raw: Json) -> Iterator[Left]:
+    """Of a RunPolicy: the controller that has the job."""
+    manager = text(mapping(mapping(raw.get("spec")).get("runPolicy")).get("managedBy"))
+    if manager:
+        yield Left(
+            "spec.runPolicy.managedBy",
+            manager,
+            "an AITrainingJob is this operator's",
+            "see that no other controller takes the job before you make it",
+        )
+
+
+def annotation(job: TrainingJob, name: str) -> str | None:
+    return strings(job.annotations).get(name)
+
+
+def plain(raw: Json, job: TrainingJob) -> Extra:
+    """Of a kind of which the model says everything."""
+    return Extra(replace(job))

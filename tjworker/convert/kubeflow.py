@@ -1,0 +1,25 @@
+"""Kubeflow's kinds -> AITrainingJob: what their manifests say beyond the internal job. Pure."""
+
+from __future__ import annotations
+
+from tjworker.api.kinds.kubeflow.parse import ANNOTATION_AUTOSCALE
+from tjworker.api.model import TrainingJob
+from tjworker.convert.known import Extra, managed_by
+from tjworker.convert.report import Json, Origins, Path
+
+_RUN, _ELASTIC = ("spec", "runPolicy"), ("spec", "elasticPolicy")
+
+
+def special(raw: Json, job: TrainingJob) -> Extra:
+    return Extra(job, left=tuple(managed_by(raw)), acted_upon=frozenset({ANNOTATION_AUTOSCALE}), origins=_origins(job))
+
+
+def _origins(job: TrainingJob) -> Origins:
+    moved: dict[Path, Path] = {
+        ("spec", "cleanPodPolicy"): (*_RUN, "cleanPodPolicy"),
+        ("spec", "suspend"): (*_RUN, "suspend"),
+    }
+    for role in job.roles:
+        for bound in ("minReplicas", "maxReplicas"):
+            moved[("spec", "replicaSpecs", role.name, bound)] = (*_ELASTIC, bound)
+    return moved

@@ -1,0 +1,200 @@
+"""Volcano's Job (batch.volcano.sh/v1alpha1) -> AITrainingJob. A task is a role. Pure.
+
+`spec` is what is read of it, `policies` what its lifecycle policies come to, `plugins` what its plugins do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from tjworker.api.kinds.base import field_errors, header, mapping, strings, text
+from tjworker.api.model import Role, TrainingJob
+from tjworker.api.naming import MAX_NAME_LENGTH
+from tjworker.api.podtemplate import DNS_LABEL
+from tjworker.api.schema import structural
+from tjworker.api.unknown import unknown_fields
+from tjworker.base import GroupResource
+from tjworker.convert import write
+from tjworker.convert.known import named
+from tjworker.convert.report import Converted, Json, Left, Origins, Path, Refused
+from tjworker.convert.volcano import plugins, policies
+from tjworker.convert.volcano.plugins import Plugged
+from tjworker.convert.volcano.policies import Lives
+from tjworker.convert.volcano.spec import JobSpec, Task
+
+API_VERSIONS = ("batch.volcano.sh/v1alpha1",)
+_RESOURCE = GroupResource("jobs.batch.volcano.sh")
+_SCHEDULER = "volcano"
+
+
+def convert(raw: Json) -> Converted | Refused:
+    metadata = mapping(raw.get("metadata"))
+    try:
+        spec = JobSpec.model_validate(raw.get("spec"))
+    except ValidationError as error:
+        return Refused(field_errors(error))
+    kubelet = [text(mapping(task["template"].get("spec")).get("restartPolicy")) for task in raw["spec"]["tasks"]]
+    lives, plugged = policies.read(spec, [policy or "Always" for policy in kubelet]), plugins.read(spec)
+    job = _job({**raw, "metadata": named(metadata), "status": {}}, spec, lives, plugged)
+    names = tuple(spec.task_name(i) for i in range(len(spec.tasks)))
+    made = write.manifest(job, write.own_metadata(metadata), names)
+    unknown = unknown_fields(raw["spec"], _schema(), "spec")
+    strange = (Left(u.path, u.value, "no field of a Volcano Job that is known here", "leave it out") for u in unknown)
+    left = (*strange, *lives.left, *plugged.left, *_left(spec, raw["spec"]))
+    return Converted(made, left, (*plugged.notes, *_notes(spec)), _origins(names))
+
+
+@cache
+def _schema() -> Json:
+    return structural(JobSpec, defaults=False)
+
+
+def _job(raw: Json, spec: JobSpec, lives: Lives, plugged: Plugged) -> TrainingJob:
+    head = header(raw, _RESOURCE, "Job", API_VERSIONS[0])
+    metadata = mapping(raw.get("metadata"))
+    roles = tuple(_role(spec, i, raw["spec"]["tasks"][i]["template"], lives, plugged) for i in range(len(spec.tasks)))
+    job = TrainingJob(
+        **head,
+        roles=roles,
+        labels=strings(metadata.get("labels")),
+        annotations=strings(metadata.get("annotations")),
+        framework=plugged.framework,
+        priority=spec.priority_class_name,
+        scheduler_name=spec.scheduler_name,
+        ttl_seconds_after_finished=spec.ttl_seconds_after_finished,
+        min_available=spec.min_available or None,
+        clean_pod_policy="Running",
+        complete_policy=lives.job_completes,
+    )
+    return replace(job, retryable_exit_codes=frozenset(lives.exit_codes)) if lives.exit_codes else job
+
+
+def _role(spec: JobSpec, index: int, template: Json, lives: Lives, plugged: Plugged) -> Role:
+    name = spec.task_name(index)
+    return Role(
+        name=name,
+        workload="Pod",
+        replicas=spec.tasks[index].replicas,
+        template=_template(spec, template, plugged),
+        restart_policy=lives.restart[name],
+        restart_scope=lives.scope[name],
+        restart_limit=lives.limit.get(name),
+        fail_policy=lives.fail[name],
+        complete_policy=lives.complete[name],
+        spec_path=f"spec.tasks[{index}].replicas",
+    )
+
+
+def _template(spec: JobSpec, template: Json, plugged: Plugged) -> Json:
+    """With the volumes of the job, and what the plugins put into each pod."""
+    pod: dict[str, Any] = dict(mapping(template.get("spec")))
+    volumes, mounts = _volumes(spec)
+    if volumes:
+        pod["volumes"] = [*(pod.get("volumes") or ()), *volumes]
+    for kind in ("initContainers", "containers"):
+        if pod.get(kind):
+            pod[kind] = [_container(mapping(c), mounts, plugged) for c in pod[kind]]
+    if plugged.port is not None:
+        first, *rest = pod["containers"]
+        port = {"name": plugged.port[0], "containerPort": plugged.port[1]}
+        pod["containers"] = [{**first, "ports": [*(first.get("ports") or ()), port]}, *rest]
+    return {**template, "spec": pod}
+
+
+def _container(container: Json, mounts: list[Json], plugged: Plugged) -> Json:
+    made = dict(container)
+    own = {entry.get("name") for entry in container.get("env") or () if isinstance(entry, dict)}
+    added = [{"name": name, "value": value} for name, value in plugged.env.items() if name not in own]
+    if added:
+        made["env"] = [*(container.get("env") or ()), *added]
+    if mounts:
+        made["volumeMounts"] = [*(container.get("volumeMounts") or ()), *mounts]
+    return made
+
+
+def _volumes(spec: JobSpec) -> tuple[list[Json], list[Json]]:
+    volumes: dict[str, Json] = {}
+    mounts: list[Json] = []
+    for i, volume in enumerate(spec.volumes):
+        claim = volume.volume_claim_name
+        name = claim if re.fullmatch(DNS_LABEL, claim) and len(claim) <= MAX_NAME_LENGTH else f"volume-{i}"
+        volumes[name] = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}
+        mounts.append({"name": name, "mountPath": volume.mount_path})
+    return [{"name": name, **source} for name, source in volumes.items()], mounts
+
+
+def _left(spec: JobSpec, raw: Json) -> Iterator[Left]:
+    total = sum(task.replicas for task in spec.tasks)
+    if spec.min_available and spec.min_available < total:
+        yield Left(
+            "spec.minAvailable",
+            spec.min_available,
+            f"a gang starts with so many pods, but a job of {total} pods of which so many succeed is not complete",
+            "set failPolicy and completePolicy of the roles",
+        )
+    for name, why, instead in _FIELDS:
+        if raw.get(name) not in (None, "", {}, []) and (name, raw.get(name)) != ("queue", "default"):
+            yield Left(f"spec.{name}", raw[name], why, instead)
+    for i, volume in enumerate(spec.volumes):
+        if volume.volume_claim is not None:
+            yield Left(
+                f"spec.volumes[{i}].volumeClaim",
+                raw["volumes"][i]["volumeClaim"],
+                "no PersistentVolumeClaim is made with the job",
+                f"make one named {volume.volume_claim_name or '...'}, and name it in the volumes of the templates",
+            )
+    for i, task in enumerate(spec.tasks):
+        yield from _left_of_task(f"spec.tasks[{i}]", task, raw["tasks"][i])
+
+
+_FIELDS = (
+    ("queue", "there are no queues", "give the teams ResourceQuotas or namespaces of their own"),
+    ("minSuccess", "a role is complete by all, any or its first pod", "set completePolicy of the role"),
+    ("networkTopology", "nothing places pods by network", "set affinity or topologySpreadConstraints in the templates"),
+    ("runningEstimate", "nothing acts on it", "set timeLimit where it is to be a limit"),
+)
+_TASK_FIELDS = (
+    ("topologyPolicy", "nothing places pods by NUMA node", "set the kubelet's topologyManagerPolicy on the nodes"),
+    ("partitionPolicy", "roles have no parts", "make a role of each part"),
+    (
+        "dependsOn",
+        "the roles start together",
+        "let the program wait for the others, or use frameworkType mpi, whose launcher starts last",
+    ),
+)
+
+
+def _left_of_task(path: str, task: Task, raw: Json) -> Iterator[Left]:
+    if task.min_available not in (None, task.replicas):
+        yield Left(
+            f"{path}.minAvailable", task.min_available, "a gang is of the whole job", "set minAvailable of the job"
+        )
+    for name, why, instead in _TASK_FIELDS:
+        if raw.get(name) not in (None, "", "none", {}):
+            yield Left(f"{path}.{name}", raw[name], why, instead)
+
+
+def _notes(spec: JobSpec) -> Iterator[str]:
+    if spec.scheduler_name == _SCHEDULER:
+        yield (
+            "spec.schedulerName is volcano still: leave it out where Volcano's scheduler does not run, or no pod gets a"
+            " node"
+        )
+    yield "its pods have no labels volcano.sh/* any more: select them by job-name, replica-name and replica-index"
+
+
+def _origins(names: tuple[str, ...]) -> Origins:
+    origins: dict[Path, Path] = {
+        (): (),
+        ("spec", "replicaSpecs"): ("spec", "tasks"),
+        ("spec", "priority"): ("spec", "priorityClassName"),
+        ("spec", "runPolicy", "schedulingPolicy", "minAvailable"): ("spec", "minAvailable"),
+        ("spec", "runPolicy", "ttlSecondsAfterFinished"): ("spec", "ttlSecondsAfterFinished"),
+    }
+    return origins | {("spec", "replicaSpecs", name): ("spec", "tasks", i) for i, name in enumerate(names)}

@@ -1,0 +1,116 @@
+"""An internal job -> the AITrainingJob that is parsed into the same internal job. Pure.
+
+What is a default of the kind is left out. `tests/unit/tjworker/convert` parses what is written and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tjworker.api.kinds import aitrainingjob
+from tjworker.api.kinds.aitrainingjob.spec import AITrainingJobSpec, ReplicaSpec
+from tjworker.api.kinds.base import CamelModel
+from tjworker.api.model import Role, TrainingJob
+from tjworker.convert.report import Json
+
+_DEFAULT_RETRYABLE = frozenset(range(128, 256))
+_OF_THE_SERVER = frozenset(
+    {
+        *("creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields"),
+        *("resourceVersion", "selfLink", "uid"),
+    }
+)
+"""Of metadata: what the API server writes into each object."""
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def manifest(job: TrainingJob, metadata: Json, order: tuple[str, ...]) -> dict[str, Any]:
+    """`metadata`: as it is to stand in the manifest. `order`: the roles by name."""
+    roles = sorted(job.roles, key=lambda role: order.index(role.name) if role.name in order else len(order))
+    return {
+        "apiVersion": aitrainingjob.JOB_KIND.api_versions[0],
+        "kind": aitrainingjob.KIND,
+        "metadata": dict(metadata),
+        "spec": {**_spec(job), "replicaSpecs": {role.name: _role(role) for role in roles}},
+    }
+
+
+def _spec(job: TrainingJob) -> dict[str, Any]:
+    gang = _given({"minAvailable": job.min_available})
+    run = _given(
+        {
+            "ttlSecondsAfterFinished": job.ttl_seconds_after_finished,
+            "activeDeadlineSeconds": job.active_deadline_seconds,
+            "backoffLimit": job.backoff_limit,
+            "schedulingPolicy": gang or None,
+        }
+    )
+    codes = ",".join(str(code) for code in sorted(job.retryable_exit_codes))
+    return _told(
+        AITrainingJobSpec,
+        {
+            "frameworkType": job.framework or None,
+            "faultTolerant": job.fault_tolerant,
+            "priority": job.priority or None,
+            "schedulerName": job.scheduler_name or None,
+            "timeLimit": job.time_limit_seconds,
+            "restartingExitCode": None if job.retryable_exit_codes == _DEFAULT_RETRYABLE else codes,
+            "cleanPodPolicy": None if job.clean_pod_policy == "All" else job.clean_pod_policy,
+            "failPolicy": job.fail_policy,
+            "completePolicy": job.complete_policy,
+            "suspend": job.suspend,
+            "runPolicy": run or None,
+        },
+    )
+
+
+def _role(role: Role) -> dict[str, Any]:
+    bounded = role.min_replicas != role.replicas or role.max_replicas != role.replicas
+    return {
+        "replicas": role.replicas,
+        **_told(
+            ReplicaSpec,
+            {
+                "minReplicas": role.min_replicas if bounded else None,
+                "maxReplicas": role.max_replicas if bounded else None,
+                "edlPolicy": role.edl_policy,
+                "restartPolicy": role.restart_policy,
+                "restartScope": role.restart_scope,
+                "restartLimit": role.restart_limit,
+                "failPolicy": role.fail_policy,
+                "completePolicy": role.complete_policy,
+            },
+        ),
+        "template": _template(role.template),
+    }
+
+
+def _template(template: Json) -> dict[str, Any]:
+    """Without the pods' own restartPolicy, which stands back behind the role's."""
+    spec = template.get("spec")
+    if not isinstance(spec, Mapping):
+        return dict(template)
+    return {**template, "spec": {name: value for name, value in spec.items() if name != "restartPolicy"}}
+
+
+def _told(model: type[CamelModel], fields: Json) -> dict[str, Any]:
+    """Those that do not say what is so anyway."""
+    defaults = {field.alias: field.default for field in model.model_fields.values()}
+    return {name: value for name, value in fields.items() if value is not None and value != defaults[name]}
+
+
+def _given(fields: Json) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def own_metadata(metadata: Json, acted_upon: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """Less what the API server and kubectl have put there. `acted_upon`: annotations that stand in the spec now."""
+    kept = {name: value for name, value in metadata.items() if name not in _OF_THE_SERVER and name != "finalizers"}
+    annotations = kept.get("annotations")
+    if isinstance(annotations, Mapping):
+        gone = acted_upon | {LAST_APPLIED}
+        kept["annotations"] = {name: value for name, value in annotations.items() if name not in gone}
+        if annotations and not kept["annotations"]:
+            del kept["annotations"]
+    return kept
