@@ -51,7 +51,7 @@ class Manifest:
         """Some other object of Kubernetes, such as the Service beside a job; not a job that is misspelt."""
         named = str(self.raw.get("kind") or "")
         close = difflib.get_close_matches(named, [kind.kind for kind in KINDS.values()], n=1)
-        return bool(named and self.raw.get("apiVersion")) and not close
+        return bool(named and self.raw.get("apiVersion")) and not close and self.kind is None
 
     @property
     def kind(self) -> JobKind | None:

@@ -120,7 +120,8 @@ def test_what_the_api_server_takes_is_valid(manifest: dict[str, Any], tmp_path: 
 
 def test_the_examples_are_valid_and_what_stands_beside_them_is_left_alone(typed_at: TypedAt) -> None:
     found = sorted((ROOT / "examples").rglob("*.yaml"))
-    files = [str(path) for path in found if "Job\n" in path.read_text(encoding="utf-8")]
+    texts = {str(path): path.read_text(encoding="utf-8") for path in found}
+    files = [path for path, text in texts.items() if "Job\n" in text and "batch.volcano.sh" not in text]
     done = typed_at.tj("validate", *map(str, found))
     assert done.exit_code == 0, done.stderr
     assert done.stdout.count(" is valid") >= len(files)
