@@ -6,11 +6,9 @@ import pytest
 
 from localcluster.kubelet.play import Play
 from tests.scenarios.world import World
-from tests.unit.tjworker.convert.manifests import EXAMPLES, converted, example
-from tjworker.api.kinds import GUEST_KINDS
+from tests.unit.tjworker.convert.manifests import EXAMPLES, SERVED, converted, example, kind_of
 
-KINDS = {kind.kind: kind.resource for kind in GUEST_KINDS}
-SERVERS = ("-ps-",)
+SERVERS = ("-ps-", "mpijob-worker-", "marsjob-worker-")
 """Roles that serve until the others are done."""
 
 
@@ -28,9 +26,11 @@ def test_a_converted_job_runs_to_its_end(name: str) -> None:
     played.until("it has ended", lambda: played.phase(example(name)["metadata"]["name"]) == "Succeed")
 
 
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if example(name)["kind"] in KINDS])
+@pytest.mark.parametrize("name", SERVED)
 def test_a_job_that_is_served_as_it_is_runs_to_its_end(name: str) -> None:
     raw = example(name)
-    played = world(KINDS[raw["kind"]]).apply(raw)
+    kind = kind_of(raw)
+    assert kind is not None
+    played = world(kind.resource).apply(raw)
     job = raw["metadata"]["name"]
     played.until("it has ended", lambda: played.status(job).get("conditions", [{}])[-1].get("type") == "Succeeded")

@@ -12,7 +12,7 @@ from functools import partial
 
 from tjworker.api.kinds import GUEST_KINDS, trainingjob
 from tjworker.api.kinds.base import JobKind
-from tjworker.convert import edl, known, kubeflow, volcano
+from tjworker.convert import edl, known, kubedl, kubeflow, mpijob, volcano
 from tjworker.convert.known import Special
 from tjworker.convert.report import Converted, Json, Left, Origins, Path, Refused, printed
 
@@ -28,13 +28,18 @@ class Source:
     convert: Callable[[Json], Converted | Refused]
 
 
-SPECIALS: Mapping[str, Special] = {"kubeflow.org": kubeflow.special, "paddlepaddle.org": edl.special}
-"""By API group; of others the internal job says everything."""
+SPECIALS: Mapping[str, Special] = {
+    "kubeflow.org": kubeflow.special,
+    "mpijobs.kubeflow.org": mpijob.special,
+    "paddlepaddle.org": edl.special,
+    "training.kubedl.io": kubedl.special,
+}
+"""By API group, or by resource; of others the internal job says everything."""
 
 
 def _sources(kinds: Iterable[JobKind]) -> Iterable[Source]:
     for kind in kinds:
-        special = SPECIALS.get(kind.group, known.plain)
+        special = SPECIALS.get(kind.resource) or SPECIALS.get(kind.group, known.plain)
         yield Source(kind.kind, kind.api_versions, partial(known.convert, kind, special=special))
 
 

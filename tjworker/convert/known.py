@@ -32,6 +32,8 @@ INSTEAD: Mapping[str, str] = {
     "elasticPolicy.maxRestarts": "set restartLimit of the role, or PET_MAX_RESTARTS in its template",
 }
 """By the end of the field's path: what to do about one that nothing acts on."""
+OWN_NAME = "$(TRAININGJOB_NAME)"
+"""What stands in the place of a job's UID where a template has it: a manifest has none yet."""
 _LEAVE_OUT = "leave it out: nothing acts on it"
 
 
@@ -53,7 +55,9 @@ Special = Callable[[Json, TrainingJob], Extra]
 
 def convert(kind: JobKind, raw: Json, special: Special) -> Converted | Refused:
     metadata = mapping(raw.get("metadata"))
-    job = parse(kind.resource, {**raw, "metadata": named(metadata), "status": {}})
+    version = str(raw.get("apiVersion")).rpartition("/")[2]
+    spec = {**kind.version_defaults.get(version, {}), **mapping(raw.get("spec"))}
+    job = parse(kind.resource, {**raw, "spec": spec, "metadata": {**named(metadata), "uid": OWN_NAME}, "status": {}})
     if isinstance(job, InvalidJob):
         return Refused(job.errors)
     extra = special(raw, job)
@@ -119,10 +123,13 @@ def _unknown(kind: JobKind, raw: Json) -> Iterator[Left]:
 
 def _ignored(raw: Json, job: TrainingJob) -> Iterator[Left]:
     for told in job.ignored:
-        path, _, more = told.partition(" ")
+        path, _, more = told.replace("annotation ", "metadata.annotations.").partition(" ")
+        if path.endswith(".schedulingPolicy.minAvailable"):
+            continue  # it is carried over, and the job says what comes of it
         why = f"nothing acts on it {more}".rstrip()
         end = ".".join(path.split(".")[-2:])
-        yield Left(path, at(raw, path), why, INSTEAD.get(end, _LEAVE_OUT))
+        value = job.annotations.get(path.removeprefix("metadata.annotations."), at(raw, path))
+        yield Left(path, value, why, INSTEAD.get(end, _LEAVE_OUT))
 
 
 def _finalizers(metadata: Json) -> Iterator[Left]:
@@ -136,7 +143,9 @@ def _finalizers(metadata: Json) -> Iterator[Left]:
 
 
 def _labels(job: TrainingJob) -> Iterator[str]:
-    if job.guest_labels is not None:
+    if job.guest_labels is not None and not job.guest_labels.prefix:
+        yield "the label replica-type of its pods has the role as it is written (Worker), not in lower case"
+    elif job.guest_labels is not None:
         yield (
             f"its pods and services have no labels {job.guest_labels.prefix}* any more: select them by job-name,"
             " replica-name and replica-index"

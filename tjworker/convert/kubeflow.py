@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tjworker.api.kinds.kubeflow.parse import ANNOTATION_AUTOSCALE
+from tjworker.api.kinds.guests.parse import ANNOTATION_AUTOSCALE
 from tjworker.api.model import TrainingJob
 from tjworker.convert.known import Extra, managed_by
 from tjworker.convert.report import Json, Origins, Path

@@ -8,7 +8,8 @@ import yaml
 
 from tests.support.paths import ROOT
 from tjworker import convert
-from tjworker.api.kinds import KNOWN_KINDS, aitrainingjob, parse
+from tjworker.api.kinds import KNOWN_KINDS, parse
+from tjworker.api.kinds.base import JobKind
 from tjworker.api.model import TrainingJob
 
 Json = dict[str, Any]
@@ -19,6 +20,15 @@ EXAMPLES = sorted(path.name for path in FOLDER.glob("*.yaml"))
 def example(name: str) -> Json:
     loaded: Json = yaml.safe_load((FOLDER / name).read_text(encoding="utf-8"))
     return loaded
+
+
+def kind_of(raw: Json) -> JobKind | None:
+    """Of those that are served."""
+    kinds = {(version, kind.kind): kind for kind in KNOWN_KINDS.values() for version in kind.api_versions}
+    return kinds.get((raw["apiVersion"], raw["kind"]))
+
+
+SERVED = [name for name in EXAMPLES if kind_of(example(name))]
 
 
 def standing(raw: Json) -> Json:
@@ -36,9 +46,11 @@ def converted(raw: Json) -> convert.Converted:
 
 def parsed(raw: Json) -> TrainingJob:
     """An AITrainingJob, or a job of a known kind."""
-    kinds = {(version, kind.kind): kind for kind in KNOWN_KINDS.values() for version in kind.api_versions}
-    kind = kinds.get((raw["apiVersion"], raw["kind"]), aitrainingjob.JOB_KIND)
-    job = parse(kind.resource, standing(raw))
+    kind = kind_of(raw)
+    assert kind is not None
+    version = raw["apiVersion"].rpartition("/")[2]
+    spec = {**kind.version_defaults.get(version, {}), **raw["spec"]}
+    job = parse(kind.resource, standing({**raw, "spec": spec}))
     assert isinstance(job, TrainingJob), job.errors
     return job
 

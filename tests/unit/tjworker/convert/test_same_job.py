@@ -10,18 +10,29 @@ import pytest
 
 from tests.support.kinds import AITRAININGJOBS, TEST_KINDS
 from tests.support.seeds import the_seed
-from tests.unit.tjworker.convert.manifests import EXAMPLES, Json, converted, example, parsed, standing
-from tjworker.api.kinds import GUEST_KINDS, KNOWN_KINDS, parse
+from tests.unit.tjworker.convert.manifests import EXAMPLES, SERVED, Json, converted, example, parsed, standing
+from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.model import Role, TrainingJob
 from tjworker.convert import SOURCES, write
 from tjworker.reconcile.workloads.environment import role_environment
 from tjworker.reconcile.workloads.podbody import pod_body
 
 IDENTITY = {"name", "api_version", "kind", "uid", "resource_version", "generation", "status", "created_at"}
-OF_THE_KIND = {"guest_labels", "ignored", "scale_role", "time_limit_field", "labels", "annotations", "priority_class"}
+OF_THE_KIND = {
+    "guest_labels",
+    "ignored",
+    "roles_path",
+    "scale_role",
+    "time_limit_field",
+    "labels",
+    "annotations",
+    "priority_class",
+}
 """What a kind says of itself, and what the manifest's metadata has."""
 OF_THE_ROLE = {"spec_path", "declared_replicas", "overruled", "workload"}
-KINDS = {kind.kind: kind for kind in GUEST_KINDS}
+NOT_WHOLE = ("mpijob.yaml", "kubedl-xdljob.yaml", "kubedl-marsjob.yaml")
+"""Of which something cannot be carried over."""
+WHOLE = sorted(set(SERVED) - set(NOT_WHOLE))
 
 
 def essence(job: TrainingJob) -> dict[str, Any]:
@@ -56,11 +67,12 @@ def test_what_is_written_of_any_job_is_read_as_that_job() -> None:
 
 def test_every_kind_has_an_example() -> None:
     """Of those that are served, and of Volcano's; the EDL operator's are in examples/ itself."""
-    shown = {example(name)["kind"] for name in EXAMPLES}
-    assert shown >= {source.kind for source in SOURCES} - {"TrainingJob"}
+    shown = {(example(name)["apiVersion"].partition("/")[0], example(name)["kind"]) for name in EXAMPLES}
+    wanted = {(source.api_versions[0].partition("/")[0], source.kind) for source in SOURCES}
+    assert shown == wanted - {("paddlepaddle.org", "TrainingJob")}
 
 
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if example(name)["kind"] in KINDS])
+@pytest.mark.parametrize("name", WHOLE)
 def test_a_converted_example_is_the_same_job(name: str) -> None:
     raw = example(name)
     made = converted(raw)
@@ -68,7 +80,7 @@ def test_a_converted_example_is_the_same_job(name: str) -> None:
     assert made.left == ()
 
 
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if example(name)["kind"] in KINDS])
+@pytest.mark.parametrize("name", WHOLE)
 def test_its_pods_are_the_same_but_for_whose_they_are(name: str) -> None:
     before, after = _pods(example(name)), _pods(converted(example(name)).manifest)
     assert before.keys() == after.keys()
@@ -105,6 +117,43 @@ def test_an_elastic_job_stays_elastic_and_its_begun_name_is_kept() -> None:
     assert made["metadata"] == {"generateName": "imagenet-"}
     assert (role["minReplicas"], role["maxReplicas"], role["edlPolicy"]) == (1, 4, "Auto")
     assert {"name": "PET_RDZV_CONF", "value": "timeout=9"} in role["template"]["spec"]["containers"][0]["env"]
+
+
+LEFT: dict[str, tuple[str, ...]] = {
+    "mpijob.yaml": ("kind",),
+    "kubedl-xdljob.yaml": ("spec.minFinishWorkRate",),
+    "kubedl-marsjob.yaml": ("kind",),
+}
+
+
+@pytest.mark.parametrize("name", NOT_WHOLE)
+def test_the_others_say_what_is_not(name: str) -> None:
+    made, job = converted(example(name)), parsed(example(name))
+    assert tuple(one.path for one in made.left) == LEFT[name]
+    again = parsed(made.manifest)
+    told = ("replicas", "restart_policy", "restart_scope", "complete_policy", "fail_policy")
+    assert [[getattr(role, of) for of in told] for role in again.roles] == [
+        [getattr(role, of) for of in told] for role in job.roles
+    ]
+
+
+def test_an_mpi_job_has_nothing_of_the_operators_own_keys() -> None:
+    raw = example("mpijob.yaml")
+    del raw["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["command"]
+    roles = converted(raw).manifest["spec"]["replicaSpecs"]
+    launcher = raw["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]
+    assert roles["Launcher"]["template"] == launcher
+    assert roles["Worker"]["template"]["spec"]["containers"][0]["command"] == ["/usr/sbin/sshd", "-De"]
+
+
+def test_the_programs_of_xdl_find_their_task_and_a_folder_of_their_own() -> None:
+    made = converted(example("kubedl-xdljob.yaml")).manifest
+    container = made["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    assert container["env"] == [
+        {"name": "ZK_ADDR", "value": "zfs://zookeeper:2181/jobs/$(TRAININGJOB_NAME)"},
+        {"name": "TASK_NAME", "value": "worker"},
+        {"name": "TASK_INDEX", "value": "$(TRAININGJOB_REPLICA_INDEX)"},
+    ]
 
 
 def test_what_the_api_server_wrote_into_an_object_is_not_carried_along() -> None:

@@ -1,0 +1,56 @@
+"""KubeDL's kinds -> AITrainingJob: what their manifests say beyond the internal job. Their run policy stands in the
+spec itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tjworker.api.kinds.base import mapping
+from tjworker.api.kinds.guests.parse import ANNOTATION_AUTOSCALE
+from tjworker.api.kinds.guests.shape import with_environment
+from tjworker.api.model import Role, TrainingJob
+from tjworker.convert.known import Extra
+from tjworker.convert.report import Json, Left, Origins, Path
+
+_RUN = ("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit", "schedulingPolicy")
+
+
+def special(raw: Json, job: TrainingJob) -> Extra:
+    own = replace(job, enough=None)
+    if job.framework in ("mars", "xdl"):  # an AITrainingJob has no frameworkType for it
+        roles = tuple(_task(role) for role in job.roles) if job.framework == "xdl" else job.roles
+        own = replace(own, framework="", roles=roles)
+    return Extra(own, left=tuple(_left(raw, job)), acted_upon=frozenset({ANNOTATION_AUTOSCALE}), origins=_origins())
+
+
+def _task(role: Role) -> Role:
+    """What XDL's programs are told, by the operator's own variables."""
+    told = {"TASK_NAME": role.name.lower(), "TASK_INDEX": "$(TRAININGJOB_REPLICA_INDEX)"}
+    return replace(role, template=with_environment(role.template, told))
+
+
+def _left(raw: Json, job: TrainingJob) -> Iterator[Left]:
+    if job.framework == "mars":
+        yield Left(
+            "kind",
+            job.kind,
+            "there is no frameworkType mars: its programs do not find MARS_TASK_DETAIL and the like",
+            "set them in the templates, from the variables of the roles (docs/jobs.md), or keep the MarsJob",
+        )
+    if job.enough is None:
+        return
+    spec = mapping(raw.get("spec"))
+    told = [name for name in ("minFinishWorkRate", "minFinishWorkNum") if spec.get(name) is not None]
+    for name in told or ["minFinishWorkRate"]:
+        yield Left(
+            f"spec.{name}",
+            spec.get(name, "90, its default"),
+            f"a job is done with all pods of {' and '.join(job.enough.roles)}, not with {job.enough.replicas}",
+            "set completePolicy of these roles: Any, Rank0 or None",
+        )
+
+
+def _origins() -> Origins:
+    moved: dict[Path, Path] = {("spec", "runPolicy", name): ("spec", name) for name in _RUN}
+    return moved

@@ -1,0 +1,74 @@
+"""Kubeflow's MPIJob -> AITrainingJob of frameworkType mpi: the templates as the user wrote them, without what the
+operator puts into an MPIJob's pods: keys, an agent, a domain. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from tjworker.api.kinds.base import mapping
+from tjworker.api.kinds.kubeflow.mpipods import SSHD, WORKER
+from tjworker.api.model import Role, TrainingJob
+from tjworker.convert import kubeflow
+from tjworker.convert.known import Extra, written_path
+from tjworker.convert.report import Json, Left, at
+
+_FIELDS = (
+    ("runLauncherAsWorker", "the launcher is no host of the hostfiles", "add a worker, or name the launcher to mpirun"),
+    ("launcherCreationPolicy", "the launcher starts when every worker is ready", "leave it out"),
+    ("sshAuthMountPath", "no keys are made", "mount a Secret of yours there, in both templates"),
+)
+
+
+def special(raw: Json, job: TrainingJob) -> Extra:
+    common = kubeflow.special(raw, job)
+    v1 = job.mpi is not None and job.mpi.agent
+    roles = tuple(replace(role, template=_own(raw, role, v1)) for role in job.roles)
+    own = replace(job, roles=roles, subdomain="", secret=None, mpi=None)
+    return replace(common, job=own, left=(*common.left, *_left(raw, v1)), notes=tuple(_notes(job)))
+
+
+def _own(raw: Json, role: Role, v1: bool) -> Json:
+    """As it is written; a worker without a command is an sshd, as in v2beta1."""
+    path = written_path(raw, role.spec_path)
+    here: Any = raw
+    for step in path or ():
+        here = here[step]
+    template: Json = here["template"]
+    first, *rest = template["spec"]["containers"]
+    if v1 or role.name != WORKER or first.get("command") or first.get("args"):
+        return template
+    return {**template, "spec": {**template["spec"], "containers": [{**first, "command": list(SSHD)}, *rest]}}
+
+
+def _left(raw: Json, v1: bool) -> Iterator[Left]:
+    spec = mapping(raw.get("spec"))
+    made = "the operator's agent, which starts its processes," if v1 else "the ssh keys, by which it starts processes,"
+    yield Left(
+        "kind",
+        "MPIJob",
+        f"{made} the operator makes for an MPIJob alone",
+        "mount a Secret with keys of yours at /root/.ssh, or bring an agent (docs/frameworks/mpi.md), or keep the kind",
+    )
+    if (spec.get("slotsPerWorker") or 1) != 1:
+        yield Left(
+            "spec.slotsPerWorker",
+            spec["slotsPerWorker"],
+            "a worker's slots in the hostfiles are its GPUs, else one",
+            "ask for as many GPUs, or tell mpirun: --map-by, --oversubscribe, -ppn",
+        )
+    for name, why, instead in _FIELDS:
+        if at(raw, f"spec.{name}"):
+            yield Left(f"spec.{name}", spec[name], why, instead)
+    if spec.get("cleanPodPolicy") and not (v1 and not at(raw, "spec.runPolicy.cleanPodPolicy")):
+        why = "runPolicy.cleanPodPolicy wins" if v1 else "v1 alone has it"
+        yield Left("spec.cleanPodPolicy", spec["cleanPodPolicy"], why, "set spec.cleanPodPolicy to what you want")
+    if v1 and spec.get("mainContainer"):
+        yield Left("spec.mainContainer", spec["mainContainer"], "processes start where your agent runs", "leave it out")
+
+
+def _notes(job: TrainingJob) -> Iterator[str]:
+    yield "/etc/mpi/hostfile is Open MPI's, /etc/mpi/hydra_hostfile that of MPICH and Intel MPI; each finds its own"
+    if job.subdomain:
+        yield f"a worker's host name is <job>-worker-0, not <job>-worker-0.{job.subdomain}"
