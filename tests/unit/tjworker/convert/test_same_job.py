@@ -23,6 +23,7 @@ OF_THE_KIND = {
     "ignored",
     "roles_path",
     "scale_role",
+    "suspend_field",
     "time_limit_field",
     "labels",
     "annotations",
