@@ -377,4 +377,5 @@ def test_a_job_that_waits_for_its_pods_is_created_and_not_yet_running() -> None:
     w = world().apply(job(PYTORCH, {"Worker": role(1, start_seconds=30)})).run().advance(5)
     assert state(w) == "Created"
     w.until("it runs", lambda: state(w) == "Running")
-    assert conditions(w)["Running"] == "True PyTorchJobRunning"
+    w.patch_job("digits", {"spec": {"runPolicy": {"suspend": True}}}).run().advance(40)
+    assert list(conditions(w)) == ["Created", "Running", "Suspended"], "in the order of training-operator"

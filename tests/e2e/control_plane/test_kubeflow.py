@@ -1,4 +1,4 @@
-"""A PyTorchJob of Kubeflow on Kubernetes itself: its manifest, kubectl, and real processes."""
+"""A PyTorchJob and MPIJobs of Kubeflow on Kubernetes itself: their manifests, kubectl, and real processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ time.sleep(3600 if os.environ["RANK"] != "0" else 5)
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     settings = {name: value for name, value in os.environ.items() if name == "TJ_CACHE_DIR"}
-    settings["TJ_KINDS"] = "pytorchjobs.kubeflow.org"
+    settings["TJ_KINDS"] = "pytorchjobs.kubeflow.org,mpijobs.kubeflow.org"
     one = LocalStack(tmp_path_factory.mktemp("kubeflow") / "state", "--control-plane", "real", **settings)
     try:
         one.start()
@@ -55,3 +55,62 @@ def test_a_pytorchjob_lives_as_its_users_know_it(stack: LocalStack) -> None:
     stack.kubectl("delete", "pytorchjob", "simple")
     selector = "training.kubeflow.org/job-name=simple"
     until("its pods are gone", lambda: not stack.all_pods(labelSelector=selector), context=lambda: stack.output[-2000:])
+
+
+REMOTE = (
+    "set -e; while read host slots; do /etc/mpi/kubexec.sh $host echo $slots of '$HOSTNAME'; done < /etc/mpi/hostfile"
+)
+KEYS = """
+set -e
+cat /etc/mpi/hostfile
+OWN=$(mktemp)  # ssh takes no key that others may read
+cat /keys/id_rsa > $OWN
+ssh-keygen -y -f $OWN | cmp - /keys/authorized_keys
+rm $OWN
+echo a key
+"""
+MPIJOBS: dict[str, tuple[str, str, Json, list[str]]] = {
+    "v1: the launcher runs a command in each worker, by the agent": (
+        "v1",
+        REMOTE,
+        {},
+        ["slots=2 of digits-worker-0", "slots=2 of digits-worker-1"],
+    ),
+    "v2beta1: the launcher has hosts and an ssh key": (
+        "v2beta1",
+        KEYS,
+        {"sshAuthMountPath": "/keys"},
+        ["digits-worker-0.digits.default.svc slots=2", "digits-worker-1.digits.default.svc slots=2", "a key"],
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", MPIJOBS)
+def test_an_mpijob_lives_as_its_users_know_it(stack: LocalStack, sentence: str) -> None:
+    version, program, more, want = MPIJOBS[sentence]
+
+    def role(replicas: int, *command: str) -> Json:
+        container = {"name": "mpi", "image": "none", "command": list(command)}
+        template = {"spec": {"terminationGracePeriodSeconds": 1, "containers": [container]}}
+        return {"replicas": replicas, "template": template}
+
+    roles = {"Launcher": role(1, "sh", "-c", program), "Worker": role(2, "sleep", "3600")}
+    spec = {"runPolicy": {"cleanPodPolicy": "Running"}, "slotsPerWorker": 2, "mpiReplicaSpecs": roles, **more}
+    job = {"apiVersion": f"kubeflow.org/{version}", "kind": "MPIJob", "metadata": {"name": "digits"}, "spec": spec}
+    stack.kubectl("apply", "-f", "-", stdin=json.dumps(job))
+    named = f"mpijobs.{version}.kubeflow.org/digits"
+    stack.kubectl("wait", "--for=condition=Succeeded", named, "--timeout=200s")
+    told = json.loads(stack.kubectl("get", named, "-o", "json"))
+    assert (told["apiVersion"], told["spec"]["manifestVersion"]) == (f"kubeflow.org/{version}", version)
+    lines = stack.kubectl("logs", "-l", "training.kubeflow.org/replica-type=launcher").splitlines()
+    assert [line for line in lines if line and not line.startswith("+")] == want
+    uid = told["metadata"]["uid"]
+    stack.kubectl("delete", named)
+    until(
+        "its pods and its key are gone",
+        lambda: (
+            not stack.all_pods(labelSelector=f"elasticdeeplearning.ai/job-uid={uid}")
+            and uid not in stack.kubectl("get", "secrets", "-o", "name")
+        ),
+        context=lambda: stack.output[-2000:],
+    )

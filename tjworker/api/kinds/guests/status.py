@@ -98,7 +98,10 @@ def _conditions(style: Style, job: Parsed, status: JobStatus) -> list[dict[str, 
     """The last one is what the column State shows: of those that are true the newest."""
     by_type = {c.type: c for c in status.conditions}
     shown = [by_type[type_] for type_ in _SHOWN if type_ in by_type and not _is_left_out(by_type[type_], by_type)]
-    shown.sort(key=lambda c: (c.status == "True", c.type != "Created", c.last_transition_time, _SHOWN.index(c.type)))
+    waits = not any(c.status == "True" for c in shown if c.type != "Created")
+    # Created comes first, as it came about, but for a job that waits: then nothing else is true.
+    shown.sort(key=lambda c: (c.last_transition_time, _SHOWN.index(c.type)))
+    shown.sort(key=lambda c: (c.type != "Created" or waits, c.status == "True"))
     return [
         {
             "type": c.type,
