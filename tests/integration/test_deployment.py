@@ -382,3 +382,7 @@ def test_beat_and_flower_have_a_user_of_their_own(rendered: list[Json]) -> None:
     }
     assert keys == {"watcher": "url", "worker": "url", "beat": "tasks-url", "flower": "tasks-url"}
     assert redis_secret()["tasks-url"].startswith("rediss://tj-tasks:")
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    urls = {name: of["environment"].get("TJ_REDIS_URL", "") for name, of in services.items() if "environment" in of}
+    composed = {name: url.removeprefix("rediss://").partition(":")[0] for name, url in urls.items() if url}
+    assert composed == {"watcher": "tj", "worker": "tj", "beat": "tj-tasks", "flower": "tj-tasks"}

@@ -2,7 +2,8 @@
 likely to notice. The whole suite judges; that test is tried first.
 
     Bug: one sentence.
-    Caught-by: a test file, or one test (once or more)
+    Breaks: the sentence of the docs that it contradicts (may be left out)
+    Caught-by: a test file, or one test (once or more; not at all in a folder of bugs that nobody has met yet)
 
     diff --git a/... b/...
 
@@ -46,7 +47,7 @@ def _read(path: Path) -> Bug:
     fields = [line.partition(": ") for line in head.splitlines() if line]
     sentences = [value for name, _, value in fields if name == "Bug"]
     tests = tuple(value for name, _, value in fields if name == "Caught-by")
-    if len(sentences) != 1 or not tests or len(fields) != len(tests) + 1:
+    if len(sentences) != 1 or not {name for name, _, _ in fields} <= {"Bug", "Breaks", "Caught-by"}:
         raise ValueError(f"{path}: a head of one line `Bug: ...` and lines `Caught-by: ...` is needed, found {head!r}")
     return Bug(path.stem, sentences[0], tests, path, tuple(re.findall(r"(?m)^--- a/(\S+)$", text)))
 

@@ -23,6 +23,7 @@ def test_a_bug_can_still_be_put_in(name: str) -> None:
 
 @pytest.mark.parametrize("name", BUGS)
 def test_the_tests_that_catch_it_are_there(name: str) -> None:
+    assert BUGS[name].caught_by, f"{BUGS[name].patch.name}: `Caught-by:` is missing"
     for test in BUGS[name].caught_by:
         file, _, function = test.partition("[")[0].partition("::")
         assert (ROOT / file).is_file(), f"{BUGS[name].patch.name}: {test}"

@@ -154,6 +154,34 @@ def test_a_patch_that_does_not_apply_judges_nothing(bug: Bug, tree: Path) -> Non
     assert "does not apply" in verdict.words
 
 
+def test_with_no_more_than_the_named_tests_the_others_are_not_asked(bug: Bug, tree: Path) -> None:
+    run = pytest_that_fails("tests/test_b.py::test_y")
+    assert Judge(sound(tree), tree, run, named_only=True).judge(bug).outcome == SURVIVED
+    assert Judge(sound(tree), tree, run).judge(bug).outcome == CAUGHT
+
+
+def test_bugs_that_go_together_are_judged_each_by_what_fails_with_it_alone(bug: Bug, tree: Path) -> None:
+    (tree / "other.py").write_text("y = 1\n")
+    patch = bug.patch.with_name("other.patch")
+    patch.write_text("diff --git a/other.py b/other.py\n--- a/other.py\n+++ b/other.py\n@@ -1 +1 @@\n-y = 1\n+y = 2\n")
+    other = Bug("other", "y is wrong.", (), patch, ("other.py",))
+    runs: list[tuple[str, ...]] = []
+
+    def run(where: Path, *arguments: str, timeout_seconds: float) -> subprocess.CompletedProcess[str]:
+        runs.append(arguments)
+        return pytest_that_fails("tests/test_b.py::test_y")(where, *arguments, timeout_seconds=timeout_seconds)
+
+    noticed, missed = Judge(sound(tree), tree, run).judge_together([bug, other])
+    assert (noticed.outcome, noticed.by, missed.outcome) == (CAUGHT, "tests/test_b.py::test_y", SURVIVED)
+    assert (tree / "code.py").read_text() + (tree / "other.py").read_text() == "x = 1\ny = 1\n", "both are out again"
+    assert sum("tests/test_a.py" in arguments for arguments in runs) == 1, "the whole suite runs once"
+
+
+def test_where_the_tests_did_not_run_bugs_that_go_together_are_not_judged(bug: Bug, tree: Path) -> None:
+    run = pytest_that_fails("tests/test_a.py::test_x", code=2)
+    assert [v.outcome for v in Judge(sound(tree), tree, run).judge_together([bug])] == [NOT_JUDGED]
+
+
 def test_a_verdict_is_remembered_until_the_patch_changes_and_what_was_not_judged_is_judged_again(
     bug: Bug, tmp_path: Path
 ) -> None:

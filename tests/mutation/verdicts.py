@@ -39,12 +39,16 @@ class Verdict:
 class Judge:
     """Two copies of the tree: one for the bugs, one that stays sound."""
 
-    def __init__(self, sound: Path, spoilt: Path, run: Run, passes: dict[str, bool] | None = None) -> None:
-        """`passes`: whether a test passes without any bug, of those that were asked; judges may share it."""
+    def __init__(
+        self, sound: Path, spoilt: Path, run: Run, passes: dict[str, bool] | None = None, *, named_only: bool = False
+    ) -> None:
+        """`passes`: whether a test passes without any bug, of those that were asked; judges may share it.
+        `named_only`: only those that the patch names are asked."""
         self._sound = sound
         self._spoilt = spoilt
         self._run = run
         self._passes = {} if passes is None else passes
+        self._named_only = named_only
 
     def judge(self, bug: Bug) -> Verdict:
         began = time.monotonic()
@@ -62,21 +66,53 @@ class Judge:
         return Verdict(outcome, by, time.monotonic() - began)
 
     def _by_whole_suite(self, bug: Bug) -> tuple[str, str]:
-        near, others = in_order(fast_files(self._spoilt), bug.files, bug.caught_by)
-        for files in (list(bug.caught_by), near, others):
+        rest = () if self._named_only else in_order(fast_files(self._spoilt), bug.files, bug.caught_by)
+        for files in (list(bug.caught_by), *rest):
             outcome, by = self._by(files)
             if outcome != SURVIVED:
                 return outcome, by
         return SURVIVED, ""
 
+    def judge_together(self, bugs: Sequence[Bug]) -> list[Verdict]:
+        """At the price of one run of the whole suite and not of one each: all are put in at once, and what fails then
+        is tried against each alone. One bug may hide another from a test: ask again for those that are left until none
+        is noticed."""
+        put_in = [bug for bug in bugs if not apply(bug, self._spoilt)]
+        try:
+            done = self._run(
+                self._spoilt, "-q", "-rfE", *self._unsound(), *fast_files(self._spoilt), timeout_seconds=LIMIT_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            done = None
+        finally:
+            undone = [trouble for bug in reversed(put_in) if (trouble := apply(bug, self._spoilt, "--reverse"))]
+            if undone:
+                raise RuntimeError(f"bugs cannot be taken out again: {undone}")
+        if done is None or done.returncode not in (ALL_PASSED, SOME_FAILED):
+            why = "the tests were not done" if done is None else f"pytest ended with {done.returncode}"
+            return [Verdict(NOT_JUDGED, f"({why})")] * len(bugs)
+        suspects = sorted({_function(test) for test in _FAILED.findall(done.stdout)})
+        return [self._against(bug, suspects) if bug in put_in else self.judge(bug) for bug in bugs]
+
+    def _against(self, bug: Bug, suspects: Sequence[str]) -> Verdict:
+        began = time.monotonic()
+        apply(bug, self._spoilt)
+        try:
+            near, others = in_order(suspects, bug.files, ())
+            outcome, by = self._by([*near, *others])
+        finally:
+            apply(bug, self._spoilt, "--reverse")
+        return Verdict(outcome, by, time.monotonic() - began)
+
+    def _unsound(self) -> list[str]:
+        """What pytest is told to leave out: tests that fail without any bug."""
+        return [argument for test, passes in self._passes.items() if not passes for argument in ("--deselect", test)]
+
     def _by(self, tests: Sequence[str]) -> tuple[str, str]:
         if not tests:
             return SURVIVED, ""
         while True:
-            unsound = [
-                argument for test, passes in self._passes.items() if not passes for argument in ("--deselect", test)
-            ]
-            done = self._run(self._spoilt, "-q", "-x", "-rfE", *unsound, *tests, timeout_seconds=LIMIT_SECONDS)
+            done = self._run(self._spoilt, "-q", "-x", "-rfE", *self._unsound(), *tests, timeout_seconds=LIMIT_SECONDS)
             if done.returncode in (ALL_PASSED, NONE_RAN):
                 return SURVIVED, ""
             found = _FAILED.search(done.stdout)

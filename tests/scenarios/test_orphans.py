@@ -300,6 +300,27 @@ WHAT = {
 }
 
 
+LATE = {
+    # (annotation that ends the job, cleanPodPolicy): a pod that was made after the end is collected
+    ("Failed", "All"): True,
+    ("Failed", "Running"): True,
+    ("Failed", "None"): False,
+    ("Preempted", "None"): True,
+    ("NodeFail", "None"): True,
+}
+
+
+@pytest.mark.parametrize(("way", "policy"), LATE, ids=[f"{way}, cleanPodPolicy {policy}" for way, policy in LATE])
+def test_a_pod_made_after_the_end_goes_as_the_clean_up_would_have_taken_it(way: str, policy: str) -> None:
+    field = Field()
+    field.world.patch_job("digits", {"spec": {"cleanPodPolicy": policy}}).run()
+    field.world.patch_job("digits", {"metadata": {"annotations": {way: "enough"}}}).run()
+    assert field.world.phase() == way
+    field.make("Pod", "late", owner=owned_by(field.uid), uid_label=field.uid)
+    field.collect()
+    assert field.there("Pod", "late") is not LATE[way, policy]
+
+
 def test_the_table_of_orphans_has_every_workload() -> None:
     assert {row[0] for row in _rows()} == set(WHAT)
     assert len(_rows()) == 4 * 4 + 2 * 3 * 2 + 2

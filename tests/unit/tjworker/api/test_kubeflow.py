@@ -200,6 +200,23 @@ def test_what_the_elastic_policy_says_to_torchrun() -> None:
     }
 
 
+WORLDS: dict[str, tuple[Json, str | None, str | None]] = {
+    "a process in each of three pods": ({"Master": role(), "Worker": role(2)}, "1", "3"),
+    "four processes in each": ({"Master": role(), "Worker": role(2)}, "4", "12"),
+    "without a number each role has one pod": ({"Master": role(None), "Worker": role(None)}, "2", "4"),
+    "no workers are none": ({"Master": role(), "Worker": role(0)}, "2", "2"),
+    "as many processes as the pod has GPUs: torchrun counts": ({"Master": role(), "Worker": role(2)}, "gpu", None),
+}
+
+
+@pytest.mark.parametrize(("roles", "processes", "want"), WORLDS.values(), ids=WORLDS.keys())
+def test_how_many_processes_torch_waits_for(roles: Json, processes: str, want: str | None) -> None:
+    job = read(PYTORCH, manifest(PYTORCH, roles, nprocPerNode=processes))
+    for each in job.roles:
+        env = {e["name"]: e["value"] for e in each.template["spec"]["containers"][0]["env"]}
+        assert env.get("WORLD_SIZE") == want
+
+
 def test_a_rendezvous_of_a_fixed_number_is_told_as_not_acted_on() -> None:
     job = read(PYTORCH, manifest(PYTORCH, {"Worker": role(2)}, elasticPolicy={"rdzvBackend": "c10d"}))
     assert job.ignored == ("spec.elasticPolicy.rdzvBackend (minReplicas is maxReplicas)",)

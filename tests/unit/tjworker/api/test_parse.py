@@ -109,6 +109,20 @@ CASES: dict[str, Case] = {
     "another role that alone is elastic is scaled": Case(
         make_job().role("Worker", 1, most=3).role("ps", 2), lambda j: j.scale_role, "Worker"
     ),
+    "trainers whose number is fixed leave that to the role that is elastic": Case(
+        make_job().role("trainer", 2, edl="Never").role("worker", 1, most=3), lambda j: j.scale_role, "worker"
+    ),
+    "spec.replicas then sets that role's": Case(
+        make_job().role("trainer", 2, edl="Never").role("worker", 1, most=3).spec(replicas=2),
+        lambda j: {r.name: r.replicas for r in j.roles},
+        {"trainer": 2, "worker": 2},
+    ),
+    "of two roles that are elastic none is scaled by default": Case(
+        make_job().role("a", 1, most=3).role("b", 1, most=3), lambda j: j.scale_role, None
+    ),
+    "nor one whose number is fixed, whatever its bounds": Case(
+        make_job().role("trainer", 1, most=3, edl="Never"), lambda j: j.scale_role, None
+    ),
     "spec.replicas wins over the role's own": Case(
         make_job().role("Worker", 1, most=3).role("ps", 2).spec(replicas=3),
         lambda j: {r.name: (r.replicas, r.spec_path) for r in j.roles},

@@ -145,6 +145,12 @@ SPOKEN_FOR: dict[str, tuple[int, int, dict[str, NodeRequests], dict[str, int]]] 
     "nobody wants it": (1, 1, {}, {"other": 3}),
     "a replica that waits for a node will have it": (2, 2, {WAITING: used(3)}, {}),
     "a replica that is still to be made will have it": (2, 1, {}, {}),
+    "a replica that is deleted before it has a node asks for none, and leaves none to others": (
+        1,
+        2,
+        {WAITING: used(3)},
+        {"other": 2},
+    ),
 }
 
 
@@ -154,14 +160,29 @@ def test_room_on_a_node_is_given_once(
 ) -> None:
     """The big job's second replica fits on node a alone, into 3 of its 4 free CPUs. The whole cluster then has 2 left,
     as many as the other job's next replica takes: 1 on a, and 1 on b."""
-    job = an_elastic(wanted, most=wanted, name="big", resources=_sized(3)).build()
+    job = an_elastic(wanted, least=0, most=wanted, name="big", resources=_sized(3)).build()
     # The second has just been made: it is not taken back yet.
     pods = [
         make_pod(job, "trainer", 0).on("a").running(),
         make_pod(job, "trainer", 1).but(created_at="2026-01-01T00:59:59Z"),
     ]
+    if wanted < made:
+        pods[1] = pods[1].deleting("2026-01-01T00:59:59Z")
     big = JobState(job, tuple(pod.build() for pod in pods[:made]))
     other = running(an_elastic(1, most=4, name="other", resources=_sized(2)), node="c")
     nodes = {name: make_node(name, cpu=cpus).build() for name, cpus in (("a", "7"), ("b", "1"), ("c", "2"))}
     moves = decide([big, other], nodes, {"a": used(3), "c": used(2), **waiting}, NOW, Rules(max_load_desired=1.0)).moves
     assert {move.state.job.name.name: move.to for move in moves} == want
+
+
+@pytest.mark.parametrize("count", [3, 9, 11, 12, 30])
+def test_the_room_that_a_scaling_down_leaves_is_that_of_the_highest_ordinal(count: int) -> None:
+    """The last of so many is to go, and stands on node a; all others on b. So a has room for another job's replica,
+    which takes two CPUs."""
+    job = an_elastic(count - 1, most=count - 1, name="big").build()
+    pods = (make_pod(job, "trainer", i).on("a" if i == count - 1 else "b").running().build() for i in range(count))
+    other = running(an_elastic(1, most=2, name="other", resources=_sized(2)), node="c")
+    nodes = {name: make_node(name, cpu=str(cpus)).build() for name, cpus in (("a", 2), ("b", count - 1), ("c", 2))}
+    asked = {"a": used(1), "b": used(count - 1), "c": used(2)}
+    moves = decide([JobState(job, tuple(pods)), other], nodes, asked, NOW, Rules(max_load_desired=1.0)).moves
+    assert {move.state.job.name.name: move.to for move in moves} == {"other": 2}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from tests.support.builders import make_job
 from tests.support.builders.job import JobBuilder
+from tests.support.seeds import the_seed
 from tests.unit.tjworker.reconcile.passes import World, ago, condition, running
 from tjworker.api.status import JobStatus
 
@@ -48,6 +51,18 @@ def test_nor_when_another_has_succeeded_in_between() -> None:
     made = list(world.created)
     scaled(world, 3).settle()
     assert (world.created, world.job.status.attempts.roles["trainer"].completed) == (made, "0,2")
+
+
+def test_the_newest_ten_changes_are_recorded_whichever_they_were() -> None:
+    """There and back again, too: what was recorded before is no reason to leave a change out."""
+    draw = random.Random(the_seed())
+    for _ in range(10):
+        world, sizes = running(), [2]
+        for _ in range(12):
+            sizes.append(draw.choice([size for size in (1, 2, 3) if size != sizes[-1]]))
+            scaled(world, sizes[-1]).settle().all("running").settle()
+        found = [(record.from_, record.to) for record in world.job.status.scale_records]
+        assert found == [*pairwise(sizes)][::-1][:10], f"TJ_TEST_SEED={the_seed()}: {sizes}"
 
 
 @pytest.mark.parametrize("policy", ["All", "Any"])

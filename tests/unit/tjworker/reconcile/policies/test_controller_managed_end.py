@@ -29,6 +29,8 @@ class End:
     autoclean: bool = True
     succeeded: int = 0
     """As the batch Job counts."""
+    way: str = "Failed"
+    """The annotation that ends it."""
 
 
 ENDS: dict[str, End] = {
@@ -40,12 +42,18 @@ ENDS: dict[str, End] = {
     "Running, where it has": End("Running", True, ["t0"], succeeded=1),
     "None: nothing is touched": End("None", False, []),
     "without autoclean nothing is touched": End("All", False, [], autoclean=False),
+    "None, in an end that is to free what the job holds: as Running": End("None", True, [], way="Preempted"),
+    "the same, as its node is at fault": End("None", True, [], way="NodeFail"),
+    "without autoclean nothing is touched, in such an end neither": End(
+        "All", False, [], autoclean=False, way="Preempted"
+    ),
+    "whatever its policy": End("None", False, [], autoclean=False, way="NodeFail"),
 }
 
 
 @pytest.mark.parametrize("case", ENDS.values(), ids=ENDS.keys())
 def test_what_an_end_gives_back(case: End) -> None:
-    job = replace(plain(2, pservers=1), annotations={"Failed": "enough"}, clean_pod_policy=case.policy)  # type: ignore[arg-type]
+    job = replace(plain(2, pservers=1), annotations={case.way: "enough"}, clean_pod_policy=case.policy)  # type: ignore[arg-type]
     pods = [made_pod("p0", 0, role="pserver"), made_pod("t0", 0), made_pod("t1", 1, state="succeeded")]
     rules = replace(RULES, autoclean=case.autoclean)
     plan = decide(job, observed_of(job, pods, succeeded=case.succeeded), rules=rules)
@@ -53,10 +61,10 @@ def test_what_an_end_gives_back(case: End) -> None:
     assert {n: b["spec"]["replicas"] for n, b in patches(plan, REPLICASETS).items()} == zero
     assert [b["spec"]["parallelism"] for b in patches(plan, BATCH_JOBS).values()] == ([0] if case.want_released else [])
     assert deleted(plan) == case.want_deleted
-    left = [p for p in pods if p.phase == "Succeeded"] if case.policy == "Running" else []
+    left = [p for p in pods if p.phase == "Succeeded"] if case.policy != "All" else []
     done = decide(after(job, plan), observed_of(job, left, desired=0 if case.want_released else 1), rules=rules)
     status = status_of(plan if not case.want_released else done)
-    assert (status.phase, status.released) == ("Failed", case.want_released)
+    assert (status.phase, status.released) == (case.way, case.want_released)
 
 
 def test_the_end_looks_again_after_releasing_a_batch_job_since_no_controller_answers_that() -> None:

@@ -104,6 +104,18 @@ def test_a_server_must_be_ready_for_the_job_to_come_to_run_and_not_to_stay_so() 
     assert decide(job, observed_of(job, unready)).status is None
 
 
+def test_a_server_that_takes_anothers_place_must_be_ready_as_the_first_had_to_be() -> None:
+    """Trainers that look for it would find nobody there."""
+    first, trainer = made_pod("p0", 0, role="pserver"), made_pod("t0", 0)
+    job = running(plain(1, pservers=1), first, trainer)
+    assert job.status.phase == "Running"
+    phases = []
+    for server in ([], [made_pod("p1", role="pserver", state="unready")], [made_pod("p1", 0, 1, role="pserver")]):
+        job = after(job, decide(job, observed_of(job, [*server, trainer])))
+        phases.append(job.status.phase)
+    assert phases == ["Restarting", "Restarting", "Running"]
+
+
 def test_a_server_whose_pod_is_refused_says_so_and_one_that_is_only_not_made_yet_says_less() -> None:
     job = plain(1, pservers=1)
     waits = status_of(decide(job, observed_of(job, [made_pod("t0", 0)])))

@@ -120,6 +120,24 @@ def test_a_failure_for_good_and_one_that_is_worth_a_restart(case: AtOnce) -> Non
     )
 
 
+@pytest.mark.parametrize(
+    ("for_good", "want_phase", "want_restarts"),
+    [((), "Restarting", 1), (("a",), "Restarting", 1), (("b",), "Restarting", 1), (("a", "b"), "Terminating", 0)],
+    ids=["none", "the first", "the second", "both"],
+)
+def test_failures_for_good_that_end_the_job_together_go_before_a_restart(
+    for_good: tuple[str, ...], want_phase: str, want_restarts: int
+) -> None:
+    """Roles a and b must both have failed for the job to fail; a pod of c fails with them, and is worth a restart."""
+    builder = make_job().spec(failPolicy="All").role("a", restart="Never").role("b", restart="Never")
+    world = World(builder.role("c", restart="Always", scope="Pod", fail="None", complete="None").build())
+    world.settle().all("running").settle()
+    for role in (*for_good, "c"):
+        world.set(f"digits-{role}-0", "failed", exit_code=1)
+    status = status_of(world.step())
+    assert (status.phase, status.restarts) == (want_phase, want_restarts)
+
+
 @dataclass
 class Whose:
     """A ps and a trainer, replaced pod by pod. They fail in this order, one after the other."""

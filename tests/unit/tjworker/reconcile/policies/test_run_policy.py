@@ -12,6 +12,7 @@ from tests.support.builders.job import JobBuilder
 from tests.unit.tjworker.reconcile.managed import made_pod, observed_of, running, tolerant, trainers
 from tests.unit.tjworker.reconcile.passes import NOW, condition, decide, status_of
 from tjworker.api.model import InvalidJob
+from tjworker.api.observed import ContainerRecord
 
 FAILED = ("failed", "running")
 ONCE = [made_pod(f"t{i}", i, state=state) for i, state in enumerate(FAILED)]
@@ -36,6 +37,24 @@ def test_backoff_limit_is_not_used_up_by_nodes_and_people(state: str) -> None:
     job = replace(running(tolerant(2), *trainers()), backoff_limit=0)
     pods = [made_pod("t0", 0, state=state), made_pod("t1", 1, state="running")]
     assert status_of(decide(job, observed_of(job, pods, active=2))).ending is None
+
+
+@pytest.mark.parametrize(("limit", "want_end"), [(3, True), (4, False)], ids=["used up", "not yet"])
+def test_backoff_limit_is_used_up_by_servers_too(limit: int, want_end: bool) -> None:
+    """Two servers were restarted three times between them; then a trainer fails."""
+    made = make_training_job(least=2, most=4, pservers=2, fault_tolerant=True, frame_work={"type": "multi"}).build()
+    servers = [
+        replace(
+            made_pod(f"p{i}", i, role="pserver"),
+            containers=(ContainerRecord("pserver", "running", restarts=restarts, ready=True),),
+        )
+        for i, restarts in enumerate((1, 2))
+    ]
+    master = made_pod("m0", 0, role="master")
+    job = replace(running(made, master, *servers, *trainers()), backoff_limit=limit)
+    status = status_of(decide(job, observed_of(job, [master, *servers, *ONCE], active=2)))
+    assert status.restart_counts["pserver"].application == 3
+    assert (status.ending is not None) is want_end
 
 
 def test_active_deadline_ends_it() -> None:
