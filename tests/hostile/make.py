@@ -11,10 +11,10 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from tests.hostile.schema import TREES, Tree
+from tests.hostile.schema import GUEST_TREES, TREES, Tree
 from tests.hostile.values import many_labels, nested, value
 from tjworker.api import labels
-from tjworker.api.kinds import KINDS
+from tjworker.api.kinds import KINDS, KNOWN_KINDS
 from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
 from tjworker.base import GroupResource
 from tjworker.kube.resources import RESOURCES
@@ -36,7 +36,7 @@ _ABSENT = object()
 def make(resource: GroupResource, seed: int, *, namespace: str = NAMESPACE, owner_uid: str = VICTIM_UID) -> Json:
     rng = random.Random(f"{resource} {seed}")
     row = RESOURCES[resource]
-    filled = _object(TREES[resource], rng, rng.choice(("full", "sparse", "mixed", "mixed")))
+    filled = _object({**TREES, **GUEST_TREES}[resource], rng, rng.choice(("full", "sparse", "mixed", "mixed")))
     meta: Json = {**(filled.get("metadata") or {}), "name": f"hostile-{row.kind.lower()}-{seed}"}
     if row.namespaced:
         meta["namespace"] = namespace
@@ -149,7 +149,7 @@ def _complete(resource: GroupResource, obj: Json, rng: random.Random) -> None:
     elif resource == NODES:
         spec["unschedulable"] = True  # else the healthy job's pods would be sent there
     else:
-        for role in (spec.get("replicaSpecs") or {}).values():
+        for role in (spec.get(KNOWN_KINDS[resource].roles_field) or {}).values():
             _containers(role["template"]["spec"])
             if rng.random() < 0.05:
                 role["template"]["spec"]["zzz"] = nested(2_000)

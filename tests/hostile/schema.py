@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tests.support.guests import GUESTS, KIND_OF
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
+from tjworker.api.kinds.base import MEMORY
 from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
 from tjworker.base import GroupResource
 
@@ -199,6 +201,31 @@ TRAININGJOB: Tree = {
     },
     "status": JOB_STATUS,
 }
+GUEST_ROLE: Tree = {"replicas": "few", "restartPolicy": "restart", "template!": ROLE["template!"]}
+GUEST_STATUS: Tree = {
+    "startTime": "time",
+    "completionTime": "time",
+    "lastReconcileTime": "time",
+    "conditions": [{**CONDITION, "lastUpdateTime": "time"}],
+    "replicaStatuses": {"*": {"active": "count", "succeeded": "count", "failed": "count"}},
+    MEMORY: JOB_STATUS,
+}
+RUN_POLICY: Tree = {
+    "ttlSecondsAfterFinished": "count",
+    "backoffLimit": "count",
+    "activeDeadlineSeconds": "deadline",
+    "suspend": "yes",
+}
+
+
+def _guest(resource: GroupResource) -> Tree:
+    kind = KIND_OF[resource]
+    spec = dict(kind.with_run_policy(RUN_POLICY)["spec"])
+    spec[f"{kind.roles_field}!"] = {f"{name}!": GUEST_ROLE for name in GUESTS[resource]}
+    return {"metadata": META, "spec!": spec, "status": GUEST_STATUS}
+
+
+GUEST_TREES: Mapping[GroupResource, Tree] = {resource: _guest(resource) for resource in GUESTS}
 TREES: Mapping[GroupResource, Tree] = {
     PODS: POD,
     SERVICES: SERVICE,
@@ -208,3 +235,4 @@ TREES: Mapping[GroupResource, Tree] = {
     AITRAININGJOBS: AITRAININGJOB,
     TRAININGJOBS: TRAININGJOB,
 }
+"""Of what is watched where no guest is served."""

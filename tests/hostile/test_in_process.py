@@ -9,15 +9,15 @@ import pytest
 
 from tests.hostile.flood import to_bytes
 from tests.hostile.make import HUGE, MOST_LABELS, OBJECT_BYTES, VICTIM, VICTIM_UID, huge, make
-from tests.hostile.schema import TREES
+from tests.hostile.schema import GUEST_TREES, TREES
 from tests.hostile.world import Json, Loops
 from tests.scenarios.world import job, role
 from tests.support.kinds import AITRAININGJOBS
 from tjworker.base import GroupResource, JobKey
 from tjworker.kube.resources import WATCHED
 
-EACH = 60
-"""Objects of each kind: some seconds in all."""
+EACH, OF_A_GUEST = 60, 6
+"""Objects of each kind, and of each kind of another operator's: some seconds in all."""
 HEALTHY = JobKey(f"{AITRAININGJOBS}/default/digits")
 
 
@@ -36,8 +36,8 @@ def test_every_watched_kind_has_hostile_objects() -> None:
 
 
 def test_the_same_seed_makes_the_same_object() -> None:
-    for resource in TREES:
-        assert make(resource, 7) == make(resource, 7)
+    for resource in (*TREES, *GUEST_TREES):
+        assert to_bytes(make(resource, 7)) == to_bytes(make(resource, 7))
 
 
 def test_the_biggest_are_as_big_as_they_are_said_to_be() -> None:
@@ -49,14 +49,17 @@ def test_the_biggest_are_as_big_as_they_are_said_to_be() -> None:
 @pytest.mark.parametrize("way", ["listed", "watched"])
 def test_hostile_objects_break_nothing_and_cost_the_healthy_job_nothing(way: str) -> None:
     seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}, {EACH} objects of each of {len(TREES)} kinds, {way}")  # noqa: T201
+    print(
+        f"seed {seed}, {EACH} objects of each of {len(TREES)} kinds, {OF_A_GUEST} of {len(GUEST_TREES)} guests, {way}"
+    )
     objects = {
         resource: [*(make(resource, seed + n) for n in range(EACH)), *(huge(resource, how) for how in HUGE)]
         for resource in TREES
     }
+    objects |= {guest: [make(guest, seed + n) for n in range(OF_A_GUEST)] for guest in GUEST_TREES}
     alone, beside = Loops(), Loops()
     alone.listed(healthy())
-    given = {resource: [*healthy().get(resource, ()), *objects[resource]] for resource in TREES}
+    given = {resource: [*healthy().get(resource, ()), *objects[resource]] for resource in objects}
     beside.listed(given if way == "listed" else healthy())
     if way == "watched":
         for resource, hostile in objects.items():

@@ -16,7 +16,7 @@ import orjson
 
 from tests.hostile.flood import to_bytes
 from tests.support.memory_store import MemoryStore
-from tjworker.api.kinds import KINDS, parse
+from tjworker.api.kinds import KNOWN_KINDS, parse, written_status
 from tjworker.api.model import TrainingJob
 from tjworker.api.node_requests import decode_node_requests
 from tjworker.api.ownership import own_pods
@@ -27,7 +27,7 @@ from tjworker.base import GroupResource, JobKey, parse_key
 from tjworker.controllers.autoscaler import autoscale_rules
 from tjworker.controllers.jobs import reconcile_rules
 from tjworker.kube.decode import loads
-from tjworker.kube.resources import WATCHED
+from tjworker.kube.resources import watched
 from tjworker.reconcile import Plan, reconcile
 from tjworker.reconcile.children import COLLECTED
 from tjworker.reconcile.orphans import candidate, find_orphans
@@ -48,7 +48,7 @@ class Loops:
         self.store = MemoryStore(clock=lambda: NOW)
         self.published: list[JobKey] = []
         self.queue = EventQueue(1 << 30)
-        sources = [row.name for row in WATCHED]
+        sources = [row.name for row in watched(KNOWN_KINDS)]
         redis = RedisRetry(threading.Event(), lambda: 0.0)
         self.writer = ProjectionWriter(
             self.store,
@@ -111,9 +111,10 @@ class Loops:
             assert raw is not None
             nodes = self.store.projection.nodes(sorted({p.node for p in observed.pods if p.node}))
             observed = replace(observed, nodes={name: decode(NODES, data) for name, data in nodes.items()})  # type: ignore[misc]
-            plan = reconcile(parse(parse_key(key).resource, raw), observed, NOW, rules)
+            job = parse(parse_key(key).resource, raw)
+            plan = reconcile(job, observed, NOW, rules)
             if plan.status is not None:
-                orjson.dumps(plan.status.to_json())
+                orjson.dumps(written_status(job, plan.status))
             for write in plan.writes:
                 orjson.dumps(getattr(write, "body", None))
             found[key] = plan
@@ -127,7 +128,7 @@ class Loops:
         states = []
         for key, (_, record) in self.store.projection.unfinished().items():
             resource = parse_key(key).resource
-            job = parse(resource, orjson.loads(record)) if resource in KINDS else None
+            job = parse(resource, orjson.loads(record)) if resource in KNOWN_KINDS else None
             if isinstance(job, TrainingJob) and any(role.autoscaled for role in job.roles):
                 children = self.store.projection.view(key).children
                 states.append(JobState(job, own_pods(job, decode_view(None, children)[1])))

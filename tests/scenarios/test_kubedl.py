@@ -220,6 +220,13 @@ def test_the_page_has_each_kind() -> None:
     assert sorted(one["kind"] for one in PAGE) == sorted(KINDS)
 
 
+def test_what_the_framework_refuses_is_named_as_the_user_wrote_it() -> None:
+    w = world().apply(job(TF, {"Evaluator": role()})).run()
+    (failed,) = [c for c in w.status()["conditions"] if c["type"] == "Failed"]
+    assert failed["reason"] == "JobFailedValidation"
+    assert "spec.tfReplicaSpecs: has evaluator, but a TFJob has at least one of the roles" in failed["message"]
+
+
 def test_kinds_of_one_name_and_two_groups_live_side_by_side() -> None:
     w = world("tfjobs.kubeflow.org").apply(job(TF, {"Worker": role(**DONE)}, ttlSecondsAfterFinished=60))
     theirs = job(TF, {"Worker": role()}) | {"apiVersion": "kubeflow.org/v1", "metadata": {"name": "other"}}

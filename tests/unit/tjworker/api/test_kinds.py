@@ -9,8 +9,10 @@ import pytest
 import yaml
 
 from tests.chaos.waves import SCENARIOS
+from tests.hostile.schema import GUEST_TREES
 from tests.simulation.scenarios import MAKES, Wish
 from tests.simulation.schemawalk import fields
+from tests.support.guests import GUESTS
 from tests.support.kinds import AITRAININGJOBS, TEST_KINDS, TRAININGJOBS, resource_of
 from tests.support.paths import ROOT
 from tests.unit.tjworker.api import refusals
@@ -110,6 +112,11 @@ PLACES: dict[str, Callable[[], Iterable[GroupResource]]] = {
 @pytest.mark.parametrize("place", PLACES)
 def test_no_kind_is_forgotten(place: str) -> None:
     assert lacking(place, PLACES[place]()) == []
+
+
+def test_no_guest_is_forgotten() -> None:
+    assert set(GUESTS) == {kind.resource for kind in GUEST_KINDS}, "rows of tests/support/guests.py"
+    assert set(GUEST_TREES) == set(GUESTS)
 
 
 @pytest.mark.parametrize("resource", TEST_KINDS)
