@@ -49,9 +49,7 @@ def test_the_biggest_are_as_big_as_they_are_said_to_be() -> None:
 @pytest.mark.parametrize("way", ["listed", "watched"])
 def test_hostile_objects_break_nothing_and_cost_the_healthy_job_nothing(way: str) -> None:
     seed = random.SystemRandom().randrange(2**32)
-    print(
-        f"seed {seed}, {EACH} objects of each of {len(TREES)} kinds, {OF_A_GUEST} of {len(GUEST_TREES)} guests, {way}"
-    )
+    print(f"seed {seed}, {EACH} objects of each of {len(TREES)} kinds, {OF_A_GUEST} of each guest, {way}")  # noqa: T201
     objects = {
         resource: [*(make(resource, seed + n) for n in range(EACH)), *(huge(resource, how) for how in HUGE)]
         for resource in TREES

@@ -53,6 +53,33 @@ def test_a_place_that_is_not_there_is_noticed() -> None:
         test_the_place_is_there("tjworker.settings:Settings.nothing_of_the_kind")
 
 
+JOB_API = """
+    ReplicaIndexLabel ReplicaTypeLabel ReplicaNameLabel GroupNameLabel JobNameLabel JobRoleLabel KubeDLPrefix
+    AnnotationGitSyncConfig AnnotationTenancyInfo AnnotationNetworkMode AnnotationTensorBoardConfig
+    ReplicaTypeTensorBoard RegisterDefaults CleanPodPolicy CleanPodPolicyUndefined CleanPodPolicyAll
+    CleanPodPolicyRunning CleanPodPolicyNone ControllerInterface ControllerName GetAPIGroupVersionKind
+    GetAPIGroupVersion GetGroupNameLabelValue GetJobFromInformerCache GetJobFromAPIClient GetPodsForJob
+    GetServicesForJob DeleteJob UpdateJobStatus UpdateJobStatusInApiServer CreateService DeleteService CreatePod
+    DeletePod SetClusterSpec GetDefaultContainerName GetDefaultContainerPortName GetDefaultContainerPortNumber
+    GetReconcileOrders IsMasterRole JobCondition JobCondition.LastUpdateTime JobCondition.LastTransitionTime
+    DeepCopy DeepCopyInto JobConditionType JobCreated JobRunning JobRestarting JobSucceeded JobFailed JobStatus
+    JobStatus.Conditions JobStatus.ReplicaStatuses JobStatus.StartTime JobStatus.CompletionTime
+    JobStatus.LastReconcileTime NetworkMode HostNetworkMode ReplicaSpec ReplicaSpec.Replicas
+    ReplicaSpec.Template ReplicaSpec.RestartPolicy ReplicaStatus ReplicaStatus.Active ReplicaStatus.Succeeded
+    ReplicaStatus.Failed ReplicaStatus.Evicted ReplicaType RestartPolicy RestartPolicyAlways
+    RestartPolicyOnFailure RestartPolicyNever RestartPolicyExitCode RunPolicy RunPolicy.CleanPodPolicy
+    RunPolicy.TTLSecondsAfterFinished RunPolicy.ActiveDeadlineSeconds RunPolicy.BackoffLimit
+    RunPolicy.SchedulingPolicy SchedulingPolicy SchedulingPolicy.MinAvailable
+"""
+"""Every name of the package v1 of KubeDL 0.3, fields of structs with their type."""
+
+
+def test_every_name_of_kubedls_job_api_has_its_row() -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("## KubeDL: job API")[2]
+    named = {name for row in ROW.finditer(section) for name in re.findall(r"[\w.]*\w", row["name"])}
+    assert [name for name in JOB_API.split() if name not in named] == []
+
+
 def test_every_row_says_where_or_why() -> None:
     told, lines = rows(), PAGE.read_text(encoding="utf-8").splitlines()
     tables = lines.count("| Upstream | Here | Why so |")
