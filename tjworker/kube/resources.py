@@ -167,5 +167,14 @@ def watched(kinds: Container[GroupResource]) -> tuple[Resource, ...]:
     return tuple(row for row in _ROWS if row.watched and (not row.is_job or row.name in kinds))
 
 
+def needed(kinds: Container[GroupResource]) -> tuple[Resource, ...]:
+    """What an operator touches that serves these job kinds."""
+    return tuple(
+        row
+        for row in _ROWS
+        if (not row.guest or row.name in kinds) and (row.needed_by is None or row.needed_by in kinds)
+    )
+
+
 WATCHED: tuple[Resource, ...] = watched(KINDS)
 """Where no guest is."""

@@ -21,7 +21,7 @@ from tjworker.cli.checks.redis import CLOCK_SECONDS
 from tjworker.kube.errors import NO_PERMISSION, to_error
 from tjworker.kube.port import Transport
 from tjworker.kube.rbac import NAMESPACE, OWN
-from tjworker.kube.resources import RESOURCES, Resource
+from tjworker.kube.resources import RESOURCES, Resource, needed
 
 SUBJECT = Subject("cluster")
 TIMEOUT_SECONDS = 10.0
@@ -159,7 +159,7 @@ def permissions(
 ) -> Iterator[Check]:
     """One check for each row of the table of verbs."""
     who = _who(transport)
-    for row in (row for row in RESOURCES.values() if not row.guest or row.name in kinds):
+    for row in needed(kinds):
         name = f"may use {row.name}"
         try:
             missing = sorted(

@@ -15,17 +15,17 @@ from localcluster.apiserver import ApiServer
 from localcluster.wire import Json, Request, Response, Watch
 from tests.support.kinds import AITRAININGJOBS
 from tjworker.api import crd
-from tjworker.api.kinds import KINDS
+from tjworker.api.kinds import KINDS, served
 from tjworker.base import GroupResource, Transient
 from tjworker.cli.checks import cluster
 from tjworker.cli.checks.check import State
-from tjworker.kube.resources import RESOURCES
+from tjworker.kube.resources import needed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CRD = KINDS[AITRAININGJOBS]
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NAME = f"CRD {CRD.resource}"
-OWN_RESOURCES = tuple(name for name, row in RESOURCES.items() if not row.guest)
+OWN_RESOURCES = tuple(row.name for row in needed(KINDS))
 OTHERS = tuple(resource for resource in KINDS if resource != AITRAININGJOBS)
 OPTIONAL = tuple(resource for resource in OTHERS if KINDS[resource].optional)
 Front = Callable[[Request], Response | None]
@@ -153,6 +153,13 @@ def test_what_is_found(case: Case) -> None:
     assert all(check.advice for check in found if check.state in ("warning", "failed"))
     assert {f"may use {resource}" for resource in OWN_RESOURCES} < set(by_name)
     assert "/a/kubeconfig" in by_name["reachable"].detail
+
+
+def test_secrets_are_asked_for_only_where_mpijobs_are_served() -> None:
+    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
+    for kinds, want in ((KINDS, set()), (served(["mpijobs.kubeflow.org"]), {"may use secrets"})):
+        found = cluster.permissions(InProcessTransport(server.handle), (), "tj-system", kinds)
+        assert {check.name for check in found} & {"may use secrets"} == want
 
 
 def test_a_cluster_that_does_not_answer_is_one_failure() -> None:
