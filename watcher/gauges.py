@@ -49,10 +49,13 @@ class Gauges:
             if report.store_away:
                 raise Transient("Redis is away")
             stats, cluster = self._store.queue.stats(), self._store.projection.cluster()
+            ends = self._store.queue.certificate_ends()
         except Transient:
             yield metrics.STORE_UP, {}, 0
             return
         yield metrics.STORE_UP, {}, 1
+        if ends is not None:
+            yield metrics.CERTIFICATE_ENDS, {}, ends
         for state in ("queued", "delayed", "running", "failing"):
             yield metrics.QUEUE, {"state": state}, getattr(stats, state)
         yield metrics.QUEUE_AGE, {}, stats.oldest_seconds

@@ -175,6 +175,9 @@ class MemoryWorkQueue(OverRedis):
         self._redis.tables.once[name] = self._redis.clock() + period_seconds
         return True
 
+    def certificate_ends(self) -> float | None:
+        return None
+
     @whole
     def stats(self) -> QueueStats:
         tables, now = self._redis.tables, self._redis.clock()

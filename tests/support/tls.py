@@ -41,10 +41,12 @@ def tls_server() -> Path | None:
     return None
 
 
-def certify(folder: Path, *names: str) -> Path:
-    """The folder, with ca.crt, tls.crt and tls.key in it, as an installation makes them."""
+def certify(folder: Path, *names: str, days: int = 3650) -> Path:
+    """The folder, with ca.crt, tls.crt and tls.key in it, as an installation makes them. `days`: good for so long."""
+    script = (ROOT / "k8s" / "certificates.sh").read_text(encoding="utf-8")
+    assert "days=3650" in script
     subprocess.run(
-        ["sh", str(ROOT / "k8s" / "certificates.sh"), str(folder), *names],
+        ["sh", "-c", script.replace("days=3650", f"days={days}"), "certificates.sh", str(folder), *names],
         check=True,
         capture_output=True,
         timeout=PATIENCE_SECONDS,

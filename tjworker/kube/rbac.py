@@ -40,6 +40,7 @@ SERVED = tuple(
 GUESTS = tuple(row for row in RESOURCES.values() if row.guest)
 NODES = tuple(row for row in RESOURCES.values() if not row.namespaced)
 """What is the cluster's: nodes, and a little more. The operator only reads of it."""
+TENANCY = "k8s/tenancy/policy.yaml"
 VIEW = ("get", "list", "watch")
 _OWN_KINDS = tuple(row for row in SERVED if row.is_job)
 _RBAC = "rbac.authorization.k8s.io"
@@ -208,7 +209,26 @@ def outputs() -> dict[str, str]:
         "k8s/nodes/rbac.yaml": _text(nodes()),
         "k8s/users/rbac.yaml": _text(users()),
         **{f"k8s/kinds/{row.name}/rbac.yaml": _text(of_guest(row)) for row in GUESTS},
+        TENANCY: _tenancy(),
     }
+
+
+def _tenancy() -> str:
+    """The admission policies with their lists of job kinds made anew; the rest of the file is written by hand."""
+    kinds = [row for row in RESOURCES.values() if row.is_job]
+    lists = iter((_resource_rules(kinds, "", "CREATE, UPDATE"), _resource_rules(kinds, "/scale", "UPDATE")))
+    text = (generate.ROOT / TENANCY).read_text(encoding="utf-8")
+    return re.sub(r"(?<=    resourceRules:\n)(?:      .*\n)+", lambda _: next(lists), text)
+
+
+def _resource_rules(kinds: Sequence[Resource], subresource: str, operations: str) -> str:
+    groups = {row.group: [f"{of.plural}{subresource}" for of in kinds if of.group == row.group] for row in kinds}
+    return "".join(
+        f'      - apiGroups: [{group}]\n        apiVersions: ["*"]\n        operations: [{operations}]\n'
+        + "        resources:\n"
+        + "".join(f"          - {name}\n" for name in names)
+        for group, names in groups.items()
+    )
 
 
 class _Dumper(yaml.SafeDumper):

@@ -8,6 +8,7 @@ from typing import Any
 import redis
 
 from tjworker.base import JobKey
+from tjworker.store.certificate import certificate_ends
 from tjworker.store.projection import View
 from tjworker.store.redis_commands import (
     KEYS_PER_CALL,
@@ -113,6 +114,9 @@ class RedisWorkQueue:
             # One that ends later than its period, or never, is not ours: it would stop the task. It gets the period's
             # end, and one caller.
             return bool(self._redis.client.pexpire(key, period, lt=True))
+
+    def certificate_ends(self) -> float | None:
+        return self._redis.read(lambda: certificate_ends(self._redis.client))
 
     def stats(self) -> QueueStats:
         queued, delayed, running, oldest, unfinished, failing = self._redis.read(lambda: self._redis.run("stats"))

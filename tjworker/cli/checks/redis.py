@@ -13,6 +13,7 @@ import redis
 
 from tjworker.cli.checks.check import Check, Subject
 from tjworker.settings import Settings
+from tjworker.store.certificate import SOON_SECONDS, certificate_ends
 from tjworker.store.connect import client
 from tjworker.store.errors import describe, translate
 
@@ -31,6 +32,7 @@ def check(settings: Settings, clock_seconds: Callable[[], float] = time) -> list
             took_ms = 1000 * (monotonic() - began)
             info: Mapping[str, Any] = connection.info()
             seconds, microseconds = connection.time()
+            ends = certificate_ends(connection)
             takes_writes = writable(connection, settings.key_prefix, where)
     except redis.RedisError as error:
         advice = "start it, or correct TJ_REDIS_URL; `tj up` brings one of its own"
@@ -42,6 +44,7 @@ def check(settings: Settings, clock_seconds: Callable[[], float] = time) -> list
         persistence(info),
         eviction(info),
         clock(seconds + microseconds / 1e6 - clock_seconds()),
+        *([] if ends is None else [certificate(ends - clock_seconds())]),
     ]
 
 
@@ -102,6 +105,14 @@ def eviction(info: Mapping[str, Any]) -> Check:
         f"maxmemory-policy {policy}, {used}",
         "set `maxmemory-policy noeviction`: a Redis that evicts what it likes makes the watcher list again and again",
     )
+
+
+def certificate(left_seconds: float) -> Check:
+    detail = f"good for {left_seconds / 86_400:.0f} days more"
+    if left_seconds < SOON_SECONDS:
+        advice = "make another: `sh k8s/secrets.sh certificate | kubectl apply --server-side -f -`, then restart Redis"
+        return SUBJECT.warning("certificate", detail, f"{advice}; see TLS to Redis in docs/operations.md")
+    return SUBJECT.ok("certificate", detail)
 
 
 def clock(ahead_seconds: float) -> Check:
