@@ -218,7 +218,7 @@ def _tenancy() -> str:
     kinds = [row for row in RESOURCES.values() if row.is_job]
     lists = iter((_resource_rules(kinds, "", "CREATE, UPDATE"), _resource_rules(kinds, "/scale", "UPDATE")))
     text = (generate.ROOT / TENANCY).read_text(encoding="utf-8")
-    return re.sub(r"(?<=    resourceRules:\n)(?:      .*\n)+", lambda _: next(lists), text)
+    return re.sub(r"(?<=    resourceRules:\n)(?:      .*\n)+", lambda found: next(lists, found[0]), text)
 
 
 def _resource_rules(kinds: Sequence[Resource], subresource: str, operations: str) -> str:
