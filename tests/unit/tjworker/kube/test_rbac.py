@@ -15,7 +15,7 @@ from tjworker.kube import rbac
 from tjworker.kube.resources import RESOURCES, Process, Resource
 from tjworker.settings import load_settings
 
-FILES = rbac.outputs()
+FILES = {path: text for path, text in rbac.outputs().items() if path != rbac.TENANCY}
 
 
 def granted(documents: list[rbac.Json], process: Process) -> set[tuple[str, str, str]]:
