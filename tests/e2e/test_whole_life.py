@@ -23,6 +23,7 @@ from tests.e2e.stack import LocalStack, until
 from tests.support.paths import ROOT
 from tests.support.promql import asked, expressions
 from tests.support.scraping import value
+from tjworker.cli.errors import EXIT_LEFT_OUT
 from tjworker.cli.stack import processes
 from tjworker.telemetry.metrics import TABLE
 
@@ -168,6 +169,28 @@ def test_a_job_trains_from_code_that_it_has_cloned(stack: LocalStack, tmp_path: 
     failure = stack.status("nowhere")["failures"][0]
     assert (failure["container"], failure["exitCode"]) == ("git-sync-code", 1)
     assert "git-sync: given up" in failure["logTail"]
+
+
+@pytest.mark.long
+def test_a_job_of_each_other_operator_is_converted_and_runs(stack: LocalStack) -> None:
+    """What examples/kinds has, as processes: those that serve until the others are done, too."""
+    files = sorted(str(path) for path in (ROOT / "examples/kinds").glob("*.yaml"))
+    made = stack.tj("convert", *files)
+    assert made.returncode == EXIT_LEFT_OUT, made.stderr
+    names = [job["metadata"]["name"] for job in yaml.safe_load_all(made.stdout)]
+    assert len(names) == len(files)
+    stack.kubectl("apply", "-f", "-", stdin=made.stdout)
+    try:
+        for name in names:
+            until(
+                f"{name} has succeeded",
+                lambda name=name: stack.status(name).get("phase") == "Succeed",  # type: ignore[misc]
+                context=lambda name=name: explain(stack, name),  # type: ignore[misc]
+            )
+        assert "rank 1 of 3, master pytorchjob-master-0:23456" in stack.kubectl("logs", "pytorchjob-worker-0")
+        assert "worker 1 of 2, servers volcano-job-ps-0" in stack.kubectl("logs", "volcano-job-worker-1")
+    finally:
+        stack.kubectl("delete", "aitj", *names, check=False)
 
 
 def test_every_process_shows_its_metrics_as_they_are_declared(stack: LocalStack) -> None:
