@@ -57,6 +57,15 @@ ANNOTATION_TENSORBOARD = f"{KUBEDL}/tensorboard-config"
 NOT_ACTED_ON = (ANNOTATION_NETWORK_MODE, ANNOTATION_TENANCY, ANNOTATION_TENSORBOARD)
 """KubeDL's annotations of a job that nothing acts on yet: its condition Created says so."""
 
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+
+
+def not_queued(told: Mapping[str, str]) -> tuple[str, ...]:
+    """Of a job of a kind that Kueue does not know, with the labels `told`: what its condition Created says (ADR 36)."""
+    why = "Kueue does not know this kind: the job does not wait for its queue"
+    return (f"label {KUEUE_QUEUE} ({why})",) if KUEUE_QUEUE in told else ()
+
+
 COUNTED_PREFIX = "aitj-"
 """Containers and ports with this prefix count for exit codes, services and hosts, as in the trainingjob-operator."""
 

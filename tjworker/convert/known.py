@@ -14,6 +14,7 @@ from typing import Any
 from tjworker.api import crd
 from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.kinds.base import JobKind, mapping, strings, text
+from tjworker.api.labels import KUEUE_QUEUE
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.unknown import unknown_fields
 from tjworker.base import GroupResource
@@ -62,7 +63,7 @@ def convert(kind: JobKind, raw: Json, special: Special) -> Converted | Refused:
         return Refused(job.errors)
     extra = special(raw, job)
     made = write.manifest(extra.job, write.own_metadata(metadata, extra.acted_upon), tuple(_order(raw, job)))
-    left = (*_unknown(kind, raw), *_ignored(raw, job), *extra.left, *_finalizers(metadata))
+    left = (*_unknown(kind, raw), *_ignored(raw, job), *extra.left, *metadata_left(metadata))
     return Converted(made, left, (*extra.notes, *_labels(job)), {**_role_origins(raw, job), **extra.origins})
 
 
@@ -122,7 +123,7 @@ def _unknown(kind: JobKind, raw: Json) -> Iterator[Left]:
 
 
 def _ignored(raw: Json, job: TrainingJob) -> Iterator[Left]:
-    for told in job.ignored:
+    for told in (one for one in job.ignored if not one.startswith("label ")):
         path, _, more = told.replace("annotation ", "metadata.annotations.").partition(" ")
         if path.endswith(".schedulingPolicy.minAvailable"):
             continue  # it is carried over, and the job says what comes of it
@@ -132,7 +133,15 @@ def _ignored(raw: Json, job: TrainingJob) -> Iterator[Left]:
         yield Left(path, value, why, INSTEAD.get(end, _LEAVE_OUT))
 
 
-def _finalizers(metadata: Json) -> Iterator[Left]:
+def metadata_left(metadata: Json) -> Iterator[Left]:
+    queue = mapping(metadata.get("labels")).get(KUEUE_QUEUE)
+    if queue is not None:
+        yield Left(
+            f"metadata.labels.{KUEUE_QUEUE}",
+            queue,
+            "Kueue does not know AITrainingJobs: the job does not wait for its queue",
+            "keep a job that Kueue admits as one of Kubeflow's kinds, which are served as they are (docs/kinds.md)",
+        )
     if metadata.get("finalizers"):
         yield Left(
             "metadata.finalizers",

@@ -21,7 +21,7 @@ from tjworker.api.schema import structural
 from tjworker.api.unknown import unknown_fields
 from tjworker.base import GroupResource
 from tjworker.convert import write
-from tjworker.convert.known import named
+from tjworker.convert.known import metadata_left, named
 from tjworker.convert.report import Converted, Json, Left, Origins, Path, Refused
 from tjworker.convert.volcano import plugins, policies
 from tjworker.convert.volcano.plugins import Plugged
@@ -46,7 +46,7 @@ def convert(raw: Json) -> Converted | Refused:
     made = write.manifest(job, write.own_metadata(metadata), names)
     unknown = unknown_fields(raw["spec"], _schema(), "spec")
     strange = (Left(u.path, u.value, "no field of a Volcano Job that is known here", "leave it out") for u in unknown)
-    left = (*strange, *lives.left, *plugged.left, *_left(spec, raw["spec"]))
+    left = (*strange, *lives.left, *plugged.left, *_left(spec, raw["spec"]), *metadata_left(metadata))
     return Converted(made, left, (*plugged.notes, *_notes(spec)), _origins(names))
 
 

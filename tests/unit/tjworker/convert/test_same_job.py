@@ -164,14 +164,14 @@ def test_what_the_api_server_wrote_into_an_object_is_not_carried_along() -> None
         "creationTimestamp": "2026-01-01T00:00:00Z",
         "managedFields": [{}],
         "finalizers": ["a/b"],
-        "labels": {"team": "vision"},
+        "labels": {"kueue.x-k8s.io/queue-name": "research"},
         "annotations": {write.LAST_APPLIED: "{}"},
     }
     raw["status"] = {"conditions": [{"type": "Running", "status": "True"}]}
     made = converted(raw)
-    assert made.manifest["metadata"] == {"name": "jaxjob", "namespace": "default", "labels": {"team": "vision"}}
+    assert made.manifest["metadata"] == {"name": "jaxjob", "namespace": "default", "labels": raw["metadata"]["labels"]}
     assert "status" not in made.manifest
-    assert [one.path for one in made.left] == ["metadata.finalizers"]
+    assert [one.path for one in made.left] == ["metadata.labels.kueue.x-k8s.io/queue-name", "metadata.finalizers"]
 
 
 def test_a_job_of_edl_keeps_its_programs_and_its_limits() -> None:

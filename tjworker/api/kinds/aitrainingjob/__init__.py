@@ -24,6 +24,7 @@ from tjworker.api.kinds.base import (
     too_big_for_etcd,
 )
 from tjworker.api.kinds.runpolicy import RunPolicy
+from tjworker.api.labels import not_queued
 from tjworker.api.model import InvalidJob, Role, TrainingJob
 from tjworker.base import GroupResource
 
@@ -53,11 +54,12 @@ def parse(raw: Json) -> Parsed:
     if errors:
         return InvalidJob(**head, errors=errors[:MAX_ERRORS])
     metadata = mapping(raw.get("metadata"))
+    own_labels = strings(metadata.get("labels"))
     run = spec.run_policy or RunPolicy()
     return TrainingJob(
         **head,
         roles=roles,
-        labels=strings(metadata.get("labels")),
+        labels=own_labels,
         annotations=strings(metadata.get("annotations")),
         created_at=text(metadata.get("creationTimestamp")),
         framework=spec.framework_type or "",
@@ -75,6 +77,7 @@ def parse(raw: Json) -> Parsed:
         complete_policy=spec.complete_policy,
         suspend=spec.suspend,
         scale_role=scaled,
+        ignored=not_queued(own_labels),
     )
 
 

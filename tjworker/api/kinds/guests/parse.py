@@ -34,6 +34,7 @@ from tjworker.api.kinds.guests import status
 from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs
 from tjworker.api.kinds.guests.spec import AsWritten, ElasticBounds, ReplicaSpec, RunFields, elastic_bounds, replicas_of
 from tjworker.api.kinds.runpolicy import MAX_PODS
+from tjworker.api.labels import not_queued
 from tjworker.api.model import FieldError, InvalidJob, RestartPolicy, Role, TrainingJob
 
 ANNOTATION_AUTOSCALE = "elasticdeeplearning.ai/edl-policy"
@@ -230,7 +231,10 @@ def _job(read: Reading, raw: Json, head: Header, templates: Mapping[str, Json]) 
         enough=shape.enough(read.spec, read.specs),
         roles_path=read.where,
         guest_labels=shape.family.labels(shape.kind),
-        ignored=tuple(_ignored(read, annotations)),
+        ignored=(
+            *_ignored(read, annotations),
+            *(() if shape.family.known_to_kueue else not_queued(strings(metadata.get("labels")))),
+        ),
     )
     return shape.finish(job, read.spec)
 

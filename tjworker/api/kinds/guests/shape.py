@@ -46,6 +46,8 @@ class Family:
     scale_paths: tuple[str, str]
     is_for_another: Callable[[Json], bool] = lambda raw: False
     """The job says that another controller has it."""
+    known_to_kueue: bool = False
+    """Kueue suspends its jobs until it admits them."""
     ignored_annotations: tuple[str, ...] = ()
     """Annotations that its users write, and nothing here acts on."""
 

@@ -57,4 +57,5 @@ KUBEFLOW = Family(
     columns=(STATE, AGE, MESSAGE),
     scale_paths=(".status.replicaStatuses.Worker.active", ".status.replicaStatuses.Worker.selector"),
     is_for_another=_is_for_another,
+    known_to_kueue=True,
 )

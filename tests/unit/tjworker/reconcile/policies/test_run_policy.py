@@ -11,6 +11,7 @@ from tests.support.builders import make_job, make_training_job
 from tests.support.builders.job import JobBuilder
 from tests.unit.tjworker.reconcile.managed import made_pod, observed_of, running, tolerant, trainers
 from tests.unit.tjworker.reconcile.passes import NOW, condition, decide, status_of
+from tjworker.api.labels import not_queued
 from tjworker.api.model import InvalidJob
 from tjworker.api.observed import ContainerRecord
 
@@ -95,6 +96,7 @@ def test_clean_pod_policy_and_the_annotation_agree(policy: str | None, annotatio
 
 # -- what is not acted on yet ------------------------------------------------------------------------
 
+QUEUED = {"kueue.x-k8s.io/queue-name": "research"}
 GIT_SYNC = {"kubedl.io/git-sync-config": '{"source": "https://example.com/repository.git"}'}
 
 
@@ -102,6 +104,8 @@ GIT_SYNC = {"kubedl.io/git-sync-config": '{"source": "https://example.com/reposi
     ("built", "want"),
     [
         (make_job().role("trainer", 2), ""),
+        (make_job().role("trainer", 2).labels(**QUEUED), f"not acted on: {not_queued(QUEUED)[0]}"),
+        (make_training_job().labels(**QUEUED), f"not acted on: {not_queued(QUEUED)[0]}"),
         (
             make_job().role("trainer", 2).run_policy(schedulingPolicy={"minAvailable": 2}),
             "not acted on: runPolicy.schedulingPolicy.minAvailable (pods are scheduled one by one)",
