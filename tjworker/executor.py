@@ -173,7 +173,10 @@ class Executor:
         if not tails:
             return plan.status
         failures = tuple(
-            f if f.log_tail else f.model_copy(update={"log_tail": tails.get((f.pod, f.container), "")})
+            # A replacement has its predecessor's name, and that one's log was asked for in its own time.
+            f
+            if f.log_tail or f in job.status.failures
+            else f.model_copy(update={"log_tail": tails.get((f.pod, f.container), "")})
             for f in plan.status.failures
         )
         return plan.status.model_copy(update={"failures": failures})

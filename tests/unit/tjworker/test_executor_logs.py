@@ -58,6 +58,19 @@ def test_a_log_that_the_status_has_already_stays() -> None:
     assert [f.get("logTail", "") for f in room.world.status()["failures"]] == ["first", "later"]
 
 
+def test_a_log_is_that_of_the_newest_failure_of_its_pod_alone() -> None:
+    """A replacement has its predecessor's name; of that one no log could be had."""
+    room = Room()
+    room.api.instead["GET pods/p/log"] = refusal(500, "InternalError")
+    first = failures("p")
+    room.apply(status=status_of(room).model_copy(update={"failures": first}), log_tails=tails("p"))
+    room.api.instead["GET pods/p/log"] = HttpResponse(200, b"of the second")
+    second = Failure(time="2026-01-01T00:01:00Z", pod="p", container="a")
+    room.job = room.read()
+    room.apply(status=room.job.status.model_copy(update={"failures": (second, *first)}), log_tails=tails("p"))
+    assert [f.get("logTail", "") for f in room.world.status()["failures"]] == ["of the second", ""]
+
+
 @pytest.mark.parametrize("count", [1, 2, LOG_TAILS_A_PASS, LOG_TAILS_A_PASS + 4])
 def test_kubelets_that_stay_silent_cost_two_seconds_in_all_and_the_status_is_written(count: int) -> None:
     room = Room()
