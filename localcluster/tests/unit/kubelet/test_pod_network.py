@@ -110,6 +110,12 @@ for _ in range(8):
     assert logs == ["a\n" * 8, "b\n" * 8]
 
 
+def test_a_port_that_the_machine_is_asked_for_is_the_machines(room: Room) -> None:
+    """Port 0: launchers find a free port so, and tell others of it by any address."""
+    script = "import socket; s = socket.socket(); s.bind(('0.0.0.0', 0)); print(s.getsockname()[0])"
+    assert run_all(room, pod("p", python(script))) == ["0.0.0.0\n"]
+
+
 def test_a_pod_reaches_another_by_its_address_and_the_machine_by_localhost(room: Room, tmp_path: Path) -> None:
     server = (
         f"import socket; s = socket.create_server(('0.0.0.0', {PORT})); c, _ = s.accept(); c.send(b'pod'); c.close()"
