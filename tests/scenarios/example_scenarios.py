@@ -236,6 +236,17 @@ def git_sync(world: Driver) -> None:
     _phase(world, "git-sync", "Succeed")
 
 
+def tensorboard(world: Driver) -> None:
+    made = load("tensorboard.yaml", trainer=play(run_seconds=20))
+    spec = made["spec"]["replicaSpecs"]["trainer"]["template"]["spec"]
+    spec["volumes"] = [{"name": "checkpoints", "emptyDir": {}}]  # where no claim can be bound
+    world.apply(made)
+    _phase(world, "tensorboard", "Succeed")
+    (pod,) = world.pods().values()
+    assert pod["metadata"]["name"] == "tensorboard-tensorboard-0", "its trainers have gone"
+    assert world.services() == ["tensorboard-tensorboard-0"]
+
+
 EXAMPLES: Mapping[str, Callable[[Driver], None]] = {
     "restart-pod.yaml: a deleted pod is replaced, the other stays": restart_pod,
     "restart-pod.yaml: pods that fail once are replaced, and the job succeeds": restart_pod_fails_once,
@@ -254,5 +265,6 @@ EXAMPLES: Mapping[str, Callable[[Driver], None]] = {
     "training-job-nccl.yaml: three trainers and no other": partial(nccl, code=0, phase="Succeed"),
     "training-job-nccl.yaml: one that fails fails the job": partial(nccl, code=1, phase="Failed"),
     "training-job-host-network.yaml: two with one port never share a node": host_network,
+    "tensorboard.yaml: it outlives its job": tensorboard,
     "git-sync.yaml: each pod clones before it trains": git_sync,
 }

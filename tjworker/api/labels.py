@@ -31,6 +31,9 @@ COUNTED_SINCE = "elasticdeeplearning.ai/counted-since"
 TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
 """Holds a batch Job's pod until its controller has counted the end. What has it not is never counted."""
 
+TENSORBOARD_CONFIG = "elasticdeeplearning.ai/tensorboard-config"
+"""On the pod and service of a TensorBoard alone: what it was made of. A label, for the projection keeps those."""
+
 OURS = (
     GROUP_NAME,
     JOB_NAME,
@@ -41,6 +44,7 @@ OURS = (
     RESTART_ATTEMPT,
     JOB_UID,
     COUNTED_SINCE,
+    TENSORBOARD_CONFIG,
 )
 """The label keys that the operator sets on a job's objects and that the projection keeps."""
 _KEPT = frozenset(OURS)
@@ -54,7 +58,7 @@ ANNOTATION_GIT_SYNC = f"{KUBEDL}/git-sync-config"
 ANNOTATION_TENANCY = f"{KUBEDL}/tenancy"
 ANNOTATION_NETWORK_MODE = f"{KUBEDL}/network-mode"
 ANNOTATION_TENSORBOARD = f"{KUBEDL}/tensorboard-config"
-NOT_ACTED_ON = (ANNOTATION_NETWORK_MODE, ANNOTATION_TENANCY, ANNOTATION_TENSORBOARD)
+NOT_ACTED_ON = (ANNOTATION_NETWORK_MODE, ANNOTATION_TENANCY)
 """KubeDL's annotations of a job that nothing acts on yet: its condition Created says so."""
 
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"

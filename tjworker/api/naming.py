@@ -33,6 +33,11 @@ def service_name(job: str, role: str, index: int) -> str:
     return pod_name(job, role, index)
 
 
+def tensorboard_name(job: str) -> str:
+    """Of the pod and of the service; KubeDL's."""
+    return pod_name(job, "tensorboard", 0)
+
+
 def owner_name(job: str, role: str) -> str:
     """Of the ReplicaSet or batch Job that keeps a role's pods; they are named by its controller: `<owner>-<five
     letters>`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tjworker.api import labels
 from tjworker.api.model import TrainingJob
+from tjworker.api.naming import pod_name, tensorboard_name
 from tjworker.api.observed import Observed, PodRecord, ServiceRecord, WorkloadRecord
 from tjworker.api.resources import BATCH_JOBS, REPLICASETS
 from tjworker.base import GroupResource
@@ -21,18 +22,35 @@ def own_workloads(job: TrainingJob, observed: Observed) -> tuple[tuple[GroupReso
 
 
 def own_pods(job: TrainingJob, observed: Observed) -> tuple[PodRecord, ...]:
-    """By name. A pod whose labels name another job is not this job's, even if a controller of this job has adopted
-    it."""
+    """By name, without that of its TensorBoard, which is no replica. A pod whose labels name another job is not this
+    job's, even if a controller of this job has adopted it."""
     workloads = {w.uid for _, w in own_workloads(job, observed)}
     mine = (
         p
         for p in observed.pods
         if p.owner_uid == job.uid or (p.owner_uid in workloads and p.labels.get(labels.JOB_UID) == job.uid)
     )
+    board = _tensorboard(job)
+    mine = (p for p in mine if p.name != board)
     return tuple(sorted(mine, key=lambda p: p.name))
 
 
 def own_services(job: TrainingJob, observed: Observed) -> tuple[ServiceRecord, ...]:
-    """By name, without those that are being deleted."""
-    mine = (s for s in observed.services if s.owner_uid == job.uid and not s.deleted_at)
+    """By name, without those that are being deleted, and that of its TensorBoard."""
+    board = _tensorboard(job)
+    mine = (s for s in observed.services if s.owner_uid == job.uid and not s.deleted_at and s.name != board)
     return tuple(sorted(mine, key=lambda s: s.name))
+
+
+def own_tensorboard(job: TrainingJob, observed: Observed) -> tuple[PodRecord | None, ServiceRecord | None]:
+    """Its pod and its service."""
+    board = _tensorboard(job)
+    pod = next((p for p in observed.pods if p.name == board and p.owner_uid == job.uid), None)
+    service = next((s for s in observed.services if s.name == board and s.owner_uid == job.uid), None)
+    return pod, service
+
+
+def _tensorboard(job: TrainingJob) -> str:
+    """'' of a job with a role of that name, which can have none."""
+    name = tensorboard_name(job.name.name)
+    return "" if any(pod_name(job.name.name, role.name, 0) == name for role in job.roles) else name

@@ -27,7 +27,9 @@ Phase = Literal[
     "NodeFail",
 ]
 END_PHASES: frozenset[str] = frozenset({"Succeed", "Failed", "Timeout", "Preempted", "NodeFail"})
-ConditionType = Literal["Created", "Running", "Restarting", "Scaling", "Suspended", "Succeeded", "Failed", "Stalled"]
+ConditionType = Literal[
+    "Created", "Running", "Restarting", "Scaling", "Suspended", "Succeeded", "Failed", "Stalled", "TensorBoard"
+]
 Cause = Literal["application", "node", "preemption", "user"]
 
 MAX_FAILURES = 10
@@ -46,7 +48,9 @@ class _Model(BaseModel):
 class Condition(_Model):
     """One thing that is true of the job, or was: a standard Kubernetes condition, for `kubectl wait`."""
 
-    type: str = Field(description="Created, Running, Restarting, Scaling, Suspended, Stalled, Succeeded or Failed")
+    type: str = Field(
+        description="Created, Running, Restarting, Scaling, Suspended, Stalled, TensorBoard, Succeeded or Failed"
+    )
     status: Literal["True", "False", "Unknown"] = Field(description="whether it is so now")
     observed_generation: Count = Field(0, description="metadata.generation that this was decided on")
     last_transition_time: str = Field(description="when status last changed")
@@ -222,6 +226,7 @@ class JobStatus(_Model):
         default_factory=dict,
         description="pods that cannot be started: role, since when that has been tried, indices as ranges",
     )
+    tensorboard_until: str | None = Field(None, description="until when the TensorBoard of an ended job stays")
     last_reconcile_time: str | None = Field(None, description="when the status last changed")
     observed_generation: Count = Field(0, description="metadata.generation that this status was decided on")
     message: str = Field("", description="why the job is in its phase, in one line")

@@ -1,5 +1,5 @@
-"""A job's pods and workloads as the API server has them now: what a view says of them may be old, or what somebody who
-can write Redis has put back, and failures are counted and ends decided on it.
+"""A job's pods, services and workloads as the API server has them now: what a view says of them may be old, or what
+somebody who can write Redis has put back, and failures are counted and ends decided on it.
 
 One GET for each that is asked for; one list of the job's pods instead where all matter, or too many are asked for.
 Reads only.
@@ -16,8 +16,8 @@ from tjworker.api.naming import selector
 from tjworker.api.observed import Observed, PodRecord, Record
 from tjworker.api.owners import controller, job_of
 from tjworker.api.pod_records import deletion_of, pod_record
-from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS
-from tjworker.api.workload_records import workload_record
+from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
+from tjworker.api.workload_records import service_record, workload_record
 from tjworker.base import GroupResource, JobName
 from tjworker.kube.client import KubeClient
 from tjworker.lease import Lease
@@ -45,6 +45,7 @@ def read_children(
         pods=pods,
         replicasets=reader.each(REPLICASETS, _names(asked, REPLICASETS), observed.replicasets),
         jobs=reader.each(BATCH_JOBS, _names(asked, BATCH_JOBS), observed.jobs),
+        services=reader.each(SERVICES, _names(asked, SERVICES), observed.services),
         confirmed=observed.confirmed.union(asked),
     )
 
@@ -102,4 +103,4 @@ class _Reader:
         owner_uid = owner["uid"] if owner else ""
         if resource == PODS:
             return pod_record(raw, meta, owner_uid, deletion_of(view) if isinstance(view, PodRecord) else None)
-        return workload_record(raw, meta, owner_uid)
+        return service_record(raw, meta, owner_uid) if resource == SERVICES else workload_record(raw, meta, owner_uid)

@@ -18,6 +18,7 @@ from tjworker.api import kinds
 from tjworker.api.model import CleanPodPolicy, TrainingJob
 from tjworker.api.resources import BATCH_JOBS, NODES, REPLICASETS
 from tjworker.api.status import END_PHASES
+from tjworker.api.timefmt import from_rfc3339
 from tjworker.base import Conflict, GroupResource, JobKey, JobName, OperatorError, Terminal, Uid
 from tjworker.controllers.isolation import Isolation
 from tjworker.kube.client import KubeClient
@@ -50,6 +51,7 @@ class Observation:
     candidates: list[Candidate] = field(default_factory=list)
     owners: dict[JobName, Uid | None] = field(default_factory=dict)
     ended: dict[JobName, CleanPodPolicy] = field(default_factory=dict)
+    boards: dict[JobName, float] = field(default_factory=dict)
     workloads: dict[WorkloadName, WorkloadOf] = field(default_factory=dict)
     nodes: frozenset[str] | None = None
 
@@ -137,6 +139,8 @@ class OrphanCollector:
         job = None if raw is None else kinds.parse(name.resource, raw)
         if isinstance(job, TrainingJob) and job.status.ended:
             found.ended[name] = policy_at(job.clean_pod_policy, job.status.phase)
+            if (until := from_rfc3339(job.status.tensorboard_until)) is not None:
+                found.boards[name] = until
         found.owners[name] = None if raw is None else Uid(raw["metadata"]["uid"])
 
     def _workload(self, name: WorkloadName) -> WorkloadOf:
@@ -173,7 +177,9 @@ class OrphanCollector:
         now = self._clock()
         for one in found.candidates:
             with self._isolation.item("judge", f"{one.resource} {one.namespace}/{one.name}"):
-                orphans += find_orphans([one], found.owners, found.nodes, now, found.workloads, found.ended)
+                orphans += find_orphans(
+                    [one], found.owners, found.nodes, now, found.workloads, found.ended, found.boards
+                )
         return sorted(orphans, key=lambda o: (o.namespace, o.delete.resource, o.delete.name))
 
     # -- apply -------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """What a job has in the cluster, by resource: which of it no role wants any more, and how it goes at an end. Pure.
 
-`CHILDREN` is the one place: a further kind of child (PodGroups, the pods of a TensorBoard) is a row here, and strays,
+`CHILDREN` is the one place: a further kind of child (PodGroups) is a row here, and strays,
 clean-up, the wait for its end and the orphan collector know it.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tjworker.api import labels
 from tjworker.api.model import CleanPodPolicy
-from tjworker.api.ownership import own_services
+from tjworker.api.ownership import own_services, own_tensorboard
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
 from tjworker.base import GroupResource
 from tjworker.reconcile.one_pass import Pass
@@ -83,7 +83,8 @@ def _clean_services(p: Pass, policy: CleanPodPolicy, why: str) -> Iterator[Write
 
 def _services_remain(p: Pass, policy: CleanPodPolicy) -> bool:
     stay = _staying(p, policy)
-    return any(s.owner_uid == p.job.uid and s.name not in stay for s in p.observed.services)
+    _, board = own_tensorboard(p.job, p.observed)  # it has a time of its own
+    return any(s.owner_uid == p.job.uid and s.name not in stay and s != board for s in p.observed.services)
 
 
 def _staying(p: Pass, policy: CleanPodPolicy) -> set[str]:

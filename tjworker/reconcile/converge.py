@@ -13,6 +13,7 @@ from tjworker.api import labels
 from tjworker.api.resources import PODS
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, JobStatus, Phase, ScaleRecord
 from tjworker.reconcile import outcome, phase
+from tjworker.reconcile.addons import tensorboard
 from tjworker.reconcile.attempts import record_running
 from tjworker.reconcile.children import strays
 from tjworker.reconcile.conditions import clear_condition, get_condition, set_condition
@@ -43,7 +44,7 @@ def converge(p: Pass) -> Plan:
     status = record_running(phase.with_scale_records(p.status, scales), p.roles, new, made)
     status = outcome.numbers(job, status, p.roles, live=True)
     stuck = find_stuck_deletions(p.pods, p.now)
-    status = _conditions(p, status, new, stuck, writes)
+    status, of_board = tensorboard.tell(p, _conditions(p, status, new, stuck, writes))
     if new == "Running" and not status.start_running_time:
         begun = {"start_running_time": at, "suspended_seconds_before_running": status.suspended_seconds}
         status = status.model_copy(update=begun)
@@ -52,6 +53,7 @@ def converge(p: Pass) -> Plan:
     # ordinal in this pass are judged in the next, and so is that all run again where a controller was faster than we.
     again = any(unjudged(v) for v in p.roles.values()) or (new == "Restarting" and phase.all_run(p.roles))
     p = p.wake(0.0 if again else None).wake(resting.next_seconds).wake(stuck.next_seconds)
+    p = p.wake(tensorboard.next_seconds(p))
     for view in p.roles.values():
         p = p.wake(WORKLOADS[view.role.workload].next_seconds(view, p.now))
     p = p.wake(seconds_to_deadline(job, status, p.now))
@@ -61,7 +63,8 @@ def converge(p: Pass) -> Plan:
     if gather > 0:
         plan, p = replace(plan, status=None), p.wake(gather)
     scaled = tuple(f"scale {s.role} {s.from_} -> {s.to}" for s in scales)
-    return replace(plan, decisions=scaled + plan.decisions, requeue_after_seconds=p.wake_seconds)
+    told = plan.events + (of_board if plan.status else ())
+    return replace(plan, events=told, decisions=scaled + plan.decisions, requeue_after_seconds=p.wake_seconds)
 
 
 def _writes(p: Pass) -> Iterator[Write]:
@@ -80,6 +83,7 @@ def _writes(p: Pass) -> Iterator[Write]:
     for name in find_framework(p.job).order(p.job):
         view = p.roles[name]
         yield from WORKLOADS[view.role.workload].shape(p, view, not old_attempt_lives and name not in held)
+    yield from tensorboard.shape(p)
 
 
 def _held(p: Pass) -> dict[str, str]:
@@ -103,6 +107,8 @@ def _made(writes: Iterable[Write]) -> dict[str, set[int]]:
     for write in writes:
         if isinstance(write, Create) and write.resource == PODS:
             carried = write.body["metadata"]["labels"]
+            if labels.TENSORBOARD_CONFIG in carried:
+                continue
             found.setdefault(carried[labels.REPLICA_NAME], set()).add(int(carried[labels.REPLICA_INDEX]))
     return found
 

@@ -57,7 +57,7 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rul
     if isinstance(job, InvalidJob):
         return refuse_spec(job, to_rfc3339(now), has_pods=any(p.owner_uid == job.uid for p in observed.pods))
     if job.status.ended:
-        return after_the_end(job, now)
+        return after_the_end(job, observed, now)
     begun = Pass.begin(job, observed, now, rules)
     return to_confirm(begun, _decide(begun))
 

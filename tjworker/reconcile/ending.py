@@ -10,11 +10,13 @@ from dataclasses import replace
 from typing import get_args
 
 from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.observed import Observed
 from tjworker.api.ownership import own_workloads
 from tjworker.api.resources import BATCH_JOBS
 from tjworker.api.status import FAILED_DELETE, POD_NOT_GONE, ConditionType, Ending, JobStatus, Phase
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import outcome
+from tjworker.reconcile.addons import tensorboard
 from tjworker.reconcile.attempts import forget_rests
 from tjworker.reconcile.children import clean_up, remain
 from tjworker.reconcile.conditions import clear_condition, get_condition, see_generation, set_condition
@@ -53,11 +55,12 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
     how: ConditionType = "Succeeded" if end.phase == "Succeed" else "Failed"
     status = set_condition(status, how, True, end.reason, end.message, now=at, generation=job.generation)
     released = policy != "None" and bool(own_workloads(job, p.observed))
-    status = status.model_copy(update={"completion_time": at, "released": released})
+    board = tensorboard.at_the_end(job, p.observed, p.now)
+    status = status.model_copy(update={"completion_time": at, "released": released, "tensorboard_until": board})
     plan = outcome.finish_plan(job, status, end.phase, at, writes=(), message=end.message)
-    if job.ttl_seconds_after_finished is None:
-        return plan
-    return replace(plan, requeue_after_seconds=float(job.ttl_seconds_after_finished))
+    ttl, until = job.ttl_seconds_after_finished, from_rfc3339(board)
+    waits = (None if ttl is None else float(ttl), None if until is None else max(0.0, until - p.now))
+    return replace(plan, requeue_after_seconds=min((w for w in waits if w is not None), default=None))
 
 
 def _waits_no_more(job: TrainingJob, status: JobStatus, end: Ending, at: str) -> JobStatus:
@@ -72,17 +75,24 @@ def _waits_no_more(job: TrainingJob, status: JobStatus, end: Ending, at: str) ->
     return set_condition(status, "Running", False, end.reason, message, now=at, generation=job.generation)
 
 
-def after_the_end(job: TrainingJob, now: float) -> Plan:
-    """An ended job wants nothing more, until its ttlSecondsAfterFinished has passed: then it is deleted itself."""
+def after_the_end(job: TrainingJob, observed: Observed, now: float) -> Plan:
+    """An ended job wants nothing more, until its ttlSecondsAfterFinished has passed: then it is deleted itself; and
+    that of its TensorBoard, which goes then."""
     plan = see_the_spec(job)
     completed = from_rfc3339(job.status.completion_time)
-    if job.ttl_seconds_after_finished is None or completed is None:
-        return plan
-    left = completed + job.ttl_seconds_after_finished - now
-    if left > 0:
-        return replace(plan, requeue_after_seconds=left)
-    why = f"ttlSecondsAfterFinished {job.ttl_seconds_after_finished} has passed since {job.status.completion_time}"
-    return Plan(writes=(Delete(job.name.resource, job.name.name, job.uid, why=why),), decisions=(why,))
+    left = None
+    if job.ttl_seconds_after_finished is not None and completed is not None:
+        left = completed + job.ttl_seconds_after_finished - now
+        if left <= 0:
+            passed = f"has passed since {job.status.completion_time}"
+            why = f"ttlSecondsAfterFinished {job.ttl_seconds_after_finished} {passed}"
+            return Plan(writes=(Delete(job.name.resource, job.name.name, job.uid, why=why),), decisions=(why,))
+    if plan.empty:
+        plan = tensorboard.after_the_end(job, observed, now) or plan
+    elif job.status.tensorboard_until:
+        left = 0
+    waits = [seconds for seconds in (left, plan.requeue_after_seconds) if seconds is not None]
+    return replace(plan, requeue_after_seconds=min(waits, default=None))
 
 
 def see_the_spec(job: TrainingJob | InvalidJob) -> Plan:

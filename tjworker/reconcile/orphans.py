@@ -84,6 +84,7 @@ class Candidate:
     node: str = ""
     phase: str = ""
     """Of a pod."""
+    of_tensorboard: bool = False
     earlier: bool = False
     """Of an earlier EDL operator: its label names the job, without a UID, and nothing controls it."""
 
@@ -127,6 +128,7 @@ def candidate(resource: GroupResource, obj: Mapping[str, Any]) -> Candidate | No
         meta.get("deletionTimestamp") or "",
         node,
         phase,
+        of_tensorboard=labels.TENSORBOARD_CONFIG in told,
     )
 
 
@@ -155,20 +157,20 @@ def find_orphans(
     now: float,
     workloads: Mapping[WorkloadName, WorkloadOf] | None = None,
     ended: Mapping[JobName, CleanPodPolicy] | None = None,
+    boards: Mapping[JobName, float] | None = None,
 ) -> list[Orphan]:
     """`owners`: UID of each job that a candidate names, None for one that does not exist; a job that is not in it is
     unknown and nothing of it is touched. `nodes`: names of the nodes that exist, None where they may not be read.
     `workloads`: what is known of each ReplicaSet and batch Job that a pod names; a pod whose workload is not in
-    it is not touched. `ended`: of each job that has ended its cleanPodPolicy."""
+    it is not touched. `ended`: of each job that has ended its cleanPodPolicy. `boards`: until when its TensorBoard
+    stays, where it does."""
     found = []
     for c in candidates:
         created = from_rfc3339(c.created_at)
         if created is None or now - created < MIN_AGE_SECONDS or c.owner is None:
             continue
         if c.earlier:
-            if not c.deleted_at and c.owner in owners and owners[c.owner] is None:
-                why = f"its job {c.owner.key} does not exist, and nothing controls it"
-                found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
+            found += _earlier(c, c.owner, owners)
             continue
         workload = (workloads or {}).get(c.workload, "foreign") if c.workload is not None else "gone"
         if workload == "foreign":
@@ -186,10 +188,21 @@ def find_orphans(
         elif c.workload is not None and workload == "gone" and c.owner in owners:
             why = f"its {_KIND[c.workload.resource]} {c.workload.name} with UID {c.workload.uid} does not exist"
             found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
+        elif c.of_tensorboard:
+            if c.owner in (ended or {}) and now >= (boards or {}).get(c.owner, 0.0) + MIN_AGE_SECONDS:
+                why = f"its job {c.owner.key} has ended, and the time of its TensorBoard is over"
+                found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
         elif c.owner in owners and _outlived(c, (ended or {}).get(c.owner, "None")):
             why = f"its job {c.owner.key} has ended, and cleanPodPolicy {(ended or {})[c.owner]} would have taken it"
             found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
     return sorted(found, key=lambda o: (o.namespace, o.delete.resource, o.delete.name))
+
+
+def _earlier(c: Candidate, owner: JobName, owners: Mapping[JobName, Uid | None]) -> list[Orphan]:
+    if c.deleted_at or owner not in owners or owners[owner] is not None:
+        return []
+    why = f"its job {owner.key} does not exist, and nothing controls it"
+    return [Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why))]
 
 
 def _outlived(c: Candidate, policy: CleanPodPolicy) -> bool:

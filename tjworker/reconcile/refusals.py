@@ -67,7 +67,10 @@ def refuse_child(job: TrainingJob, observed: Observed, now: float, rules: Rules,
 
 def report_create_failure(job: TrainingJob, now: float, message: str) -> Plan:
     """A child cannot be made for now (quota, admission, a foreign object of its name): the API server's own words in a
-    condition, and an event when that begins. Nothing when they stand there already."""
+    condition, and an event when that begins. Nothing when they stand there already. A job all of whose replicas run
+    says it by the event alone: what is refused is no replica's."""
+    if is_true(job.status, "Running"):
+        return Plan(events=(Event("Warning", FAILED_CREATE, message[:MAX_MESSAGE]),))
     return _report(job, FAILED_CREATE, message, now)
 
 

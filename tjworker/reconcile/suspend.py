@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import outcome, phase
+from tjworker.reconcile.addons import tensorboard
 from tjworker.reconcile.attempts import raise_for_suspend
 from tjworker.reconcile.children import clean_up
 from tjworker.reconcile.conditions import clear_condition, set_condition
@@ -34,10 +35,11 @@ def _stay_suspended(p: Pass) -> Pass:
         p = p.follow(raise_for_suspend(p.status.model_copy(update={"suspend_time": at}), p.roles))
     message = f"{job.suspend_field} is true: the pods are deleted, the job waits"
     status = set_condition(p.status, "Suspended", True, "Suspended", message, now=at, generation=job.generation)
-    for type_ in ("Running", "Restarting", "Scaling"):
+    for type_ in ("Running", "Restarting", "Scaling", "TensorBoard"):
         status = clear_condition(status, type_, "Suspended", message, now=at, generation=job.generation)
     stuck = find_stuck_deletions(p.pods, p.now)
-    writes = clean_up(p, "All", "the job is suspended")
+    why = "the job is suspended"
+    writes = [*clean_up(p, "All", why), *tensorboard.remove(job, p.observed, why)]
     status = report_deletions(job, status, stuck, writes, "Suspended", message, at)
     status = phase.with_scale_records(status, phase.scale_changes(job, job.status, at))
     status = outcome.numbers(job, status, p.roles, live=False)

@@ -71,9 +71,12 @@ def _has_seen_the_spec(meta: Json, status: Json) -> bool:
 
 
 def _expiry(resource: GroupResource, record: Json, status: Json) -> float | None:
+    """When something of it is due: it goes itself, or its TensorBoard does."""
     ttl = _ttl_seconds(resource, record)
     completed = from_rfc3339(text(status.get("completionTime")))
-    return None if ttl is None or completed is None else completed + ttl
+    own = None if ttl is None or completed is None else completed + ttl
+    due = (own, from_rfc3339(text(status.get("tensorboardUntil"))))
+    return min((at for at in due if at is not None), default=None)
 
 
 def _ttl_seconds(resource: GroupResource, job: Json) -> int | None:

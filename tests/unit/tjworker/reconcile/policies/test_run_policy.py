@@ -119,10 +119,6 @@ GIT_SYNC = {"kubedl.io/git-sync-config": '{"source": "https://example.com/reposi
             make_job().role("trainer").annotate({"kubedl.io/network-mode": "host", "kubedl.io/tenancy": "{}"}),
             "not acted on: annotation kubedl.io/network-mode, annotation kubedl.io/tenancy",
         ),
-        (
-            make_job().role("trainer").annotate({"kubedl.io/tensorboard-config": "{}"}),
-            "not acted on: annotation kubedl.io/tensorboard-config",
-        ),
     ],
 )
 def test_what_is_not_acted_on_is_told(built: JobBuilder, want: str) -> None:

@@ -1,0 +1,134 @@
+"""kubedl.io/tensorboard-config over a job's life: it is there, counts for nothing, and goes its time after the end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.scenarios.world import World, job, play, role
+from tjworker.controllers.orphans import OrphanCollector
+
+NAME = "kubedl.io/tensorboard-config"
+POD = "digits-tensorboard-0"
+TRAINERS = ["digits-trainer-0", "digits-trainer-1"]
+
+
+def config(**fields: Any) -> dict[str, str]:
+    return {NAME: json.dumps({"logDir": "/events", "ttlSecondsAfterJobFinished": 300} | fields)}
+
+
+def digits(policy: str = "All", *, run_seconds: float | None = None, **fields: Any) -> dict[str, Any]:
+    script = play() if run_seconds is None else play(run_seconds=run_seconds)
+    made = job({"trainer": role(2, annotations=script)}, cleanPodPolicy=policy)
+    made["metadata"]["annotations"] = config(**fields)
+    return made
+
+
+def settled(manifest: dict[str, Any] | None = None) -> World:
+    world = World(nodes=2).apply(manifest or digits()).run()
+    world.until("it serves", lambda: world.condition("TensorBoard").get("status") == "True")
+    return world
+
+
+def there(world: World) -> tuple[bool, bool]:
+    """Its pod, its service."""
+    return POD in world.pods(), POD in world.services()
+
+
+def test_it_is_there_and_is_no_replica() -> None:
+    world = settled()
+    pod = world.pods()[POD]
+    assert pod["spec"]["containers"][0]["command"][:3] == ["python", "-m", "tensorboard.main"]
+    assert pod["metadata"]["labels"]["replica-type"] == "tensorboard"
+    assert world.status()["replicaStatuses"]["trainer"]["desired"] == 2
+    assert (world.status()["active"], world.phase(), there(world)) == ("2/2", "Running", (True, True))
+    where = "http://digits-tensorboard-0.default:6006/default/digits/ shows /events"
+    assert world.condition("TensorBoard")["message"].startswith(where)
+
+
+def test_the_job_does_not_fail_with_it_and_it_is_made_again() -> None:
+    world = settled()
+    before = world.uids()
+    world.patch_pod(POD, {"metadata": {"annotations": {"localcluster/evict": "limit"}}})
+    world.until("it is another", lambda: world.uids().get(POD, before[POD]) != before[POD], within_seconds=90)
+    world.delete_pod(POD)
+    world.until("it is there again", lambda: there(world) == (True, True))
+    assert {name: world.uids()[name] for name in TRAINERS} == {name: before[name] for name in TRAINERS}
+    assert (world.phase(), world.status().get("restarts", 0), world.status().get("failures")) == ("Running", 0, None)
+
+
+def test_another_config_makes_it_anew_and_another_ttl_does_not() -> None:
+    world = settled()
+    first = world.uids()[POD]
+    world.patch_job("digits", {"metadata": {"annotations": config(ttlSecondsAfterJobFinished=5)}})
+    world.advance(5)
+    assert world.uids()[POD] == first
+    world.patch_job("digits", {"metadata": {"annotations": config(logDir="/other")}})
+    world.until("it is another", lambda: world.uids().get(POD, first) != first)
+    assert "/other" in world.pods()[POD]["spec"]["containers"][0]["command"]
+
+
+def test_without_its_annotation_it_goes() -> None:
+    world = settled()
+    world.patch_job("digits", {"metadata": {"annotations": {NAME: None}}})
+    world.until("it is gone", lambda: there(world) == (False, False))
+    assert (world.condition("TensorBoard")["reason"], world.phase()) == ("Removed", "Running")
+
+
+def test_a_config_that_cannot_be_read_leaves_a_running_job_and_its_tensorboard_alone() -> None:
+    world = settled()
+    before = world.uids()
+    world.patch_job("digits", {"metadata": {"annotations": {NAME: "{"}}})
+    world.advance(5)
+    assert (world.uids(), world.condition("Failed")["reason"]) == (before, "InvalidSpec")
+    world.patch_job("digits", {"metadata": {"annotations": config()}})
+    world.until("it is mended", lambda: world.condition("Failed")["reason"] == "SpecMended")
+
+
+def test_a_suspended_job_has_none() -> None:
+    world = settled()
+    world.patch_job("digits", {"spec": {"suspend": True}})
+    world.until("all is gone", lambda: not world.pods() and not world.services())
+    world.patch_job("digits", {"spec": {"suspend": False}})
+    world.until("it serves", lambda: world.condition("TensorBoard").get("status") == "True")
+
+
+@pytest.mark.parametrize("policy", ["All", "Running", "None"])
+@pytest.mark.parametrize("ttl", [0, 40])
+def test_it_outlives_the_job_by_its_ttl_and_no_longer(policy: str, ttl: int) -> None:
+    world = World(nodes=2).apply(digits(policy, run_seconds=20, ttlSecondsAfterJobFinished=ttl)).run()
+    world.until("it ends", lambda: world.phase() == "Succeed")
+    if ttl:
+        world.advance(ttl - 10)
+        assert there(world) == (True, True)
+        assert sorted(world.uids()) == sorted([POD, *([] if policy == "All" else TRAINERS)])
+    world.until("it is gone", lambda: there(world) == (False, False), within_seconds=30)
+    world.advance(5)
+    assert "tensorboardUntil" not in world.status()
+    assert sorted(world.uids()) == ([] if policy == "All" else TRAINERS)
+    before = world.requests()
+    world.advance(20)
+    assert world.requests() == before, "a finished job costs nothing"
+
+
+def test_a_job_that_goes_by_its_own_ttl_takes_it_along() -> None:
+    manifest = digits(run_seconds=5)
+    manifest["spec"]["runPolicy"] = {"ttlSecondsAfterFinished": 60}
+    world = World(nodes=2).apply(manifest).run()
+    world.until("the job is gone", lambda: not world.jobs(), within_seconds=120)
+    world.until("and all of it", lambda: there(world) == (False, False))
+
+
+def test_the_orphan_collector_lets_it_live_and_takes_it_when_nobody_else_has() -> None:
+    world = World(nodes=2).apply(digits(run_seconds=5)).run()
+    world.until("it ends", lambda: world.phase() == "Succeed")
+    found = []
+    for later in (120.0, 400.0):  # nobody wakes for its time
+
+        def clock(later: float = later) -> float:
+            return world.clock() + later
+
+        found.append(OrphanCollector(world.store, world.api, world.settings, clock=clock).collect())
+    assert found == [(0, 0), (2, 0)]

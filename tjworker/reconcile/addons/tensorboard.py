@@ -1,0 +1,311 @@
+"""kubedl.io/tensorboard-config: a TensorBoard beside the job, as a pod and a service of its own. Pure.
+
+As KubeDL has it (pkg/tensorboard): the names, the command, the path `/<namespace>/<job>`, and that the pod has what the
+master's has, since the events lie on a volume of the template. What is different: the other containers of the template
+do not come along, no shell reads `logDir`, and the pod is a stranger to everything that counts replicas
+(`api.ownership`): it is no part of a phase, a gang, a restart or an end.
+
+It lives while the job does and `ttlSecondsAfterJobFinished` longer: `status.tensorboardUntil` is written with the end,
+and taken back when the pod and its service have gone. The view of an ended job has no children, so the API server is
+asked for these two.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import Field
+
+from tjworker.api import labels
+from tjworker.api.labels import ANNOTATION_TENSORBOARD as ANNOTATION
+from tjworker.api.labels import TENSORBOARD_CONFIG
+from tjworker.api.model import FieldError, Role, TrainingJob
+from tjworker.api.naming import MAX_NAME_LENGTH, containers, tensorboard_name
+from tjworker.api.observed import ENDED_PHASES, Observed, PodRecord
+from tjworker.api.ownership import own_tensorboard
+from tjworker.api.resources import PODS, SERVICES
+from tjworker.api.status import JobStatus
+from tjworker.api.timefmt import from_rfc3339, to_rfc3339
+from tjworker.reconcile.addons.addon import Addon, Config, path_of, read_config
+from tjworker.reconcile.conditions import clear_condition, get_condition, set_condition
+from tjworker.reconcile.failures import ended_at
+from tjworker.reconcile.frameworks import find_framework
+from tjworker.reconcile.one_pass import Pass
+from tjworker.reconcile.plan import Create, Event, Plan, Write
+from tjworker.reconcile.rules import Rules
+from tjworker.reconcile.volumes import path_inside
+from tjworker.reconcile.workloads.pod import delete_pod, delete_service
+from tjworker.reconcile.workloads.podbody import owner_reference
+
+Json = Mapping[str, Any]
+PATH = path_of(ANNOTATION)
+TYPE = "tensorboard"
+PORT = 6006
+REST_SECONDS = 30.0
+"""A pod that has ended (an eviction, a node that turned it away) stays for so long before it is made again."""
+RESOURCES: Json = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "2Gi"}}
+_OF_THE_POD = (
+    "automountServiceAccountToken",
+    "dnsConfig",
+    "hostAliases",
+    "imagePullSecrets",
+    "nodeSelector",
+    "runtimeClassName",
+    "securityContext",
+    "serviceAccountName",
+    "tolerations",
+)
+_OF_THE_CONTAINER = ("image", "imagePullPolicy", "workingDir", "envFrom")
+_TROUBLE = frozenset({"CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "RunContainerError"})
+
+
+class Ingress(Config):
+    host: str | None = None
+    path_prefix: str | None = None
+    annotations: dict[str, str] | None = None
+
+
+class TensorBoard(Config):
+    log_dir: str = Field(min_length=1, max_length=4096)
+    ttl_seconds_after_job_finished: int = Field(0, ge=0, le=2**31 - 1)
+    update_timestamp: str | None = None
+    image: str | None = None
+    ingress_spec: Ingress | None = None
+
+    @property
+    def digest(self) -> str:
+        """Of what the pod is made of: one of another digest is made anew."""
+        made_of = [self.log_dir, self.image, self.ingress_spec.path_prefix if self.ingress_spec else None]
+        return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:10]
+
+    def path(self, job: TrainingJob) -> str:
+        prefix = (self.ingress_spec.path_prefix if self.ingress_spec else None) or ""
+        parts = [part for part in prefix.split("/") if part]
+        return "/".join(["", *parts, job.name.namespace, job.name.name])
+
+
+def wanted(job: TrainingJob) -> TensorBoard | None:
+    if ANNOTATION not in job.annotations:
+        return None
+    return read_config(job, ANNOTATION, TensorBoard)[0]
+
+
+def _errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
+    config, errors = read_config(job, ANNOTATION, TensorBoard)
+    yield from errors
+    name = tensorboard_name(job.name.name)
+    if any(role.name.lower() == TYPE for role in job.roles):
+        yield FieldError(PATH, f"makes the pod {name}, as the role {TYPE} does; rename the role")
+    if len(name) > MAX_NAME_LENGTH:
+        yield FieldError(
+            "metadata.name",
+            f"{name} has {len(name)} characters, at most {MAX_NAME_LENGTH} are allowed; shorten the name",
+        )
+    if config is not None and config.log_dir.startswith("-"):
+        yield FieldError(f"{PATH}.logDir", f"{config.log_dir[:80]!r}: must be a path or a URL, and not begin with -")
+    if config is not None and config.image and any(c.isspace() for c in config.image):
+        yield FieldError(f"{PATH}.image", f"{config.image[:80]!r}: the name of an image has no blanks")
+
+
+# -- while the job lives ---------------------------------------------------------------------------
+
+
+def shape(p: Pass) -> Iterator[Write]:
+    """After all that the job itself needs."""
+    config = wanted(p.job)
+    if config is None:
+        yield from remove(p.job, p.observed, f"the annotation {ANNOTATION} is gone")
+        return
+    name = tensorboard_name(p.job.name.name)
+    pod, service = own_tensorboard(p.job, p.observed)
+    if service is None and all(s.name != name for s in p.observed.services):
+        yield Create(SERVICES, name, _service(p.job))
+    if pod is None:
+        if all(other.name != name for other in p.observed.pods):
+            yield Create(PODS, name, _pod(p.job, config))
+    elif not pod.deleted_at and pod.labels.get(TENSORBOARD_CONFIG) != config.digest:
+        yield delete_pod(pod, f"the annotation {ANNOTATION} has changed")
+    elif not pod.deleted_at and pod.phase in ENDED_PHASES and _rested(pod, p.now) <= 0:
+        yield delete_pod(pod, "it has ended, and its job has not")
+
+
+def _rested(pod: PodRecord, now: float) -> float:
+    """Seconds that are left of its rest."""
+    since = ended_at(pod) or from_rfc3339(pod.created_at) or 0.0
+    return since + REST_SECONDS - now
+
+
+def next_seconds(p: Pass) -> float | None:
+    pod, _ = own_tensorboard(p.job, p.observed)
+    if pod is None or pod.deleted_at or pod.phase not in ENDED_PHASES:
+        return None
+    return max(0.0, _rested(pod, p.now))
+
+
+def remove(job: TrainingJob, observed: Observed, why: str) -> Iterator[Write]:
+    pod, service = own_tensorboard(job, observed)
+    if pod is not None and not pod.deleted_at:
+        yield delete_pod(pod, why)
+    if service is not None and not service.deleted_at:
+        yield delete_service(service, why)
+
+
+def tell(p: Pass, status: JobStatus) -> tuple[JobStatus, tuple[Event, ...]]:
+    """The condition TensorBoard, and an event when it begins to say what is wrong."""
+    config, generation = wanted(p.job), p.job.generation
+    if config is None:
+        gone = f"the annotation {ANNOTATION} is gone"
+        return clear_condition(status, "TensorBoard", "Removed", gone, now=p.at, generation=generation), ()
+    pod, _ = own_tensorboard(p.job, p.observed)
+    serves, reason, message = _state(p.job, config, pod)
+    old = get_condition(status, "TensorBoard")
+    status = set_condition(status, "TensorBoard", serves, reason, message, now=p.at, generation=generation)
+    begins = reason in _TROUBLE and (old is None or old.reason != reason)
+    return status, (Event("Warning", reason, message[:1024]),) if begins else ()
+
+
+def _state(job: TrainingJob, config: TensorBoard, pod: PodRecord | None) -> tuple[bool, str, str]:
+    name = tensorboard_name(job.name.name)
+    where = f"http://{name}.{job.name.namespace}:{PORT}{config.path(job)}/"
+    if pod is None:
+        return False, "Pending", f"pod {name} is not there yet"
+    if pod.ready:
+        return True, "Serving", f"{where} shows {config.log_dir}; from outside: kubectl port-forward pod/{name} {PORT}"
+    if pod.unschedulable:
+        return False, "Unschedulable", f"pod {name} has no node: {pod.unschedulable}"
+    container = pod.containers[0] if pod.containers else None
+    if container is not None and container.reason in _TROUBLE:
+        said = f" ({container.message})" if container.message else ""
+        more = f"; the job goes on without it, and kubectl logs {name} says why"
+        return False, container.reason, f"pod {name} does not run: {container.reason}{said}{more}"
+    return False, "Pending", f"pod {name} starts"
+
+
+# -- after its end ---------------------------------------------------------------------------------
+
+
+def at_the_end(job: TrainingJob, observed: Observed, now: float) -> str | None:
+    """Until when it stays; None: there is none."""
+    config = wanted(job)
+    if config is None and own_tensorboard(job, observed) == (None, None):
+        return None
+    return to_rfc3339(now + (config.ttl_seconds_after_job_finished if config else 0))
+
+
+def after_the_end(job: TrainingJob, observed: Observed, now: float) -> Plan | None:
+    """None where nothing is to be done about it any more."""
+    until = from_rfc3339(job.status.tensorboard_until)
+    if until is None:
+        return None
+    if now < until:
+        return Plan(requeue_after_seconds=until - now)
+    name = tensorboard_name(job.name.name)
+    asked = {f"{PODS}/{name}", f"{SERVICES}/{name}"} - observed.confirmed
+    if asked:
+        return Plan(confirm=tuple(sorted(asked)))
+    why = f"the job has ended, and {ANNOTATION} keeps it until {job.status.tensorboard_until}"
+    writes = tuple(remove(job, observed, why))
+    if writes:
+        return Plan(writes=writes, requeue_after_seconds=0, decisions=(f"remove {name}: {why}",))
+    at = to_rfc3339(now)
+    status = job.status.model_copy(update={"tensorboard_until": None})
+    status = clear_condition(status, "TensorBoard", "Removed", why, now=at, generation=job.generation)
+    return Plan(status=status)
+
+
+# -- objects ---------------------------------------------------------------------------------------
+
+
+def _marks(job: TrainingJob) -> dict[str, str]:
+    return {
+        labels.GROUP_NAME: job.api_version.partition("/")[0],
+        labels.JOB_NAME: job.name.name,
+        labels.REPLICA_TYPE: TYPE,
+        labels.REPLICA_NAME: tensorboard_name(job.name.name),
+        labels.REPLICA_INDEX: "0",
+        labels.JOB_UID: job.uid,
+    }
+
+
+def _metadata(job: TrainingJob, config: TensorBoard | None) -> Json:
+    return {
+        "name": tensorboard_name(job.name.name),
+        "namespace": job.name.namespace,
+        "labels": {**_marks(job), TENSORBOARD_CONFIG: config.digest if config else "service"},
+        "ownerReferences": [owner_reference(job)],
+    }
+
+
+def _service(job: TrainingJob) -> Json:
+    port = {"name": TYPE, "port": PORT, "targetPort": PORT}
+    spec = {"clusterIP": "None", "selector": _marks(job), "ports": [port]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": _metadata(job, None), "spec": spec}
+
+
+def _pod(job: TrainingJob, config: TensorBoard) -> Json:
+    role, container = _source(job, config)
+    of = role.template.get("spec") or {}
+    mounted = {m["name"] for m in container.get("volumeMounts") or ()}
+    volumes = [v for v in of.get("volumes") or () if v.get("name") in mounted]
+    spec = {name: of[name] for name in _OF_THE_POD if name in of}
+    spec |= {"containers": [_container(job, config, container)], "restartPolicy": "Always"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _metadata(job, config),
+        "spec": spec | ({"volumes": volumes} if volumes else {}),
+    }
+
+
+def _source(job: TrainingJob, config: TensorBoard) -> tuple[Role, Json]:
+    """The container that writes the events: the first, the master's first of all, that mounts a volume in which logDir
+    lies; else the master's."""
+    framework = find_framework(job)
+    roles = sorted(framework.ordered(job), key=lambda role: not framework.is_master(job, role, 0))
+    every = [(role, container) for role in roles for container in containers(role.template)]
+    for role, container in every:
+        paths = [str(m.get("mountPath", "")) for m in container.get("volumeMounts") or ()]
+        if any(path_inside(config.log_dir, path) for path in paths):
+            return role, container
+    return every[0]
+
+
+def _container(job: TrainingJob, config: TensorBoard, source: Json) -> Json:
+    path = config.path(job)
+    own = source.get("securityContext") or {}
+    restricted = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    users = {name: own[name] for name in ("runAsUser", "runAsGroup", "runAsNonRoot") if name in own}
+    env = [e for e in source.get("env") or () if e.get("name") != "NVIDIA_VISIBLE_DEVICES"]
+    made = {
+        **{name: source[name] for name in _OF_THE_CONTAINER if name in source},
+        "name": TYPE,
+        "command": ["python", "-m", "tensorboard.main", "--logdir", config.log_dir],
+        "args": ["--path_prefix", path, "--bind_all", "--port", str(PORT)],
+        "env": [*env, {"name": "NVIDIA_VISIBLE_DEVICES", "value": ""}],
+        "ports": [{"name": TYPE, "containerPort": PORT}],
+        "readinessProbe": {"httpGet": {"path": f"{path}/", "port": PORT}, "periodSeconds": 5, "timeoutSeconds": 5},
+        "resources": RESOURCES,
+        "securityContext": {**restricted, **users},
+        "volumeMounts": list(source.get("volumeMounts") or ()),
+    }
+    return made | ({"image": config.image} if config.image else {})
+
+
+def _ignored(job: TrainingJob, rules: Rules) -> TrainingJob:
+    config = wanted(job)
+    if config is None or config.ingress_spec is None or not config.ingress_spec.host:
+        return job
+    name = tensorboard_name(job.name.name)
+    told = f"host of the ingressSpec in {ANNOTATION} (make an Ingress to the service {name}, port {PORT})"
+    return replace(job, ignored=(*job.ignored, told))
+
+
+ADDON = Addon(ANNOTATION, _errors, _ignored)
