@@ -15,6 +15,7 @@ from tests.unit.tjworker.reconcile.addons.guests import guest
 from tests.unit.tjworker.reconcile.passes import condition, decide, status_of
 from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.api.model import TrainingJob
+from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS
 from tjworker.base import GroupResource
 from tjworker.reconcile.addons.gitsync import CONTAINER, SCRIPT, VOLUME
 from tjworker.reconcile.plan import Create
@@ -30,7 +31,9 @@ def config(**fields: Any) -> dict[str, str]:
 
 def pod_of(job: TrainingJob) -> Json:
     """Of the first object that is made for the job with a pod or a template in it: its spec."""
-    bodies = [w.body for w in decide(job).writes if isinstance(w, Create) and w.resource != "services"]
+    bodies = [
+        w.body for w in decide(job).writes if isinstance(w, Create) and w.resource in (PODS, REPLICASETS, BATCH_JOBS)
+    ]
     spec: Json = bodies[0]["spec"]
     return dict(spec.get("template", {}).get("spec", spec))
 
