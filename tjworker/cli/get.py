@@ -12,6 +12,7 @@ from tjworker.cli.options import in_namespace, job_names
 from tjworker.cli.output import dump, typed_name
 
 if TYPE_CHECKING:
+    from tjworker.base import GroupResource
     from tjworker.cli.cluster import Cluster
     from tjworker.cli.jobs import FoundJob
 
@@ -35,9 +36,15 @@ def get(job: str | None, output: str, namespace: str | None, all_namespaces: boo
     tj get                    the jobs of the namespace
     tj get digits             one job, why it is in its phase, its pods and newest failures
     tj get digits -o yaml     everything about it
+    tj get tfjobs.kubeflow.org          the jobs of one kind
+    tj get tfjobs.kubeflow.org/digits   that one, where two kinds have a digits
     """
     from tjworker.cli.cluster import user_cluster
+    from tjworker.cli.jobs import kinds_called
 
+    # The name of a job has no dot.
+    kinds = kinds_called(job) if job and "." in job and "/" not in job and not watch else []
+    job = None if kinds else job
     if job and all_namespaces:
         raise click.UsageError("JOB and --all-namespaces exclude each other: a name is unique in a namespace only")
     if watch and output in ("json", "yaml", "name"):
@@ -48,14 +55,14 @@ def get(job: str | None, output: str, namespace: str | None, all_namespaces: boo
             return _watch(cluster, job, where, wide=output == "wide")
         if job:
             return _show_one(cluster, job, where, output)
-        return _show_all(cluster, where, output)
+        return _show_all(cluster, where, output, kinds)
 
 
-def _show_all(cluster: Cluster, namespace: str, output: str) -> int:
+def _show_all(cluster: Cluster, namespace: str, output: str, kinds: list[GroupResource]) -> int:
     from tjworker.cli import rows
     from tjworker.cli.jobs import list_jobs
 
-    found = list_jobs(cluster.api, namespace)
+    found = list_jobs(cluster.api, namespace, kinds)
     if output in ("json", "yaml"):
         dump({"apiVersion": "v1", "kind": "List", "items": [f.raw for f in found]}, output)
         return 0
@@ -119,7 +126,7 @@ def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) ->
     from tjworker.cli.jobs import find_job, served_kinds
 
     if name:
-        find_job(cluster.api, namespace, name)
+        name = find_job(cluster.api, namespace, name).raw["metadata"]["name"]
     changes: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def on_change(kind: str, obj: dict[str, Any]) -> None:

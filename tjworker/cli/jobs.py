@@ -5,7 +5,7 @@ A kind whose CRD is not installed has no jobs; it never makes a command fail.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,10 +68,10 @@ def served_kinds() -> Mapping[GroupResource, JobKind]:
         raise UserError(error.message) from error
 
 
-def list_jobs(api: KubeClient, namespace: str) -> list[FoundJob]:
-    """By namespace and name."""
+def list_jobs(api: KubeClient, namespace: str, kinds: Iterable[GroupResource] = ()) -> list[FoundJob]:
+    """By namespace and name. `kinds`: those alone."""
     found = []
-    for resource in served_kinds():
+    for resource in kinds or served_kinds():
         try:
             found += [FoundJob(resource, raw) for raw in list_all(api, resource, namespace)]
         except OperatorError as error:
@@ -80,15 +80,29 @@ def list_jobs(api: KubeClient, namespace: str) -> list[FoundJob]:
     return sorted(found, key=lambda f: (f.raw["metadata"]["namespace"], f.raw["metadata"]["name"], f.resource))
 
 
-def find_job(api: KubeClient, namespace: str, name: str) -> FoundJob:
-    """The job of that name, of whichever kind. Raises UserError when there is none, or one of each kind."""
-    kinds = served_kinds()
+def kinds_called(called: str) -> list[GroupResource]:
+    """As kubectl names a resource: tfjobs.training.kubedl.io, tfjob.training.kubedl.io, tfjobs, tfjob; aitj."""
+    return [
+        resource
+        for resource, kind in served_kinds().items()
+        if called.lower() in (kind.plural, kind.singular, kind.short_name, resource, f"{kind.singular}.{kind.group}")
+    ]
+
+
+def find_job(api: KubeClient, namespace: str, called: str) -> FoundJob:
+    """The job of that name, of whichever kind; or `<kind>/<name>`. Raises UserError when there is none, or one of each
+    kind."""
+    kind, slash, name = called.rpartition("/")
+    kinds = kinds_called(kind) if slash else list(served_kinds())
+    if not kinds:
+        raise UserError(f"{kind!r} is no kind of job that is served here; use: {', '.join(served_kinds())}")
     found = [FoundJob(resource, raw) for resource in kinds if (raw := _get(api, resource, namespace, name)) is not None]
     if len(found) == 1:
         return found[0]
     if found:
         raise UserError(
-            f"{name} is the name of jobs of {len(found)} kinds in namespace {namespace}; use kubectl for them"
+            f"{name} is the name of jobs of {len(found)} kinds in namespace {namespace}; use one of:"
+            f" {', '.join(f'{one.resource}/{name}' for one in found)}"
         )
     known = [job.raw["metadata"]["name"] for job in list_jobs(api, namespace)][:10]
     hint = (

@@ -220,7 +220,7 @@ def test_what_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", kubedl.NOT_SERVED)
 def test_a_kind_that_is_not_served_says_what_to_use(name: str) -> None:
-    with pytest.raises(Terminal, match=f"TJ_KINDS names {name}, which is not served: its .* an AITrainingJob with"):
+    with pytest.raises(Terminal, match=f"TJ_KINDS names {name}, which is not served: its .* AITrainingJob with"):
         served([name])
 
 

@@ -173,7 +173,8 @@ def test_names_are_as_kubectl_takes_them(typed_at: TypedAt) -> None:
         "aitrainingjob.elasticdeeplearning.ai/digits",
         "trainingjob.paddlepaddle.org/edl",
     ]
-    assert typed_at.tj("get", "edl", "-o", "name").stdout == "trainingjob.paddlepaddle.org/edl\n"
+    for named in ("edl", "trainingjob.paddlepaddle.org/edl", "trainingjobs.paddlepaddle.org"):
+        assert typed_at.tj("get", named, "-o", "name").stdout == "trainingjob.paddlepaddle.org/edl\n"
 
 
 MANIFEST = """

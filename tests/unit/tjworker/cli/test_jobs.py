@@ -94,7 +94,8 @@ NOT_FOUND: dict[str, tuple[tuple[JobBuilder, ...], str]] = {
     "a name that none has": ((make_training_job("b"),), "no job a in namespace default; there are: b"),
     "a name that two have": (
         (make_training_job("a"), make_job("a").role("trainer")),
-        "a is the name of jobs of 2 kinds in namespace default; use kubectl for them",
+        "a is the name of jobs of 2 kinds in namespace default; use one of: aitrainingjobs.elasticdeeplearning.ai/a,"
+        " trainingjobs.paddlepaddle.org/a",
     ),
 }
 
@@ -104,6 +105,15 @@ def test_which_job_is_meant(jobs: tuple[JobBuilder, ...], says: str) -> None:
     with pytest.raises(UserError) as refused:
         find_job(cluster(*jobs), "default", "a")
     assert str(refused.value) == says
+
+
+@pytest.mark.parametrize("called", ["trainingjobs.paddlepaddle.org/a", "trainingjob.paddlepaddle.org/a", "TJ/a"])
+def test_one_of_two_kinds_is_named_as_kubectl_names_it(called: str) -> None:
+    api = cluster(make_training_job("a"), make_job("a").role("trainer"))
+    assert find_job(api, "default", called).resource == TRAININGJOBS
+    assert [job.resource for job in list_jobs(api, "default", [TRAININGJOBS])] == [TRAININGJOBS]
+    with pytest.raises(UserError, match="'tfjobs' is no kind of job that is served here; use: aitrainingjobs"):
+        find_job(api, "default", "tfjobs/a")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ JOB_KINDS: tuple[JobKind, ...] = (
 NOT_SERVED: Mapping[str, str] = {
     "mpijobs.training.kubedl.io": (
         "its launcher starts processes by `kubectl exec`, with an account that may run programs in every pod; an"
-        " AITrainingJob with frameworkType mpi does without"
+        " MPIJob of kubeflow.org/v1, or an AITrainingJob with frameworkType mpi, does without"
     ),
     "elasticdljobs.training.kubedl.io": (
         "its master makes pods itself, with an account of its own, and they would be nobody's here; an AITrainingJob"
