@@ -12,7 +12,9 @@ import pytest
 
 from tests.scenarios.test_kubeflow import DONE, PREFIX, WRONG, conditions, environment, job, role, state, world
 from tests.scenarios.world import World
+from tjworker.api.kinds import parse
 from tjworker.api.kinds.base import MEMORY
+from tjworker.api.model import TrainingJob
 from tjworker.base import GroupResource
 
 Json = dict[str, Any]
@@ -299,3 +301,33 @@ def test_resumed_after_it_was_suspended() -> None:
     w.patch_job("digits", {"spec": {"runPolicy": {"suspend": False}}}).run()
     w.until("it runs again", lambda: state(w) == "Running")
     assert (w.services(), len(secrets(w))) == (["digits"], 1)
+
+
+DEFAULTS: dict[str, tuple[Json, dict[str, object]]] = {
+    "v2beta1, whose launcher is a batch Job there": (
+        mpi(V2),
+        {"backoff_limit": 6, "Launcher": "Always", "Worker": "Never", "clean_pod_policy": "None"},
+    ),
+    "v1": (mpi(V1), {"backoff_limit": None, "Launcher": "Never", "Worker": "Never", "clean_pod_policy": "None"}),
+    "cleanPodPolicy of v1 may stand beside runPolicy": (
+        mpi(V1, cleanPodPolicy="Running"),
+        {"clean_pod_policy": "Running"},
+    ),
+    "that of runPolicy goes before it": (
+        mpi(V1, run={"cleanPodPolicy": "All"}, cleanPodPolicy="Running"),
+        {"clean_pod_policy": "All"},
+    ),
+    "and v2beta1 has none beside it": (mpi(V2, cleanPodPolicy="Running"), {"clean_pod_policy": "None"}),
+    "a job of mpi-operator's own": (mpi(V2, run={"managedBy": "kubeflow.org/mpi-operator"}), {"backoff_limit": 6}),
+}
+
+
+@pytest.mark.parametrize("sentence", DEFAULTS)
+def test_what_is_not_said_is_as_there(sentence: str) -> None:
+    made, want = DEFAULTS[sentence]
+    w = world().apply(made).run()
+    assert w.pods(), "it is ours to run"
+    found = parse(MPIJOBS, w.get(MPIJOBS, "digits"))
+    assert isinstance(found, TrainingJob)
+    policies: dict[str, object] = {one.name: one.restart_policy for one in found.roles}
+    assert {name: policies.get(name, getattr(found, name, None)) for name in want} == want

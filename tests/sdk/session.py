@@ -1,7 +1,7 @@
 """A user's session with Kubeflow's own client, as it comes from the index: create, wait, read, logs, delete. Runs in
 the client's environment, not in ours, and prints what it has seen as JSON.
 
-    python tests/sdk/session.py <kubeconfig> <PyTorchJob | TFJob>
+    python tests/sdk/session.py <kubeconfig> <PyTorchJob | TFJob | MPIJob>
 """
 
 import json
@@ -25,6 +25,13 @@ def replica(container: str, count: int, code: int) -> models.KubeflowOrgV1Replic
     return models.KubeflowOrgV1ReplicaSpec(replicas=count, restart_policy="Never", template=template)
 
 
+def sleeping(container: str) -> models.KubeflowOrgV1ReplicaSpec:
+    """As workers of an MPIJob do: without a command of their own."""
+    main = models.V1Container(name=container, image="none")
+    template = models.V1PodTemplateSpec(spec=models.V1PodSpec(containers=[main]))
+    return models.KubeflowOrgV1ReplicaSpec(replicas=1, restart_policy="Never", template=template)
+
+
 def job(kind: str, name: str, code: int) -> object:
     meta = models.V1ObjectMeta(name=name, namespace="default")
     policy = models.KubeflowOrgV1RunPolicy(clean_pod_policy="None")
@@ -32,6 +39,10 @@ def job(kind: str, name: str, code: int) -> object:
         roles = {"Master": replica("pytorch", 1, code), "Worker": replica("pytorch", 1, 0)}
         spec = models.KubeflowOrgV1PyTorchJobSpec(run_policy=policy, pytorch_replica_specs=roles)
         return models.KubeflowOrgV1PyTorchJob(api_version="kubeflow.org/v1", kind=kind, metadata=meta, spec=spec)
+    if kind == "MPIJob":
+        roles = {"Launcher": replica("mpi", 1, code), "Worker": sleeping("mpi")}
+        mpi = models.KubeflowOrgV1MPIJobSpec(run_policy=policy, mpi_replica_specs=roles)
+        return models.KubeflowOrgV1MPIJob(api_version="kubeflow.org/v1", kind=kind, metadata=meta, spec=mpi)
     roles = {"Chief": replica("tensorflow", 1, code), "Worker": replica("tensorflow", 1, 0)}
     tf = models.KubeflowOrgV1TFJobSpec(run_policy=policy, tf_replica_specs=roles)
     return models.KubeflowOrgV1TFJob(api_version="kubeflow.org/v1", kind=kind, metadata=meta, spec=tf)

@@ -25,7 +25,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    kinds = "pytorchjobs.kubeflow.org,tfjobs.kubeflow.org"
+    kinds = "pytorchjobs.kubeflow.org,tfjobs.kubeflow.org,mpijobs.kubeflow.org"
     made = LocalStack(tmp_path_factory.mktemp("sdk") / "state", TJ_KINDS=kinds)
     try:
         made.start()
@@ -42,7 +42,7 @@ def session(stack: LocalStack, kind: str) -> dict[str, Any]:
     return seen
 
 
-@pytest.mark.parametrize(("kind", "first"), [("PyTorchJob", "Master"), ("TFJob", "Chief")])
+@pytest.mark.parametrize(("kind", "first"), [("PyTorchJob", "Master"), ("TFJob", "Chief"), ("MPIJob", "Launcher")])
 def test_a_session_of_its_user(stack: LocalStack, kind: str, first: str) -> None:
     seen = session(stack, kind)
     master = f"good-{first.lower()}-0"
