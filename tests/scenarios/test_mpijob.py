@@ -239,6 +239,20 @@ def test_a_job_has_one_key_and_another_job_of_its_name_another(version: str) -> 
     assert second["data"] != first["data"]
 
 
+def test_a_key_is_asked_for_until_a_pod_proves_that_it_is_there() -> None:
+    """Nobody may read it. A pod that runs has mounted it."""
+    late = role(4, start_seconds=20, ready_seconds=20)
+    w = world().apply(mpi(V2, {"Launcher": role(), "Worker": late})).run()
+    w.until("the workers run", lambda: w.status()["replicaStatuses"]["Worker"].get("active") == 4)
+    asked = w.requests()["create secrets"]
+    assert asked >= 1
+    w.advance(10)
+    assert w.requests()["create secrets"] == asked
+    w.cluster.client.delete(f"/api/v1/namespaces/default/secrets/{secrets(w)[0]['metadata']['name']}")
+    w.delete_pod(W1).run().advance(10)
+    assert len(secrets(w)) == 1, "a pod that is made again has one to mount"
+
+
 def test_the_key_is_one_that_ssh_takes() -> None:
     w = world().apply(mpi(V2)).run()
     (made,) = secrets(w)

@@ -76,10 +76,10 @@ def _writes(p: Pass) -> Iterator[Write]:
         for r in v.replicas
     )
     yield from strays(p)
+    held = _held(p)
     if not old_attempt_lives:
         yield from find_gang(p.rules).objects(p.job)
-        yield from jobwide.creates(p)
-    held = _held(p)
+        yield from jobwide.creates(p, held)
     for name in find_framework(p.job).order(p.job):
         view = p.roles[name]
         yield from WORKLOADS[view.role.workload].shape(p, view, not old_attempt_lives and name not in held)

@@ -1,12 +1,12 @@
 """What a job has once, beside its pods: one headless service for all of them, a Secret that they mount. Pure.
 
-Of the Secret only that it is made is known, never what is in it, nor that it is there: it is asked for again in each
-pass until every pod has started, and a second create does nothing.
+A Secret is never read. That it is there a pod proves that runs, as it has mounted it: until then each pass asks for it
+again, and so does one that makes a pod. A second create does nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from tjworker.api import labels
 from tjworker.api.resources import SECRETS, SERVICES
@@ -18,13 +18,15 @@ from tjworker.reconcile.workloads.podbody import Json, child_metadata
 STARTING: tuple[State, ...] = ("missing", "pending", "scheduled")
 
 
-def creates(p: Pass) -> Iterator[Create]:
-    """Before the pods."""
+def creates(p: Pass, held: Container[str]) -> Iterator[Create]:
+    """Before the pods. `held`: roles whose pods are not made yet."""
     job = p.job
     starting = any(view.count(*STARTING) for view in p.roles.values())
     if job.subdomain and starting and job.subdomain not in {service.name for service in p.observed.services}:
         yield Create(SERVICES, job.subdomain, _service(p))
-    if job.secret is not None and starting:
+    proved = any(view.count("running") for view in p.roles.values())
+    to_make = any(view.count("missing") for name, view in p.roles.items() if name not in held)
+    if job.secret is not None and (to_make or (starting and not proved)):
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": child_metadata(job, job.secret.name)}
         yield Create(SECRETS, job.secret.name, body, holds=job.secret.holds)
 
