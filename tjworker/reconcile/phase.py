@@ -69,16 +69,17 @@ def scale_changes(job: TrainingJob, status: JobStatus, now: str) -> tuple[ScaleR
     for role in job.roles:
         old = status.replica_statuses.get(role.name)
         if old is not None and old.desired != role.replicas:
-            reason = _scale_reason(role, status)
+            reason = _scale_reason(job, role, status)
             records.append(ScaleRecord(role=role.name, from_=old.desired, to=role.replicas, time=now, reason=reason))
     return tuple(records)
 
 
-def _scale_reason(role: Role, status: JobStatus) -> str:
+def _scale_reason(job: TrainingJob, role: Role, status: JobStatus) -> str:
     if role.declared_replicas is not None:
         return "autoscaler: kept within minReplicas and maxReplicas"
     if role.name in status.targets:
-        return f"the autoscaler's target is set aside: {role.spec_path.rpartition('.')[0]} or suspend changed"
+        changed = f"{role.spec_path.rpartition('.')[0]} or {job.suspend_field}"
+        return f"the autoscaler's target is set aside: {changed} changed"
     return f"{role.spec_path} changed"
 
 

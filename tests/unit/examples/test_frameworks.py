@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import get_args
 
 import pytest
 import yaml
@@ -13,7 +14,7 @@ from tests.support.kinds import resource_of
 from tests.support.paths import ROOT
 from tests.unit.tjworker.reconcile.passes import World
 from tjworker.api.kinds import parse
-from tjworker.api.model import TrainingJob
+from tjworker.api.model import FrameworkType, TrainingJob
 from tjworker.reconcile.frameworks import FRAMEWORKS, find_framework
 
 FOLDER = ROOT / "examples"
@@ -31,7 +32,7 @@ def example(name: str) -> TrainingJob:
 
 
 def test_every_framework_has_one() -> None:
-    assert {name.partition("/")[0] for name in MANIFESTS} == set(FRAMEWORKS) - {"any"}
+    assert {name.partition("/")[0] for name in MANIFESTS} == set(get_args(FrameworkType)) - {"", "any"}
 
 
 @pytest.mark.parametrize("name", MANIFESTS)

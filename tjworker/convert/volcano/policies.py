@@ -139,7 +139,7 @@ def _carries(event: str, what: str) -> bool:
 
 def _instead(event: str) -> str:
     if event == "PodPending":
-        return "set runPolicy.activeDeadlineSeconds, or the operator's TJ_CREATING_RESTART_PERIOD_SECONDS"
+        return "set runPolicy.activeDeadlineSeconds, or the operator's TJ_CREATING_RESTART_SECONDS"
     if event == _COMPLETED:
         return "set completePolicy of the role and of the job"
     return "choose restartPolicy, restartScope and failPolicy of the role"

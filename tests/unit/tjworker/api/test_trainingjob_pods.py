@@ -347,7 +347,7 @@ ROLE_FIELDS: dict[str, tuple[Any, Callable[[Json], Any], Any]] = {
 }
 """Field of every role: what is given, where it arrives in the pod, what arrives."""
 NOT_IN_A_POD = {
-    "runPolicy": "of the job as a whole",
+    **dict.fromkeys(("runPolicy", "suspend"), "of the job as a whole"),
     "annotations.walltime": "the job's limit of time",
     "frame_work.name": "a note: an EDL job has the variables of PaddlePaddle EDL",
     **dict.fromkeys(("master.min-instance", "master.max-instance"), "there is one master"),
