@@ -74,7 +74,7 @@ def test_what_a_template_of_any_kind_may_not_ask_for(kind: JobKind, plane: Contr
     def said(manifest: Json) -> str:
         return tenant.send(plane.kubeconfig, "POST", manifest)
 
-    until("the kind is served", lambda: "404" not in said(of_kind(kind, ROLES[0])))
+    until("the kind is served", lambda: "404" not in said(of_kind(kind, ROLES[0])), 60)
     plain = next((made for made in (of_kind(kind, roles) for roles in ROLES) if not said(made)), None)
     assert plain, f"takes none of {ROLES}: {said(of_kind(kind, ROLES[1]))}"
     told = {words: said(spoilt(plain, asks)) for words, asks in FORBIDDEN.items()}
