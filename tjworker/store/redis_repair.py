@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from tjworker.store.keys import BY_NAME, KEYS, Key
 from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, milliseconds
 
+_SEPARATOR = "\x06\x16"
+"""kombu's, between routing key, pattern and queue."""
+
 
 def repair(commands: RedisCommands, *, lease_seconds: float, everything: bool) -> int:
     """How many entries were put right. `everything`: the keys of each job, too, and Celery's; all of Redis is walked
@@ -21,11 +24,24 @@ def repair(commands: RedisCommands, *, lease_seconds: float, everything: bool) -
     if everything:
         for name, stored in _of_many(commands):
             found.setdefault(name, []).append(stored)
-    repaired = 0
+    repaired = _bindings(commands)
     for name, keys in found.items():
         for part in batches(keys, KEYS_PER_CALL):
             repaired += commands.run("repair", name, _type(BY_NAME[name]), most.get(name, ""), *part)
     return int(repaired + commands.run("repair_queue", lease))
+
+
+def _bindings(commands: RedisCommands) -> int:
+    """kombu's: where a task for an exchange goes. Workers write them when they connect, and everybody who publishes
+    reads them each time, so one that is gone or spoilt stops all tasks, and one too many fills a queue that nobody
+    reads."""
+    repaired, prefix = 0, commands.prefix
+    for queue in (prefix, f"{prefix}.periodic"):
+        wanted = _SEPARATOR.join((queue, "", queue)).encode()
+        repaired += int(commands.run("repair_binding", f"_kombu.binding.{queue}", wanted))
+    for exchange in (f"{prefix}.control.pidbox", f"reply.{prefix}.control.pidbox", f"{prefix}.events"):
+        repaired += int(commands.run("repair", "binding", "set", "", f"_kombu.binding.{exchange}"))
+    return repaired
 
 
 def _of_many(commands: RedisCommands) -> Iterator[tuple[str, bytes]]:

@@ -30,6 +30,7 @@ NAMES = (
     "resync",
     "repair",
     "repair_queue",
+    "repair_binding",
     "stats",
 )
 

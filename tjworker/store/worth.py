@@ -75,6 +75,11 @@ WORTH: tuple[tuple[str, str, str], ...] = (
         "where the watcher meets it, at once: it looks all of Redis through; else with its next look",
     ),
     (
+        "take kombu's bindings away or write others (beat's and Flower's user may, too)",
+        "tasks are dropped, or also go to a queue that nobody reads",
+        "with the leading watcher's next look at the queue (30 s)",
+    ),
+    (
         "write text, or a number beyond all numbers, where a number belongs",
         "it counts as 0, or as none",
         "with the next write",

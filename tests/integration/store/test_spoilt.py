@@ -16,7 +16,10 @@ from tests.conftest import RealRedis
 from tests.integration.store.driver import JOB, A, B, Drive, raised
 from tests.integration.store.worlds import RedisWorld
 from tjworker.api.resources import PODS
+from tjworker.app import make_app
 from tjworker.base import JobKey, Terminal
+from tjworker.publisher import Publisher
+from tjworker.settings import Settings
 from tjworker.store.keys import FACT_TTL_SECONDS, KEYS
 
 FAR = 10**12
@@ -245,3 +248,33 @@ def test_in_one_jobs_place_it_stops_the_watcher_until_then(real_redis: RealRedis
     assert raised(lambda: d.job(30)) == Terminal.__name__
     assert d.repair()
     assert raised(lambda: d.job(30)) == ""
+
+
+# -- where tasks go --------------------------------------------------------------------------------
+BINDINGS: dict[str, Callable[[redis.Redis, str], object]] = {
+    "gone": lambda r, key: r.delete(key),
+    "of another type": lambda r, key: (r.delete(key), r.lpush(key, "x")),
+    "to a queue that nobody reads": lambda r, key: (
+        r.delete(key),
+        r.sadd(key, key.rpartition(".")[2] + "\x06\x16\x06\x16no"),
+    ),
+    "to that one, too": lambda r, key: r.sadd(key, key.rpartition(".")[2] + "\x06\x16\x06\x16no"),
+}
+
+
+@pytest.mark.parametrize("spoil", BINDINGS.values(), ids=list(BINDINGS))
+def test_a_task_finds_its_queue_again(spoil: Callable[[redis.Redis, str], object], real_redis: RealRedis) -> None:
+    """kombu reads the binding each time, and a worker writes it only when it connects. beat's and Flower's user may
+    write it, too."""
+    d = Spoilt(real_redis)
+    with make_app(Settings(redis_url=real_redis.url, key_prefix=d.prefix)) as app:
+        publisher = Publisher(app)
+        publisher.publish([A])
+        assert d.redis.llen(d.prefix) == 1
+        spoil(d.redis, f"_kombu.binding.{d.prefix}")
+        d.repair(everything=False)
+        publisher.publish([A])
+        assert (d.redis.llen(d.prefix), d.redis.exists("no")) == (2, 0)
+        assert d.repair(everything=False) == 0
+    for key in d.redis.scan_iter(f"_kombu.binding.{d.prefix}*"):
+        d.redis.delete(key)
