@@ -89,7 +89,7 @@ class _Result:
     answer: Json | None = None
     error: OperatorError | None = None
     found: bool = False
-    """Of a create: the object was there already, maybe changed since by others."""
+    """Of a create: the object was there already, maybe changed since by others; or the next pass is to see it."""
 
 
 class Executor:
@@ -248,7 +248,8 @@ class Executor:
         if write.holds:
             return self._create_secret(job, write)
         try:
-            return _Result(write, self._kube.create(write.resource, job.name.namespace, write.body))
+            made = self._kube.create(write.resource, job.name.namespace, write.body)
+            return _Result(write, made, found=write.awaited)
         except Conflict as conflict:
             if conflict.reason != "AlreadyExists":
                 raise

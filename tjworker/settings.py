@@ -107,6 +107,24 @@ class Settings(BaseSettings):
             "needed; a replica without a node for this long is taken back"
         ),
     )
+    gang_scheduler: str = Field(
+        "none",
+        pattern="^(none|kubernetes|volcano|scheduler-plugins)$",
+        description=(
+            "whose PodGroups make the pods of a job start together or not at all: kubernetes (its own scheduler from"
+            " 1.36 on, by the feature gates GenericWorkload and GangScheduling), volcano or scheduler-plugins; none:"
+            " each pod is scheduled by itself. Its folder in k8s/gangs is installed"
+        ),
+    )
+    gang_scheduler_name: str = Field(
+        "",
+        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
+        max_length=253,
+        description=(
+            "schedulerName of a gang's pods, where neither the job nor the template names one; empty: as that scheduler"
+            " calls itself by default (volcano, scheduler-plugins-scheduler, and Kubernetes' own default-scheduler)"
+        ),
+    )
     max_load_desired: float = Field(
         0.97,
         ge=0,

@@ -35,8 +35,9 @@ class Feed:
         outage: Outage,
         namespaces: Sequence[str] = (),
         kinds: Container[GroupResource] = KINDS,
+        gang: str = "none",
     ) -> None:
-        """`kinds`: the job kinds that are served."""
+        """`kinds`: the job kinds that are served. `gang`: the gang scheduler whose PodGroups are watched."""
         self.queue = queue
         self._make_reflector = make_reflector
         self._cluster_id = cluster_id
@@ -49,7 +50,7 @@ class Feed:
         self.resumed: dict[str, Reflector] = {}
         """Source -> its resumed watch, which ends when the list of that source is in."""
         # In single namespaces, jobs come last: they are held until what belongs to them is known.
-        rows = watched(kinds)
+        rows = watched(kinds, gang)
         if namespaces:
             rows = tuple(sorted(rows, key=lambda row: row.is_job))
         self.reflectors = [

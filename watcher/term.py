@@ -87,6 +87,7 @@ class Term:
             outage=Outage(now),
             namespaces=settings.namespace_list,
             kinds=served(settings.kind_list),
+            gang=settings.gang_scheduler,
         )
         self._make_writer = partial(
             ProjectionWriter, store, publish, redis=self._redis, token=token, now=now, wall_clock=wall_clock

@@ -143,6 +143,7 @@ class InProcessWatcher(Term):
         transport: InProcessTransport | None = None,
         stopped: threading.Event | None = None,
         kinds: str = "",
+        gang: str = "none",
     ) -> None:
         self.transport = transport or InProcessTransport(handle)
         self._seed = seed
@@ -152,7 +153,9 @@ class InProcessWatcher(Term):
             publish,
             token=token,
             now=now,
-            settings=Settings(namespaces=",".join(namespaces), list_page_size=page_size, kinds=kinds),
+            settings=Settings(
+                namespaces=",".join(namespaces), list_page_size=page_size, kinds=kinds, gang_scheduler=gang
+            ),
             wall_clock=now,
             stopped=stopped,
         )

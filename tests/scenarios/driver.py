@@ -32,6 +32,12 @@ class Driver(Protocol):
 
     def delete_pod(self, name: str) -> object: ...
 
+    def delete_pod_group(self, name: str) -> object:
+        """Of Kubernetes' own scheduler."""
+
+    def create(self, resource: GroupResource, manifest: Json) -> object:
+        """An object of somebody else's."""
+
     def hold_pod(self, name: str, *, held: bool = True) -> object:
         """With a finalizer; or take it off."""
 

@@ -28,7 +28,7 @@ from tests.support.paths import ROOT
 from tests.support.rights import lacking
 from tests.support.seeds import the_seed
 from tjworker.api.kinds import KINDS
-from tjworker.api.resources import EVENTS, PODS, SERVICES
+from tjworker.api.resources import EVENTS, POD_GROUPS, PODS, SERVICES
 from tjworker.base import GroupResource, JobKey
 from tjworker.controllers.jobs import JobReconciler
 from tjworker.kube.client import KubeClient
@@ -152,6 +152,7 @@ class World:
             token=self._token,
             seed=self.seed,
             kinds=self.settings.kinds,
+            gang=self.settings.gang_scheduler,
         )
 
     # -- time --------------------------------------------------------------------------------------
@@ -173,7 +174,8 @@ class World:
         transports: dict[Process, InProcessTransport] = {"worker": self.transport, "watcher": self.watcher.transport}
         for process, transport in transports.items():
             before, seen = self._judged.get(process, (None, 0))
-            lacks = lacking(process, transport.requests[seen if before is transport else 0 :], self.settings.kind_list)
+            requests = transport.requests[seen if before is transport else 0 :]
+            lacks = lacking(process, requests, self.settings.kind_list, self.settings.gang_scheduler)
             assert not lacks, f"seed {self.seed}: k8s/base/rbac.yaml does not let the {process} {sorted(lacks)}"
             self._judged[process] = transport, len(transport.requests)
 
@@ -237,6 +239,14 @@ class World:
     def delete_pod(self, name: str, grace_seconds: int | None = None) -> World:
         options = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
         self.cluster.client.delete(f"{_PODS}/{name}", options or None)
+        return self
+
+    def delete_pod_group(self, name: str) -> World:
+        self.cluster.client.delete(RESOURCES[POD_GROUPS].path("default", name))
+        return self
+
+    def create(self, resource: GroupResource, manifest: Json) -> World:
+        self.cluster.client.create(RESOURCES[resource].path("default"), manifest)
         return self
 
     def hold_pod(self, name: str, *, held: bool = True) -> World:

@@ -14,6 +14,7 @@ import yaml
 from tests.support.paths import ROOT
 from tjworker.kube import rbac
 from tjworker.kube.resources import Process
+from tjworker.reconcile.gangs import GANGS
 
 Right = tuple[str, str, str]
 """(API group, resource or resource/subresource, verb)"""
@@ -21,9 +22,12 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 
 @cache
-def granted(process: Process, kinds: Sequence[str] = ()) -> frozenset[Right]:
-    """`kinds`: those of other operators that are installed, by their CRDs."""
+def granted(process: Process, kinds: Sequence[str] = (), gang: str = "none") -> frozenset[Right]:
+    """`kinds`: those of other operators that are installed, by their CRDs. `gang`: the gang scheduler."""
     rights = _granted("k8s/base/rbac.yaml", rbac.role(process))
+    if gang != "none":
+        resource = GANGS[gang].resource
+        rights |= _granted(f"k8s/gangs/{gang}/rbac.yaml", rbac.role(process, resource))
     return rights.union(*(_granted(f"k8s/kinds/{kind}/rbac.yaml", rbac.role(process, kind)) for kind in kinds))
 
 
@@ -53,6 +57,8 @@ def right(method: str, path: str) -> Right | None:
     return group, f"{resource}/{subresource}" if subresource else resource, verb
 
 
-def lacking(process: Process, requests: Iterable[tuple[str, str]], kinds: tuple[str, ...] = ()) -> set[Right]:
+def lacking(
+    process: Process, requests: Iterable[tuple[str, str]], kinds: tuple[str, ...] = (), gang: str = "none"
+) -> set[Right]:
     """Rights that these requests, (method, path), need and the process has not."""
-    return {needed for one in set(requests) if (needed := right(*one)) is not None} - granted(process, kinds)
+    return {needed for one in set(requests) if (needed := right(*one)) is not None} - granted(process, kinds, gang)

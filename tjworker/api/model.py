@@ -105,6 +105,20 @@ class Enough:
 
 
 @dataclass(frozen=True, slots=True)
+class GangPolicy:
+    """What a job asks of a gang scheduler, beside the number of pods that start together (`min_available`)."""
+
+    queue: str = ""
+    priority_class: str = ""
+    min_resources: Mapping[str, Any] = field(default_factory=dict)
+    schedule_timeout_seconds: int | None = None
+    path: str = "runPolicy.schedulingPolicy"
+    """Where the manifest has it, for messages."""
+    priority_class_field: str = "priorityClass"
+    """As it calls that."""
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingJob:
     name: JobName
     api_version: str
@@ -132,6 +146,8 @@ class TrainingJob:
     ttl_seconds_after_finished: int | None = None
     backoff_limit: int | None = None
     min_available: int | None = None
+    """Pods that a gang scheduler starts together or not at all; None: all that the job cannot do without."""
+    gang: GangPolicy = GangPolicy()
     retryable_exit_codes: frozenset[int] = frozenset(range(128, 256))
     clean_pod_policy: CleanPodPolicy = "All"
     fail_policy: JobEndPolicy = "Any"

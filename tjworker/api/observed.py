@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
+from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
 from tjworker.base import GroupResource
 
 ContainerState = Literal["waiting", "running", "terminated"]
@@ -79,6 +79,8 @@ class PodRecord:
     containers: tuple[ContainerRecord, ...] = ()
     gpus: Mapping[str, int] = field(default_factory=dict)
     """Extended resources the pod holds, by name (limits)."""
+    pod_group: str = ""
+    """Name of the PodGroup that it belongs to, whichever gang scheduler's."""
     lost: str = ""
     """Why the pod is lost with its node. Found by `reconcile.nodes`; the watcher leaves it empty."""
     node_ill: str = ""
@@ -132,6 +134,20 @@ class WorkloadRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class PodGroupRecord:
+    name: str
+    uid: str
+    rv: int
+    owner_uid: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    size: int = 0
+    """So many pods start together, or none."""
+    told: str = ""
+    """Why its pods do not start yet, in its scheduler's words."""
+    deleted_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeRecord:
     name: str
     uid: str
@@ -160,6 +176,8 @@ class Observed:
     services: tuple[ServiceRecord, ...] = ()
     replicasets: tuple[WorkloadRecord, ...] = ()
     jobs: tuple[WorkloadRecord, ...] = ()
+    pod_groups: Mapping[GroupResource, tuple[PodGroupRecord, ...]] = field(default_factory=dict)
+    """By gang scheduler: of one that the setting no longer chooses, records may be left."""
     nodes: Mapping[str, NodeRecord] = field(default_factory=dict)
     """Nodes that hold a pod of this job, by name; a node that is gone has no entry."""
     live: Mapping[str, NodeRecord | None] = field(default_factory=dict)
@@ -176,12 +194,13 @@ class Observed:
     """Passes over this job in a row that died with their process, before this one; 0 for less than two."""
 
 
-Record = PodRecord | ServiceRecord | WorkloadRecord | NodeRecord
+Record = PodRecord | ServiceRecord | WorkloadRecord | PodGroupRecord | NodeRecord
 RECORD_TYPES: Mapping[GroupResource, type[Any]] = {
     PODS: PodRecord,
     SERVICES: ServiceRecord,
     REPLICASETS: WorkloadRecord,
     BATCH_JOBS: WorkloadRecord,
+    **dict.fromkeys(ALL_POD_GROUPS, PodGroupRecord),
     NODES: NodeRecord,
 }
 """Which record a resource is projected to. A resource that is not here is not projected."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tjworker.api.labels import TRACKING_FINALIZER, of_object
 from tjworker.api.observed import ContainerRecord, PodRecord
+from tjworker.api.podgroups import pod_group_of
 from tjworker.api.quantity import saturated, whole
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 
@@ -81,6 +82,7 @@ def pod_record(obj: Json, meta: Json, owner_uid: str, before: Deletion | None = 
         disruption_message=disruption_message,
         containers=tuple(containers),
         gpus=_extended(spec),
+        pod_group=pod_group_of(meta, spec),
     )
 
 

@@ -17,12 +17,13 @@ from tjworker.api.observed import (
     ContainerRecord,
     NodeRecord,
     Observed,
+    PodGroupRecord,
     PodRecord,
     Record,
     ServiceRecord,
     WorkloadRecord,
 )
-from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
+from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
 from tjworker.base import GroupResource, Terminal
 
 
@@ -36,7 +37,7 @@ def _defaults(record_type: type[Any]) -> tuple[tuple[str, Any], ...]:
 
 _FIELDS: Mapping[type[Any], tuple[tuple[str, Any], ...]] = {
     record_type: _defaults(record_type)
-    for record_type in (PodRecord, ContainerRecord, ServiceRecord, WorkloadRecord, NodeRecord)
+    for record_type in (PodRecord, ContainerRecord, ServiceRecord, WorkloadRecord, PodGroupRecord, NodeRecord)
 }
 _NAMES = {record_type: frozenset(name for name, _ in rows) for record_type, rows in _FIELDS.items()}
 
@@ -104,6 +105,7 @@ def decode_view(
         services=groups.get(SERVICES, ()),
         replicasets=groups.get(REPLICASETS, ()),
         jobs=groups.get(BATCH_JOBS, ()),
+        pod_groups={resource: groups[resource] for resource in ALL_POD_GROUPS if resource in groups},
         nodes={name: record for name, record in node_records.items() if isinstance(record, NodeRecord)},
         seen=dict(seen or {}),
     )

@@ -18,3 +18,10 @@ EVENTS = GroupResource("events")
 NAMESPACES = GroupResource("namespaces")
 LEASES = GroupResource("leases.coordination.k8s.io")
 PRIORITYCLASSES = GroupResource("priorityclasses.scheduling.k8s.io")
+POD_GROUPS = GroupResource("podgroups.scheduling.k8s.io")
+"""Of Kubernetes' own scheduler."""
+VOLCANO_POD_GROUPS = GroupResource("podgroups.scheduling.volcano.sh")
+COSCHEDULING_POD_GROUPS = GroupResource("podgroups.scheduling.x-k8s.io")
+"""Of the scheduler-plugins."""
+ALL_POD_GROUPS = (POD_GROUPS, VOLCANO_POD_GROUPS, COSCHEDULING_POD_GROUPS)
+"""A setting says which are used: one or none."""

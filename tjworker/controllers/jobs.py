@@ -26,7 +26,7 @@ from tjworker.controllers.live_nodes import read_nodes
 from tjworker.controllers.result import Result, after_error, not_retryable
 from tjworker.executor import PASS_SECONDS, Executor, Outcome
 from tjworker.kube.client import KubeClient
-from tjworker.kube.errors import is_about_the_object
+from tjworker.kube.errors import NOT_INSTALLED, is_about_the_object
 from tjworker.lease import Lease
 from tjworker.priorities import PriorityClasses
 from tjworker.publisher import KeyPublisher
@@ -38,6 +38,7 @@ from tjworker.reconcile import (
     report_create_failure,
     report_delete_failure,
     report_died_passes,
+    tell_what_is_missing,
 )
 from tjworker.settings import Settings
 from tjworker.store.port import Store
@@ -74,6 +75,8 @@ def reconcile_rules(settings: Settings) -> Rules:
         autoclean=settings.autoclean,
         own_namespace=settings.own_namespace,
         git_sync_image=settings.git_sync_image,
+        gang=settings.gang_scheduler,
+        gang_scheduler_name=settings.gang_scheduler_name,
     )
 
 
@@ -282,7 +285,10 @@ class JobReconciler:
             # The clean-up must see what this pass has created.
             return Result(f"refused: {outcome.invalid.message}", after_seconds=STALE_RETRY_SECONDS)
         error = outcome.refused or Transient("refused")
-        plan = report_create_failure(job, self._clock(), error.message)
+        message = error.message
+        if error.reason == NOT_INSTALLED:
+            message += tell_what_is_missing(self._rules)
+        plan = report_create_failure(job, self._clock(), message)
         # The create may have waited for its answer: then the next pass tells it, before it tries again.
         if not plan.empty and (outcome.untold is None or lease.held_seconds < PASS_SECONDS):
             self._executor.apply(job, plan, lease)

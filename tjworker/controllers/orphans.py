@@ -24,7 +24,7 @@ from tjworker.controllers.isolation import Isolation
 from tjworker.kube.client import KubeClient
 from tjworker.kube.decode import loads
 from tjworker.kube.errors import NOT_INSTALLED
-from tjworker.reconcile.children import COLLECTED
+from tjworker.reconcile.children import collected
 from tjworker.reconcile.orphans import (
     EARLIER_SELECTORS,
     SELECTOR,
@@ -89,7 +89,7 @@ class OrphanCollector:
     # -- observe -----------------------------------------------------------------------------------
     def _observe(self) -> Observation:
         found = Observation()
-        for resource in COLLECTED:
+        for resource in collected(self._settings.gang_scheduler):
             for namespace in self._settings.namespace_list or ("",):
                 with self._isolation.item("list", f"{resource} in {namespace or 'all namespaces'}"):
                     found.candidates += self._candidates(resource, namespace)

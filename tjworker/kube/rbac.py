@@ -4,9 +4,10 @@
 Two ways to install: `k8s/base/rbac.yaml` serves every namespace (ClusterRoles). For some namespaces alone,
 `k8s/namespaced/rbac.yaml` is for the operator's own namespace and `k8s/served/rbac.yaml` for each that it serves
 (Roles); `k8s/nodes/rbac.yaml` adds reading of what has no namespace. `k8s/kinds/` has a folder for each job kind of
-another operator's, with the rights on it. `k8s/users/rbac.yaml` gives the jobs to the roles
-that Kubernetes has for people: view, edit, admin. One service account a process, with the verbs that `resources.py`
-gives it: no wildcard, no reading of Secrets. Pure, but for what it prints.
+another operator's, with the rights on it, `k8s/gangs/` for each gang scheduler, with those on its PodGroups.
+`k8s/users/rbac.yaml` gives the jobs to the roles that Kubernetes has for people: view, edit, admin. One service account
+a process, with the verbs that `resources.py` gives it: no wildcard, no reading of Secrets. Pure, but for what it
+prints.
 """
 
 from __future__ import annotations
@@ -35,9 +36,13 @@ HEAD = (
 OWN = (RESOURCES[LEASES],)
 """Used only in the operator's own namespace, whichever namespaces it serves."""
 SERVED = tuple(
-    row for row in RESOURCES.values() if row.namespaced and row not in OWN and not row.guest and not row.needed_by
+    row
+    for row in RESOURCES.values()
+    if row.namespaced and row not in OWN and not row.guest and not row.needed_by and not row.gang
 )
 GUESTS = tuple(row for row in RESOURCES.values() if row.guest)
+GANGS = tuple(row for row in RESOURCES.values() if row.gang)
+"""The PodGroups of each gang scheduler."""
 NODES = tuple(row for row in RESOURCES.values() if not row.namespaced)
 """What is the cluster's: nodes, and a little more. The operator only reads of it."""
 TENANCY = "k8s/tenancy/policy.yaml"
@@ -97,7 +102,8 @@ def apart() -> list[Json]:
 def served(
     namespaces: Iterable[str | None] = (None,), operator: str = NAMESPACE, guests: Sequence[Resource] = ()
 ) -> list[Json]:
-    """For each namespace that an operator in the namespace `operator` serves; None: that of who applies it."""
+    """For each namespace that an operator in the namespace `operator` serves; None: that of who applies it. `guests`:
+    what its settings switch on beside."""
     return [
         document
         for namespace in namespaces
@@ -121,6 +127,15 @@ def of_guest(row: Resource, operator: str = NAMESPACE) -> list[Json]:
             f"{process}-{row.name}", rules(process, with_needs((row,))), "", subject=operator, process=process
         )
     ] + users((row,), f"tj-{row.name}")
+
+
+def of_gang(row: Resource, operator: str = NAMESPACE) -> list[Json]:
+    """The PodGroups of one gang scheduler, for an operator that serves all namespaces."""
+    return [
+        document
+        for process in PROCESSES
+        for document in _role(f"{process}-{row.name}", rules(process, (row,)), "", subject=operator, process=process)
+    ]
 
 
 def nodes(operator: str = NAMESPACE) -> list[Json]:
@@ -209,6 +224,8 @@ def outputs() -> dict[str, str]:
         "k8s/nodes/rbac.yaml": _text(nodes()),
         "k8s/users/rbac.yaml": _text(users()),
         **{f"k8s/kinds/{row.name}/rbac.yaml": _text(of_guest(row)) for row in GUESTS},
+        **{f"k8s/gangs/{row.gang}/rbac.yaml": _text(of_gang(row)) for row in GANGS},
+        **{f"k8s/gangs/{row.gang}/kustomization.yaml": _kustomization(row) for row in GANGS},
         TENANCY: _tenancy(),
     }
 
@@ -229,6 +246,12 @@ def _resource_rules(kinds: Sequence[Resource], subresource: str, operations: str
         + "".join(f"          - {name}\n" for name in names)
         for group, names in groups.items()
     )
+
+
+def _kustomization(row: Resource) -> str:
+    head = f"{HEAD}# The rights on the PodGroups that TJ_GANG_SCHEDULER={row.gang} makes.\n"
+    made = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": ["rbac.yaml"]}
+    return _text([made], head)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -275,6 +298,7 @@ def main(arguments: Sequence[str]) -> int:
         settings = load_settings()
         names = _namespaces(options.namespaces or settings.namespaces, options.operator_namespace)
         guests = [row for row in GUESTS if row.name in served_kinds(settings.kind_list)]
+        guests += [row for row in GANGS if row.gang == settings.gang_scheduler]
     except (ValueError, Terminal) as error:
         sys.stderr.write(f"rbac: {error}\n")
         return 2

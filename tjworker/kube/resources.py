@@ -43,6 +43,8 @@ class Resource:
     """The job kind of another operator's without which nobody needs it: its rights are given with that one's."""
     guest: bool = False
     """A job kind of another operator's, which a setting switches on; its rights are given with its CRD."""
+    gang: str = ""
+    """The PodGroup of this gang scheduler, which a setting switches on; its rights are in a folder of their own."""
     verbs: Mapping[Process, tuple[str, ...]] = field(default_factory=dict)
     subresources: Mapping[str, Mapping[Process, tuple[str, ...]]] = field(default_factory=dict)
 
@@ -77,6 +79,12 @@ _CHILD_VERBS: Mapping[Process, tuple[str, ...]] = {
     "watcher": READ,
     "worker": ("get", "list", "create", "patch", "delete"),
 }
+
+
+def _pod_groups(gang: str, group: str, version: str, verbs: tuple[str, ...]) -> Resource:
+    rights: Mapping[Process, tuple[str, ...]] = {"watcher": READ, "worker": verbs}
+    return Resource("podgroups", group, version, "PodGroup", watched=True, optional=True, gang=gang, verbs=rights)
+
 
 _JOBS = tuple(
     Resource(
@@ -125,6 +133,10 @@ _ROWS = (
         optional=True,
         verbs={"watcher": READ, "worker": ("get", "list")},
     ),
+    # The spec of Kubernetes' own cannot be changed.
+    _pod_groups("kubernetes", "scheduling.k8s.io", "v1alpha2", ("get", "list", "create", "delete")),
+    _pod_groups("volcano", "scheduling.volcano.sh", "v1beta1", _CHILD_VERBS["worker"]),
+    _pod_groups("scheduler-plugins", "scheduling.x-k8s.io", "v1alpha1", _CHILD_VERBS["worker"]),
     # For jobs with a spec.priority (tjworker/priorities.py).
     Resource(
         "priorityclasses",
@@ -162,9 +174,11 @@ def by_name(rows: Iterable[Resource]) -> Mapping[GroupResource, Resource]:
 RESOURCES = by_name(_ROWS)
 
 
-def watched(kinds: Container[GroupResource]) -> tuple[Resource, ...]:
-    """What the watcher follows where these job kinds are served."""
-    return tuple(row for row in _ROWS if row.watched and (not row.is_job or row.name in kinds))
+def watched(kinds: Container[GroupResource], gang: str = "none") -> tuple[Resource, ...]:
+    """What the watcher follows where these job kinds are served, with this gang scheduler."""
+    return tuple(
+        row for row in _ROWS if row.watched and (not row.is_job or row.name in kinds) and row.gang in ("", gang)
+    )
 
 
 def needed(kinds: Container[GroupResource]) -> tuple[Resource, ...]:
@@ -177,4 +191,4 @@ def needed(kinds: Container[GroupResource]) -> tuple[Resource, ...]:
 
 
 WATCHED: tuple[Resource, ...] = watched(KINDS)
-"""Where no guest is."""
+"""Where no guest is, and no gang scheduler."""

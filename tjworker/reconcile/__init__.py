@@ -5,6 +5,7 @@ Never imports redis, celery, kubernetes, an HTTP library or a clock; import-lint
 
 from tjworker.reconcile.confirm import ALL_PODS
 from tjworker.reconcile.core import reconcile
+from tjworker.reconcile.gangs import tell_what_is_missing
 from tjworker.reconcile.plan import Plan
 from tjworker.reconcile.policies.died_passes import report_died_passes
 from tjworker.reconcile.refusals import refuse_child, report_create_failure, report_delete_failure
@@ -19,4 +20,5 @@ __all__ = [
     "report_create_failure",
     "report_delete_failure",
     "report_died_passes",
+    "tell_what_is_missing",
 ]

@@ -1,7 +1,7 @@
 """What a job has in the cluster, by resource: which of it no role wants any more, and how it goes at an end. Pure.
 
-`CHILDREN` is the one place: a further kind of child (PodGroups) is a row here, and strays,
-clean-up, the wait for its end and the orphan collector know it.
+`CHILDREN` is the one place: a further kind of child is a row here, and strays, clean-up, the wait for its end and the
+orphan collector know it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from dataclasses import dataclass
 
 from tjworker.api import labels
 from tjworker.api.model import CleanPodPolicy
+from tjworker.api.observed import PodGroupRecord
 from tjworker.api.ownership import own_services, own_tensorboard
-from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
+from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, PODS, REPLICASETS, SERVICES
 from tjworker.base import GroupResource
+from tjworker.reconcile.gangs import GANGS, find_gang
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Write
+from tjworker.reconcile.pod_group import delete_group
 from tjworker.reconcile.policies.clean import goes
 from tjworker.reconcile.workloads import owner
 from tjworker.reconcile.workloads.pod import delete_pod, delete_service, to_delete
@@ -32,6 +35,8 @@ class Child:
     """(pass, policy but None, why) -> deletes of what goes at an end and is not on its way yet."""
     remain: Callable[[Pass, CleanPodPolicy], bool]
     """(pass, policy but None) -> something that goes is still there, on its way or not, or could still come."""
+    goes_always: bool = False
+    """Whatever the policy, and so asked with None as well."""
 
 
 def strays(p: Pass) -> list[Write]:
@@ -40,11 +45,15 @@ def strays(p: Pass) -> list[Write]:
 
 def clean_up(p: Pass, policy: CleanPodPolicy, why: str) -> list[Write]:
     """Deletes of what goes and is not on its way yet."""
-    return [] if policy == "None" else [w for child in CHILDREN for w in child.clean_up(p, policy, why)]
+    return [w for child in _going(policy) for w in child.clean_up(p, policy, why)]
 
 
 def remain(p: Pass, policy: CleanPodPolicy) -> bool:
-    return policy != "None" and any(child.remain(p, policy) for child in CHILDREN)
+    return any(child.remain(p, policy) for child in _going(policy))
+
+
+def _going(policy: CleanPodPolicy) -> Iterator[Child]:
+    return (child for child in CHILDREN if policy != "None" or child.goes_always)
 
 
 def _stray_pods(p: Pass) -> Iterator[Write]:
@@ -87,6 +96,15 @@ def _services_remain(p: Pass, policy: CleanPodPolicy) -> bool:
     return any(s.owner_uid == p.job.uid and s.name not in stay and s != board for s in p.observed.services)
 
 
+def _going_groups(p: Pass, policy: CleanPodPolicy) -> list[tuple[GroupResource, PodGroupRecord]]:
+    """A group whose deletion is asked for goes with the last of its pods, which nobody waits for: they may stay."""
+    gang = find_gang(p.rules)
+    if gang is None or (p.keeps_all and policy == "None"):
+        return []
+    groups = p.observed.pod_groups.get(gang.resource, ())
+    return [(gang.resource, g) for g in groups if g.owner_uid == p.job.uid and not g.deleted_at]
+
+
 def _staying(p: Pass, policy: CleanPodPolicy) -> set[str]:
     return {pod.name for pod in p.pods if not goes(policy, pod)}
 
@@ -100,6 +118,18 @@ CHILDREN: tuple[Child, ...] = (
         remain=lambda p, _: owner.unreleased(p.job, p.observed),
     ),
     Child((SERVICES,), _stray_services, _clean_services, _services_remain),
+    Child(
+        ALL_POD_GROUPS,
+        strays=lambda p: (),
+        clean_up=lambda p, policy, why: [delete_group(resource, g, why) for resource, g in _going_groups(p, policy)],
+        remain=lambda p, policy: bool(_going_groups(p, policy)),
+        goes_always=True,
+    ),
 )
-COLLECTED = tuple(resource for child in CHILDREN for resource in child.resources)
-"""Resources in which the orphan collector looks."""
+
+
+def collected(gang: str) -> tuple[GroupResource, ...]:
+    """Resources in which the orphan collector looks, with this gang scheduler."""
+    chosen = GANGS[gang].resource if gang in GANGS else None
+    every = (resource for child in CHILDREN for resource in child.resources)
+    return tuple(resource for resource in every if resource not in ALL_POD_GROUPS or resource == chosen)

@@ -19,9 +19,9 @@ from tjworker.reconcile.children import strays
 from tjworker.reconcile.conditions import clear_condition, get_condition, set_condition
 from tjworker.reconcile.first_status import WAIT_SECONDS, may_wait_for_pods
 from tjworker.reconcile.frameworks import find_framework
-from tjworker.reconcile.gangs import find_gang
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create, Patch, Plan, Write
+from tjworker.reconcile.pod_group import GangPass, is_withheld, see_gang
 from tjworker.reconcile.policies.backoff import find_resting
 from tjworker.reconcile.policies.limits import seconds_to_deadline
 from tjworker.reconcile.policies.stuck_deletion import StuckDeletions, find_stuck_deletions, report_deletions
@@ -36,7 +36,11 @@ def converge(p: Pass) -> Plan:
     scales = phase.scale_changes(job, job.status, at)
     new = phase.live_phase(job.status.phase, p.roles, restarted=bool(p.restarted), scaled=bool(scales))
     resting = find_resting(p.roles, p.now)
-    due = (w for w in _writes(p) if not (w.resource == PODS and w.name in resting.pods and not isinstance(w, Patch)))
+    gang = see_gang(p)
+    p = replace(p, gang=gang.membership)
+    due = (
+        w for w in _writes(p, gang) if not (w.resource == PODS and w.name in resting.pods and not isinstance(w, Patch))
+    )
     writes = list(islice(due, p.rules.writes_per_pass + 1))  # one more tells `Pass.complete` that there are more
     made = _made(writes[: p.rules.writes_per_pass])
     if not job.status.start_time:  # by a pass that left the first status to this one
@@ -44,7 +48,7 @@ def converge(p: Pass) -> Plan:
     status = record_running(phase.with_scale_records(p.status, scales), p.roles, new, made)
     status = outcome.numbers(job, status, p.roles, live=True)
     stuck = find_stuck_deletions(p.pods, p.now)
-    status, of_board = tensorboard.tell(p, _conditions(p, status, new, stuck, writes))
+    status, of_board = tensorboard.tell(p, _conditions(p, status, new, stuck, writes, gang))
     if new == "Running" and not status.start_running_time:
         begun = {"start_running_time": at, "suspended_seconds_before_running": status.suspended_seconds}
         status = status.model_copy(update=begun)
@@ -67,7 +71,7 @@ def converge(p: Pass) -> Plan:
     return replace(plan, events=told, decisions=scaled + plan.decisions, requeue_after_seconds=p.wake_seconds)
 
 
-def _writes(p: Pass) -> Iterator[Write]:
+def _writes(p: Pass, gang: GangPass) -> Iterator[Write]:
     # A restart of a whole role or job begins when the last pod of the old attempt is gone: a new trainer must not meet
     # an old parameter server.
     old_attempt_lives = any(
@@ -76,18 +80,22 @@ def _writes(p: Pass) -> Iterator[Write]:
         for r in v.replicas
     )
     yield from strays(p)
-    held = _held(p)
-    if not old_attempt_lives:
-        yield from find_gang(p.rules).objects(p.job)
+    yield from gang.writes
+    held = _held(p, gang)
+    if not old_attempt_lives and not gang.waits:
         yield from jobwide.creates(p, held)
     for name in find_framework(p.job).order(p.job):
         view = p.roles[name]
-        yield from WORKLOADS[view.role.workload].shape(p, view, not old_attempt_lives and name not in held)
-    yield from tensorboard.shape(p)
+        writes = WORKLOADS[view.role.workload].shape(p, view, not old_attempt_lives and name not in held)
+        yield from (w for w in writes if not (gang.waits and is_withheld(w)))
+    yield from (w for w in tensorboard.shape(p) if not (gang.waits and is_withheld(w)))
 
 
-def _held(p: Pass) -> dict[str, str]:
-    """Roles whose pods are not made yet, as their framework starts them when others are ready; and what for."""
+def _held(p: Pass, gang: GangPass) -> dict[str, str]:
+    """Roles whose pods are not made yet, as their PodGroup is not there, or as their framework starts them when others
+    are ready; and what for."""
+    if gang.waits:
+        return dict.fromkeys(p.roles, gang.waits)
     framework, held = find_framework(p.job), {}
     for role in p.job.roles:
         for name in framework.waits_for(p.job, role):
@@ -113,9 +121,11 @@ def _made(writes: Iterable[Write]) -> dict[str, set[int]]:
     return found
 
 
-def _conditions(p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions, writes: Sequence[Write]) -> JobStatus:
+def _conditions(
+    p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions, writes: Sequence[Write], gang: GangPass
+) -> JobStatus:
     at, generation = p.at, p.job.generation
-    status = _running_condition(p, status, new, stuck, writes)
+    status = _running_condition(p, status, new, stuck, writes, gang)
     refused = get_condition(status, "Failed")
     if refused is not None and refused.reason == INVALID_SPEC:
         mended = "the spec can be used again"
@@ -138,7 +148,7 @@ def _conditions(p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions, w
 
 
 def _running_condition(
-    p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions, writes: Sequence[Write]
+    p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions, writes: Sequence[Write], gang: GangPass
 ) -> JobStatus:
     generation = p.job.generation
     if new == "Running":
@@ -147,7 +157,7 @@ def _running_condition(
     old = get_condition(status, "Running")
     if old is not None and old.reason == FAILED_CREATE and any(v.count("missing") for v in p.roles.values()):
         return status  # what the API server said about a refused child stays until the child is there
-    waiting = phase.waiting_for(p.roles, _held(p))
+    waiting = phase.waiting_for(p.roles, _held(p, gang), gang.told)
     if old is not None and (old.reason, waiting.reason) == ("ErrImagePull", "ImagePullBackOff"):
         return status  # the kubelet alternates between the two; the first says why
     reason = waiting.reason or new

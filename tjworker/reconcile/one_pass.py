@@ -16,6 +16,7 @@ from tjworker.api.ownership import own_pods
 from tjworker.api.status import MAX_FAILURES, Ending, Failure, JobStatus
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile import outcome
+from tjworker.reconcile.gangs.gang import Membership
 from tjworker.reconcile.nodes import NodeFindings, mark_node_troubles
 from tjworker.reconcile.plan import LogTail, Plan
 from tjworker.reconcile.rules import Rules
@@ -72,6 +73,8 @@ class Pass:
     """Why this pass replaces pods, for people; '' when it replaces none."""
     final: FinalFailure | None = None
     """The first of this pass."""
+    gang: Membership | None = None
+    """Of the pods that this pass makes."""
 
     @classmethod
     def begin(cls, job: TrainingJob, observed: Observed, now: float, rules: Rules) -> Pass:
@@ -79,7 +82,7 @@ class Pass:
         if keeps_all:
             job = replace(job, clean_pod_policy="None")
         at = to_rfc3339(now)
-        status = outcome.accept(job, at, own_pods(job, observed))
+        status = outcome.accept(job, at, rules, own_pods(job, observed))
         nodes = mark_node_troubles(job, status, observed, now, rules)
         if not job.status.start_time and not any(p.started_at for p in own_pods(job, observed)):
             # The first status waited for these pods, and no kubelet has told of one yet: as if it had been told before.

@@ -32,7 +32,7 @@ from tjworker.api import labels
 from tjworker.api.kinds import OWNERS, kind_of_labels, trainingjob
 from tjworker.api.kinds.trainingjob.pods import ROLE_LABELS
 from tjworker.api.model import CleanPodPolicy
-from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
+from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, PODS, REPLICASETS, SERVICES
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.base import GroupResource, JobName, Uid
 from tjworker.reconcile.plan import Delete
@@ -210,4 +210,6 @@ def _outlived(c: Candidate, policy: CleanPodPolicy) -> bool:
     let be; what a ReplicaSet or batch Job keeps is its controller's, and the owner itself stays, released."""
     if c.workload is not None:
         return False
+    if c.resource in ALL_POD_GROUPS:  # whatever the policy
+        return True
     return (c.resource == PODS and goes(policy, c)) or (c.resource == SERVICES and policy == "All")

@@ -15,9 +15,11 @@ from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import phase
 from tjworker.reconcile.conditions import get_condition, see_generation, set_condition
 from tjworker.reconcile.failures import ended_at
+from tjworker.reconcile.gangs import not_acted_on
 from tjworker.reconcile.peers import tell_left_out
 from tjworker.reconcile.plan import Event, EventType, Plan, Write
 from tjworker.reconcile.replicas import RoleView
+from tjworker.reconcile.rules import Rules
 
 GATHER_SECONDS = 1.0
 _NUMBER = re.compile("[0-9]+")
@@ -147,14 +149,14 @@ def _numberless(status: JobStatus) -> JobStatus:
     return status.model_copy(update={"message": _NUMBER.sub("#", status.message), "conditions": conditions})
 
 
-def accept(job: TrainingJob, at: str, pods: Sequence[PodRecord] = ()) -> JobStatus:
+def accept(job: TrainingJob, at: str, rules: Rules, pods: Sequence[PodRecord] = ()) -> JobStatus:
     """The first pass takes the job on, and everything after it finds a start time: that of its first pod, where the
     status waited for the pods. What of the spec does not come about stands beside that, as the spec is now."""
     status = job.status
     if not status.start_time:
         began = min((pod.created_at for pod in pods if pod.created_at), default=at)
         status = status.model_copy(update={"start_time": min(began, at)})
-    told = ("the job is accepted", tell_left_out(job), _overruled(job), _ignored(job))
+    told = ("the job is accepted", tell_left_out(job), _overruled(job), _ignored(job, rules))
     message = "; ".join(text for text in told if text)
     return set_condition(status, "Created", True, "Accepted", message, now=at, generation=job.generation)
 
@@ -169,11 +171,10 @@ def _overruled(job: TrainingJob) -> str:
     return ""
 
 
-def _ignored(job: TrainingJob) -> str:
+def _ignored(job: TrainingJob, rules: Rules) -> str:
     """What the job's kind has, and nothing acts on yet: who sets it must not wait for it."""
     found = [*job.ignored, *(f"annotation {name}" for name in NOT_ACTED_ON if name in job.annotations)]
-    if job.min_available is not None and not any("minAvailable" in text for text in found):
-        found.append("runPolicy.schedulingPolicy.minAvailable (pods are scheduled one by one)")
+    found += not_acted_on(job, rules)
     return f"not acted on: {', '.join(found)}" if found else ""
 
 

@@ -98,11 +98,11 @@ class Waiting:
     message: str = ""
 
 
-def waiting_for(views: Mapping[str, RoleView], held: Mapping[str, str]) -> Waiting:
+def waiting_for(views: Mapping[str, RoleView], held: Mapping[str, str], gang: str = "") -> Waiting:
     """What a job that does not run yet waits for: one pod by name, with the words of the scheduler or the container.
-    `held`: why the pods of a role are not to be made yet."""
+    `held`: why the pods of a role are not to be made yet. `gang`: how many must find a node at once."""
     # A scheduler's refusal or an image that cannot be pulled comes before "is being made".
-    first: tuple[bool, str, str, str] | None = None
+    first: tuple[tuple[bool, bool, str], str, str] | None = None
     waiting = 0
     for view in views.values():
         for replica in view.replicas:
@@ -116,13 +116,19 @@ def waiting_for(views: Mapping[str, RoleView], held: Mapping[str, str]) -> Waiti
             if not why:
                 continue
             waiting += 1
-            if first is None or (not reason, replica.name) < first:
-                first = (not reason, replica.name, reason, why)
+            rank = (not reason, _FITS_WITHOUT_OTHERS in why, replica.name)
+            if first is None or rank < first[0]:
+                first = (rank, reason, why)
     if first is None:
         return Waiting()
-    _, name, reason, why = first
+    (*_, name), reason, why = first
     others = f", and {waiting - 1} more" if waiting > 1 else ""
-    return Waiting(reason, f"pod {name} {why}{others}")
+    together = f"; {gang}" if gang and reason in ("", "Unschedulable") else ""
+    return Waiting(reason, f"pod {name} {why}{others}{together}")
+
+
+_FITS_WITHOUT_OTHERS = "waiting for minCount pods from a gang"
+"""What Kubernetes' scheduler says of a pod that has found room, and whose gang has not: of the others it says more."""
 
 
 # The same words before and after the pod is made, so that its making alone is no reason to write the status.

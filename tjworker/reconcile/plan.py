@@ -25,6 +25,8 @@ class Create:
     holds: Literal["", "ssh-key", "agent-key"] = ""
     """Of a Secret: what whoever carries the plan out makes and puts into it. No plan holds a key, and nobody reads one:
     that a Secret of this name is there already is as good as made."""
+    awaited: bool = False
+    """The next pass goes on when the watch shows it: what it shows is news and no echo."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,4 +21,5 @@ class Rules:
     own_namespace: str = ""
     git_sync_image: str = ""
     gang: str = "none"
-    """A row of `gangs.GANGS`; no setting chooses another yet."""
+    """A row of `gangs.GANGS`, or `none`."""
+    gang_scheduler_name: str = ""

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tjworker.api.labels import JOB_UID
-from tjworker.api.observed import ServiceRecord, WorkloadRecord
+from tjworker.api.observed import PodGroupRecord, ServiceRecord, WorkloadRecord
 from tjworker.api.owners import controller, job_of
 from tjworker.api.pod_records import Deletion, deletion_of, pod_record
+from tjworker.api.podgroups import pod_group_record
 from tjworker.api.records_json import encode
-from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
+from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
 from tjworker.api.workload_records import service_record, workload_record
 from tjworker.base import GroupResource, JobKey, parse_key
 from tjworker.kube.resources import RESOURCES
@@ -24,10 +25,11 @@ from watcher.projection.nodes import node_signal, project_node
 
 __all__ = ["Projected", "deletion", "identify", "node_signal", "project", "project_node"]
 
-_RECORDS: Mapping[GroupResource, Callable[[Json, Json, str], ServiceRecord | WorkloadRecord]] = {
+_RECORDS: Mapping[GroupResource, Callable[[Json, Json, str], ServiceRecord | WorkloadRecord | PodGroupRecord]] = {
     SERVICES: service_record,
     REPLICASETS: workload_record,
     BATCH_JOBS: workload_record,
+    **dict.fromkeys(ALL_POD_GROUPS, pod_group_record),
 }
 
 

@@ -64,6 +64,11 @@ ADMISSION = ("OwnerReferencesPermissionEnforcement", "PodSecurity", "ResourceQuo
 always has the first."""
 
 
+GANG_GATES = "GenericWorkload=true,GangScheduling=true"
+"""Of 1.36, alpha: PodGroups of Kubernetes' own scheduler. Each program takes those of all."""
+GANG_API = "scheduling.k8s.io/v1alpha2=true"
+
+
 def etcd(program: Path, at: Layout) -> list[str]:
     client, peer = f"http://127.0.0.1:{at.etcd_port}", f"http://127.0.0.1:{at.peer_port}"
     return [
@@ -170,11 +175,13 @@ def kube_scheduler(program: Path, at: Layout) -> list[str]:
     ]
 
 
-def all_commands(programs: Mapping[str, Path], at: Layout) -> dict[str, list[str]]:
-    """In the order in which they start."""
+def all_commands(programs: Mapping[str, Path], at: Layout, *, gangs: bool = False) -> dict[str, list[str]]:
+    """In the order in which they start. `gangs`: with gang scheduling."""
+    gates = ["--feature-gates", GANG_GATES] if gangs else []
+    api = ["--runtime-config", GANG_API] if gangs else []
     return {
         "etcd": etcd(programs["etcd"], at),
-        "kube-apiserver": kube_apiserver(programs["kube-apiserver"], at),
-        "kube-controller-manager": kube_controller_manager(programs["kube-controller-manager"], at),
-        "kube-scheduler": kube_scheduler(programs["kube-scheduler"], at),
+        "kube-apiserver": [*kube_apiserver(programs["kube-apiserver"], at), *gates, *api],
+        "kube-controller-manager": [*kube_controller_manager(programs["kube-controller-manager"], at), *gates],
+        "kube-scheduler": [*kube_scheduler(programs["kube-scheduler"], at), *gates],
     }

@@ -38,7 +38,7 @@ _SERVICE_ACCOUNT = "system:serviceaccount:"
 
 class ControlPlane:
     """`folder` None: a temporary one. `users`: who needs a token beside the service accounts, which need not be
-    named."""
+    named. `gangs`: the alpha feature of 1.36, gang scheduling by PodGroups, is on."""
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class ControlPlane:
         port: int = 0,
         audit_log: Path | None = None,
         users: Iterable[User] = (),
+        gangs: bool = False,
     ) -> None:
         self.release = kubernetes or release()
         self._temporary = folder is None
@@ -55,6 +56,7 @@ class ControlPlane:
             _sweep()
         self.folder = folder.resolve() if folder else Path(tempfile.mkdtemp(prefix=_PREFIX))
         self._port = port
+        self._gangs = gangs
         self._audit_log = audit_log.resolve() if audit_log else self.folder / "audit.log"
         self._tokens = {
             user.name: (secrets.token_urlsafe(24), user) for user in (ADMIN, CONTROLLER_MANAGER, SCHEDULER, *users)
@@ -80,7 +82,7 @@ class ControlPlane:
                 self.layout = Layout(self.folder, api_port, etcd_port, peer_port, self._audit_log)
                 self.processes = {
                     name: Process(name, command, self.layout.log(name))
-                    for name, command in commands.all_commands(programs, self.layout).items()
+                    for name, command in commands.all_commands(programs, self.layout, gangs=self._gangs).items()
                 }
                 if self._serve(last_try=again == _TRIES - 1):
                     break

@@ -159,5 +159,6 @@ BUILTIN: Final[tuple[Resource, ...]] = (
     Resource(_RBAC, "v1", "Role", "roles"),
     Resource(_RBAC, "v1", "RoleBinding", "rolebindings"),
     Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, ("pc",)),
+    Resource("scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups", subresources=("status",)),
     Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, ("sc",), singular="storageclass"),
 )

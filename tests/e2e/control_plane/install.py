@@ -42,11 +42,13 @@ def kubectl(kubeconfig: Path, *arguments: str, stdin: str | None = None) -> str:
     return done.stdout
 
 
-def install(plane: ControlPlane) -> None:
+def install(plane: ControlPlane, gang: str = "none") -> None:
     """CRDs, namespace, accounts and rights."""
     kubectl(plane.kubeconfig, "apply", "-f", str(ROOT / "k8s/crds"))
     kubectl(plane.kubeconfig, "create", "namespace", rbac.NAMESPACE)
     kubectl(plane.kubeconfig, "apply", "-f", str(ROOT / "k8s/base/rbac.yaml"))
+    if gang != "none":
+        kubectl(plane.kubeconfig, "apply", "-k", str(ROOT / "k8s/gangs" / gang))
 
 
 def worker(name: str, children: int) -> Sequence[str]:

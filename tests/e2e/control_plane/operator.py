@@ -37,14 +37,17 @@ class Operator:
 
     watcher_command = WATCHER
 
-    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+    def __init__(self, plane: ControlPlane, folder: Path, gang: str = "none") -> None:
         self.plane = plane
+        self.gang = gang
+        self.lives = 0
+        """Worlds that it was asked to serve so far."""
         self.folder = folder
         self._redis = Valkey(folder, append_only=True)
         self.processes: dict[str, Process] = {}
 
     def start(self) -> None:
-        install(self.plane)
+        install(self.plane, self.gang)
         self._redis.start()
         watchers, workers = (self.plane.kubeconfig_for(rbac.user(process)) for process in rbac.PROCESSES)
         self.start_process("agent", agent(self.plane.kubeconfig, NODES, "--node-cpu", str(NODE_CPUS)))
@@ -99,7 +102,7 @@ class Operator:
     def start_process(
         self, name: str, command: Sequence[str], kubeconfig: Path | None = None, **settings: str
     ) -> Process:
-        env = environment(self._redis.url, kubeconfig, {**SETTINGS, **settings})
+        env = environment(self._redis.url, kubeconfig, {**SETTINGS, "TJ_GANG_SCHEDULER": self.gang, **settings})
         process = Process(name, command, self.folder / f"{name}.log", env)
         self.processes[name] = process
         process.start()

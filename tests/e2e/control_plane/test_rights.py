@@ -7,12 +7,11 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.control_plane.operator import Operator
-from tests.e2e.control_plane.world import RealWorld
 from tests.scenarios.scenarios import SCENARIOS
 from tjworker.api.resources import NODES
 from tjworker.kube import rbac
 from tjworker.kube.resources import RESOURCES, Process
-from tjworker.reconcile.children import COLLECTED
+from tjworker.reconcile.children import collected
 
 Right = tuple[str, str, str]
 """(group, resource[/subresource], verb)."""
@@ -20,7 +19,7 @@ NEVER_SENT = {
     # Asked for by the admission plugin OwnerReferencesPermissionEnforcement, which has refused nothing (below).
     *((row.group, f"{row.plural}/finalizers", "update") for row in RESOURCES.values() if row.is_job),
     # The orphan collector's, which looks every ten minutes: a session may be shorter.
-    *((RESOURCES[name].group, RESOURCES[name].plural, "list") for name in (*COLLECTED, NODES)),
+    *((RESOURCES[name].group, RESOURCES[name].plural, "list") for name in (*collected("none"), NODES)),
     # Both kinds of jobs have the same verbs, and only an AITrainingJob has a time to live.
     ("paddlepaddle.org", "trainingjobs", "delete"),
 }
@@ -72,7 +71,7 @@ def test_the_operator_was_never_refused_anything_by_rbac(operator: Operator) -> 
 
 @pytest.mark.parametrize("process", rbac.PROCESSES)
 def test_no_verb_is_granted_that_no_life_needs(process: Process, operator: Operator) -> None:
-    if RealWorld.made < len(SCENARIOS):
-        pytest.skip(f"only {RealWorld.made} lives were played, the scenarios alone are {len(SCENARIOS)}")
+    if operator.lives < len(SCENARIOS):
+        pytest.skip(f"only {operator.lives} lives were played, the scenarios alone are {len(SCENARIOS)}")
     unused = granted(process) - asked(operator, process) - NEVER_SENT
     assert unused == set(), sorted(unused)

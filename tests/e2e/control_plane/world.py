@@ -18,7 +18,7 @@ from tests.scenarios.driver import HOLD, Json
 from tests.support.kinds import collection_of
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.api.kinds import KINDS
-from tjworker.api.resources import PODS
+from tjworker.api.resources import POD_GROUPS, PODS
 from tjworker.base import GroupResource
 from tjworker.kube import rbac
 from tjworker.kube.resources import RESOURCES
@@ -33,9 +33,6 @@ _numbers = itertools.count(1)
 class RealWorld:
     """`with` it: the namespace is made, and deleted again (without waiting for it)."""
 
-    made = 0
-    """In this session."""
-
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
         self.namespace = f"scenario-{os.getpid()}-{next(_numbers)}"
@@ -44,7 +41,7 @@ class RealWorld:
         self._kinds: dict[str, str] = {}
 
     def __enter__(self) -> RealWorld:
-        RealWorld.made += 1
+        self.operator.lives += 1
         self._send("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         return self
 
@@ -68,6 +65,9 @@ class RealWorld:
 
     def delete_pod(self, name: str) -> object:
         return self._send("DELETE", f"{self._core}/pods/{name}")
+
+    def delete_pod_group(self, name: str) -> object:
+        return self._send("DELETE", RESOURCES[POD_GROUPS].path(self.namespace, name))
 
     def hold_pod(self, name: str, *, held: bool = True) -> object:
         finalizers = HOLD if held else None

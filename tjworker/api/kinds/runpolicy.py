@@ -34,8 +34,8 @@ class SchedulingPolicy(CamelModel):
         ge=1,
         le=MAX_PODS,
         description=(
-            "gang scheduling, which is to come: checked and not acted on yet, as the condition Created says. At most "
-            "the sum of all replicas; default: all of them"
+            "pods that start together or not at all, where the operator has a gang scheduler (else the condition "
+            "Created says so). At most the sum of all replicas; default: all, of an elastic role its minReplicas"
         ),
     )
 

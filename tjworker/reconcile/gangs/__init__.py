@@ -1,39 +1,39 @@
 """Gang schedulers: they start the pods of a job all together or not at all. `GANGS` is the one place: a scheduler is a
-file and a row here, and its name in the rules."""
+file and a row here, and a value of the setting `gang_scheduler`. What a job does with one is in `reconcile.pod_group`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterator, Mapping
 
 from tjworker.api.model import TrainingJob
-from tjworker.reconcile.plan import Create
+from tjworker.reconcile.gangs.gang import Gang, asked
+from tjworker.reconcile.gangs.kubernetes import KUBERNETES
+from tjworker.reconcile.gangs.scheduler_plugins import SCHEDULER_PLUGINS
+from tjworker.reconcile.gangs.volcano import VOLCANO
 from tjworker.reconcile.rules import Rules
 
-
-class Gang(Protocol):
-    def objects(self, job: TrainingJob) -> Sequence[Create]:
-        """What the job wants in the cluster before its pods, such as a PodGroup."""
-
-    def pod_labels(self, job: TrainingJob) -> Mapping[str, str]:
-        """What each of its pods carries to belong to that."""
+GANGS: Mapping[str, Gang] = {"kubernetes": KUBERNETES, "volcano": VOLCANO, "scheduler-plugins": SCHEDULER_PLUGINS}
 
 
-@dataclass(frozen=True, slots=True)
-class NoGang:
-    """Each pod is scheduled by itself."""
-
-    def objects(self, job: TrainingJob) -> Sequence[Create]:
-        return ()
-
-    def pod_labels(self, job: TrainingJob) -> Mapping[str, str]:
-        return {}
+def find_gang(rules: Rules) -> Gang | None:
+    """None: each pod is scheduled by itself."""
+    return GANGS.get(rules.gang)
 
 
-NO_GANG = NoGang()
-GANGS: Mapping[str, Gang] = {"none": NO_GANG}
+def not_acted_on(job: TrainingJob, rules: Rules) -> Iterator[str]:
+    """What of the job's scheduling policy does not come about, and why."""
+    gang = find_gang(rules)
+    if gang is None:
+        fields = [*(["minAvailable"] if job.min_available is not None else []), *asked(job)]
+        why = "pods are scheduled one by one"
+    else:
+        fields, why = [name for name in asked(job) if name not in gang.acts_on], f"{rules.gang} has none"
+    for name in fields:
+        yield f"{job.gang.path}.{job.gang.priority_class_field if name == 'priorityClass' else name} ({why})"
 
 
-def find_gang(rules: Rules) -> Gang:
-    return GANGS[rules.gang]
+def tell_what_is_missing(rules: Rules) -> str:
+    """To be added to the API server's word that it does not know the kind of what is made."""
+    gang = find_gang(rules)
+    return f"; TJ_GANG_SCHEDULER={rules.gang} needs {gang.needs}: install that, or choose another" if gang else ""

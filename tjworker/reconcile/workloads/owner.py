@@ -17,7 +17,6 @@ from tjworker.api.observed import ENDED_PHASES, Observed, PodRecord, WorkloadRec
 from tjworker.api.ownership import own_workloads
 from tjworker.api.resources import BATCH_JOBS, REPLICASETS
 from tjworker.base import GroupResource
-from tjworker.reconcile.gangs import find_gang
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create, Delete, Patch, Write
 from tjworker.reconcile.policies.creating import stuck_container
@@ -106,7 +105,7 @@ def _create(
 def owned_template(p: Pass, role: Role, restart_policy: str) -> Json:
     """Of the pods of a ReplicaSet or batch Job, whoever makes them."""
     env = {**template_environment(p.job, role), **role_environment(p.job)}
-    template = pod_template(p.job, role, env, index=None, restart_policy=restart_policy, gang=find_gang(p.rules))
+    template = pod_template(p.job, role, env, index=None, restart_policy=restart_policy, gang=p.gang)
     template["metadata"]["labels"][labels.JOB_KIND] = p.job.kind  # the owner reference of such a pod names no job
     return template
 

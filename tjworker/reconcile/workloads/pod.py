@@ -13,7 +13,6 @@ from tjworker.api.observed import Observed, PodRecord, ServiceRecord
 from tjworker.api.ownership import own_services
 from tjworker.api.resources import PODS, SERVICES
 from tjworker.reconcile.frameworks import has_services, role_ports
-from tjworker.reconcile.gangs import find_gang
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create, Delete, Patch, Write
 from tjworker.reconcile.replicas import Replica, RoleView
@@ -98,7 +97,7 @@ def _relabel(job: TrainingJob, view: RoleView) -> Iterator[Patch]:
 
 def _creates(p: Pass, view: RoleView) -> Iterator[Create]:
     """Bodies are made as they are asked for: a pass makes those that it writes, however many are missing."""
-    job, gang = p.job, find_gang(p.rules)
+    job = p.job
     role_env = None
     serves = has_services(job, view.role)
     services = {s.name for s in p.observed.services}
@@ -109,7 +108,7 @@ def _creates(p: Pass, view: RoleView) -> Iterator[Create]:
             yield Create(SERVICES, replica.name, service_body(job, view.role, replica.index))
         if replica.state == "missing":
             role_env = role_env or role_environment(job)
-            yield Create(PODS, replica.name, pod_body(job, view.role, replica.index, replica.attempt, role_env, gang))
+            yield Create(PODS, replica.name, pod_body(job, view.role, replica.index, replica.attempt, role_env, p.gang))
 
 
 def _needs_service(replica: Replica) -> bool:

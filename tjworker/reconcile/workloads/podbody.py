@@ -12,8 +12,9 @@ from typing import Any
 from tjworker.api import labels
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import job_labels, pod_labels, pod_name, role_labels, service_name
+from tjworker.api.podgroups import pod_group_of
 from tjworker.reconcile.frameworks import find_framework, role_ports
-from tjworker.reconcile.gangs import NO_GANG, Gang
+from tjworker.reconcile.gangs.gang import Membership
 from tjworker.reconcile.workloads.environment import Env, container_environment, env_list, replica_environment
 from tjworker.reconcile.workloads.files import add_files, file_annotations
 
@@ -65,7 +66,7 @@ def _master_label(job: TrainingJob, role: Role, index: int | None) -> dict[str, 
 
 
 def pod_body(
-    job: TrainingJob, role: Role, index: int, attempt: int, role_env: Mapping[str, str], gang: Gang = NO_GANG
+    job: TrainingJob, role: Role, index: int, attempt: int, role_env: Mapping[str, str], gang: Membership | None = None
 ) -> Json:
     """`role_env` is `environment.role_environment(job)`, computed once a pass."""
     env: Env = {**replica_environment(job, role, index, attempt), **role_env}
@@ -88,7 +89,9 @@ def pod_body(
     }
 
 
-def pod_template(job: TrainingJob, role: Role, env: Env, *, index: int | None, restart_policy: str, gang: Gang) -> Json:
+def pod_template(
+    job: TrainingJob, role: Role, env: Env, *, index: int | None, restart_policy: str, gang: Membership | None
+) -> Json:
     """The role's template with what each of its pods gets: environment, the job's labels and annotations where the
     template sets none, scheduler, priority class, restartPolicy; and the labels of `role_labels`, that say whose the
     pods are."""
@@ -115,11 +118,20 @@ def pod_template(job: TrainingJob, role: Role, env: Env, *, index: int | None, r
         user_labels.setdefault("priority", job.priority)
     user_annotations = {k: v for k, v in job.annotations.items() if k not in _ACTING}
     annotations = {**user_annotations, **_mapping(meta.get("annotations")), **file_annotations(files)}
-    ours = {**gang.pod_labels(job), **role_labels(job, role.name), **_master_label(job, role, index)}
-    return {
-        "metadata": {"labels": {**user_labels, **ours}, **({"annotations": annotations} if annotations else {})},
-        "spec": spec,
-    }
+    ours = {**role_labels(job, role.name), **_master_label(job, role, index)}
+    metadata = {"labels": {**user_labels, **ours}, **({"annotations": annotations} if annotations else {})}
+    if gang is not None:
+        _join(job, gang, metadata, spec)
+    return {"metadata": metadata, "spec": spec}
+
+
+def _join(job: TrainingJob, gang: Membership, metadata: Json, spec: Json) -> None:
+    if gang.scheduler_name and not spec.get("schedulerName"):
+        spec["schedulerName"] = gang.scheduler_name
+    if job.gang.priority_class and not spec.get("priorityClassName"):
+        spec["priorityClassName"] = job.gang.priority_class
+    if group := pod_group_of(metadata, spec) or gang.group:
+        gang.gang.join(metadata, spec, group)
 
 
 def _add_default_port(job: TrainingJob, role: Role, spec: Json) -> None:

@@ -14,6 +14,7 @@ from localcluster.controllers.job import JobController
 from localcluster.controllers.namespace import NamespaceController
 from localcluster.controllers.nodelifecycle import NodeLifecycleController
 from localcluster.controllers.podgc import PodGarbageCollector
+from localcluster.controllers.podgroups import PodGroupProtection
 from localcluster.controllers.replicaset import ReplicaSetController
 from localcluster.controllers.serviceaccount import ServiceAccountController
 from localcluster.controllers.ttl import TtlController
@@ -41,6 +42,7 @@ def controllers(
         TtlController(client, informers),
         NodeLifecycleController(client, informers, recorder("node-controller")),
         PodGarbageCollector(client, informers),
+        PodGroupProtection(client, informers),
         VolumeController(client, informers, recorder("persistentvolume-controller")),
     ]
     if endpoints:

@@ -32,7 +32,7 @@ class Demand:
     owner_uid: str
     preempts: bool
     gang: str = ""
-    """namespace/name of the PodGroup, empty for a pod on its own."""
+    """Of its PodGroup, as `gang.group_of` has it; empty for a pod on its own."""
 
     @property
     def signature(self) -> str:

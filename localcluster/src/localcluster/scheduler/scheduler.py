@@ -20,6 +20,7 @@ from localcluster.recorder import Recorder
 from localcluster.scheduler import gang, preemption
 from localcluster.scheduler.claims import Claims
 from localcluster.scheduler.filters import Against, fit_error, reasons_against, score
+from localcluster.scheduler.gang_round import GangRound
 from localcluster.scheduler.nodeinfo import Demand, NodeInfo, asks_of, demand_of
 from localcluster.wire import Json
 
@@ -66,7 +67,9 @@ class Scheduler:
         self._retry_at: float | None = None
         self._pods = informers.get("/api/v1/pods")
         self._classes = informers.get(PRIORITY_CLASSES)
+        self._gangs = GangRound(client, informers, self._pods, self)
         self._pods.subscribe(self._pod_changed)
+        informers.get(gang.OWN).subscribe(self._group_changed)
         informers.get("/api/v1/nodes").subscribe(self._node_changed)
         informers.get(CRDS).subscribe(self._crd_changed)
         self._claims = Claims(informers)
@@ -88,8 +91,9 @@ class Scheduler:
                 del self._waiting[key]
                 self._push(key, pod)
 
-    def _group_changed(self, _: Json | None, __: Json | None) -> None:
-        self._something_freed()
+    def _group_changed(self, old: Json | None, new: Json | None) -> None:
+        if old is None or new is None or old.get("spec") != new.get("spec"):
+            self._something_freed()
 
     def _node_changed(self, old: Json | None, new: Json | None) -> None:
         node = new or old or {}
@@ -120,7 +124,7 @@ class Scheduler:
             info = self._nodes.setdefault(node, NodeInfo(node))
             had = info.pods.get(key)
             same = had is not None and had[0].uid == new["metadata"]["uid"]
-            info.add(had[0] if had is not None and same else self._demand(new), new)
+            info.add(had[0] if had is not None and same else self.demand(new), new)
             return
         if self._mine(new) and (old is None or asks_of(old) != asks_of(new) or key not in self._waiting):
             self._waiting.pop(key, None)
@@ -134,13 +138,13 @@ class Scheduler:
             and "deletionTimestamp" not in pod["metadata"]
         )
 
-    def _ready(self, pod: Json) -> bool:
+    def ready(self, pod: Json) -> bool:
         return self._mine(pod) and not self._claims.reason_against(pod)
 
     def _push(self, key: str, pod: Json) -> None:
         if key not in self._queued:
             self._queued.add(key)
-            demand = self._demand(pod)
+            demand = self.demand(pod)
             heapq.heappush(self._queue, (-demand.priority, demand.created_seconds, key))
 
     def _forget(self, key: str) -> None:
@@ -166,7 +170,7 @@ class Scheduler:
                 self._push(key, pod)
         self._waiting.clear()
 
-    def _demand(self, pod: Json) -> Demand:
+    def demand(self, pod: Json) -> Demand:
         spec = pod["spec"]
         priority = spec.get("priority")
         if priority is None:
@@ -190,7 +194,7 @@ class Scheduler:
             if pod is None or pod["spec"].get("nodeName") or is_terminal(pod) or not self._mine(pod):
                 continue
             try:
-                self._schedule(pod, self._demand(pod), now)
+                self._schedule(pod, self.demand(pod), now)
             except ApiError as error:
                 log.info("scheduler: %s: %s", key, error)
                 self._waiting[key] = None
@@ -203,21 +207,21 @@ class Scheduler:
 
     def _schedule(self, pod: Json, demand: Demand, now: float) -> None:
         if unready := self._claims.reason_against(pod):
-            self._unschedulable(pod, f"{self._nodes_available()} {unready}. not found", now)
+            self.unschedulable(pod, f"{self.nodes_available()} {unready}. not found", now)
             return
         if demand.gang:
-            self._schedule_gang(pod, demand, now)
+            self._gangs.schedule(pod, demand, now)
             return
         told = self._refused.get(demand.signature)
         if told is None:
-            chosen, against = self._choose(demand)
+            chosen, against = self.choose(demand)
             if chosen is not None:
-                self._bind(pod, demand, chosen)
+                self.bind(pod, demand, chosen)
                 return
-            told = self._no_room(pod, demand, against, now)
-        self._unschedulable(pod, told, now)
+            told = self.no_room(pod, demand, against, now)
+        self.unschedulable(pod, told, now)
 
-    def _choose(self, demand: Demand) -> tuple[NodeInfo | None, dict[str, Against]]:
+    def choose(self, demand: Demand) -> tuple[NodeInfo | None, dict[str, Against]]:
         against: dict[str, Against] = {}
         found: NodeInfo | None = None
         best_score = 0.0
@@ -238,7 +242,7 @@ class Scheduler:
             return []
         return [d for d in nominated.values() if d.key != demand.key and d.priority >= demand.priority]
 
-    def _bind(self, pod: Json, demand: Demand, node: NodeInfo) -> None:
+    def bind(self, pod: Json, demand: Demand, node: NodeInfo) -> None:
         meta = pod["metadata"]
         if self._claims.select(self._client, pod, node.name):
             node.remove(demand.key)
@@ -265,7 +269,7 @@ class Scheduler:
 
     # --- no room ---------------------------------------------------------------------------------------------------
 
-    def _no_room(self, pod: Json, demand: Demand, against: dict[str, Against], now: float) -> str:
+    def no_room(self, pod: Json, demand: Demand, against: dict[str, Against], now: float) -> str:
         """Preempts where that helps; the scheduler's words."""
         told = fit_error(against)
         if not against:
@@ -293,6 +297,16 @@ class Scheduler:
             return told
         self._preempt(pod, demand, candidate, now)
         return told
+
+    def could_preempt(self, demand: Demand, against: dict[str, Against]) -> bool:
+        nodes = [n for n in self._nodes.values() if n.known]
+        if not demand.preempts or not against:
+            return False
+        return preemption.find(demand, nodes, against, lambda name: self._reserved(name, demand))[0] is not None
+
+    def wait(self, key: str) -> None:
+        """Until something changes."""
+        self._waiting[key] = None
 
     def _preempt(self, pod: Json, demand: Demand, candidate: preemption.Candidate, now: float) -> None:
         meta = pod["metadata"]
@@ -325,7 +339,7 @@ class Scheduler:
         )
         self._informers.pump()
 
-    def _unschedulable(self, pod: Json, told: str, now: float) -> None:
+    def unschedulable(self, pod: Json, told: str, now: float) -> None:
         key = key_of(pod)
         self._waiting[key] = None
         pod = self._pods.get(key) or pod
@@ -347,54 +361,5 @@ class Scheduler:
         )
         self._recorder(pod).warning(pod, "FailedScheduling", told, action="Scheduling")
 
-    # --- gangs -----------------------------------------------------------------------------------------------------
-
-    def _schedule_gang(self, pod: Json, demand: Demand, now: float) -> None:
-        group = self._group(demand.gang)
-        if group is None:
-            self._unschedulable(pod, f"pod group {demand.gang} of pod {demand.key} does not exist", now)
-            return
-        minimum = gang.min_member(group)
-        members = [
-            p
-            for p in self._pods.store.values()
-            if p["metadata"]["namespace"] == demand.namespace and not is_terminal(p) and gang.group_of(p) == demand.gang
-        ]
-        bound = [p for p in members if p["spec"].get("nodeName")]
-        pending = sorted(
-            (self._demand(p) for p in members if not p["spec"].get("nodeName") and self._ready(p)),
-            key=lambda d: (-d.priority, d.created_seconds, d.key),
-        )
-        if len(bound) + len(pending) < minimum:
-            told = gang.too_few(demand.key, len(bound) + len(pending), minimum)
-            self._unschedulable(pod, f"{self._nodes_available()} {told}.", now)
-            return
-        placed: list[tuple[Demand, NodeInfo]] = []
-        against: dict[str, Against] = {}
-        for member in pending:
-            chosen, against_this = self._choose(member)
-            if chosen is None:
-                against = against or against_this
-                continue
-            chosen.add(member, self._pods.store[member.key])
-            placed.append((member, chosen))
-        complete = len(bound) + len(placed) >= minimum
-        if not complete:
-            for member, chosen in placed:
-                chosen.remove(member.key)
-        told = f"{gang.not_together(demand.gang, len(bound) + len(placed), minimum)}. {fit_error(against)}"
-        bound_now = {member.key for member, _ in placed} if complete else set()
-        for member, chosen in placed if complete else ():
-            self._bind(self._pods.store[member.key], member, chosen)
-        for member in pending:
-            if member.key not in bound_now:
-                self._unschedulable(self._pods.store[member.key], fit_error(against) if complete else told, now)
-
-    def _group(self, key: str) -> Json | None:
-        for path in gang.POD_GROUP_PATHS:
-            if (informer := self._informers.peek(path)) is not None and (found := informer.get(key)) is not None:
-                return found
-        return None
-
-    def _nodes_available(self) -> str:
+    def nodes_available(self) -> str:
         return f"0/{sum(n.known for n in self._nodes.values())} nodes are available:"

@@ -49,7 +49,7 @@ def tabled(process: Process, rows: Iterable[Resource]) -> set[tuple[str, str, st
 @pytest.mark.parametrize("process", rbac.PROCESSES)
 def test_roles_grant_exactly_what_the_table_says(process: Process) -> None:
     lease = RESOURCES[LEASES]
-    own = [row for row in RESOURCES.values() if not row.guest and not row.needed_by]
+    own = [row for row in RESOURCES.values() if not row.guest and not row.needed_by and not row.gang]
     assert granted(rbac.cluster_wide(), process) == tabled(process, own)
     assert granted(rbac.apart(), process) == tabled(process, [lease])
     in_namespaces = [row for row in own if row.namespaced and row != lease]
@@ -57,6 +57,8 @@ def test_roles_grant_exactly_what_the_table_says(process: Process) -> None:
     assert granted(rbac.nodes(), process) == tabled(process, [r for r in RESOURCES.values() if not r.namespaced])
     for guest in rbac.GUESTS:
         assert granted(rbac.of_guest(guest), process) == tabled(process, rbac.with_needs([guest]))
+    for gang in rbac.GANGS:
+        assert granted(rbac.of_gang(gang), process) == tabled(process, [gang])
     with_guests = granted(rbac.served(["a"], guests=rbac.GUESTS), process)
     assert with_guests == tabled(process, [*in_namespaces, *rbac.with_needs(rbac.GUESTS)])
 

@@ -5,23 +5,26 @@ from __future__ import annotations
 from tests.support.kinds import AITRAININGJOBS
 from tjworker.api.kinds import KINDS
 from tjworker.api.observed import RECORD_TYPES
-from tjworker.api.resources import LEASES, NODES, PODS, REPLICASETS
-from tjworker.kube import resources
+from tjworker.api.resources import ALL_POD_GROUPS, LEASES, NODES, PODS, REPLICASETS
 from tjworker.kube.rbac import rules
-from tjworker.kube.resources import READ, RESOURCES, WATCHED, Resource
+from tjworker.kube.resources import RESOURCES, WATCHED, watched
+from tjworker.reconcile.gangs import GANGS
 
-POD_GROUPS = tuple(
-    Resource("podgroups", group, version, "PodGroup", verbs={"watcher": READ})
-    for group, version in (
-        ("scheduling.volcano.sh", "v1beta1"),
-        ("scheduling.x-k8s.io", "v1alpha1"),
-        ("scheduling.k8s.io", "v1alpha1"),
-    )
-)
+POD_GROUPS = tuple(RESOURCES[name] for name in ALL_POD_GROUPS)
 
 
 def test_every_watched_resource_is_a_job_or_has_a_record() -> None:
-    assert {row.name for row in WATCHED if not row.is_job} == set(RECORD_TYPES)
+    with_gangs = {row.name for gang in ("none", *GANGS) for row in watched(KINDS, gang) if not row.is_job}
+    assert with_gangs == set(RECORD_TYPES)
+    assert {row.name for row in WATCHED if not row.is_job} == set(RECORD_TYPES) - set(ALL_POD_GROUPS)
+
+
+def test_only_the_pod_groups_of_the_chosen_scheduler_are_watched() -> None:
+    chosen = {gang: [row.name for row in watched(KINDS, gang) if row.name in ALL_POD_GROUPS] for gang in GANGS}
+    assert chosen == {name: [gang.resource] for name, gang in GANGS.items()}
+    for gang in GANGS.values():
+        assert (RESOURCES[gang.resource].api_version, RESOURCES[gang.resource].kind) == (gang.api_version, "PodGroup")
+        assert ("patch" in RESOURCES[gang.resource].verbs["worker"]) == (gang.resize is not None)
 
 
 def test_every_job_kind_has_its_row() -> None:
@@ -42,12 +45,10 @@ def test_no_secret_is_read_and_no_wildcards() -> None:
 
 
 def test_resources_of_one_plural_live_side_by_side() -> None:
-    table = resources.by_name((*RESOURCES.values(), *POD_GROUPS))
-    assert len(table) == len(RESOURCES) + len(POD_GROUPS)
-    assert {table[row.name].path("team", "a") for row in POD_GROUPS} == {
+    assert {RESOURCES[row.name].path("team", "a") for row in POD_GROUPS} == {
         "/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/a",
         "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/team/podgroups/a",
-        "/apis/scheduling.k8s.io/v1alpha1/namespaces/team/podgroups/a",
+        "/apis/scheduling.k8s.io/v1alpha2/namespaces/team/podgroups/a",
     }
     allowed = [(rule["apiGroups"], rule["resources"]) for rule in rules("watcher", POD_GROUPS)]
     assert allowed == [([row.group], ["podgroups"]) for row in POD_GROUPS]

@@ -35,7 +35,7 @@ from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs
 from tjworker.api.kinds.guests.spec import AsWritten, ElasticBounds, ReplicaSpec, RunFields, elastic_bounds, replicas_of
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.labels import not_queued
-from tjworker.api.model import FieldError, InvalidJob, RestartPolicy, Role, TrainingJob
+from tjworker.api.model import FieldError, GangPolicy, InvalidJob, RestartPolicy, Role, TrainingJob
 
 ANNOTATION_AUTOSCALE = "elasticdeeplearning.ai/edl-policy"
 """On a job with an elasticPolicy: `Auto` lets the autoscaler move its workers."""
@@ -224,6 +224,7 @@ def _job(read: Reading, raw: Json, head: Header, templates: Mapping[str, Json]) 
         ttl_seconds_after_finished=run.ttl_seconds_after_finished,
         backoff_limit=shape.backoff_limit if run.backoff_limit is None else run.backoff_limit,
         min_available=run.scheduling_policy.min_available if run.scheduling_policy else None,
+        gang=_gang_policy(read),
         clean_pod_policy=run.clean_pod_policy or shape.clean_pod_policy,
         suspend=bool(run.suspend),
         suspend_field=read.run_path("suspend"),
@@ -239,10 +240,32 @@ def _job(read: Reading, raw: Json, head: Header, templates: Mapping[str, Json]) 
     return shape.finish(job, read.spec)
 
 
-def _ignored(read: Reading, annotations: Mapping[str, str]) -> Iterator[str]:
+_OF_A_GANG = frozenset(
+    {"minAvailable", "queue", "priorityClass", "priorityClassName", "minResources", "scheduleTimeoutSeconds"}
+)
+"""Fields of a scheduling policy that a gang scheduler may act on."""
+
+
+def _said(read: Reading) -> Json:
     policy = read.run.scheduling_policy
-    said = {} if policy is None else policy.model_dump(by_alias=True, exclude_none=True)
-    acting = (name for name, value in sorted(said.items()) if value not in ("", {}))
+    return {} if policy is None else policy.model_dump(by_alias=True, exclude_none=True)
+
+
+def _gang_policy(read: Reading) -> GangPolicy:
+    said = _said(read)
+    priority = "priorityClassName" if "priorityClassName" in said else "priorityClass"
+    return GangPolicy(
+        queue=said.get("queue", ""),
+        priority_class=said.get(priority, ""),
+        min_resources=said.get("minResources", {}),
+        schedule_timeout_seconds=said.get("scheduleTimeoutSeconds"),
+        path=read.run_path("schedulingPolicy"),
+        priority_class_field=priority,
+    )
+
+
+def _ignored(read: Reading, annotations: Mapping[str, str]) -> Iterator[str]:
+    acting = (name for name, value in sorted(_said(read).items()) if value not in ("", {}) and name not in _OF_A_GANG)
     yield from (read.run_path(f"schedulingPolicy.{name}") for name in acting)
     yield from _inert("spec", read.spec)
     for name, role in read.specs.items():

@@ -14,9 +14,9 @@ class SchedulingPolicy(SchedulingFields):
 
     priority: int | None = Field(None, description="of the queue; not acted on, the condition Created says so")
     priority_class_name: str | None = Field(
-        None, description="of the PodGroup; not acted on: set priorityClassName in the templates"
+        None, max_length=253, description="of the PodGroup, and of pods whose template names none"
     )
-    queue: str | None = Field(None, description="queue of the job; not acted on")
+    queue: str | None = Field(None, max_length=253, description="queue of the PodGroup (Volcano)")
 
 
 class KubeDLReplicaSpec(ReplicaSpec):

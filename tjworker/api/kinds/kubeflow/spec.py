@@ -21,12 +21,19 @@ OWN_CONTROLLERS = ("", OWN_CONTROLLER, "kubeflow.org/mpi-operator")
 class SchedulingPolicy(SchedulingFields):
     """How a gang scheduler takes the pods of the job."""
 
-    queue: str | None = Field(None, description="queue of the PodGroup; not acted on, the condition Created says so")
-    min_resources: AsWritten | None = Field(None, description="of the PodGroup; not acted on")
-    priority_class: str | None = Field(
-        None, description="of the PodGroup; not acted on: set priorityClassName in the templates"
+    queue: str | None = Field(None, max_length=253, description="queue of the PodGroup (Volcano)")
+    min_resources: AsWritten | None = Field(
+        None, description="that the PodGroup asks for together (Volcano, scheduler-plugins)"
     )
-    schedule_timeout_seconds: int | None = Field(None, description="of the PodGroup; not acted on")
+    priority_class: str | None = Field(
+        None, max_length=253, description="of the PodGroup, and of pods whose template names none"
+    )
+    schedule_timeout_seconds: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_INT32,
+        description="for so long the pods of the PodGroup that have found room wait for the others (scheduler-plugins)",
+    )
 
 
 class RunPolicy(RunFields):

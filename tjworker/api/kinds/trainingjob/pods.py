@@ -15,9 +15,9 @@ from typing import Any
 from tjworker.api.kinds.base import Json, mapping
 from tjworker.api.kinds.trainingjob.environment import environment
 from tjworker.api.kinds.trainingjob.spec import Component, TrainingJobSpec
+from tjworker.api.podgroups import GROUP_ANNOTATION
 
 ETCD_IMAGE = "quay.io/coreos/etcd:v3.5.21"
-GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 ROLE_LABELS: Mapping[str, str] = {
     "master": "paddle-job-master",
     "pserver": "paddle-job-pserver",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from localcluster.apiserver import crds
-from localcluster.apiserver.strategies import simple, storage, workloads
+from localcluster.apiserver.strategies import podgroups, simple, storage, workloads
 from localcluster.apiserver.strategies.base import Strategy
 from localcluster.resources import Resource
 
@@ -78,6 +78,12 @@ STRATEGIES: Final[dict[str, Strategy]] = {
     "resourcequotas": Strategy(returns_deleted=True),
     "scheduling.k8s.io/priorityclasses": Strategy(
         simple.default_priority, validate_update=simple.validate_priority_update, generation=True
+    ),
+    "scheduling.k8s.io/podgroups": Strategy(
+        podgroups.default,
+        podgroups.prepare_create,
+        validate=podgroups.validate,
+        validate_update=podgroups.validate_update,
     ),
     "coordination.k8s.io/leases": Strategy(validate=simple.validate_lease),
     "discovery.k8s.io/endpointslices": Strategy(simple.default_slice, generation=True),

@@ -38,6 +38,8 @@ def validate_pod_spec(spec: Json, path: str, causes: Causes) -> None:
         _validate_container(container, f"{path}.initContainers[{index}]", names, volumes, causes)
     if spec.get("restartPolicy") not in (None, *_RESTART_POLICIES):
         causes.unsupported(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART_POLICIES)
+    if (group := spec.get("schedulingGroup")) is not None:
+        _validate_group(group, f"{path}.schedulingGroup.podGroupName", causes)
     if spec.get("nodeSelector"):
         meta.validate_labels(spec["nodeSelector"], f"{path}.nodeSelector", causes)
     for index, toleration in enumerate(spec.get("tolerations") or ()):
@@ -45,6 +47,14 @@ def validate_pod_spec(spec: Json, path: str, causes: Causes) -> None:
         if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
             causes.invalid(f"{path}.tolerations[{index}].effect", effect, why)
+
+
+def _validate_group(group: Json, path: str, causes: Causes) -> None:
+    if (name := group.get("podGroupName")) is None:
+        causes.invalid(path, None, "must specify one of: `podGroupName`")
+    else:
+        for why in meta.subdomain(name):
+            causes.invalid(path, name, why)
 
 
 def _validate_volumes(volumes: Any, path: str, causes: Causes) -> set[str]:

@@ -33,6 +33,7 @@ PRINTERS: Final[dict[str, Printer]] = {
     "events": cluster.EVENT,
     "coordination.k8s.io/leases": cluster.LEASE,
     "scheduling.k8s.io/priorityclasses": cluster.PRIORITY_CLASS,
+    "scheduling.k8s.io/podgroups": cluster.POD_GROUP,
     "persistentvolumeclaims": storage.CLAIM,
     "persistentvolumes": storage.VOLUME,
     "storage.k8s.io/storageclasses": storage.CLASS,

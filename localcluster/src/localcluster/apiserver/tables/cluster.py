@@ -152,6 +152,17 @@ def _priority_class(obj: Json, now: float) -> tuple[Row, Any]:
     ], None
 
 
+def _pod_group(obj: Json, now: float) -> tuple[Row, Any]:
+    policy = "Gang" if ((obj.get("spec") or {}).get("schedulingPolicy") or {}).get("gang") else "Basic"
+    told = {c["type"]: c for c in (obj.get("status") or {}).get("conditions") or ()}
+    status = "Pending"
+    if scheduled := told.get("PodGroupScheduled"):
+        status = "Scheduled" if scheduled["status"] == "True" else "Unschedulable"
+    if disrupted := told.get("DisruptionTarget"):
+        status = disrupted["reason"]
+    return [obj["metadata"]["name"], policy, NONE, status, age(obj, now)], None
+
+
 SERVICE = Printer(columns("Name:name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "Selector+"), _service)
 ENDPOINTS = Printer(columns("Name:name", "Endpoints", "Age"), _endpoints)
 ENDPOINT_SLICE = Printer(columns("Name:name", "AddressType", "Ports", "Endpoints", "Age"), _slice)
@@ -172,3 +183,4 @@ EVENT = Printer(
 )
 LEASE = Printer(columns("Name:name", "Holder", "Age"), _lease)
 PRIORITY_CLASS = Printer(columns("Name:name", "Value#", "Global-Default?", "Age", "PreemptionPolicy"), _priority_class)
+POD_GROUP = Printer(columns("Name:name", "Policy", "Workload", "Status", "Age"), _pod_group)

@@ -1,0 +1,124 @@
+"""One look at a gang: all of its pods that wait are placed, if with those that have a node they are enough, or none is.
+Where pods of lower priority would have to go, they go only when enough of the gang then fit."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from localcluster.client import Client, ignoring
+from localcluster.informer import Informer, Informers
+from localcluster.objects import condition, is_terminal, timestamp, with_condition
+from localcluster.scheduler import gang
+from localcluster.scheduler.filters import Against, fit_error
+from localcluster.scheduler.nodeinfo import Demand, NodeInfo
+from localcluster.wire import Json
+
+
+class Placing(Protocol):
+    """What the scheduler does with a pod of its own."""
+
+    def demand(self, pod: Json) -> Demand: ...
+    def ready(self, pod: Json) -> bool: ...
+    def choose(self, demand: Demand) -> tuple[NodeInfo | None, dict[str, Against]]: ...
+    def bind(self, pod: Json, demand: Demand, node: NodeInfo) -> None: ...
+    def could_preempt(self, demand: Demand, against: dict[str, Against]) -> bool: ...
+    def no_room(self, pod: Json, demand: Demand, against: dict[str, Against], now: float) -> str: ...
+    def unschedulable(self, pod: Json, told: str, now: float) -> None: ...
+    def wait(self, key: str) -> None: ...
+    def nodes_available(self) -> str: ...
+
+
+class GangRound:
+    def __init__(self, client: Client, informers: Informers, pods: Informer, placing: Placing) -> None:
+        self._client = client
+        self._informers = informers
+        self._pods = pods
+        self._placing = placing
+
+    def schedule(self, pod: Json, demand: Demand, now: float) -> None:
+        path, name = gang.parts(demand.gang)
+        informer = self._informers.peek(path)
+        group = informer.get(name) if informer is not None else None
+        if group is None:
+            self._too_early(pod, demand, f"pod group {name} of pod {demand.key} does not exist", now)
+            return
+        minimum = gang.min_member(group)
+        members = [
+            p
+            for p in self._pods.store.values()
+            if p["metadata"]["namespace"] == demand.namespace and not is_terminal(p) and gang.group_of(p) == demand.gang
+        ]
+        bound = sum(bool(p["spec"].get("nodeName")) for p in members)
+        pending = sorted(
+            (self._placing.demand(p) for p in members if not p["spec"].get("nodeName") and self._placing.ready(p)),
+            key=lambda d: (-d.priority, d.created_seconds, d.key),
+        )
+        if bound + len(pending) < minimum:
+            told = gang.too_few(demand.key, bound + len(pending), minimum)
+            self._too_early(pod, demand, f"{self._placing.nodes_available()} {told}.", now)
+            return
+        self._place(demand.gang, pending, bound, minimum, now)
+        if gang.is_own(demand.gang):
+            self._tell(path, group, now)
+
+    def _too_early(self, pod: Json, demand: Demand, told: str, now: float) -> None:
+        """Kubernetes' own scheduler does not even look at such a pod, and says nothing."""
+        if gang.is_own(demand.gang):
+            self._placing.wait(demand.key)
+        else:
+            self._placing.unschedulable(pod, told, now)
+
+    def _place(self, of: str, pending: list[Demand], bound: int, minimum: int, now: float) -> None:
+        placed: list[tuple[Demand, NodeInfo]] = []
+        unfit: list[tuple[Demand, dict[str, Against]]] = []
+        for member in pending:
+            chosen, against = self._placing.choose(member)
+            if chosen is None:
+                unfit.append((member, against))
+                continue
+            chosen.add(member, self._pods.store[member.key])
+            placed.append((member, chosen))
+        if bound + len(placed) >= minimum:
+            for member, chosen in placed:
+                self._placing.bind(self._pods.store[member.key], member, chosen)
+            for member, against in unfit:
+                self._placing.unschedulable(self._pods.store[member.key], fit_error(against), now)
+            return
+        helped = [member.key for member, against in unfit if self._placing.could_preempt(member, against)]
+        preempts = bound + len(placed) + len(helped) >= minimum
+        told = {
+            member.key: self._placing.no_room(self._pods.store[member.key], member, against, now)
+            if preempts
+            else fit_error(against)
+            for member, against in unfit
+        }
+        for member, chosen in placed:
+            chosen.remove(member.key)
+        own, short = gang.is_own(of), gang.not_together(gang.parts(of)[1], bound + len(placed), minimum)
+        why = fit_error(unfit[0][1]) if unfit else ""
+        for member in pending:
+            words = told.get(member.key, gang.ENOUGH_THERE) if own else f"{short}. {why}"
+            self._placing.unschedulable(self._pods.store[member.key], words, now)
+
+    def _tell(self, path: str, group: Json, now: float) -> None:
+        """A gang that has been placed once stays so by its condition, as in Kubernetes."""
+        meta, minimum = group["metadata"], gang.min_member(group)
+        there = sum(
+            bool(p["spec"].get("nodeName")) and not is_terminal(p)
+            for p in self._pods.store.values()
+            if p["metadata"]["namespace"] == meta["namespace"] and gang.group_of(p).endswith(f"/{meta['name']}")
+        )
+        scheduled = there >= minimum
+        had = condition(group, "PodGroupScheduled") or {}
+        if had.get("status") in ("True", str(scheduled)):
+            return
+        verdict = {
+            "type": "PodGroupScheduled",
+            "status": str(scheduled),
+            "reason": "Scheduled" if scheduled else "Unschedulable",
+            "message": "" if scheduled else "pod group is unschedulable",
+        }
+        conditions = with_condition((group.get("status") or {}).get("conditions") or (), verdict, timestamp(now))
+        where = path.replace("/podgroups", f"/namespaces/{meta['namespace']}/podgroups/{meta['name']}/status")
+        with ignoring(404, 409):
+            self._client.patch(where, {"metadata": {"uid": meta["uid"]}, "status": {"conditions": conditions}})

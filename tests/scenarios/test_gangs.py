@@ -1,0 +1,90 @@
+"""Gang scheduling on the local cluster, in virtual time. tests/e2e/control_plane/test_gang.py plays the same scenarios
+on Kubernetes itself."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from localcluster.kubelet.node import NodeConfig
+from tests.scenarios.gang_scenarios import GANG_SCENARIOS, gang, placed, size
+from tests.scenarios.world import World, training_job
+from tests.support.pod_groups import POD_GROUP_CRDS, full_pod_group
+from tjworker.kube.resources import RESOURCES
+from tjworker.reconcile.gangs import GANGS
+
+NODES = [NodeConfig(f"node-{n}", cpu="8") for n in range(3)]
+
+
+@pytest.mark.parametrize("scenario", GANG_SCENARIOS)
+def test_a_scenario_of_gangs(scenario: str) -> None:
+    GANG_SCENARIOS[scenario](World(nodes=NODES, gang_scheduler="kubernetes"))
+
+
+def world_with(scheduler: str) -> World:
+    """The CRD is installed when the watcher starts."""
+
+    class WithCrd(World):
+        crds = (*World.crds, POD_GROUP_CRDS[scheduler])
+
+    return WithCrd(nodes=NODES, gang_scheduler=scheduler)
+
+
+@pytest.mark.parametrize("scheduler", POD_GROUP_CRDS)
+def test_pod_groups_of_other_schedulers(scheduler: str) -> None:
+    """The local scheduler keeps to them; their own are not run."""
+    world = world_with(scheduler)
+    world.apply(gang(4, "first", run_seconds=20)).apply(gang(4, "second")).run()
+    assert sorted(placed(world, name) for name in ("first", "second")) == [0, 4]
+    world.until("each has had its turn", lambda: placed(world, "second") == 4)
+    resource = GANGS[scheduler].resource
+    assert {name: group["spec"]["minMember"] for name, group in world.owners(resource).items()} == {"second": 4}
+    world.patch_job("second", {"spec": {"replicaSpecs": {"trainer": {"replicas": 2}}}}).run()
+    assert world.owners(resource)["second"]["spec"]["minMember"] == 2, "its number follows"
+    world.cluster.client.delete(RESOURCES[resource].path("default", "second"))
+    world.run()
+    world.delete_pod("second-trainer-0").run().advance(5)
+    assert (placed(world, "second"), list(world.owners(resource))) == (2, ["second"]), "it is made again"
+
+
+@pytest.mark.parametrize("scheduler", POD_GROUP_CRDS)
+def test_their_crds_take_what_is_made(scheduler: str) -> None:
+    world = world_with(scheduler)
+    path = RESOURCES[GANGS[scheduler].resource].path("default")
+    body = full_pod_group(scheduler)
+    answer = world.cluster.request("POST", path, orjson.dumps(body), fieldValidation="Strict")
+    assert answer.status == 201, answer.body
+    assert orjson.loads(answer.body)["spec"] == body["spec"]
+
+
+@pytest.mark.parametrize("scheduler", POD_GROUP_CRDS)
+def test_without_the_pod_group_kind_nothing_is_made_and_the_job_says_so(scheduler: str) -> None:
+    world = World(nodes=NODES, gang_scheduler=scheduler).apply(gang(2)).run()
+    told = world.condition("Running")
+    assert (told["reason"], world.pods(), world.services()) == ("FailedCreate", {}, [])
+    assert f"TJ_GANG_SCHEDULER={scheduler} needs {GANGS[scheduler].needs}" in told["message"]
+    world.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", POD_GROUP_CRDS[scheduler])
+    world.until("it is installed, and the job runs", lambda: world.phase() == "Running", within_seconds=700)
+
+
+def test_an_edl_job_is_a_gang_of_its_servers_and_its_fewest_trainers() -> None:
+    world = World(nodes=NODES, gang_scheduler="kubernetes")
+    world.apply(
+        training_job(least=2, most=4, pservers=2, fault_tolerant=True, play={"trainer": {"run_seconds": 20}})
+    ).run()
+    assert size(world) == 5, "master, two servers, two trainers"
+    assert {str(pod["spec"].get("schedulingGroup")) for pod in world.pods().values()} == {"{'podGroupName': 'digits'}"}
+    world.until("it ends", lambda: world.phase() == "Succeed")
+    assert world.owners(GANGS["kubernetes"].resource) == {}
+
+
+def test_a_job_that_ran_before_gang_scheduling_was_switched_on_goes_on() -> None:
+    """Its pods are in no group, and would keep one that wants them all waiting for ever."""
+    world = World(nodes=NODES).apply(gang(4)).run()
+    before = world.uids()
+    world.settings = world.settings.model_copy(update={"gang_scheduler": "kubernetes"})
+    world.worker = world.make_worker("worker-2")
+    world.start_watcher()
+    world.run().delete_pod("digits-trainer-0").run().advance(5)
+    assert (world.phase(), placed(world, "digits")) == ("Running", 4)
+    assert {name for name, uid in world.uids().items() if uid == before[name]} == set(before) - {"digits-trainer-0"}

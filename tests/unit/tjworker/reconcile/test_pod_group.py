@@ -1,0 +1,244 @@
+"""What a pass does about a job's PodGroup: made, kept up with, made again, and what becomes of the pods meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from tests.support.builders import PodBuilder, make_job, make_pod, observe
+from tests.support.builders.job import JobBuilder
+from tests.support.pod_groups import full_pod_group
+from tests.unit.tjworker.reconcile.passes import NOW_TEXT, RULES, condition, created, decide, status_of
+from tjworker.api.model import TrainingJob
+from tjworker.api.observed import Observed, PodGroupRecord
+from tjworker.api.status import Ending
+from tjworker.reconcile.gangs import GANGS
+from tjworker.reconcile.plan import Create, Delete, Plan, Write
+from tjworker.reconcile.pod_group import gang_size
+from tjworker.reconcile.rules import Rules
+
+
+def rules(gang: str) -> Rules:
+    return replace(RULES, gang=gang)
+
+
+def trainers(replicas: int = 3, **fields: Any) -> JobBuilder:
+    return make_job().role("trainer", replicas, **fields)
+
+
+def group(job: TrainingJob, size: int, **fields: object) -> PodGroupRecord:
+    return replace(PodGroupRecord("digits", "uid-of-group", 7, job.uid, size=size), **fields)  # type: ignore[arg-type]
+
+
+def seen(gang: str, job: TrainingJob, groups: Sequence[PodGroupRecord], pods: Sequence[PodBuilder]) -> Observed:
+    return replace(observe(*pods), pod_groups={GANGS[gang].resource: tuple(groups)})
+
+
+def words(writes: Sequence[Write]) -> list[str]:
+    """Without services: `+` made, `-` deleted, `~` changed."""
+    signs = {Create: "+", Delete: "-"}
+    found = [f"{signs.get(type(w), '~')}{w.resource.partition('.')[0]}/{w.name}" for w in writes]
+    return sorted(word for word in found if "services" not in word)
+
+
+MEMBERS = {
+    "waits": lambda pod: pod,
+    "runs": lambda pod: pod.on("a").running(),
+    "succeeded": lambda pod: pod.on("a").succeeded(),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    pods: Sequence[str]
+    """Of each index what its pod does: `waits` for a node, `runs`; `+` in the group, `` none."""
+    size: int | None
+    """Of the group that is there."""
+    want: Sequence[str]
+    """Writes; the same with each scheduler, unless `want_resized`."""
+    want_resized: Sequence[str] | None = None
+    """Where the number of a group can be changed."""
+    job: JobBuilder = field(default_factory=trainers)
+    deleted: bool = False
+    want_group: str = "digits"
+    """Of the pods that are made."""
+
+
+POD = "pods/digits-trainer-"
+GROUP = "podgroups/digits"
+CASES: dict[str, Case] = {
+    "The group is made first, and no pod before it is there": Case(["", "", ""], None, [f"+{GROUP}"]),
+    "The group is there: the pods are made in it": Case(["", "", ""], 3, [f"+{POD}{n}" for n in range(3)]),
+    "A pod is replaced in its group": Case(["runs+", "", "runs+"], 3, [f"+{POD}1"]),
+    "Nothing is missing: nothing is done": Case(["runs+", "waits+", "runs+"], 3, []),
+    "A group too big of which none runs is made again, with its pods": Case(
+        ["waits+", "waits+", "waits+"], 5, [f"-{GROUP}", *(f"-{POD}{n}" for n in range(3))], [f"~{GROUP}"]
+    ),
+    "One too small as well": Case(
+        ["waits+", "waits+", ""], 2, [f"-{GROUP}", f"-{POD}0", f"-{POD}1"], [f"+{POD}2", f"~{GROUP}"]
+    ),
+    "A group too small of which some run stays: the others join them one by one": Case(
+        ["runs+", "runs+", ""], 2, [f"+{POD}2"], [f"+{POD}2", f"~{GROUP}"]
+    ),
+    "A group too big of which some run cannot take the missing one: it is made alone": Case(
+        ["runs+", "runs+", ""], 5, [f"+{POD}2"], [f"+{POD}2", f"~{GROUP}"], want_group=""
+    ),
+    "One that waits in such a group for ever is deleted, to be made alone": Case(
+        ["runs+", "runs+", "waits+"], 5, [f"-{POD}2"], [f"~{GROUP}"]
+    ),
+    "Pods from before gang scheduling are no members: the group is of those to come": Case(
+        ["runs", "runs", ""], None, [f"+{GROUP}"]
+    ),
+    "Where all run from before no group is made": Case(["runs", "runs", "runs"], None, []),
+    "A deleted group is waited for": Case(["", "", ""], 3, [], deleted=True),
+    "A deleted group that its pods hold goes on counting": Case(["runs+", "runs+", ""], 3, [f"+{POD}2"], deleted=True),
+}
+
+
+def played(case: Case, gang: str) -> tuple[TrainingJob, Plan]:
+    job = case.job.build()
+    pods = []
+    for index, what in enumerate(case.pods):
+        if what:
+            pod = MEMBERS[what.rstrip("+")](make_pod(job, "trainer", index))
+            pods.append(pod.but(pod_group="digits" if what.endswith("+") else ""))
+    groups = [] if case.size is None else [group(job, case.size, deleted_at=NOW_TEXT if case.deleted else "")]
+    return job, decide(job, seen(gang, job, groups, pods), rules=rules(gang))
+
+
+@pytest.mark.parametrize("gang", GANGS)
+@pytest.mark.parametrize("sentence", CASES)
+def test_a_pass_over_a_gang(sentence: str, gang: str) -> None:
+    case = CASES[sentence]
+    resizes = GANGS[gang].resize is not None
+    _, plan = played(case, gang)
+    assert words(plan.writes) == sorted(case.want_resized if resizes and case.want_resized is not None else case.want)
+    for body in (w.body for w in plan.writes if isinstance(w, Create) and w.resource == "pods"):
+        meta, spec = body["metadata"], body["spec"]
+        told = (
+            spec.get("schedulingGroup", {}).get("podGroupName")
+            or meta.get("annotations", {}).get("scheduling.k8s.io/group-name")
+            or meta["labels"].get("scheduling.x-k8s.io/pod-group", "")
+        )
+        assert told == ("digits" if resizes else case.want_group)
+
+
+SIZES: dict[str, tuple[JobBuilder, int]] = {
+    "all replicas of all roles": (make_job().role("trainer", 3).role("ps", 2), 5),
+    "of an elastic role its minimum": (make_job().role("trainer", 6, minReplicas=2, maxReplicas=8).role("ps", 1), 3),
+    "minAvailable": (trainers(4).run_policy(schedulingPolicy={"minAvailable": 3}), 3),
+    "minAvailable of an elastic job": (
+        trainers(4, minReplicas=1, maxReplicas=8).run_policy(schedulingPolicy={"minAvailable": 2}),
+        2,
+    ),
+    "never less than one": (trainers(1, minReplicas=0, maxReplicas=8), 1),
+}
+
+
+@pytest.mark.parametrize("sentence", SIZES)
+def test_how_many_start_together(sentence: str) -> None:
+    built, want = SIZES[sentence]
+    assert gang_size(built.build()) == want
+
+
+def test_min_available_follows_the_autoscaler_down() -> None:
+    """A gang of more pods than the job has would never start."""
+    job = trainers(2, minReplicas=1, maxReplicas=8).build()
+    assert gang_size(replace(job, min_available=6)) == 2
+
+
+def test_the_launcher_of_an_mpi_job_is_not_waited_for() -> None:
+    """It is made when the workers are ready, and they start together."""
+    job = make_job().spec(frameworkType="mpi").role("launcher", 1).role("worker", 4).build()
+    assert gang_size(job) == 4
+    plan = decide(job, seen("kubernetes", job, [group(job, 4)], []), rules=rules("kubernetes"))
+    assert created(plan) == [f"digits-worker-{n}" for n in range(4)]
+
+
+SPECS = {
+    "kubernetes": {"schedulingPolicy": {"gang": {"minCount": 3}}, "priorityClassName": "urgent"},
+    "volcano": {
+        "minMember": 3,
+        "queue": "research",
+        "priorityClassName": "urgent",
+        "minResources": {"cpu": "12", "nvidia.com/gpu": 3},
+    },
+    "scheduler-plugins": {
+        "minMember": 3,
+        "minResources": {"cpu": "12", "nvidia.com/gpu": 3},
+        "scheduleTimeoutSeconds": 60,
+    },
+}
+
+
+@pytest.mark.parametrize("gang", GANGS)
+def test_what_a_job_asks_for_stands_in_its_group(gang: str) -> None:
+    made = full_pod_group(gang)
+    assert made["spec"] == SPECS[gang]
+    assert made["apiVersion"] == GANGS[gang].api_version
+    (owner,) = made["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["controller"], owner["uid"]) == ("AITrainingJob", True, "uid-of-digits")
+    assert made["metadata"]["labels"]["elasticdeeplearning.ai/job-uid"] == "uid-of-digits"
+
+
+@pytest.mark.parametrize("gang", GANGS)
+def test_pods_name_their_scheduler_unless_the_template_does(gang: str) -> None:
+    job = trainers(1).build()
+    there = seen(gang, job, [group(job, 1)], [])
+
+    def named(settings: Rules, what: TrainingJob = job) -> object:
+        (pod,) = [w for w in decide(what, there, rules=settings).writes if w.resource == "pods"]
+        assert isinstance(pod, Create)
+        return pod.body["spec"].get("schedulerName")
+
+    assert named(rules(gang)) == (GANGS[gang].scheduler_name or None)
+    assert named(replace(rules(gang), gang_scheduler_name="mine")) == "mine"
+    assert named(replace(rules(gang), gang_scheduler_name="mine"), replace(job, scheduler_name="theirs")) == "theirs"
+
+
+def test_a_pod_group_of_the_users_own_counts_and_none_is_made() -> None:
+    own = {"metadata": {"annotations": {"scheduling.k8s.io/group-name": "theirs"}}}
+    built = trainers(2)
+    job = built.build()
+    role = replace(job.roles[0], template={**job.roles[0].template, **own})
+    plan = decide(replace(job, roles=(role,)), rules=rules("kubernetes"))
+    bodies = [w.body for w in plan.writes if isinstance(w, Create) and w.resource == "pods"]
+    assert [body["spec"]["schedulingGroup"] for body in bodies] == [{"podGroupName": "theirs"}] * 2
+    assert not [w for w in plan.writes if "podgroups" in w.resource]
+
+
+def test_what_the_scheduler_has_no_place_for_is_told() -> None:
+    built = trainers(1).annotate({"scheduling.volcano.sh/queue-name": "research"}).build()
+    for gang, want in {
+        "kubernetes": "runPolicy.schedulingPolicy.queue (kubernetes has none)",
+        "volcano": "",
+        "none": "runPolicy.schedulingPolicy.queue (pods are scheduled one by one)",
+    }.items():
+        told = condition(status_of(decide(built, rules=rules(gang))), "Created")[2]
+        assert told == "the job is accepted" + (f"; not acted on: {want}" if want else "")
+
+
+@pytest.mark.parametrize("policy", ["All", "Running", "None"])
+def test_the_group_goes_at_every_end(policy: str) -> None:
+    job = trainers(1).build()
+    ending = Ending(phase="Failed", reason="X", message="x", time=NOW_TEXT)
+    ends = replace(
+        job,
+        clean_pod_policy=policy,  # type: ignore[arg-type]
+        status=job.status.model_copy(update={"phase": "Terminating", "start_time": NOW_TEXT, "ending": ending}),
+    )
+    first = decide(ends, seen("kubernetes", ends, [group(ends, 1)], []), rules=rules("kubernetes"))
+    assert words(first.writes) == [f"-{GROUP}"]
+    assert first.status is None or first.status.phase == "Terminating"
+    going = seen("kubernetes", ends, [group(ends, 1, deleted_at=NOW_TEXT)], [])
+    assert status_of(decide(ends, going, rules=rules("kubernetes"))).phase == "Failed", "held by pods that stay"
+
+
+def test_a_group_of_an_earlier_job_of_the_name_is_waited_for() -> None:
+    job = trainers(1).build()
+    plan = decide(job, seen("volcano", job, [group(job, 1, owner_uid="of-the-earlier")], []), rules=rules("volcano"))
+    assert words(plan.writes) == []
+    assert "waits for the PodGroup digits of an earlier job" in condition(status_of(plan), "Running")[2]

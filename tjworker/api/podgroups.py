@@ -1,0 +1,60 @@
+"""PodGroups of the three gang schedulers: which one a pod belongs to, and what the projection keeps of one. Pure.
+
+Kubernetes' own (`scheduling.k8s.io`): `spec.schedulingGroup` of the pod; of the group `spec.schedulingPolicy.gang`.
+Volcano: an annotation, `spec.minMember`. The scheduler-plugins' coscheduling: a label, `spec.minMember`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tjworker.api.labels import of_object
+from tjworker.api.observed import PodGroupRecord
+
+Json = Mapping[str, Any]
+GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+"""Volcano's, and kube-batch's before it."""
+GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
+MESSAGE_CHARS = 512
+_WAITS = frozenset({("PodGroupScheduled", "False"), ("Unschedulable", "True")})
+"""Conditions that tell why a group waits: Kubernetes' own when it is False, Volcano's when it is True."""
+
+
+def pod_group_of(meta: Json, spec: Json) -> str:
+    """The name of the PodGroup that a pod, or a template, belongs to; '' for none."""
+    own = spec.get("schedulingGroup")
+    told, noted = meta.get("labels"), meta.get("annotations")
+    found = (
+        own.get("podGroupName") if isinstance(own, Mapping) else None,
+        noted.get(GROUP_ANNOTATION) if isinstance(noted, Mapping) else None,
+        told.get(GROUP_LABEL) if isinstance(told, Mapping) else None,
+    )
+    return next((name for name in found if isinstance(name, str) and name), "")
+
+
+def pod_group_record(obj: Json, meta: Json, owner_uid: str) -> PodGroupRecord:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    gang = (spec.get("schedulingPolicy") or {}).get("gang") or {}
+    return PodGroupRecord(
+        name=meta["name"],
+        uid=meta["uid"],
+        rv=int(meta["resourceVersion"]),
+        owner_uid=owner_uid,
+        labels=of_object(meta),
+        size=gang.get("minCount") or spec.get("minMember") or 0,
+        told=_why_it_waits(status),
+        deleted_at=meta.get("deletionTimestamp") or "",
+    )
+
+
+def _why_it_waits(status: Json) -> str:
+    newest = ""
+    for condition in status.get("conditions") or ():
+        said = condition.get("type"), condition.get("status")
+        if said in _WAITS:
+            newest = (condition.get("message") or condition.get("reason") or "")[:MESSAGE_CHARS]
+        elif said == ("Scheduled", "True"):
+            newest = ""  # Volcano keeps the older condition beside it
+    return newest

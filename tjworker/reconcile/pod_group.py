@@ -1,0 +1,187 @@
+"""The job's PodGroup: of how many pods, made before they are, kept up with, and made again where it cannot be changed.
+Pure.
+
+Pods are made only when the watch shows the group: where it cannot be made nothing of the job is, and a pod that comes
+before its group is scheduled by itself by some schedulers.
+
+A group wants no more pods than can still join it. One that has succeeded, or that was started before gang scheduling
+was switched on, never does, and its scheduler would wait for it for ever. Where a group's number cannot be changed
+(Kubernetes' own) it is made again while none of its pods has a node; later it stays, and pods that it would keep
+waiting for ever are made without it: the others of their gang have started already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from tjworker.api.model import Role, TrainingJob
+from tjworker.api.naming import job_labels
+from tjworker.api.observed import ENDED_PHASES, PodGroupRecord, PodRecord
+from tjworker.api.podgroups import pod_group_of
+from tjworker.base import GroupResource
+from tjworker.reconcile.frameworks import find_framework
+from tjworker.reconcile.gangs import find_gang
+from tjworker.reconcile.gangs.gang import Gang, Json, Membership
+from tjworker.reconcile.one_pass import Pass
+from tjworker.reconcile.plan import Create, Delete, Patch, Write
+from tjworker.reconcile.workloads import owner
+from tjworker.reconcile.workloads.owner import COUNT_FIELDS
+from tjworker.reconcile.workloads.pod import delete_pod
+from tjworker.reconcile.workloads.podbody import owner_reference
+
+_REPLACED = frozenset({"outdated", "terminating", "lost", "blocked"})
+"""States of a replica that gets another pod than the one that is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangPass:
+    """What a pass does about the gang."""
+
+    membership: Membership | None = None
+    """Of the pods that are made; None: each is scheduled by itself."""
+    writes: tuple[Write, ...] = ()
+    waits: str = ""
+    """What for, for people: until then no pod is made."""
+    told: str = ""
+    """Why pods of a group that is there have no node, beside what the scheduler says of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """Who is in the group, and who may be."""
+
+    needed: int
+    """So many start together or not at all, as the job stands."""
+    most: int
+    """The same of a job of which nothing has ended."""
+    able: int
+    """In the group, or yet to be made."""
+    without_node: tuple[PodRecord, ...]
+    placed: bool
+    """Some member has a node."""
+    waiting: bool
+    """Some replica has no node yet."""
+
+
+def names_its_own(job: TrainingJob) -> bool:
+    """Its user has made a PodGroup and named it in a template: then that counts."""
+    return any(pod_group_of(role.template.get("metadata") or {}, role.template.get("spec") or {}) for role in job.roles)
+
+
+def gang_size(job: TrainingJob) -> int:
+    """So many pods start together: `minAvailable`, else what the job cannot do without: of an elastic role its least
+    number, of others all. A role whose pods its framework makes when others are ready, as MPI's launcher, starts after
+    them: they must not wait for it."""
+    roles = [role for role in job.roles if _starts_at_once(job, role)]
+    total = sum(role.replicas for role in roles)
+    least = sum((role.min_replicas or 0) if role.elastic else role.replicas for role in roles)
+    return max(1, min(job.min_available or least, total))
+
+
+def _starts_at_once(job: TrainingJob, role: Role) -> bool:
+    return not find_framework(job).waits_for(job, role)
+
+
+def see_gang(p: Pass) -> GangPass:
+    gang = find_gang(p.rules)
+    if gang is None:
+        return GangPass()
+    name = "" if names_its_own(p.job) else p.job.name.name
+    member = Membership(gang, name, p.rules.gang_scheduler_name or gang.scheduler_name)
+    if not name:
+        return GangPass(member)
+    members = _count(p, name)
+    there = [g for g in p.observed.pod_groups.get(gang.resource, ()) if g.name == name]
+    mine = next((g for g in there if g.owner_uid == p.job.uid), None)
+    if mine is not None:
+        return _keep_up(p, member, mine, members)
+    if not members.able:
+        return GangPass(member)
+    if there:
+        return GangPass(member, waits=f"waits for the PodGroup {name} of an earlier job of this name to go")
+    return GangPass(member, (_create(p.job, gang, members.needed),), f"waits for its PodGroup {name} to be made")
+
+
+def _keep_up(p: Pass, member: Membership, group: PodGroupRecord, members: _Members) -> GangPass:
+    fits = members.needed <= group.size <= members.most
+    keeps_waiting = members.waiting and group.size > members.able
+    empty = not members.placed and not members.without_node
+    if group.deleted_at and empty:  # with pods in it, it stays until they end, and counts
+        return GangPass(member, waits=f"waits for the PodGroup {group.name}, which is being deleted, to go")
+    if fits and not keeps_waiting:
+        return GangPass(member, told=_tell(group))
+    if member.gang.resize is not None:
+        return GangPass(member, (_resize(member.gang.resource, member.gang.resize, group, members),), told=_tell(group))
+    if not members.placed:
+        why = f"PodGroup {group.name} is made again: {members.needed} pods start together, not {group.size}"
+        return GangPass(member, tuple(_make_again(p, member.gang, group, members, why)), f"waits: {why}")
+    if not keeps_waiting:
+        return GangPass(member, told=_tell(group))
+    why = f"PodGroup {group.name} would keep it waiting: it wants {group.size} pods, and {members.able} can join"
+    alone = (delete_pod(pod, why) for pod in members.without_node if pod.owner_uid == p.job.uid)
+    return GangPass(replace(member, group=""), tuple(alone))
+
+
+def _resize(resource: GroupResource, resize: Callable[[int], Json], group: PodGroupRecord, members: _Members) -> Patch:
+    seen = {"uid": group.uid, "resourceVersion": str(group.rv)}
+    why = f"{members.needed} pods start together, not {group.size}"
+    return Patch(resource, group.name, {"metadata": seen, "spec": resize(members.needed)}, why)
+
+
+def _make_again(p: Pass, gang: Gang, group: PodGroupRecord, members: _Members, why: str) -> Iterator[Write]:
+    yield from (delete_pod(pod, why) for pod in members.without_node if pod.owner_uid == p.job.uid)
+    yield from owner.release(p, why)
+    if not group.deleted_at:
+        yield delete_group(gang.resource, group, why)
+
+
+def delete_group(resource: GroupResource, group: PodGroupRecord, why: str) -> Delete:
+    return Delete(resource, group.name, group.uid, None, why, group.rv, group.owner_uid)
+
+
+def _create(job: TrainingJob, gang: Gang, size: int) -> Create:
+    body = {
+        "apiVersion": gang.api_version,
+        "kind": "PodGroup",
+        "metadata": {
+            "name": job.name.name,
+            "namespace": job.name.namespace,
+            "labels": {**job.labels, **job_labels(job)},
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": gang.spec(job, size),
+    }
+    return Create(gang.resource, job.name.name, body, awaited=True)
+
+
+def _tell(group: PodGroupRecord) -> str:
+    of = f"{group.size} pods of the job start together or none does (PodGroup {group.name}"
+    return f"{of}: {group.told})" if group.told else f"{of})"
+
+
+def _count(p: Pass, name: str) -> _Members:
+    most = gang_size(p.job)
+    able = 0
+    waiting = placed = False
+    without_node: list[PodRecord] = []
+    starting = {role.name for role in p.job.roles if _starts_at_once(p.job, role)}
+    for replica in (r for v in p.roles.values() for r in v.replicas if not r.final):
+        pod = replica.pod
+        if pod is None and replica.role not in starting:
+            continue
+        if pod is None or replica.state in _REPLACED:
+            able, waiting = able + 1, True
+        elif pod.pod_group == name and pod.phase not in ENDED_PHASES:
+            able += 1
+            if pod.node:
+                placed = True
+            else:
+                waiting = True
+                without_node.append(pod)
+    return _Members(max(1, min(most, able)), most, able, tuple(without_node), placed, waiting)
+
+
+def is_withheld(write: Write) -> bool:
+    """While the group is not there: what makes a pod, at once or by its controller."""
+    return isinstance(write, Create) or (isinstance(write, Patch) and write.resource in COUNT_FIELDS)
