@@ -11,9 +11,6 @@ from collections.abc import Iterator
 from tjworker.store.keys import BY_NAME, KEYS, Key
 from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, milliseconds
 
-_SEPARATOR = "\x06\x16"
-"""kombu's, between routing key, pattern and queue."""
-
 
 def repair(commands: RedisCommands, *, lease_seconds: float, everything: bool) -> int:
     """How many entries were put right. `everything`: the keys of each job, too, and Celery's; all of Redis is walked
@@ -32,15 +29,11 @@ def repair(commands: RedisCommands, *, lease_seconds: float, everything: bool) -
 
 
 def _bindings(commands: RedisCommands) -> int:
-    """kombu's: where a task for an exchange goes. Workers write them when they connect, and everybody who publishes
-    reads them each time, so one that is gone or spoilt stops all tasks, and one too many fills a queue that nobody
-    reads."""
-    repaired, prefix = 0, commands.prefix
-    for queue in (prefix, f"{prefix}.periodic"):
-        wanted = _SEPARATOR.join((queue, "", queue)).encode()
-        repaired += int(commands.run("repair_binding", f"_kombu.binding.{queue}", wanted))
-    for exchange in (f"{prefix}.control.pidbox", f"reply.{prefix}.control.pidbox", f"{prefix}.events"):
-        repaired += int(commands.run("repair", "binding", "set", "", f"_kombu.binding.{exchange}"))
+    """kombu's: each process writes them when it connects, and could not where they are no sets. What stands in them
+    counts for nothing: tasks are sent to their queue by its name."""
+    prefix, repaired = commands.prefix, 0
+    for exchange in ("{}", "{}.periodic", "{}.control.pidbox", "reply.{}.control.pidbox", "{}.events"):
+        repaired += int(commands.run("repair", "binding", "set", "", f"_kombu.binding.{exchange.format(prefix)}"))
     return repaired
 
 

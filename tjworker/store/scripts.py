@@ -30,7 +30,6 @@ NAMES = (
     "resync",
     "repair",
     "repair_queue",
-    "repair_binding",
     "stats",
 )
 

@@ -75,8 +75,8 @@ WORTH: tuple[tuple[str, str, str], ...] = (
         "where the watcher meets it, at once: it looks all of Redis through; else with its next look",
     ),
     (
-        "take kombu's bindings away or write others (beat's and Flower's user may, too)",
-        "tasks are dropped, or also go to a queue that nobody reads",
+        "make kombu's bindings another type (beat's and Flower's user may, too)",
+        "a process that has just started sends and takes no task; those that run go on",
         "with the leading watcher's next look at the queue (30 s)",
     ),
     (

@@ -251,30 +251,23 @@ def test_in_one_jobs_place_it_stops_the_watcher_until_then(real_redis: RealRedis
 
 
 # -- where tasks go --------------------------------------------------------------------------------
-BINDINGS: dict[str, Callable[[redis.Redis, str], object]] = {
-    "gone": lambda r, key: r.delete(key),
-    "of another type": lambda r, key: (r.delete(key), r.lpush(key, "x")),
-    "to a queue that nobody reads": lambda r, key: (
-        r.delete(key),
-        r.sadd(key, key.rpartition(".")[2] + "\x06\x16\x06\x16no"),
-    ),
-    "to that one, too": lambda r, key: r.sadd(key, key.rpartition(".")[2] + "\x06\x16\x06\x16no"),
-}
-
-
-@pytest.mark.parametrize("spoil", BINDINGS.values(), ids=list(BINDINGS))
-def test_a_task_finds_its_queue_again(spoil: Callable[[redis.Redis, str], object], real_redis: RealRedis) -> None:
-    """kombu reads the binding each time, and a worker writes it only when it connects. beat's and Flower's user may
-    write it, too."""
+@pytest.mark.parametrize("queue", ["", ".periodic"])
+def test_who_has_just_started_binds_its_queues_again(queue: str, real_redis: RealRedis) -> None:
+    """beat's and Flower's user may write them, too."""
     d = Spoilt(real_redis)
+    binding = f"_kombu.binding.{d.prefix}{queue}"
+    d.redis.lpush(binding, "x")
     with make_app(Settings(redis_url=real_redis.url, key_prefix=d.prefix)) as app:
-        publisher = Publisher(app)
-        publisher.publish([A])
+
+        def binds() -> None:
+            with app.connection_for_write() as connection:
+                app.amqp.queues[f"{d.prefix}{queue}"].bind(connection.default_channel).declare()
+
+        assert raised(binds) == "ResponseError"
+        assert d.repair(everything=False)
+        assert raised(binds) == ""
+        d.redis.delete(binding)
+        Publisher(app).publish([A])
         assert d.redis.llen(d.prefix) == 1
-        spoil(d.redis, f"_kombu.binding.{d.prefix}")
-        d.repair(everything=False)
-        publisher.publish([A])
-        assert (d.redis.llen(d.prefix), d.redis.exists("no")) == (2, 0)
-        assert d.repair(everything=False) == 0
     for key in d.redis.scan_iter(f"_kombu.binding.{d.prefix}*"):
         d.redis.delete(key)
