@@ -65,7 +65,9 @@ class PhaseWatch:
 
     def __init__(self, api: ApiServer, kind: Kind = OURS) -> None:
         connection = api.connection()
+        self._api = api
         self._kind = kind
+        self._closed = False
         self._connection = api.connection()
         self._version = connection.get(f"{kind.path}?limit=1")["metadata"]["resourceVersion"]
         self._seen: dict[tuple[str, str], float] = {}
@@ -74,17 +76,25 @@ class PhaseWatch:
         threading.Thread(target=self._run, name="phases", daemon=True).start()
 
     def _run(self) -> None:
-        with suppress(OSError, HTTPException, ValueError, AttributeError):
-            for event in self._connection.watch(self._kind.path, self._version):
-                now = time.monotonic()
-                obj = event["object"]
-                name, status = obj["metadata"]["name"], obj.get("status") or {}
-                with self._news:
-                    self._seen.setdefault((name, self._kind.phase(obj)), now)
-                    told = self._statuses.setdefault(name, [])
-                    if status and [status] != told[-1:]:
-                        told.append(status)
-                    self._news.notify_all()
+        """The API server ends a watch when it pleases, as after a change of the CRD's own status."""
+        while not self._closed:
+            with suppress(OSError, HTTPException, ValueError, AttributeError):
+                self._read()
+            if not self._closed:
+                self._connection = self._api.connection()
+
+    def _read(self) -> None:
+        for event in self._connection.watch(self._kind.path, self._version):
+            now = time.monotonic()
+            obj = event["object"]
+            self._version = obj["metadata"]["resourceVersion"]
+            name, status = obj["metadata"]["name"], obj.get("status") or {}
+            with self._news:
+                self._seen.setdefault((name, self._kind.phase(obj)), now)
+                told = self._statuses.setdefault(name, [])
+                if status and [status] != told[-1:]:
+                    told.append(status)
+                self._news.notify_all()
 
     def wait(self, names: Sequence[str], phase: str) -> float:
         """When the last of them was first seen in that phase."""
@@ -105,6 +115,7 @@ class PhaseWatch:
             return list(self._statuses.get(name, ()))
 
     def close(self) -> None:
+        self._closed = True
         self._connection.close()
 
 

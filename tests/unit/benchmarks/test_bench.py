@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
 
 from benchmarks import ceiling, loads, player, table
+from benchmarks.apiserver import ApiServer
 from benchmarks.audit import AuditLog
 from benchmarks.measure import Load, Measured, Result, Sizes
 from benchmarks.peer.jobs import PYTORCHJOBS
@@ -156,6 +159,42 @@ PEER_PHASES = {
 def test_a_job_of_the_peer_is_in_a_phase_when_one_of_ours_would_be(sentence: str) -> None:
     raw, want = PEER_PHASES[sentence]
     assert PYTORCHJOBS.phase(raw) == want
+
+
+class Api:
+    """Whose watch ends after each event, as that of a kind whose CRD has just been made."""
+
+    def __init__(self, *phases: str) -> None:
+        self.left = [job_in(phase, version) for version, phase in enumerate(phases, start=6)]
+        self.asked: list[str] = []
+
+    def connection(self) -> Any:
+        return self
+
+    def get(self, path: str) -> Any:
+        return {"metadata": {"resourceVersion": "5"}}
+
+    def watch(self, path: str, version: str) -> Iterator[Any]:
+        self.asked.append(version)
+        if self.left:
+            yield {"type": "MODIFIED", "object": self.left.pop(0)}
+        else:
+            threading.Event().wait()
+
+    def close(self) -> None:
+        pass
+
+
+def job_in(phase: str, version: int) -> dict[str, Any]:
+    return {"metadata": {"name": "a", "resourceVersion": str(version)}, "status": {"phase": phase}}
+
+
+def test_a_watch_that_the_api_server_ends_goes_on_where_it_was() -> None:
+    api = Api("Pending", "Running")
+    watch = loads.PhaseWatch(cast(ApiServer, api))
+    watch.wait(["a"], "Running")
+    watch.close()
+    assert api.asked[:2] == ["5", "6"]
 
 
 @pytest.mark.parametrize("replicas", [1, 4])
