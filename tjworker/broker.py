@@ -2,7 +2,7 @@
 message can end.
 
 What is sent, where to, and what happens when Redis goes away stay kombu's. A worker's main process takes 1.7 ms a no-op
-task instead of 2.4 (docs/benchmarks.md). The app selects it with `amqp="tjworker.broker:AMQP"`. The setting
+task instead of 2.4 (docs/internals/performance.md). The app selects it with `amqp="tjworker.broker:AMQP"`. The setting
 `broker_transport` would select it too, but then kombu prints the class where the URL's scheme belongs, and Flower,
 which reads the scheme, has no broker page.
 """

@@ -4,7 +4,7 @@ takes a slot, and of the remote control only what asks is left. The app selects 
 What a task's request tells Flower of an end that was no success is ours, too.
 
 The events, their order and their times stay Celery's. A worker's main process takes 1.1 ms a no-op task instead of 1.7
-(docs/benchmarks.md).
+(docs/internals/performance.md).
 """
 
 from __future__ import annotations
