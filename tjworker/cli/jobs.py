@@ -171,11 +171,19 @@ def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
     if wanted not in names:
         raise UserError(f"{name} has no role {wanted}; it has: {', '.join(names)}")
     before = model.role(wanted).replicas
-    if wanted == model.scale_role:
+    written = _as_written(job, wanted)
+    if wanted == model.scale_role and written in (None, wanted):
         return Scaling(wanted, before, {"spec": {"replicas": replicas}}, "scale")
     if job_kind.role_patch is None:
         raise UserError(f"role {wanted} of {name} is not scaled: of a {job_kind.kind} only {model.scale_role} is")
-    return Scaling(wanted, before, job_kind.role_patch(wanted, replicas), "")
+    return Scaling(wanted, before, job_kind.role_patch(written or wanted, replicas), "")
+
+
+def _as_written(job: FoundJob, role: str) -> str | None:
+    """The role's name in the manifest, which may have other letters in upper case; None where roles are no map."""
+    specs = (job.raw.get("spec") or {}).get(KNOWN_KINDS[job.resource].roles_field)
+    names = specs if isinstance(specs, dict) else {}
+    return next((str(name) for name in names if str(name).lower() == role.lower()), None)
 
 
 def suspending(job: FoundJob, suspend: bool) -> Json | None:

@@ -14,6 +14,7 @@ from benchmarks.support.inprocess import InProcessTransport
 from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response
 from tests.support.builders import JobBuilder, make_job, make_training_job
+from tests.support.guests import guest_job
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tjworker.api import crd
 from tjworker.api.kinds import GUEST_KINDS, KINDS
@@ -171,6 +172,17 @@ def test_what_scaling_writes(case: Case) -> None:
     with pytest.raises(UserError) as refused:
         scaling(found, case.role, 5)
     assert str(refused.value).startswith(case.want)
+
+
+def test_a_role_is_scaled_by_the_name_that_the_user_wrote() -> None:
+    """The scale subresource has a fixed path: it would make a second role beside it."""
+    resource = GroupResource("tfjobs.training.kubedl.io")
+    made = guest_job(resource)
+    roles = made["spec"]["tfReplicaSpecs"]
+    assert scaling(FoundJob(resource, made), None, 5).subresource == "scale"
+    roles["worker"] = roles.pop("Worker")
+    asked = scaling(FoundJob(resource, made), None, 5)
+    assert (asked.subresource, asked.patch) == ("", {"spec": {"tfReplicaSpecs": {"worker": {"replicas": 5}}}})
 
 
 SUSPENDS: dict[str, tuple[JobBuilder, bool, dict[str, Any] | str | None]] = {
