@@ -9,14 +9,15 @@ import orjson
 
 from benchmarks.support.inprocess import InProcessStream, InProcessTransport
 from localcluster.wire import Encoded, Request, Watch
+from tjworker.api.kinds import KINDS
 from tjworker.kube.port import HttpResponse, Json, Stream
-from tjworker.kube.resources import WATCHED
+from tjworker.kube.resources import watched
 
 if TYPE_CHECKING:
     from tests.simulation.world import SimWorld
 
 
-_WATCHED_AT = {row.path(namespace): row.name for row in WATCHED for namespace in ("", "default")}
+_WATCHED_AT = {row.path(namespace): row.name for row in watched(KINDS, "kubernetes") for namespace in ("", "default")}
 
 
 class SimTransport(InProcessTransport):

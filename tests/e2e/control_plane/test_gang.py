@@ -3,6 +3,7 @@ TJ_GANG_SCHEDULER=kubernetes and no more rights than k8s/gangs/kubernetes gives 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 
@@ -10,10 +11,12 @@ import pytest
 
 from controlplane import ControlPlane
 from controlplane.releases import release
+from tests.e2e.control_plane.install import kubectl
 from tests.e2e.control_plane.operator import Operator
 from tests.e2e.control_plane.test_rights import Right, asked
 from tests.e2e.control_plane.world import RealWorld
 from tests.scenarios.gang_scenarios import GANG_SCENARIOS
+from tests.support.pod_groups import POD_GROUP_CRDS, full_pod_group
 from tjworker.kube import rbac
 from tjworker.kube.resources import Process
 
@@ -45,6 +48,19 @@ def test_a_scenario_of_gangs(scenario: str, gangs: Operator) -> None:
             for job in world.jobs():
                 world.delete(job)
             world.until("its room is free", lambda: not world.pods())
+
+
+@pytest.mark.parametrize("scheduler", POD_GROUP_CRDS)
+def test_the_crds_of_other_schedulers_take_what_is_made(scheduler: str, gangs: Operator) -> None:
+    """By their fields and types, as Kubernetes' own API server judges them. Their schedulers are not run."""
+    config = gangs.plane.kubeconfig
+    crd = POD_GROUP_CRDS[scheduler]
+    kubectl(config, "apply", "-f", "-", stdin=json.dumps(crd))
+    kubectl(config, "wait", "--for=condition=Established", f"crd/{crd['metadata']['name']}", "--timeout=60s")
+    made = full_pod_group(scheduler)
+    path = f"/apis/{made['apiVersion']}/namespaces/default/podgroups?fieldValidation=Strict"
+    answer = json.loads(kubectl(config, "create", "--raw", path, "-f", "-", stdin=json.dumps(made)))
+    assert answer["spec"] == made["spec"]
 
 
 def granted(process: Process) -> set[Right]:
