@@ -151,11 +151,11 @@ CASES: dict[str, Case] = {
             "cronPolicy": {"schedule": "* * * * *"},
             "modelVersion": {"imageRepo": "a"},
             "cacheBackend": {},
-            "schedulingPolicy": {"queue": "q"},
+            "schedulingPolicy": {"queue": "q", "priority": 1},
         },
         {
             "ignored": (
-                "spec.schedulingPolicy.queue",
+                "spec.schedulingPolicy.priority",
                 "spec.cronPolicy",
                 "spec.modelVersion",
                 "spec.tfReplicaSpecs.Worker.spotReplicaSpec",
