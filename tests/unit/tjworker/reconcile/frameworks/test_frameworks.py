@@ -14,6 +14,7 @@ from tests.unit.tjworker.reconcile.passes import created, decide
 from tjworker.api.model import FrameworkType, GuestFramework, Role, TrainingJob
 from tjworker.api.naming import Port, service_name
 from tjworker.reconcile import frameworks
+from tjworker.reconcile.frameworks import find_framework
 from tjworker.reconcile.frameworks.framework import Env, Framework
 from tjworker.reconcile.plan import Create
 
@@ -87,6 +88,29 @@ def test_it_says_who_is_the_master_and_what_is_made_first() -> None:
     assert [n for n, body in made.items() if body["metadata"]["labels"].get("job-role") == "master"] == [
         "digits-worker-0"
     ]
+
+
+@pytest.mark.parametrize("roles", [("actor", "master"), ("master", "worker"), ("a", "b", "master", "z")], ids=",".join)
+@pytest.mark.parametrize(
+    ("framework", "variable"),
+    [("pytorch", "RANK"), ("xgboost", "RANK"), ("paddle", "PADDLE_RANK"), ("jax", "PROCESS_ID")],
+)
+def test_each_replica_has_a_rank_and_the_one_that_others_look_for_has_the_first(
+    framework: str, variable: str, roles: tuple[str, ...]
+) -> None:
+    """Whatever the roles are called: the process of rank 0 is the one that listens."""
+    builder = make_job().spec(frameworkType=framework)
+    for role in roles:
+        builder = builder.role(role, 1 if role == "master" else 2)
+    job = builder.build()
+    made = find_framework(job)
+    ranks = {
+        (role.name, index): str(made.environment(job, role, index)[variable])
+        for role in job.roles
+        for index in range(role.replicas)
+    }
+    assert sorted(ranks.values()) == [str(n) for n in range(len(ranks))]
+    assert ranks[made.head(job).name, 0] == "0"
 
 
 @pytest.mark.parametrize(
