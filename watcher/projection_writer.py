@@ -139,9 +139,13 @@ class ProjectionWriter:
             raise
         self._publish_queued()
 
-    def queue_overdue(self) -> None:
-        """What nothing in Redis remembers any more; published with the next step."""
-        self._queued += self._delays.queue_overdue()
+    def confirm(self, *, whole: bool) -> None:
+        """Write again what nothing in Redis would remember if somebody took it away: that everything is synced, and
+        with `whole` the finished jobs that are overdue. Raises Lost when a worker has asked for a new list."""
+        if self.synced:
+            self._redis(lambda: self._projection.mark_synced(self._token, self._history.cluster, this_form()))
+        if whole:
+            self._queued += self._delays.queue_overdue()
 
     def _gather_seconds(self) -> float:
         """A busy cluster's changes are written some at a time: a call of Redis costs as much as ten changes in it.

@@ -28,11 +28,12 @@ class Repairs:
         self._next_whole = now() + self._every[1]
         self._refused_at = -self._every[0]
 
-    def step(self) -> bool:
-        """True when every job's keys were looked through. Raises what Redis' absence raises."""
+    def step(self) -> bool | None:
+        """True when every job's keys were looked through, None when it was not time yet. Raises what Redis' absence
+        raises."""
         now = self._now()
         if now < self._next:
-            return False
+            return None
         whole = now >= self._next_whole
         self._repair(everything=whole)
         self._next = now + self._every[0]

@@ -116,8 +116,9 @@ class Term:
             while not self._stopped.is_set():
                 try:
                     self.writer.step()
-                    if self._redis(self._repairs.step):
-                        self.writer.queue_overdue()
+                    looked = self._redis(self._repairs.step)
+                    if looked is not None:
+                        self.writer.confirm(whole=looked)
                 except (Lost, BeganAnew) as error:
                     self._begin_again(error)
         except Stopped:

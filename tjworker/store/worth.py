@@ -35,6 +35,11 @@ WORTH: tuple[tuple[str, str, str], ...] = (
         "namespaces do not take turns: some wait as long as others have work",
         "with the leading watcher's next look at the queue, which comes with each resync (30 s)",
     ),
+    (
+        "take `synced` of `{prefix}:writer` away",
+        "nothing is decided; running pods run on",
+        "with the leading watcher's next look (30 s)",
+    ),
     ("take the timer of a finished job's TTL away", "the job stays", "with the full resync after its TTL"),
     (
         "set `once`, with or without a TTL, again and again",

@@ -22,6 +22,7 @@ from tjworker.base import JobKey
 from tjworker.kube.client import KubeClient
 from tjworker.settings import Settings
 from tjworker.store.connect import open_store
+from tjworker.store.projection import Entry, Lost
 from watcher.app import LEAPS, Watcher
 from watcher.redis_retry import RedisRetry
 from watcher.repairs import Repairs
@@ -83,6 +84,21 @@ def test_a_token_that_no_watcher_has_written_keeps_none_from_leading(monkeypatch
         thread.join()
 
 
+def test_a_projection_that_somebody_calls_unsynced_is_synced_again_but_not_one_that_a_worker_distrusts() -> None:
+    bench = Bench()
+    bench.put(AITRAININGJOBS, job())
+    bench.writer.confirm(whole=False)
+    tables = bench.store._redis.tables
+    assert not tables.synced, "not before every list is in"
+    bench.writer.synced = True
+    bench.writer.confirm(whole=False)
+    assert tables.synced
+    bench.store.projection.distrust([Entry(A, "job")])
+    with pytest.raises(Lost):
+        bench.writer.confirm(whole=False)
+    assert not tables.synced
+
+
 def test_a_finished_job_whose_timer_was_taken_away_is_queued_when_its_ttl_has_long_passed() -> None:
     clock = [1000.0]
     bench = Bench(MemoryStore(clock=lambda: clock[0]), wall_clock=lambda: clock[0])
@@ -91,6 +107,6 @@ def test_a_finished_job_whose_timer_was_taken_away_is_queued_when_its_ttl_has_lo
     bench.store._redis.tables.delayed.clear()
     for clock[0], want in ((1090.0, []), (1130.0, []), (1200.0, [KEY])):
         bench.published.clear()
-        bench.writer.queue_overdue()
+        bench.writer.confirm(whole=True)
         bench.put(AITRAININGJOBS)
         assert bench.published == want
