@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders import PodBuilder, make_job, make_pod, observe
+from tests.support.builders import PodBuilder, make_job, make_pod, make_training_job, observe
 from tests.support.builders.job import JobBuilder
 from tests.support.pod_groups import full_pod_group
 from tests.unit.tjworker.reconcile.passes import NOW_TEXT, RULES, condition, created, decide, status_of
@@ -156,6 +156,24 @@ def test_the_launcher_of_an_mpi_job_is_not_waited_for() -> None:
     assert gang_size(job) == 4
     plan = decide(job, seen("kubernetes", job, [group(job, 4)], []), rules=rules("kubernetes"))
     assert created(plan) == [f"digits-worker-{n}" for n in range(4)]
+
+
+def test_nor_does_a_group_count_on_a_launcher_that_waits_for_the_groups_own_pods() -> None:
+    job = make_job().spec(frameworkType="mpi").role("launcher", 1).role("worker", 3).build()
+    earlier = [make_pod(job, "worker", n).on("a").running() for n in range(2)]  # before gang scheduling
+    (made,) = [w for w in decide(job, observe(*earlier), rules=rules("volcano")).writes if "podgroups" in w.resource]
+    assert isinstance(made, Create)
+    assert made.body["spec"]["minMember"] == 1
+
+
+@pytest.mark.parametrize("gang", GANGS)
+def test_what_keeps_the_pods_of_an_edl_job_waits_for_the_group_as_well(gang: str) -> None:
+    """A ReplicaSet or batch Job would have its pods made at once."""
+    job = make_training_job().build()
+    assert words(decide(job, rules=rules(gang)).writes) == [f"+{GROUP}"]
+    later = decide(job, seen(gang, job, [group(job, gang_size(job))], []), rules=rules(gang))
+    assert [word for word in words(later.writes) if "podgroups" in word] == []
+    assert len(words(later.writes)) == len(job.roles)
 
 
 SPECS = {
