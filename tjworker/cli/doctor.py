@@ -125,7 +125,8 @@ def _cluster(kubeconfig: Path | None, settings: Settings, clock_seconds: Callabl
             own = settings.leader_namespace or settings.own_namespace or NAMESPACE
             now = datetime.fromtimestamp(clock_seconds(), UTC)
             kinds = served(settings.kind_list)
-            found = checks.check(cluster.transport, settings.namespace_list, now, f"{which}", own, kinds)
+            gang = settings.gang_scheduler
+            found = checks.check(cluster.transport, settings.namespace_list, now, f"{which}", own, kinds, gang)
             yield from found
             if found[0].state != "failed":
                 now = checks.server_now(cluster.transport) or datetime.now(UTC)

@@ -181,12 +181,14 @@ def watched(kinds: Container[GroupResource], gang: str = "none") -> tuple[Resour
     )
 
 
-def needed(kinds: Container[GroupResource]) -> tuple[Resource, ...]:
-    """What an operator touches that serves these job kinds."""
+def needed(kinds: Container[GroupResource], gang: str = "none") -> tuple[Resource, ...]:
+    """What an operator touches that serves these job kinds, with this gang scheduler."""
     return tuple(
         row
         for row in _ROWS
-        if (not row.guest or row.name in kinds) and (row.needed_by is None or row.needed_by in kinds)
+        if (not row.guest or row.name in kinds)
+        and (row.needed_by is None or row.needed_by in kinds)
+        and row.gang in ("", gang)
     )
 
 

@@ -39,9 +39,10 @@ def check(
     which: str,
     own_namespace: str = NAMESPACE,
     kinds: Mapping[GroupResource, JobKind] = KINDS,
+    gang: str = "none",
 ) -> list[Check]:
     """`namespaces`: those that the operator serves; empty: all. `which`: how messages name the cluster. `kinds`: those
-    that the operator serves."""
+    that the operator serves. `gang`: its gang scheduler."""
     try:
         version, server_time = _version(transport)
     except OperatorError as error:
@@ -56,7 +57,7 @@ def check(
     if server_time is not None:
         found.append(clock((server_time - now).total_seconds()))
     found += [definition(transport, job_kind) for job_kind in kinds.values()]
-    return [*found, *permissions(transport, namespaces, own_namespace, kinds)]
+    return [*found, *permissions(transport, namespaces, own_namespace, kinds, gang)]
 
 
 def server_now(transport: Transport) -> datetime | None:
@@ -155,11 +156,15 @@ _NEEDS_IT: tuple[State, str] = (
 
 
 def permissions(
-    transport: Transport, namespaces: Sequence[str], own_namespace: str, kinds: Mapping[GroupResource, JobKind] = KINDS
+    transport: Transport,
+    namespaces: Sequence[str],
+    own_namespace: str,
+    kinds: Mapping[GroupResource, JobKind] = KINDS,
+    gang: str = "none",
 ) -> Iterator[Check]:
     """One check for each row of the table of verbs."""
     who = _who(transport)
-    for row in needed(kinds):
+    for row in needed(kinds, gang):
         name = f"may use {row.name}"
         try:
             missing = sorted(

@@ -7,7 +7,7 @@ from tjworker.api.kinds import KINDS
 from tjworker.api.observed import RECORD_TYPES
 from tjworker.api.resources import ALL_POD_GROUPS, LEASES, NODES, PODS, REPLICASETS
 from tjworker.kube.rbac import rules
-from tjworker.kube.resources import RESOURCES, WATCHED, watched
+from tjworker.kube.resources import RESOURCES, WATCHED, needed, watched
 from tjworker.reconcile.gangs import GANGS
 
 POD_GROUPS = tuple(RESOURCES[name] for name in ALL_POD_GROUPS)
@@ -22,6 +22,8 @@ def test_every_watched_resource_is_a_job_or_has_a_record() -> None:
 def test_only_the_pod_groups_of_the_chosen_scheduler_are_watched() -> None:
     chosen = {gang: [row.name for row in watched(KINDS, gang) if row.name in ALL_POD_GROUPS] for gang in GANGS}
     assert chosen == {name: [gang.resource] for name, gang in GANGS.items()}
+    for name, gang in GANGS.items():  # what `tj doctor` asks for
+        assert {row.name for row in needed(KINDS, name)} - {row.name for row in needed(KINDS)} == {gang.resource}
     for gang in GANGS.values():
         assert (RESOURCES[gang.resource].api_version, RESOURCES[gang.resource].kind) == (gang.api_version, "PodGroup")
         assert ("patch" in RESOURCES[gang.resource].verbs["worker"]) == (gang.resize is not None)
