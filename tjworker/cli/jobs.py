@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tjworker.api import labels
 from tjworker.api.kinds import KNOWN_KINDS, parse, served
 from tjworker.api.kinds.base import JobKind, seen_status
-from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.model import InvalidJob, Role, TrainingJob
 from tjworker.api.resources import EVENTS, PODS
 from tjworker.base import OperatorError
 from tjworker.cli import happenings
@@ -170,6 +170,7 @@ def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
         raise UserError(f"{name} has no role that scales by default; name one with --role, it has: {', '.join(names)}")
     if wanted not in names:
         raise UserError(f"{name} has no role {wanted}; it has: {', '.join(names)}")
+    _refuse_out_of_bounds(name, model.role(wanted), replicas)
     before = model.role(wanted).replicas
     written = _as_written(job, wanted)
     if wanted == model.scale_role and written in (None, wanted):
@@ -184,6 +185,17 @@ def _as_written(job: FoundJob, role: str) -> str | None:
     specs = (job.raw.get("spec") or {}).get(KNOWN_KINDS[job.resource].roles_field)
     names = specs if isinstance(specs, dict) else {}
     return next((str(name) for name in names if str(name).lower() == role.lower()), None)
+
+
+def _refuse_out_of_bounds(job: str, role: Role, replicas: int) -> None:
+    """The API server refuses it, too, and cannot always say both bounds. Those of a batch Job's role move with it."""
+    least, most = role.min_replicas or 0, role.max_replicas
+    if role.workload != "Pod" or most is None or least <= replicas <= most:
+        return
+    raise UserError(
+        f"role {role.name} of {job} has {least} to {most} replicas, so it cannot be scaled to {replicas}; choose a"
+        " number between these, or change minReplicas and maxReplicas of the role"
+    )
 
 
 def suspending(job: FoundJob, suspend: bool) -> Json | None:

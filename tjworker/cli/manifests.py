@@ -20,11 +20,12 @@ import yaml
 from tjworker.api import crd
 from tjworker.api.kinds import KINDS, KNOWN_KINDS, parse
 from tjworker.api.kinds.base import JobKind
-from tjworker.api.model import FieldError, InvalidJob
+from tjworker.api.model import FieldError, InvalidJob, TrainingJob
+from tjworker.api.naming import env_name
 from tjworker.api.unknown import unknown_fields
 from tjworker.cli.errors import UserError
 from tjworker.cli.podfields import template_errors, unknown_field
-from tjworker.reconcile.frameworks import framework_errors
+from tjworker.reconcile.frameworks import framework_errors, role_ports
 
 Json = dict[str, Any]
 _KINDS = {(version, kind.kind): kind for kind in KNOWN_KINDS.values() for version in kind.api_versions}
@@ -139,6 +140,20 @@ def _template_errors(value: Any, schema: Mapping[str, Any], path: str) -> Iterat
             yield from template_errors(part, f"{path}.{name}")
         else:
             yield from _template_errors(part, below, f"{path}.{name}")
+
+
+def hints(manifest: Manifest) -> Iterator[str]:
+    """What is valid and yet not what its author will expect."""
+    parsed = parse(manifest.kind.resource, manifest.raw) if manifest.kind else None
+    if not isinstance(parsed, TrainingJob) or sum(role.replicas for role in parsed.roles) < 2:
+        return
+    deaf = [role for role in parsed.roles if role.workload == "Pod" and not role_ports(parsed, role)]
+    if deaf:
+        names = ", ".join(f"{env_name(role.name)}_HOSTS" for role in deaf)
+        yield (
+            f"{names} will be empty in the pods of {manifest.name}: no port of {', '.join(role.name for role in deaf)}"
+            " has a name that begins with `aitj-`; add one where the others connect to it"
+        )
 
 
 def refuse_the_wrong(manifests: list[Manifest]) -> None:

@@ -18,6 +18,7 @@ from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests, pod_reque
 from tjworker.api.observed import ENDED_PHASES, NodeRecord
 from tjworker.api.owners import controller
 from tjworker.api.pod_records import pod_record
+from tjworker.api.quantity import milli, whole
 from tjworker.autoscale.cluster import cluster_resource
 from tjworker.autoscale.decide import Rules
 from tjworker.autoscale.obstacle import obstacle
@@ -111,6 +112,42 @@ def _shares(found: Room, *, gpu: bool) -> Iterator[tuple[str, float]]:
         amount = sum(n for _, n in asked.extended) if gpu else asked.cpu_milli / 1000
         if amount:
             yield holder, amount
+
+
+# -- what fits nowhere -----------------------------------------------------------------------------
+def too_large(job: TrainingJob, nodes: Iterable[Json]) -> Iterator[str]:
+    """Of each role whose pods fit into no node, though it were empty; nothing of a cluster without nodes, which may
+    make some when they are asked for."""
+    has = [node_record(node).allocatable for node in nodes]
+    for role in job.roles if has else ():
+        asked = pod_requests(role.template.get("spec") or {})
+        wants = {"cpu": asked.cpu_milli, "memory": asked.memory_bytes, **dict(asked.extended)}
+        if any(all(_amount(node, name) >= n for name, n in wants.items() if n) for node in has):
+            continue
+        most = {name: max(_amount(node, name) for node in has) for name, n in wants.items() if n}
+        over = [name for name, n in wants.items() if n and n > most[name]]
+        told = ", ".join(
+            f"{name} {_shown(name, wants[name])} (a node has at most {_shown(name, most[name])})" for name in over
+        )
+        yield (
+            f"a pod of role {role.name} fits no node of the cluster, however empty:"
+            f" {told or 'no single node has all that it requests'}; it waits for a larger node, and elastic jobs may"
+            " shrink for it meanwhile. Lower its resources.requests"
+        )
+
+
+def _amount(allocatable: Mapping[str, str], name: str) -> int:
+    try:
+        given = allocatable.get(name, "0")
+        return milli(given) if name == "cpu" else whole(given)
+    except (ValueError, ArithmeticError):
+        return 0
+
+
+def _shown(name: str, amount: int) -> str:
+    if name == "cpu":
+        return f"{amount / 1000:g}"
+    return f"{amount / 2**30:.3g}Gi" if name == "memory" else str(amount)
 
 
 # -- nodes -----------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def submit(files: tuple[str, ...], wait: bool, output: str | None, namespace: st
     tj submit job.yaml --wait
     """
     from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.manifests import read, refuse_the_wrong
+    from tjworker.cli.manifests import hints, read, refuse_the_wrong
 
     manifests = read(files)
     refuse_the_wrong(manifests)
@@ -36,6 +36,10 @@ def submit(files: tuple[str, ...], wait: bool, output: str | None, namespace: st
         made = [create(cluster, manifest, namespace, output) for manifest in manifests]
         for job in made:
             _warn_of_lost_logs(job)
+        for manifest in manifests:
+            for hint in hints(manifest):
+                echo(f"{manifest.name}: {hint}", err=True)
+        _warn_of_no_room(cluster, made)
         return follow(cluster, made) if wait else 0
 
 
@@ -79,6 +83,23 @@ def _warn_of_lost_logs(job: FoundJob) -> None:
             f"have ended, and `tj logs {name} -f` follows them meanwhile",
             err=True,
         )
+
+
+def _warn_of_no_room(cluster: Cluster, made: list[FoundJob]) -> None:
+    """A pod that fits no node, however empty, waits for ever, and elastic jobs give up their replicas for it meanwhile.
+    Silent where the user may not look at nodes."""
+    from tjworker.api.resources import NODES
+    from tjworker.base import OperatorError
+    from tjworker.cli.jobs import list_all, parsed
+    from tjworker.cli.room import too_large
+
+    try:
+        nodes = list(list_all(cluster.api, NODES, ""))
+    except OperatorError:
+        return
+    for job in made:
+        for said in too_large(parsed(job), nodes):
+            echo(f"{job.raw['metadata']['name']}: {said}", err=True)
 
 
 def follow(cluster: Cluster, jobs: list[FoundJob]) -> int:

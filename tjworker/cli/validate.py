@@ -16,7 +16,7 @@ def validate(files: tuple[str, ...]) -> int:
     \b
     tj validate job.yaml
     """
-    from tjworker.cli.manifests import read, refuse_the_wrong
+    from tjworker.cli.manifests import hints, read, refuse_the_wrong
 
     manifests = read(files)
     jobs = [m for m in manifests if not m.is_other] or manifests
@@ -24,6 +24,8 @@ def validate(files: tuple[str, ...]) -> int:
     for manifest in manifests:
         if manifest in jobs:
             echo(f"{manifest.source}: {manifest.given.split()[0]} {manifest.name} is valid")
+            for hint in hints(manifest):
+                echo(f"{manifest.source}: note: {hint}", err=True)
         else:
             echo(f"{manifest.source}: {manifest.given} is no job: not checked", err=True)
     return 0

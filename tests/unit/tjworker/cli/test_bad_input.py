@@ -130,7 +130,7 @@ def test_a_half_written_manifest(command: str, half: Half, tmp_path: Path) -> No
     refused(typed(command, str(file)), "job.yaml", half.says)
 
 
-@pytest.mark.parametrize("command", ["submit", "validate"])
+@pytest.mark.parametrize("command", ["submit", "validate", "convert"])
 def test_a_manifest_that_is_not_there(command: str, tmp_path: Path) -> None:
     refused(typed(command, str(tmp_path / "none.yaml")), "cannot read", "none.yaml", "No such file")
     refused(typed(command, str(tmp_path)), "cannot read", "Is a directory")

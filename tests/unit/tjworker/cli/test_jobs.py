@@ -126,6 +126,12 @@ class Case:
 
 
 CASES: dict[str, Case] = {
+    "more than the role's bounds": Case(
+        make_job().role("trainer", 2, minReplicas=1, maxReplicas=4),
+        None,
+        "role trainer of digits has 1 to 4 replicas, so it cannot be scaled to 5; choose a number between these, or"
+        " change minReplicas and maxReplicas of the role",
+    ),
     "the trainers of an AITrainingJob": Case(
         make_job().role("trainer", 2), None, Scaling("trainer", 2, {"spec": {"replicas": 5}}, "scale")
     ),

@@ -17,7 +17,7 @@ from tests.unit.tjworker.cli.conftest import TypedAt
 from tjworker.cli import informer
 from tjworker.cli.errors import UserError
 from tjworker.cli.jobs import FoundJob
-from tjworker.cli.manifests import read, refuse_the_wrong
+from tjworker.cli.manifests import Manifest, hints, read, refuse_the_wrong
 from tjworker.cli.run import Asked
 from tjworker.cli.submit import follow
 
@@ -284,3 +284,24 @@ def test_what_is_waited_for(
     cluster: Any = SimpleNamespace(api=None)
     assert follow(cluster, jobs) == code
     assert capsys.readouterr().out.splitlines() == says
+
+
+HINTS: dict[str, tuple[Any, str]] = {
+    "no port that counts": (
+        make_job("digits").role("trainer", 2, template=_of()),
+        "TRAINER_HOSTS will be empty in the pods of digits: no port of",
+    ),
+    "a job of one pod looks for nobody": (make_job("digits").role("trainer", 1, template=_of()), ""),
+    "a framework has a port of its own": (
+        make_job("digits").role("trainer", 2, template=_of()).spec(frameworkType="pytorch"),
+        "",
+    ),
+    "a TrainingJob has other ways": (make_training_job(), ""),
+}
+
+
+@pytest.mark.parametrize("sentence", HINTS)
+def test_what_is_valid_and_yet_not_what_its_author_expects(sentence: str) -> None:
+    job, want = HINTS[sentence]
+    said = list(hints(Manifest("job.yaml", job.manifest())))
+    assert [text[: len(want)] for text in said] == ([want] if want else [])

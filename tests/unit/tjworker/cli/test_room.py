@@ -7,10 +7,11 @@ from typing import Any
 
 from tests.support.builders import JobBuilder, make_job
 from tjworker.api import labels
+from tjworker.api.model import TrainingJob
 from tjworker.api.node_requests import WAITING
 from tjworker.api.status import JobStatus
 from tjworker.autoscale import Rules
-from tjworker.cli.room import ill_nodes, obstacles, room
+from tjworker.cli.room import ill_nodes, obstacles, room, too_large
 
 NOW = datetime(2026, 1, 1, 1, 0, 0, tzinfo=UTC)
 CPU = {"spec": {"containers": [{"name": "aitj-main", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}}
@@ -92,3 +93,34 @@ def test_nodes_that_are_ill() -> None:
         "b": "is not ready since 2026-01-01T00:59:00Z",
         "c": "is cordoned: nothing new comes there",
     }
+
+
+def asking(**requests: str) -> JobBuilder:
+    container = {"name": "aitj-main", "image": "x", "resources": {"requests": requests}}
+    return make_job("big").role("trainer", 2, template={"spec": {"containers": [container]}})
+
+
+def read(job: JobBuilder) -> TrainingJob:
+    parsed = job.parse()
+    assert isinstance(parsed, TrainingJob)
+    return parsed
+
+
+def test_a_pod_that_fits_no_node_however_empty_is_told_with_what_it_lacks() -> None:
+    """Nodes of four CPUs and 8 GiB each."""
+    nodes = [node("a"), node("b")]
+    assert list(too_large(read(asking(cpu="4", memory="8Gi")), nodes)) == []
+    assert list(too_large(read(asking(cpu="64")), [])) == [], "a cluster may make its nodes when they are asked for"
+    (said,) = too_large(read(asking(cpu="4500m", memory="16Gi")), nodes)
+    assert "role trainer fits no node" in said
+    assert "cpu 4.5 (a node has at most 4), memory 16Gi (a node has at most 8Gi)" in said
+    (said,) = too_large(read(asking(**{"nvidia.com/gpu": "1"})), nodes)
+    assert "nvidia.com/gpu 1 (a node has at most 0)" in said
+
+
+def test_what_no_single_node_has_together() -> None:
+    wide, tall = node("wide"), node("tall")
+    wide["status"]["allocatable"] |= {"cpu": "64"}
+    tall["status"]["allocatable"] |= {"memory": "64Gi"}
+    (said,) = too_large(read(asking(cpu="32", memory="32Gi")), [wide, tall])
+    assert "no single node has all that it requests" in said
