@@ -177,6 +177,12 @@ class Settings(BaseSettings):
         pattern=r"^\S+$",
         description="image of the init container that clones for kubedl.io/git-sync-config: it needs git and sh",
     )
+    host_ports: str = Field(
+        "20000-29999",
+        pattern=r"^([0-9]{4,5}-[0-9]{4,5})?$",
+        description="ports of the nodes that jobs with kubedl.io/network-mode: host draw theirs from, first and last;"
+        " neither NodePorts nor the kernel's own (net.ipv4.ip_local_port_range) may be among them; empty: none",
+    )
 
     log_tails: bool = Field(
         True,
@@ -220,6 +226,14 @@ class Settings(BaseSettings):
             )
         return value
 
+    @field_validator("host_ports")
+    @classmethod
+    def _from_the_lower_to_the_higher(cls, value: str) -> str:
+        first, _, last = value.partition("-")
+        if value and not 1024 <= int(first) <= int(last) <= 65535:
+            raise ValueError("it is first-last, and both are from 1024 to 65535, such as 20000-29999")
+        return value
+
     @field_validator("own_namespace")
     @classmethod
     def _else_of_the_pod(cls, value: str) -> str:
@@ -244,6 +258,11 @@ class Settings(BaseSettings):
     def kind_list(self) -> tuple[str, ...]:
         """The CRDs of other operators' kinds to serve."""
         return _names(self.kinds)
+
+    @property
+    def host_port_range(self) -> tuple[int, int] | None:
+        first, _, last = self.host_ports.partition("-")
+        return (int(first), int(last)) if first else None
 
     @property
     def record_key_list(self) -> tuple[str, ...]:

@@ -236,6 +236,16 @@ def git_sync(world: Driver) -> None:
     _phase(world, "git-sync", "Succeed")
 
 
+def host_ports(world: Driver) -> None:
+    world.apply(load("host-network.yaml", trainer=play(run_seconds=20)))
+    _phase(world, "host-network", "Running")
+    pods = [pod["spec"] for pod in world.pods().values()]
+    assert all(spec["hostNetwork"] for spec in pods)
+    drawn = world.status("host-network")["hostPorts"]["first"]
+    assert sorted(spec["containers"][0]["ports"][0]["hostPort"] for spec in pods) == [drawn, drawn + 1]
+    _phase(world, "host-network", "Succeed")
+
+
 def tensorboard(world: Driver) -> None:
     made = load("tensorboard.yaml", trainer=play(run_seconds=20))
     spec = made["spec"]["replicaSpecs"]["trainer"]["template"]["spec"]
@@ -265,6 +275,7 @@ EXAMPLES: Mapping[str, Callable[[Driver], None]] = {
     "training-job-nccl.yaml: three trainers and no other": partial(nccl, code=0, phase="Succeed"),
     "training-job-nccl.yaml: one that fails fails the job": partial(nccl, code=1, phase="Failed"),
     "training-job-host-network.yaml: two with one port never share a node": host_network,
+    "host-network.yaml: each pod has a port of its own": host_ports,
     "tensorboard.yaml: it outlives its job": tensorboard,
     "git-sync.yaml: each pod clones before it trains": git_sync,
 }

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from tjworker.api.status import JobStatus
+from tjworker.api.status import HostPorts, JobStatus
 from tjworker.base import JobKey, JobName
 
 Workload = Literal["Pod", "ReplicaSet", "Job"]
@@ -169,6 +169,8 @@ class TrainingJob:
     """Which its pods mount."""
     mpi: MPILaunch | None = None
     """Of an MPIJob."""
+    host_ports: HostPorts | None = None
+    """As the status has it in this pass: what pods that are made now are told."""
     scale_role: str | None = None
     """The role that the CRD's scale subresource moves, None when this job has no such role."""
 

@@ -159,6 +159,18 @@ class ScaleRecord(_Model):
     reason: str = Field("", description="who asked for it, and why")
 
 
+class HostPorts(_Model):
+    """The block of a node's ports that a job on the host network has drawn, in `kubedl.io/network-mode: host`."""
+
+    first: int = Field(description="first port of the block; after the last of the range it goes on at its beginning")
+    low: int = Field(description="first port of the range (TJ_HOST_PORTS) that it was drawn in")
+    high: int = Field(description="last port of that range")
+    attempt: Count = Field(0, description="restarts of the whole job when it was drawn: each draws another")
+
+    def at(self, place: int) -> int:
+        return self.low + (self.first - self.low + place) % (self.high - self.low + 1)
+
+
 class Ending(_Model):
     """The end that has been decided while pods are still going (phase Terminating). Never changes once set."""
 
@@ -226,6 +238,7 @@ class JobStatus(_Model):
         default_factory=dict,
         description="pods that cannot be started: role, since when that has been tried, indices as ranges",
     )
+    host_ports: HostPorts | None = Field(None, description="ports of a job on the host network")
     tensorboard_until: str | None = Field(None, description="until when the TensorBoard of an ended job stays")
     last_reconcile_time: str | None = Field(None, description="when the status last changed")
     observed_generation: Count = Field(0, description="metadata.generation that this status was decided on")

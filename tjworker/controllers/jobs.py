@@ -77,6 +77,7 @@ def reconcile_rules(settings: Settings) -> Rules:
         git_sync_image=settings.git_sync_image,
         gang=settings.gang_scheduler,
         gang_scheduler_name=settings.gang_scheduler_name,
+        host_ports=settings.host_port_range,
     )
 
 

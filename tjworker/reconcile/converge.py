@@ -13,7 +13,7 @@ from tjworker.api import labels
 from tjworker.api.resources import PODS
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, JobStatus, Phase, ScaleRecord
 from tjworker.reconcile import outcome, phase
-from tjworker.reconcile.addons import tensorboard
+from tjworker.reconcile.addons import hostnetwork, tensorboard
 from tjworker.reconcile.attempts import record_running
 from tjworker.reconcile.children import strays
 from tjworker.reconcile.conditions import clear_condition, get_condition, set_condition
@@ -32,6 +32,7 @@ from tjworker.reconcile.workloads.owner import unjudged
 
 
 def converge(p: Pass) -> Plan:
+    p = hostnetwork.draw(p)
     job, at = p.job, p.at
     scales = phase.scale_changes(job, job.status, at)
     new = phase.live_phase(job.status.phase, p.roles, restarted=bool(p.restarted), scaled=bool(scales))

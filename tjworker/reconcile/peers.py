@@ -11,7 +11,7 @@ from typing import Literal
 
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import containers, env_name, service_name
-from tjworker.reconcile.frameworks import role_ports
+from tjworker.reconcile.frameworks import replica_ports, role_ports
 
 ListKind = Literal["HOSTS", "INSTANCES", "PORTS"]
 KINDS: tuple[ListKind, ...] = ("HOSTS", "INSTANCES", "PORTS")
@@ -29,6 +29,8 @@ def role_list(job: TrainingJob, role: Role, kind: ListKind) -> list[str]:
     """Whatever its size: see `left_out` first."""
     # The pods of a ReplicaSet or batch Job have no names before they are there, nor services: who looks for them
     # selects them by label.
+    if job.host_ports is not None:
+        return _own_ports(job, role, kind)
     ports = _ports(job, role)
     if kind == "PORTS":
         return ports
@@ -36,11 +38,23 @@ def role_list(job: TrainingJob, role: Role, kind: ListKind) -> list[str]:
     return instances if kind == "INSTANCES" else [f"{instance}:{port}" for instance in instances for port in ports]
 
 
+def _own_ports(job: TrainingJob, role: Role, kind: ListKind) -> list[str]:
+    """On the host network each replica has ports of its own: PORTS names those of all, in the order of INSTANCES."""
+    found = []
+    for i in range(_named(role)):
+        name, ports = service_name(job.name.name, role.name, i), [p.number for p in replica_ports(job, role, i)]
+        found += (
+            [name] if kind == "INSTANCES" else [f"{name}:{port}" if kind == "HOSTS" else str(port) for port in ports]
+        )
+    return found
+
+
 def role_counts(job: TrainingJob, role: Role) -> dict[ListKind, int]:
     """How long each `role_list` is, also one that is left out. That of a ReplicaSet's or batch Job's pods is the number
     at the start: their template is made once."""
     ports = len(_ports(job, role))
-    return {"HOSTS": _named(role) * ports, "INSTANCES": role.replicas, "PORTS": ports}
+    every = _named(role) * ports
+    return {"HOSTS": every, "INSTANCES": role.replicas, "PORTS": ports if job.host_ports is None else every}
 
 
 def left_out(job: TrainingJob) -> tuple[ListKind, ...]:
@@ -69,6 +83,8 @@ def tell_left_out(job: TrainingJob) -> str:
 
 def _variable_size(job: TrainingJob, role: Role, kind: ListKind) -> int:
     """Bytes of `NAME=value` and what ends it."""
+    if job.host_ports is not None:  # as many replicas as the range has ports, at most
+        return len(env_name(role.name)) + len(kind) + len("_=") + len(",".join(_own_ports(job, role, kind))) + 1
     ports = _ports(job, role)
     port_bytes = sum(map(len, ports))
     name_bytes = _named(role) * len(service_name(job.name.name, role.name, 0)) + _more_digits(_named(role))

@@ -20,6 +20,8 @@ class Rules:
     autoclean: bool
     own_namespace: str = ""
     git_sync_image: str = ""
+    host_ports: tuple[int, int] | None = None
+    """First and last."""
     gang: str = "none"
     """A row of `gangs.GANGS`, or `none`."""
     gang_scheduler_name: str = ""

@@ -7,11 +7,11 @@ An annotation that cannot be acted on is refused as a wrong spec is: nothing is 
 from __future__ import annotations
 
 from tjworker.api.model import InvalidJob, TrainingJob
-from tjworker.reconcile.addons import gitsync, tensorboard
+from tjworker.reconcile.addons import gitsync, hostnetwork, tensorboard
 from tjworker.reconcile.addons.addon import Addon
 from tjworker.reconcile.rules import Rules
 
-ADDONS: tuple[Addon, ...] = (gitsync.ADDON, tensorboard.ADDON)
+ADDONS: tuple[Addon, ...] = (gitsync.ADDON, hostnetwork.ADDON, tensorboard.ADDON)
 
 
 def add_all(job: TrainingJob, rules: Rules) -> TrainingJob | InvalidJob:

@@ -74,6 +74,11 @@ def role_ports(job: TrainingJob, role: Role) -> tuple[Port, ...]:
     return find_framework(job).ports(role)
 
 
+def replica_ports(job: TrainingJob, role: Role, index: int) -> tuple[Port, ...]:
+    """Those of one replica, which on the host network are its own."""
+    return find_framework(job).ports_of(job, role, index)
+
+
 def has_services(job: TrainingJob, role: Role) -> bool:
     """Each pod of the role is found by its name: the environment has it as a host. Who is alone and listens nowhere is
     looked for by nobody."""

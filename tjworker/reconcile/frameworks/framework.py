@@ -6,8 +6,9 @@ framework are defaults: what the user's template sets wins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tjworker.api.model import FieldError, Role, TrainingJob
@@ -94,9 +95,27 @@ class Framework:
     def _named_port(self, role: Role) -> Port | None:
         return _has(role, self.default_port) or self.default_port
 
-    def port(self, role: Role) -> int:
-        found = self.ports(role)
+    def ports_of(self, job: TrainingJob, role: Role, index: int) -> tuple[Port, ...]:
+        """Those on which this replica listens: of a job on the host network, its places in the job's block."""
+        ports = self.ports(role)
+        if job.host_ports is None:
+            return ports
+        place = (index * len(job.roles) + [each.name for each in job.roles].index(role.name)) * self.most_ports(job)
+        return tuple(Port(port.name, job.host_ports.at(place + i)) for i, port in enumerate(ports))
+
+    def most_ports(self, job: TrainingJob) -> int:
+        return max((len(self.ports(role)) for role in job.roles), default=0)
+
+    def port(self, job: TrainingJob, role: Role, index: int = 0) -> int:
+        found = self.ports_of(job, role, index)
         return found[0].number if found else 0
+
+    def port_of(self, job: TrainingJob, role: Role) -> Callable[[int], int]:
+        """`port` by the index, found once where all are alike: a role may have thousands, in each of its pods."""
+        if job.host_ports is not None:
+            return partial(self.port, job, role)
+        alike = self.port(job, role)
+        return lambda _: alike
 
     def rank(self, job: TrainingJob, role: Role, index: int) -> int:
         """The place of a replica among all of the job."""

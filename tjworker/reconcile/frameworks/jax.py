@@ -15,7 +15,7 @@ from tjworker.reconcile.frameworks.framework import Env, Framework, host, world_
 class Jax(Framework):
     def environment(self, job: TrainingJob, role: Role, index: int | None) -> Env:
         head = self.head(job)
-        address, port = host(job, head, 0), str(self.port(head))
+        address, port = host(job, head, 0), str(self.port(job, head))
         return {
             "PYTHONUNBUFFERED": "1",
             "JAX_COORDINATOR_ADDRESS": f"{address}:{port}",

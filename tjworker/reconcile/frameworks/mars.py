@@ -39,12 +39,12 @@ class Mars(Framework):
             "MARS_MEMORY_TOTAL": str(size_bytes),
             "MARS_CPU_USE_PROCESS_STAT": "1",
             "MARS_MEM_USE_CGROUP_STAT": "1",
-            "MARS_BIND_PORT": str(self.port(role)),
+            "MARS_BIND_PORT": str(self.port(job, role, index or 0)),
             "MARS_K8S_GROUP_LABELS": JOB_NAME,
             **{name: {"fieldRef": {"fieldPath": path}} for name, path in _FROM_THE_POD.items()},
             "MARS_TASK_DETAIL": json.dumps(told),
         }
 
     def _ends(self, job: TrainingJob, role: Role) -> list[str]:
-        end = f".{job.name.namespace}.svc:{self.port(role)}"
-        return [f"{host(job, role, i)}{end}" for i in range(role.replicas)]
+        domain, port = f".{job.name.namespace}.svc:", self.port_of(job, role)
+        return [f"{host(job, role, i)}{domain}{port(i)}" for i in range(role.replicas)]

@@ -29,7 +29,9 @@ class Paddle(Framework):
             "PYTHONUNBUFFERED": "1",
             "PADDLE_POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}},
             "POD_IP": Expanded("$(PADDLE_POD_IP)"),
-            "PADDLE_MASTER": Expanded(f"{'$(PADDLE_POD_IP)' if rank == 0 else host(job, head, 0)}:{self.port(head)}"),
+            "PADDLE_MASTER": Expanded(
+                f"{'$(PADDLE_POD_IP)' if rank == 0 else host(job, head, 0)}:{self.port(job, head)}"
+            ),
             "PADDLE_JOB_ID": job.name.name,
         }
         if elastic:

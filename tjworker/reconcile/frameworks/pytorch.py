@@ -27,7 +27,7 @@ pod that comes or goes."""
 class PyTorch(Framework):
     def environment(self, job: TrainingJob, role: Role, index: int | None) -> Env:
         head, rank = self.head(job), self.rank(job, role, index or 0)
-        address, port = host(job, head, 0), str(self.port(head))
+        address, port = host(job, head, 0), str(self.port(job, head))
         common = {"PYTHONUNBUFFERED": "1"}
         if any(each.elastic for each in job.roles):
             limit = next(each for each in job.roles if each.elastic).restart_limit

@@ -45,12 +45,12 @@ class TensorFlow(Framework):
             name = each.name.lower()
             if name not in CLUSTER or not (each.replicas or each.elastic):
                 continue
-            end = f".{job.name.namespace}.svc:{self.port(each)}"  # once: a role may have thousands, in each of its pods
+            domain, port = f".{job.name.namespace}.svc:", self.port_of(job, each)
             if each.elastic:
                 if each.name == role.name:
-                    cluster[name] = {str(index): f"{host(job, each, index)}{end}"}
+                    cluster[name] = {str(index): f"{host(job, each, index)}{domain}{port(index)}"}
             else:
-                cluster[name] = [f"{host(job, each, i)}{end}" for i in range(each.replicas)]
+                cluster[name] = [f"{host(job, each, i)}{domain}{port(i)}" for i in range(each.replicas)]
         return cluster
 
     def errors(self, job: TrainingJob) -> Iterator[FieldError]:

@@ -20,7 +20,7 @@ from tjworker.reconcile.frameworks.framework import MOST_OF_A_VALUE, Env, Framew
 class XGBoost(Framework):
     def environment(self, job: TrainingJob, role: Role, index: int | None) -> Env:
         head, size = self.head(job), str(world_size(job))
-        address, port, rank = host(job, head, 0), str(self.port(head)), str(self.rank(job, role, index or 0))
+        address, port, rank = host(job, head, 0), str(self.port(job, head)), str(self.rank(job, role, index or 0))
         return {
             "PYTHONUNBUFFERED": "1",
             "DMLC_TRACKER_URI": address,
@@ -45,4 +45,4 @@ class XGBoost(Framework):
         addresses = ",".join(host(job, each, i) for each, i in others)
         if not others or len(addresses) > MOST_OF_A_VALUE:
             return {}
-        return {"WORKER_ADDRS": addresses, "WORKER_PORT": str(self.port(others[0][0]))}
+        return {"WORKER_ADDRS": addresses, "WORKER_PORT": str(self.port(job, *others[0]))}

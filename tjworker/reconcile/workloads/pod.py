@@ -12,7 +12,7 @@ from tjworker.api.model import TrainingJob
 from tjworker.api.observed import Observed, PodRecord, ServiceRecord
 from tjworker.api.ownership import own_services
 from tjworker.api.resources import PODS, SERVICES
-from tjworker.reconcile.frameworks import has_services, role_ports
+from tjworker.reconcile.frameworks import has_services, replica_ports, role_ports
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create, Delete, Patch, Write
 from tjworker.reconcile.replicas import Replica, RoleView
@@ -68,17 +68,20 @@ def label_pod(pod: PodRecord, changed: Mapping[str, str], why: str) -> Patch:
 
 def _service_deletes(job: TrainingJob, view: RoleView, observed: Observed) -> Iterator[Delete]:
     wanted = {r.name: r for r in view.replicas}
-    ports = tuple(port.number for port in role_ports(job, view.role))
+    alike = role_ports(job, view.role) if job.host_ports is None else None
     for service in own_services(job, observed):
         if service.labels.get(labels.REPLICA_NAME) != view.role.name:
             continue
         replica = wanted.get(service.name)
         if replica is None:
             yield delete_service(service, f"index is not below replicas {view.role.replicas}")
-        elif replica.state == "missing" and sorted(service.ports) != sorted(ports):
+            continue
+        found = replica_ports(job, view.role, replica.index) if alike is None else alike
+        ports = [port.number for port in found]
+        if replica.state == "missing" and sorted(service.ports) != sorted(ports):
             # An edited template holds for pods that are made from now on, and so for their services. Its pod runs: it
             # stays.
-            yield delete_service(service, f"ports of the template are {list(ports)} now")
+            yield delete_service(service, f"ports of the template are {ports} now")
 
 
 def _relabel(job: TrainingJob, view: RoleView) -> Iterator[Patch]:

@@ -13,7 +13,7 @@ from tjworker.api import labels
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import job_labels, pod_labels, pod_name, role_labels, service_name
 from tjworker.api.podgroups import pod_group_of
-from tjworker.reconcile.frameworks import find_framework, role_ports
+from tjworker.reconcile.frameworks import find_framework, replica_ports, role_ports
 from tjworker.reconcile.gangs.gang import Membership
 from tjworker.reconcile.workloads.environment import Env, container_environment, env_list, replica_environment
 from tjworker.reconcile.workloads.files import add_files, file_annotations
@@ -100,6 +100,7 @@ def pod_template(
     framework = find_framework(job)
     defaults, files = framework.environment(job, role, index), framework.files(job, role)
     _add_default_port(job, role, spec)
+    _use_own_ports(job, role, index, spec)
     add_files(spec, files)
     for kind in ("initContainers", "containers"):
         if spec.get(kind):
@@ -146,11 +147,27 @@ def _add_default_port(job: TrainingJob, role: Role, spec: Json) -> None:
     spec["containers"] = [*every[:chosen], with_port, *every[chosen + 1 :]]
 
 
+def _use_own_ports(job: TrainingJob, role: Role, index: int | None, spec: Json) -> None:
+    """Of a pod on the host network: its own number in the place of each port by which it is found. As a hostPort, which
+    keeps it off a node where another pod has it."""
+    if job.host_ports is None or index is None:
+        return
+    own = {p.number: of.number for p, of in zip(role_ports(job, role), replica_ports(job, role, index), strict=True)}
+    spec["containers"] = [
+        {**c, "ports": [_on_host(port, own) for port in c.get("ports") or ()]} for c in spec["containers"]
+    ]
+
+
+def _on_host(port: Json, own: Mapping[int, int]) -> Json:
+    number = own.get(port.get("containerPort", 0))
+    return port if number is None else {**port, "containerPort": number, "hostPort": number}
+
+
 def service_body(job: TrainingJob, role: Role, index: int) -> Json:
     """Headless, of the pod's own name, so that `<job>-<role>-<index>.<namespace>` resolves to the pod, ready or not:
     replicas look for each other while they start."""
     own = {**role_labels(job, role.name), labels.REPLICA_INDEX: str(index)}
-    ports = [{"name": p.name, "port": p.number, "targetPort": p.number} for p in role_ports(job, role)]
+    ports = [{"name": p.name, "port": p.number, "targetPort": p.number} for p in replica_ports(job, role, index)]
     return {
         "apiVersion": "v1",
         "kind": "Service",

@@ -117,7 +117,7 @@ GIT_SYNC = {"kubedl.io/git-sync-config": '{"source": "https://example.com/reposi
         (make_job().role("trainer").annotate(GIT_SYNC), ""),
         (
             make_job().role("trainer").annotate({"kubedl.io/network-mode": "host", "kubedl.io/tenancy": "{}"}),
-            "not acted on: annotation kubedl.io/network-mode, annotation kubedl.io/tenancy",
+            "not acted on: annotation kubedl.io/tenancy",
         ),
     ],
 )

@@ -1,0 +1,84 @@
+"""kubedl.io/network-mode: host. The pods use the network of their nodes, each with ports of its own there. Pure.
+
+As KubeDL has it (pkg/job_controller/hostnetwork.go), but that it draws a port for each pod and may draw one twice: here
+a job draws one block of the range, by its UID, and each replica has its place in it. So no two pods of a job share a
+port, each knows those of the others before they are there, and two jobs seldom meet; where they do, the scheduler keeps
+their pods apart, for the ports are declared as hostPort. The block is written into the status before a pod is made with
+it, and a restart of the whole job draws another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tjworker.api.labels import ANNOTATION_NETWORK_MODE as ANNOTATION
+from tjworker.api.model import FieldError, TrainingJob
+from tjworker.api.status import HostPorts
+from tjworker.reconcile.addons.addon import Addon, path_of
+from tjworker.reconcile.frameworks import find_framework
+from tjworker.reconcile.one_pass import Pass
+from tjworker.reconcile.rules import Rules
+
+HOST = "host"
+PATH = path_of(ANNOTATION)
+
+
+def _errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
+    mode = job.annotations[ANNOTATION]
+    if mode != HOST:
+        yield FieldError(PATH, f"{mode[:80]!r}: the mode is {HOST}; without the annotation pods have a network each")
+        return
+    if any(role.workload != "Pod" for role in job.roles):
+        yield FieldError(
+            PATH, f"{HOST}: all pods of a role of a {job.kind} have one port; set spec.host_network instead"
+        )
+        return
+    if rules.host_ports is None:
+        yield FieldError(PATH, f"{HOST}: the operator has no ports for it; its owner sets TJ_HOST_PORTS")
+        return
+    needs, (first, last) = _places(job), rules.host_ports
+    if needs > last - first + 1:
+        yield FieldError(
+            PATH,
+            f"{HOST}: the job needs {needs} ports (its replicas, times its roles, times the most ports of one), and"
+            f" TJ_HOST_PORTS has {last - first + 1} ({first}-{last}); use fewer replicas, or a wider range",
+        )
+
+
+def _places(job: TrainingJob) -> int:
+    """Of the block: so many that scaling moves nobody."""
+    most = max(max(role.replicas, role.max_replicas or 0) for role in job.roles)
+    return most * len(job.roles) * find_framework(job).most_ports(job)
+
+
+def _apply(job: TrainingJob, rules: Rules) -> TrainingJob:
+    roles = []
+    for role in job.roles:
+        spec = {"dnsPolicy": "ClusterFirstWithHostNet", **role.template["spec"], "hostNetwork": True}
+        roles.append(replace(role, template={**role.template, "spec": spec}))
+    return replace(job, roles=tuple(roles))
+
+
+def draw(p: Pass) -> Pass:
+    """With the ports of this attempt, drawn where there are none yet; without, where the annotation is gone."""
+    if p.job.annotations.get(ANNOTATION) != HOST or p.rules.host_ports is None:
+        drawn = None
+    elif p.status.host_ports is not None and p.status.host_ports.attempt == p.status.attempts.job:
+        drawn = p.status.host_ports
+    else:
+        drawn = block(p.job, p.rules.host_ports, p.status.attempts.job)
+    if drawn != p.status.host_ports:
+        p = p.note(p.status.model_copy(update={"host_ports": drawn}))
+    return replace(p, job=replace(p.job, host_ports=drawn))
+
+
+def block(job: TrainingJob, ports: tuple[int, int], attempt: int) -> HostPorts:
+    first, last = ports
+    drawn = hashlib.sha256(f"{job.uid}/{attempt}".encode()).digest()
+    size = last - first + 1
+    return HostPorts(first=first + int.from_bytes(drawn[:8], "big") % size, low=first, high=last, attempt=attempt)
+
+
+ADDON = Addon(ANNOTATION, _errors, _apply)
