@@ -39,7 +39,8 @@ WHOLE = sorted(set(SERVED) - set(NOT_WHOLE))
 def essence(job: TrainingJob) -> dict[str, Any]:
     """All that decides what the job does."""
     own = {f.name: getattr(job, f.name) for f in fields(job) if f.name not in IDENTITY | OF_THE_KIND | {"roles"}}
-    return own | {"roles": {role.name: _role(role) for role in job.roles}}
+    gang = replace(job.gang, path="", priority_class_field="")  # where the manifest says it, for messages
+    return own | {"gang": gang, "roles": {role.name: _role(role) for role in job.roles}}
 
 
 def _role(role: Role) -> dict[str, Any]:
