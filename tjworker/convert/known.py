@@ -63,7 +63,7 @@ def convert(kind: JobKind, raw: Json, special: Special) -> Converted | Refused:
         return Refused(job.errors)
     extra = special(raw, job)
     made = write.manifest(extra.job, write.own_metadata(metadata, extra.acted_upon), tuple(_order(raw, job)))
-    left = (*_unknown(kind, raw), *_ignored(raw, job), *extra.left, *metadata_left(metadata))
+    left = (*_unknown(kind, raw), *_gang(raw, job), *_ignored(raw, job), *extra.left, *metadata_left(metadata))
     return Converted(made, left, (*extra.notes, *_labels(job)), {**_role_origins(raw, job), **extra.origins})
 
 
@@ -131,6 +131,16 @@ def _ignored(raw: Json, job: TrainingJob) -> Iterator[Left]:
         end = ".".join(path.split(".")[-2:])
         value = job.annotations.get(path.removeprefix("metadata.annotations."), at(raw, path))
         yield Left(path, value, why, INSTEAD.get(end, _LEAVE_OUT))
+
+
+def _gang(raw: Json, job: TrainingJob) -> Iterator[Left]:
+    """What a gang scheduler is asked beside minAvailable, which is all that an AITrainingJob has a field for."""
+    names = ("queue", job.gang.priority_class_field, "minResources", "scheduleTimeoutSeconds")
+    for name in names:
+        path = f"spec.{job.gang.path.removeprefix('spec.')}.{name}"
+        if (value := at(raw, path)) not in (None, "", {}):
+            instead = INSTEAD.get(f"schedulingPolicy.{name}", "set spec.priority to the class")
+            yield Left(path, value, "an AITrainingJob has no such field", instead)
 
 
 def metadata_left(metadata: Json) -> Iterator[Left]:

@@ -39,7 +39,7 @@ CASES: dict[str, Case] = {
         QUEUED,
         want_code=EXIT_LEFT_OUT,
         want_says=(
-            '-: spec.runPolicy.schedulingPolicy.queue: "research": nothing acts on it; ',
+            '-: spec.runPolicy.schedulingPolicy.queue: "research": an AITrainingJob has no such field; ',
             "1 field does not carry",
         ),
     ),

@@ -24,6 +24,7 @@ OF_THE_KIND = {
     "roles_path",
     "scale_role",
     "suspend_field",
+    "gang",
     "time_limit_field",
     "labels",
     "annotations",
