@@ -36,6 +36,12 @@ def uid(world: Driver) -> str:
     return str(found["metadata"]["uid"]) if found else ""
 
 
+def scheduled(world: Driver, name: str) -> str:
+    """By the group's own condition."""
+    told = ((group(world, name) or {}).get("status") or {}).get("conditions") or ()
+    return next((str(c["status"]) for c in told if c["type"] == "PodGroupScheduled"), "")
+
+
 def placed(world: Driver, name: str) -> int:
     return sum(bool(p["spec"].get("nodeName")) for n, p in world.pods().items() if n.startswith(f"{name}-"))
 
@@ -60,6 +66,7 @@ def two_gangs_that_would_each_get_half(world: Driver) -> None:
     other = next(name for name in names if world.phase(name) != "Running")
     assert placed(world, other) == 0
     ran = next(name for name in names if name != other)
+    world.until("the groups say so", lambda: (scheduled(world, ran), scheduled(world, other)) == ("True", "False"))
     world.until("it ends", lambda: world.phase(ran) == "Succeed")
     runs(world, other)
     world.until("so does the other", lambda: world.phase(other) == "Succeed")

@@ -57,9 +57,9 @@ class GangRound:
             told = gang.too_few(demand.key, bound + len(pending), minimum)
             self._too_early(pod, demand, f"{self._placing.nodes_available()} {told}.", now)
             return
-        self._place(demand.gang, pending, bound, minimum, now)
+        complete = self._place(demand.gang, pending, bound, minimum, now)
         if gang.is_own(demand.gang):
-            self._tell(path, group, now)
+            self._tell(path, group, complete, now)
 
     def _too_early(self, pod: Json, demand: Demand, told: str, now: float) -> None:
         """Kubernetes' own scheduler does not even look at such a pod, and says nothing."""
@@ -68,7 +68,8 @@ class GangRound:
         else:
             self._placing.unschedulable(pod, told, now)
 
-    def _place(self, of: str, pending: list[Demand], bound: int, minimum: int, now: float) -> None:
+    def _place(self, of: str, pending: list[Demand], bound: int, minimum: int, now: float) -> bool:
+        """Whether the gang has a place."""
         placed: list[tuple[Demand, NodeInfo]] = []
         unfit: list[tuple[Demand, dict[str, Against]]] = []
         for member in pending:
@@ -83,7 +84,7 @@ class GangRound:
                 self._placing.bind(self._pods.store[member.key], member, chosen)
             for member, against in unfit:
                 self._placing.unschedulable(self._pods.store[member.key], fit_error(against), now)
-            return
+            return True
         helped = [member.key for member, against in unfit if self._placing.could_preempt(member, against)]
         preempts = bound + len(placed) + len(helped) >= minimum
         told = {
@@ -99,16 +100,11 @@ class GangRound:
         for member in pending:
             words = told.get(member.key, gang.ENOUGH_THERE) if own else f"{short}. {why}"
             self._placing.unschedulable(self._pods.store[member.key], words, now)
+        return False
 
-    def _tell(self, path: str, group: Json, now: float) -> None:
+    def _tell(self, path: str, group: Json, scheduled: bool, now: float) -> None:
         """A gang that has been placed once stays so by its condition, as in Kubernetes."""
-        meta, minimum = group["metadata"], gang.min_member(group)
-        there = sum(
-            bool(p["spec"].get("nodeName")) and not is_terminal(p)
-            for p in self._pods.store.values()
-            if p["metadata"]["namespace"] == meta["namespace"] and gang.group_of(p).endswith(f"/{meta['name']}")
-        )
-        scheduled = there >= minimum
+        meta = group["metadata"]
         had = condition(group, "PodGroupScheduled") or {}
         if had.get("status") in ("True", str(scheduled)):
             return
