@@ -95,3 +95,14 @@ def test_a_job_just_shallow_enough_is_kept_whole() -> None:
     projected = project(AITRAININGJOBS, {**JOB, "spec": spec})
     assert projected is not None
     assert orjson.loads(projected.change.record or b"")["spec"] == spec
+
+
+def test_an_ended_job_is_woken_when_the_time_of_its_tensorboard_is_over() -> None:
+    """After Redis was empty, nobody else knows."""
+    job = deepcopy(JOB)
+    ended = {"phase": "Succeed", "completionTime": "2026-01-02T00:00:00Z", "observedGeneration": 3}
+    job["status"] = ended | {"tensorboardUntil": "2026-01-02T00:00:01Z"}
+    job["spec"]["runPolicy"] = {"ttlSecondsAfterFinished": 3600}
+    projected = project(AITRAININGJOBS, job)
+    assert projected is not None
+    assert projected.expires_at == 1767312001.0
