@@ -19,7 +19,7 @@ help:  ## this list
 demo: setup  ## a real elastic training run on this machine, from start to end (about 2 minutes)
 	@$(PY) -m tjworker.cli demo $(if $(PLAIN),--plain)
 
-test: setup  ## the default test suite (some 5 minutes on 2 cores)
+test: setup  ## the default test suite (4 to 5 minutes on 2 cores)
 	@$(PY) -m pytest -q -n auto --dist loadgroup $(PYTEST_ARGS)
 
 test-long: setup  ## the tests that the default suite leaves out for their time (some 4 minutes on 2 cores)
