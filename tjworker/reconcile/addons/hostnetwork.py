@@ -35,16 +35,28 @@ def _errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
             PATH, f"{HOST}: all pods of a role of a {job.kind} have one port; set spec.host_network instead"
         )
         return
-    if rules.host_ports is None:
-        yield FieldError(PATH, f"{HOST}: the operator has no ports for it; its owner sets TJ_HOST_PORTS")
-        return
-    needs, (first, last) = _places(job), rules.host_ports
-    if needs > last - first + 1:
+    if job.mpi is not None:
         yield FieldError(
             PATH,
-            f"{HOST}: the job needs {needs} ports (its replicas, times its roles, times the most ports of one), and"
-            f" TJ_HOST_PORTS has {last - first + 1} ({first}-{last}); use fewer replicas, or a wider range",
+            f"{HOST}: mpirun reaches every worker of an {job.kind} at one port, and each pod would have another;"
+            " take the annotation away",
         )
+        return
+    drawn = job.status.host_ports
+    ports = (drawn.low, drawn.high) if drawn is not None else rules.host_ports
+    if ports is None:
+        yield FieldError(PATH, f"{HOST}: the operator has no ports for it; its owner sets TJ_HOST_PORTS")
+    elif not _fits(job, ports):
+        whose = "TJ_HOST_PORTS" if drawn is None else "the range of its status.hostPorts"
+        yield FieldError(
+            PATH,
+            f"{HOST}: the job needs {_places(job)} ports (its replicas, times its roles, times the most ports of one),"
+            f" and {whose} has {ports[1] - ports[0] + 1} ({ports[0]}-{ports[1]}); use fewer replicas, or a wider range",
+        )
+
+
+def _fits(job: TrainingJob, ports: tuple[int, int]) -> bool:
+    return _places(job) <= ports[1] - ports[0] + 1
 
 
 def _places(job: TrainingJob) -> int:
@@ -62,14 +74,18 @@ def _apply(job: TrainingJob, rules: Rules) -> TrainingJob:
 
 
 def draw(p: Pass) -> Pass:
-    """With the ports of this attempt, drawn where there are none yet; without, where the annotation is gone."""
-    if p.job.annotations.get(ANNOTATION) != HOST or p.rules.host_ports is None:
+    """With the ports of this attempt, drawn where there are none yet; without, where the annotation is gone. A range
+    that has become too small, or is gone, takes no ports from a job that has some: it keeps them."""
+    had, attempt = p.status.host_ports, p.status.attempts.job
+    if p.job.annotations.get(ANNOTATION) != HOST:
         drawn = None
-    elif p.status.host_ports is not None and p.status.host_ports.attempt == p.status.attempts.job:
-        drawn = p.status.host_ports
-    else:
-        drawn = block(p.job, p.rules.host_ports, p.status.attempts.job)
-    if drawn != p.status.host_ports:
+    elif had is not None and had.attempt == attempt:
+        drawn = had
+    elif p.rules.host_ports is not None and _fits(p.job, p.rules.host_ports):
+        drawn = block(p.job, p.rules.host_ports, attempt)
+    else:  # of this attempt now: no later pass moves them under its pods
+        drawn = None if had is None else had.model_copy(update={"attempt": attempt})
+    if drawn != had:
         p = p.note(p.status.model_copy(update={"host_ports": drawn}))
     return replace(p, job=replace(p.job, host_ports=drawn))
 

@@ -249,10 +249,10 @@ def _service(job: TrainingJob) -> Json:
 def _pod(job: TrainingJob, config: TensorBoard) -> Json:
     role, container = _source(job, config)
     of = role.template.get("spec") or {}
-    mounted = {m["name"] for m in container.get("volumeMounts") or ()}
+    mounted = {m["name"] for m in _mounts(job, role, container)}
     volumes = [v for v in of.get("volumes") or () if v.get("name") in mounted]
     spec = {name: of[name] for name in _OF_THE_POD if name in of}
-    spec |= {"containers": [_container(job, config, container)], "restartPolicy": "Always"}
+    spec |= {"containers": [_container(job, config, role, container)], "restartPolicy": "Always"}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -274,7 +274,24 @@ def _source(job: TrainingJob, config: TensorBoard) -> tuple[Role, Json]:
     return every[0]
 
 
-def _container(job: TrainingJob, config: TensorBoard, source: Json) -> Json:
+def _mounts(job: TrainingJob, role: Role, source: Json) -> list[Json]:
+    """Those of the source, as a reader needs them: without the job's own key, and without a `mountPropagation`, which
+    may take a privileged container."""
+    volumes = (role.template.get("spec") or {}).get("volumes") or ()
+    keys = {v.get("name") for v in volumes if job.secret is not None and job.secret.name in _secrets(v)}
+    mounts = (m for m in source.get("volumeMounts") or () if m.get("name") not in keys)
+    return [{name: value for name, value in m.items() if name != "mountPropagation"} for m in mounts]
+
+
+def _secrets(volume: Json) -> set[str]:
+    projected = (volume.get("projected") or {}).get("sources") or ()
+    return {
+        (volume.get("secret") or {}).get("secretName") or "",
+        *((source.get("secret") or {}).get("name") or "" for source in projected),
+    }
+
+
+def _container(job: TrainingJob, config: TensorBoard, role: Role, source: Json) -> Json:
     path = config.path(job)
     own = source.get("securityContext") or {}
     restricted = {
@@ -294,7 +311,7 @@ def _container(job: TrainingJob, config: TensorBoard, source: Json) -> Json:
         "readinessProbe": {"httpGet": {"path": f"{path}/", "port": PORT}, "periodSeconds": 5, "timeoutSeconds": 5},
         "resources": RESOURCES,
         "securityContext": {**restricted, **users},
-        "volumeMounts": list(source.get("volumeMounts") or ()),
+        "volumeMounts": _mounts(job, role, source),
     }
     return made | ({"image": config.image} if config.image else {})
 

@@ -76,13 +76,14 @@ class World:
         self.pods: dict[str, PodBuilder] = {}
         self.services: dict[str, ServiceRecord] = {}
         self.now = NOW
+        self.rules = RULES
         self.created: list[str] = []
         self.deleted: list[str] = []
         self.events: list[str] = []
         self.status_writes = 0
 
     def step(self) -> Plan:
-        plan = decide(self.job, observe(*self.pods.values(), *self.services.values()), now=self.now)
+        plan = decide(self.job, observe(*self.pods.values(), *self.services.values()), now=self.now, rules=self.rules)
         self.now += 1
         self.job = after(self.job, plan)
         self.status_writes += plan.status is not None

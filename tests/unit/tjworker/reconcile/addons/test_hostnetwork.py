@@ -13,14 +13,18 @@ from pydantic import ValidationError
 
 from tests.support.builders import make_job, make_training_job
 from tests.support.seeds import the_seed
+from tests.unit.tjworker.reconcile.addons.guests import guest
 from tests.unit.tjworker.reconcile.passes import RULES, World, condition, decide, status_of
 from tjworker.api.model import TrainingJob
+from tjworker.base import GroupResource
 from tjworker.reconcile.addons.hostnetwork import block
+from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.frameworks import replica_ports
 from tjworker.reconcile.plan import Create
 from tjworker.settings import Settings
 
 MODE = {"kubedl.io/network-mode": "host"}
+MPIJOBS = GroupResource("mpijobs.kubeflow.org")
 Json = dict[str, Any]
 
 
@@ -134,6 +138,47 @@ def test_a_restart_of_the_whole_job_draws_another_block() -> None:
     assert before is not None
     assert after is not None
     assert (after.attempt, after.first == before.first) == (1, False)
+
+
+RANGES_SINCE: dict[str, tuple[tuple[int, int] | None, bool]] = {
+    "another": ((40000, 40010), True),
+    "too narrow": ((40000, 40000), False),
+    "gone": (None, False),
+}
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["it goes on", "it restarts"])
+@pytest.mark.parametrize("since", RANGES_SINCE)
+def test_a_job_that_has_its_ports_goes_on_whatever_the_range_is_by_now(since: str, restarts: bool) -> None:
+    ports, redrawn = RANGES_SINCE[since]
+    world = World(make_job().role("trainer", 2, restart="OnFailure", scope="All").annotate(MODE).build())
+    world.settle().all("running").settle()
+    before = world.job.status.host_ports
+    assert before is not None
+    world.rules = replace(RULES, host_ports=ports)
+    if restarts:
+        world.set("digits-trainer-0", "failed", exit_code=1)
+    world.settle().all("running").settle()
+    after = world.job.status.host_ports
+    assert (world.job.status.phase, get_condition(world.job.status, "Failed")) == ("Running", None)
+    assert after is not None
+    assert after.attempt == int(restarts)
+    assert ((after.first, after.low) != (before.first, before.low)) == (redrawn and restarts)
+    world.rules = RULES
+    assert world.settle().job.status.host_ports == after, "a range that is back moves nobody"
+
+
+def test_a_job_that_outgrows_the_range_of_its_ports_is_told_which() -> None:
+    job = make_job().role("a", 11).annotate(MODE).build()
+    of = block(job, (20000, 20009), 0)
+    told = status_of(decide(replace(job, status=job.status.model_copy(update={"host_ports": of}))))
+    assert "and the range of its status.hostPorts has 10 (20000-20009)" in condition(told, "Failed")[2]
+
+
+def test_an_mpijob_is_refused() -> None:
+    status, reason, message = condition(status_of(decide(guest(MPIJOBS, MODE))), "Failed")
+    assert (status, reason) == ("True", "InvalidSpec")
+    assert message.startswith(f"metadata.annotations[{next(iter(MODE))}]: host: mpirun reaches every worker"), message
 
 
 REFUSED = {

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tests.support.builders import PodBuilder, make_job, make_pod, make_training_job, observe
+from tests.support.guests import guest_job
 from tests.unit.tjworker.reconcile.addons.guests import guest
 from tests.unit.tjworker.reconcile.passes import RULES, condition, decide, everything, status_of
 from tjworker.api import labels
-from tjworker.api.kinds import KNOWN_KINDS
+from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import ServiceRecord
 from tjworker.api.resources import PODS, SERVICES
@@ -23,6 +24,7 @@ from tjworker.reconcile.plan import Create
 
 NAME = "kubedl.io/tensorboard-config"
 POD = "digits-tensorboard-0"
+MPIJOBS = GroupResource("mpijobs.kubeflow.org")
 Json = dict[str, Any]
 
 
@@ -75,6 +77,28 @@ def test_it_is_made_of_the_container_that_writes_the_events() -> None:
         "seccompProfile": {"type": "RuntimeDefault"},
         "runAsUser": 1000,
     }
+
+
+def test_it_mounts_as_a_reader_that_needs_no_privilege() -> None:
+    mount = {"name": "events", "mountPath": "/events"}
+    trainer = container("aitj-main", volumeMounts=[mount | {"mountPropagation": "Bidirectional"}])
+    spec = {"containers": [trainer], "volumes": [{"name": "events", "hostPath": {"path": "/e"}}]}
+    job = make_job().role("trainer", template={"spec": spec}).annotate(config()).build()
+    assert made(job)["spec"]["containers"][0]["volumeMounts"] == [mount]
+
+
+@pytest.mark.parametrize("version", ["v1", "v2beta1"])
+def test_it_has_no_key_of_an_mpijob(version: str) -> None:
+    raw = guest_job(MPIJOBS)
+    raw["apiVersion"] = f"kubeflow.org/{version}"
+    raw["metadata"] |= {"namespace": "default", "name": "digits", "uid": "u", "annotations": config()}
+    job = parse(MPIJOBS, raw)
+    assert isinstance(job, TrainingJob)
+    assert job.secret is not None
+    assert all(job.secret.name in str(role.template) for role in job.roles), "its own pods mount it"
+    pod = made(job)["spec"]
+    assert job.secret.name not in str(pod)
+    assert {m["name"] for m in pod["containers"][0]["volumeMounts"]} == {v["name"] for v in pod.get("volumes", ())}
 
 
 def test_the_config_says_which_image_and_which_path() -> None:
