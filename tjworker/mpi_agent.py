@@ -8,6 +8,7 @@ Both read the job's key from a Secret. A worker sends a nonce; a command counts 
 that key. It proves who sent the command and hides nothing, as MPI's own traffic does not either.
 """
 
+import contextlib
 import hashlib
 import hmac
 import os
@@ -26,7 +27,12 @@ KEY = "/etc/mpi-agent/key"
 PORT = int(os.environ.get("MPI_AGENT_PORT", "2200"))
 NONCE_BYTES = 32
 MAC_BYTES = 32
-MOST_BYTES = 1 << 20
+MOST_BYTES = (128 << 10) - 1
+"""Of a command: Linux takes no longer argument."""
+PROOF_SECONDS = 10.0
+"""Until a connection has proved itself: a stranger's is not held for longer."""
+KEEP_ALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+"""A node that has vanished says nothing: after a minute of silence its connection is lost."""
 CONNECT_SECONDS = 120.0
 """The launcher starts when its workers run, and their agents come up in the moment after that."""
 GRACE_SECONDS = 10.0
@@ -43,29 +49,69 @@ class Run(socketserver.StreamRequestHandler):
     connection, as a command of ssh does."""
 
     def handle(self) -> None:
-        nonce = secrets.token_bytes(NONCE_BYTES)
-        self.wfile.write(nonce)
-        proof, length = self.rfile.read(MAC_BYTES), self.rfile.read(4)
-        command = self.rfile.read(min(MOST_BYTES, int.from_bytes(length, "big")))
-        if not hmac.compare_digest(proof, mac(nonce, command)):
+        try:
+            command = proved(self.connection)
+        except OSError:
+            return  # it had its time, or went away
+        if command is None:
             return  # a probe of the port, or a stranger
+        self.connection.settimeout(None)  # the command gets this socket, and a time-out would make it non-blocking
+        keep_alive(self.connection)
         out = self.connection.fileno()
         shell = ["/bin/sh", "-c", command.decode()]
         child = subprocess.Popen(shell, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
-        while child.poll() is None:
-            readable, _, _ = select.select([self.connection], [], [], 0.2)
-            if readable and not self.connection.recv(1):
+        try:
+            while child.poll() is None:
+                readable, _, _ = select.select([self.connection], [], [], 0.2)
+                if readable and not self.connection.recv(1):
+                    return
+        except OSError:
+            return  # the launcher was killed, or its node is gone
+        finally:
+            if child.poll() is None:
                 end(child)
-                return
         self.wfile.write(f"\nexit {child.returncode if child.returncode >= 0 else 128 - child.returncode}\n".encode())
 
 
+def proved(line: socket.socket) -> "bytes | None":
+    """The command that came with the right proof. All of it must come within one time-out."""
+    deadline = time.monotonic() + PROOF_SECONDS
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    line.settimeout(PROOF_SECONDS)
+    line.sendall(nonce)
+    proof, length = read(line, MAC_BYTES, deadline), int.from_bytes(read(line, 4, deadline), "big")
+    if length > MOST_BYTES:
+        return None
+    command = read(line, length, deadline)
+    return command if hmac.compare_digest(proof, mac(nonce, command)) else None
+
+
+def read(line: socket.socket, count: int, deadline: float) -> bytes:
+    """So many bytes, or fewer where the other side has ended."""
+    got = b""
+    while len(got) < count:
+        line.settimeout(max(0.001, deadline - time.monotonic()))
+        more = line.recv(count - len(got))
+        if not more:
+            break
+        got += more
+    return got
+
+
+def keep_alive(line: socket.socket) -> None:
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE:
+        line.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
 def end(child: "subprocess.Popen[bytes]") -> None:
-    os.killpg(child.pid, signal.SIGTERM)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGTERM)
     try:
         child.wait(GRACE_SECONDS)
     except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
         child.wait()
 
 
@@ -89,8 +135,12 @@ def serve(command: "list[str]") -> int:
 
 
 def run(host: str, command: str) -> int:
+    told = command.encode()
+    if len(told) > MOST_BYTES:
+        sys.stderr.write(f"the command for {host} has {len(told)} bytes, and {MOST_BYTES} are allowed; shorten it\n")
+        return 255
     with connect(host) as connection, connection.makefile("rb") as answer:
-        nonce, told = answer.read(NONCE_BYTES), command.encode()
+        nonce = answer.read(NONCE_BYTES)
         connection.sendall(mac(nonce, told) + len(told).to_bytes(4, "big") + told)
         last = b""
         for line in answer:
@@ -113,6 +163,7 @@ def connect(host: str) -> socket.socket:
             time.sleep(0.2)
         else:
             connection.settimeout(None)
+            keep_alive(connection)
             return connection
 
 

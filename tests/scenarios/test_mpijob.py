@@ -302,9 +302,16 @@ def test_a_launcher_alone_may_be_its_own_worker() -> None:
     w.until("done", lambda: state(w) == "Succeeded")
 
 
-def test_what_is_not_acted_on_is_told() -> None:
-    w = world().apply(mpi(V1, sshAuthMountPath="/root/.ssh")).run()
-    assert "spec.sshAuthMountPath (v2beta1 alone has it)" in w.condition("Created")["message"]
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (mpi(V1, sshAuthMountPath="/root/.ssh"), "spec.sshAuthMountPath (v2beta1 alone has it)"),
+        (mpi(V2, cleanPodPolicy="All"), "spec.cleanPodPolicy (v1 alone has it)"),
+    ],
+)
+def test_what_is_not_acted_on_is_told(made: Json, told: str) -> None:
+    w = world().apply(made).run()
+    assert told in w.condition("Created")["message"]
 
 
 def test_resumed_after_it_was_suspended() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -88,7 +89,8 @@ def test_a_command_that_was_heard_once_cannot_be_sent_again(worker: Worker) -> N
     assert not made.exists()
 
 
-def test_a_command_ends_with_its_connection(worker: Worker) -> None:
+@pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
+def test_a_command_ends_with_its_connection(worker: Worker, reset: bool) -> None:
     """mpirun that is killed leaves no process in the workers."""
     pid = worker.folder / "pid"
     command = f"echo $$ > {pid}; sleep 600 & wait".encode()
@@ -97,4 +99,47 @@ def test_a_command_ends_with_its_connection(worker: Worker) -> None:
         line.sendall(proof + len(command).to_bytes(4, "big") + command)
         until("it runs", lambda: pid.exists() and pid.read_text().strip())
         number = int(pid.read_text())
+        if reset:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     until("it has ended", lambda: not Path(f"/proc/{number}").exists())
+
+
+TOLD = """
+import os, socket
+line = socket.socket(fileno=1)
+told = [line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)]
+names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
+told += [line.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in names]
+os.write(1, f"{told} {os.get_blocking(1)}\\n".encode())
+"""
+
+
+def test_a_node_that_vanishes_is_noticed_within_a_minute(worker: Worker) -> None:
+    """The socket of a command, as the command itself sees it: its standard output."""
+    script = worker.folder / "told.py"
+    script.write_text(TOLD)
+    told = worker.launch("127.0.0.1", sys.executable, "-S", str(script)).stdout
+    assert told.startswith("[1, 30, 10, 3] True\n"), told
+
+
+SILENT = {"nothing": b"", "half a proof": b"x" * 9, "a proof and no command": b"x" * 32 + (9).to_bytes(4, "big")}
+
+
+@pytest.mark.parametrize("sent", SILENT.values(), ids=SILENT.keys())
+def test_who_proves_nothing_is_not_held(worker: Worker, sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpi_agent, "PROOF_SECONDS", 0.05)
+    with socket.create_connection(("127.0.0.1", worker.port), timeout=30) as line, line.makefile("rb") as answer:
+        line.sendall(sent)
+        assert len(answer.read()) == mpi_agent.NONCE_BYTES, "its nonce, and the end"
+
+
+def test_a_command_that_is_too_long_is_not_read(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpi_agent, "PROOF_SECONDS", 600.0)
+    with socket.create_connection(("127.0.0.1", worker.port), timeout=30) as line, line.makefile("rb") as answer:
+        line.sendall(b"x" * mpi_agent.MAC_BYTES + (mpi_agent.MOST_BYTES + 1).to_bytes(4, "big"))
+        assert len(answer.read()) == mpi_agent.NONCE_BYTES, "its nonce, and the end"
+
+
+def test_the_launcher_says_that_a_command_is_too_long(capsys: pytest.CaptureFixture[str]) -> None:
+    assert mpi_agent.main(["worker-0", "x" * (mpi_agent.MOST_BYTES + 1)]) == 255
+    assert "the command for worker-0 has 131072 bytes" in capsys.readouterr().err

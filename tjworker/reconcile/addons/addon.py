@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
@@ -24,6 +25,8 @@ class Config(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", alias_generator=to_camel)
 
 
+DEEPER_IN_A_POD = 16
+"""Levels above what an annotation says, in an object with a pod's template."""
 AnyConfig = TypeVar("AnyConfig", bound=Config)
 Read = tuple[AnyConfig | None, tuple[FieldError, ...]]
 
@@ -44,22 +47,40 @@ def path_of(annotation: str) -> str:
 def read_config(job: TrainingJob, annotation: str, model: type[AnyConfig]) -> Read[AnyConfig]:
     """The configuration that the annotation holds, or what is wrong with it."""
     path = path_of(annotation)
-    try:
-        raw = json.loads(job.annotations[annotation])
-    except json.JSONDecodeError as error:
-        where = f"{error.msg} at line {error.lineno}, column {error.colno}"
-        return None, (FieldError(path, f"is not JSON: {where}; write an object, such as {_example(model)}"),)
-    except ValueError:
-        return None, (FieldError(path, f"has a number that is too long; write an object, such as {_example(model)}"),)
-    except RecursionError:
-        return None, (FieldError(path, f"is nested too deep; write an object, such as {_example(model)}"),)
-    if not isinstance(raw, dict):
-        return None, (FieldError(path, f"must be a JSON object, such as {_example(model)}"),)
+    raw, problem = _read_object(job.annotations[annotation])
+    if problem:
+        return None, (FieldError(path, f"{problem}, such as {_example(model)}"),)
+    if problem := _unwritable(raw):
+        return None, (FieldError(path, f"has what a pod's JSON cannot carry: {problem}; take it out"),)
     try:
         return model.model_validate(raw), ()
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)[:MAX_ERRORS]
         return None, tuple(_error(path, p["loc"], p["type"], p["msg"], model) for p in problems)
+
+
+def _read_object(text: str) -> tuple[object, str]:
+    """The object, or what to do in its place."""
+    try:
+        raw = json.loads(text)
+    except json.JSONDecodeError as error:
+        return None, f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}; write an object"
+    except ValueError:
+        return None, "has a number that is too long; write an object"
+    except RecursionError:
+        return None, "is nested too deep; write an object"
+    return (raw, "") if isinstance(raw, dict) else (None, "must be a JSON object")
+
+
+def _unwritable(raw: object) -> str:
+    """Why it cannot be written into a pod, '' where it can: Python reads more than it then writes."""
+    for _ in range(DEEPER_IN_A_POD):
+        raw = [raw]
+    try:
+        orjson.dumps(raw)
+    except TypeError as error:
+        return str(error)
+    return ""
 
 
 def _error(path: str, loc: tuple[int | str, ...], kind: str, rule: str, model: type[Config]) -> FieldError:

@@ -113,7 +113,8 @@ def _restart(spec: MPIJobSpec, role: str) -> str:
 
 def _ignored(spec: MPIJobSpec) -> Iterator[str]:
     said = spec.model_dump(by_alias=True, exclude_none=True)
-    only = ("sshAuthMountPath", "mpiImplementation", "runLauncherAsWorker") if _is_v1(spec) else ("mainContainer",)
+    v2 = ("sshAuthMountPath", "mpiImplementation", "runLauncherAsWorker")
+    only = v2 if _is_v1(spec) else ("mainContainer", "cleanPodPolicy")
     yield from (f"spec.{name} ({'v2beta1' if _is_v1(spec) else 'v1'} alone has it)" for name in only if said.get(name))
 
 

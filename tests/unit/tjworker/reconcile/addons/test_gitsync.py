@@ -141,6 +141,7 @@ def test_the_pods_of_guests_have_it_too(resource: GroupResource) -> None:
     assert cloner(guest(resource, config()))["volumeMounts"] == [{"name": VOLUME, "mountPath": "/code"}]
 
 
+ENVS = '{"source": "https://a/b", "envs": [{"name": "A", "valueFrom": '
 REFUSED: dict[str, tuple[str, str]] = {
     "no JSON": ("{source: x}", "is not JSON: Expecting property name enclosed in double quotes at line 1, column 2"),
     "a list": ("[]", "must be a JSON object"),
@@ -160,6 +161,22 @@ REFUSED: dict[str, tuple[str, str]] = {
     "an option in place of a branch": ('{"source": "https://a/b", "branch": "-x"}', "must not start with -"),
     "a depth of none": ('{"source": "https://a/b", "depth": "0"}', "must be a number from 1 on"),
     "a destination outside": ('{"source": "https://a/b", "destPath": "../etc"}', "must be a relative path"),
+    "half a character": (
+        '{"source": "https://a/\\ud800b.git"}',
+        "has what a pod's JSON cannot carry: str is not valid",
+    ),
+    "half a character in a variable": (
+        '{"source": "https://a/b", "envs": [{"name": "A", "value": "\\ud800"}]}',
+        "has what a pod's JSON cannot carry: str is not valid UTF-8",
+    ),
+    "a number that is too long for a pod": (
+        ENVS + '{"secretKeyRef": {"name": 1' + "0" * 21 + "}}}]}",
+        "has what a pod's JSON cannot carry: Integer exceeds 64-bit range",
+    ),
+    "a reference that is too deep for a pod": (
+        ENVS + '{"a":' * 245 + "1" + "}" * 245 + "}]}",
+        "has what a pod's JSON cannot carry: Recursion limit reached",
+    ),
     "a root that is all": ('{"source": "https://a/b", "rootPath": "/"}', "must be an absolute path below /"),
 }
 

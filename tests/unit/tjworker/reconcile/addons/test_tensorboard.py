@@ -147,6 +147,7 @@ REFUSED: dict[str, tuple[Json | str, str]] = {
     ),
     "a time that has been": ({"logDir": "/a", "ttlSecondsAfterJobFinished": -1}, "greater than or equal to 0"),
     "an image with a blank": ({"logDir": "/a", "image": "a b"}, "the name of an image has no blanks"),
+    "half a character": ({"logDir": "/\ud800"}, "has what a pod's JSON cannot carry: str is not valid UTF-8"),
     "no JSON": ("/a", 'is not JSON: Expecting value at line 1, column 1; write an object, such as {"logDir": "..."}'),
 }
 
