@@ -17,6 +17,7 @@ from tjworker.base import GroupResource
 Json = dict[str, Any]
 XGB, JAX = GroupResource("xgboostjobs.kubeflow.org"), GroupResource("jaxjobs.kubeflow.org")
 PYTORCH, TF = GroupResource("pytorchjobs.kubeflow.org"), GroupResource("tfjobs.kubeflow.org")
+PADDLE = GroupResource("paddlejobs.kubeflow.org")
 
 
 def role(replicas: int | None = 1, **fields: Any) -> Json:
@@ -215,6 +216,12 @@ def test_how_many_processes_torch_waits_for(roles: Json, processes: str, want: s
     for each in job.roles:
         env = {e["name"]: e["value"] for e in each.template["spec"]["containers"][0]["env"]}
         assert env.get("WORLD_SIZE") == want
+
+
+@pytest.mark.parametrize(("policy", "want"), [({}, ()), ({"maxRestarts": 3}, ("spec.elasticPolicy.maxRestarts",))])
+def test_paddle_has_no_most_restarts_of_its_launcher(policy: Json, want: tuple[str, ...]) -> None:
+    job = read(PADDLE, manifest(PADDLE, {"Worker": role(2)}, elasticPolicy={"maxReplicas": 2, **policy}))
+    assert job.ignored == want
 
 
 def test_a_rendezvous_of_a_fixed_number_is_told_as_not_acted_on() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.builders import make_job, make_training_job
 from tests.unit.tjworker.reconcile.addons.guests import guest
-from tests.unit.tjworker.reconcile.passes import condition, decide, status_of
+from tests.unit.tjworker.reconcile.passes import RULES, condition, decide, status_of
 from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.api.model import TrainingJob
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS
@@ -75,6 +75,11 @@ def test_what_kubedl_writes_is_acted_on() -> None:
         "GIT_SYNC_USERNAME": "robot",
     }
     assert {"name": "HTTPS_PROXY", "value": "http://proxy:3128"} in made["env"]
+
+
+def test_the_operators_image_runs_the_operators_script() -> None:
+    made = cloner(make_job().role("trainer").annotate(config()).build())
+    assert (made["image"], made["command"]) == (RULES.git_sync_image, ["/bin/sh", "-c", SCRIPT])
 
 
 def test_the_code_lies_below_the_working_directory_of_each_container() -> None:

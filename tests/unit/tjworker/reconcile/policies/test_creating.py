@@ -50,3 +50,14 @@ def test_creating_is_timed_from_the_placement(case: Waited) -> None:
     if case.want_deleted:
         assert "for 900 s" in condition(status_of(plan), "Restarting")[2]
         assert status_of(plan).creating_since == {"trainer": {to_rfc3339(NOW - 900): "0"}}
+
+
+def test_the_api_server_is_asked_about_that_pod_alone_before_it_goes() -> None:
+    """Not about those that run, or that are being created as they should."""
+    job = make_job().role("trainer", 3).build()
+    stuck = make_pod(job, "trainer", 0).on("node-7").creating("ErrImagePull", "no such image")
+    slow = make_pod(job, "trainer", 1).on("node-7").but(scheduled_at=ago(900))
+    pods = (stuck.but(scheduled_at=ago(900)), slow, make_pod(job, "trainer", 2).running())
+    plan = decide(job, observe(*pods, *(make_service(job, "trainer", index) for index in range(3))))
+    assert deleted(plan) == ["digits-trainer-0"]
+    assert plan.confirm == ("pods/digits-trainer-0",)

@@ -84,6 +84,16 @@ def test_each_container_reads_its_own_ports() -> None:
     assert read["c"]["WORKER_PORTS"] == "7000,7001,7002"
 
 
+def test_a_frameworks_port_comes_to_its_container_and_the_others_stay_as_they_are() -> None:
+    containers = [{"name": "proxy", "image": "a"}, {"name": "pytorch", "image": "b"}, {"name": "logs", "image": "c"}]
+    for names, holder in ((("proxy", "pytorch", "logs"), "pytorch"), (("proxy", "logs"), "proxy")):
+        spec = {"containers": [c for c in containers if c["name"] in names]}
+        job = make_job().spec(frameworkType="pytorch").role("master", template={"spec": spec}).build()
+        made = pod_body(job, job.roles[0], 0, 0, role_environment(job))["spec"]["containers"]
+        ports = {c["name"]: [p["containerPort"] for p in c.get("ports", ())] for c in made}
+        assert ports == {name: [23456] if name == holder else [] for name in names}
+
+
 def test_a_role_with_capitals_has_them_in_labels_and_not_in_names() -> None:
     job = make_job().role("Master").build()
     made = pod_body(job, job.roles[0], 0, 0, role_environment(job))
