@@ -18,6 +18,7 @@ from itertools import islice
 
 from tjworker.api.kinds import written_status
 from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS
 from tjworker.api.status import JobStatus
 from tjworker.base import Conflict, Invalid, OperatorError, Transient
 from tjworker.kube.client import KubeClient
@@ -43,7 +44,9 @@ that is away, for which each write waits, costs its own jobs their turns and no 
 one more write, which `request_timeout_seconds` bounds."""
 UNTOLD_SECONDS = 1.0
 """So old a pass may be when it makes the pods of a new job without a status before them. A holder that slept meanwhile
-writes the status, which proves its view."""
+writes the status, which proves its view; one whose clock slept with it is told by the renewal of its lease."""
+MAKE_PODS = frozenset({PODS, REPLICASETS, BATCH_JOBS})
+"""What is counted as a job's first pod."""
 LOG_TAILS_SECONDS = 2.0
 """For all of a pass together: the status write waits for them, and a kubelet may accept a request and stay silent."""
 
@@ -54,6 +57,8 @@ class Outcome:
 
     job: Job
     creates: int = 0
+    made_pods: bool = False
+    """Among them is a pod, or what makes pods."""
     deletes: int = 0
     patches: int = 0
     status_writes: int = 0
@@ -111,6 +116,7 @@ class Executor:
         if plan.status is not None:
             self.write_status(outcome, self._with_log_tails(job, plan), lease)
         elif plan.untold is not None and lease.held_seconds < UNTOLD_SECONDS and not self._has_failed(plan, lease):
+            lease.renew()
             outcome.untold = plan.untold
         elif plan.untold is not None:
             self.write_status(outcome, plan.untold, lease)
@@ -284,6 +290,7 @@ class Executor:
                 (lease.gone if news else lease.versions).append((write.resource, version))
             if isinstance(write, Create):
                 outcome.creates += 1
+                outcome.made_pods |= write.resource in MAKE_PODS
             elif isinstance(write, Delete):
                 outcome.deletes += 1
             else:

@@ -42,8 +42,12 @@ class Lease:
 
     def ensure(self) -> None:
         """Raises Fenced when another worker may hold the key. Costs a round trip once in a third of the lease."""
-        if self._monotonic() - self._renewed_at < self._ttl_seconds / 3:
-            return
+        if self._monotonic() - self._renewed_at >= self._ttl_seconds / 3:
+            self.renew()
+
+    def renew(self) -> None:
+        """As the store counts: where this process, or its whole machine, slept and its own clock did not see it, the
+        lease may have lapsed all the same. Raises Fenced then."""
         started = self._monotonic()
         self._queue.renew(self.claim, self._ttl_seconds)
         if self.versions or self.gone:

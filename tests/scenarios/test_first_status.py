@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.scenarios.world import CountingTransport, World, job, play, role
+from tjworker.api.labels import ANNOTATION_NETWORK_MODE
 from tjworker.base import JobKey, Transient
 from tjworker.reconcile.first_status import WAIT_SECONDS, YOUNG_SECONDS
 
@@ -88,6 +89,19 @@ def test_a_job_suspended_before_its_first_status_loses_its_pods() -> None:
     room.until("it is suspended", lambda: room.phase() == "Suspended" and not room.pods())
 
 
+class HostPorts(Room):
+    def apply(self, manifest: dict[str, Any]) -> World:
+        manifest["metadata"]["annotations"] = {ANNOTATION_NETWORK_MODE: "host"}
+        return super().apply(manifest)
+
+
+def test_of_a_job_with_drawn_ports_the_status_goes_first_as_the_next_pass_may_draw_from_another_range() -> None:
+    room = HostPorts()
+    assert len(room.pods()) == 2
+    assert room.status()["hostPorts"]["attempt"] == 0
+    assert next(iter(room.transport.counts)) == STATUS
+
+
 class Masters(Room):
     def apply(self, manifest: dict[str, Any]) -> World:
         specs = manifest["spec"]["replicaSpecs"]
@@ -101,6 +115,13 @@ def test_a_spec_that_is_spoilt_before_the_first_status_does_not_end_a_job_with_p
     assert room.phase() != "Failed"
     assert len(room.pods()) == 3
     assert room.condition("Failed")["status"] == "False"
+    for name in room.pods():
+        room.delete_pod(name, 0)
+    room.turn()
+    assert room.phase() != "Failed", "what was told is a proof of the start when the pods have gone"
+    room.patch_job("digits", {"spec": {"replicaSpecs": {"master": {"replicas": 1}}}})
+    room.turn()
+    assert len(room.pods()) == 3
 
 
 def test_a_worker_that_dies_before_it_can_give_the_key_back_has_begun_the_job_once() -> None:

@@ -12,6 +12,7 @@ from tests.scenarios.world import World, training_job
 from tests.support.pod_groups import POD_GROUP_CRDS, full_pod_group
 from tjworker.kube.resources import RESOURCES
 from tjworker.reconcile.gangs import GANGS
+from tjworker.telemetry.metrics import REGISTRY
 
 NODES = [NodeConfig(f"node-{n}", cpu="8") for n in range(3)]
 
@@ -19,6 +20,13 @@ NODES = [NodeConfig(f"node-{n}", cpu="8") for n in range(3)]
 @pytest.mark.parametrize("scenario", GANG_SCENARIOS)
 def test_a_scenario_of_gangs(scenario: str) -> None:
     GANG_SCENARIOS[scenario](World(nodes=NODES, gang_scheduler="kubernetes"))
+
+
+def test_the_first_pod_of_a_gang_is_counted_with_its_pods_and_not_with_its_pod_group() -> None:
+    name, labels = "tj_job_time_to_first_pod_seconds_count", {"kind": "AITrainingJob"}
+    before = REGISTRY.get_sample_value(name, labels) or 0.0
+    assert World(nodes=NODES, gang_scheduler="kubernetes").apply(gang(2)).run().pods()
+    assert (REGISTRY.get_sample_value(name, labels) or 0.0) - before == 1
 
 
 def world_with(scheduler: str) -> World:

@@ -262,7 +262,7 @@ class JobReconciler:
     # -- apply -------------------------------------------------------------------------------------
     def _apply(self, lease: Lease, found: Observation, plan: Plan) -> Result:
         outcome = self._carry_out(lease, found.job, plan)
-        if outcome.creates and _has_nothing_yet(found):
+        if outcome.made_pods and _has_nothing_yet(found):
             count_first_pod(found.job, self._clock())
         wait = plan.requeue_after_seconds
         if outcome.invalid is not None or outcome.refused is not None:

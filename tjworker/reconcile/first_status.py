@@ -15,8 +15,9 @@ from tjworker.reconcile.plan import Create, Plan
 
 WAIT_SECONDS = 1.0
 """The first status waits so long for news of the pods; then it says how they stand all the same."""
-YOUNG_SECONDS = 30.0
-"""No view of a job is older than the job: one that was created so recently cannot have ended long ago."""
+YOUNG_SECONDS = 5.0
+"""No view of a job is older than the job: one that was created so recently cannot have ended long ago, and what its
+user has changed since is a moment away."""
 CLOCKS_SECONDS = 2.0
 """The API server's clock, which says when the job was created, may be ahead by so much."""
 
@@ -25,6 +26,8 @@ def may_wait_for_pods(p: Pass, plan: Plan) -> bool:
     """This pass makes the first objects of a job, all of them, and has nothing else to tell."""
     status = plan.status
     if status is None or status.phase != "Pending" or plan.events or not _makes_all(p, plan):
+        return False
+    if status.host_ports is not None:  # drawn from the owner's range, which may be another one in the next pass
         return False
     created = from_rfc3339(p.job.created_at)
     return created is not None and -CLOCKS_SECONDS <= p.now - created < YOUNG_SECONDS and _is_new(p)

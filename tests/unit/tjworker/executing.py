@@ -37,10 +37,11 @@ class Api(CountingTransport):
         self.timeouts: list[float] = []
 
     def request(self, method: str, path: str, **more: Any) -> HttpResponse:
-        self.asked.append(f"{method} {path.rpartition('/namespaces/default/')[2]}")
+        asked = f"{method} {path.rpartition('/namespaces/default/')[2]}"  # several threads ask at once
+        self.asked.append(asked)
         self.queries.append(dict(more.get("query") or {}))
         self.timeouts.append(more.get("timeout_seconds") or 0.0)
-        fault = next((f for start, f in self.instead.items() if self.asked[-1].startswith(start)), None)
+        fault = next((f for start, f in self.instead.items() if asked.startswith(start)), None)
         if isinstance(fault, OperatorError):
             raise fault
         return fault or super().request(method, path, **more)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.tjworker.executing import Api, Room, refusal, status_of
-from tjworker.base import JobKey, OperatorError, Transient
+from tjworker.base import Fenced, JobKey, OperatorError, Transient
 from tjworker.executor import PASS_SECONDS, Outcome
 from tjworker.kube.port import HttpResponse
 from tjworker.lease import Lease
@@ -152,6 +152,17 @@ def test_what_failed_is_in_its_place_again_once_it_has_been_done() -> None:
     waits.api.asked.clear()
     waits.turn(*patches)
     assert [asked for asked in waits.api.asked if asked.startswith("DELETE")] == ["DELETE pods/a", "DELETE pods/b"]
+
+
+def test_a_holder_whose_clock_slept_with_it_makes_no_pods_without_a_status() -> None:
+    room = Room()
+    room.lease = Lease(room.world.store.queue, room.claim, 30.0, lambda: 0.0)
+    room.world.clock.now_seconds += 31
+    room.world.store.queue.add([room.claim.key])
+    assert room.world.store.queue.acquire(room.claim.key, "worker-2", 30.0) is not None
+    with pytest.raises(Fenced):
+        room.apply(room.pod("a"), untold=status_of(room))
+    assert room.api.asked == []
 
 
 def test_the_failures_of_one_job_move_nothing_of_another() -> None:
