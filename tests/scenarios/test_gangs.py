@@ -7,9 +7,10 @@ import orjson
 import pytest
 
 from localcluster.kubelet.node import NodeConfig
-from tests.scenarios.gang_scenarios import GANG_SCENARIOS, gang, placed, size
+from tests.scenarios.gang_scenarios import GANG_SCENARIOS, gang, placed, size, uid
 from tests.scenarios.world import World, training_job
 from tests.support.pod_groups import POD_GROUP_CRDS, full_pod_group
+from tjworker.controllers.orphans import OrphanCollector
 from tjworker.kube.resources import RESOURCES
 from tjworker.reconcile.gangs import GANGS
 from tjworker.telemetry.metrics import REGISTRY
@@ -84,6 +85,33 @@ def test_an_edl_job_is_a_gang_of_its_servers_and_its_fewest_trainers() -> None:
     assert {str(pod["spec"].get("schedulingGroup")) for pod in world.pods().values()} == {"{'podGroupName': 'digits'}"}
     world.until("it ends", lambda: world.phase() == "Succeed")
     assert world.owners(GANGS["kubernetes"].resource) == {}
+
+
+@pytest.mark.parametrize("ending", ["lives", "ends, and keeps its pods"])
+def test_the_orphan_collector_leaves_the_group_of_a_job_that_lives(ending: str) -> None:
+    """For hours, and its runs have no failed item. At the end the job's own pass takes the group."""
+    world = World(nodes=NODES, gang_scheduler="kubernetes")
+    run_seconds = None if ending == "lives" else 3600.0
+    world.apply(gang(4, run_seconds=run_seconds, spec={"cleanPodPolicy": "None"})).run()
+    collector = OrphanCollector(world.store, world.api, world.settings, clock=world.clock)
+    made = uid(world)
+    for _ in range(12):
+        world.advance(600, step_seconds=300)
+        assert collector.collect() == (0, 0)
+        assert uid(world) == (made if world.phase() == "Running" else "")
+    assert world.phase() == ("Running" if ending == "lives" else "Succeed")
+    assert placed(world, "digits") == 4
+
+
+def test_a_job_without_autoclean_keeps_its_group_at_its_end_and_the_orphan_collector_leaves_it() -> None:
+    """Its ReplicaSets go on to make pods, which join it."""
+    world = World(nodes=NODES, gang_scheduler="kubernetes", autoclean=False)
+    world.apply(training_job(least=2, most=2, pservers=1, play={"trainer": {"run_seconds": 20}})).run()
+    made = uid(world)
+    world.until("it ends", lambda: world.phase() == "Succeed")
+    world.advance(3600, step_seconds=300)
+    collector = OrphanCollector(world.store, world.api, world.settings, clock=world.clock)
+    assert (collector.collect(), uid(world)) == ((0, 0), made)
 
 
 def test_a_job_that_ran_before_gang_scheduling_was_switched_on_goes_on() -> None:

@@ -112,7 +112,7 @@ class GangPolicy:
     priority_class: str = ""
     min_resources: Mapping[str, Any] = field(default_factory=dict)
     schedule_timeout_seconds: int | None = None
-    path: str = "runPolicy.schedulingPolicy"
+    path: str = "spec.runPolicy.schedulingPolicy"
     """Where the manifest has it, for messages."""
     priority_class_field: str = "priorityClass"
     """As it calls that."""

@@ -137,7 +137,7 @@ def _gang(raw: Json, job: TrainingJob) -> Iterator[Left]:
     """What a gang scheduler is asked beside minAvailable, which is all that an AITrainingJob has a field for."""
     names = ("queue", job.gang.priority_class_field, "minResources", "scheduleTimeoutSeconds")
     for name in names:
-        path = f"spec.{job.gang.path.removeprefix('spec.')}.{name}"
+        path = f"{job.gang.path}.{name}"
         if (value := at(raw, path)) not in (None, "", {}):
             instead = INSTEAD.get(f"schedulingPolicy.{name}", "set spec.priority to the class")
             yield Left(path, value, "an AITrainingJob has no such field", instead)

@@ -192,8 +192,8 @@ def find_orphans(
             if c.owner in (ended or {}) and now >= (boards or {}).get(c.owner, 0.0) + MIN_AGE_SECONDS:
                 why = f"its job {c.owner.key} has ended, and the time of its TensorBoard is over"
                 found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
-        elif c.owner in owners and _outlived(c, (ended or {}).get(c.owner, "None")):
-            why = f"its job {c.owner.key} has ended, and cleanPodPolicy {(ended or {})[c.owner]} would have taken it"
+        elif c.owner in owners and ended and c.owner in ended and _outlived(c, c.owner, ended[c.owner]):
+            why = f"its job {c.owner.key} has ended, and cleanPodPolicy {ended[c.owner]} would have taken it"
             found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
     return sorted(found, key=lambda o: (o.namespace, o.delete.resource, o.delete.name))
 
@@ -205,11 +205,13 @@ def _earlier(c: Candidate, owner: JobName, owners: Mapping[JobName, Uid | None])
     return [Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why))]
 
 
-def _outlived(c: Candidate, policy: CleanPodPolicy) -> bool:
+def _outlived(c: Candidate, owner: JobName, policy: CleanPodPolicy) -> bool:
     """An end phase is only written when nothing that goes is left. A service stays with its pod, so unless all go it is
-    let be; what a ReplicaSet or batch Job keeps is its controller's, and the owner itself stays, released."""
+    let be; what a ReplicaSet or batch Job keeps is its controller's, and the owner itself stays, released. The
+    PodGroup of an EDL job is let be, too: without autoclean its end keeps it for the pods that stay (`_going_groups` of
+    `children`), and the policy alone does not say whether it was so."""
     if c.workload is not None:
         return False
     if c.resource in ALL_POD_GROUPS:  # whatever the policy
-        return True
+        return owner.resource != trainingjob.RESOURCE
     return (c.resource == PODS and goes(policy, c)) or (c.resource == SERVICES and policy == "All")

@@ -65,7 +65,10 @@ class _Members:
 
 
 def names_its_own(job: TrainingJob) -> bool:
-    """Its user has made a PodGroup and named it in a template: then that counts."""
+    """Its user has made a PodGroup and named it: then that counts. In a template, or in the job's own metadata, which
+    pods take over."""
+    if pod_group_of({"labels": job.labels, "annotations": job.annotations}, {}):
+        return True
     return any(pod_group_of(role.template.get("metadata") or {}, role.template.get("spec") or {}) for role in job.roles)
 
 

@@ -26,7 +26,7 @@ def not_acted_on(job: TrainingJob, rules: Rules) -> Iterator[str]:
     gang = find_gang(rules)
     if gang is None:
         fields = [*(["minAvailable"] if job.min_available is not None else []), *asked(job)]
-        why = "pods are scheduled one by one"
+        why = f"pods are scheduled one by one, as TJ_GANG_SCHEDULER is {rules.gang}"
     else:
         fields, why = [name for name in asked(job) if name not in gang.acts_on], f"{rules.gang} has none"
     for name in fields:

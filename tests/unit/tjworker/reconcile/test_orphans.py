@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.unit.tjworker.reconcile.passes import NOW
 from tjworker.api.model import CleanPodPolicy
-from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
+from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, POD_GROUPS, PODS, REPLICASETS, SERVICES
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.base import GroupResource, JobName, Uid
 from tjworker.reconcile.orphans import MIN_AGE_SECONDS, Candidate, WorkloadName, WorkloadOf, candidate, find_orphans
@@ -163,6 +163,19 @@ CASES = {
     ),
     "its job has ended, and its batch Job stays": Case(replace(LATE, resource=BATCH_JOBS), owner=OWN, ended="All"),
     "its job has ended a moment ago": Case(replace(LATE, created_at=ago(59)), owner=OWN, ended="All"),
+    "a PodGroup whose job lives": Case(replace(LATE, resource=POD_GROUPS), owner=OWN),
+    **{
+        f"its job has ended, and its PodGroup in {resource} goes, cleanPodPolicy {policy}": Case(
+            replace(LATE, resource=resource),
+            Delete(resource, "digits-trainer-0", "uid-1", why=f"{ENDED} {policy} would have taken it"),
+            OWN,
+            ended=policy,
+        )
+        for resource, policy in zip(sorted(ALL_POD_GROUPS), get_args(CleanPodPolicy), strict=True)
+    },
+    "its EDL job has ended, which may have kept all with its PodGroup": Case(
+        replace(LATE, resource=POD_GROUPS, owner=EDL), owner=OWN, ended="All"
+    ),
     "a service in deletion goes by itself": Case(replace(LEFT, resource=SERVICES, deleted_at=ago(900))),
 }
 

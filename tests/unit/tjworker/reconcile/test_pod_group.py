@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -217,12 +217,28 @@ def test_pods_name_their_scheduler_unless_the_template_does(gang: str) -> None:
     assert named(replace(rules(gang), gang_scheduler_name="mine"), replace(job, scheduler_name="theirs")) == "theirs"
 
 
-def test_a_pod_group_of_the_users_own_counts_and_none_is_made() -> None:
-    own = {"metadata": {"annotations": {"scheduling.k8s.io/group-name": "theirs"}}}
-    built = trainers(2)
-    job = built.build()
-    role = replace(job.roles[0], template={**job.roles[0].template, **own})
-    plan = decide(replace(job, roles=(role,)), rules=rules("kubernetes"))
+def in_the_template(job: TrainingJob, meta: dict[str, Any], spec: dict[str, Any]) -> TrainingJob:
+    template = job.roles[0].template
+    changed = {**template, "metadata": meta, "spec": {**template["spec"], **spec}}
+    return replace(job, roles=(replace(job.roles[0], template=changed),))
+
+
+NAMED: dict[str, Callable[[TrainingJob], TrainingJob]] = {
+    "an annotation of the template": lambda job: in_the_template(
+        job, {"annotations": {"scheduling.k8s.io/group-name": "theirs"}}, {}
+    ),
+    "a label of the template": lambda job: in_the_template(
+        job, {"labels": {"scheduling.x-k8s.io/pod-group": "theirs"}}, {}
+    ),
+    "a field of the template": lambda job: in_the_template(job, {}, {"schedulingGroup": {"podGroupName": "theirs"}}),
+    "an annotation of the job": lambda job: replace(job, annotations={"scheduling.k8s.io/group-name": "theirs"}),
+    "a label of the job": lambda job: replace(job, labels={"scheduling.x-k8s.io/pod-group": "theirs"}),
+}
+
+
+@pytest.mark.parametrize("where", NAMED)
+def test_a_pod_group_of_the_users_own_counts_and_none_is_made(where: str) -> None:
+    plan = decide(NAMED[where](trainers(2).build()), rules=rules("kubernetes"))
     bodies = [w.body for w in plan.writes if isinstance(w, Create) and w.resource == "pods"]
     assert [body["spec"]["schedulingGroup"] for body in bodies] == [{"podGroupName": "theirs"}] * 2
     assert not [w for w in plan.writes if "podgroups" in w.resource]
@@ -231,9 +247,9 @@ def test_a_pod_group_of_the_users_own_counts_and_none_is_made() -> None:
 def test_what_the_scheduler_has_no_place_for_is_told() -> None:
     built = trainers(1).annotate({"scheduling.volcano.sh/queue-name": "research"}).build()
     for gang, want in {
-        "kubernetes": "runPolicy.schedulingPolicy.queue (kubernetes has none)",
+        "kubernetes": "spec.runPolicy.schedulingPolicy.queue (kubernetes has none)",
         "volcano": "",
-        "none": "runPolicy.schedulingPolicy.queue (pods are scheduled one by one)",
+        "none": "spec.runPolicy.schedulingPolicy.queue (pods are scheduled one by one, as TJ_GANG_SCHEDULER is none)",
     }.items():
         told = condition(status_of(decide(built, rules=rules(gang))), "Created")[2]
         assert told == "the job is accepted" + (f"; not acted on: {want}" if want else "")

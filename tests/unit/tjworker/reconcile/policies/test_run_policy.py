@@ -96,6 +96,7 @@ def test_clean_pod_policy_and_the_annotation_agree(policy: str | None, annotatio
 
 # -- what is not acted on yet ------------------------------------------------------------------------
 
+ONE_BY_ONE = "pods are scheduled one by one, as TJ_GANG_SCHEDULER is none"
 QUEUED = {"kueue.x-k8s.io/queue-name": "research"}
 GIT_SYNC = {"kubedl.io/git-sync-config": '{"source": "https://example.com/repository.git"}'}
 
@@ -108,11 +109,11 @@ GIT_SYNC = {"kubedl.io/git-sync-config": '{"source": "https://example.com/reposi
         (make_training_job().labels(**QUEUED), f"not acted on: {not_queued(QUEUED)[0]}"),
         (
             make_job().role("trainer", 2).run_policy(schedulingPolicy={"minAvailable": 2}),
-            "not acted on: runPolicy.schedulingPolicy.minAvailable (pods are scheduled one by one)",
+            f"not acted on: spec.runPolicy.schedulingPolicy.minAvailable ({ONE_BY_ONE})",
         ),
         (
             make_training_job().run_policy(schedulingPolicy={"minAvailable": 2}),
-            "not acted on: runPolicy.schedulingPolicy.minAvailable (pods are scheduled one by one)",
+            f"not acted on: spec.runPolicy.schedulingPolicy.minAvailable ({ONE_BY_ONE})",
         ),
         (make_job().role("trainer").annotate(GIT_SYNC), ""),
         (
