@@ -2,7 +2,8 @@
 
 Everything else is kept as the user wrote it and judged by the API server when the pod is made, so that a template that
 a Pod accepts is accepted here too. Used twice: for the CRD's schema, and by the parser, which keeps the raw template
-and only wants to know that it has this shape.
+and only wants to know that it has this shape. What is marked SkipJsonSchema the parser alone looks at: some kinds and
+annotations add to it, and the CRD does not repeat a Pod's types.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 PRESERVE: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -43,6 +45,22 @@ class EnvVar(_Model):
     name: str = Field(min_length=1, max_length=1024, description="name of the variable")
 
 
+class Security(_Model):
+    """Security of a pod, or of a container, as in a Pod."""
+
+
+class Named(_Model):
+    """A volume, or where one is mounted, as in a Pod."""
+
+    name: str
+
+
+class DNSConfig(_Model):
+    """How the pod looks names up, as in a Pod."""
+
+    searches: list[str] | None = None
+
+
 class Container(_Model):
     """A container, as in a Pod. The exit codes of those whose name starts with `aitj-` count for restartPolicy
     `ExitCode`; without one, those of the first container."""
@@ -56,6 +74,10 @@ class Container(_Model):
         description="environment variables; TRAININGJOB_* and those of the roles are the operator's and win",
     )
     ports: list[ContainerPort] | None = Field(None, max_length=256, description="ports that the container listens on")
+    command: SkipJsonSchema[list[str] | None] = None
+    args: SkipJsonSchema[list[str] | None] = None
+    volumeMounts: SkipJsonSchema[list[Named] | None] = None  # noqa: N815
+    securityContext: SkipJsonSchema[Security | None] = None  # noqa: N815
 
 
 class PodSpec(_Model):
@@ -71,6 +93,9 @@ class PodSpec(_Model):
         description="containers that run to their end before the others start",
     )
     hostNetwork: bool | None = Field(None, description="use the network of the node")  # noqa: N815
+    volumes: SkipJsonSchema[list[Named] | None] = None
+    dnsConfig: SkipJsonSchema[DNSConfig | None] = None  # noqa: N815
+    securityContext: SkipJsonSchema[Security | None] = None  # noqa: N815
 
 
 class PodMetadata(_Model):
