@@ -19,7 +19,7 @@ from itertools import islice
 from tjworker.api.kinds import written_status
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS
-from tjworker.api.status import JobStatus
+from tjworker.api.status import FAILED_CREATE, JobStatus
 from tjworker.base import Conflict, Invalid, OperatorError, Transient
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import is_about_the_object
@@ -66,6 +66,8 @@ class Outcome:
     """The first create that the API server refused for now; later creates were not tried."""
     invalid: Invalid | None = None
     """The API server called a child invalid, so a retry cannot help."""
+    beside: OperatorError | None = None
+    """The first error of a create of what only stands beside the job. Nothing was kept back for it."""
     undeleted: OperatorError | None = None
     """The first delete or patch that failed. Where that is about its object alone, the other writes were made; else
     (no answer, a missing permission) it was the last of the pass."""
@@ -79,6 +81,8 @@ class Outcome:
         parts = [f"{what} {n}" for what, n in counts.items() if n]
         if self.refused or self.invalid:
             parts.append("a create was refused")
+        if self.beside:
+            parts.append("a create of what stands beside the job was refused")
         if self.undeleted:
             parts.append("a delete has failed")
         if self.left:
@@ -189,7 +193,8 @@ class Executor:
 
     def _write_all(self, outcome: Outcome, writes: Sequence[Write], lease: Lease) -> None:
         # One create at a time after a refused one, so that a job over its quota costs one failing request a pass.
-        width = 1 if any(c.reason == "FailedCreate" for c in outcome.job.status.conditions) else self._width
+        told = {(c.type, c.reason) for c in outcome.job.status.conditions}
+        width = 1 if ("Running", FAILED_CREATE) in told else self._width
         remaining = iter(self._stragglers.last(writes, lambda write: _straggler(lease, write)))
         begun = outcome.status_writes > 0
         while batch := list(islice(remaining, width)):
@@ -282,7 +287,9 @@ class Executor:
         write, error = result.write, result.error
         # Further creates were not tried once one was refused, so what succeeds beside it says nothing.
         held_up = error is not None or (isinstance(write, Create) and outcome.refused is not None)
-        self._stragglers.note(_straggler(lease, write), failed=held_up)
+        beside = isinstance(write, Create) and write.beside
+        if not beside:  # it keeps nothing back, and may not come before what was kept back either
+            self._stragglers.note(_straggler(lease, write), failed=held_up)
         if error is None:
             # What another has written since is news, and so is that nothing is left: no echo of ours.
             news = result.found or (isinstance(write, Delete) and _gone_at_once(result.answer))
@@ -295,6 +302,8 @@ class Executor:
                 outcome.deletes += 1
             else:
                 outcome.patches += 1
+        elif beside:
+            outcome.beside = outcome.beside or error
         elif not isinstance(write, Create):
             if not is_about_the_object(error):
                 return error

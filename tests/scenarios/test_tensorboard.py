@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
 import pytest
 
-from tests.scenarios.world import World, job, play, role
+from tests.scenarios.world import CountingTransport, World, job, play, role
+from tests.support.kinds import AITRAININGJOBS
+from tjworker.api.kinds import parse
+from tjworker.api.model import InvalidJob
 from tjworker.controllers.orphans import OrphanCollector
+from tjworker.kube.port import HttpResponse
 
 NAME = "kubedl.io/tensorboard-config"
 POD = "digits-tensorboard-0"
@@ -93,6 +98,102 @@ def test_a_suspended_job_has_none() -> None:
     world.until("all is gone", lambda: not world.pods() and not world.services())
     world.patch_job("digits", {"spec": {"suspend": False}})
     world.until("it serves", lambda: world.condition("TensorBoard").get("status") == "True")
+
+
+class Refusing(CountingTransport):
+    """Answers as `answer` to whoever makes TensorBoard's pod (its service), while it has one."""
+
+    def __init__(self, world: World, resource: str, answer: HttpResponse) -> None:
+        super().__init__(world.cluster)
+        self.resource, self.answer = resource, answer
+        self.refuses = True
+
+    def request(self, method: str, path: str, **more: Any) -> HttpResponse:
+        named = f'"name":"{POD}"'.encode() in (more.get("body") or b"")
+        if self.refuses and method == "POST" and path.endswith(f"/{self.resource}") and named:
+            self.counts["refused"] += 1
+            return self.answer
+        return super().request(method, path, **more)
+
+
+def refusal(code: int, reason: str, message: str) -> HttpResponse:
+    return HttpResponse(
+        code, orjson.dumps({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message})
+    )
+
+
+INVALID = refusal(422, "Invalid", f'Pod "{POD}" is invalid: Bidirectional is for privileged containers')
+QUOTA = refusal(403, "Forbidden", f'pods "{POD}" is forbidden: exceeded quota: team, used: pods=2')
+REFUSALS: dict[str, tuple[str, HttpResponse, str, int]] = {
+    "its pod is called invalid": ("pods", INVALID, "Bidirectional is for privileged", 10),
+    "its service is called invalid": ("services", INVALID, "Bidirectional is for privileged", 10),
+    "the namespace is over its quota": ("pods", QUOTA, "exceeded quota: team", 40),
+    "the operator may not make it": ("pods", refusal(403, "Forbidden", 'User "x" cannot create it'), "cannot", 10),
+    "the API server cannot": ("pods", refusal(500, "InternalError", "failed calling webhook: EOF"), "EOF", 40),
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSALS)
+def test_one_that_is_refused_is_told_once_and_the_job_goes_on(sentence: str) -> None:
+    resource, answer, words, most = REFUSALS[sentence]
+    world = World(nodes=2)
+    refusing = world.api._transport = Refusing(world, resource, answer)
+    world.apply(digits()).run()
+    world.until("it is told", lambda: world.condition("TensorBoard").get("reason") == "FailedCreate")
+    world.until("the job runs", lambda: world.phase() == "Running")
+    before, kept = refusing.counts["PUT aitrainingjobs/status"], dict(world.condition("TensorBoard"))
+    world.advance(900, step_seconds=5)
+    told = world.condition("TensorBoard")
+    assert told == kept
+    assert words in told["message"]
+    assert told["message"].endswith("; the job goes on without it")
+    assert (world.phase(), world.condition("Running")["status"], world.condition("Failed")) == ("Running", "True", {})
+    assert (world.events()["FailedCreate"], refusing.counts["PUT aitrainingjobs/status"]) == (1, before)
+    assert refusing.counts["refused"] <= most
+    assert world.store.queue.stats().failing == 0, "the pass has done its work"
+    refusing.refuses = False
+    world.until("it serves", lambda: world.condition("TensorBoard").get("status") == "True", within_seconds=330)
+
+
+def test_a_pod_of_its_name_that_is_a_strangers_is_told_and_the_job_goes_on() -> None:
+    world = World(nodes=2)
+    spec = {"containers": [{"name": "a", "image": "b"}]}
+    world.create_pod({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD}, "spec": spec})
+    world.apply(digits()).run()
+    world.until("it is told", lambda: world.condition("TensorBoard").get("reason") == "FailedCreate")
+    world.until("the job runs", lambda: world.phase() == "Running")
+    assert "exists already and does not belong to this job" in world.condition("TensorBoard")["message"]
+    world.delete_pod(POD)
+    world.until("it serves", lambda: world.condition("TensorBoard").get("status") == "True", within_seconds=60)
+
+
+TYPO = {"name": "aitj-main", "image": "a", "comand": ["b"]}
+UNUSABLE = {"spec": {"replicaSpecs": {"trainer": {"template": {"spec": {"containers": [TYPO]}}}}}}
+
+
+@pytest.mark.parametrize("who", ["the timer", "the orphan collector"])
+def test_one_of_an_ended_job_goes_though_the_spec_cannot_be_used_any_more(who: str) -> None:
+    world = World(nodes=2).apply(digits(run_seconds=20, ttlSecondsAfterJobFinished=90)).run()
+    world.until("it ends", lambda: world.phase() == "Succeed")
+    world.patch_job("digits", UNUSABLE)
+    assert isinstance(parse(AITRAININGJOBS, world.get(AITRAININGJOBS, "digits")), InvalidJob)
+    world.advance(5)
+    if who == "the timer":
+        world.until("it is gone", lambda: there(world) == (False, False), within_seconds=120)
+        world.until("that is written", lambda: "tensorboardUntil" not in world.status())
+    else:
+        later = OrphanCollector(world.store, world.api, world.settings, clock=lambda: world.clock() + 300)
+        assert later.collect() == (2, 0)
+    assert (world.phase(), world.condition("Failed")) == ("Succeed", {})
+
+
+def test_an_ended_job_keeps_its_ttl_though_its_framework_could_not_run_it_any_more() -> None:
+    made = role(1, annotations=play(run_seconds=5))
+    manifest = job({"master": made}, frameworkType="pytorch", runPolicy={"ttlSecondsAfterFinished": 60})
+    world = World(nodes=2).apply(manifest).run()
+    world.until("it ends", lambda: world.phase() == "Succeed")
+    world.patch_job("digits", {"spec": {"replicaSpecs": {"master": {"replicas": 2}}}})
+    world.until("the job is gone", lambda: not world.jobs(), within_seconds=120)
 
 
 @pytest.mark.parametrize("policy", ["All", "Running", "None"])

@@ -8,7 +8,7 @@ proves nothing.
 from __future__ import annotations
 
 from tjworker.api import labels
-from tjworker.api.model import TrainingJob
+from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.naming import pod_name, tensorboard_name
 from tjworker.api.observed import Observed, PodRecord, ServiceRecord, WorkloadRecord
 from tjworker.api.resources import BATCH_JOBS, REPLICASETS
@@ -42,7 +42,7 @@ def own_services(job: TrainingJob, observed: Observed) -> tuple[ServiceRecord, .
     return tuple(sorted(mine, key=lambda s: s.name))
 
 
-def own_tensorboard(job: TrainingJob, observed: Observed) -> tuple[PodRecord | None, ServiceRecord | None]:
+def own_tensorboard(job: TrainingJob | InvalidJob, observed: Observed) -> tuple[PodRecord | None, ServiceRecord | None]:
     """Its pod and its service."""
     board = _tensorboard(job)
     pod = next((p for p in observed.pods if p.name == board and p.owner_uid == job.uid), None)
@@ -50,7 +50,8 @@ def own_tensorboard(job: TrainingJob, observed: Observed) -> tuple[PodRecord | N
     return pod, service
 
 
-def _tensorboard(job: TrainingJob) -> str:
+def _tensorboard(job: TrainingJob | InvalidJob) -> str:
     """'' of a job with a role of that name, which can have none."""
     name = tensorboard_name(job.name.name)
-    return "" if any(pod_name(job.name.name, role.name, 0) == name for role in job.roles) else name
+    roles = job.roles if isinstance(job, TrainingJob) else ()
+    return "" if any(pod_name(job.name.name, role.name, 0) == name for role in roles) else name

@@ -23,7 +23,7 @@ from tjworker.api.resources import NODES
 from tjworker.base import Fenced, Invalid, JobKey, OperatorError, Terminal, Transient, parse_key
 from tjworker.controllers.live_children import read_children
 from tjworker.controllers.live_nodes import read_nodes
-from tjworker.controllers.result import Result, after_error, not_retryable
+from tjworker.controllers.result import TERMINAL_RETRY_SECONDS, Result, after_error, not_retryable
 from tjworker.executor import PASS_SECONDS, Executor, Outcome
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import NOT_INSTALLED, is_about_the_object
@@ -38,6 +38,7 @@ from tjworker.reconcile import (
     report_create_failure,
     report_delete_failure,
     report_died_passes,
+    report_tensorboard_failure,
     tell_what_is_missing,
 )
 from tjworker.settings import Settings
@@ -58,6 +59,8 @@ STALE_LONGEST_SECONDS = 15.0
 """Each further wait in a row is twice as long, up to this: a watch that is away for minutes must not keep workers
 busy."""
 UNSYNCED_RETRY_SECONDS = 1.0
+BESIDE_RETRY_SECONDS = 30.0
+"""A TensorBoard that is refused for now (a quota) is tried again. No backoff: nothing waits for it."""
 STALE_KEYS_REMEMBERED = 1_000
 """Beyond that a process forgets them all: the next wait of a key is a short one again, which harms nothing."""
 
@@ -241,7 +244,7 @@ class JobReconciler:
             observed = found.observed
             if plan.ask_nodes and not observed.live:
                 observed = replace(observed, live=read_nodes(self._kube, plan.ask_nodes, lease))
-            elif plan.confirm and isinstance(found.job, TrainingJob):
+            elif plan.confirm:
                 observed = read_children(
                     self._kube,
                     found.job.name,
@@ -269,6 +272,8 @@ class JobReconciler:
             return self._report_refusal(lease, outcome, found.observed, wait)
         if outcome.undeleted is not None:
             return self._report_undeleted(lease, outcome, outcome.undeleted, wait)
+        if outcome.beside is not None:
+            wait = self._report_beside(lease, outcome, outcome.beside, wait)
         return Result(outcome.summary(), again=wait == 0 or outcome.left > 0, after_seconds=wait or None)
 
     def _report_refusal(
@@ -295,6 +300,20 @@ class JobReconciler:
             self._executor.apply(job, plan, lease)
             log.warning("cannot create a child", key=lease.key, uid=job.uid, error=error.message)
         return after_error(error, latest_seconds)
+
+    def _report_beside(
+        self, lease: Lease, outcome: Outcome, error: OperatorError, latest_seconds: float | None
+    ) -> float:
+        """Write into the job's status why the API server refused what only stands beside the job. The pass has done
+        its work all the same; returns when the next one tries again."""
+        job = outcome.job if outcome.untold is None else replace(outcome.job, status=outcome.untold)
+        if isinstance(job, TrainingJob):
+            plan = report_tensorboard_failure(job, self._clock(), error.message)
+            if not plan.empty:
+                self._executor.apply(job, plan, lease)
+                log.warning("cannot create what stands beside a job", key=lease.key, uid=job.uid, error=error.message)
+        seconds = TERMINAL_RETRY_SECONDS if isinstance(error, (Invalid, Terminal)) else BESIDE_RETRY_SECONDS
+        return seconds if latest_seconds is None else min(seconds, latest_seconds)
 
     def _report_undeleted(
         self, lease: Lease, outcome: Outcome, error: OperatorError, latest_seconds: float | None

@@ -134,11 +134,13 @@ class OrphanCollector:
                     self._observe_owner(found, name)
 
     def _observe_owner(self, found: Observation, name: JobName) -> None:
-        """The UID that the job has now, and the cleanPodPolicy if it has ended."""
+        """The UID that the job has now, and the cleanPodPolicy if it has ended: that of a spec which has been edited
+        since into one that cannot be used is not known, and takes nothing but what an end always frees."""
         raw = self._kube.get(name.resource, name.namespace, name.name)
         job = None if raw is None else kinds.parse(name.resource, raw)
-        if isinstance(job, TrainingJob) and job.status.ended:
-            found.ended[name] = policy_at(job.clean_pod_policy, job.status.phase)
+        if job is not None and job.status.ended:
+            policy = job.clean_pod_policy if isinstance(job, TrainingJob) else "None"
+            found.ended[name] = policy_at(policy, job.status.phase)
             if (until := from_rfc3339(job.status.tensorboard_until)) is not None:
                 found.boards[name] = until
         found.owners[name] = None if raw is None else Uid(raw["metadata"]["uid"])

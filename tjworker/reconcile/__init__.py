@@ -3,6 +3,7 @@
 Never imports redis, celery, kubernetes, an HTTP library or a clock; import-linter holds that.
 """
 
+from tjworker.reconcile.addons.tensorboard import report_refusal as report_tensorboard_failure
 from tjworker.reconcile.confirm import ALL_PODS
 from tjworker.reconcile.core import reconcile
 from tjworker.reconcile.gangs import tell_what_is_missing
@@ -20,5 +21,6 @@ __all__ = [
     "report_create_failure",
     "report_delete_failure",
     "report_died_passes",
+    "report_tensorboard_failure",
     "tell_what_is_missing",
 ]

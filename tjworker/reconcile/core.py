@@ -54,10 +54,10 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rul
     job = refuse_framework(job)
     if isinstance(job, TrainingJob) and not job.status.ended:
         job = add_all(job, rules)
-    if isinstance(job, InvalidJob):
-        return refuse_spec(job, to_rfc3339(now), has_pods=any(p.owner_uid == job.uid for p in observed.pods))
     if job.status.ended:
         return after_the_end(job, observed, now)
+    if isinstance(job, InvalidJob):
+        return refuse_spec(job, to_rfc3339(now), has_pods=any(p.owner_uid == job.uid for p in observed.pods))
     begun = Pass.begin(job, observed, now, rules)
     return to_confirm(begun, _decide(begun))
 

@@ -75,17 +75,16 @@ def _waits_no_more(job: TrainingJob, status: JobStatus, end: Ending, at: str) ->
     return set_condition(status, "Running", False, end.reason, message, now=at, generation=job.generation)
 
 
-def after_the_end(job: TrainingJob, observed: Observed, now: float) -> Plan:
+def after_the_end(job: TrainingJob | InvalidJob, observed: Observed, now: float) -> Plan:
     """An ended job wants nothing more, until its ttlSecondsAfterFinished has passed: then it is deleted itself; and
-    that of its TensorBoard, which goes then."""
+    that of its TensorBoard, which goes then. A spec that has been edited into one that cannot be used says no ttl."""
     plan = see_the_spec(job)
     completed = from_rfc3339(job.status.completion_time)
-    left = None
-    if job.ttl_seconds_after_finished is not None and completed is not None:
-        left = completed + job.ttl_seconds_after_finished - now
+    left, ttl = None, job.ttl_seconds_after_finished if isinstance(job, TrainingJob) else None
+    if ttl is not None and completed is not None:
+        left = completed + ttl - now
         if left <= 0:
-            passed = f"has passed since {job.status.completion_time}"
-            why = f"ttlSecondsAfterFinished {job.ttl_seconds_after_finished} {passed}"
+            why = f"ttlSecondsAfterFinished {ttl} has passed since {job.status.completion_time}"
             return Plan(writes=(Delete(job.name.resource, job.name.name, job.uid, why=why),), decisions=(why,))
     if plan.empty:
         plan = tensorboard.after_the_end(job, observed, now) or plan

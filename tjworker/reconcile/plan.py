@@ -27,6 +27,8 @@ class Create:
     that a Secret of this name is there already is as good as made."""
     awaited: bool = False
     """The next pass goes on when the watch shows it: what it shows is news and no echo."""
+    beside: bool = False
+    """It stands beside the job, which does not need it: refused, it is told, and holds nothing up."""
 
 
 @dataclass(frozen=True, slots=True)

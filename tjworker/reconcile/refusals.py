@@ -7,7 +7,7 @@ from tjworker.api.observed import Observed
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile.conditions import get_condition, is_true, see_generation, set_condition
-from tjworker.reconcile.ending import finish, see_the_spec
+from tjworker.reconcile.ending import finish
 from tjworker.reconcile.frameworks import framework_errors
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Event, Plan
@@ -25,8 +25,6 @@ MAX_MESSAGE = 1024
 def refuse_spec(job: InvalidJob, at: str, *, has_pods: bool = False) -> Plan:
     """A spec that the schema let pass and that cannot be used. Before the start that is the job's end; a job that runs
     is left as it is until its spec is mended."""
-    if job.status.ended:
-        return see_the_spec(job)
     message = "; ".join(str(e) for e in job.errors)
     told = get_condition(job.status, "Failed")
     # The pods may go before the start time is written: then only what was told of them says that they were there.
@@ -54,8 +52,8 @@ def refuse_namespace(job: TrainingJob | InvalidJob) -> InvalidJob:
 
 
 def refuse_framework(job: TrainingJob | InvalidJob) -> TrainingJob | InvalidJob:
-    """A job that its framework cannot run, such as one with two masters."""
-    errors = () if isinstance(job, InvalidJob) else framework_errors(job)
+    """A job that its framework cannot run, such as one with two masters. One that has ended runs no more."""
+    errors = () if isinstance(job, InvalidJob) or job.status.ended else framework_errors(job)
     return InvalidJob.of(job, errors) if errors else job
 
 

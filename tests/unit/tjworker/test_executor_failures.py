@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,6 +89,30 @@ def test_an_invalid_child_is_told_from_a_refused_one() -> None:
     assert done.invalid is not None
     assert "made up: Invalid" in done.invalid.message
     assert (done.refused, done.creates, room.api.asked.count("POST pods")) == (None, 0, 1)
+
+
+@pytest.mark.parametrize("code", [403, 422, 500])
+@pytest.mark.parametrize("width", [1, 4])
+def test_a_refused_create_of_what_stands_beside_the_job_keeps_nothing_back(code: int, width: int) -> None:
+    room = Room(width=width)
+    room.api.instead["POST services"] = refusal(code, "Refused")
+    board = Create(SERVICES, "s", {"kind": "Service", "metadata": {"name": "s"}}, beside=True)
+    done = room.apply(board, *(room.pod(name) for name in ("a", "b")))
+    assert (done.refused, done.invalid, done.creates, room.names()) == (None, None, 2, ["a", "b"])
+    assert done.beside is not None
+    assert "beside the job was refused" in done.summary()
+
+
+def test_what_stands_beside_the_job_never_comes_before_what_was_kept_back() -> None:
+    """Else it would take the quota that the job waits for."""
+    room = Room()
+    room.api.instead["POST pods"] = refusal(403, "Forbidden")
+    board = replace(room.pod("board"), beside=True)
+    room.apply(room.pod("a"), board)
+    room.api.instead.clear()
+    room.apply(room.pod("a"), board)
+    uids = {name: int(room.world.get(PODS, name)["metadata"]["resourceVersion"]) for name in ("a", "board")}
+    assert uids["a"] < uids["board"]
 
 
 def test_of_several_refusals_the_first_is_told() -> None:

@@ -23,12 +23,12 @@ from pydantic import Field
 from tjworker.api import labels
 from tjworker.api.labels import ANNOTATION_TENSORBOARD as ANNOTATION
 from tjworker.api.labels import TENSORBOARD_CONFIG
-from tjworker.api.model import FieldError, Role, TrainingJob
+from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.naming import MAX_NAME_LENGTH, containers, tensorboard_name
 from tjworker.api.observed import ENDED_PHASES, Observed, PodRecord
 from tjworker.api.ownership import own_tensorboard
 from tjworker.api.resources import PODS, SERVICES
-from tjworker.api.status import JobStatus
+from tjworker.api.status import FAILED_CREATE, JobStatus
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.reconcile.addons.addon import Addon, Config, path_of, read_config
 from tjworker.reconcile.conditions import clear_condition, get_condition, set_condition
@@ -47,6 +47,8 @@ TYPE = "tensorboard"
 PORT = 6006
 REST_SECONDS = 30.0
 """A pod that has ended (an eviction, a node that turned it away) stays for so long before it is made again."""
+MAX_MESSAGE = 1024
+"""Characters: the limit of an event's note."""
 RESOURCES: Json = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "2Gi"}}
 _OF_THE_POD = (
     "automountServiceAccountToken",
@@ -122,11 +124,13 @@ def shape(p: Pass) -> Iterator[Write]:
         return
     name = tensorboard_name(p.job.name.name)
     pod, service = own_tensorboard(p.job, p.observed)
+    old = get_condition(p.status, "TensorBoard")
+    refused = old is not None and old.reason == FAILED_CREATE  # until a pass has seen both
     if service is None and all(s.name != name for s in p.observed.services):
-        yield Create(SERVICES, name, _service(p.job))
+        yield Create(SERVICES, name, _service(p.job), awaited=refused, beside=True)
     if pod is None:
         if all(other.name != name for other in p.observed.pods):
-            yield Create(PODS, name, _pod(p.job, config))
+            yield Create(PODS, name, _pod(p.job, config), awaited=refused, beside=True)
     elif not pod.deleted_at and pod.labels.get(TENSORBOARD_CONFIG) != config.digest:
         yield delete_pod(pod, f"the annotation {ANNOTATION} has changed")
     elif not pod.deleted_at and pod.phase in ENDED_PHASES and _rested(pod, p.now) <= 0:
@@ -146,7 +150,7 @@ def next_seconds(p: Pass) -> float | None:
     return max(0.0, _rested(pod, p.now))
 
 
-def remove(job: TrainingJob, observed: Observed, why: str) -> Iterator[Write]:
+def remove(job: TrainingJob | InvalidJob, observed: Observed, why: str) -> Iterator[Write]:
     pod, service = own_tensorboard(job, observed)
     if pod is not None and not pod.deleted_at:
         yield delete_pod(pod, why)
@@ -160,12 +164,29 @@ def tell(p: Pass, status: JobStatus) -> tuple[JobStatus, tuple[Event, ...]]:
     if config is None:
         gone = f"the annotation {ANNOTATION} is gone"
         return clear_condition(status, "TensorBoard", "Removed", gone, now=p.at, generation=generation), ()
-    pod, _ = own_tensorboard(p.job, p.observed)
+    pod, service = own_tensorboard(p.job, p.observed)
     serves, reason, message = _state(p.job, config, pod)
     old = get_condition(status, "TensorBoard")
+    if old is not None and old.reason == FAILED_CREATE and (pod is None or service is None):
+        # What the API server said stays until both are there.
+        serves, reason, message = False, old.reason, old.message
     status = set_condition(status, "TensorBoard", serves, reason, message, now=p.at, generation=generation)
     begins = reason in _TROUBLE and (old is None or old.reason != reason)
-    return status, (Event("Warning", reason, message[:1024]),) if begins else ()
+    return status, (Event("Warning", reason, message[:MAX_MESSAGE]),) if begins else ()
+
+
+def report_refusal(job: TrainingJob, now: float, message: str) -> Plan:
+    """Its pod or its service cannot be made: the API server's own words in its condition, and an event when that
+    begins. Nothing when they stand there already."""
+    at, more = to_rfc3339(now), "; the job goes on without it"
+    message = f"{message[: MAX_MESSAGE - len(more)]}{more}"
+    old = get_condition(job.status, "TensorBoard")
+    status = set_condition(job.status, "TensorBoard", False, FAILED_CREATE, message, now=at, generation=job.generation)
+    if status == job.status:
+        return Plan()
+    begins = old is None or old.reason != FAILED_CREATE
+    status = status.model_copy(update={"last_reconcile_time": at})
+    return Plan(status, events=(Event("Warning", FAILED_CREATE, message),) if begins else ())
 
 
 def _state(job: TrainingJob, config: TensorBoard, pod: PodRecord | None) -> tuple[bool, str, str]:
@@ -196,8 +217,9 @@ def at_the_end(job: TrainingJob, observed: Observed, now: float) -> str | None:
     return to_rfc3339(now + (config.ttl_seconds_after_job_finished if config else 0))
 
 
-def after_the_end(job: TrainingJob, observed: Observed, now: float) -> Plan | None:
-    """None where nothing is to be done about it any more."""
+def after_the_end(job: TrainingJob | InvalidJob, observed: Observed, now: float) -> Plan | None:
+    """None where nothing is to be done about it any more. Needs no spec: whoever edits that of an ended job into one
+    that cannot be used does not keep it by that."""
     until = from_rfc3339(job.status.tensorboard_until)
     if until is None:
         return None
