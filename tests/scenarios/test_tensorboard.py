@@ -8,10 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.scenarios.test_hostile_objects import DeepWorld, template
 from tests.scenarios.world import CountingTransport, World, job, play, role
-from tests.support.kinds import AITRAININGJOBS
-from tjworker.api.kinds import parse
-from tjworker.api.model import InvalidJob
 from tjworker.controllers.orphans import OrphanCollector
 from tjworker.kube.port import HttpResponse
 
@@ -167,16 +165,11 @@ def test_a_pod_of_its_name_that_is_a_strangers_is_told_and_the_job_goes_on() -> 
     world.until("it serves", lambda: world.condition("TensorBoard").get("status") == "True", within_seconds=60)
 
 
-TYPO = {"name": "aitj-main", "image": "a", "comand": ["b"]}
-UNUSABLE = {"spec": {"replicaSpecs": {"trainer": {"template": {"spec": {"containers": [TYPO]}}}}}}
-
-
 @pytest.mark.parametrize("who", ["the timer", "the orphan collector"])
 def test_one_of_an_ended_job_goes_though_the_spec_cannot_be_used_any_more(who: str) -> None:
-    world = World(nodes=2).apply(digits(run_seconds=20, ttlSecondsAfterJobFinished=90)).run()
+    world = DeepWorld(seed=1).apply(digits(run_seconds=20, ttlSecondsAfterJobFinished=90)).run()
     world.until("it ends", lambda: world.phase() == "Succeed")
-    world.patch_job("digits", UNUSABLE)
-    assert isinstance(parse(AITRAININGJOBS, world.get(AITRAININGJOBS, "digits")), InvalidJob)
+    world.patch_job("digits", template("@deep@"))
     world.advance(5)
     if who == "the timer":
         world.until("it is gone", lambda: there(world) == (False, False), within_seconds=120)
