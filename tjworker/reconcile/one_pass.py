@@ -84,10 +84,10 @@ class Pass:
         at = to_rfc3339(now)
         status = outcome.accept(job, at, rules, own_pods(job, observed))
         nodes = mark_node_troubles(job, status, observed, now, rules)
-        if not job.status.start_time and not any(p.started_at for p in own_pods(job, observed)):
-            # The first status waited for these pods, and no kubelet has told of one yet: as if it had been told before.
-            # When to look at their nodes again holds all the same.
-            nodes = NodeFindings(observed, status, nodes.next_seconds)
+        if not job.status.start_time and not any(p.scheduled_at or p.started_at for p in own_pods(job, observed)):
+            # The first status waited for these pods, and no scheduler or kubelet has told of one yet: as if it had been
+            # told before.
+            nodes = NodeFindings(observed, status)
         pods = own_pods(job, nodes.observed)
         roles = view_roles(job, nodes.observed, pods, nodes.status)
         return cls(

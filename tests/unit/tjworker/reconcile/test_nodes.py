@@ -122,7 +122,7 @@ def test_a_job_on_an_unhealthy_node_looks_again_when_the_grace_is_over() -> None
 
 def test_the_first_status_too_looks_again_when_the_grace_of_a_node_is_over() -> None:
     job = make_job().role("trainer", 2).build()
-    pods = [make_pod(job, "trainer", i).on(f"node-{'ab'[i]}") for i in range(2)]
+    pods = [make_pod(job, "trainer", i).on(f"node-{'ab'[i]}").but(scheduled_at=ago(12)) for i in range(2)]
     plan = decide(job, world(job, *pods, make_node("node-b").not_ready(ago(10))))
     assert (status_of(plan).start_time is not None, deleted(plan)) == (True, [])
     assert plan.requeue_after_seconds == RULES.node_failure_grace_seconds - 10
