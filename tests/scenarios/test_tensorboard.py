@@ -8,8 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.scenarios.test_hostile_objects import DeepWorld, template
 from tests.scenarios.world import CountingTransport, World, job, play, role
+from tjworker.api import kinds
+from tjworker.api.model import FieldError, InvalidJob
 from tjworker.controllers.orphans import OrphanCollector
 from tjworker.kube.port import HttpResponse
 
@@ -166,10 +167,14 @@ def test_a_pod_of_its_name_that_is_a_strangers_is_told_and_the_job_goes_on() -> 
 
 
 @pytest.mark.parametrize("who", ["the timer", "the orphan collector"])
-def test_one_of_an_ended_job_goes_though_the_spec_cannot_be_used_any_more(who: str) -> None:
-    world = DeepWorld(seed=1).apply(digits(run_seconds=20, ttlSecondsAfterJobFinished=90)).run()
+def test_one_of_an_ended_job_goes_though_the_spec_cannot_be_used_any_more(
+    who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(nodes=2).apply(digits(run_seconds=20, ttlSecondsAfterJobFinished=90)).run()
     world.until("it ends", lambda: world.phase() == "Succeed")
-    world.patch_job("digits", template("@deep@"))
+    parse = kinds.parse
+    monkeypatch.setattr(kinds, "parse", lambda *raw: InvalidJob.of(parse(*raw), (FieldError("spec", "made up"),)))
+    world.patch_job("digits", {"spec": {"replicaSpecs": {"trainer": {"replicas": 3}}}})
     world.advance(5)
     if who == "the timer":
         world.until("it is gone", lambda: there(world) == (False, False), within_seconds=120)
