@@ -151,11 +151,17 @@ def _conditions(
 def _running_condition(
     p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions, writes: Sequence[Write], gang: GangPass
 ) -> JobStatus:
-    generation = p.job.generation
+    generation, old = p.job.generation, get_condition(status, "Running")
     if new == "Running":
-        message = "every desired replica runs"
-        return set_condition(status, "Running", True, "AllReplicasRunning", message, now=p.at, generation=generation)
-    old = get_condition(status, "Running")
+        refused = (
+            old is not None
+            and old.reason == FAILED_CREATE
+            and any(isinstance(w, Create) and not w.beside for w in writes)
+        )
+        reason, message = ("AllReplicasRunning", "every desired replica runs")
+        if old is not None and refused:  # such as the service of a pod that runs
+            reason, message = old.reason, old.message
+        return set_condition(status, "Running", True, reason, message, now=p.at, generation=generation)
     if old is not None and old.reason == FAILED_CREATE and any(v.count("missing") for v in p.roles.values()):
         return status  # what the API server said about a refused child stays until the child is there
     waiting = phase.waiting_for(p.roles, _held(p, gang), gang.told)

@@ -69,10 +69,8 @@ def refuse_child(job: TrainingJob, observed: Observed, now: float, rules: Rules,
 def report_create_failure(job: TrainingJob, now: float, message: str) -> Plan:
     """A child cannot be made for now (quota, admission, a foreign object of its name): the API server's own words in a
     condition, and an event when that begins. Nothing when they stand there already. A job all of whose replicas run
-    says it by the event alone: what is refused is no replica's."""
-    if is_true(job.status, "Running"):
-        return Plan(events=(Event("Warning", FAILED_CREATE, message[:MAX_MESSAGE]),))
-    return _report(job, FAILED_CREATE, message, now)
+    stays Running, and says beside it what is missing."""
+    return _report(job, FAILED_CREATE, message, now, runs=is_true(job.status, "Running"))
 
 
 def report_delete_failure(job: TrainingJob, now: float, message: str) -> Plan:
@@ -82,11 +80,9 @@ def report_delete_failure(job: TrainingJob, now: float, message: str) -> Plan:
     return _report(job, FAILED_DELETE, message, now)
 
 
-def _report(job: TrainingJob, reason: str, message: str, now: float) -> Plan:
+def _report(job: TrainingJob, reason: str, message: str, now: float, *, runs: bool = False) -> Plan:
     old = get_condition(job.status, "Running")
-    status = set_condition(
-        job.status, "Running", False, reason, message, now=to_rfc3339(now), generation=job.generation
-    )
+    status = set_condition(job.status, "Running", runs, reason, message, now=to_rfc3339(now), generation=job.generation)
     if status == job.status:
         return Plan()
     begins = old is None or old.reason != reason

@@ -142,6 +142,21 @@ def test_a_create_that_fails_is_written_with_the_time_and_not_again_for_the_same
     assert report_create_failure(replace(job, status=status), NOW + 60, "exceeded quota").empty
 
 
+def test_a_job_that_runs_says_what_cannot_be_made_beside_it_until_that_is_there() -> None:
+    """Such as the service of a pod: it is Running, and its peers do not find each other."""
+    job = make_job().role("trainer", 1).build()
+    pod = make_pod(job, "trainer").running()
+    job = after(job, decide(job, everything(job, pod)))
+    said = status_of(report_create_failure(job, NOW, "name is taken"))
+    assert (said.phase, condition(said, "Running")) == ("Running", ("True", "FailedCreate", "name is taken"))
+    assert report_create_failure(replace(job, status=said), NOW + 60, "name is taken").empty
+    told = replace(job, status=said)
+    again = decide(told, observe(pod))
+    assert (again.status, created(again, "services")) == (None, ["digits-trainer-0"]), "it stays, and is tried again"
+    there = status_of(decide(told, everything(job, pod)))
+    assert condition(there, "Running")[:2] == ("True", "AllReplicasRunning")
+
+
 def test_a_job_in_the_operators_own_namespace_is_refused_whatever_its_state() -> None:
     """Its pods could take the labels of the operator's Redis, its accounts and its Secrets."""
     served = make_job().role("trainer", 2).build()

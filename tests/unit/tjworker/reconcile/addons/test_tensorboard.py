@@ -12,14 +12,13 @@ import pytest
 from tests.support.builders import PodBuilder, make_job, make_pod, make_training_job, observe
 from tests.support.guests import guest_job
 from tests.unit.tjworker.reconcile.addons.guests import guest
-from tests.unit.tjworker.reconcile.passes import RULES, condition, decide, everything, status_of
+from tests.unit.tjworker.reconcile.passes import condition, decide, everything, status_of
 from tjworker.api import labels
 from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import ServiceRecord
 from tjworker.api.resources import PODS, SERVICES
 from tjworker.base import GroupResource
-from tjworker.reconcile import report_create_failure
 from tjworker.reconcile.plan import Create
 
 NAME = "kubedl.io/tensorboard-config"
@@ -198,14 +197,6 @@ def test_a_pod_of_its_name_that_is_a_strangers_is_let_be() -> None:
     job = make_job().role("trainer").annotate(config()).build()
     plan = decide(job, observe(board(job).foreign()))
     assert POD not in [w.name for w in plan.writes if w.resource == PODS]
-
-
-def test_a_refused_tensorboard_does_not_say_that_the_job_does_not_run() -> None:
-    job = make_job().role("trainer").annotate(config()).build()
-    running = decide(job, everything(job, make_pod(job, "trainer").running()), rules=RULES)
-    plan = report_create_failure(replace(job, status=status_of(running)), 0.0, "exceeded quota")
-    assert plan.status is None
-    assert [e.reason for e in plan.events] == ["FailedCreate"]
 
 
 def test_its_label_is_one_that_the_projection_keeps() -> None:
