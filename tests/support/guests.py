@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tjworker.api.kinds import GUEST_KINDS
+from tjworker.api.kinds import GUEST_KINDS, parse
+from tjworker.api.model import TrainingJob
 from tjworker.base import GroupResource
 
 Json = dict[str, Any]
@@ -44,6 +45,12 @@ def guest_job(resource: GroupResource, *, restart: str = "OnFailure", **run_poli
         for name, replicas in GUESTS[resource].items()
     }
     return {"apiVersion": kind.api_versions[0], "kind": kind.kind, "metadata": {"name": "digits"}, "spec": spec}
+
+
+def parsed(resource: GroupResource, raw: Json) -> TrainingJob:
+    job = parse(resource, raw)
+    assert isinstance(job, TrainingJob), getattr(job, "errors", "")
+    return job
 
 
 def suspended(resource: GroupResource, value: bool) -> Json:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.guests import parsed
 from tjworker.api.kinds import KNOWN_KINDS, kubedl, parse, served
 from tjworker.api.kinds.kubedl.marsjob import SHARED
 from tjworker.api.model import Enough, InvalidJob, TrainingJob
@@ -35,9 +36,7 @@ def manifest(kind: GroupResource, roles: Json, name: str = "digits", **spec: Any
 
 
 def read(kind: GroupResource, roles: Json, **spec: Any) -> TrainingJob:
-    job = parse(kind, manifest(kind, roles, **spec))
-    assert isinstance(job, TrainingJob), getattr(job, "errors", "")
-    return job
+    return parsed(kind, manifest(kind, roles, **spec))
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.guests import parsed
 from tjworker.api.kinds import GUEST_KINDS, KNOWN_KINDS, parse
-from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.model import InvalidJob
 from tjworker.base import GroupResource
 
 Json = dict[str, Any]
@@ -33,12 +34,6 @@ def manifest(kind: GroupResource, roles: Json, name: str = "digits", **spec: Any
         "metadata": {"name": name, "namespace": "default", "uid": "u"},
         "spec": {made.scale_spec_path.split(".")[2]: roles, **spec},
     }
-
-
-def read(kind: GroupResource, raw: Json) -> TrainingJob:
-    job = parse(kind, raw)
-    assert isinstance(job, TrainingJob), getattr(job, "errors", "")
-    return job
 
 
 @dataclass(frozen=True)
@@ -127,7 +122,7 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_what_a_manifest_becomes(case: Case) -> None:
-    job = read(case.kind, manifest(case.kind, case.roles, **case.spec))
+    job = parsed(case.kind, manifest(case.kind, case.roles, **case.spec))
     found = {}
     for name in case.want:
         of, _, attribute = name.rpartition(".")
@@ -189,7 +184,7 @@ def test_what_the_elastic_policy_says_to_torchrun() -> None:
     }
     worker = role(2)
     worker["template"]["spec"]["containers"][0]["env"] = [{"name": "PET_RDZV_ID", "value": "the template's"}]
-    job = read(PYTORCH, manifest(PYTORCH, {"Worker": worker}, elasticPolicy=policy))
+    job = parsed(PYTORCH, manifest(PYTORCH, {"Worker": worker}, elasticPolicy=policy))
     env = {e["name"]: e["value"] for e in job.role("Worker").template["spec"]["containers"][0]["env"]}
     assert env == {
         "PET_RDZV_ID": "the template's",
@@ -212,7 +207,7 @@ WORLDS: dict[str, tuple[Json, str | None, str | None]] = {
 
 @pytest.mark.parametrize(("roles", "processes", "want"), WORLDS.values(), ids=WORLDS.keys())
 def test_how_many_processes_torch_waits_for(roles: Json, processes: str, want: str | None) -> None:
-    job = read(PYTORCH, manifest(PYTORCH, roles, nprocPerNode=processes))
+    job = parsed(PYTORCH, manifest(PYTORCH, roles, nprocPerNode=processes))
     for each in job.roles:
         env = {e["name"]: e["value"] for e in each.template["spec"]["containers"][0]["env"]}
         assert env.get("WORLD_SIZE") == want
@@ -220,12 +215,12 @@ def test_how_many_processes_torch_waits_for(roles: Json, processes: str, want: s
 
 @pytest.mark.parametrize(("policy", "want"), [({}, ()), ({"maxRestarts": 3}, ("spec.elasticPolicy.maxRestarts",))])
 def test_paddle_has_no_most_restarts_of_its_launcher(policy: Json, want: tuple[str, ...]) -> None:
-    job = read(PADDLE, manifest(PADDLE, {"Worker": role(2)}, elasticPolicy={"maxReplicas": 2, **policy}))
+    job = parsed(PADDLE, manifest(PADDLE, {"Worker": role(2)}, elasticPolicy={"maxReplicas": 2, **policy}))
     assert job.ignored == want
 
 
 def test_a_rendezvous_of_a_fixed_number_is_told_as_not_acted_on() -> None:
-    job = read(PYTORCH, manifest(PYTORCH, {"Worker": role(2)}, elasticPolicy={"rdzvBackend": "c10d"}))
+    job = parsed(PYTORCH, manifest(PYTORCH, {"Worker": role(2)}, elasticPolicy={"rdzvBackend": "c10d"}))
     assert job.ignored == ("spec.elasticPolicy.rdzvBackend (minReplicas is maxReplicas)",)
     assert "PET_RDZV_BACKEND" not in str(job.role("Worker").template)
 

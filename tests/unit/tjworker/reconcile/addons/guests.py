@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.support.guests import guest_job
-from tjworker.api.kinds import parse
+from tests.support.guests import guest_job, parsed
 from tjworker.api.model import TrainingJob
 from tjworker.base import GroupResource
 
@@ -13,6 +12,4 @@ from tjworker.base import GroupResource
 def guest(resource: GroupResource, annotations: Mapping[str, str]) -> TrainingJob:
     raw = guest_job(resource)
     raw["metadata"] |= {"namespace": "default", "uid": "u", "annotations": dict(annotations)}
-    job = parse(resource, raw)
-    assert isinstance(job, TrainingJob), job.errors
-    return job
+    return parsed(resource, raw)
