@@ -153,13 +153,9 @@ def _running_condition(
 ) -> JobStatus:
     generation, old = p.job.generation, get_condition(status, "Running")
     if new == "Running":
-        refused = (
-            old is not None
-            and old.reason == FAILED_CREATE
-            and any(isinstance(w, Create) and not w.beside for w in writes)
-        )
-        reason, message = ("AllReplicasRunning", "every desired replica runs")
-        if old is not None and refused:  # such as the service of a pod that runs
+        reason, message = "AllReplicasRunning", "every desired replica runs"
+        missing = any(isinstance(w, Create) and not w.beside for w in writes)  # such as the service of a pod that runs
+        if missing and old is not None and old.reason == FAILED_CREATE:
             reason, message = old.reason, old.message
         return set_condition(status, "Running", True, reason, message, now=p.at, generation=generation)
     if old is not None and old.reason == FAILED_CREATE and any(v.count("missing") for v in p.roles.values()):
