@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,89 +16,14 @@ import yaml
 from controlplane import ControlPlane
 from tests.e2e.control_plane.api import RefusedError, open_transport, send
 from tests.e2e.control_plane.install import kubectl
-from tests.scenarios.world import job, role, training_job
 from tests.support.kinds import collection_of
 from tests.support.paths import ROOT
+from tests.support.tenancy import ACCOUNTS, CASES, LABEL, asks, edl
 from tests.support.waiting import until
 
 Json = dict[str, Any]
-LABEL = {"elasticdeeplearning.ai/tenancy": "restricted"}
 GUEST = "pytorchjobs.kubeflow.org"
-ACCOUNTS = "elasticdeeplearning.ai/service-accounts"
 _numbers = itertools.count(1)
-
-
-def asks(**pod: Any) -> Json:
-    """A job whose template asks for this."""
-    made = role(1)
-    made["template"]["spec"] |= pod
-    return job({"trainer": made})
-
-
-def container(**context: Any) -> Json:
-    return {"name": "aitj-main", "image": "trainer:1", "securityContext": context}
-
-
-def edl(**spec: Any) -> Json:
-    made = training_job(least=1)
-    made["spec"] |= spec
-    return made
-
-
-@dataclass(frozen=True)
-class Case:
-    manifest: Json
-    want: str = ""
-    """Words of the refusal; '' when it is taken."""
-    annotations: dict[str, str] = field(default_factory=dict)
-    """Of the namespace."""
-
-
-HOST_PATH = {"name": "root", "hostPath": {"path": "/"}}
-CASES = {
-    "a plain job": Case(asks()),
-    "a plain EDL job": Case(edl()),
-    "the account that every namespace has": Case(asks(serviceAccountName="default")),
-    "an account of somebody else": Case(
-        asks(serviceAccountName="admin"), "serviceAccountName must be one of default in this namespace"
-    ),
-    "the same by its older name": Case(asks(serviceAccount="admin"), "must be one of default"),
-    "an account that the namespace allows": Case(
-        asks(serviceAccountName="trainer"), annotations={ACCOUNTS: "default, trainer"}
-    ),
-    "one that it does not": Case(
-        asks(serviceAccountName="admin"), "must be one of default, trainer", {ACCOUNTS: "default, trainer"}
-    ),
-    "no account, where even default is none of those": Case(asks(), "must be one of trainer", {ACCOUNTS: "trainer"}),
-    "an EDL job, which runs as default, where that is none of those": Case(
-        edl(), "must be one of trainer", {ACCOUNTS: "trainer"}
-    ),
-    "the same with roles of the other kind, which it has not": Case(
-        edl(replicaSpecs=asks(serviceAccountName="trainer")["spec"]["replicaSpecs"]),
-        "must be one of trainer",
-        {ACCOUNTS: "trainer"},
-    ),
-    "an account that is the only one": Case(asks(serviceAccountName="trainer"), annotations={ACCOUNTS: "trainer"}),
-    "the node's files": Case(asks(volumes=[HOST_PATH]), "volumes must not have hostPath"),
-    "the node's files, by an EDL job": Case(edl(volumes=[HOST_PATH]), "volumes must not have hostPath"),
-    "other volumes": Case(asks(volumes=[{"name": "tmp", "emptyDir": {}}])),
-    "the node's network": Case(asks(hostNetwork=True), "hostNetwork"),
-    "the node's network, by an EDL job": Case(edl(host_network=True), "host_network must not be true"),
-    "the node's processes": Case(asks(hostPID=True), "hostPID"),
-    "the node's shared memory": Case(asks(hostIPC=True), "hostIPC"),
-    "none of these, in words": Case(asks(hostNetwork=False, hostPID=False, hostIPC=False)),
-    "a privileged container": Case(asks(containers=[container(privileged=True)]), "must not be privileged"),
-    "one that is said to be none": Case(asks(containers=[container(privileged=False)])),
-    "a privileged init container": Case(
-        asks(initContainers=[container(privileged=True) | {"name": "init"}]), "must not be privileged"
-    ),
-    "privileged containers, by an EDL job": Case(edl(securityContext={"privileged": True}), "must not be privileged"),
-    "an EDL job's containers that are said to be none": Case(edl(securityContext={"privileged": False})),
-    "a node of its choice, past the scheduler": Case(asks(nodeName="node-0"), "nodeName must not be set"),
-    "one role of two": Case(
-        job({"ps": role(1), "trainer": asks(hostPID=True)["spec"]["replicaSpecs"]["trainer"]}), "hostPID"
-    ),
-}
 
 
 @pytest.fixture(scope="module")

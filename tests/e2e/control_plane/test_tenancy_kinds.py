@@ -13,49 +13,13 @@ from controlplane import ControlPlane
 from tests.e2e.control_plane.api import RefusedError, open_transport, send
 from tests.e2e.control_plane.install import kubectl
 from tests.e2e.control_plane.operator import Operator
-from tests.e2e.control_plane.test_tenancy import HOST_PATH, JOBS, LABEL, PODS, Json, Tenant, container
-from tests.support.kinds import TRAININGJOBS, collection_of
+from tests.e2e.control_plane.test_tenancy import JOBS, PODS, Tenant
+from tests.support.kinds import collection_of
 from tests.support.paths import ROOT
+from tests.support.tenancy import FORBIDDEN, KINDS, LABEL, ROLES, Json, of_kind, spoilt
 from tests.support.waiting import until
-from tjworker.api.kinds import GUEST_KINDS, KNOWN_KINDS
+from tjworker.api.kinds import GUEST_KINDS
 from tjworker.api.kinds.base import JobKind
-
-ROLES = ("trainer",), ("Worker",), ("Master",), ("Master", "Worker"), ("Launcher", "Worker"), ("Scheduler", "Worker")
-"""Some kind takes each of these."""
-FORBIDDEN: dict[str, Json] = {
-    "must be one of default": {"serviceAccountName": "admin"},
-    "the account must be one of default": {"serviceAccount": "admin"},
-    "hostNetwork": {"hostNetwork": True},
-    "hostPID": {"hostPID": True},
-    "hostIPC": {"hostIPC": True},
-    "volumes must not have hostPath": {"volumes": [HOST_PATH]},
-    "must not be privileged": {"containers": [container(privileged=True)]},
-    "containers must not be privileged": {"initContainers": [container(privileged=True) | {"name": "init"}]},
-    "nodeName must not be set": {"nodeName": "node-0"},
-}
-"""Words of the refusal -> what the template asks for."""
-KINDS = [kind for kind in KNOWN_KINDS.values() if kind.resource != TRAININGJOBS]
-"""That of PaddlePaddle EDL has no templates; test_tenancy.py has its cases."""
-
-
-def of_kind(kind: JobKind, roles: tuple[str, ...]) -> Json:
-    field = kind.scale_spec_path.split(".")[2] if kind.guest else "replicaSpecs"
-    template: Json = {"spec": {"containers": [{"name": "aitj-main", "image": "trainer:1"}]}}
-    specs = {name: {"replicas": 1, "template": copy.deepcopy(template)} for name in roles}
-    return {
-        "apiVersion": kind.api_versions[0],
-        "kind": kind.kind,
-        "metadata": {"name": "digits"},
-        "spec": {field: specs},
-    }
-
-
-def spoilt(manifest: Json, asks: Json) -> Json:
-    """The last role asks for it."""
-    found: Json = copy.deepcopy(manifest)
-    [specs] = [value for name, value in found["spec"].items() if name.endswith("eplicaSpecs")]
-    specs[list(specs)[-1]]["template"]["spec"] |= asks
-    return found
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,270 @@
+"""Which alert fires in which state of the operator: each expression of k8s/monitoring/rules.yaml, evaluated on made-up
+series. The expression's form, names and labels: test_monitoring.py."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.paths import ROOT
+from tests.support.promql import MONITORING, expressions, rules
+from tests.support.promql_eval import NOW, Series, counter, gauge, results, rose
+
+RULES = {rule["alert"]: rule for rule in rules()}
+PAGE = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
+World = Sequence[Series]
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+
+
+def leading(*values: int) -> World:
+    return [gauge("tj_watcher_leading", value, pod=f"tj-watcher-{n}") for n, value in enumerate(values)]
+
+
+def passes(**per_second: float) -> World:
+    name = "tj_pass_duration_seconds_count"
+    return [
+        counter(name, rate / 2, result=result, pod=f"tj-worker-{n}")
+        for result, rate in per_second.items()
+        for n in (0, 1)
+    ]
+
+
+def requests(per_second: float = 1.0, **by_code: float) -> World:
+    """`c429=0.2`: so many a second with that code; besides, so many GETs that went well."""
+    name = "tj_api_requests_total"
+    return [
+        counter(name, per_second, verb="GET", code="200", pod="a"),
+        *(counter(name, rate, verb="POST", code=code.removeprefix("c"), pod="a") for code, rate in by_code.items()),
+    ]
+
+
+def first_pods(seconds: float, kind: str = "AITrainingJob", per_second: float = 1.0, *, by: str = "a") -> World:
+    """Jobs that have all waited for so long, as two workers count them."""
+    bounds = ("30", "60", "120", "300", "+Inf")
+    name = "tj_job_time_to_first_pod_seconds_bucket"
+    return [
+        counter(name, per_second if seconds <= float(le) else 0.0, le=le, kind=kind, pod=pod)
+        for le in bounds
+        for pod in (by, f"{by}-2")
+    ]
+
+
+@dataclass(frozen=True)
+class Alert:
+    fires: Mapping[str, World]
+    silent: Mapping[str, World]
+    says: float | None = None
+    """The value in its text, of the first that fires."""
+    times: int = field(default=1, kw_only=True)
+    """So many alerts come of the first that fires."""
+
+
+ALERTS: dict[str, Alert] = {
+    "TjNoLeader": Alert({"no watcher": [], "two that stand by": leading(0, 0)}, {"one of two leads": leading(1, 0)}),
+    "TjTwoLeaders": Alert(
+        {"two of two": leading(1, 1), "two of three": leading(1, 0, 1)},
+        {"one": leading(1, 0), "nobody": leading(0, 0)},
+        says=2,
+    ),
+    "TjNotSynced": Alert({"not yet": [gauge("tj_watcher_synced", 0)]}, {"whole": [gauge("tj_watcher_synced", 1)]}),
+    "TjWatchOld": Alert(
+        {
+            "one of two resources": [
+                gauge("tj_watch_age_seconds", 91, resource="pods", pod="a"),
+                gauge("tj_watch_age_seconds", 5, resource="nodes", pod="a"),
+            ],
+            "of one resource one of two": [
+                gauge("tj_watch_age_seconds", 91, resource="pods", pod="a"),
+                gauge("tj_watch_age_seconds", 5, resource="pods", pod="b"),
+            ],
+        },
+        {"all are young": [gauge("tj_watch_age_seconds", 90, resource="pods", pod="a")]},
+        says=91,
+    ),
+    "TjRedisAway": Alert(
+        {"it does not answer": [gauge("tj_watcher_redis_up", 0)]}, {"it does": [gauge("tj_watcher_redis_up", 1)]}
+    ),
+    "TjCertificateEnds": Alert(
+        {
+            "in less than 14 days": [gauge("tj_redis_certificate_expiry_timestamp_seconds", NOW + 13.9 * DAY)],
+            "yesterday": [gauge("tj_redis_certificate_expiry_timestamp_seconds", NOW - DAY)],
+        },
+        {
+            "in more than that": [gauge("tj_redis_certificate_expiry_timestamp_seconds", NOW + 14.1 * DAY)],
+            "there is none": [],
+        },
+        says=13.9 * DAY,
+    ),
+    "TjNoWorker": Alert({"none": []}, {"one that has done nothing yet": passes(done=0)}),
+    "TjQueueOld": Alert(
+        {"a key has waited": [gauge("tj_queue_oldest_key_age_seconds", 121)]},
+        {"it moves": [gauge("tj_queue_oldest_key_age_seconds", 120)]},
+        says=121,
+    ),
+    "TjPassesFail": Alert(
+        {
+            "some": passes(done=10, failed=0.01),
+            "one, nine minutes ago": [rose("tj_pass_duration_seconds_count", 1, 9 * MINUTE, result="failed")],
+        },
+        {"none": passes(done=10, retried=5, stale=5, failed=0)},
+    ),
+    "TjPassesRetried": Alert(
+        {
+            "most": passes(done=4, retried=6),
+            "most of those that were no old views": passes(done=1, retried=10, stale=5),
+        },
+        {
+            "half": passes(done=5, retried=5),
+            "old views": passes(done=1, stale=9),
+            "failures, which have an alert of their own": passes(done=1, failed=9),
+            "nothing happens": passes(done=0, retried=0),
+        },
+        says=0.6,
+    ),
+    "TjApiErrors": Alert(
+        {
+            "no answer": requests(0.8, none=0.2),
+            "500": requests(0.8, c500=0.2),
+            "503": requests(0.8, c503=0.2),
+            "too many requests": requests(0.8, c429=0.2),
+        },
+        {
+            "a tenth": requests(0.9, c500=0.1),
+            "conflicts": requests(0.5, c409=0.5),
+            "what is not there": requests(0.5, c404=0.5),
+            "refusals, which have an alert of their own": requests(0.5, c403=0.5),
+            "none": requests(),
+        },
+        says=0.2,
+    ),
+    "TjForbidden": Alert(
+        {"a role lacks a verb": requests(c403=0.01), "credentials are not taken": requests(c401=0.01)},
+        {"other errors": requests(c404=1, c409=1, c422=1, c500=1), "none": requests()},
+    ),
+    "TjBeatStands": Alert(
+        {"no tick for a minute": [gauge("tj_beat_last_tick_timestamp_seconds", NOW - 61)], "no beat": []},
+        {
+            "a tick": [gauge("tj_beat_last_tick_timestamp_seconds", NOW - 59)],
+            "one of two": [
+                gauge("tj_beat_last_tick_timestamp_seconds", NOW - 900, pod="old"),
+                gauge("tj_beat_last_tick_timestamp_seconds", NOW - 5, pod="new"),
+            ],
+        },
+        says=61,
+    ),
+    "TjPeriodicRunsFail": Alert(
+        {
+            "of one task, 29 minutes ago": [
+                rose("tj_periodic_runs_total", 1, 29 * MINUTE, task="resync", result="failed", pod="a"),
+                counter("tj_periodic_runs_total", 1, task="autoscale", result="done", pod="a"),
+            ]
+        },
+        {
+            "31 minutes ago": [rose("tj_periodic_runs_total", 1, 31 * MINUTE, task="resync", result="failed")],
+            "they go well": [counter("tj_periodic_runs_total", 1, task="resync", result="done")],
+        },
+        says=1,
+    ),
+    "TjObjectsUnreadable": Alert(
+        {
+            "two pods": [
+                gauge("tj_unreadable_objects", 2, resource="pods"),
+                gauge("tj_unreadable_objects", 0, resource="x"),
+            ]
+        },
+        {"none": [gauge("tj_unreadable_objects", 0, resource="pods")]},
+        says=2,
+    ),
+    "TjJobsStartSlowly": Alert(
+        {
+            "all wait for two minutes": first_pods(100),
+            "those of one kind of two": [*first_pods(100, "TrainingJob", 0.01), *first_pods(10, by="b")],
+        },
+        {
+            "all within a minute": first_pods(50),
+            "one in twenty waits": [*first_pods(50, per_second=19), *first_pods(100, by="b")],
+            "no job began": first_pods(100, per_second=0),
+        },
+    ),
+    "TjNodesRestartJobs": Alert(
+        {"eleven within the hour": [rose("tj_restarts_total", 11, 59 * MINUTE, cause="node")]},
+        {
+            "ten": [rose("tj_restarts_total", 10, 59 * MINUTE, cause="node")],
+            "eleven before": [rose("tj_restarts_total", 11, 61 * MINUTE, cause="node")],
+            "programs that fail": [rose("tj_restarts_total", 100, HOUR / 2, cause="application")],
+            "users who delete pods": [rose("tj_restarts_total", 100, HOUR / 2, cause="user")],
+        },
+        says=11,
+    ),
+}
+
+
+def test_every_alert_has_its_row() -> None:
+    assert ALERTS.keys() == RULES.keys()
+    assert all(alert.fires and alert.silent for alert in ALERTS.values())
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_when_an_alert_fires(name: str) -> None:
+    alert, expression = ALERTS[name], RULES[name]["expr"]
+    assert [s for s, world in alert.fires.items() if len(results(expression, world)) != alert.times] == []
+    assert [s for s, world in alert.silent.items() if results(expression, world)] == []
+    if alert.says is not None:
+        assert results(expression, next(iter(alert.fires.values()))) == [pytest.approx(alert.says)]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_the_page_says_how_grave_it_is_and_after_how_long_it_comes(name: str) -> None:
+    rule = RULES[name]
+    row = re.search(rf"^\| `{name}` \| (\w+) \| (.+?) \| .+ \|$", PAGE, re.MULTILINE)
+    assert row, "no row `| alert | severity | after | what to do |` in docs/monitoring.md"
+    assert (row[1], row[2]) == (rule["labels"]["severity"], "at once" if rule["for"] == "0m" else rule["for"])
+
+
+SHOWN = {
+    "humanizeDuration": {"TjWatchOld", "TjCertificateEnds", "TjQueueOld", "TjJobsStartSlowly"},
+    "humanizePercentage": {"TjPassesRetried", "TjApiErrors"},
+}
+
+
+def test_seconds_are_written_as_a_duration_and_parts_as_a_percentage() -> None:
+    for function, names in SHOWN.items():
+        shown = {name for name, rule in RULES.items() if f"$value | {function} " in rule["annotations"]["summary"]}
+        assert shown == names, function
+
+
+# -- workers by the queue's age --------------------------------------------------------------------
+AGES = [gauge("tj_queue_oldest_key_age_seconds", 40, pod="a"), gauge("tj_queue_oldest_key_age_seconds", 3, pod="b")]
+
+
+def read(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((MONITORING / name).read_text(encoding="utf-8"))["spec"]
+    return found
+
+
+def test_the_scalers_ask_for_the_age_of_the_oldest_key() -> None:
+    assert results(expressions()["ScaledObject"], AGES) == [40]
+    adapter = re.search(r"metricsQuery:\n# '([^']+)'", (MONITORING / "hpa" / "hpa.yaml").read_text(encoding="utf-8"))
+    assert adapter
+    assert results(adapter[1], AGES) == [40]
+
+
+def test_both_scalers_do_what_the_page_says() -> None:
+    said = re.search(r"(\d+) to (\d+) workers, more of them when the oldest key has waited for more than (\d+) s", PAGE)
+    assert said
+    least, most, age = map(int, said.groups())
+    keda, hpa = read("keda/scaledobject.yaml"), read("hpa/hpa.yaml")
+    assert (
+        (keda["minReplicaCount"], keda["maxReplicaCount"]) == (hpa["minReplicas"], hpa["maxReplicas"]) == (least, most)
+    )
+    (trigger,), (metric,) = keda["triggers"], hpa["metrics"]
+    assert trigger["metadata"]["threshold"] == metric["external"]["target"]["value"] == str(age)
+    # Value, not AverageValue: an age does not shrink by being shared.
+    assert trigger["metricType"] == metric["external"]["target"]["type"] == "Value"
+    assert float(trigger["metadata"]["activationThreshold"]) < age
+    assert least <= keda["fallback"]["replicas"] <= most
