@@ -94,7 +94,9 @@ def an_elastic_jobs_minimum_is_its_gang(world: Driver) -> None:
 def one_that_can_never_fit_is_told_why_and_mended(world: Driver) -> None:
     world.apply(gang(ROOM + 1))
     told(world, "Insufficient cpu", f"{ROOM + 1} pods of the job start together or none does (PodGroup digits")
-    assert (placed(world, "digits"), world.condition("Running")["reason"]) == (0, "Unschedulable")
+    told(world, f"has no room for the {ROOM + 1} pods", f"they request cpu {4 * (ROOM + 1)}, and all 3 nodes have 24")
+    assert (placed(world, "digits"), world.condition("Running")["reason"]) == (0, "GangTooLarge")
+    world.until("an event says so", lambda: world.events().get("GangTooLarge") == 1)
     first = uid(world)
     world.patch_job("digits", {"spec": {"replicaSpecs": {"trainer": {"replicas": 3}}}})
     runs(world)

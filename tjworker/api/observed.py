@@ -180,6 +180,8 @@ class Observed:
     """By gang scheduler: of one that the setting no longer chooses, records may be left."""
     nodes: Mapping[str, NodeRecord] = field(default_factory=dict)
     """Nodes that hold a pod of this job, by name; a node that is gone has no entry."""
+    every_node: Mapping[str, NodeRecord] | None = None
+    """All nodes of the cluster, where this pass has asked for them (`Plan.ask_every_node`)."""
     live: Mapping[str, NodeRecord | None] = field(default_factory=dict)
     """What the API server itself has said in this pass of the nodes that it was asked for; None: there is no such
     node."""

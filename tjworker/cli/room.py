@@ -15,10 +15,10 @@ from tjworker.api.labels import of_object
 from tjworker.api.model import TrainingJob
 from tjworker.api.node_records import node_record
 from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests, pod_requests
+from tjworker.api.node_room import had, shown, take, wanted
 from tjworker.api.observed import ENDED_PHASES, NodeRecord
 from tjworker.api.owners import controller
 from tjworker.api.pod_records import pod_record
-from tjworker.api.quantity import milli, whole
 from tjworker.autoscale.cluster import cluster_resource
 from tjworker.autoscale.decide import Rules
 from tjworker.autoscale.obstacle import obstacle
@@ -120,34 +120,19 @@ def too_large(job: TrainingJob, nodes: Iterable[Json]) -> Iterator[str]:
     make some when they are asked for."""
     has = [node_record(node).allocatable for node in nodes]
     for role in job.roles if has else ():
-        asked = pod_requests(role.template.get("spec") or {})
-        wants = {"cpu": asked.cpu_milli, "memory": asked.memory_bytes, **dict(asked.extended)}
-        if any(all(_amount(node, name) >= n for name, n in wants.items() if n) for node in has):
+        wants = wanted(role.template)
+        if take(has, wants):
             continue
-        most = {name: max(_amount(node, name) for node in has) for name, n in wants.items() if n}
-        over = [name for name, n in wants.items() if n and n > most[name]]
+        most = {name: max(had(node, name) for node in has) for name in wants}
+        over = [name for name, n in wants.items() if n > most[name]]
         told = ", ".join(
-            f"{name} {_shown(name, wants[name])} (a node has at most {_shown(name, most[name])})" for name in over
+            f"{name} {shown(name, wants[name])} (a node has at most {shown(name, most[name])})" for name in over
         )
         yield (
             f"a pod of role {role.name} fits no node of the cluster, however empty:"
             f" {told or 'no single node has all that it requests'}; it waits for a larger node, and elastic jobs may"
             " shrink for it meanwhile. Lower its resources.requests"
         )
-
-
-def _amount(allocatable: Mapping[str, str], name: str) -> int:
-    try:
-        given = allocatable.get(name, "0")
-        return milli(given) if name == "cpu" else whole(given)
-    except (ValueError, ArithmeticError):
-        return 0
-
-
-def _shown(name: str, amount: int) -> str:
-    if name == "cpu":
-        return f"{amount / 1000:g}"
-    return f"{amount / 2**30:.3g}Gi" if name == "memory" else str(amount)
 
 
 # -- nodes -----------------------------------------------------------------------------------------

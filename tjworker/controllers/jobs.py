@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import structlog
@@ -52,7 +52,7 @@ log = structlog.get_logger(__name__)
 TOLD_DEATHS = 2
 """Passes in a row that died. One is a deploy, or a node that went."""
 
-LIVE_ROUNDS = 4
+LIVE_ROUNDS = 5
 STALE_RETRY_SECONDS = 0.25
 """The watch usually shows an own write within milliseconds; its echo queues nothing, so the pass asks to come back."""
 STALE_LONGEST_SECONDS = 15.0
@@ -114,6 +114,11 @@ def _has_nothing_yet(found: Observation) -> bool:
     before = found.job.status
     there = found.observed.pods or found.observed.replicasets or found.observed.jobs
     return not (there or before.start_running_time or before.restarts or before.suspended_seconds)
+
+
+def _decoded(nodes: Mapping[str, bytes]) -> dict[str, NodeRecord]:
+    records = {name: decode(NODES, data) for name, data in nodes.items()}
+    return {name: record for name, record in records.items() if isinstance(record, NodeRecord)}
 
 
 class JobReconciler:
@@ -228,8 +233,7 @@ class JobReconciler:
             job = replace(job, priority_class=self._priorities.find(job.priority))
         nodes = sorted({p.node for p in observed.pods if p.node})
         if nodes and not job.status.ended:
-            records = {name: decode(NODES, data) for name, data in self._store.projection.nodes(nodes).items()}
-            observed = replace(observed, nodes={n: r for n, r in records.items() if isinstance(r, NodeRecord)})
+            observed = replace(observed, nodes=_decoded(self._store.projection.nodes(nodes)))
         return Observation(job, observed)
 
     # -- decide ------------------------------------------------------------------------------------
@@ -244,6 +248,8 @@ class JobReconciler:
             observed = found.observed
             if plan.ask_nodes and not observed.live:
                 observed = replace(observed, live=read_nodes(self._kube, plan.ask_nodes, lease))
+            elif plan.ask_every_node and observed.every_node is None:
+                observed = replace(observed, every_node=_decoded(self._store.projection.cluster().nodes))
             elif plan.confirm:
                 observed = read_children(
                     self._kube,

@@ -69,6 +69,7 @@ def converge(p: Pass) -> Plan:
         plan, p = replace(plan, status=None), p.wake(gather)
     scaled = tuple(f"scale {s.role} {s.from_} -> {s.to}" for s in scales)
     told = plan.events + (of_board if plan.status else ())
+    plan = replace(plan, ask_every_node=gang.judges_room)
     return replace(plan, events=told, decisions=scaled + plan.decisions, requeue_after_seconds=p.wake_seconds)
 
 
@@ -160,7 +161,7 @@ def _running_condition(
         return set_condition(status, "Running", True, reason, message, now=p.at, generation=generation)
     if old is not None and old.reason == FAILED_CREATE and any(v.count("missing") for v in p.roles.values()):
         return status  # what the API server said about a refused child stays until the child is there
-    waiting = phase.waiting_for(p.roles, _held(p, gang), gang.told)
+    waiting = phase.waiting_for(p.roles, _held(p, gang), gang.told, gang.too_large)
     if old is not None and (old.reason, waiting.reason) == ("ErrImagePull", "ImagePullBackOff"):
         return status  # the kubelet alternates between the two; the first says why
     reason = waiting.reason or new

@@ -94,13 +94,15 @@ class Waiting:
     """Why a job does not run yet: the most informative reason among waiting replicas."""
 
     reason: str = ""
-    """For programs: Unschedulable, the reason of a container that cannot start, Blocked; '' while all goes its way."""
+    """For programs: Unschedulable, GangTooLarge, the reason of a container that cannot start, Blocked; '' while all
+    goes its way."""
     message: str = ""
 
 
-def waiting_for(views: Mapping[str, RoleView], held: Mapping[str, str], gang: str = "") -> Waiting:
+def waiting_for(views: Mapping[str, RoleView], held: Mapping[str, str], gang: str = "", too_large: str = "") -> Waiting:
     """What a job that does not run yet waits for: one pod by name, with the words of the scheduler or the container.
-    `held`: why the pods of a role are not to be made yet. `gang`: how many must find a node at once."""
+    `held`: why the pods of a role are not to be made yet. `gang`: how many must find a node at once; `too_large`: why
+    they never will."""
     # A scheduler's refusal or an image that cannot be pulled comes before "is being made".
     first: tuple[tuple[bool, bool, str], str, str] | None = None
     waiting = 0
@@ -124,12 +126,15 @@ def waiting_for(views: Mapping[str, RoleView], held: Mapping[str, str], gang: st
     (*_, name), reason, why = first
     others = f", and {waiting - 1} more" if waiting > 1 else ""
     together = f"; {gang}" if gang and reason in ("", "Unschedulable") else ""
-    return Waiting(reason, f"pod {name} {why}{others}{together}")
+    message = f"pod {name} {why}{others}{together}"
+    return Waiting(GANG_TOO_LARGE, f"{too_large}. {message}") if together and too_large else Waiting(reason, message)
 
 
 _FITS_WITHOUT_OTHERS = "waiting for minCount pods from a gang"
 """What Kubernetes' scheduler says of a pod that has found room, and whose gang has not: of the others it says more."""
 
+
+GANG_TOO_LARGE = "GangTooLarge"
 
 # The same words before and after the pod is made, so that its making alone is no reason to write the status.
 _UNASSIGNED = ("", "is waiting for a node")

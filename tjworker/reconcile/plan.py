@@ -94,6 +94,9 @@ class Plan:
     """Nodes against which the view says something that only the API server's own word may be acted on: whoever carries
     the plan out asks for them first, and has it decided again with the answers in `Observed.live`. A plan that is
     carried out all the same harms nobody: it takes these nodes for healthy."""
+    ask_every_node: bool = False
+    """What it says rests on how much room the whole cluster has: whoever carries the plan out reads all nodes of the
+    projection first, and has it decided again with them in `Observed.every_node`. Without them it says less."""
     confirm: tuple[str, ...] = ()
     """`<resource>/<name>`, or `pods/*`: what this plan rests on and only the API server's own word will do for. It must
     not be carried out before that is in `Observed.confirmed` and it has been decided again."""

@@ -23,6 +23,7 @@ from tjworker.base import GroupResource
 from tjworker.reconcile.frameworks import find_framework
 from tjworker.reconcile.gangs import find_gang
 from tjworker.reconcile.gangs.gang import Gang, Json, Membership
+from tjworker.reconcile.gangs.room import why_too_large
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create, Delete, Patch, Write
 from tjworker.reconcile.workloads import owner
@@ -45,6 +46,10 @@ class GangPass:
     """What for, for people: until then no pod is made."""
     told: str = ""
     """Why pods of a group that is there have no node, beside what the scheduler says of each."""
+    judges_room: bool = False
+    """It has been refused a place, and holds none: whether it could ever have one hangs on all nodes."""
+    too_large: str = ""
+    """Why not, whatever else goes from the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ def see_gang(p: Pass) -> GangPass:
     there = [g for g in p.observed.pod_groups.get(gang.resource, ()) if g.name == name]
     mine = next((g for g in there if g.owner_uid == p.job.uid), None)
     if mine is not None:
-        return _keep_up(p, member, mine, members)
+        return _judge_room(p, _keep_up(p, member, mine, members), members)
     if not members.able:
         return GangPass(member)
     if there:
@@ -124,6 +129,16 @@ def _keep_up(p: Pass, member: Membership, group: PodGroupRecord, members: _Membe
     why = f"PodGroup {group.name} would keep it waiting: it wants {group.size} pods, and {members.able} can join"
     alone = (delete_pod(pod, why) for pod in members.without_node if pod.owner_uid == p.job.uid)
     return GangPass(replace(member, group=""), tuple(alone))
+
+
+def _judge_room(p: Pass, found: GangPass, members: _Members) -> GangPass:
+    if members.placed or not any(pod.unschedulable for pod in members.without_node):
+        return found
+    nodes = p.observed.every_node
+    if nodes is None:
+        return replace(found, judges_room=True)
+    roles = [role for role in p.job.roles if _starts_at_once(p.job, role)]
+    return replace(found, judges_room=True, too_large=why_too_large(roles, members.needed, nodes))
 
 
 def _resize(resource: GroupResource, resize: Callable[[int], Json], group: PodGroupRecord, members: _Members) -> Patch:
