@@ -66,7 +66,8 @@ def _whole_aitrainingjob() -> JobBuilder:
         "spec": {"containers": [_CONTAINER], "initContainers": [_INIT]},
     }
     policy: Json = {"template": template, "restart": "OnFailure", "scope": "Pod"}
-    return make_job().role("ps", 1, **policy).role("trainer", 2, **policy)
+    gang = {"queue": "research", "minResources": {"cpu": "4"}}
+    return make_job().role("ps", 1, **policy).role("trainer", 2, **policy).run_policy(schedulingPolicy=gang)
 
 
 def _any_aitrainingjob(rng: random.Random) -> Json:
@@ -95,7 +96,9 @@ def _any_aitrainingjob(rng: random.Random) -> Json:
             containers=some(("a",), ("aitj-a", "b"), ("a", "b")) if rng.random() < 0.97 else ("a", "a"),
         )
     if rng.random() < 0.3:
-        job = job.run_policy(cleanPodPolicy=some("All", "None"), schedulingPolicy={"minAvailable": some(1, 2, 5)})
+        job = job.run_policy(
+            cleanPodPolicy=some("All", "None"), schedulingPolicy=_any_gang(some(1, 2, 5), job.manifest())
+        )
     if rng.random() < 0.3:
         job = job.spec(
             cleanPodPolicy=some("All", "Running"), timeLimit=some(1, 60, 2**31 - 1), priority=some("", "high", "a b")
@@ -106,6 +109,18 @@ def _any_aitrainingjob(rng: random.Random) -> Json:
     if rng.random() < 0.3:
         _spoil(manifest["spec"], rng)
     return manifest
+
+
+def _any_gang(least: int, of: Json) -> Json:
+    """Draws of its own, by the rest of the manifest: those of everything else stay what they were."""
+    rng = random.Random(json.dumps(of))
+    gang: Json = {
+        "queue": rng.choice(["research", "a.b", "", "A", "a..b", "a" * 254]),
+        "priorityClass": rng.choice(["high", "very high"]),
+        "minResources": rng.choice([{}, {"cpu": "500m"}, {"nvidia.com/gpu": 8}, {"cpu": "lots"}, {"cpu": -1}]),
+        "scheduleTimeoutSeconds": rng.choice([0, 60, -1, 2**31 - 1]),
+    }
+    return {"minAvailable": least, **{name: gang[name] for name in rng.sample(sorted(gang), rng.randint(0, 2))}}
 
 
 # -- TrainingJob -----------------------------------------------------------------------------------
@@ -128,6 +143,7 @@ def _whole_trainingjob() -> JobBuilder:
         VolumeMounts=[{"name": "data", "mountPath": "/data"}],
         podSecurityContext={"runAsNonRoot": True},
         securityContext={"capabilities": {"drop": ["ALL"]}},
+        runPolicy={"schedulingPolicy": {"minResources": {"cpu": "4"}}},
     )
 
 

@@ -4,13 +4,10 @@ API server that is asked to refuse unknown fields refuses a PodGroup that has ot
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from tests.support.builders import make_job
-from tjworker.api.model import GangPolicy
 from tjworker.api.observed import Observed
-from tjworker.api.podgroups import QUEUE_ANNOTATION
 from tjworker.controllers.jobs import reconcile_rules
 from tjworker.reconcile import reconcile
 from tjworker.reconcile.plan import Create
@@ -72,10 +69,13 @@ POD_GROUP_CRDS: dict[str, Json] = {
 
 def full_pod_group(gang: str) -> Json:
     """What the operator makes of a job that asks for everything, for this gang scheduler."""
-    job = replace(
-        make_job().role("trainer", 3).annotate({QUEUE_ANNOTATION: "research"}).build(),
-        gang=GangPolicy("", "urgent", {"cpu": "12", "nvidia.com/gpu": 3}, 60),
-    )
+    policy = {
+        "queue": "research",
+        "priorityClass": "urgent",
+        "minResources": {"cpu": "12", "nvidia.com/gpu": 3},
+        "scheduleTimeoutSeconds": 60,
+    }
+    job = make_job().role("trainer", 3).run_policy(schedulingPolicy=policy).build()
     rules = reconcile_rules(Settings(gang_scheduler=gang))
     (made,) = [w for w in reconcile(job, Observed(), 1767229200.0, rules).writes if isinstance(w, Create)]
     return dict(made.body)

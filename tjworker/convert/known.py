@@ -24,12 +24,6 @@ from tjworker.convert.report import Converted, Json, Left, Origins, Refused, at
 INSTEAD: Mapping[str, str] = {
     "elasticPolicy.metrics": "make a HorizontalPodAutoscaler for the job's scale subresource, with spec.replicas in the"
     " manifest, or set edlPolicy: Auto of the role",
-    "schedulingPolicy.priorityClass": "set spec.priority to the class",
-    "schedulingPolicy.queue": "give the teams ResourceQuotas or namespaces of their own, or leave the queue to"
-    " the scheduler of spec.schedulerName by an annotation of the template",
-    "schedulingPolicy.minResources": "leave it out: what the pods ask for decides",
-    "schedulingPolicy.scheduleTimeoutSeconds": "set runPolicy.activeDeadlineSeconds, which ends a job that has waited"
-    " too long, too",
     "elasticPolicy.maxRestarts": "set restartLimit of the role, or PET_MAX_RESTARTS in its template",
 }
 """By the end of the field's path: what to do about one that nothing acts on."""
@@ -63,7 +57,7 @@ def convert(kind: JobKind, raw: Json, special: Special) -> Converted | Refused:
         return Refused(job.errors)
     extra = special(raw, job)
     made = write.manifest(extra.job, write.own_metadata(metadata, extra.acted_upon), tuple(_order(raw, job)))
-    left = (*_unknown(kind, raw), *_gang(raw, job), *_ignored(raw, job), *extra.left, *metadata_left(metadata))
+    left = (*_unknown(kind, raw), *_ignored(raw, job), *extra.left, *metadata_left(metadata))
     return Converted(made, left, (*extra.notes, *_labels(job)), {**_role_origins(raw, job), **extra.origins})
 
 
@@ -125,22 +119,10 @@ def _unknown(kind: JobKind, raw: Json) -> Iterator[Left]:
 def _ignored(raw: Json, job: TrainingJob) -> Iterator[Left]:
     for told in (one for one in job.ignored if not one.startswith("label ")):
         path, _, more = told.replace("annotation ", "metadata.annotations.").partition(" ")
-        if path.endswith(".schedulingPolicy.minAvailable"):
-            continue  # it is carried over, and the job says what comes of it
         why = f"nothing acts on it {more}".rstrip()
         end = ".".join(path.split(".")[-2:])
         value = job.annotations.get(path.removeprefix("metadata.annotations."), at(raw, path))
         yield Left(path, value, why, INSTEAD.get(end, _LEAVE_OUT))
-
-
-def _gang(raw: Json, job: TrainingJob) -> Iterator[Left]:
-    """What a gang scheduler is asked beside minAvailable, which is all that an AITrainingJob has a field for."""
-    names = ("queue", job.gang.priority_class_field, "minResources", "scheduleTimeoutSeconds")
-    for name in names:
-        path = f"{job.gang.path}.{name}"
-        if (value := at(raw, path)) not in (None, "", {}):
-            instead = INSTEAD.get(f"schedulingPolicy.{name}", "set spec.priority to the class")
-            yield Left(path, value, "an AITrainingJob has no such field", instead)
 
 
 def metadata_left(metadata: Json) -> Iterator[Left]:

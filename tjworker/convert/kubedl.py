@@ -53,4 +53,5 @@ def _left(raw: Json, job: TrainingJob) -> Iterator[Left]:
 
 def _origins() -> Origins:
     moved: dict[Path, Path] = {("spec", "runPolicy", name): ("spec", name) for name in _RUN}
-    return moved
+    policy = ("spec", "schedulingPolicy")
+    return {**moved, ("spec", "runPolicy", *policy[1:], "priorityClass"): (*policy, "priorityClassName")}

@@ -37,7 +37,15 @@ def manifest(job: TrainingJob, metadata: Json, order: tuple[str, ...]) -> dict[s
 
 
 def _spec(job: TrainingJob) -> dict[str, Any]:
-    gang = _given({"minAvailable": job.min_available})
+    gang = _given(
+        {
+            "minAvailable": job.min_available,
+            "queue": job.gang.queue or None,
+            "priorityClass": job.gang.priority_class or None,
+            "minResources": dict(job.gang.min_resources) or None,
+            "scheduleTimeoutSeconds": job.gang.schedule_timeout_seconds,
+        }
+    )
     run = _given(
         {
             "ttlSecondsAfterFinished": job.ttl_seconds_after_finished,

@@ -24,7 +24,7 @@ from tjworker.reconcile.policies.creating import replace_stuck_creating
 from tjworker.reconcile.policies.died_passes import tell_died_passes
 from tjworker.reconcile.policies.limits import end_by_deadline
 from tjworker.reconcile.policies.restart_failed import restart_failed
-from tjworker.reconcile.refusals import refuse_framework, refuse_namespace, refuse_spec
+from tjworker.reconcile.refusals import refuse_framework, refuse_gang, refuse_namespace, refuse_spec
 from tjworker.reconcile.rules import Rules
 from tjworker.reconcile.suspend import suspend
 
@@ -51,7 +51,7 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rul
         return Plan()
     if job.name.namespace == rules.own_namespace:
         job = refuse_namespace(job)
-    job = refuse_framework(job)
+    job = refuse_gang(refuse_framework(job), rules)
     if isinstance(job, TrainingJob) and not job.status.ended:
         job = add_all(job, rules)
     if job.status.ended:

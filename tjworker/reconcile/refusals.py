@@ -9,6 +9,7 @@ from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile.conditions import get_condition, is_true, see_generation, set_condition
 from tjworker.reconcile.ending import finish
 from tjworker.reconcile.frameworks import framework_errors
+from tjworker.reconcile.gangs import gang_errors
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Event, Plan
 from tjworker.reconcile.rules import Rules
@@ -54,6 +55,12 @@ def refuse_namespace(job: TrainingJob | InvalidJob) -> InvalidJob:
 def refuse_framework(job: TrainingJob | InvalidJob) -> TrainingJob | InvalidJob:
     """A job that its framework cannot run, such as one with two masters. One that has ended runs no more."""
     errors = () if isinstance(job, InvalidJob) or job.status.ended else framework_errors(job)
+    return InvalidJob.of(job, errors) if errors else job
+
+
+def refuse_gang(job: TrainingJob | InvalidJob, rules: Rules) -> TrainingJob | InvalidJob:
+    """A job that asks its gang scheduler for what that cannot read. One that has ended asks no more."""
+    errors = () if isinstance(job, InvalidJob) or job.status.ended else tuple(gang_errors(job, rules))
     return InvalidJob.of(job, errors) if errors else job
 
 

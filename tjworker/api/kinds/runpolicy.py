@@ -5,7 +5,10 @@ from __future__ import annotations
 from pydantic import Field
 
 from tjworker.api.kinds.base import CamelModel
-from tjworker.api.model import CleanPodPolicy
+from tjworker.api.kinds.quantity import Quantity
+from tjworker.api.model import CleanPodPolicy, GangPolicy
+from tjworker.api.podgroups import QUEUE_ANNOTATION
+from tjworker.api.podtemplate import DNS_SUBDOMAIN
 
 MAX_PODS = 50_000
 MAX_INT32 = 2**31 - 1
@@ -37,6 +40,39 @@ class SchedulingPolicy(CamelModel):
             "pods that start together or not at all, where the operator has a gang scheduler (else the condition "
             "Created says so). At most the sum of all replicas; default: all, of an elastic role its minReplicas"
         ),
+    )
+    queue: str | None = Field(
+        None,
+        max_length=253,
+        pattern=DNS_SUBDOMAIN,
+        description=f"queue of the PodGroup (Volcano). Default: the job's annotation {QUEUE_ANNOTATION}",
+    )
+    priority_class: str | None = Field(
+        None,
+        max_length=253,
+        pattern=DNS_SUBDOMAIN,
+        description="PriorityClass of the PodGroup, and of pods whose template names none. Default: spec.priority,"
+        " where there is such a class",
+    )
+    min_resources: dict[str, Quantity] | None = Field(
+        None, max_length=32, description="what the pods that start together need together (Volcano, scheduler-plugins)"
+    )
+    schedule_timeout_seconds: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_INT32,
+        description="for so long pods that have found room wait for the others (scheduler-plugins)",
+    )
+
+
+def gang_policy(policy: SchedulingPolicy | None) -> GangPolicy:
+    if policy is None:
+        return GangPolicy()
+    return GangPolicy(
+        queue=policy.queue or "",
+        priority_class=policy.priority_class or "",
+        min_resources=policy.min_resources or {},
+        schedule_timeout_seconds=policy.schedule_timeout_seconds,
     )
 
 

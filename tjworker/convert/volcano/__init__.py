@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tjworker.api.kinds.base import field_errors, header, mapping, strings, text
-from tjworker.api.model import Role, TrainingJob
+from tjworker.api.model import GangPolicy, Role, TrainingJob
 from tjworker.api.naming import MAX_NAME_LENGTH
 from tjworker.api.podtemplate import DNS_LABEL
 from tjworker.api.schema import structural
@@ -69,6 +69,7 @@ def _job(raw: Json, spec: JobSpec, lives: Lives, plugged: Plugged) -> TrainingJo
         scheduler_name=spec.scheduler_name,
         ttl_seconds_after_finished=spec.ttl_seconds_after_finished,
         min_available=spec.min_available or None,
+        gang=GangPolicy(queue="" if spec.queue == "default" else spec.queue),
         clean_pod_policy="Running",
         complete_policy=lives.job_completes,
     )
@@ -139,7 +140,7 @@ def _left(spec: JobSpec, raw: Json) -> Iterator[Left]:
             "set failPolicy and completePolicy of the roles",
         )
     for name, why, instead in _FIELDS:
-        if raw.get(name) not in (None, "", {}, []) and (name, raw.get(name)) != ("queue", "default"):
+        if raw.get(name) not in (None, "", {}, []):
             yield Left(f"spec.{name}", raw[name], why, instead)
     for i, volume in enumerate(spec.volumes):
         if volume.volume_claim is not None:
@@ -154,7 +155,6 @@ def _left(spec: JobSpec, raw: Json) -> Iterator[Left]:
 
 
 _FIELDS = (
-    ("queue", "there are no queues", "give the teams ResourceQuotas or namespaces of their own"),
     ("minSuccess", "a role is complete by all, any or its first pod", "set completePolicy of the role"),
     ("networkTopology", "nothing places pods by network", "set affinity or topologySpreadConstraints in the templates"),
     ("runningEstimate", "nothing acts on it", "set timeLimit where it is to be a limit"),
@@ -195,6 +195,7 @@ def _origins(names: tuple[str, ...]) -> Origins:
         ("spec", "replicaSpecs"): ("spec", "tasks"),
         ("spec", "priority"): ("spec", "priorityClassName"),
         ("spec", "runPolicy", "schedulingPolicy", "minAvailable"): ("spec", "minAvailable"),
+        ("spec", "runPolicy", "schedulingPolicy", "queue"): ("spec", "queue"),
         ("spec", "runPolicy", "ttlSecondsAfterFinished"): ("spec", "ttlSecondsAfterFinished"),
     }
     return origins | {("spec", "replicaSpecs", name): ("spec", "tasks", i) for i, name in enumerate(names)}

@@ -4,10 +4,14 @@ file and a row here, and a value of the setting `gang_scheduler`. What a job doe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
-from tjworker.api.model import TrainingJob
-from tjworker.reconcile.gangs.gang import Gang, asked
+from tjworker.api.model import FieldError, TrainingJob
+from tjworker.api.podgroups import QUEUE_ANNOTATION
+from tjworker.api.podtemplate import DNS_SUBDOMAIN
+from tjworker.api.quantity import whole
+from tjworker.reconcile.gangs.gang import Gang, asked, queue_of
 from tjworker.reconcile.gangs.kubernetes import KUBERNETES
 from tjworker.reconcile.gangs.scheduler_plugins import SCHEDULER_PLUGINS
 from tjworker.reconcile.gangs.volcano import VOLCANO
@@ -31,6 +35,35 @@ def not_acted_on(job: TrainingJob, rules: Rules) -> Iterator[str]:
         fields, why = [name for name in asked(job) if name not in gang.acts_on], f"{rules.gang} has none"
     for name in fields:
         yield f"{job.gang.path}.{job.gang.priority_class_field if name == 'priorityClass' else name} ({why})"
+
+
+def gang_errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
+    """Of what its gang scheduler acts on: no schema has judged an annotation, nor all fields of other operators'
+    kinds."""
+    gang = find_gang(rules)
+    acts_on = gang.acts_on if gang else frozenset()
+    policy = job.gang
+    names = {
+        "queue": (
+            f"{policy.path}.queue" if policy.queue else f"metadata.annotations[{QUEUE_ANNOTATION}]",
+            queue_of(job),
+        ),
+        "priorityClass": (f"{policy.path}.{policy.priority_class_field}", policy.priority_class),
+    }
+    for field, (path, name) in names.items():
+        if field in acts_on and name and not re.fullmatch(DNS_SUBDOMAIN, name):
+            yield FieldError(path, f"{name[:80]!r}: must be a name in lower case, such as research or team-a.research")
+    for resource, amount in policy.min_resources.items() if "minResources" in acts_on else ():
+        if not _is_amount(amount):
+            path = f"{policy.path}.minResources[{resource}]"
+            yield FieldError(path, f"{str(amount)[:80]!r}: must be a quantity, such as 1, 500m or 1Gi")
+
+
+def _is_amount(value: object) -> bool:
+    try:
+        return whole(value) >= 0
+    except ValueError:
+        return False
 
 
 def tell_what_is_missing(rules: Rules) -> str:

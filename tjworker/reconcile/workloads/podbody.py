@@ -110,8 +110,10 @@ def pod_template(
     spec["restartPolicy"] = restart_policy
     if job.scheduler_name and not spec.get("schedulerName"):
         spec["schedulerName"] = job.scheduler_name
-    if job.priority_class and not spec.get("priorityClassName"):
-        spec["priorityClassName"] = job.priority_class
+    if (priority := (job.gang.priority_class if gang else "") or job.priority_class) and not spec.get(
+        "priorityClassName"
+    ):
+        spec["priorityClassName"] = priority
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
     user_labels = {**job.labels, **_mapping(meta.get("labels"))}
@@ -129,8 +131,6 @@ def pod_template(
 def _join(job: TrainingJob, gang: Membership, metadata: Json, spec: Json) -> None:
     if gang.scheduler_name and not spec.get("schedulerName"):
         spec["schedulerName"] = gang.scheduler_name
-    if job.gang.priority_class and not spec.get("priorityClassName"):
-        spec["priorityClassName"] = job.gang.priority_class
     if group := pod_group_of(metadata, spec) or gang.group:
         gang.gang.join(metadata, spec, group)
 

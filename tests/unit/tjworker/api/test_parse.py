@@ -16,7 +16,7 @@ from tests.support.builders import JobBuilder, make_job
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.seeds import the_seed
 from tjworker.api.kinds import KINDS, parse
-from tjworker.api.model import InvalidJob, RestartPolicy, TrainingJob
+from tjworker.api.model import GangPolicy, InvalidJob, RestartPolicy, TrainingJob
 from tjworker.api.status import END_PHASES
 
 
@@ -92,6 +92,18 @@ CASES: dict[str, Case] = {
             j.min_available,
         ),
         ("None", 0, 5, 0, 1),
+    ),
+    "what it asks of a gang scheduler": Case(
+        plain().run_policy(
+            schedulingPolicy={
+                "queue": "research",
+                "priorityClass": "high",
+                "minResources": {"cpu": "12", "nvidia.com/gpu": 3},
+                "scheduleTimeoutSeconds": 60,
+            }
+        ),
+        lambda j: j.gang,
+        GangPolicy("research", "high", {"cpu": "12", "nvidia.com/gpu": 3}, 60),
     ),
     "the job's own clean-up policy": Case(
         plain().spec(cleanPodPolicy="Running"), lambda j: j.clean_pod_policy, "Running"

@@ -6,6 +6,7 @@ import random
 import shlex
 
 from tests.support.seeds import the_seed
+from tjworker.api.kinds.quantity import is_quantity
 from tjworker.api.kinds.trainingjob import rules
 from tjworker.api.quantity import milli
 
@@ -32,7 +33,7 @@ def test_what_the_schema_takes_for_a_quantity_can_be_counted() -> None:
     sound = 0
     for _ in range(20_000):
         text = "".join(rng.choices("0123.+-eEkKMGimnu ", k=rng.randint(1, 5)))
-        if rules.is_quantity(text):
+        if is_quantity(text):
             sound += 1
             assert milli(text) >= 0, f"seed {seed}: {text!r}"
     assert sound > 500, f"seed {seed}: the random quantities show nothing, {sound} were sound"

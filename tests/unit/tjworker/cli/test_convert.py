@@ -19,7 +19,7 @@ from tjworker.convert import find
 PEER_MANIFESTS = os.environ.get("TJ_PEER_MANIFESTS", "")
 FOLDER = ROOT / "examples/kinds"
 JAXJOB = (FOLDER / "jaxjob.yaml").read_text(encoding="utf-8")
-QUEUED = JAXJOB.replace("spec:\n", "spec:\n  runPolicy: {schedulingPolicy: {queue: research}}\n", 1)
+MANAGED = JAXJOB.replace("metadata:\n", "metadata:\n  finalizers: [example.com/hold]\n", 1)
 CLAIM = "# disk\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n"
 OWN = "apiVersion: elasticdeeplearning.ai/v1\nkind: AITrainingJob\nmetadata: {name: a}\nspec: {}\n"
 
@@ -36,14 +36,14 @@ class Case:
 CASES: dict[str, Case] = {
     "all of it carries over": Case(JAXJOB, want_says=("note: its pods and services have no labels training.kubeflow",)),
     "a field does not: the job is printed, and the exit code says so": Case(
-        QUEUED,
+        MANAGED,
         want_code=EXIT_LEFT_OUT,
         want_says=(
-            '-: spec.runPolicy.schedulingPolicy.queue: "research": an AITrainingJob has no such field; ',
+            '-: metadata.finalizers: ["example.com/hold"]: they are promises of other programs',
             "1 field does not carry",
         ),
     ),
-    "with --strict nothing is printed then": Case(QUEUED, ("--strict",), EXIT_LEFT_OUT, (), ("1 field does not",)),
+    "with --strict nothing is printed then": Case(MANAGED, ("--strict",), EXIT_LEFT_OUT, (), ("1 field does not",)),
     "and with --strict a job that carries over is": Case(JAXJOB, ("--strict",)),
     "objects beside a job are printed as they are": Case(
         f"{CLAIM}---\n{JAXJOB}",

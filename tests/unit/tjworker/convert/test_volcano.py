@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.tjworker.convert.manifests import Json, converted, parsed, rows
 from tjworker import convert
+from tjworker.api.model import GangPolicy
 
 DEFAULTS: Json = {"restart": "OnNodeFail", "scope": "Pod", "limit": None, "fail": "All", "complete": "All"}
 
@@ -91,8 +92,8 @@ CASES: dict[str, Case] = {
         job(task(minAvailable=1, dependsOn={"name": ["ps"]}, topologyPolicy="restricted")),
         want_left=("spec.tasks[0].minAvailable", "spec.tasks[0].topologyPolicy", "spec.tasks[0].dependsOn"),
     ),
-    "queues and the default one": Case(job(queue="research"), want_left=("spec.queue",)),
-    "the default queue is none": Case(job(queue="default")),
+    "its queue": Case(job(queue="research"), want_job={"gang": GangPolicy(queue="research")}),
+    "the default queue is none": Case(job(queue="default"), want_job={"gang": GangPolicy()}),
     "priority and time to live": Case(
         job(priorityClassName="high", ttlSecondsAfterFinished=60),
         want_job={"priority": "high", "ttl_seconds_after_finished": 60},

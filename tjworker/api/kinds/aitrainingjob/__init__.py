@@ -23,7 +23,7 @@ from tjworker.api.kinds.base import (
     text,
     too_big_for_etcd,
 )
-from tjworker.api.kinds.runpolicy import RunPolicy
+from tjworker.api.kinds.runpolicy import RunPolicy, gang_policy
 from tjworker.api.labels import not_queued
 from tjworker.api.model import InvalidJob, Role, TrainingJob
 from tjworker.base import GroupResource
@@ -71,6 +71,7 @@ def parse(raw: Json) -> Parsed:
         ttl_seconds_after_finished=run.ttl_seconds_after_finished,
         backoff_limit=run.backoff_limit,
         min_available=run.scheduling_policy.min_available if run.scheduling_policy else None,
+        gang=gang_policy(run.scheduling_policy),
         retryable_exit_codes=_exit_codes(spec.restarting_exit_code),
         clean_pod_policy=spec.clean_pod_policy or run.clean_pod_policy or "All",
         fail_policy=spec.fail_policy,

@@ -13,7 +13,7 @@ from tjworker.api.kinds.guests.shape import Dressed, Shape, with_environment
 from tjworker.api.kinds.guests.spec import role_rules
 from tjworker.api.kinds.kubedl.family import KUBEDL
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLSpec
-from tjworker.api.kinds.trainingjob.spec import Quantity
+from tjworker.api.kinds.quantity import Quantity
 from tjworker.api.quantity import asked_whole, whole
 
 ROLES = ("Scheduler", "WebService", "Worker")

@@ -25,7 +25,7 @@ from tjworker.api.kinds.base import (
     text,
     too_big_for_etcd,
 )
-from tjworker.api.kinds.runpolicy import RunPolicy
+from tjworker.api.kinds.runpolicy import RunPolicy, gang_policy
 from tjworker.api.kinds.trainingjob import rules
 from tjworker.api.kinds.trainingjob.checks import broken
 from tjworker.api.kinds.trainingjob.pods import ETCD_IMAGE, Shape, template
@@ -98,6 +98,7 @@ def parse(raw: Json) -> Parsed:
         ttl_seconds_after_finished=run.ttl_seconds_after_finished,
         backoff_limit=run.backoff_limit,
         min_available=run.scheduling_policy.min_available if run.scheduling_policy else None,
+        gang=gang_policy(run.scheduling_policy),
         clean_pod_policy=run.clean_pod_policy or acting["clean_pod_policy"],
         suspend=spec.suspend,
         scale_role=SCALE_ROLE,

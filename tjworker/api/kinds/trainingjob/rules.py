@@ -21,8 +21,6 @@ LONGEST_CHILD = "-pserver-xxxxx"
 """What Kubernetes appends to the job's name for the longest of its pods; `-trainer-xxxxx` is as long."""
 MAX_JOB_NAME = MAX_NAME_LENGTH - len(LONGEST_CHILD)
 
-QUANTITY = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,3}))?$"
-is_quantity = re.compile(QUANTITY, re.ASCII).fullmatch
 
 # A quoted part ends, and a backslash has something to quote. `shlex.split` agrees, a random test says.
 _WORDS = r"""^([^'"\\]|\\.|'[^']*'|"([^"\\]|\\.)*")*$"""

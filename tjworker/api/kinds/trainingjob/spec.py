@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
+from tjworker.api.kinds.quantity import Quantity
 from tjworker.api.kinds.runpolicy import RunPolicy
 from tjworker.api.kinds.trainingjob import rules
 from tjworker.api.podtemplate import DNS_LABEL, LABEL_VALUE, PRESERVE, map_by
@@ -25,31 +26,6 @@ DEFAULT_PORT = 7164
 
 FrameworkType = Literal["local", "nccl2", "multi"]
 
-
-def _quantity(value: Any) -> int | str:
-    """As the schema's `x-kubernetes-int-or-string`: 1, "500m", "1Gi"; a fraction is written as text."""
-    if (
-        isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-    ):  # the API server reads more as a fraction
-        return value
-    if isinstance(value, str) and rules.is_quantity(value):
-        return value
-    raise ValueError('must be a quantity, such as 1, "500m" or "1Gi"')
-
-
-Quantity = Annotated[
-    Any,
-    AfterValidator(_quantity),
-    WithJsonSchema(
-        {
-            "x-kubernetes-int-or-string": True,
-            "pattern": rules.QUANTITY,
-            "maxLength": 64,
-            "minimum": 0,
-            "description": 'a quantity, such as 1, "500m" or "1Gi"',
-        }
-    ),
-]
 Inert = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
 """Of no meaning today: read as it comes, and ignored."""
 

@@ -234,6 +234,22 @@ CASES: dict[str, Refusal] = {
         _job().run_policy(schedulingPolicy={"minAvailable": 3}).manifest(),
         want_path="spec.runPolicy.schedulingPolicy.minAvailable",
     ),
+    "a queue that is no name": Refusal(
+        _job().run_policy(schedulingPolicy={"queue": "Team A"}).manifest(),
+        want_path="spec.runPolicy.schedulingPolicy.queue",
+    ),
+    "a priority class that is no name": Refusal(
+        _job().run_policy(schedulingPolicy={"priorityClass": "very high"}).manifest(),
+        want_path="spec.runPolicy.schedulingPolicy.priorityClass",
+    ),
+    "a resource of a gang that is no quantity": Refusal(
+        _job().run_policy(schedulingPolicy={"minResources": {"cpu": "lots"}}).manifest(),
+        want_path="spec.runPolicy.schedulingPolicy.minResources.cpu",
+    ),
+    "a schedule timeout below zero": Refusal(
+        _job().run_policy(schedulingPolicy={"scheduleTimeoutSeconds": -1}).manifest(),
+        want_path="spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds",
+    ),
     "a priority that is no label": Refusal(_job().spec(priority="very high").manifest(), want_path="spec.priority"),
     "suspend as a word": Refusal(_job().spec(suspend="yes").manifest(), want_path="spec.suspend"),
     # -- names -------------------------------------------------------------------------------------

@@ -1,0 +1,149 @@
+"""What a job asks of its gang scheduler beside the number: queue, priority class, resources, time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from tests.support.builders import make_job, make_training_job
+from tests.unit.tjworker.reconcile.passes import condition, decide, status_of
+from tests.unit.tjworker.reconcile.test_pod_group import group, rules, seen, trainers
+from tjworker.api.model import GangPolicy, InvalidJob, TrainingJob
+from tjworker.reconcile.plan import Create, Plan
+
+QUEUE = "scheduling.volcano.sh/queue-name"
+
+
+def made(plan: Plan, what: str) -> Mapping[str, Any]:
+    return next(w.body for w in plan.writes if isinstance(w, Create) and what in w.resource)
+
+
+@dataclass(frozen=True)
+class Case:
+    gang: str
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    priority_class: str = ""
+    """That spec.priority names."""
+    want: Mapping[str, Any] = field(default_factory=dict)
+    """In the PodGroup's spec."""
+    want_pods: str | None = None
+    """Their priorityClassName."""
+
+
+CASES: dict[str, Case] = {
+    "Volcano's queue, by the field": Case("volcano", {"queue": "research"}, want={"queue": "research"}),
+    "by the annotation that Volcano's users write": Case(
+        "volcano", annotations={QUEUE: "research"}, want={"queue": "research"}
+    ),
+    "the field goes before the annotation": Case(
+        "volcano", {"queue": "vision"}, {QUEUE: "research"}, want={"queue": "vision"}
+    ),
+    "others have no queues": Case("kubernetes", {"queue": "research"}, {QUEUE: "research"}, want={}),
+    "a priority class is the group's and the pods'": Case(
+        "volcano", {"priorityClass": "urgent"}, want={"priorityClassName": "urgent"}, want_pods="urgent"
+    ),
+    "with Kubernetes' own, too": Case(
+        "kubernetes", {"priorityClass": "urgent"}, want={"priorityClassName": "urgent"}, want_pods="urgent"
+    ),
+    "coscheduling's groups have none, its pods do": Case(
+        "scheduler-plugins", {"priorityClass": "urgent"}, want={}, want_pods="urgent"
+    ),
+    "that of spec.priority where the policy names none": Case(
+        "volcano", priority_class="high", want={"priorityClassName": "high"}, want_pods="high"
+    ),
+    "the policy's goes before it, for both": Case(
+        "volcano", {"priorityClass": "urgent"}, {}, "high", {"priorityClassName": "urgent"}, "urgent"
+    ),
+    "resources of the whole": Case("volcano", {"minResources": {"cpu": 8}}, want={"minResources": {"cpu": 8}}),
+    "the time for which found room is held": Case(
+        "scheduler-plugins", {"scheduleTimeoutSeconds": 0}, want={"scheduleTimeoutSeconds": 0}
+    ),
+}
+NUMBERS: Mapping[str, Mapping[str, Any]] = {
+    "kubernetes": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    "volcano": {"minMember": 2},
+    "scheduler-plugins": {"minMember": 2},
+}
+
+
+@pytest.mark.parametrize("sentence", CASES)
+def test_what_is_asked_comes_to_the_group_and_the_pods(sentence: str) -> None:
+    case = CASES[sentence]
+    job = trainers(2).annotate(dict(case.annotations)).run_policy(schedulingPolicy=dict(case.policy)).build()
+    job = replace(job, priority_class=case.priority_class)
+    assert made(decide(job, rules=rules(case.gang)), "podgroups")["spec"] == {**NUMBERS[case.gang], **case.want}
+    pod = made(decide(job, seen(case.gang, job, [group(job, 2)], []), rules=rules(case.gang)), "pods")
+    assert pod["spec"].get("priorityClassName") == case.want_pods
+
+
+def test_a_job_of_edl_asks_by_its_run_policy_too() -> None:
+    job = make_training_job().run_policy(schedulingPolicy={"queue": "research", "priorityClass": "urgent"}).build()
+    spec = made(decide(job, rules=rules("volcano")), "podgroups")["spec"]
+    assert (spec["queue"], spec["priorityClassName"]) == ("research", "urgent")
+
+
+def of_a_guest(**fields: Any) -> TrainingJob:
+    """Kubeflow's schema lets any text pass."""
+    return replace(trainers(2).build(), gang=GangPolicy(**fields))
+
+
+MALFORMED: dict[str, tuple[str, TrainingJob, str]] = {
+    "a queue by annotation": (
+        "volcano",
+        trainers(2).annotate({QUEUE: "Team A"}).build(),
+        f"metadata.annotations[{QUEUE}]: 'Team A': must be a name in lower case, such as research or team-a.research",
+    ),
+    "a queue by field": (
+        "volcano",
+        of_a_guest(queue="-a"),
+        "spec.runPolicy.schedulingPolicy.queue: '-a': must be a name in lower case",
+    ),
+    "a priority class, by the name that KubeDL gives the field": (
+        "kubernetes",
+        of_a_guest(priority_class="Very High", path="spec.schedulingPolicy", priority_class_field="priorityClassName"),
+        "spec.schedulingPolicy.priorityClassName: 'Very High': must be a name in lower case",
+    ),
+    "a resource": (
+        "scheduler-plugins",
+        of_a_guest(min_resources={"cpu": "lots"}),
+        "spec.runPolicy.schedulingPolicy.minResources[cpu]: 'lots': must be a quantity, such as 1, 500m or 1Gi",
+    ),
+    "a resource below zero": (
+        "volcano",
+        of_a_guest(min_resources={"cpu": -1}),
+        "spec.runPolicy.schedulingPolicy.minResources[cpu]: '-1': must be a quantity",
+    ),
+    "a resource that is no text": ("volcano", of_a_guest(min_resources={"cpu": {}}), "'{}': must be a quantity"),
+}
+
+
+@pytest.mark.parametrize("sentence", MALFORMED)
+def test_what_the_scheduler_cannot_read_is_refused_and_nothing_is_made(sentence: str) -> None:
+    gang, job, want = MALFORMED[sentence]
+    plan = decide(job, rules=rules(gang))
+    told, reason, message = condition(status_of(plan), "Failed")
+    assert (told, reason, plan.writes) == ("True", "InvalidSpec", ())
+    assert want in message
+
+
+@pytest.mark.parametrize("gang", ["none", "kubernetes"])
+def test_what_no_scheduler_acts_on_is_told_as_such_and_refused_by_nobody(gang: str) -> None:
+    job = trainers(2).annotate({QUEUE: "Team A"}).build()
+    assert "schedulingPolicy.queue (" in condition(status_of(decide(job, rules=rules(gang))), "Created")[2]
+
+
+def test_a_job_that_runs_is_left_as_it_is() -> None:
+    job = trainers(2).annotate({QUEUE: "Team A"}).build()
+    begun = replace(job, status=job.status.model_copy(update={"start_time": "2026-01-01T00:00:00Z"}))
+    plan = decide(begun, rules=rules("volcano"))
+    assert condition(status_of(plan), "Failed")[:2] == ("False", "InvalidSpec")
+    assert plan.writes == ()
+
+
+@pytest.mark.parametrize("policy", [{"queue": "Team A"}, {"minResources": {"cpu": "lots"}}, {"priorityClass": ""}])
+def test_the_parser_refuses_what_the_schema_does_whatever_the_scheduler(policy: dict[str, Any]) -> None:
+    assert isinstance(make_job().role("trainer", 1).run_policy(schedulingPolicy=policy).parse(), InvalidJob)

@@ -1,0 +1,37 @@
+"""A resource quantity as a field of a kind. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, WithJsonSchema
+
+QUANTITY = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,3}))?$"
+is_quantity = re.compile(QUANTITY, re.ASCII).fullmatch
+
+
+def _quantity(value: Any) -> int | str:
+    """As the schema's `x-kubernetes-int-or-string`: 1, "500m", "1Gi"; a fraction is written as text."""
+    if (
+        isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+    ):  # the API server reads more as a fraction
+        return value
+    if isinstance(value, str) and is_quantity(value):
+        return value
+    raise ValueError('must be a quantity, such as 1, "500m" or "1Gi"')
+
+
+Quantity = Annotated[
+    Any,
+    AfterValidator(_quantity),
+    WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "pattern": QUANTITY,
+            "maxLength": 64,
+            "minimum": 0,
+            "description": 'a quantity, such as 1, "500m" or "1Gi"',
+        }
+    ),
+]
