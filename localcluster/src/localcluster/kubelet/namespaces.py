@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 from typing import Any
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x00020000, 0x04000000, 0x10000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 1, 32, 4096, 8192, 16384, 1 << 18
 MNT_DETACH = 2
+MOST_LINKS = 40
+"""On the way of one path, as of the kernel."""
 
 
 def isolate(mode: str, hostname: str, binds: list[list[Any]]) -> None:
@@ -32,7 +35,8 @@ def isolate(mode: str, hostname: str, binds: list[list[Any]]) -> None:
         root = str(binds[0][0]) + ".root"
         os.makedirs(root, exist_ok=True)  # noqa: PTH103
         mirror("/", root)
-    for source, target, read_only in binds:
+    for source, written, read_only in binds:
+        target = follow(root, written)
         make_target(root, source, target)
         mount(source, root + target, MS_BIND | MS_REC)
         if read_only:
@@ -44,6 +48,25 @@ def isolate(mode: str, hostname: str, binds: list[list[Any]]) -> None:
         # Back to the user's own id, so that the command does not take itself for root.
         check(LIBC.unshare(CLONE_NEWUSER), "unshare")
         map_ids((uid, 0), (gid, 0))
+
+
+def follow(root: str, path: str) -> str:
+    """Where this path leads inside the root, its links followed as the container will follow them: seen from here, a
+    link such as /var/run -> /run leads out of the root, and what is mounted there the container does not see."""
+    done, left, links = "/", path.split("/")[::-1], 0
+    while left:
+        part = left.pop()
+        here = os.path.dirname(done) if part == ".." else os.path.join(done, part) if part not in ("", ".") else done  # noqa: PTH118, PTH120
+        if not os.path.islink(root + here):  # noqa: PTH114
+            done = here
+            continue
+        links += 1
+        if links > MOST_LINKS:
+            raise OSError(errno.ELOOP, f"{path}: {os.strerror(errno.ELOOP)}")
+        to = os.readlink(root + here)  # noqa: PTH115
+        left += to.split("/")[::-1]
+        done = "/" if to.startswith("/") else done
+    return done
 
 
 def mirror(folder: str, into: str) -> None:
