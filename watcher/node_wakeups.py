@@ -32,6 +32,10 @@ class NodeWakeups:
         self._nodes: dict[str, NodeRecord] = {}
         self._touched: set[str] = set()
 
+    def __contains__(self, name: object) -> bool:
+        """This node exists, as far as this term has been shown."""
+        return name in self._nodes
+
     @property
     def counts(self) -> dict[str, int]:
         return {"placed_pods": len(self._pod_nodes), "nodes": len(self._nodes)}

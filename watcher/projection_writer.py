@@ -175,7 +175,7 @@ class ProjectionWriter:
             self._requests.update(batch.source, batch.requests)
             if batch.existing is not None:
                 self.jobs.keep(batch.source, {key for key, _ in batch.existing})
-                self._sweeps.append(Sweep(self._projection, self._redis, self._token, batch))
+                self._sweeps.append(Sweep(self._projection, self._redis, self._token, batch, self._nodes))
             self._note(batch)
         if changes:
             self._apply(changes)

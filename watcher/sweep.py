@@ -6,7 +6,7 @@ store drops a deletion that is older. Safe to run twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import partial
 
 import structlog
@@ -27,7 +27,11 @@ SWEEP_KEYS = 1_000
 class Sweep:
     """What Redis holds of one resource, compared with `batch.existing`."""
 
-    def __init__(self, projection: Projection, redis: RedisRetry, token: int, batch: Batch) -> None:
+    def __init__(
+        self, projection: Projection, redis: RedisRetry, token: int, batch: Batch, known_nodes: Container[str] = ()
+    ) -> None:
+        """`known_nodes`: as this term has shown them so far, also after the list. Their records have no version by
+        which the store would know that a deletion is the older news."""
         self.source = batch.source
         self.keys: list[JobKey] = []
         """Jobs that lost a record: queued, to be published."""
@@ -35,6 +39,7 @@ class Sweep:
         self._projection = projection
         self._redis = redis
         self._token = token
+        self._known_nodes = known_nodes
         self._existing = batch.existing or frozenset()
         self._version = batch.position
         resource, _, self._namespace = batch.source.partition("/")
@@ -48,7 +53,7 @@ class Sweep:
     def _sweep_nodes(self) -> Iterator[None]:
         shown = {name for _, name in self._existing}
         held = self._redis(lambda: list(self._projection.known_nodes()))
-        gone = {name: None for name in held if name not in shown}
+        gone = {name: None for name in held if name not in shown and name not in self._known_nodes}
         if gone:
             self._redis(lambda: self._projection.apply_nodes(self._token, gone))
             self.gone_nodes.extend(gone)

@@ -116,3 +116,14 @@ def test_a_writer_that_dies_in_its_sweep_has_not_said_that_it_is_done() -> None:
         second.put(PODS, pod(57, name="p1"), position=100, listed=True, existing=frozenset({(JobKey(KEY), "p1")}))
     assert "p0" in second.view().children[PODS]
     assert second.store.projection.checkpoint().progress[PODS] == 56
+
+
+def test_a_node_that_joined_after_the_list_is_not_swept_with_those_that_went_before_it() -> None:
+    """The watch shows it before the sweep has begun. Nothing would write its record again until it changes."""
+    first = Bench()
+    first.put(NODES, project_node({**NODE, "metadata": {**NODE["metadata"], "name": "long-gone"}}))
+    second = Bench(first.store, token=2)
+    second.events.put(Batch(NODES, (), 70, True, frozenset(), list_version=70))
+    second.events.put(Batch(NODES, (project_node(NODE),), 71))
+    second.step()
+    assert list(second.store.projection.known_nodes()) == ["node-a"]
