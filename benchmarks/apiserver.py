@@ -141,10 +141,10 @@ class ApiServer:
         client = self.connection()
         self.serve(self._crds, JOBS)
         client.post("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
-        client.merge_patch(f"/api/v1/nodes/{NODE}/status", {"status": _node_status()})
+        client.merge_patch(f"/api/v1/nodes/{NODE}/status", {"status": node_status()})
 
 
-def _node_status() -> Json:
+def node_status() -> Json:
     room = {"cpu": "100000", "memory": "1000000Gi", "pods": "1000000"}
     ready = {
         "type": "Ready",
