@@ -6,7 +6,7 @@ import secrets
 from base64 import b64encode
 from typing import Any, Literal
 
-from tjworker.api.kinds.kubeflow.mpipods import AGENT_KEY, SSH_PRIVATE_KEY, SSH_PUBLIC_KEY
+from tjworker.api.kinds.guests.mpipods import AGENT_KEY, SSH_PRIVATE_KEY, SSH_PUBLIC_KEY
 
 AGENT_KEY_BYTES = 32
 

@@ -1,4 +1,5 @@
-"""MPIJobs of Kubeflow train: of v1 by the operator's agent, of v2beta1 by ssh. mpirun is Open MPI's, sshd Debian's."""
+"""MPIJobs train: KubeDL's and v1 of Kubeflow's by the operator's agent, v2beta1 by ssh. mpirun is Open MPI's, sshd
+Debian's."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ LAUNCH = [
 
 @pytest.fixture(scope="module")
 def kubeflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Training]:
-    made = Training(tmp_path_factory.mktemp("mpijob"), TJ_KINDS="mpijobs.kubeflow.org")
+    made = Training(tmp_path_factory.mktemp("mpijob"), TJ_KINDS="mpijobs.kubeflow.org,mpijobs.training.kubedl.io")
     try:
         made.start()
         yield made
@@ -54,24 +55,24 @@ def manifest(name: str, version: str, worker: Json) -> Json:
 
 
 def trains(kubeflow: Training, job: Json) -> None:
-    name = job["metadata"]["name"]
+    name, kind = job["metadata"]["name"], f"mpijobs.{job['apiVersion'].partition('/')[0]}"
     kubeflow.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump(job))
     waiting.until(
         f"{name} has ended",
-        lambda: "True" in kubeflow.kubectl("get", "mpijob", name, "-o", f"jsonpath={ENDED}"),
+        lambda: "True" in kubeflow.kubectl("get", kind, name, "-o", f"jsonpath={ENDED}"),
         TRAIN_SECONDS,
-        context=lambda: kubeflow.kubectl("get", "mpijob", name, "-o", "yaml") + kubeflow.log(f"{name}-launcher-0"),
+        context=lambda: kubeflow.kubectl("get", kind, name, "-o", "yaml") + kubeflow.log(f"{name}-launcher-0"),
         look_seconds=0.5,
     )
-    told = kubeflow.kubectl("get", "mpijob", name, "-o", "yaml")
+    told = kubeflow.kubectl("get", kind, name, "-o", "yaml")
     log = kubeflow.log(f"{name}-launcher-0")
-    assert "reason: MPIJobSucceeded" in told, told + log
+    assert "JobSucceeded" in told, told + log
     assert {line for line in log.splitlines() if line.startswith("rank ")} == {
         f"rank {index} of 2 on {name}-worker-{index}" for index in (0, 1)
     }, log
     falls(log, 40)
     assert kubeflow.kubectl("get", "pods", "-o", "name").split() == [f"pod/{name}-launcher-0"]
-    kubeflow.kubectl("delete", "mpijob", name)
+    kubeflow.kubectl("delete", kind, name)
 
 
 ENDED = "{.status.conditions[?(@.type=='Succeeded')].status}{.status.conditions[?(@.type=='Failed')].status}"
@@ -80,6 +81,12 @@ ENDED = "{.status.conditions[?(@.type=='Succeeded')].status}{.status.conditions[
 def test_v1_trains_by_the_agent_with_a_worker_that_only_sleeps(kubeflow: Training) -> None:
     need(f"{SITE}/mpi4py", "bin/mpirun")
     trains(kubeflow, manifest("agent", "v1", role(2, "sleep", "3600")))
+
+
+def test_kubedls_trains_by_the_agent(kubeflow: Training) -> None:
+    need(f"{SITE}/mpi4py", "bin/mpirun")
+    made = manifest("kubedl", "v1", role(2)) | {"apiVersion": "training.kubedl.io/v1alpha1"}
+    trains(kubeflow, made)
 
 
 def test_v2beta1_trains_by_ssh(kubeflow: Training) -> None:

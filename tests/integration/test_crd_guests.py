@@ -22,6 +22,7 @@ NEEDED = {
     "XGBoostJob": ["Master"],
     "MPIJob": ["Launcher"],
     "MarsJob": ["Scheduler"],
+    "ElasticDLJob": ["Master"],
     "pytorchjobs.training.kubedl.io": ["Master"],
 }
 
@@ -45,7 +46,8 @@ def send(request: pytest.FixtureRequest) -> Send:
 def manifest(kind: JobKind, name: str, role: str = "") -> Json:
     """With the roles that every one of its jobs has."""
     template = {"spec": {"containers": [{"name": "main", "image": "trainer:1", "resources": {"limits": {"cpu": "1"}}}]}}
-    roles = [role] if role else ["Worker", *NEEDED.get(kind.resource, NEEDED.get(kind.kind, ()))]
+    worker = ["Worker"] if kind.scale_role else []
+    roles = [role] if role else [*worker, *NEEDED.get(kind.resource, NEEDED.get(kind.kind, ()))]
     specs = {name: {"replicas": 1, "restartPolicy": "OnFailure", "template": template} for name in roles}
     made = kind.with_run_policy({"cleanPodPolicy": "None", "suspend": False})
     made["spec"][kind.roles_field] = specs
@@ -64,7 +66,7 @@ def test_a_job_is_taken_and_its_status_kept_whole(send: Send, kind: JobKind) -> 
     status = JobStatus(
         phase="Running",
         conditions=(Condition(type="Running", status="True", last_transition_time=NOW, reason="Running"),),
-        replica_statuses={"Worker": ReplicaStatus(desired=1, active=1)},
+        replica_statuses={kind.scale_role or "Master": ReplicaStatus(desired=1, active=1)},
         replicas=1,
         failures=(Failure(pod="a", time=NOW, exit_code=1),),
         start_time=NOW,
@@ -75,7 +77,10 @@ def test_a_job_is_taken_and_its_status_kept_whole(send: Send, kind: JobKind) -> 
     again = parse(kind.resource, after)
     assert again.status == status
     code, scale = send("GET", f"{jobs}/whole/scale")
-    assert (code, scale["spec"]["replicas"], scale["status"]["replicas"]) == (200, 1, 1)
+    if kind.scale_role:
+        assert (code, scale["spec"]["replicas"], scale["status"]["replicas"]) == (200, 1, 1)
+    else:
+        assert code == 404, "a kind of one pod has no size"
     assert send("DELETE", f"{jobs}/whole")[0] == 200
 
 
@@ -88,7 +93,7 @@ def test_a_role_that_the_kind_does_not_have_is_refused(send: Send, kind: JobKind
 
 def test_an_mpijob_keeps_the_version_that_it_was_made_in(send: Send) -> None:
     """Both versions are one object to the API server: what a manifest was written for must not be forgotten."""
-    (kind,) = [kind for kind in GUEST_KINDS if kind.kind == "MPIJob"]
+    (kind,) = [kind for kind in GUEST_KINDS if kind.resource == "mpijobs.kubeflow.org"]
     for version, other in (("v1", "v2beta1"), ("v2beta1", "v1")):
         jobs, name = f"/apis/kubeflow.org/{version}/namespaces/default/mpijobs", f"of-{version}"
         made = manifest(kind, name) | {"apiVersion": f"kubeflow.org/{version}"}

@@ -1,5 +1,5 @@
 """The life of a job of every kind of another operator's, under watchers that resume one after another: it runs, loses a
-worker, is suspended, goes on, and is deleted. What differs by kind has tests of its own.
+pod, is suspended, goes on, and is deleted. What differs by kind has tests of its own.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ LIVED = [
 
 @pytest.mark.parametrize("resource", LIVED)
 def test_a_job_of_every_kind_lives(resource: GroupResource) -> None:
-    w, pods = Guests(resource), sum(GUESTS[resource].values())
+    w, pods, (role, last) = Guests(resource), sum(GUESTS[resource].values()), [*GUESTS[resource].items()][-1]
+    lost = f"digits-{role.lower()}-{last - 1}"
     w.apply(guest_job(resource))
     w.until("it runs", w.runs)
     assert (len(w.pods()), w.last_condition()) == (pods, "Running")
     first = w.uids()
-    w.delete_pod("digits-worker-1")
-    w.until("the worker is back", lambda: w.runs() and len(w.pods()) == pods)
+    w.delete_pod(lost)
+    w.until("the pod is back", lambda: w.runs() and len(w.pods()) == pods)
     kept = {name for name, uid in w.uids().items() if first.get(name) == uid}
-    assert kept == {*first} - {"digits-worker-1"}, "the others go on"
-    assert w.status()[MEMORY]["restartCounts"]["Worker"]["user"] == 1
+    assert kept == {*first} - {lost}, "the others go on"
+    assert w.status()[MEMORY]["restartCounts"][role]["user"] == 1
     w.patch_job("digits", suspended(resource, True))
     w.until("its pods are gone", lambda: w.phase() == "Suspended" and w.pods() == {})
     assert w.last_condition() == "Suspended"
@@ -52,7 +53,7 @@ def test_a_job_of_every_kind_lives(resource: GroupResource) -> None:
     assert "suspended" in said
     w.patch_job("digits", suspended(resource, False))
     w.until("it runs again", lambda: w.runs() and len(w.pods()) == pods)
-    assert w.status()[MEMORY]["restarts"] == 1, "only the lost worker is a restart"
+    assert w.status()[MEMORY]["restarts"] == 1, "only the lost pod is a restart"
     w.delete("digits")
     w.until("nothing is left", lambda: w.pods() == {} and w.services() == [])
 
@@ -61,9 +62,10 @@ def test_a_job_of_every_kind_lives(resource: GroupResource) -> None:
 def test_a_refusal_names_the_field_that_the_user_wrote(resource: GroupResource) -> None:
     """In the case of its letters, too."""
     made, field = guest_job(resource), KIND_OF[resource].roles_field
-    role = made["spec"][field].pop("Worker")
-    made["spec"][field]["worker"] = role | {"replicas": 100_000}
+    name = [*GUESTS[resource]][-1]
+    role = made["spec"][field].pop(name)
+    made["spec"][field][name.lower()] = role | {"replicas": 100_000}
     job = KIND_OF[resource].parse(made)
     errors = "; ".join(map(str, getattr(job, "errors", ())))
-    assert f"spec.{field}.worker.replicas: 100000" in errors or f"spec.{field}: 10" in errors, errors
+    assert f"spec.{field}.{name.lower()}.replicas: 100000" in errors or f"spec.{field}: 10" in errors, errors
     assert "spec.replicaSpecs" not in errors

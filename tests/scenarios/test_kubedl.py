@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.scenarios.test_kubeflow import DONE, WRONG, conditions, environment, role, state
+from tests.scenarios.test_mpijob import file
 from tests.scenarios.world import World
 from tests.support.paths import ROOT
 from tjworker.api.kinds import kubedl
@@ -22,7 +23,7 @@ from tjworker.api.kinds.base import MEMORY
 
 Json = dict[str, Any]
 KINDS = {kind.kind: kind for kind in kubedl.JOB_KINDS}
-TF, PYTORCH, XGB, XDL, MARS = KINDS
+TF, PYTORCH, XGB, XDL, MARS, MPI, ELASTICDL = KINDS
 
 
 def world(*more: str, **settings: Any) -> World:
@@ -77,6 +78,21 @@ LIVES: dict[str, Life] = {
     "a MarsJob ends with its scheduler": Life(
         job(MARS, {"Scheduler": role(**DONE), "Worker": role(), "WebService": role()}), "Succeeded"
     ),
+    "an MPIJob ends with its launcher, and its workers, which never end, are cleaned up": Life(
+        job(MPI, {"Launcher": role(**DONE), "Worker": role(2)}), "Succeeded", ("digits-launcher-0",)
+    ),
+    "an MPIJob whose cleanPodPolicy stands where the first versions had it": Life(
+        job(MPI, {"Launcher": role(**DONE), "Worker": role(1)}, cleanPodPolicy="All"), "Succeeded", ()
+    ),
+    "a launcher that fails ends its MPIJob": Life(
+        job(MPI, {"Launcher": role(**WRONG), "Worker": role(1)}), "Failed", why="exited with code 1"
+    ),
+    "an ElasticDLJob ends with its master": Life(
+        job(ELASTICDL, {"Master": role(**DONE)}), "Succeeded", ("digits-master-0",)
+    ),
+    "an ElasticDLJob fails with its master": Life(
+        job(ELASTICDL, {"Master": role(**WRONG)}), "Failed", ("digits-master-0",), "exited with code 1"
+    ),
     "a scheduler that fails ends it": Life(
         job(MARS, {"Scheduler": role(**WRONG), "Worker": role()}), "Failed", why="exited with code 1"
     ),
@@ -106,8 +122,9 @@ def test_what_its_users_read() -> None:
 
 
 PORTS = {TF: ("tfjob-port", 2222), PYTORCH: ("pytorchjob-port", 23456), XGB: ("xgboostjob-port", 9999)}
-PORTS |= {XDL: ("xdljob-port", 2222), MARS: ("mars-port", 11111)}
+PORTS |= {XDL: ("xdljob-port", 2222), MARS: ("mars-port", 11111), MPI: ("mpi-port", 2222)}
 M, W0, W1, P0, S0 = "digits-master-0", "digits-worker-0", "digits-worker-1", "digits-ps-0", "digits-scheduler-0"
+L = "digits-launcher-0"
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 SVC = ".default.svc"
 RENDEZVOUS = {"MASTER_ADDR": M, "WORLD_SIZE": "3", **UNBUFFERED}
@@ -157,6 +174,14 @@ MADE: dict[str, Made] = {
             W1: {"TASK_NAME": "worker", "TASK_INDEX": "1"},
         },
     ),
+    MPI: Made(
+        ("Launcher", L),
+        {
+            L: {"OMPI_MCA_plm_rsh_agent": "/etc/mpi/kubexec.sh", "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile"},
+            W0: {},
+        },
+        master=L,
+    ),
     MARS: Made(
         ("Scheduler", S0),
         {
@@ -188,6 +213,7 @@ def test_pods_and_services_are_those_that_kubedl_makes(kind: str) -> None:
     worker = role(2)
     worker["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1500m", "memory": "1Gi"}}
     w = world().apply(job(kind, {first: role(), "Worker": worker})).run()
+    w.until("it runs", lambda: state(w) == "Running")
     assert (sorted(w.pods()), w.services()) == (sorted([pod, W0, W1]), sorted([pod, W0, W1]))
     for name, told in w.pods().items():
         labels = told["metadata"]["labels"]
@@ -200,7 +226,6 @@ def test_pods_and_services_are_those_that_kubedl_makes(kind: str) -> None:
     for name, want_env in made.env.items():
         found = environment(w, name)
         assert {n: json.loads(v) if v[:1] == "{" else v for n, v in found.items()}.items() >= want_env.items()
-    w.until("it runs", lambda: state(w) == "Running")
 
 
 PAGE = [
@@ -218,6 +243,88 @@ def test_a_manifest_of_the_page_runs(manifest: Json) -> None:
 
 def test_the_page_has_each_kind() -> None:
     assert sorted(one["kind"] for one in PAGE) == sorted(KINDS)
+
+
+IMPLEMENTATIONS: dict[str, tuple[Json, Json, str]] = {
+    "Open MPI": (
+        {},
+        {"OMPI_MCA_plm_rsh_agent": "/etc/mpi/kubexec.sh", "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile"},
+        f"{W0} slots=2\n{W1} slots=2\n",
+    ),
+    "Intel MPI": (
+        {"mpiDistribution": "IntelMPI"},
+        {"I_MPI_HYDRA_BOOTSTRAP_EXEC": "/etc/mpi/kubexec.sh", "I_MPI_HYDRA_HOST_FILE": "/etc/mpi/hostfile"},
+        f"{W0}:2\n{W1}:2\n",
+    ),
+    "MPICH": (
+        {"mpiDistribution": "MPICH"},
+        {"HYDRA_LAUNCHER_EXEC": "/etc/mpi/kubexec.sh", "HYDRA_HOST_FILE": "/etc/mpi/hostfile"},
+        f"{W0}:2\n{W1}:2\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", IMPLEMENTATIONS)
+def test_what_mpirun_finds_is_what_kubedl_gives_it(sentence: str) -> None:
+    """`setupLauncherMainContainers` and `newJobConfigMap`; the agent is in the place of kubectl."""
+    spec, want, hosts = IMPLEMENTATIONS[sentence]
+    w = world().apply(job(MPI, {"Launcher": role(), "Worker": role(2)}, slotsPerWorker=2, **spec)).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    assert {k: v for k, v in environment(w, L).items() if k in want} == want
+    others = {name for _, env, _ in IMPLEMENTATIONS.values() for name in env} - want.keys()
+    assert not others & {*environment(w, L), *environment(w, W0), *want} - {"I_MPI_HYDRA_BOOTSTRAP_EXEC"}
+    assert file(w, L, "hostfile") == hosts
+    assert file(w, L, "agent.py") == file(w, W0, "agent.py")
+    pod = w.pods()[W0]["spec"]
+    assert pod["containers"][0]["command"] == ["python3", "/etc/mpi/agent.py", "serve"]
+    assert w.pods()[L]["spec"].get("serviceAccountName", "default") == "default", "it needs no rights"
+    assert len(w.cluster.client.get("/api/v1/namespaces/default/secrets")["items"]) == 1
+
+
+def test_the_launcher_of_an_mpijob_is_made_when_its_workers_are_ready() -> None:
+    w = world().apply(job(MPI, {"Launcher": role(), "Worker": role(2, ready_seconds=30)})).run().advance(10)
+    assert sorted(w.pods()) == [W0, W1]
+    w.until("it runs", lambda: state(w) == "Running")
+
+
+def made_by_the_master(w: World, name: str, *, owned: bool) -> None:
+    """As ElasticDL's `create_pod` makes one: with its master pod as the owner, where it finds that."""
+    master = w.pods()[M]["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": M, "uid": master["uid"], "blockOwnerDeletion": True}
+    labels = {"app": "elasticdl", "elasticdl-job-name": "digits", "elasticdl-replica-type": "worker"}
+    w.create_pod(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": labels, **({"ownerReferences": [owner]} if owned else {})},
+            "spec": {"containers": [{"name": name, "image": "elasticdl:1"}], "restartPolicy": "Never"},
+        }
+    )
+
+
+def test_an_elasticdl_master_has_the_labels_of_kubedl_and_no_service() -> None:
+    w = world().apply(job(ELASTICDL, {"Master": role()})).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    assert (sorted(w.pods()), w.services()) == ([M], [])
+    want = {"group-name": "training.kubedl.io", "job-name": "digits", "replica-type": "master", "replica-index": "0"}
+    pod = w.pods()[M]
+    assert (want | {"job-role": "master"}).items() <= pod["metadata"]["labels"].items()
+    assert "ports" not in pod["spec"]["containers"][0], "KubeDL has no defaults for this kind"
+    assert w.status()["replicaStatuses"] == {"Master": {"active": 1}}
+
+
+def test_pods_that_an_elasticdl_master_makes_are_nobodys_here_and_go_with_it_where_it_owns_them() -> None:
+    w = world().apply(job(ELASTICDL, {"Master": role()})).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    made_by_the_master(w, "elasticdl-digits-worker-0", owned=True)
+    made_by_the_master(w, "elasticdl-digits-worker-1", owned=False)
+    before = w.uids()
+    w.run().advance(90, step_seconds=10)
+    assert w.make_runtime("orphans").orphans.collect() == (0, 0)
+    assert w.uids() == before, "neither counted as surplus nor as orphans"
+    assert w.status()["replicaStatuses"] == {"Master": {"active": 1}}, "nor in the status"
+    w.delete("digits").run().advance(90, step_seconds=10)
+    assert sorted(w.pods()) == ["elasticdl-digits-worker-1"], "the garbage collector takes what the master owned"
 
 
 def test_what_the_framework_refuses_is_named_as_the_user_wrote_it() -> None:

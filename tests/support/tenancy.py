@@ -164,7 +164,7 @@ KINDS = [kind for kind in KNOWN_KINDS.values() if kind.resource != TRAININGJOBS]
 
 
 def of_kind(kind: JobKind, roles: tuple[str, ...]) -> Json:
-    field = kind.scale_spec_path.split(".")[2] if kind.guest else "replicaSpecs"
+    field = kind.roles_field
     template: Json = {"spec": {"containers": [{"name": "aitj-main", "image": "trainer:1"}]}}
     specs = {name: {"replicas": 1, "template": copy.deepcopy(template)} for name in roles}
     return {

@@ -57,19 +57,17 @@ def build(job_kind: JobKind) -> dict[str, Any]:
 
 def _version(job_kind: JobKind, version: str) -> dict[str, Any]:
     replicas, selector = job_kind.guest.scale_paths if job_kind.guest else (".status.replicas", ".status.selector")
+    scale = {
+        "specReplicasPath": job_kind.scale_spec_path,
+        "statusReplicasPath": replicas,
+        "labelSelectorPath": selector,
+    }
     return {
         "name": version,
         "served": True,
         "storage": version == job_kind.versions[0],
         "schema": {"openAPIV3Schema": schema(job_kind, version)},
-        "subresources": {
-            "status": {},
-            "scale": {
-                "specReplicasPath": job_kind.scale_spec_path,
-                "statusReplicasPath": replicas,
-                "labelSelectorPath": selector,
-            },
-        },
+        "subresources": {"status": {}, **({"scale": scale} if job_kind.scale_spec_path else {})},
         "additionalPrinterColumns": [dict(column) for column in columns(job_kind)],
     }
 

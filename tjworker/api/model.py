@@ -61,7 +61,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class MPILaunch:
-    """How a job of Kubeflow's MPIJob starts its processes."""
+    """How an MPIJob starts its processes, Kubeflow's or KubeDL's."""
 
     slots: int
     """Processes a worker."""
@@ -168,7 +168,7 @@ class TrainingJob:
     secret: JobSecret | None = None
     """Which its pods mount."""
     mpi: MPILaunch | None = None
-    """Of an MPIJob."""
+    """Of an MPIJob, Kubeflow's or KubeDL's."""
     host_ports: HostPorts | None = None
     """As the status has it in this pass: what pods that are made now are told."""
     scale_role: str | None = None

@@ -44,7 +44,8 @@ def _kind(job_kind: JobKind) -> Iterator[str]:
     yield _filled(
         f"`apiVersion`: {', '.join(f'`{v}`' for v in job_kind.api_versions)}. `kubectl get"
         f" {job_kind.short_name or job_kind.plural}` lists"
-        f" them, `kubectl get training` those of every kind. Scale subresource: `{job_kind.scale_spec_path}`."
+        " them, `kubectl get training` those of every kind."
+        + (f" Scale subresource: `{job_kind.scale_spec_path}`." if job_kind.scale_spec_path else "")
     )
     yield (
         f"Columns: {', '.join(c['name'].upper() for c in shown if not c.get('priority'))}; with `-o wide` also "

@@ -30,7 +30,8 @@ class Source:
 
 SPECIALS: Mapping[str, Special] = {
     "kubeflow.org": kubeflow.special,
-    "mpijobs.kubeflow.org": mpijob.special,
+    "mpijobs.kubeflow.org": mpijob.of_kubeflow,
+    "mpijobs.training.kubedl.io": mpijob.of_kubedl,
     "paddlepaddle.org": edl.special,
     "training.kubedl.io": kubedl.special,
 }

@@ -13,6 +13,10 @@ from tjworker.api.model import Role, TrainingJob
 from tjworker.convert.known import Extra
 from tjworker.convert.report import Json, Left, Origins, Path
 
+_OF_THE_MASTER = (
+    "the pods that the master makes stay its own: the operator neither restarts, scales nor deletes them; an elastic"
+    " role of an AITrainingJob, such as worker, can take their place"
+)
 _RUN = ("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit", "schedulingPolicy")
 
 
@@ -21,7 +25,13 @@ def special(raw: Json, job: TrainingJob) -> Extra:
     if job.framework in ("mars", "xdl"):  # an AITrainingJob has no frameworkType for it
         roles = tuple(_task(role) for role in job.roles) if job.framework == "xdl" else job.roles
         own = replace(own, framework="", roles=roles)
-    return Extra(own, left=tuple(_left(raw, job)), acted_upon=frozenset({ANNOTATION_AUTOSCALE}), origins=_origins())
+    return Extra(
+        own,
+        left=tuple(_left(raw, job)),
+        notes=(_OF_THE_MASTER,) if job.kind == "ElasticDLJob" else (),
+        acted_upon=frozenset({ANNOTATION_AUTOSCALE}),
+        origins=_origins(),
+    )
 
 
 def _task(role: Role) -> Role:

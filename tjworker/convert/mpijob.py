@@ -1,5 +1,5 @@
-"""Kubeflow's MPIJob -> AITrainingJob of frameworkType mpi: the templates as the user wrote them, without what the
-operator puts into an MPIJob's pods: keys, an agent, a domain. Pure."""
+"""An MPIJob, Kubeflow's or KubeDL's -> AITrainingJob of frameworkType mpi: the templates as the user wrote them,
+without what the operator puts into an MPIJob's pods: keys, an agent, a domain. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tjworker.api.kinds.base import mapping
-from tjworker.api.kinds.kubeflow.mpipods import SSHD, WORKER
+from tjworker.api.kinds.guests.mpipods import SSHD, WORKER
 from tjworker.api.model import Role, TrainingJob
 from tjworker.convert import kubeflow
 from tjworker.convert.known import Extra, written_path
@@ -21,15 +21,37 @@ _FIELDS = (
 )
 
 
-def special(raw: Json, job: TrainingJob) -> Extra:
-    common = kubeflow.special(raw, job)
-    v1 = job.mpi is not None and job.mpi.agent
-    roles = tuple(replace(role, template=_own(raw, role, v1)) for role in job.roles)
+def of_kubeflow(raw: Json, job: TrainingJob) -> Extra:
+    made, v1 = _special(raw, job), _by_agent(job)
+    cleans = mapping(raw.get("spec")).get("cleanPodPolicy")
+    if not cleans or (v1 and not at(raw, "spec.runPolicy.cleanPodPolicy")):
+        return made
+    why = "runPolicy.cleanPodPolicy wins" if v1 else "v1 alone has it"
+    lost = Left("spec.cleanPodPolicy", cleans, why, "set spec.cleanPodPolicy to what you want")
+    return replace(made, left=(*made.left, lost))
+
+
+def of_kubedl(raw: Json, job: TrainingJob) -> Extra:
+    made, lost = _special(raw, job), at(raw, "spec.runPolicy.cleanPodPolicy")
+    if not (lost and at(raw, "spec.cleanPodPolicy")):
+        return made
+    why = Left("spec.runPolicy.cleanPodPolicy", lost, "spec.cleanPodPolicy wins", "leave it out")
+    return replace(made, left=(*made.left, why))
+
+
+def _special(raw: Json, job: TrainingJob) -> Extra:
+    common, by_agent = kubeflow.special(raw, job), _by_agent(job)
+    roles = tuple(replace(role, template=_own(raw, role, by_agent)) for role in job.roles)
     own = replace(job, roles=roles, subdomain="", secret=None, mpi=None)
-    return replace(common, job=own, left=(*common.left, *_left(raw, v1)), notes=tuple(_notes(job)))
+    return replace(common, job=own, left=(*common.left, *_left(raw, by_agent)), notes=tuple(_notes(job)))
 
 
-def _own(raw: Json, role: Role, v1: bool) -> Json:
+def _by_agent(job: TrainingJob) -> bool:
+    """Kubeflow's v1, and KubeDL's."""
+    return job.mpi is not None and job.mpi.agent
+
+
+def _own(raw: Json, role: Role, by_agent: bool) -> Json:
     """As it is written; a worker without a command is an sshd, as in v2beta1."""
     path = written_path(raw, role.spec_path)
     here: Any = raw
@@ -37,14 +59,18 @@ def _own(raw: Json, role: Role, v1: bool) -> Json:
         here = here[step]
     template: Json = here["template"]
     first, *rest = template["spec"]["containers"]
-    if v1 or role.name != WORKER or first.get("command") or first.get("args"):
+    if by_agent or role.name != WORKER or first.get("command") or first.get("args"):
         return template
     return {**template, "spec": {**template["spec"], "containers": [{**first, "command": list(SSHD)}, *rest]}}
 
 
-def _left(raw: Json, v1: bool) -> Iterator[Left]:
+def _left(raw: Json, by_agent: bool) -> Iterator[Left]:
     spec = mapping(raw.get("spec"))
-    made = "the operator's agent, which starts its processes," if v1 else "the ssh keys, by which it starts processes,"
+    made = (
+        "the operator's agent, which starts its processes,"
+        if by_agent
+        else "the ssh keys, by which it starts processes,"
+    )
     yield Left(
         "kind",
         "MPIJob",
@@ -61,10 +87,7 @@ def _left(raw: Json, v1: bool) -> Iterator[Left]:
     for name, why, instead in _FIELDS:
         if at(raw, f"spec.{name}"):
             yield Left(f"spec.{name}", spec[name], why, instead)
-    if spec.get("cleanPodPolicy") and not (v1 and not at(raw, "spec.runPolicy.cleanPodPolicy")):
-        why = "runPolicy.cleanPodPolicy wins" if v1 else "v1 alone has it"
-        yield Left("spec.cleanPodPolicy", spec["cleanPodPolicy"], why, "set spec.cleanPodPolicy to what you want")
-    if v1 and spec.get("mainContainer"):
+    if by_agent and spec.get("mainContainer"):
         yield Left("spec.mainContainer", spec["mainContainer"], "processes start where your agent runs", "leave it out")
 
 

@@ -115,7 +115,7 @@ def served(
 def with_needs(guests: Sequence[Resource]) -> tuple[Resource, ...]:
     """These job kinds, and what no other kind than they needs."""
     names = {row.name for row in guests}
-    return (*guests, *(row for row in RESOURCES.values() if row.needed_by in names))
+    return (*guests, *(row for row in RESOURCES.values() if names.intersection(row.needed_by)))
 
 
 def of_guest(row: Resource, operator: str = NAMESPACE) -> list[Json]:

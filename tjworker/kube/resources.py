@@ -39,8 +39,8 @@ class Resource:
     `command` silently, and the container would run something else."""
     is_job: bool = False
     """A job kind: its name is the first part of a JobKey."""
-    needed_by: GroupResource | None = None
-    """The job kind of another operator's without which nobody needs it: its rights are given with that one's."""
+    needed_by: tuple[GroupResource, ...] = ()
+    """The job kinds of other operators without which nobody needs it: its rights are given with theirs."""
     guest: bool = False
     """A job kind of another operator's, which a setting switches on; its rights are given with its CRD."""
     gang: str = ""
@@ -160,7 +160,12 @@ _ROWS = (
     ),
     # The keys of an MPIJob: made, and never read. What has their name is the job's, as its UID stands in it.
     Resource(
-        "secrets", "", "v1", "Secret", needed_by=GroupResource("mpijobs.kubeflow.org"), verbs={"worker": ("create",)}
+        "secrets",
+        "",
+        "v1",
+        "Secret",
+        needed_by=(GroupResource("mpijobs.kubeflow.org"), GroupResource("mpijobs.training.kubedl.io")),
+        verbs={"worker": ("create",)},
     ),
     Resource("events", "", "v1", "Event", verbs={"worker": ("get", "create", "patch")}),
     Resource("leases", "coordination.k8s.io", "v1", "Lease", verbs={"watcher": ("get", "create", "update")}),
@@ -187,7 +192,7 @@ def needed(kinds: Container[GroupResource], gang: str = "none") -> tuple[Resourc
         row
         for row in _ROWS
         if (not row.guest or row.name in kinds)
-        and (row.needed_by is None or row.needed_by in kinds)
+        and (not row.needed_by or any(kind in kinds for kind in row.needed_by))
         and row.gang in ("", gang)
     )
 

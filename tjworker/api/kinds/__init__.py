@@ -39,8 +39,6 @@ def served(chosen: Iterable[str]) -> Mapping[GroupResource, JobKind]:
     """Our own kinds, and the guests whose CRDs are named. Raises Terminal for a name that is none's."""
     guests = {str(kind.resource): kind for kind in GUEST_KINDS}
     wanted = tuple(chosen)
-    if refused := [name for name in wanted if name in kubedl.NOT_SERVED]:
-        raise Terminal(f"TJ_KINDS names {refused[0]}, which is not served: {kubedl.NOT_SERVED[refused[0]]}")
     unknown = sorted(set(wanted) - guests.keys())
     if unknown:
         raise Terminal(f"TJ_KINDS names {', '.join(unknown)}, which is no kind known here; use: {', '.join(guests)}")

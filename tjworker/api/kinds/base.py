@@ -74,6 +74,7 @@ class JobKind:
     scale_role: str
     """The role that the scale subresource scales, where a job has it: a CRD allows one fixed path."""
     scale_spec_path: str
+    """Empty: no role of the kind ever changes its size, and the CRD has no scale subresource."""
     spec_model: type[BaseModel]
     root_rules: tuple[Mapping[str, Any], ...]
     """CEL rules on the whole object, for what depends on metadata.name."""

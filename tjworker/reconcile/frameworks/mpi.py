@@ -6,7 +6,7 @@ its processes there by ssh, or by another agent that the image has.
 finds it by PRTE_MCA_prte_default_hostfile, up to 4 by OMPI_MCA_orte_default_hostfile. /etc/mpi/hydra_hostfile is that
 of MPICH and Intel MPI (HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_FILE). Names and paths are the MPI operator's.
 
-A job of Kubeflow's MPIJob has what its own operators give it: `mpi_guest`.
+An MPIJob, Kubeflow's or KubeDL's, has what its own operator gives it: `mpi_guest`.
 """
 
 from __future__ import annotations

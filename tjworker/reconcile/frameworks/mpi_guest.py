@@ -1,5 +1,6 @@
-"""What the launcher of Kubeflow's MPIJob finds: as the MPI operator gives it (v2beta1: `newConfigMap`, `ompiEnvVars`
-...), and training-operator (v1: `newLauncher`, with our agent in the place of kubectl).
+"""What the launcher of an MPIJob finds: as the MPI operator gives it (Kubeflow's v2beta1: `newConfigMap`, `ompiEnvVars`
+...), training-operator (its v1: `newLauncher`) and KubeDL (`setupLauncherMainContainers`), the last two with our agent
+in the place of kubectl.
 
 Open MPI 5 reads PRTE_MCA_* where those before it read OMPI_MCA_*; their operators have the latter alone.
 """
@@ -22,18 +23,25 @@ HOSTFILE, DISCOVER, AGENT, REMOTE = (
 SSH_ARGS = "-o ConnectionAttempts=10"
 
 
+_BY_AGENT: Mapping[str, Env] = {
+    "OpenMPI": {
+        "OMPI_MCA_plm_rsh_agent": REMOTE,
+        "OMPI_MCA_orte_default_hostfile": HOSTFILE,
+        "PRTE_MCA_plm_ssh_agent": REMOTE,
+        "PRTE_MCA_prte_default_hostfile": HOSTFILE,
+        "I_MPI_HYDRA_BOOTSTRAP": "rsh",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC": REMOTE,
+    },
+    "Intel": {"I_MPI_HYDRA_HOST_FILE": HOSTFILE, "I_MPI_HYDRA_BOOTSTRAP": "rsh", "I_MPI_HYDRA_BOOTSTRAP_EXEC": REMOTE},
+    "MPICH": {"HYDRA_HOST_FILE": HOSTFILE, "HYDRA_LAUNCHER_EXEC": REMOTE},
+}
+
+
 def environment(how: MPILaunch, launches: bool) -> Env:
     if not launches:
         return {}
     if how.agent:
-        return {
-            "OMPI_MCA_plm_rsh_agent": REMOTE,
-            "OMPI_MCA_orte_default_hostfile": HOSTFILE,
-            "PRTE_MCA_plm_ssh_agent": REMOTE,
-            "PRTE_MCA_prte_default_hostfile": HOSTFILE,
-            "I_MPI_HYDRA_BOOTSTRAP": "rsh",
-            "I_MPI_HYDRA_BOOTSTRAP_EXEC": REMOTE,
-        }
+        return _BY_AGENT[how.implementation]
     if how.implementation == "Intel":
         return {
             "I_MPI_HYDRA_HOST_FILE": HOSTFILE,

@@ -127,7 +127,8 @@ def test_the_crd_names_what_users_type(job_kind: Any) -> None:
     assert sum(version["storage"] for version in spec["versions"]) == 1
     for version in spec["versions"]:
         assert version["subresources"]["status"] == {}
-        assert version["subresources"]["scale"]["specReplicasPath"] == job_kind.scale_spec_path
+        scale = version["subresources"].get("scale", {"specReplicasPath": ""})
+        assert scale["specReplicasPath"] == job_kind.scale_spec_path
         assert [c["name"] for c in version["additionalPrinterColumns"]] == [
             "Phase",
             "Active",

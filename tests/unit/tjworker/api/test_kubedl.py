@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from tests.support.guests import parsed
-from tjworker.api.kinds import KNOWN_KINDS, kubedl, parse, served
+from tjworker.api.kinds import KNOWN_KINDS, kubedl, parse
 from tjworker.api.kinds.kubedl.marsjob import SHARED
-from tjworker.api.model import Enough, InvalidJob, TrainingJob
-from tjworker.base import GroupResource, Terminal
+from tjworker.api.model import Enough, InvalidJob, MPILaunch, TrainingJob
+from tjworker.base import GroupResource
 
 Json = dict[str, Any]
-TF, PYTORCH, XGB, XDL, MARS = (kind.resource for kind in kubedl.JOB_KINDS)
+TF, PYTORCH, XGB, XDL, MARS, MPI, ELASTICDL = (kind.resource for kind in kubedl.JOB_KINDS)
 
 
 def role(replicas: int | None = 1, container: Json | None = None, **fields: Any) -> Json:
@@ -143,6 +143,99 @@ CASES: dict[str, Case] = {
             "ignored": ("spec.webHost",),
         },
     ),
+    "defaults of an MPIJob": Case(
+        MPI,
+        {"Launcher": role(None), "Worker": role(None)},
+        want={
+            "framework": "mpi",
+            "clean_pod_policy": "Running",
+            "backoff_limit": None,
+            "Launcher.complete_policy": "All",
+            "Launcher.restart_policy": "Never",
+            "Worker.restart_policy": "Never",
+            "Worker.replicas": 1,
+            "mpi": MPILaunch(slots=1, implementation="OpenMPI", agent=True, on_launcher=False, waits=True),
+            "subdomain": "",
+        },
+    ),
+    "the run policy of an MPIJob stands in runPolicy": Case(
+        MPI,
+        {"Launcher": role(), "Worker": role(2)},
+        {
+            "runPolicy": {
+                "cleanPodPolicy": "All",
+                "ttlSecondsAfterFinished": 5,
+                "activeDeadlineSeconds": 6,
+                "backoffLimit": 7,
+                "suspend": True,
+                "schedulingPolicy": {"minAvailable": 2, "priority": 1},
+                "cronPolicy": {"schedule": "* * * * *"},
+            }
+        },
+        {
+            "clean_pod_policy": "All",
+            "ttl_seconds_after_finished": 5,
+            "active_deadline_seconds": 6,
+            "backoff_limit": 7,
+            "suspend": True,
+            "suspend_field": "spec.runPolicy.suspend",
+            "min_available": 2,
+            "ignored": ("spec.runPolicy.schedulingPolicy.priority", "spec.runPolicy.cronPolicy"),
+        },
+    ),
+    "of what the first MPIJobs had in the spec itself, cleanPodPolicy counts and wins, and the rest is told": Case(
+        MPI,
+        {"Launcher": role(), "Worker": role(2)},
+        {
+            "cleanPodPolicy": "None",
+            "activeDeadlineSeconds": 6,
+            "ttlSecondsAfterFinished": 0,
+            "schedulingPolicy": {},
+            "runPolicy": {"cleanPodPolicy": "All"},
+        },
+        {
+            "clean_pod_policy": "None",
+            "active_deadline_seconds": None,
+            "ttl_seconds_after_finished": None,
+            "ignored": (
+                "spec.ttlSecondsAfterFinished (it belongs into spec.runPolicy)",
+                "spec.activeDeadlineSeconds (it belongs into spec.runPolicy)",
+                "spec.schedulingPolicy (it belongs into spec.runPolicy)",
+            ),
+        },
+    ),
+    "an MPIJob of v1alpha2, with its distribution": Case(
+        MPI,
+        {"Launcher": role(), "Worker": role(2)},
+        {"mpiDistribution": "IntelMPI", "slotsPerWorker": 4},
+        {"mpi": MPILaunch(slots=4, implementation="Intel", agent=True, on_launcher=False, waits=True)},
+    ),
+    "a launcher with GPUs has processes, too": Case(
+        MPI,
+        {"Launcher": role(1, {"resources": {"limits": {"nvidia.com/gpu": 1}}}), "Worker": role(2)},
+        want={"mpi": MPILaunch(slots=1, implementation="OpenMPI", agent=True, on_launcher=True, waits=True)},
+    ),
+    "arguments that no entrypoint of the image will get are told": Case(
+        MPI,
+        {"Launcher": role(), "worker": role(2, {"args": ["-De"]})},
+        want={
+            "ignored": ("spec.mpiReplicaSpecs.worker.template.spec.containers[0].args (without a command; set one)",)
+        },
+    ),
+    "an ElasticDLJob is its master": Case(
+        ELASTICDL,
+        {"Master": role(None)},
+        {"gitSyncConfig": {"source": "a"}},
+        {
+            "framework": "",
+            "clean_pod_policy": "Running",
+            "Master.replicas": 1,
+            "Master.restart_policy": "Never",
+            "Master.complete_policy": "All",
+            "scale_role": None,
+            "ignored": ("spec.gitSyncConfig",),
+        },
+    ),
     "what nothing acts on is told": Case(
         TF,
         {"Worker": role(1, spotReplicaSpec={"spotReplicaNumber": 1})},
@@ -201,11 +294,61 @@ REFUSED: dict[str, tuple[GroupResource, Json, str]] = {
         manifest(XDL, {"PS": role()}, minFinishWorkRate=101),
         "spec.minFinishWorkRate",
     ),
+    "an MPIJob without workers": (
+        MPI,
+        manifest(MPI, {"Launcher": role()}),
+        "spec.mpiReplicaSpecs.Worker: required value: the launcher starts its processes in workers; add them",
+    ),
+    "an MPIJob with a mainContainer that no worker has": (
+        MPI,
+        manifest(MPI, {"Launcher": role(), "Worker": role()}, mainContainer="other"),
+        "spec.mainContainer: 'other' is no container of a worker: use main",
+    ),
+    "an MPIJob with two launchers": (
+        MPI,
+        manifest(MPI, {"Launcher": role(2), "Worker": role()}),
+        "spec.mpiReplicaSpecs.Launcher.replicas: 2: must be 1",
+    ),
+    "a gang larger than an MPIJob": (
+        MPI,
+        manifest(MPI, {"Launcher": role(), "Worker": role()}, runPolicy={"schedulingPolicy": {"minAvailable": 3}}),
+        "spec.runPolicy.schedulingPolicy.minAvailable: 3: must be at most the sum of all replicas (2)",
+    ),
+    "an ElasticDLJob with workers, which its master makes": (
+        ELASTICDL,
+        manifest(ELASTICDL, {"Master": role(), "Worker": role()}),
+        "spec.elasticdlReplicaSpecs.Worker: is no role of a ElasticDLJob: use Master",
+    ),
+    "an ElasticDLJob with two masters": (
+        ELASTICDL,
+        manifest(ELASTICDL, {"Master": role(2)}),
+        "spec.elasticdlReplicaSpecs.Master.replicas: 2: must be 1",
+    ),
     "a size that is none": (
         MARS,
         manifest(MARS, {"Scheduler": role()}, workerMemoryTuningPolicy={"workerCacheSize": "much"}),
         "spec.workerMemoryTuningPolicy.workerCacheSize: 'much'",
     ),
+}
+
+
+V1ALPHA1: tuple[tuple[str, Any, str], ...] = (
+    ("gpus", 4, "write mpiReplicaSpecs.Worker.replicas and slotsPerWorker"),
+    ("gpusPerNode", 4, "write slotsPerWorker"),
+    ("processingUnits", 4, "write mpiReplicaSpecs.Worker.replicas and slotsPerWorker"),
+    ("processingUnitsPerNode", 4, "write slotsPerWorker"),
+    ("processingResourceType", "cpu", "write slotsPerWorker, and the resource into the limits"),
+    ("launcherOnMaster", True, "write a nodeSelector into the launcher's template"),
+    ("replicas", 4, "write mpiReplicaSpecs.Worker.replicas"),
+    ("template", {"spec": {}}, "write mpiReplicaSpecs.Launcher.template and mpiReplicaSpecs.Worker.template"),
+)
+REFUSED |= {
+    f"{name}, a field of MPIJob v1alpha1": (
+        MPI,
+        manifest(MPI, {"Launcher": role(), "Worker": role()}, **{name: value}),
+        f"spec.{name}: is a field of MPIJob v1alpha1, which is not served; {instead}",
+    )
+    for name, value, instead in V1ALPHA1
 }
 
 
@@ -215,12 +358,6 @@ def test_what_is_refused(name: str) -> None:
     job = parse(kind, raw)
     assert isinstance(job, InvalidJob), name
     assert want in "; ".join(map(str, job.errors))
-
-
-@pytest.mark.parametrize("name", kubedl.NOT_SERVED)
-def test_a_kind_that_is_not_served_says_what_to_use(name: str) -> None:
-    with pytest.raises(Terminal, match=f"TJ_KINDS names {name}, which is not served: its .* AITrainingJob with"):
-        served([name])
 
 
 def environment(job: TrainingJob, role_name: str) -> Mapping[str, str]:

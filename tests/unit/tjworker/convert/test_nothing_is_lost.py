@@ -42,6 +42,7 @@ NO_CHANGE = {
     "spec.master.max-instance",
     "spec.manifestVersion",  # the API server's own
     "spec.mpiImplementation",  # each finds its hostfile
+    "spec.mpiDistribution",
     "kubedl-tfjob.yaml spec.successPolicy",  # its chief decides
 }
 

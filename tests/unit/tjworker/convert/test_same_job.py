@@ -32,7 +32,7 @@ OF_THE_KIND = {
 }
 """What a kind says of itself, and what the manifest's metadata has."""
 OF_THE_ROLE = {"spec_path", "declared_replicas", "overruled", "workload"}
-NOT_WHOLE = ("mpijob.yaml", "kubedl-xdljob.yaml", "kubedl-marsjob.yaml")
+NOT_WHOLE = ("mpijob.yaml", "kubedl-mpijob.yaml", "kubedl-xdljob.yaml", "kubedl-marsjob.yaml")
 """Of which something cannot be carried over."""
 WHOLE = sorted(set(SERVED) - set(NOT_WHOLE))
 
@@ -124,6 +124,7 @@ def test_an_elastic_job_stays_elastic_and_its_begun_name_is_kept() -> None:
 
 LEFT: dict[str, tuple[str, ...]] = {
     "mpijob.yaml": ("kind",),
+    "kubedl-mpijob.yaml": ("kind",),
     "kubedl-xdljob.yaml": ("spec.minFinishWorkRate",),
     "kubedl-marsjob.yaml": ("kind",),
 }

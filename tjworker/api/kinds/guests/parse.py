@@ -77,7 +77,7 @@ class Reading:
 
 
 def job_kind(shape: Shape, description: str) -> JobKind:
-    family = shape.family
+    family, scaled = shape.family, "Worker" if "Worker" in shape.roles else ""
     return JobKind(
         plural=shape.plural,
         singular=shape.kind.lower(),
@@ -87,8 +87,8 @@ def job_kind(shape: Shape, description: str) -> JobKind:
         group=family.group,
         versions=shape.versions or (family.version,),
         version_defaults=shape.version_defaults,
-        scale_role="Worker",
-        scale_spec_path=f".spec.{shape.specs_field}.Worker.replicas",
+        scale_role=scaled,
+        scale_spec_path=f".spec.{shape.specs_field}.{scaled}.replicas" if scaled else "",
         spec_model=shape.spec_model,
         root_rules=(rules.ROOT[0],),
         parse=lambda raw: parse(shape, raw),
@@ -268,6 +268,8 @@ def _ignored(read: Reading, annotations: Mapping[str, str]) -> Iterator[str]:
     acting = (name for name, value in sorted(_said(read).items()) if value not in ("", {}) and name not in _OF_A_GANG)
     yield from (read.run_path(f"schedulingPolicy.{name}") for name in acting)
     yield from _inert("spec", read.spec)
+    if read.run is not read.spec:
+        yield from _inert(".".join(read.shape.family.run_policy_path), read.run)
     for name, role in read.specs.items():
         yield from _inert(read.path(name), role)
     yield from read.shape.ignored(read.spec)

@@ -39,7 +39,7 @@ class RunFields(CamelModel):
     clean_pod_policy: GuestCleanPodPolicy | None = Field(
         None,
         description="which pods go when the job has ended: `All`, those still `Running`, or `None`. Default: None (a"
-        " TFJob and an XDLJob of KubeDL: Running)",
+        " TFJob, an XDLJob, an MPIJob and an ElasticDLJob of KubeDL: Running)",
     )
     ttl_seconds_after_finished: int | None = Field(
         None, ge=0, le=MAX_INT32, description="seconds after its end when the job is deleted; default: never"

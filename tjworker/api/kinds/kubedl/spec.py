@@ -27,10 +27,14 @@ class KubeDLReplicaSpec(ReplicaSpec):
     )
 
 
-class KubeDLSpec(RunFields):
-    """What every job of KubeDL's has."""
+class KubeDLRunPolicy(RunFields):
+    """The job as a whole."""
 
     scheduling_policy: SchedulingPolicy | None = Field(None, description="how a gang scheduler takes the pods")
     cron_policy: AsWritten | None = Field(
         None, description="runs of the job by a schedule; not acted on: the job runs once. A CronJob can create jobs"
     )
+
+
+class KubeDLSpec(KubeDLRunPolicy):
+    """What every job of KubeDL's has."""

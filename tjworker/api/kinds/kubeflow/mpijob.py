@@ -15,20 +15,18 @@ from pydantic import Field
 
 from tjworker.api import naming
 from tjworker.api.kinds.aitrainingjob import rules
+from tjworker.api.kinds.guests import mpipods
+from tjworker.api.kinds.guests.mpijob import MAX_SLOTS, ROLES, worker_errors
 from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Shape, Specs
 from tjworker.api.kinds.guests.spec import GuestCleanPodPolicy, ReplicaSpec, role_rules
-from tjworker.api.kinds.kubeflow import mpipods
 from tjworker.api.kinds.kubeflow.family import KUBEFLOW, LABEL_PREFIX
 from tjworker.api.kinds.kubeflow.spec import KubeflowSpec, RunPolicy
-from tjworker.api.model import EndPolicy, FieldError, JobSecret, LabelsOfGuest, MPILaunch, TrainingJob
+from tjworker.api.model import EndPolicy, FieldError, LabelsOfGuest, MPILaunch, TrainingJob
 
-ROLES = (mpipods.LAUNCHER, mpipods.WORKER)
 V1, V2 = "v1", "v2beta1"
 BACKOFF_LIMIT = 6
 """That of a batch Job, which is the launcher of v2beta1 there."""
-ROOT_SSH = "/root/.ssh"
-MAX_SLOTS = 1024
 
 
 class MPIJobSpec(KubeflowSpec):
@@ -52,7 +50,7 @@ class MPIJobSpec(KubeflowSpec):
         None,
         max_length=1024,
         pattern="^(/.*)?$",
-        description=f"v2beta1: the folder of the ssh keys in every pod. Default: {ROOT_SSH}",
+        description=f"v2beta1: the folder of the ssh keys in every pod. Default: {mpipods.ROOT_SSH}",
     )
     launcher_creation_policy: Literal["", "AtStartup", "WaitForWorkersReady"] | None = Field(
         None, description="AtStartup: the launcher starts beside the workers. Default: when all of them are ready"
@@ -84,19 +82,11 @@ def _complete(spec: MPIJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
 
 
 def _broken(job: str, spec: MPIJobSpec, specs: Specs) -> Iterator[FieldError]:
-    path, worker = "spec.mpiReplicaSpecs.Worker", specs.get(mpipods.WORKER)
     alone = bool(spec.run_launcher_as_worker) and not _is_v1(spec)
-    if worker is None and not alone:
-        more = "" if _is_v1(spec) else ", or spec.runLauncherAsWorker: true"
-        yield FieldError(path, f"required value: the launcher starts its processes in workers; add them{more}")
-    elif worker is not None and not worker.replicas:
-        yield FieldError(f"{path}.replicas", f"{worker.replicas or 0}: must be at least 1")
-    if worker is not None and spec.main_container and _is_v1(spec):
-        names = [container.name for container in worker.template.spec.containers]
-        if spec.main_container not in names:
-            yield FieldError(
-                "spec.mainContainer", f"{spec.main_container!r} is no container of a worker: use {' or '.join(names)}"
-            )
+    if not (alone and mpipods.WORKER not in specs):
+        or_else = "" if _is_v1(spec) else ", or spec.runLauncherAsWorker: true"
+        main = spec.main_container if _is_v1(spec) else None
+        yield from worker_errors(specs, main, unsaid=0, or_else=or_else)
     for name in () if _is_v1(spec) else specs:
         if specs[name].restart_policy in ("Always", "ExitCode"):
             yield FieldError(
@@ -120,33 +110,29 @@ def _ignored(spec: MPIJobSpec) -> Iterator[str]:
 
 def _finish(job: TrainingJob, spec: MPIJobSpec) -> TrainingJob:
     v1, run = _is_v1(spec), spec.run_policy or RunPolicy()
-    secret = JobSecret(f"{job.name.name}-{'agent' if v1 else 'ssh'}-{job.uid}", "agent-key" if v1 else "ssh-key")
     on_launcher = mpipods.has_gpu(job) if v1 else bool(spec.run_launcher_as_worker)
-    change = mpipods.Change(
-        job=job,
-        secret=secret.name,
+    launch = MPILaunch(
+        slots=spec.slots_per_worker or 1,
+        implementation="OpenMPI" if v1 else spec.mpi_implementation or "OpenMPI",
+        agent=v1,
         on_launcher=on_launcher,
-        ssh_path=spec.ssh_auth_mount_path or ROOT_SSH,
+        waits=spec.launcher_creation_policy != "AtStartup",
+    )
+    made = mpipods.launched(
+        job,
+        launch,
+        hides_gpus=not on_launcher,
+        ssh_path=spec.ssh_auth_mount_path or mpipods.ROOT_SSH,
         main_container=spec.main_container or "",
     )
-    with_pods = mpipods.with_agent if v1 else mpipods.with_ssh
     return replace(
-        job,
-        roles=tuple(replace(role, template=with_pods(change, role)) for role in job.roles),
+        made,
         backoff_limit=BACKOFF_LIMIT if run.backoff_limit is None and not v1 else run.backoff_limit,
         clean_pod_policy=run.clean_pod_policy or (spec.clean_pod_policy if v1 else None) or "None",
         guest_labels=LabelsOfGuest(LABEL_PREFIX, "mpijob-controller")
         if v1
         else LabelsOfGuest(LABEL_PREFIX, "mpi-operator", job_role_is_type=True),
         subdomain="" if v1 else job.name.name,
-        secret=secret,
-        mpi=MPILaunch(
-            slots=spec.slots_per_worker or 1,
-            implementation="OpenMPI" if v1 else spec.mpi_implementation or "OpenMPI",
-            agent=v1,
-            on_launcher=on_launcher,
-            waits=spec.launcher_creation_policy != "AtStartup",
-        ),
     )
 
 

@@ -157,7 +157,8 @@ def test_what_is_found(case: Case) -> None:
 
 def test_secrets_are_asked_for_only_where_mpijobs_are_served() -> None:
     server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
-    for kinds, want in ((KINDS, set()), (served(["mpijobs.kubeflow.org"]), {"may use secrets"})):
+    mpijobs = ("mpijobs.kubeflow.org", "mpijobs.training.kubedl.io")
+    for kinds, want in ((KINDS, set()), *((served([name]), {"may use secrets"}) for name in mpijobs)):
         found = cluster.permissions(InProcessTransport(server.handle), (), "tj-system", kinds)
         assert {check.name for check in found} & {"may use secrets"} == want
 

@@ -1,17 +1,17 @@
-"""What the pods of an MPIJob have beside their template: the MPI operator's ssh keys and host names (v2beta1), or our
-agent in the place of `kubectl exec` (v1). Pure.
+"""What the pods of an MPIJob have beside their template: the MPI operator's ssh keys and host names (v2beta1 of
+Kubeflow's), or our agent in the place of `kubectl exec` (v1 of it, and KubeDL's). Pure.
 
-As there, it is the first container that has them. What the user's template sets wins, but for the pod's host name.
+It is the first container that has them. What the user's template sets wins, but for the pod's host name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tjworker.api.kinds.base import Json, mapping
-from tjworker.api.model import Role, TrainingJob
+from tjworker.api.model import JobSecret, MPILaunch, Role, TrainingJob
 from tjworker.api.naming import containers
 
 LAUNCHER, WORKER = "Launcher", "Worker"
@@ -34,9 +34,22 @@ class Change:
 
     job: TrainingJob
     secret: str
-    on_launcher: bool
-    ssh_path: str
-    main_container: str
+    hides_gpus: bool
+    """From a launcher that has no processes of its own."""
+    ssh_path: str = ROOT_SSH
+    main_container: str = ""
+
+
+def launched(
+    job: TrainingJob, launch: MPILaunch, *, hides_gpus: bool, ssh_path: str = ROOT_SSH, main_container: str = ""
+) -> TrainingJob:
+    """The job with what starts its processes: a Secret of its own, and what its pods do with it."""
+    name = f"{job.name.name}-{'agent' if launch.agent else 'ssh'}-{job.uid}"
+    secret = JobSecret(name, "agent-key" if launch.agent else "ssh-key")
+    change = Change(job, name, hides_gpus, ssh_path, main_container)
+    with_pods = with_agent if launch.agent else with_ssh
+    roles = tuple(replace(role, template=with_pods(change, role)) for role in job.roles)
+    return replace(job, roles=roles, secret=secret, mpi=launch)
 
 
 def with_ssh(change: Change, role: Role) -> Json:
@@ -55,7 +68,7 @@ def with_ssh(change: Change, role: Role) -> Json:
     if change.ssh_path == ROOT_SSH:
         keys["defaultMode"] = ROOT_SSH_MODE
     _add_volume(pod, {"name": "ssh-auth", "secret": keys})
-    env = {"K_MPI_JOB_ROLE": role.name.lower()} | (_NO_GPU if launches and not change.on_launcher else {})
+    env = {"K_MPI_JOB_ROLE": role.name.lower()} | (_NO_GPU if launches and change.hides_gpus else {})
 
     def main(container: Json) -> Json:
         serves = not launches and not container.get("command") and not container.get("args")
@@ -66,18 +79,20 @@ def with_ssh(change: Change, role: Role) -> Json:
 
 
 def with_agent(change: Change, role: Role) -> Json:
-    """v1: `newWorker` and `newLauncher` of training-operator, where a worker sleeps and kubectl starts its processes.
-    Here it runs the agent, beside the command that its template has."""
+    """v1: `newWorker` and `newLauncher` of training-operator, where a worker sleeps and kubectl starts its processes;
+    KubeDL's `setupMPIWorker` and `setupMPILauncher` do the same. Here it runs the agent, beside the command that its
+    template has."""
     launches = role.name == LAUNCHER
     pod = dict(mapping(role.template.get("spec")))
     _add_volume(pod, {"name": "mpi-agent-key", "secret": {"secretName": change.secret}})
-    env = _NO_GPU if launches and not change.on_launcher else {}
+    env = _NO_GPU if launches and change.hides_gpus else {}
 
     def main(container: Json) -> Json:
         made = container
         if not launches:
             own = list(container.get("command") or ())
             # Without a command of its own, training-operator puts its `sleep` in the place of the arguments, too.
+            # (KubeDL leaves those to the image's entrypoint, which nobody here can know: its MPIJob says so.)
             made = {k: v for k, v in container.items() if own or k != "args"}
             made["command"] = ["python3", AGENT, "serve", *(["--", *own] if own else [])]
         return _added(made, env, {"name": "mpi-agent-key", "mountPath": AGENT_KEY_FOLDER, "readOnly": True})
@@ -109,6 +124,12 @@ def _added(container: Json, env: Mapping[str, str], mount: Json) -> Json:
 def _of_main(role: Role, pod: dict[str, Any], name: str, change: Any) -> Json:
     """The template with this pod, its container of that name (else the first) changed."""
     every = list(pod.get("containers") or ())
-    place = next((i for i, one in enumerate(every) if mapping(one).get("name") == name), 0)
+    place, _ = main(every, name)
     pod["containers"] = [change(mapping(one)) if i == place else one for i, one in enumerate(every)]
     return {**role.template, "spec": pod}
+
+
+def main(every: Sequence[Any], name: str) -> tuple[int, Json]:
+    """The container of that name, else the first; and its place."""
+    place = next((i for i, one in enumerate(every) if mapping(one).get("name") == name), 0)
+    return place, mapping(every[place]) if every else {}

@@ -1,0 +1,28 @@
+"""What the MPIJobs of Kubeflow and KubeDL have in common; their pods: `mpipods`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tjworker.api.kinds.guests.mpipods import LAUNCHER, WORKER
+from tjworker.api.kinds.guests.shape import Specs
+from tjworker.api.model import FieldError
+
+ROLES = (LAUNCHER, WORKER)
+MAX_SLOTS = 1024
+
+
+def worker_errors(specs: Specs, main_container: str | None, *, unsaid: int, or_else: str = "") -> Iterator[FieldError]:
+    """`unsaid`: the workers of a role that does not say how many. `or_else`: what may be written instead of workers."""
+    path, worker = f"spec.mpiReplicaSpecs.{WORKER}", specs.get(WORKER)
+    if worker is None:
+        yield FieldError(path, f"required value: the launcher starts its processes in workers; add them{or_else}")
+        return
+    count = unsaid if worker.replicas is None else worker.replicas
+    if count < 1:
+        yield FieldError(f"{path}.replicas", f"{count}: must be at least 1")
+    names = [container.name for container in worker.template.spec.containers]
+    if main_container and main_container not in names:
+        yield FieldError(
+            "spec.mainContainer", f"{main_container!r} is no container of a worker: use {' or '.join(names)}"
+        )

@@ -1,0 +1,160 @@
+"""MPIJob (training.kubedl.io/v1alpha1). Pure.
+
+KubeDL's launcher starts processes by `kubectl exec`, with a kubectl that an init container brings; here by the agent of
+ADR 32. The spec has the fields of three versions of MPIJob: the run policy stands in `runPolicy`, as in the newest, and
+what older versions had in the spec itself is told, or refused with what to write (ADR 38).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+from pydantic import Field
+
+from tjworker.api.kinds.base import CamelModel, Json, mapping
+from tjworker.api.kinds.guests import mpipods
+from tjworker.api.kinds.guests.mpijob import MAX_SLOTS, ROLES, worker_errors
+from tjworker.api.kinds.guests.parse import job_kind
+from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs
+from tjworker.api.kinds.guests.spec import AsWritten, GuestCleanPodPolicy, role_rules
+from tjworker.api.kinds.kubedl.family import KUBEDL
+from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
+from tjworker.api.kinds.runpolicy import MAX_INT32
+from tjworker.api.model import EndPolicy, FieldError, MPILaunch, TrainingJob
+
+CONTAINER = "mpi"
+PORT: Json = {"name": "mpi-port", "containerPort": 2222}
+_IMPLEMENTATIONS: Mapping[str, Literal["OpenMPI", "Intel", "MPICH"]] = {
+    "OpenMPI": "OpenMPI",
+    "IntelMPI": "Intel",
+    "MPICH": "MPICH",
+}
+_IN_RUN_POLICY = "of the first versions of MPIJob; not acted on, as in KubeDL: set it in runPolicy"
+_V1ALPHA1 = "of MPIJob v1alpha1; refused: write mpiReplicaSpecs"
+
+
+class MPIJobSpec(CamelModel):
+    """What the job is to do."""
+
+    run_policy: KubeDLRunPolicy | None = Field(None, description="the job as a whole")
+    clean_pod_policy: GuestCleanPodPolicy | None = Field(None, description="as that of runPolicy, over which it wins")
+    mpi_replica_specs: dict[str, KubeDLReplicaSpec] = Field(
+        min_length=1,
+        max_length=16,
+        description="Launcher, which runs mpirun, and Worker, where it starts processes",
+        json_schema_extra=role_rules(ROLES, "MPIJob"),
+    )
+    slots_per_worker: int | None = Field(None, ge=1, le=MAX_SLOTS, description="processes of each worker. Default: 1")
+    main_container: str | None = Field(
+        None, max_length=63, description="the container of a worker in which processes start. Default: the first"
+    )
+    mpi_distribution: Literal["", "OpenMPI", "IntelMPI", "MPICH"] | None = Field(
+        None, description="whose mpirun the launcher has. Default: OpenMPI"
+    )
+    ttl_seconds_after_finished: int | None = Field(None, ge=0, le=MAX_INT32, description=_IN_RUN_POLICY)
+    active_deadline_seconds: int | None = Field(None, ge=0, le=MAX_INT32, description=_IN_RUN_POLICY)
+    backoff_limit: int | None = Field(None, ge=0, le=MAX_INT32, description=_IN_RUN_POLICY)
+    scheduling_policy: AsWritten | None = Field(None, description=_IN_RUN_POLICY)
+    cron_policy: AsWritten | None = Field(None, description=_IN_RUN_POLICY)
+    gpus: int | None = Field(None, description=_V1ALPHA1)
+    gpus_per_node: int | None = Field(None, description=_V1ALPHA1)
+    processing_units: int | None = Field(None, description=_V1ALPHA1)
+    processing_units_per_node: int | None = Field(None, description=_V1ALPHA1)
+    processing_resource_type: str | None = Field(None, max_length=253, description=_V1ALPHA1)
+    launcher_on_master: bool | None = Field(None, description=_V1ALPHA1)
+    replicas: int | None = Field(None, description=_V1ALPHA1)
+    template: AsWritten | None = Field(None, description=_V1ALPHA1)
+
+
+_OLD_RUN_POLICY = (
+    *("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit"),
+    *("schedulingPolicy", "cronPolicy"),
+)
+_WRITE_INSTEAD: Mapping[str, str] = {
+    "gpus": "write mpiReplicaSpecs.Worker.replicas and slotsPerWorker",
+    "gpusPerNode": "write slotsPerWorker",
+    "processingUnits": "write mpiReplicaSpecs.Worker.replicas and slotsPerWorker",
+    "processingUnitsPerNode": "write slotsPerWorker",
+    "processingResourceType": "write slotsPerWorker, and the resource into the limits of the worker's container",
+    "launcherOnMaster": "write a nodeSelector into the launcher's template",
+    "replicas": "write mpiReplicaSpecs.Worker.replicas",
+    "template": "write mpiReplicaSpecs.Launcher.template and mpiReplicaSpecs.Worker.template",
+}
+
+
+def _run_policy(spec: MPIJobSpec) -> KubeDLRunPolicy:
+    run = spec.run_policy or KubeDLRunPolicy()
+    return run.model_copy(update={"clean_pod_policy": spec.clean_pod_policy}) if spec.clean_pod_policy else run
+
+
+def _complete(spec: MPIJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
+    return {mpipods.LAUNCHER: "All"}
+
+
+def _broken(job: str, spec: MPIJobSpec, specs: Specs) -> Iterator[FieldError]:
+    said = spec.model_dump(by_alias=True, exclude_none=True)
+    for name, instead in _WRITE_INSTEAD.items():
+        if said.get(name):
+            yield FieldError(f"spec.{name}", f"is a field of MPIJob v1alpha1, which is not served; {instead}")
+    yield from worker_errors(specs, spec.main_container, unsaid=1)
+
+
+def _ignored(spec: MPIJobSpec) -> Iterator[str]:
+    said = spec.model_dump(by_alias=True, exclude_none=True)
+    yield from (f"spec.{name} (it belongs into spec.runPolicy)" for name in _OLD_RUN_POLICY if name in said)
+
+
+def _dress(of: Dressed, template: Json) -> Json:
+    """`setDefaults_MPIJobPort`."""
+    pod = mapping(template.get("spec"))
+    every: list[Any] = list(pod.get("containers") or ())
+    place = next((i for i, one in enumerate(every) if one.get("name") == CONTAINER), 0)
+    ports = list(every[place].get("ports") or ())
+    if any(mapping(port).get("name") == PORT["name"] for port in ports):
+        return template
+    every[place] = {**every[place], "ports": [*ports, PORT]}
+    return {**template, "spec": {**pod, "containers": every}}
+
+
+def _finish(job: TrainingJob, spec: MPIJobSpec) -> TrainingJob:
+    launch = MPILaunch(
+        slots=spec.slots_per_worker or 1,
+        implementation=_IMPLEMENTATIONS[spec.mpi_distribution or "OpenMPI"],
+        agent=True,
+        on_launcher=mpipods.has_gpu(job),
+        waits=True,
+    )
+    made = mpipods.launched(job, launch, hides_gpus=False, main_container=spec.main_container or "")
+    return replace(made, ignored=(*job.ignored, *_lost_arguments(job, spec)))
+
+
+def _lost_arguments(job: TrainingJob, spec: MPIJobSpec) -> Iterator[str]:
+    """The agent is the command of a worker, so there is no entrypoint of the image that could take them."""
+    for role in (one for one in job.roles if one.name == mpipods.WORKER):
+        place, container = mpipods.main(role.template["spec"]["containers"], spec.main_container or "")
+        if container.get("args") and not container.get("command"):
+            path = role.spec_path.removesuffix(".replicas")
+            yield f"{path}.template.spec.containers[{place}].args (without a command; set one)"
+
+
+SHAPE = Shape(
+    family=replace(KUBEDL, run_policy_path=("spec", "runPolicy"), run_policy=_run_policy),
+    kind="MPIJob",
+    plural="mpijobs",
+    framework="mpi",
+    specs_field="mpiReplicaSpecs",
+    roles=ROLES,
+    spec_model=MPIJobSpec,
+    specs=lambda spec: spec.mpi_replica_specs,
+    complete=_complete,
+    clean_pod_policy="Running",
+    lone=(mpipods.LAUNCHER,),
+    needed=(mpipods.LAUNCHER,),
+    dress=_dress,
+    ignored=_ignored,
+    broken=_broken,
+    finish=_finish,
+)
+JOB_KIND = job_kind(SHAPE, "An MPI job of KubeDL: a launcher, which runs mpirun, and the workers of its processes.")
