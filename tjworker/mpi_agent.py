@@ -1,5 +1,6 @@
-"""Starts MPI's processes in the workers of an MPIJob of v1, in the place of `kubectl exec`. The operator puts this file
-into their pods as /etc/mpi/agent.py; it runs on any python3 from 3.6 on and imports nothing but its library.
+"""Starts MPI's processes in other pods, where the image has no sshd. The operator puts this file into the pods of an
+MPIJob as /etc/mpi/agent.py, in the place of `kubectl exec`; a job of frameworkType mpi has it in its image, such as
+examples/mpi, which holds a copy. It runs on any python3 from 3.6 on and imports nothing but its library.
 
     agent.py serve [-- COMMAND...]  in a worker: waits for commands for as long as the pod lives, or COMMAND runs
     agent.py HOST COMMAND...        in the launcher, as mpirun's remote agent: runs it there

@@ -1,5 +1,5 @@
-"""The agent that starts MPI's processes in the workers of an MPIJob of v1: over real sockets, with the file as pods
-have it."""
+"""The agent that starts MPI's processes in the workers of an MPIJob, and of examples/mpi: over real sockets, with the
+file as pods have it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
 from tests.support.waiting import until
 from tjworker import mpi_agent
 
 FILE = Path(mpi_agent.__file__)
+
+
+def test_the_agent_of_the_example_is_the_operators() -> None:
+    copy = ROOT / "examples/mpi/agent.py"
+    assert copy.read_bytes() == FILE.read_bytes(), "cp tjworker/mpi_agent.py examples/mpi/agent.py"
 
 
 @dataclass
