@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.scenarios.world import World, job, role, training_job
-from tests.support.kinds import AITRAININGJOBS
+from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.support.paths import ROOT
 from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
 from tjworker.base import Conflict, GroupResource, JobKey
@@ -319,6 +319,29 @@ def test_a_pod_made_after_the_end_goes_as_the_clean_up_would_have_taken_it(way: 
     field.make("Pod", "late", owner=owned_by(field.uid), uid_label=field.uid)
     field.collect()
     assert field.there("Pod", "late") is not LATE[way, policy]
+
+
+@pytest.mark.parametrize("autoclean", [True, False])
+def test_without_autoclean_an_ended_edl_job_keeps_what_has_come_since_as_its_end_would_have(autoclean: bool) -> None:
+    """In such an end, too, that frees what a job holds."""
+    world = World(autoclean=autoclean).apply(training_job(least=1, most=1)).run()
+    world.patch_job("digits", {"metadata": {"annotations": {"Preempted": "enough"}}}).run().advance(40)
+    assert world.phase() == "Preempted"
+    before = set(world.pods())
+    assert bool(before) is not autoclean, "as the end itself decided it"
+    uid = world.get(TRAININGJOBS, "digits")["metadata"]["uid"]
+    owner = owned_by(uid, "TrainingJob", "paddlepaddle.org/v1")
+    labels = {"elasticdeeplearning.ai/job-uid": uid, "job-name": "digits", "group-name": "paddlepaddle.org"}
+    world.create_pod(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "late", "labels": labels, "ownerReferences": [owner]},
+            "spec": {"containers": [{"name": "a", "image": "b"}], "nodeName": "node-0"},
+        }
+    )
+    collector = OrphanCollector(world.store, world.api, world.settings, clock=lambda: world.clock() + 61)
+    assert collector.collect() == (int(autoclean), 0)
 
 
 def test_the_table_of_orphans_has_every_workload() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from tjworker.api import kinds
-from tjworker.api.model import CleanPodPolicy, TrainingJob
+from tjworker.api.model import CleanPodPolicy
 from tjworker.api.resources import BATCH_JOBS, NODES, REPLICASETS
 from tjworker.api.status import END_PHASES
 from tjworker.api.timefmt import from_rfc3339
@@ -35,7 +35,7 @@ from tjworker.reconcile.orphans import (
     candidate,
     find_orphans,
 )
-from tjworker.reconcile.policies.clean import policy_at
+from tjworker.reconcile.policies.clean import policy_of_end
 from tjworker.settings import Settings, turn_seconds
 from tjworker.store.port import Store
 from tjworker.stragglers import Stragglers
@@ -134,13 +134,11 @@ class OrphanCollector:
                     self._observe_owner(found, name)
 
     def _observe_owner(self, found: Observation, name: JobName) -> None:
-        """The UID that the job has now, and the cleanPodPolicy if it has ended: that of a spec which has been edited
-        since into one that cannot be used is not known, and takes nothing but what an end always frees."""
+        """The UID that the job has now, and the cleanPodPolicy of its end if it has ended."""
         raw = self._kube.get(name.resource, name.namespace, name.name)
         job = None if raw is None else kinds.parse(name.resource, raw)
         if job is not None and job.status.ended:
-            policy = job.clean_pod_policy if isinstance(job, TrainingJob) else "None"
-            found.ended[name] = policy_at(policy, job.status.phase)
+            found.ended[name] = policy_of_end(job, job.status.phase, self._settings.autoclean)
             if (until := from_rfc3339(job.status.tensorboard_until)) is not None:
                 found.boards[name] = until
         found.owners[name] = None if raw is None else Uid(raw["metadata"]["uid"])

@@ -22,7 +22,7 @@ from tjworker.reconcile.children import clean_up, remain
 from tjworker.reconcile.conditions import clear_condition, get_condition, see_generation, set_condition
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Delete, Patch, Plan
-from tjworker.reconcile.policies.clean import policy_at
+from tjworker.reconcile.policies.clean import policy_of_end
 from tjworker.reconcile.policies.stuck_deletion import find_stuck_deletions, report_deletions
 
 
@@ -36,7 +36,7 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
     very pass has made objects that it does not show) the end phase waits."""
     job, end, at = p.job, p.end, p.at
     assert end is not None  # noqa: S101  the caller has looked
-    policy = job.clean_pod_policy if p.keeps_all else policy_at(job.clean_pod_policy, end.phase)
+    policy = policy_of_end(job, end.phase, p.rules.autoclean)
     status = forget_rests(p.status.model_copy(update={"ending": end}))
     for type_ in ("Running", "Restarting", "Scaling", "Suspended", "Stalled"):
         status = clear_condition(status, type_, end.reason, end.message, now=at, generation=job.generation)

@@ -19,7 +19,7 @@ from tjworker.reconcile import outcome
 from tjworker.reconcile.gangs.gang import Membership
 from tjworker.reconcile.nodes import NodeFindings, mark_node_troubles
 from tjworker.reconcile.plan import LogTail, Plan
-from tjworker.reconcile.rules import Rules
+from tjworker.reconcile.rules import Rules, keeps_all
 from tjworker.reconcile.views import Views, view_roles
 
 EndPhase = Literal["Succeed", "Failed", "Timeout", "Preempted", "NodeFail"]
@@ -78,8 +78,8 @@ class Pass:
 
     @classmethod
     def begin(cls, job: TrainingJob, observed: Observed, now: float, rules: Rules) -> Pass:
-        keeps_all = not rules.autoclean and any(r.workload != "Pod" for r in job.roles)
-        if keeps_all:
+        kept = keeps_all(job, rules.autoclean)
+        if kept:
             job = replace(job, clean_pod_policy="None")
         at = to_rfc3339(now)
         status = outcome.accept(job, at, rules, own_pods(job, observed))
@@ -102,7 +102,7 @@ class Pass:
             shown=nodes.status,
             grace_seconds=nodes.next_seconds,
             ask_nodes=nodes.ask,
-            keeps_all=keeps_all,
+            keeps_all=kept,
         )
 
     def note(self, status: JobStatus) -> Pass:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tjworker.api.model import InvalidJob, TrainingJob
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -25,3 +27,9 @@ class Rules:
     gang: str = "none"
     """A row of `gangs.GANGS`, or `none`."""
     gang_scheduler_name: str = ""
+
+
+def keeps_all(job: TrainingJob | InvalidJob, autoclean: bool) -> bool:
+    """Without autoclean, nothing of a job that ReplicaSets and a batch Job keep is taken away at its end, whichever.
+    What keeps the pods of a job whose spec cannot be used is not known."""
+    return not autoclean and (isinstance(job, InvalidJob) or any(role.workload != "Pod" for role in job.roles))

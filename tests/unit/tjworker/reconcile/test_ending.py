@@ -7,7 +7,8 @@ from dataclasses import replace
 from tests.support.builders import make_job, make_pod, make_service, observe
 from tests.support.kinds import AITRAININGJOBS
 from tests.unit.tjworker.reconcile.passes import NOW, World, decide, running, status_of
-from tjworker.api.status import Ending
+from tjworker.api.model import FieldError, InvalidJob
+from tjworker.api.status import Ending, JobStatus
 from tjworker.reconcile.plan import Delete, Plan
 
 
@@ -47,6 +48,15 @@ def test_a_ttl_that_is_over_deletes_the_job_that_was_seen_and_no_successor_of_it
     why = "ttlSecondsAfterFinished 60 has passed since 2026-01-01T00:59:00Z"
     assert decide(job) == Plan(writes=(Delete(AITRAININGJOBS, "digits", "uid-of-digits", why=why),), decisions=(why,))
     assert decide(job, now=NOW - 1) == Plan(requeue_after_seconds=1)
+
+
+def test_an_ended_job_whose_spec_cannot_be_used_any_more_has_no_ttl() -> None:
+    """What else its spec says is not believed either: it stays until somebody mends or deletes it."""
+    ended = JobStatus(phase="Succeed", completion_time="2026-01-01T00:00:00Z", observed_generation=1)
+    job = make_job().role("trainer", 1).run_policy(ttlSecondsAfterFinished=1).status(ended).build()
+    assert [w.name for w in decide(job).writes] == ["digits"]
+    refused = InvalidJob.of(job, (FieldError("spec.replicaSpecs", "cannot be"),))
+    assert decide(refused) == Plan()
 
 
 def test_an_end_waits_for_no_service_but_the_jobs_own() -> None:

@@ -162,8 +162,11 @@ def test_a_batch_job_that_is_complete_by_pods_that_were_asked_to_go_is_made_agai
     job = plain(2, status=status) if case.fixed else tolerant(2, status)
     seen = observed_of(job, case.pods, condition="Complete", succeeded=case.succeeded, desired=2)
     plan = decide(job, seen)
-    gone = [w.name for w in plan.writes if isinstance(w, Delete) and w.resource == BATCH_JOBS]
-    assert gone == ["digits-trainer"] * case.want_again
+    gone = [w for w in plan.writes if isinstance(w, Delete) and w.resource == BATCH_JOBS]
+    assert [w.name for w in gone] == ["digits-trainer"] * case.want_again
+    for delete in gone:
+        proof = (delete.uid, delete.rv, delete.owner_uid)
+        assert proof == ("uid-of-digits-trainer", 400, job.uid), "let go since, it would be a stranger's"
     assert (status_of(plan).ending is None) == case.want_again
     if case.want_again:
         again = body(decide(after(job, plan)), "digits-trainer")["spec"]
