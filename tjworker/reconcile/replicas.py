@@ -88,7 +88,7 @@ class RoleView:
     @property
     def settled(self) -> bool:
         """Every replica has succeeded or failed for good."""
-        return self.count("succeeded", "failed") == len(self.replicas)
+        return all(r.state == "succeeded" or (r.state == "failed" and r.final) for r in self.replicas)
 
 
 def attempt_of(attempts: RoleAttempts, index: int) -> int:

@@ -1,0 +1,130 @@
+"""When a role is done and when a job is, over every combination of what replicas do and of the policies, against the
+rules of docs/lifecycle.md ("When a job ends") said once more, one sentence a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import get_args
+
+import pytest
+
+from tests.support.builders import make_job
+from tests.unit.tjworker.reconcile.passes import running
+from tjworker.api.model import EndPolicy, Enough, JobEndPolicy, TrainingJob
+from tjworker.api.observed import PodRecord
+from tjworker.api.status import RoleAttempts
+from tjworker.reconcile.policies.completion import job_verdict, role_verdict
+from tjworker.reconcile.replicas import Replica, RoleView, State
+
+DOES: dict[str, tuple[State, bool]] = {
+    "runs": ("running", False),
+    "fails, and is to be restarted": ("failed", False),
+    "succeeded": ("succeeded", True),
+    "failed": ("failed", True),
+}
+POLICIES: tuple[EndPolicy, ...] = get_args(EndPolicy)
+JOB_POLICIES: tuple[JobEndPolicy, ...] = get_args(JobEndPolicy)
+
+
+def _view(job: TrainingJob, role: str, does: Sequence[str]) -> RoleView:
+    found = replace(job.role(role), replicas=len(does))
+    replicas = (Replica(role, i, f"digits-{role}-{i}", 0, *_state(what)) for i, what in enumerate(does))
+    return RoleView(found, tuple(replicas), (), RoleAttempts())
+
+
+def _state(what: str) -> tuple[State, PodRecord | None, bool]:
+    state, final = DOES[what]
+    return state, None, final
+
+
+def _met(policy: EndPolicy, does: Sequence[str], what: str) -> bool:
+    return {"Any": what in does, "Rank0": does[0] == what, "All": set(does) == {what}, "None": False}[policy]
+
+
+def _rule(complete: EndPolicy, fail: EndPolicy, does: Sequence[str]) -> str:
+    if not does:
+        return ""  # a role of no replicas is neither
+    if _met(complete, does, "succeeded"):
+        return "complete"  # goes before failed
+    if _met(fail, does, "failed"):
+        return "failed"
+    if set(does) <= {"succeeded", "failed"} and "failed" in does and complete != "None" and fail != "None":
+        return "failed"  # nothing could ever change that
+    return ""
+
+
+@pytest.mark.parametrize("complete", POLICIES)
+@pytest.mark.parametrize("fail", POLICIES)
+def test_a_role_is_done_by_its_policies_and_by_nothing_else(complete: EndPolicy, fail: EndPolicy) -> None:
+    job = make_job().role("trainer", 1, complete=complete, fail=fail).build()
+    for replicas in range(4):
+        for does in product(DOES, repeat=replicas):
+            assert role_verdict(_view(job, "trainer", does)) == _rule(complete, fail, does), does
+
+
+ROLE_IS: dict[str, tuple[list[str], EndPolicy, EndPolicy]] = {
+    "open": (["runs"], "All", "Any"),
+    "complete": (["succeeded"], "All", "Any"),
+    "failed": (["failed"], "All", "Any"),
+    "open, and never complete by itself": (["succeeded"], "None", "Any"),
+    "failed, and never complete by itself": (["failed"], "None", "Any"),
+    "open, and never failed by itself": (["failed"], "All", "None"),
+    "of no replicas": ([], "All", "Any"),
+}
+"""What its replicas do, its completePolicy, its failPolicy."""
+
+
+def _job_rule(policy: JobEndPolicy, word: str, never: str, roles: Sequence[str]) -> bool:
+    """Of roles that are `complete` (or `failed`); `never`: those that are not waited for."""
+    hit = [role for role in roles if role.startswith(word)]
+    waited_for = [role for role in roles if never not in role and role != "of no replicas"]
+    return {"Any": bool(hit), "All": bool(waited_for) and set(waited_for) <= set(hit), "None": False}[policy]
+
+
+@pytest.mark.parametrize("complete", JOB_POLICIES)
+@pytest.mark.parametrize("fail", JOB_POLICIES)
+def test_a_job_is_done_by_its_policies_and_by_nothing_else(complete: JobEndPolicy, fail: JobEndPolicy) -> None:
+    for roles in product(ROLE_IS, repeat=2):
+        builder = make_job().role("e", 1)
+        job = replace(builder.build(), complete_policy=complete, fail_policy=fail)
+        views = {}
+        for name, what in zip("ab", roles, strict=True):
+            does, own_complete, own_fail = ROLE_IS[what]
+            made = replace(job.roles[0], name=name, complete_policy=own_complete, fail_policy=own_fail)
+            views[name] = _view(replace(job, roles=(made,)), name, does)
+        want = ""
+        if _job_rule(fail, "failed", "never failed", roles):
+            want = "failed"
+        if _job_rule(complete, "complete", "never complete", roles):
+            want = "complete"  # goes before failed
+        assert job_verdict(job, views).verdict == want, roles
+
+
+@pytest.mark.parametrize("wanted", range(1, 5))
+def test_enough_successes_of_these_roles_together_end_a_job_and_those_of_others_do_not(wanted: int) -> None:
+    base = make_job().role("extra", 2).role("ps", 2).role("worker", 2).spec(completePolicy="None").build()
+    job = replace(base, enough=Enough(("extra", "worker"), wanted))
+    for done in product(range(3), repeat=3):
+        views = {
+            name: _view(job, name, ["succeeded"] * n + ["runs"] * (2 - n))
+            for name, n in zip(("extra", "ps", "worker"), done, strict=True)
+        }
+        verdict = job_verdict(job, views)
+        assert verdict.verdict == ("complete" if done[0] + done[2] >= wanted else ""), done
+        if verdict.verdict:
+            assert verdict.message.startswith(f"{wanted} of extra, worker have succeeded (extra {done[0]}/2")
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["in one moment", "one after the other"])
+def test_a_failure_that_is_restarted_leaves_the_job_alive_whenever_it_is_seen(together: bool) -> None:
+    """Beside one that stays failed, with failPolicy All: the job may still come to an end of its own."""
+    world = running(restart="ExitCode", scope="Pod", fail="All").set("digits-trainer-0", "failed", exit_code=1)
+    if not together:
+        world.step()
+    world.set("digits-trainer-1", "failed", exit_code=137)
+    world.step()
+    world.step()
+    assert (world.job.status.phase, world.attempts()) == ("Restarting", {"digits-trainer-0": 0, "digits-trainer-1": 1})
+    assert world.job.status.restart_counts["trainer"].application == 1
