@@ -211,3 +211,18 @@ def test_what_is_refused_makes_nothing(sentence: str) -> None:
 def test_a_range_that_has_no_ports_ends_the_process_with_its_name(value: str) -> None:
     with pytest.raises(ValidationError, match="host_ports"):
         Settings(host_ports=value)
+
+
+@pytest.mark.parametrize(("own", "want"), [({}, "ClusterFirstWithHostNet"), ({"dnsPolicy": "Default"}, "Default")])
+def test_pods_still_find_services_unless_the_template_says_how_they_look_names_up(own: Json, want: str) -> None:
+    template = {"spec": {"containers": [{"name": "aitj-main", "image": "x"}], "hostNetwork": False, **own}}
+    (pod,) = bodies(make_job().role("trainer", template=template).annotate(MODE).build()).values()
+    assert (pod["spec"]["hostNetwork"], pod["spec"]["dnsPolicy"]) == (True, want)
+
+
+@pytest.mark.parametrize(("ports", "fits"), [(23, False), (24, True), (25, True)])
+def test_a_block_has_room_for_the_most_replicas_of_any_role(ports: int, fits: bool) -> None:
+    """Of two roles with at most two ports each, one of which may grow to six: 6 x 2 x 2."""
+    job = make_job().role("ps", 3).role("trainer", 2, minReplicas=1, maxReplicas=6, ports=(7000, 7001))
+    made = bodies(job.annotate(MODE).build(), ports=(20000, 20000 + ports - 1))
+    assert len(made) == (5 if fits else 0)
