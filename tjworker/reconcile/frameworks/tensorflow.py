@@ -36,8 +36,10 @@ class TensorFlow(Framework):
             return common
         task = {"type": own, "index": index}
         dynamic = any(each.elastic for each in job.roles if each.name.lower() in CLUSTER)
-        told = {"cluster": self._cluster(job, role, index), "task": task}
-        return common | {"TF_CONFIG": json.dumps(told if dynamic else told | {"environment": "cloud"})}
+        cluster = self._cluster(job, role, index)
+        # TensorFlow reads `cluster`, in either form; training-operator has the sparse one under a name of its own.
+        more = {"sparseCluster": {"worker": {}, "ps": []} | cluster} if dynamic else {"environment": "cloud"}
+        return common | {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task, **more})}
 
     def _cluster(self, job: TrainingJob, role: Role, index: int) -> dict[str, object]:
         cluster: dict[str, object] = {}

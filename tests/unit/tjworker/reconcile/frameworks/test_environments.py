@@ -104,7 +104,9 @@ def tf_config(cluster: Json, kind: str, index: int) -> Json:
 
 
 def sparse(cluster: Json, kind: str, index: int) -> Json:
-    return {"TF_CONFIG": {"cluster": cluster, "task": {"type": kind, "index": index}}}
+    """Twice, as TensorFlow reads it and as training-operator writes it."""
+    theirs: Json = {"worker": {}, "ps": []} | cluster
+    return {"TF_CONFIG": {"cluster": cluster, "sparseCluster": theirs, "task": {"type": kind, "index": index}}}
 
 
 def tf_host(role: str, index: int, port: int = 2222) -> str:
