@@ -154,6 +154,27 @@ def test_one_that_is_refused_is_told_once_and_the_job_goes_on(sentence: str) -> 
     world.until("it serves", lambda: world.condition("TensorBoard").get("status") == "True", within_seconds=330)
 
 
+@pytest.mark.parametrize(("answer", "most"), [(QUOTA, 14), (INVALID, 4)], ids=["a quota", "called invalid"])
+def test_passes_of_a_busy_job_do_not_try_a_refused_one_each_time(answer: HttpResponse, most: int) -> None:
+    """For five minutes, in which it is scaled every five seconds; and an edit of what was refused is tried at once."""
+    world = World(nodes=2)
+    refusing = world.api._transport = Refusing(world, "pods", answer)
+    made = job({"trainer": role(2, minReplicas=1, maxReplicas=4)})
+    made["metadata"]["annotations"] = config()
+    world.apply(made).run()
+    world.until("it is told", lambda: world.condition("TensorBoard").get("reason") == "FailedCreate")
+    for turn in range(60):
+        world.scale("digits", 1 + turn % 4).run().advance(5)
+    assert 1 < refusing.counts["refused"] <= most
+    world.advance(20)
+    tried = refusing.counts["refused"]
+    world.scale("digits", 2).run()
+    assert refusing.counts["refused"] == tried
+    edited = {"metadata": {"annotations": config(image="another")}}
+    world.patch_job("digits", edited).run()
+    assert refusing.counts["refused"] == tried + 1
+
+
 def test_a_pod_of_its_name_that_is_a_strangers_is_told_and_the_job_goes_on() -> None:
     world = World(nodes=2)
     spec = {"containers": [{"name": "a", "image": "b"}]}

@@ -23,7 +23,7 @@ from tjworker.api.resources import NODES
 from tjworker.base import Fenced, Invalid, JobKey, OperatorError, Terminal, Transient, parse_key
 from tjworker.controllers.live_children import read_children
 from tjworker.controllers.live_nodes import read_nodes
-from tjworker.controllers.result import TERMINAL_RETRY_SECONDS, Result, after_error, not_retryable
+from tjworker.controllers.result import BesideRests, Result, after_error, not_retryable
 from tjworker.executor import PASS_SECONDS, Executor, Outcome
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import NOT_INSTALLED, is_about_the_object
@@ -59,8 +59,6 @@ STALE_LONGEST_SECONDS = 15.0
 """Each further wait in a row is twice as long, up to this: a watch that is away for minutes must not keep workers
 busy."""
 UNSYNCED_RETRY_SECONDS = 1.0
-BESIDE_RETRY_SECONDS = 30.0
-"""A TensorBoard that is refused for now (a quota) is tried again. No backoff: nothing waits for it."""
 STALE_KEYS_REMEMBERED = 1_000
 """Beyond that a process forgets them all: the next wait of a key is a short one again, which harms nothing."""
 
@@ -122,7 +120,7 @@ def _decoded(nodes: Mapping[str, bytes]) -> dict[str, NodeRecord]:
 
 
 class JobReconciler:
-    """One a process. Its memory of stale passes and PriorityClasses is a shortcut, never needed."""
+    """One a process. Its memory of stale passes, PriorityClasses and rests is a shortcut, never needed."""
 
     def __init__(
         self,
@@ -148,6 +146,7 @@ class JobReconciler:
         self._stale_passes: dict[JobKey, int] = {}
         """Key -> stale passes in a row, of this process."""
         self._priorities = PriorityClasses(kube, monotonic)
+        self._beside = BesideRests(monotonic)
 
     def reconcile(self, text: str) -> str:
         """`run`, in words."""
@@ -270,6 +269,7 @@ class JobReconciler:
 
     # -- apply -------------------------------------------------------------------------------------
     def _apply(self, lease: Lease, found: Observation, plan: Plan) -> Result:
+        plan = self._beside.keep_back(lease.key, plan)
         outcome = self._carry_out(lease, found.job, plan)
         if outcome.made_pods and _has_nothing_yet(found):
             count_first_pod(found.job, self._clock())
@@ -279,7 +279,9 @@ class JobReconciler:
         if outcome.undeleted is not None:
             return self._report_undeleted(lease, outcome, outcome.undeleted, wait)
         if outcome.beside is not None:
-            wait = self._report_beside(lease, outcome, outcome.beside, wait)
+            self._report_beside(lease, outcome, outcome.beside)
+            rests = self._beside.refused(lease.key, plan, outcome.beside)
+            wait = rests if wait is None else min(rests, wait)
         return Result(outcome.summary(), again=wait == 0 or outcome.left > 0, after_seconds=wait or None)
 
     def _report_refusal(
@@ -307,19 +309,15 @@ class JobReconciler:
             log.warning("cannot create a child", key=lease.key, uid=job.uid, error=error.message)
         return after_error(error, latest_seconds)
 
-    def _report_beside(
-        self, lease: Lease, outcome: Outcome, error: OperatorError, latest_seconds: float | None
-    ) -> float:
+    def _report_beside(self, lease: Lease, outcome: Outcome, error: OperatorError) -> None:
         """Write into the job's status why the API server refused what only stands beside the job. The pass has done
-        its work all the same; returns when the next one tries again."""
+        its work all the same."""
         job = outcome.job if outcome.untold is None else replace(outcome.job, status=outcome.untold)
         if isinstance(job, TrainingJob):
             plan = report_tensorboard_failure(job, self._clock(), error.message)
             if not plan.empty:
                 self._executor.apply(job, plan, lease)
                 log.warning("cannot create what stands beside a job", key=lease.key, uid=job.uid, error=error.message)
-        seconds = TERMINAL_RETRY_SECONDS if isinstance(error, (Invalid, Terminal)) else BESIDE_RETRY_SECONDS
-        return seconds if latest_seconds is None else min(seconds, latest_seconds)
 
     def _report_undeleted(
         self, lease: Lease, outcome: Outcome, error: OperatorError, latest_seconds: float | None

@@ -1,22 +1,30 @@
 """How a pass over one job ends: what Flower shows, and when the work queue gives the key out again. Here stands what
 each kind of error leads to.
 
-Pure. `JobReconciler` carries a Result out when it releases the key.
+`JobReconciler` carries a Result out when it releases the key. Pure, but for `BesideRests`, which remembers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from tjworker.base import Conflict, OperatorError, Transient
+from tjworker.base import Conflict, Invalid, JobKey, OperatorError, Terminal, Transient
 from tjworker.kube.errors import NO_PERMISSION
+from tjworker.reconcile.plan import Create, Plan
 
 State = Literal["done", "stale", "retried", "failed"]
 """What a pass is counted as, and how Flower shows it: green, green, yellow, red. To wait for the watch is the everyday
 of a pass that comes right after a write, and no trouble."""
 TERMINAL_RETRY_SECONDS = 300.0
 """For errors that waiting does not cure. A new version of the job or of the operator may, so the key comes back."""
+
+BESIDE_RETRY_SECONDS = 30.0
+"""Of what is refused for now (a quota). No growing backoff: nothing waits for it."""
+KEYS_REMEMBERED = 1_000
+Wanted = Mapping[str, Mapping[str, Any]]
+"""Name -> body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +73,37 @@ def not_retryable(what: str) -> Result:
     """Waiting does not cure it: Invalid, Terminal, a bug."""
     text = f"{what}; next try in {TERMINAL_RETRY_SECONDS:.0f} s"
     return Result(text, after_seconds=TERMINAL_RETRY_SECONDS, terminal=True)
+
+
+class BesideRests:
+    """What stands beside a job and was refused rests before it is tried again, however many passes the job has
+    meanwhile. A process's memory, and a shortcut: another process, or this one started anew, tries once more. What the
+    job asks for now and did not then, as after an edit, is tried at once."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._until: dict[JobKey, tuple[float, Wanted]] = {}
+
+    def keep_back(self, key: JobKey, plan: Plan) -> Plan:
+        """Without the creates that rest; then the next pass comes when they have."""
+        until, refused = self._until.get(key, (0.0, {}))
+        left = until - self._monotonic()
+        wanted = _wanted(plan)
+        if left <= 0 or not wanted or wanted != refused:
+            self._until.pop(key, None)
+            return plan
+        writes = tuple(w for w in plan.writes if not (isinstance(w, Create) and w.beside))
+        again = plan.requeue_after_seconds
+        return replace(plan, writes=writes, requeue_after_seconds=left if again is None else min(again, left))
+
+    def refused(self, key: JobKey, plan: Plan, error: OperatorError) -> float:
+        """Seconds for which it rests now."""
+        if len(self._until) >= KEYS_REMEMBERED:
+            self._until.clear()
+        seconds = TERMINAL_RETRY_SECONDS if isinstance(error, (Invalid, Terminal)) else BESIDE_RETRY_SECONDS
+        self._until[key] = self._monotonic() + seconds, _wanted(plan)
+        return seconds
+
+
+def _wanted(plan: Plan) -> Wanted:
+    return {w.name: w.body for w in plan.writes if isinstance(w, Create) and w.beside}
