@@ -3,15 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, Generic, Literal, TypeVar
 
-from tjworker.api.kinds.guests.shape import Specs
+from pydantic import Field
+
+from tjworker.api.kinds.base import CamelModel
+from tjworker.api.kinds.guests.shape import Family, Shape, Specs
+from tjworker.api.kinds.guests.spec import ReplicaSpec, role_rules
 from tjworker.api.model import EndPolicy
 
 ROLES = ("PS", "Worker", "Chief", "Master", "Evaluator")
 LONE = ("Chief", "Master")
+R = TypeVar("R", bound=ReplicaSpec)
 
 
-def complete(success_policy: str | None, specs: Specs) -> Mapping[str, EndPolicy]:
+class TFJobFields(CamelModel, Generic[R]):
+    """What the job is to do."""
+
+    success_policy: Literal["", "AllWorkers"] | None = Field(
+        None,
+        description="of a job without Chief and Master: empty, it succeeds with worker 0; `AllWorkers`, with the last",
+    )
+    tf_replica_specs: dict[str, R] = Field(
+        min_length=1,
+        max_length=16,
+        description="PS, Worker, Chief (or Master) and Evaluator",
+        json_schema_extra=role_rules(ROLES, "TFJob"),
+    )
+
+
+def tfjob(family: Family, spec_model: type[TFJobFields[Any]]) -> Shape:
+    return Shape(
+        family=family,
+        kind="TFJob",
+        plural="tfjobs",
+        framework="tensorflow",
+        specs_field="tfReplicaSpecs",
+        roles=ROLES,
+        spec_model=spec_model,
+        specs=lambda spec: spec.tf_replica_specs,
+        complete=lambda spec, specs: _complete(spec.success_policy, specs),
+        lone=LONE,
+    )
+
+
+def _complete(success_policy: str | None, specs: Specs) -> Mapping[str, EndPolicy]:
     """With the chief; without one with the first worker, or, as the policy says, the last."""
     chiefs = [name for name in LONE if name in specs]
     if chiefs:

@@ -8,14 +8,14 @@ from pydantic import Field
 
 from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Shape
-from tjworker.api.kinds.guests.spec import AsWritten, role_rules
+from tjworker.api.kinds.guests.spec import role_rules
 from tjworker.api.kinds.kubedl.family import KUBEDL
-from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLSpec
+from tjworker.api.kinds.kubedl.spec import GitSyncFields, KubeDLReplicaSpec, KubeDLSpec
 
 ROLES = ("Master",)
 
 
-class ElasticDLJobSpec(KubeDLSpec):
+class ElasticDLJobSpec(GitSyncFields, KubeDLSpec):
     """What the job is to do."""
 
     elasticdl_replica_specs: dict[str, KubeDLReplicaSpec] = Field(
@@ -23,9 +23,6 @@ class ElasticDLJobSpec(KubeDLSpec):
         max_length=16,
         description="Master, whose program makes the other pods itself",
         json_schema_extra=role_rules(ROLES, "ElasticDLJob"),
-    )
-    git_sync_config: AsWritten | None = Field(
-        None, description="not acted on here: use the annotation kubedl.io/git-sync-config"
     )
 
 

@@ -9,9 +9,9 @@ from pydantic import Field
 from tjworker.api.kinds.base import Json
 from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Dressed, Shape, with_environment
-from tjworker.api.kinds.guests.spec import AsWritten, ElasticBounds, role_rules
+from tjworker.api.kinds.guests.spec import ElasticBounds, role_rules
 from tjworker.api.kinds.kubedl.family import KUBEDL
-from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLSpec
+from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLSpec, ModelFields
 
 ROLES = ("Master", "Worker")
 
@@ -24,7 +24,7 @@ class PyTorchElasticPolicy(ElasticBounds):
     n_proc_per_node: int | None = Field(None, ge=1, description="processes of each pod. Default: 1")
 
 
-class PyTorchJobSpec(KubeDLSpec):
+class PyTorchJobSpec(ModelFields, KubeDLSpec):
     """What the job is to do."""
 
     enable_elastic: bool | None = Field(None, description="true: elasticPolicy counts")
@@ -32,8 +32,6 @@ class PyTorchJobSpec(KubeDLSpec):
     pytorch_replica_specs: dict[str, KubeDLReplicaSpec] = Field(
         min_length=1, max_length=16, description="Master and Worker", json_schema_extra=role_rules(ROLES, "PyTorchJob")
     )
-    model_version: AsWritten | None = Field(None, description="an image of the trained model; not acted on")
-    cache_backend: AsWritten | None = Field(None, description="a cache of the data set; not acted on")
 
 
 def _environment(spec: PyTorchJobSpec) -> Mapping[str, str]:

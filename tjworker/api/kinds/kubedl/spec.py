@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.guests.spec import AsWritten, ReplicaSpec, RunFields, SchedulingFields
 
 
@@ -38,3 +39,18 @@ class KubeDLRunPolicy(RunFields):
 
 class KubeDLSpec(KubeDLRunPolicy):
     """What every job of KubeDL's has."""
+
+
+class ModelFields(CamelModel):
+    """What KubeDL does around a training that makes a model."""
+
+    model_version: AsWritten | None = Field(None, description="an image of the trained model; not acted on")
+    cache_backend: AsWritten | None = Field(None, description="a cache of the data set; not acted on")
+
+
+class GitSyncFields(CamelModel):
+    """Code from git, in a field."""
+
+    git_sync_config: AsWritten | None = Field(
+        None, description="not acted on here: use the annotation kubedl.io/git-sync-config"
+    )
