@@ -9,7 +9,7 @@ import pytest
 from tests.scenarios.test_resumes import Restless
 from tests.support.guests import GUESTS, KIND_OF, guest_job, suspended
 from tjworker.api.kinds.base import MEMORY
-from tjworker.base import GroupResource
+from tjworker.base import GroupResource, JobKey
 
 
 class Guests(Restless):
@@ -56,6 +56,32 @@ def test_a_job_of_every_kind_lives(resource: GroupResource) -> None:
     assert w.status()[MEMORY]["restarts"] == 1, "only the lost pod is a restart"
     w.delete("digits")
     w.until("nothing is left", lambda: w.pods() == {} and w.services() == [])
+
+
+@pytest.mark.parametrize("resource", GUESTS)
+def test_a_job_that_runs_is_left_alone(resource: GroupResource) -> None:
+    w = Guests(resource)
+    w.apply(guest_job(resource))
+    w.until("it runs", w.runs)
+    w.advance(1)
+    before, passes = w.requests(), len(w.results)
+    for _ in range(3):
+        w.queue.publish(w.store.queue.add([JobKey(f"{resource}/default/digits")]))
+        w.advance(1)
+    assert len(w.results) == passes + 3
+    assert w.requests() == before, "a pass over it asks for nothing"
+
+
+@pytest.mark.parametrize("resource", GUESTS)
+def test_a_label_that_was_taken_off_its_pod_comes_back(resource: GroupResource) -> None:
+    """Theirs as well as ours: their users find pods by it."""
+    w = Guests(resource)
+    w.apply(guest_job(resource))
+    w.until("it runs", w.runs)
+    labels = w.pods()["digits-worker-0"]["metadata"]["labels"]
+    gone = {name: None for name in labels if name.rpartition("/")[2] in ("replica-type", "job-name")}
+    w.patch_pod("digits-worker-0", {"metadata": {"labels": gone}}).run()
+    assert w.pods()["digits-worker-0"]["metadata"]["labels"] == labels
 
 
 @pytest.mark.parametrize("resource", GUESTS)

@@ -46,8 +46,13 @@ OURS = (
     COUNTED_SINCE,
     TENSORBOARD_CONFIG,
 )
-"""The label keys that the operator sets on a job's objects and that the projection keeps."""
-_KEPT = frozenset(OURS)
+"""The label keys that the operator sets on a job's objects."""
+KUBEFLOW = "training.kubeflow.org/"
+"""Prefix of the labels by which Kubeflow's users find the pods of its kinds."""
+_OPERATOR_NAME = "operator-name"
+_TOLD_TWICE = (JOB_NAME, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE)
+"""Those of ours that stand there by another operator's names, too."""
+_KEPT = frozenset(OURS) | {KUBEFLOW + name for name in (*_TOLD_TWICE, _OPERATOR_NAME)}
 
 ANNOTATION_PREEMPTED = "Preempted"
 ANNOTATION_FAILED = "Failed"
@@ -74,9 +79,6 @@ COUNTED_PREFIX = "aitj-"
 """Containers and ports with this prefix count for exit codes, services and hosts, as in the trainingjob-operator."""
 
 
-_TOLD_TWICE = (JOB_NAME, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE)
-
-
 def of_guest(job: TrainingJob, ours: Mapping[str, str]) -> dict[str, str]:
     """These of our labels by the names that another operator gives them; none where they are the same."""
     guest = job.guest_labels
@@ -87,9 +89,9 @@ def of_guest(job: TrainingJob, ours: Mapping[str, str]) -> dict[str, str]:
         told[role] = told[role].lower()
         if guest.job_role_is_type:
             told[guest.prefix + JOB_ROLE] = told[role]
-    return told | {f"{guest.prefix}operator-name": guest.operator}
+    return told | {guest.prefix + _OPERATOR_NAME: guest.operator}
 
 
 def of_object(meta: Mapping[str, Any]) -> dict[str, str]:
-    """Those that the projection keeps."""
+    """Those that the projection keeps: whatever the operator sets and would set again."""
     return {name: value for name, value in (meta.get("labels") or {}).items() if name in _KEPT}

@@ -12,8 +12,6 @@ from tjworker.api.kinds.kubeflow.spec import OWN_CONTROLLERS, KubeflowSpec, RunP
 from tjworker.api.model import LabelsOfGuest, Role, TrainingJob
 from tjworker.api.status import ReplicaStatus
 
-LABEL_PREFIX = "training.kubeflow.org/"
-
 
 class KubeflowReplicaStatus(GuestReplicaStatus):
     """How the pods of one role stand."""
@@ -47,7 +45,7 @@ KUBEFLOW = Family(
     run_policy_path=("spec", "runPolicy"),
     run_policy=_run_policy,
     # training-operator's controller of a kind calls itself so.
-    labels=lambda kind: LabelsOfGuest(LABEL_PREFIX, f"{kind.lower()}-controller"),
+    labels=lambda kind: LabelsOfGuest(labels.KUBEFLOW, f"{kind.lower()}-controller"),
     status_model=KubeflowStatus,
     style=Style(
         reasons=lambda kind: kind,

@@ -13,14 +13,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from tjworker.api import naming
+from tjworker.api import labels, naming
 from tjworker.api.kinds.aitrainingjob import rules
 from tjworker.api.kinds.guests import mpipods
 from tjworker.api.kinds.guests.mpijob import MAX_SLOTS, ROLES, worker_errors
 from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Shape, Specs
 from tjworker.api.kinds.guests.spec import GuestCleanPodPolicy, ReplicaSpec, role_rules
-from tjworker.api.kinds.kubeflow.family import KUBEFLOW, LABEL_PREFIX
+from tjworker.api.kinds.kubeflow.family import KUBEFLOW
 from tjworker.api.kinds.kubeflow.spec import KubeflowSpec, RunPolicy
 from tjworker.api.model import EndPolicy, FieldError, LabelsOfGuest, MPILaunch, TrainingJob
 
@@ -129,9 +129,9 @@ def _finish(job: TrainingJob, spec: MPIJobSpec) -> TrainingJob:
         made,
         backoff_limit=BACKOFF_LIMIT if run.backoff_limit is None and not v1 else run.backoff_limit,
         clean_pod_policy=run.clean_pod_policy or (spec.clean_pod_policy if v1 else None) or "None",
-        guest_labels=LabelsOfGuest(LABEL_PREFIX, "mpijob-controller")
+        guest_labels=LabelsOfGuest(labels.KUBEFLOW, "mpijob-controller")
         if v1
-        else LabelsOfGuest(LABEL_PREFIX, "mpi-operator", job_role_is_type=True),
+        else LabelsOfGuest(labels.KUBEFLOW, "mpi-operator", job_role_is_type=True),
         subdomain="" if v1 else job.name.name,
     )
 
