@@ -124,3 +124,11 @@ def test_a_job_that_ran_before_gang_scheduling_was_switched_on_goes_on() -> None
     world.run().delete_pod("digits-trainer-0").run().advance(5)
     assert (world.phase(), placed(world, "digits")) == ("Running", 4)
     assert {name for name, uid in world.uids().items() if uid == before[name]} == set(before) - {"digits-trainer-0"}
+
+
+def test_a_group_goes_with_its_job() -> None:
+    """PodGroups are of a version that their group does not prefer; the garbage collector finds them all the same."""
+    world = World(nodes=NODES, gang_scheduler="kubernetes").apply(gang(2)).run()
+    assert list(world.owners(GANGS["kubernetes"].resource)) == ["digits"]
+    world.delete("digits").run().advance(5)
+    assert list(world.owners(GANGS["kubernetes"].resource)) == []

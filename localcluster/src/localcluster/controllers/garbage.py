@@ -50,17 +50,25 @@ class Resource:
 
 
 def discover(client: Client) -> list[Resource]:
-    """What can be listed, watched and deleted, each resource once (the preferred version of a group)."""
+    """What can be listed, watched and deleted, each resource once: in its group's preferred version, where that has
+    it."""
     versions = ["v1"]
     for group in client.get("/apis").get("groups") or ():
-        versions.append((group.get("preferredVersion") or group["versions"][0])["groupVersion"])
-    found = []
+        served = [version["groupVersion"] for version in group["versions"]]
+        preferred = (group.get("preferredVersion") or group["versions"][0])["groupVersion"]
+        versions += [preferred, *(version for version in served if version != preferred)]
+    found: list[Resource] = []
+    names: set[tuple[str, str]] = set()
     for version in versions:
         try:
             told = client.get("/api/v1" if version == "v1" else f"/apis/{version}")
         except ApiError:
             continue
         for resource in told.get("resources") or ():
+            name = version.rpartition("/")[0], resource["name"]
+            if name in names:
+                continue
+            names.add(name)
             if "/" not in resource["name"] and {"list", "watch", "delete"} <= set(resource.get("verbs") or ()):
                 found.append(Resource(version, resource["name"], resource["kind"], resource["namespaced"]))
     return found
