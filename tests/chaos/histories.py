@@ -34,7 +34,7 @@ from tests.simulation.desired import amiss
 from tests.simulation.faults.histories import QUIET_SECONDS
 from tests.simulation.histories import ACTS, Act, History, make_history
 from tests.simulation.place import Json
-from tests.simulation.scenarios import NAME
+from tests.simulation.scripts import NAME
 from tests.support.kinds import resource_of
 from tjworker.api.kinds import KINDS
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES

@@ -67,6 +67,8 @@ GPU_REST_SECONDS = 20.0
 """The first, of a pod that has taken another's place on a GPU at fault; then twice as long, and so on."""
 SERVER_RESTARTS = 5
 """TJ_RESTART_LIMIT."""
+LAUNCHER = "launcher"
+"""The role that waits for its workers, in any case of its letters."""
 GPU_CONDITIONS = frozenset({"GPUFault", "GPUUnhealthy", "NvidiaGPUFault"})
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 ROUNDING_SECONDS = 2.0

@@ -11,6 +11,7 @@ from tests.model.contract import DUE_SECONDS
 from tjworker.api.model import Role, TrainingJob
 
 NEVER = float("inf")
+POD_GROUPS = "scheduling.k8s.io/podgroups"
 
 
 @dataclass(slots=True)
@@ -56,6 +57,11 @@ class Pod:
     def lost_at(self) -> float:
         return min(self.ended_at, self.asked_at, self.gone_at)
 
+    @property
+    def waits_for_its_gang(self) -> bool:
+        """It was never put onto a node: a gang that has become another makes it again."""
+        return self.bound_at == NEVER and "schedulingGroup" in (self.raw.get("spec") or {})
+
     def alive(self, at: float) -> bool:
         return self.made_at <= at < self.over_at
 
@@ -68,7 +74,7 @@ class Pod:
 
 @dataclass(slots=True)
 class Thing:
-    """A service, ReplicaSet or batch Job."""
+    """A service, ReplicaSet, batch Job or PodGroup."""
 
     bucket: str
     name: str
@@ -78,10 +84,12 @@ class Thing:
     raw: Json
     index: int | None
     role: str
+    asked_at: float = NEVER
+    """When its deletion was asked for."""
     gone_at: float = NEVER
     gone_by: Author = "unknown"
     sizes: list[tuple[float, int]] = field(default_factory=list)
-    """Its `replicas` or `parallelism`, from when on."""
+    """Its `replicas` or `parallelism`, or how many pods start together; from when on."""
 
     def size(self, at: float) -> int:
         place = bisect_right(self.sizes, at, key=lambda one: one[0])
@@ -95,7 +103,10 @@ class Version:
     job: TrainingJob | None
     """None: its spec is not valid."""
     status: Json
+    """The operator's own."""
     generation: int
+    told: Json = field(default_factory=dict)
+    """What the users of another operator's kind read of it."""
     until: float = NEVER
 
 
@@ -133,6 +144,8 @@ class Life:
     ended_at: float = NEVER
     pods: list[Pod] = field(default_factory=list)
     things: list[Thing] = field(default_factory=list)
+    boards: list[Pod | Thing] = field(default_factory=list)
+    """Its TensorBoards and their services, which count as no pods and services of the job."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     made: list[Write] = field(default_factory=list)
     """Writes that made an object of it."""

@@ -7,8 +7,9 @@ from typing import Any
 
 from tests.model.chronicle import Chronicle, Json, Write
 from tests.model.contract import DUE_SECONDS, ENDS, GPU_CONDITIONS, GPU_RESOURCES
-from tests.model.lives import NEVER, Life, Node, Pod, Thing, Version
+from tests.model.lives import NEVER, POD_GROUPS, Life, Node, Pod, Thing, Version
 from tjworker.api import kinds, labels
+from tjworker.api.kinds.base import MEMORY, seen_status
 from tjworker.api.model import TrainingJob
 from tjworker.api.naming import counted_names
 
@@ -24,7 +25,7 @@ class Reader:
         for write in chronicle.writes:
             if write.bucket == "pods":
                 self._pod(write)
-            elif write.bucket in ("services", "apps/replicasets", "batch/jobs"):
+            elif write.bucket in ("services", "apps/replicasets", "batch/jobs", POD_GROUPS):
                 self._thing(write)
             elif write.bucket == "nodes":
                 self._node(write)
@@ -47,13 +48,20 @@ class Reader:
             if life.asked_at == NEVER:
                 life.asked_at, life.asked_by = write.at, write.author
             return
-        status = raw.get("status") or {}
+        status, told = dict(seen_status(raw)), raw.get("status") or {}
         last = life.versions[-1] if life.versions else None
         if last is not None:
             last.until = write.at
             status = last.status if last.status == status else status
         life.versions.append(
-            Version(write.at, write.author, self._parsed(write, last), status, int(meta.get("generation", 0)))
+            Version(
+                write.at,
+                write.author,
+                self._parsed(write, last),
+                status,
+                int(meta.get("generation", 0)),
+                told=told if MEMORY in told else {},
+            )
         )
         if status.get("ending") and life.ending_at == NEVER:
             life.ending_at = write.at
@@ -92,7 +100,7 @@ class Reader:
             )
             containers = raw["spec"].get("containers") or ()
             pod.gpus = sum(_gpus((one.get("resources") or {}).get("limits")) for one in containers)
-            life.pods.append(pod)
+            (life.boards if labels.TENSORBOARD_CONFIG in marks else life.pods).append(pod)
             if write.author == "operator":
                 life.made.append(write)
         elif pod.index is None:
@@ -112,14 +120,16 @@ class Reader:
             role, index = marks.get(labels.REPLICA_NAME, ""), _number(marks.get(labels.REPLICA_INDEX))
             thing = Thing(write.bucket, meta["name"], meta["uid"], write.at, write.author, raw, index, role)
             self._things[meta["uid"]] = thing
-            life.things.append(thing)
+            (life.boards if labels.TENSORBOARD_CONFIG in marks else life.things).append(thing)
             if write.author == "operator":
                 life.made.append(write)
         spec = raw.get("spec") or {}
-        size = int(spec.get("replicas", spec.get("parallelism", 1)) or 0)
+        size = int(spec.get("replicas", spec.get("parallelism", _gang_of(spec))) or 0)
         if not thing.sizes or thing.sizes[-1][1] != size:
             thing.sizes.append((write.at, size))
         thing.raw = raw
+        if thing.asked_at == NEVER and ("deletionTimestamp" in meta or write.kind == "DELETED"):
+            thing.asked_at = write.at
         if write.kind == "DELETED":
             thing.gone_at, thing.gone_by = write.at, write.author
 
@@ -154,7 +164,7 @@ def _span(spans: list[tuple[float, float]], at: float, lasts: bool) -> None:
 
 def _made_of(raw: Json) -> Any:
     """What a job is parsed from, but for the rest of its status."""
-    meta, status = raw["metadata"], raw.get("status") or {}
+    meta, status = raw["metadata"], seen_status(raw)
     told = status.get("targets"), status.get("targetsBeside")
     return meta.get("generation"), meta.get("annotations"), meta.get("labels"), told
 
@@ -206,6 +216,11 @@ def _device_ill(container: Json) -> bool:
         for device in container.get("allocatedResourcesStatus") or ()
         for one in device.get("resources") or ()
     )
+
+
+def _gang_of(spec: Json) -> int:
+    """How many pods of a PodGroup start together; 1 of anything else."""
+    return int(((spec.get("schedulingPolicy") or {}).get("gang") or {}).get("minCount", 1))
 
 
 def _gpus(told: Json | None) -> int:

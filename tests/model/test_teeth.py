@@ -18,13 +18,15 @@ from tests.simulation.faults.histories import lived
 from tests.simulation.histories import FOR_EVER, Act, History
 from tests.simulation.oracles import live
 from tests.simulation.quiet import quiet
-from tests.simulation.scenarios import SCENARIOS, Wish, trainingjob
+from tests.simulation.scenarios import SCENARIOS, trainingjob
+from tests.simulation.scripts import Wish
 from tests.simulation.spoilt_writes import Mistake, Really, and_also, calls, drops, never_sent, status_written, writes
 from tests.support.memory_work_queue import MemoryWorkQueue
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.kube.port import HttpResponse
 from tjworker.reconcile import conditions, core
 from tjworker.reconcile.attempts import Draft
+from tjworker.reconcile.frameworks.mpi import MPI
 from tjworker.reconcile.policies import backoff
 from tjworker.reconcile.policies.restart import RESTART_POLICIES, always, never, on_failure
 
@@ -152,6 +154,19 @@ def _at_most_one(status: Json) -> None:
 
 def _no_results(status: Json) -> None:
     status["conditions"] = [one for one in status.get("conditions", ()) if one["type"] != "Succeeded"]
+
+
+def _state_of_before(status: Json) -> None:
+    status.get("conditions", []).pop()
+
+
+def _nobody_waits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MPI, "waits_for", lambda self, job, role: ())
+
+
+def _no_time_for_a_board(status: Json) -> None:
+    if until := status.get("tensorboardUntil"):
+        status["tensorboardUntil"] = min(until, status["lastReconcileTime"])
 
 
 def _another_code(status: Json) -> None:
@@ -328,6 +343,16 @@ TEETH: Mapping[str, Tooth] = {
     ),
     "restarts of parameter servers are summed": Tooth(
         "those of one server count", status_written(_at_most_one), "two servers are restarted"
+    ),
+    "the users of another operator's kind read what is so": Tooth(
+        "its state stays what it was", status_written(_state_of_before), "pytorch-suspended"
+    ),
+    "a launcher is made when its workers are ready": Tooth("it waits for nobody", _nobody_waits, "mpi-succeeds"),
+    "a gang's PodGroup is there before its pods, and goes with the end": Tooth(
+        "it stays", never_sent("DELETE", "/podgroups/"), "ai-pod-gang"
+    ),
+    "a TensorBoard is there for its time": Tooth(
+        "it goes with the other pods", status_written(_no_time_for_a_board), "ai-pod-tensorboard"
     ),
 }
 """Rule -> a mistake that it notices, how that is put in, and the life that shows it."""

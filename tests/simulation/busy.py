@@ -17,8 +17,8 @@ from tests.simulation.histories import ACTS, Act, History
 from tests.simulation.points import Died, Fault, Step
 from tests.simulation.world import SimWorld
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
-from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
-from tjworker.base import Transient
+from tjworker.api.resources import BATCH_JOBS, POD_GROUPS, PODS, REPLICASETS, SERVICES
+from tjworker.base import GroupResource, Transient
 from tjworker.kube.port import HttpResponse
 
 NODES = 3
@@ -149,7 +149,10 @@ class Busy(Fault):
         world.tasks.clear()
 
     def lose(self, world: SimWorld, act: Act) -> None:
-        world.lose(act.value, WATCHED[act.number % len(WATCHED)])
+        told = world.settings
+        more = [GroupResource(kind) for kind in told.kind_list] + [POD_GROUPS] * (told.gang_scheduler == "kubernetes")
+        among = (*WATCHED, *more)
+        world.lose(act.value, among[act.number % len(among)])
 
     def lasts(self, world: SimWorld, act: Act) -> None:
         self._until[act.what] = world.clock() + act.value

@@ -29,8 +29,9 @@ def amiss(world: Seen) -> list[str]:
             return []
         said = [c.reason for c in job.status.conditions if c.observed_generation == raw["metadata"]["generation"]]
         return [] if "InvalidSpec" in said else [f"the job is invalid and does not say so: {job.errors}"]
-    pods = {name: pod for name, pod in world.pods().items() if _labels(pod).get(labels.JOB_UID) == job.uid}
-    others = sorted(set(world.pods()) - set(pods))
+    replicas = {name: pod for name, pod in world.pods().items() if labels.TENSORBOARD_CONFIG not in _labels(pod)}
+    pods = {name: pod for name, pod in replicas.items() if _labels(pod).get(labels.JOB_UID) == job.uid}
+    others = sorted(set(replicas) - set(pods))
     found = [f"{name} is of an earlier job" for name in others]
     if job.status.observed_generation != job.generation and not job.status.ended:
         found.append(f"the status is of generation {job.status.observed_generation}, the spec of {job.generation}")
@@ -57,6 +58,8 @@ def amiss(world: Seen) -> list[str]:
 
 def _to_come(job: TrainingJob) -> Iterator[str]:
     """What time alone will do to it."""
+    if job.status.tensorboard_until:
+        yield f"its TensorBoard stays until {job.status.tensorboard_until}"
     if job.status.phase in END_PHASES:
         if job.ttl_seconds_after_finished is not None:
             yield f"ended, and its ttlSecondsAfterFinished of {job.ttl_seconds_after_finished} is to come"
@@ -109,10 +112,14 @@ def _of_a_role(job: TrainingJob, role: Role, winds_down: bool, pods: list[Json])
 def _services(world: Seen, job: TrainingJob) -> Iterator[str]:
     """Every pod that runs can be found by its name, where its role has ports; none is left over."""
     services = {name: s for name, s in world.objects("services").items() if _labels(s).get(labels.JOB_UID) == job.uid}
+    if job.subdomain:
+        if job.subdomain not in services:
+            yield f"there is no service {job.subdomain}"
+        return
     for role in job.roles:
         if role.workload != "Pod":
             continue
-        of_role = [s for s in services.values() if _labels(s)[labels.REPLICA_NAME] == role.name]
+        of_role = [s for s in services.values() if _labels(s).get(labels.REPLICA_NAME) == role.name]
         mine = {int(_labels(s)[labels.REPLICA_INDEX]) for s in of_role}
         beyond = sorted(index for index in mine if index >= role.replicas)
         if beyond:

@@ -14,9 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.scenarios.world import job, play, role
+from tests.simulation import themes
+from tests.simulation.guests import ADDONS, random_guest, restarts_of
 from tests.simulation.inputs import POLICIES
 from tests.simulation.place import Place
-from tests.simulation.scenarios import NAME, Wish, trainingjob
+from tests.simulation.scenarios import trainingjob
+from tests.simulation.scripts import NAME, Wish
+from tests.support.kinds import collection_of, resource_of
+from tjworker.api.kinds import KNOWN_KINDS
+from tjworker.api.kinds.base import JobKind
 
 Json = dict[str, Any]
 BUSY_SECONDS = 300.0
@@ -41,9 +47,21 @@ class History:
     seed: int
     manifest: Json
     acts: tuple[Act, ...]
+    gang: bool = False
+    """Its pods start together."""
+
+    @property
+    def kind(self) -> JobKind:
+        return KNOWN_KINDS[resource_of(self.manifest)]
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Of an operator that is simulated."""
+        kinds = {} if self.kind.guest is None else {"kinds": str(self.kind.resource)}
+        return {**kinds, **({"gang_scheduler": "kubernetes"} if self.gang else {})}
 
     def path(self, place: Place) -> str:
-        return f"/apis/{self.manifest['apiVersion']}/namespaces/{place.namespace}/{self.manifest['kind'].lower()}s"
+        return collection_of(self.manifest, place.namespace)
 
     def begin(self, place: Place) -> None:
         place.client.create(self.path(place), self.manifest)
@@ -57,7 +75,12 @@ def make_history(seed: int, *, simulated: bool = True) -> History:
     rng = random.Random(seed)
     drawn = rng.random()
     make = _with_gpus if simulated and drawn < 0.1 else _aitrainingjob if drawn < 0.65 else _trainingjob
+    beside = random.Random(f"{seed}: beside")
+    if simulated and make is not _with_gpus and beside.random() < 0.3:
+        make = random_guest
     manifest = make(rng)
+    if simulated and make is not _trainingjob and beside.random() < 0.15:
+        manifest["metadata"]["annotations"] = dict(ADDONS)
     chances = CHANCES if make is not _with_gpus else {**CHANCES, **CHANCES_WITH_GPUS}
     kinds, weights = zip(*chances.items(), strict=True)
     acts = [
@@ -66,7 +89,11 @@ def make_history(seed: int, *, simulated: bool = True) -> History:
     ]
     if simulated and (others := random.Random(f"{seed}: others")).random() < 0.1:  # no other draw hangs on it
         acts.append(Act(round(others.uniform(0, BUSY_SECONDS), 1), "service of before"))
-    return History(seed, manifest, tuple(sorted(acts, key=lambda act: act.at_seconds)))
+    gang = simulated and make is not _with_gpus and beside.random() < 0.2
+    if simulated and make is not _with_gpus and beside.random() < themes.CHANCE:
+        manifest, told = beside.choice(themes.THEMES)(beside)
+        acts = [*(Act(*one) for one in told), *acts[: themes.BESIDE]]
+    return History(seed, manifest, tuple(sorted(acts, key=lambda act: act.at_seconds)), gang)
 
 
 def _aitrainingjob(rng: random.Random) -> Json:
@@ -174,7 +201,9 @@ def _value(rng: random.Random, what: str) -> Any:
 
 
 def _scale(place: Place, history: History, act: Act) -> None:
-    if history.manifest["spec"].get("replicaSpecs") is not None:
+    if history.kind.guest is not None:
+        _patch_worker(place, history, {"replicas": max(1, act.value)})
+    elif history.manifest["spec"].get("replicaSpecs") is not None:
         _patch_role(place, history, act.number, {"replicas": act.value})
     elif "max-instance" in history.manifest["spec"]["trainer"]:  # else the CRD's rules refuse it: not in every world
         place.client.patch(f"{history.path(place)}/{NAME}/scale", {"spec": {"replicas": max(1, act.value)}})
@@ -182,7 +211,14 @@ def _scale(place: Place, history: History, act: Act) -> None:
 
 def _edit(place: Place, history: History, act: Act) -> None:
     field, value = act.value
-    if "replicaSpecs" not in history.manifest["spec"]:
+    if history.kind.guest is not None:
+        if field == "timeLimit":
+            _patch(place, history, history.kind.with_run_policy({"activeDeadlineSeconds": value}))
+        elif field == "image":
+            _patch_worker(place, history, {"template": {"metadata": {"labels": {"edited": "yes"}}}})
+        else:
+            _patch_worker(place, history, {"restartPolicy": restarts_of(history.kind.kind)[act.number % 3]})
+    elif "replicaSpecs" not in history.manifest["spec"]:
         _patch(place, history, {"spec": {"image": "trainer:2"}})
     elif field == "timeLimit":
         _patch(place, history, {"spec": {field: value}})
@@ -193,7 +229,10 @@ def _edit(place: Place, history: History, act: Act) -> None:
 
 
 def _suspend(place: Place, history: History, act: Act) -> None:
-    _patch(place, history, {"spec": {"suspend": act.value}})
+    body: Any = act.value
+    for step in reversed(history.kind.suspend_path):
+        body = {step: body}
+    _patch(place, history, body)
 
 
 def _annotate(place: Place, history: History, act: Act) -> None:
@@ -209,6 +248,10 @@ def _again(place: Place, history: History, act: Act) -> None:
 def _patch_role(place: Place, history: History, number: int, body: Json) -> None:
     names = sorted(history.manifest["spec"]["replicaSpecs"])
     _patch(place, history, {"spec": {"replicaSpecs": {names[number % len(names)]: body}}})
+
+
+def _patch_worker(place: Place, history: History, body: Json) -> None:
+    _patch(place, history, {"spec": {history.kind.roles_field: {history.kind.scale_role: body}}})
 
 
 def _patch(place: Place, history: History, body: Json) -> None:
@@ -259,8 +302,9 @@ def _evict(place: Place, history: History, act: Act) -> None:
 
 
 def _delete_other(place: Place, history: History, act: Act) -> None:
-    """A service, a ReplicaSet or a batch Job, by hand."""
+    """A service, a ReplicaSet, a batch Job or a PodGroup, by hand."""
     roots = {"services": "/api/v1", "apps/replicasets": "/apis/apps/v1", "batch/jobs": "/apis/batch/v1"}
+    roots |= {"scheduling.k8s.io/podgroups": "/apis/scheduling.k8s.io/v1alpha2"} if history.gang else {}
     found = sorted((bucket, name) for bucket in roots for name in place.objects(bucket) if name != "kubernetes")
     if found:
         bucket, name = found[act.number % len(found)]

@@ -16,13 +16,14 @@ from tests.simulation.times import untimely
 from tests.simulation.wanted import size_of, unwanted_pod, unwanted_size
 from tests.support.kinds import resource_of
 from tjworker.api import kinds, labels
+from tjworker.api.kinds.base import MEMORY, seen_status
 from tjworker.api.model import TrainingJob
 from tjworker.kube.resources import RESOURCES
 
 Json = dict[str, Any]
 JOBS = {f"{row.group}/{row.plural}" for row in RESOURCES.values() if row.is_job}
 OWNERS = ("apps/replicasets", "batch/jobs")
-CHILDREN = ("pods", "services", *OWNERS)
+CHILDREN = ("pods", "services", *OWNERS, "secrets", "scheduling.k8s.io/podgroups")
 
 
 class Ledger:
@@ -57,11 +58,13 @@ class Ledger:
         self._next(event)
 
     def _note_times(self, job: Json) -> None:
-        meta, status = job["metadata"], job.get("status") or {}
+        """Those of our own status, and those that the users of a guest's kind read."""
+        meta, told = job["metadata"], job.get("status") or {}
         before = self._statuses.setdefault(meta["uid"], {})
-        if status != before:
-            self._statuses[meta["uid"]] = status
-            self.untimely += untimely(before, status, meta["creationTimestamp"], self._clock())
+        if told != before:
+            self._statuses[meta["uid"]] = told
+            for was, now in zip(_read_as_two(before), _read_as_two(told), strict=True):
+                self.untimely += untimely(was, now, meta["creationTimestamp"], self._clock())
 
     def _unwanted(self, event: Event) -> Iterator[str]:
         obj = event.item.obj
@@ -89,7 +92,13 @@ class Ledger:
         return None
 
 
+def _read_as_two(status: Json) -> tuple[Json, Json]:
+    return dict(seen_status({"status": status})), status if MEMORY in status else {}
+
+
 def called(obj: Json) -> str:
     meta = obj["metadata"]
     owner: Json = next((o for o in meta.get("ownerReferences") or () if o.get("controller")), {})
-    return f"{owner['kind']} {owner['name']}/*" if owner.get("kind") in ("ReplicaSet", "Job") else str(meta["name"])
+    if owner.get("kind") in ("ReplicaSet", "Job"):
+        return f"{owner['kind']} {owner['name']}/*"
+    return str(meta["name"]).replace(owner.get("uid", " "), "UID")

@@ -16,8 +16,9 @@ import orjson
 from tests.model.judge import Judgement
 from tests.model.judge import judge as judged
 from tests.simulation.points import Fault, Step
-from tests.simulation.scenarios import SCENARIOS, Scenario
-from tests.simulation.state import state_of
+from tests.simulation.scenarios import SCENARIOS
+from tests.simulation.scripts import Scenario
+from tests.simulation.state import phase_of, state_of
 from tests.simulation.trace import Trace
 from tests.simulation.world import SimWorld
 
@@ -126,7 +127,9 @@ def live(
 ) -> Outcome:
     """One scenario to its end, and some passes more. `companion`: beside a second job of the same spec, which is left
     alone."""
-    world = world_type(seed=seed, fault=fault, nodes=scenario.nodes, autoscaled=scenario.autoscaled)
+    world = world_type(
+        seed=seed, fault=fault, nodes=scenario.nodes, autoscaled=scenario.autoscaled, **scenario.settings
+    )
     world.cluster.client.create("/api/v1/namespaces/default/pods", BYSTANDER)
     world.cluster.run_until_idle()
     theirs = world.pods()["bystander"]["metadata"]["uid"]
@@ -272,7 +275,7 @@ def _counts(run: Outcome, of: Whole, forgiven: Collection[str]) -> Iterator[str]
 def judge(run: Outcome, of: Whole, allowed: Allowance) -> list[str]:
     """What was wrong; empty for a scenario as good as an undisturbed one, and no later than is allowed."""
     if not run.over:
-        phase = next((v for p, v in run.state.items() if p.endswith(".status.phase")), "no job")
+        phase = phase_of(run.state) or "no job"
         more = [*run.surplus[:2], *run.touched, *run.unlike_the_model[:3]]
         return [f"the scenario is not over after {run.seconds:.0f} s: {phase}", *more]
     spare = _made_for_nothing(run, of) if allowed.made_for_nothing else set()

@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.simulation.ledger import CHILDREN, JOBS, called
 from tests.simulation.place import Seen
+from tjworker.api.kinds.base import MEMORY
 from tjworker.api.timefmt import from_rfc3339
 
 Json = dict[str, Any]
@@ -26,8 +27,9 @@ of its end; while one is True it is compared."""
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _IP = re.compile(r"\d+\.\d+\.\d+\.\d+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_ANY_OF = re.compile(r"\b(node|trainer)-\d+\b")
-"""On which node it was, and which of two trainers fails first, is chance."""
+_PHASE = re.compile(r"jobs[^/]*/digits\.status(\.operator)?\.phase$")
+_ANY_OF = re.compile(r"\b(node|trainer|worker)-\d+\b")
+"""On which node it was, and which of two trainers or workers fails first, is chance."""
 
 
 @dataclass
@@ -63,10 +65,30 @@ class _Reading:
 def _without(job: Json, chance: Collection[str]) -> Json:
     """The job without conditions of these types that are over."""
     status = job.get("status") or {}
+    if MEMORY in status:
+        return {**job, "status": {**_as_users_read_it(status), MEMORY: _told_of(status[MEMORY], chance)}}
+    return {**job, "status": _told_of(status, chance)} if status else job
+
+
+def _told_of(status: Json, chance: Collection[str]) -> Json:
     if not status.get("conditions"):
-        return job
-    told = [c for c in status["conditions"] if c["status"] == "True" or c["type"] not in chance]
-    return {**job, "status": {**status, "conditions": told}}
+        return status
+    return {
+        **status,
+        "conditions": [c for c in status["conditions"] if c["status"] == "True" or c["type"] not in chance],
+    }
+
+
+def _as_users_read_it(status: Json) -> Json:
+    """Of a guest's conditions the last is the state, and of the others only what each says: they stand in the order of
+    their times."""
+    told = status.get("conditions") or [{"type": ""}]
+    return {**status, "conditions": {one["type"]: one for one in told}, "state": told[-1]["type"]}
+
+
+def phase_of(values: Mapping[str, Any]) -> str:
+    """Of the job; "" when it is gone."""
+    return next((str(value) for path, value in values.items() if _PHASE.search(path)), "")
 
 
 def _paths(path: str, value: Any, reading: _Reading) -> None:

@@ -12,7 +12,8 @@ from localcluster.apiserver import ApiServer
 from localcluster.storage import Event, Item
 from tests.simulation.oracles import live
 from tests.simulation.quiet import quiet
-from tests.simulation.scenarios import SCENARIOS, Scenario
+from tests.simulation.scenarios import SCENARIOS
+from tests.simulation.scripts import Scenario
 from tests.simulation.world import SimWorld
 
 
@@ -43,8 +44,14 @@ def _all_of(api: ApiServer) -> list[Item]:
     return [item for bucket in api.store.buckets() for _, item in api.store.items(bucket)]
 
 
+LIVES = [
+    pytest.param(one, id=name, marks=[pytest.mark.long] if one.long and name != "mpi-succeeds" else [])
+    for name, one in SCENARIOS.items()
+]
+
+
 @pytest.mark.parametrize("world", [_Watched, _WatchedWhole], ids=["lean", "whole"])
-@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+@pytest.mark.parametrize("scenario", LIVES)
 def test_no_stored_object_is_changed_by_its_readers(scenario: Scenario, world: type[_Watched]) -> None:
     with quiet():
         live(scenario, more_seconds=0, world_type=world)

@@ -8,7 +8,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.storage import Event
 from tests.model.chronicle import Chronicle
 
-_TOLD = ("pods", "services", "apps/replicasets", "batch/jobs", "nodes")
+_TOLD = ("pods", "services", "apps/replicasets", "batch/jobs", "scheduling.k8s.io/podgroups", "nodes")
 
 
 def chronicle_of(cluster: LocalCluster, jobs: frozenset[str]) -> Chronicle:

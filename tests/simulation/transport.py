@@ -9,7 +9,7 @@ import orjson
 
 from benchmarks.support.inprocess import InProcessStream, InProcessTransport
 from localcluster.wire import Encoded, Request, Watch
-from tjworker.api.kinds import KINDS
+from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.kube.port import HttpResponse, Json, Stream
 from tjworker.kube.resources import watched
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from tests.simulation.world import SimWorld
 
 
-_WATCHED_AT = {row.path(namespace): row.name for row in watched(KINDS, "kubernetes") for namespace in ("", "default")}
+_WATCHED_AT = {
+    row.path(namespace): row.name for row in watched(KNOWN_KINDS, "kubernetes") for namespace in ("", "default")
+}
 
 
 class SimTransport(InProcessTransport):

@@ -34,6 +34,8 @@ def unwanted_pod(
     if isinstance(job, str):
         return
     marks = _labels(pod)
+    if labels.TENSORBOARD_CONFIG in marks:
+        return  # no replica; the model has a rule for it
     role = marks.get(labels.REPLICA_NAME, "")
     most = wanted(job, role)
     owner: Json = next((o for o in pod["metadata"].get("ownerReferences") or () if o.get("controller")), {})

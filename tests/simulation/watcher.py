@@ -27,6 +27,7 @@ class SimWatcher(InProcessWatcher):
             now=world.clock,
             token=token,
             seed=world.seed,
+            kinds=world.settings.kinds,
             gang=world.settings.gang_scheduler,
             transport=SimTransport(world, actor),
             stopped=_Stopped(world, actor),

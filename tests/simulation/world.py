@@ -28,7 +28,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.driver import VirtualClock
 from localcluster.kubelet.node import NodeConfig
 from localcluster.wire import Request
-from tests.scenarios.world import CRDS, World
+from tests.scenarios.world import CRDS, World, guest_crd
 from tests.simulation.ledger import JOBS, Ledger
 from tests.simulation.points import Died, Fault, Kind, Step
 from tests.simulation.store import SimQueue, SimStore
@@ -38,7 +38,9 @@ from tests.simulation.transport import SimTransport
 from tests.simulation.watcher import SimWatcher
 from tests.support.memory_store import MemoryStore
 from tjworker import tasks
-from tjworker.api.resources import PODS, SERVICES
+from tjworker.api.kinds import served
+from tjworker.api.kinds.base import seen_status
+from tjworker.api.resources import POD_GROUPS, PODS, SERVICES
 from tjworker.app import app
 from tjworker.base import GroupResource, JobKey, Terminal, Transient
 from tjworker.kube.client import KubeClient
@@ -50,6 +52,7 @@ from tjworker.settings import Settings
 
 BUCKETS = {name: f"{row.group}/{row.plural}" if row.group else row.plural for name, row in RESOURCES.items()}
 """Resource -> where the API server's store keeps its objects."""
+GROUPS = BUCKETS[POD_GROUPS]
 TAKE_OVER_SECONDS = 15.0
 """A standby leads this long after the watcher has died (TJ_LEASE_DURATION_SECONDS)."""
 LOOK_SECONDS = 10.0
@@ -67,10 +70,20 @@ def _without_rules(schema: Any) -> Any:
 
 
 WITHOUT_RULES = [_without_rules(crd) for crd in CRDS]
-_DEFINE = [
-    Request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=orjson.dumps(crd))
-    for crd in WITHOUT_RULES
-]
+
+
+def _define(crd: Json) -> Request:
+    return Request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=orjson.dumps(crd))
+
+
+_DEFINE = [_define(crd) for crd in WITHOUT_RULES]
+
+
+@cache
+def _define_guest(kind: str) -> Request:
+    return _define(_without_rules(guest_crd(kind)))
+
+
 LEAN: Mapping[str, Any] = {"track_fields": False, "component_events": False, "lease_renew_seconds": NODE_RENEW_SECONDS}
 """Nothing here reads managedFields, nor the Events of Kubernetes' own controllers."""
 
@@ -100,6 +113,7 @@ class SimWorld(World):
         self.fault = fault or Fault()
         self.trace = Trace()
         self.settings = _settings(**settings)
+        self._jobs = {BUCKETS[kind]: kind for kind in served(self.settings.kind_list)}
         # No two seeds have a moment in common, so that every time of a history differs between them.
         self.clock = VirtualClock(1_767_225_600.0 + self.rng.randrange(10**7) + self.rng.random())
         self.began_at = self.clock()
@@ -140,7 +154,7 @@ class SimWorld(World):
         cluster = LocalCluster(clock=self.clock, seed=self.seed, nodes=nodes, **self.cluster_options)
         # Every watch of the simulation is opened anew at each look, and must find its history.
         cluster.apiserver._next_compaction = float("inf")
-        for define in _DEFINE:
+        for define in (*_DEFINE, *map(_define_guest, self.settings.kind_list)):
             cluster.apiserver.handle(define)
         self.chronicle = chronicle_of(cluster, frozenset(JOBS))
         return cluster
@@ -369,19 +383,15 @@ class SimWorld(World):
 
     def the_job(self, name: str = "digits") -> Json | None:
         """Of whichever kind."""
-        for row in RESOURCES.values():
-            if row.is_job and (found := self.objects(f"{row.group}/{row.plural}").get(name)) is not None:
-                return found
-        return None
+        return next((found for bucket in self._jobs if (found := self.objects(bucket).get(name)) is not None), None)
 
     def status(self, name: str = "digits") -> Json:
-        status: Json = (self.the_job(name) or {}).get("status") or {}
-        return status
+        """The operator's own, wherever the job's kind has it."""
+        return dict(seen_status(self.the_job(name) or {}))
 
     def keys(self) -> list[JobKey]:
         return [
-            JobKey(f"{row.name}/default/{name}")
-            for row in RESOURCES.values()
-            if row.is_job
-            for name in self.objects(f"{row.group}/{row.plural}")
+            JobKey(f"{resource}/default/{name}")
+            for bucket, resource in self._jobs.items()
+            for name in self.objects(bucket)
         ]

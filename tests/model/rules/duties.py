@@ -10,6 +10,7 @@ from tests.model.contract import (
     FREE_RESTARTS,
     GPU_REST_SECONDS,
     GRACE_SECONDS,
+    LAUNCHER,
     MOST_REST_SECONDS,
     NODE_GRACE_SECONDS,
     RESTARTS,
@@ -106,6 +107,8 @@ def _need_not(life: Life, role: str, last: Pod | None, since: float, until: floa
     """It has succeeded, may have failed for good, or its role is complete without it."""
     how = life.roles(role, since - SEEN_SECONDS, until)
     pods = life.of_role(role)
+    if role.lower() == LAUNCHER and any(job.framework == "mpi" for job in life.jobs(since, until)):
+        return True  # it waits for its workers
     if any(one.complete_policy in ("Any", "Rank0") for one in how) and any(pod.succeeded for pod in pods):
         return True
     if last is None:

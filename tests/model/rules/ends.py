@@ -18,7 +18,7 @@ from tests.model.contract import (
 from tests.model.lives import NEVER, Life
 from tests.model.losses import losses, may_be_final, own_failures
 from tests.model.rules.rule import Rule
-from tjworker.api.model import Role
+from tjworker.api.model import Role, TrainingJob
 from tjworker.api.timefmt import from_rfc3339
 
 Why = Callable[[Life, float], str]
@@ -77,9 +77,19 @@ def _completed(life: Life, at: float) -> str:
                 for end, role in zip(ends, (r for r in job.roles if r.complete_policy != "None"), strict=True)
                 if role.replicas
             ]
-            if job_ends(job.complete_policy, waited, "complete"):
+            if job_ends(job.complete_policy, waited, "complete") or _enough(life, job, moment):
                 return ""
     return f"not every replica that counts has succeeded: {_states(life, at)}"
+
+
+def _enough(life: Life, job: TrainingJob, at: float) -> bool:
+    """Of a kind that counts successes over roles."""
+    if job.enough is None:
+        return False
+    states = [
+        state for role in job.roles if role.name in job.enough.roles for state in replicas(life, role, at).values()
+    ]
+    return states.count("succeeded") >= job.enough.replicas
 
 
 def _role_may_be(life: Life, role: Role, at: float) -> End:

@@ -58,6 +58,7 @@ def a_pod_is_taken_away_for_a_reason(life: Life) -> Iterator[str]:
             or any(role.replicas <= (pod.index or 0) for role in life.roles(pod.role, at - SEEN_SECONDS, at))
             or _attempt(life.at(at), pod) > pod.attempt
             or _node_lost(life, pod, at)
+            or pod.waits_for_its_gang
             or (pod.running_at == NEVER and at - pod.made_at >= CREATING_SECONDS)
         )
         said = f"{pod.name} (attempt {pod.attempt}, on {pod.node}) was taken away at {life.says(at)}"

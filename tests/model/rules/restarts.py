@@ -61,7 +61,7 @@ def replacements_have_causes(life: Life) -> Iterator[str]:
 
 def _wrongly_replaced(life: Life, old: Pod, new: Pod) -> str:
     between = life.jobs(old.made_at - 1, new.made_at)
-    if any(job.suspend for job in between):
+    if old.waits_for_its_gang or any(job.suspend for job in between):
         return ""
     if any(role.replicas <= (new.index or 0) for role in life.roles(new.role, old.made_at - 1, new.made_at)):
         return ""

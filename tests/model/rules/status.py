@@ -172,9 +172,12 @@ def an_end_stays_as_it_is(life: Life) -> Iterator[str]:
 
 
 def _settled(version: Version, name: str) -> object:
-    """Of conditions all but the generation: an edit of a finished job is seen, and changes nothing."""
+    """Of conditions all but the generation: an edit of a finished job is seen, and changes nothing. A TensorBoard goes
+    on for its time."""
     told = version.status.get(name)
-    return [{**one, "observedGeneration": 0} for one in told or ()] if name == "conditions" else told
+    if name != "conditions":
+        return told
+    return [{**one, "observedGeneration": 0} for one in told or () if one["type"] != "TensorBoard"]
 
 
 def _change(was: object, now: object) -> str:

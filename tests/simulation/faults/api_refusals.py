@@ -20,7 +20,9 @@ from tests.scenarios.test_faults import OVER_QUOTA
 from tests.simulation.fault import Row, Verdict, spread, verdict
 from tests.simulation.oracles import Allowance, Outcome, Whole, judge, live, whole
 from tests.simulation.points import Fault, Step
-from tests.simulation.scenarios import SCENARIOS, mine
+from tests.simulation.scenarios import SCENARIOS
+from tests.simulation.scripts import mine
+from tests.simulation.state import phase_of
 from tests.simulation.world import SimWorld
 from tjworker.base import Transient
 from tjworker.controllers.result import TERMINAL_RETRY_SECONDS
@@ -164,10 +166,12 @@ def _failed_for_good(outcome: Outcome, *, goes: bool) -> Iterator[str]:
     if not outcome.over:
         yield f"the scenario is not over after {outcome.seconds:.0f} s"
     said = {path: str(value) for path, value in outcome.state.items() if ".status." in path}
-    phases = [value for path, value in said.items() if path.endswith("/digits.status.phase")]
-    if phases != ["Failed"] and not (goes and not phases):
-        yield f"a child was refused as invalid, and the job is {phases}"
-    if phases and not any(WORDS in value for path, value in said.items() if path.endswith("status.message")):
+    phase = phase_of(outcome.state)
+    if phase != "Failed" and not (goes and not phase):
+        yield f"a child was refused as invalid, and the job is {phase}"
+    if phase and not any(
+        WORDS in value for path, value in said.items() if path.endswith((".status.message", ".status.operator.message"))
+    ):
         yield "the job does not say why"
     yield from (*outcome.touched, *outcome.surplus, *outcome.restless)
 

@@ -8,18 +8,17 @@ history 4711 with no more than those two.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from localcluster.kubelet.node import NodeConfig
 from tests.model.judge import Judgement, judge
 from tests.simulation.busy import CLUSTER, Busy
 from tests.simulation.desired import amiss
 from tests.simulation.fault import Row, Verdict
 from tests.simulation.histories import BUSY_SECONDS, History, make_history
 from tests.simulation.oracles import BYSTANDER
-from tests.simulation.points import Fault
 from tests.simulation.world import SimWorld
 from tjworker.base import JobKey
 
@@ -35,8 +34,8 @@ SHRINKING_PLAYS = 60
 class Counted(SimWorld):
     """Counts the passes that wrote something."""
 
-    def __init__(self, *, seed: int, fault: Fault | None = None, nodes: int | Sequence[NodeConfig] = CLUSTER) -> None:
-        super().__init__(seed=seed, fault=fault, nodes=nodes)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.writing = 0
 
     def task(self, number: int, key: JobKey) -> None:
@@ -69,7 +68,7 @@ def _live(history: History) -> Verdict:
 def lived(history: History) -> tuple[Verdict, Judgement]:
     """The row's verdict, and what of it the model says."""
     busy = Busy(history)
-    world = Counted(seed=history.seed, fault=busy)
+    world = Counted(seed=history.seed, fault=busy, nodes=CLUSTER, **history.settings)
     world.cluster.client.create("/api/v1/namespaces/default/pods", BYSTANDER)
     world.strangers = {"bystander"}
     busy.begin(world)

@@ -21,7 +21,9 @@ from tests.simulation.fault import Row, Verdict
 from tests.simulation.kubelet_ways import LOST, NOT_TOLERANT, WAYS, Way, node_of
 from tests.simulation.oracles import Outcome, live, whole
 from tests.simulation.points import Fault, Step
-from tests.simulation.scenarios import NAME, SCENARIOS, Scenario
+from tests.simulation.scenarios import SCENARIOS
+from tests.simulation.scripts import NAME, Scenario
+from tests.simulation.state import phase_of
 from tests.simulation.world import LEAN, SimWorld
 from tjworker.kube.port import HttpResponse
 
@@ -39,10 +41,12 @@ class BeatingWorld(SimWorld):
 
 @dataclass
 class Kubelets(Fault):
-    """The way strikes the lowest trainer that there is, or its node, each pod once, so many times. All log ports stay
-    silent."""
+    """The way strikes the lowest pod of the role that there is, or its node, each pod once, so many times. All log
+    ports stay silent."""
 
     way: Way
+    role: str = "trainer"
+    """As the names of its pods have it."""
     struck: set[str] = field(default_factory=set)
     """UIDs."""
     roles: set[str] = field(default_factory=set)
@@ -75,7 +79,7 @@ class Kubelets(Fault):
             world.trace.note(world.clock(), "FAULT", f"{self.node}: time is up")
             self.way.mends(world, self.node)
         for name, pod in sorted(pods.items()) if self._left else ():
-            if name.startswith(f"{NAME}-trainer") and self._can_be_struck(pod):
+            if name.startswith(f"{NAME}-{self.role}") and self._can_be_struck(pod):
                 self._strike(world, pod)
                 return
 
@@ -111,27 +115,23 @@ class Kubelets(Fault):
 
     def ends(self, scenario: Scenario) -> frozenset[str]:
         """Phases of the job that this way may mean, beside the undisturbed one."""
-        policies = {_policy(scenario.manifest["spec"], role) for role in self.roles}
+        policies = {_policy(scenario, role) for role in self.roles}
         found = {self.way.cause.end} if policies & self.way.cause.fails else set()
         if self.way.whole_node and scenario.name.endswith("loses-node"):
             found.add(LOST.end)  # its pods have come together on the node that is lost next
         return frozenset(found)
 
 
-def _policy(spec: Json, role: str) -> str:
+def _policy(scenario: Scenario, role: str) -> str:
     """How the role is restarted."""
-    if "replicaSpecs" in spec:
-        return str(spec["replicaSpecs"].get(role, {}).get("restartPolicy", "Never"))
+    spec = scenario.manifest["spec"]
+    if (roles := spec.get(scenario.kind.roles_field)) is not None:
+        return str(roles.get(role, {}).get("restartPolicy", "Never"))
     return NOT_TOLERANT if role == "trainer" and not spec.get("fault_tolerant") else ""
 
 
-def _phase(state: Mapping[str, Any]) -> str:
-    """Of the job; '' when it is gone."""
-    return next((str(v) for p, v in state.items() if p.endswith(".status.phase") and not p.startswith("pods/")), "")
-
-
 def judged(outcome: Outcome, fault: Kubelets, scenario: Scenario, want: str) -> list[str]:
-    mine, ends = _phase(outcome.state), fault.ends(scenario)
+    mine, ends = phase_of(outcome.state), fault.ends(scenario)
     wrong = [*outcome.surplus[:3], *(() if fault.strangers and fault.way.takes_strangers else outcome.touched)]
     wrong += outcome.unlike_the_model[:3]
     wrong += [f"a pass after the end wrote: {write}" for write in outcome.restless]
@@ -149,7 +149,11 @@ def _seen_to_end(scenario: Scenario) -> Scenario:
     manifest: Json = orjson.loads(orjson.dumps(scenario.manifest))
     for container in ("", "trainer.", "pserver.", "master."):
         slow = {f"{container}{key}": value for key, value in told(terminate_seconds=2).items()}
-        places = [manifest] if container else [r["template"] for r in manifest["spec"].get("replicaSpecs", {}).values()]
+        places = (
+            [manifest]
+            if container
+            else [r["template"] for r in manifest["spec"].get(scenario.kind.roles_field, {}).values()]
+        )
         for one in places:
             one["metadata"].setdefault("annotations", {}).update(slow)
     return replace(scenario, manifest=manifest)
@@ -157,10 +161,10 @@ def _seen_to_end(scenario: Scenario) -> Scenario:
 
 def play(run: str) -> Verdict:
     name, _, word = run.partition("/")
-    undisturbed, fault = whole(name), Kubelets(WAYS[word])
+    undisturbed, fault = whole(name), Kubelets(WAYS[word], SCENARIOS[name].scaled_role)
     scenario = _seen_to_end(SCENARIOS[name])
     outcome = live(scenario, fault, more_seconds=WITHIN_SECONDS, world_type=BeatingWorld)
-    wrong = judged(outcome, fault, scenario, _phase(undisturbed.first.state))
+    wrong = judged(outcome, fault, scenario, phase_of(undisturbed.first.state))
     return Verdict(tuple(wrong), len(outcome.surplus), outcome.trace)
 
 

@@ -18,7 +18,8 @@ from tests.simulation.fault import Row, Verdict, spread, verdict
 from tests.simulation.ledger import CHILDREN, called
 from tests.simulation.oracles import PATIENCE_SECONDS, Allowance, Outcome, judge, live, whole
 from tests.simulation.points import Fault, Kind, Step
-from tests.simulation.scenarios import NAME, SCENARIOS, Scenario
+from tests.simulation.scenarios import SCENARIOS
+from tests.simulation.scripts import NAME, Scenario
 from tests.simulation.world import SimWorld
 from tjworker.api import labels
 
@@ -78,8 +79,8 @@ class Again(Fault):
         marks = {
             labels.GROUP_NAME: self._scenario.manifest["apiVersion"].partition("/")[0],
             labels.JOB_NAME: NAME,
-            labels.REPLICA_NAME: "trainer",
-            labels.REPLICA_TYPE: "trainer",
+            labels.REPLICA_NAME: self._scenario.kind.scale_role,
+            labels.REPLICA_TYPE: self._scenario.kind.scale_role,
             labels.REPLICA_INDEX: "0",
             labels.RESTART_ATTEMPT: "0",
             labels.JOB_UID: job["metadata"]["uid"] if job else "none",

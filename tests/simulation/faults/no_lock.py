@@ -10,6 +10,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tests.simulation.fault import on_scenarios, spread
 from tests.simulation.oracles import Allowance, Whole
@@ -94,8 +95,8 @@ class Routine:
 class Together(SimWorld):
     """Takes each task to several workers at once."""
 
-    def __init__(self, *, seed: int, fault: Fault | None = None, nodes: int = 2, autoscaled: bool = False) -> None:
-        super().__init__(seed=seed, fault=fault, nodes=nodes, workers=WORKERS, autoscaled=autoscaled)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(workers=WORKERS, **options)
         self.running: Routine | None = None
 
     def make_store(self) -> MemoryStore:
