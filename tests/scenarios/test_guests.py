@@ -78,10 +78,11 @@ def test_a_label_that_was_taken_off_its_pod_comes_back(resource: GroupResource) 
     w = Guests(resource)
     w.apply(guest_job(resource))
     w.until("it runs", w.runs)
-    labels = w.pods()["digits-worker-0"]["metadata"]["labels"]
+    pod = max(w.pods())
+    labels = w.pods()[pod]["metadata"]["labels"]
     gone = {name: None for name in labels if name.rpartition("/")[2] in ("replica-type", "job-name")}
-    w.patch_pod("digits-worker-0", {"metadata": {"labels": gone}}).run()
-    assert w.pods()["digits-worker-0"]["metadata"]["labels"] == labels
+    w.patch_pod(pod, {"metadata": {"labels": gone}}).run()
+    assert w.pods()[pod]["metadata"]["labels"] == labels
 
 
 @pytest.mark.parametrize("resource", GUESTS)
