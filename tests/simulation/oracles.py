@@ -127,9 +127,7 @@ def live(
 ) -> Outcome:
     """One scenario to its end, and some passes more. `companion`: beside a second job of the same spec, which is left
     alone."""
-    world = world_type(
-        seed=seed, fault=fault, nodes=scenario.nodes, autoscaled=scenario.autoscaled, **scenario.settings
-    )
+    world = world_type(seed=seed, fault=fault, **scenario.world)
     world.cluster.client.create("/api/v1/namespaces/default/pods", BYSTANDER)
     world.cluster.run_until_idle()
     theirs = world.pods()["bystander"]["metadata"]["uid"]

@@ -82,6 +82,11 @@ class Scenario:
         return {**({} if self.kind.resource in KINDS else {"kinds": str(self.kind.resource)}), **self.operator}
 
     @property
+    def world(self) -> Mapping[str, Any]:
+        """What a world of it is made of."""
+        return {"nodes": self.nodes, "autoscaled": self.autoscaled, **self.settings}
+
+    @property
     def scaled_role(self) -> str:
         """The one whose pods a script counts, as their names have it."""
         return self.kind.scale_role.lower()

@@ -139,7 +139,6 @@ class SimWorld(World):
             task: self.clock() + self.rng.uniform(0.2, 1.0) * period for task, period in self._periods.items()
         }
         self._busy: set[str] = set()
-        self._deaths = 0
         self._turn = 0
         self._token = 0
         self._watcher_due: float | None = None
@@ -352,7 +351,6 @@ class SimWorld(World):
             self.expired.add(resource)
 
     def _died(self, actor: str) -> None:
-        self._deaths += 1
         self.trace.note(self.clock(), actor, "DIED")
 
     # -- as users have it --------------------------------------------------------------------------
