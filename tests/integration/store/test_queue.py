@@ -72,6 +72,19 @@ QUEUE = {
         lambda d: [d.add(A), d.wait(40), d.add(B), 40 <= d.stats().oldest_seconds < 45], [[A], None, [B], True]
     ),
     "without a queued key the oldest age is 0": Case(lambda d: [d.stats().oldest_seconds], [0]),
+    "a pass that renews its lease goes on running": Case(
+        lambda d: [
+            d.add(),
+            d.take(),
+            d.wait(20),
+            d.renew(),
+            d.wait(20),
+            d.stats().running,
+            d.wait(11),
+            d.stats().running,
+        ],
+        [[A], True, None, None, None, 1, None, 0],
+    ),
     "stats count what is queued, delayed, running and failing": Case(
         lambda d: [
             d.add(A, B, C),

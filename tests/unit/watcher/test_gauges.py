@@ -40,8 +40,10 @@ def test_one_that_stands_by_shows_that_and_nothing_more() -> None:
     assert shown(MemoryStore(), Report(False, False)) == {"tj_watcher_leading{}": 0}
 
 
-def test_sources_of_several_namespaces_are_one_resource_as_old_as_its_oldest_watch() -> None:
-    found = shown(MemoryStore())
+@pytest.mark.parametrize("turned", [False, True], ids=["the oldest last", "the oldest first"])
+def test_sources_of_several_namespaces_are_one_resource_as_old_as_its_oldest_watch(turned: bool) -> None:
+    watches = list((LEADING.reflectors or {}).items())
+    found = shown(MemoryStore(), replace(LEADING, reflectors=dict(watches[::-1] if turned else watches)))
     assert found["tj_watch_age_seconds{pods}"] == 61.0
     assert found["tj_projection_objects{pods}"] == 7
     assert (found["tj_unreadable_objects{pods}"], found["tj_objects_skipped_total{pods}"]) == (1, 4)
@@ -81,8 +83,24 @@ def test_the_clusters_load_counts_usable_nodes_and_what_waits_for_them() -> None
     found = shown(store)
     assert (found["tj_cluster_nodes{true}"], found["tj_cluster_nodes{false}"]) == (1, 1)
     assert (found["tj_cluster_allocatable{cpu,core}"], found["tj_cluster_requested{cpu,core}"]) == (4, 2)
+    units = {name.partition("{")[2] for name in found if name.startswith(("tj_cluster_all", "tj_cluster_req"))}
+    assert units == {"cpu,core}", "memory,byte}", "pods,integer}", "nvidia.com/gpu,integer}"}
     gpus = "tj_cluster_allocatable{nvidia.com/gpu,integer}", "tj_cluster_requested{nvidia.com/gpu,integer}"
     assert [found[gpu] for gpu in gpus] == [2, 1]
+
+
+def test_amounts_are_in_the_unit_that_the_label_says() -> None:
+    store = MemoryStore()
+    store.projection.lead(1)
+    node = make_node("a", cpu="3500m", memory="2Gi", pods="110").build()
+    store.projection.apply_nodes(1, {"a": encode(node)})
+    waits = NodeRequests(cpu_milli=250, memory_bytes=2**20, pods=2)
+    store.projection.apply_node_requests(1, {WAITING: encode_node_requests(waits)})
+    store.projection.mark_synced(1)
+    found = shown(store)
+    for resource, has, asked in (("cpu,core", 3.5, 0.25), ("memory,byte", 2**31, 2**20), ("pods,integer", 110, 2)):
+        assert found[f"tj_cluster_allocatable{{{resource}}}"] == has
+        assert found[f"tj_cluster_requested{{{resource}}}"] == asked
 
 
 class Away:

@@ -40,6 +40,31 @@ def test_a_node_that_falls_ill_wakes_the_jobs_with_pods_there_and_no_others(wher
     assert bench.published == ([KEY] if where == "node-a" else [])
 
 
+TOLD: dict[str, tuple[str, object, bool]] = {
+    "its readiness": ("status.conditions.0.status", "True", True),
+    "since when it is not ready": ("status.conditions.0.lastTransitionTime", "2026-01-01T00:00:31Z", False),
+    "a heartbeat": ("status.conditions.0.lastHeartbeatTime", "2026-01-01T00:09:00Z", False),
+    "its taint": ("spec.taints", [], True),
+    "a cordon": ("spec.unschedulable", False, True),
+    "another condition": ("status.conditions.2.status", "False", True),
+    "a device": ("status.allocatable", {"cpu": "4", "memory": "8Gi", "pods": "110", "nvidia.com/gpu": "7"}, True),
+    "its memory": ("status.allocatable.memory", "7Gi", False),
+    "its CPUs": ("status.allocatable.cpu", "3", False),
+    "a label": ("metadata.labels.zone", "a", False),
+}
+"""What changes of a node, and whether its jobs must hear of it at once. What they have room for is the autoscaler's."""
+
+
+@pytest.mark.parametrize(("path", "value", "wakes"), TOLD.values(), ids=TOLD.keys())
+def test_what_of_a_node_its_jobs_hear_of_at_once(path: str, value: object, wakes: bool) -> None:
+    bench = job_beside_a_node()
+    settle(bench)
+    node = changed(path, value)
+    node["metadata"]["resourceVersion"] = "10"
+    bench.put(NODES, project_node(node))
+    assert bench.published == ([KEY] if wakes else [])
+
+
 def test_a_node_that_vanishes_wakes_the_jobs_with_pods_there() -> None:
     bench = job_beside_a_node()
     settle(bench)

@@ -47,6 +47,18 @@ def test_gpus_have_a_column_where_there_are_some() -> None:
     assert "2 of 8 (25%)" in shown[2]
 
 
+def test_gpus_of_two_kinds_are_summed() -> None:
+    """A node has one kind as a rule; its column is for all of them."""
+    other = "amd.com/gpu"
+    nodes = [with_gpus(node("a"), 8), node("b")]
+    nodes[1]["status"]["allocatable"][other] = "4"
+    asks = pod("digits", 0, where="b")
+    asks["spec"]["containers"] = [{"name": "x", "resources": {"limits": {other: "3", "cpu": "2"}}}]
+    shown = cluster_lines(room(nodes, [asks]), (GPU, other))
+    assert [("3 of 4 (75%)" in line, "0 of 8 (0%)" in line) for line in shown[2:4]] == [(True, False), (False, True)]
+    assert job_lines(room(nodes, [asks]), {})[2].split()[-2:] == ["3", "1"]
+
+
 def test_jobs_stand_with_what_their_pods_ask_for() -> None:
     other = pod("x", 0) | {"metadata": {"name": "web", "namespace": "default"}}
     found = room([node()], [pod("small", 0), pod("big", 0), pod("big", 1), other, other, other])

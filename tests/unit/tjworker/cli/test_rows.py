@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from tjworker.api import labels
 from tjworker.cli import rows
+from tjworker.store.work_queue import QueueStats
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -18,8 +20,16 @@ DURATIONS: dict[str, tuple[float, str]] = {
     "whole minutes have no seconds": (180, "3m"),
     "minutes up to three hours": (7300, "121m"),
     "hours and minutes up to eight hours": (11_100, "3h5m"),
+    "whole hours have no minutes": (10_800, "3h"),
+    "the last minute before eight hours": (28_740, "7h59m"),
+    "eight hours and some minutes": (29_100, "8h"),
     "hours up to two days": (100_000, "27h"),
+    "the last hour before two days": (172_799, "47h"),
+    "two days": (172_800, "2d"),
     "days": (260_000, "3d"),
+    "two minutes have no seconds": (120, "2m"),
+    "the last second before ten minutes": (599, "9m59s"),
+    "the last minute before three hours": (10_799, "179m"),
     "a clock that runs behind shows no negative age": (-5, "0s"),
 }
 
@@ -164,6 +174,42 @@ PODS: dict[str, PodCase] = {
 def test_pods(case: PodCase) -> None:
     metadata = {"name": "a", "deletionTimestamp": "2026-01-02T03:04:05Z"} if case.deleted else {"name": "a"}
     assert rows.pod_phase({"metadata": metadata, "status": case.status}) == case.want
+
+
+def a_pod(**fields: Any) -> dict[str, Any]:
+    metadata = {"name": "digits-trainer-0", "creationTimestamp": "2026-01-02T03:03:35Z", "labels": fields.get("labels")}
+    spec = {"containers": [{"name": "aitj-a"}, {"name": "sidecar"}], "nodeName": fields.get("node")}
+    statuses = [{"name": name, "ready": ready} for name, ready in fields.get("ready", {}).items()]
+    return {"metadata": metadata, "spec": spec, "status": {"phase": "Running", "containerStatuses": statuses}}
+
+
+POD_ROWS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "no container has a status yet": (a_pod(), ("Running", "0/2", "0", "<none>", "30s")),
+    "one of two is ready, the other has no status": (
+        a_pod(ready={"aitj-a": True}, node="node-1"),
+        ("Running", "1/2", "0", "node-1", "30s"),
+    ),
+    "one of two is ready": (
+        a_pod(ready={"aitj-a": True, "sidecar": False}, node="node-1"),
+        ("Running", "1/2", "0", "node-1", "30s"),
+    ),
+    "both are, in the third attempt": (
+        a_pod(ready={"aitj-a": True, "sidecar": True}, labels={labels.RESTART_ATTEMPT: "2"}),
+        ("Running", "2/2", "2", "<none>", "30s"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("pod", "want"), POD_ROWS.values(), ids=list(POD_ROWS))
+def test_a_pods_row(pod: dict[str, Any], want: tuple[str, ...]) -> None:
+    assert rows.pod_row(pod, NOW) == ("digits-trainer-0", *want)
+    assert len(rows.POD_HEADER) == len(want) + 1
+
+
+def test_the_queue_is_told_with_each_of_its_counts() -> None:
+    stats = QueueStats(queued=1, delayed=2, running=3, oldest_seconds=4.0, unfinished=5, failing=6)
+    assert rows.queue_line(stats) == "1 queued, 3 running, 2 delayed, 6 failing; 5 unfinished jobs"
+    assert rows.queue_line(replace(stats, unfinished=1)).endswith("; 1 unfinished job")
 
 
 def test_columns_stand_under_each_other_and_no_line_ends_in_blanks() -> None:

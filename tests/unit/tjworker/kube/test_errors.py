@@ -57,6 +57,19 @@ CASES: dict[str, Case] = {
     ),
     "Another client wrote first.": Case(409, Conflict, "Conflict", want_reason="Conflict"),
     "A failed precondition is a conflict.": Case(412, Conflict),
+    "It is no history that is gone.": Case(412, Conflict, "", want_reason="Conflict"),
+    "A header that names no wait leaves it to the details.": Case(
+        429, Transient, details={"retryAfterSeconds": 3}, headers={"retry-after": "0"}, want_wait=3
+    ),
+    "A wait of more than an hour is none.": Case(503, Transient, headers={"retry-after": "3601"}, want_wait=None),
+    "A request that took too long may pass.": Case(408, Transient),
+    "A quota that is too small is lifted by others.": Case(
+        403,
+        Transient,
+        "Forbidden",
+        'pods "a" is forbidden: failed quota: insufficient quota to match these scopes',
+        want_reason="QuotaExceeded",
+    ),
     "History that is gone is a conflict with reason Expired.": Case(410, Conflict, "Gone", want_reason="Expired"),
     "An object that is gone is a conflict.": Case(
         404, Conflict, "NotFound", 'pods "a" not found', {"name": "a", "kind": "pods"}, want_reason="NotFound"

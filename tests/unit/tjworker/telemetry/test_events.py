@@ -130,6 +130,60 @@ def test_an_event_names_the_job_by_kind_name_and_uid() -> None:
     )
 
 
+def test_a_repeat_keeps_when_it_was_first_said_and_tells_when_it_was_last() -> None:
+    cluster, clock = Cluster(), Clock()
+    recorder = EventRecorder(cluster, clock=clock, background=False)
+    for _ in range(3):
+        recorder.event(job(), "Normal", "R", "again")
+        clock.now += 30
+    (event,) = cluster.events.values()
+    assert (event["firstTimestamp"], event["lastTimestamp"]) == ("2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z")
+
+
+TOGETHER = {"the reason": {"reason": "S"}, "the type": {"kind": "Warning"}, "the job": {"uid": "u2"}}
+
+
+@pytest.mark.parametrize("other", TOGETHER.values(), ids=TOGETHER.keys())
+def test_what_differs_in_more_than_its_message_is_not_combined(other: dict[str, str]) -> None:
+    """Ten messages of one reason; the eleventh is of another."""
+    cluster = Cluster()
+    recorder = EventRecorder(cluster, clock=Clock(), background=False)
+    for number in range(SIMILAR_MESSAGES):
+        recorder.event(job(), "Normal", "R", f"m {number}")
+    kind, reason = other.get("kind", "Normal"), other.get("reason", "R")
+    recorder.event(job(uid=other.get("uid", "u1")), kind, reason, "m")  # type: ignore[arg-type]
+    assert (reason, "m", 1) in cluster.told
+
+
+def test_an_object_that_has_used_up_its_burst_speaks_once_in_each_refill() -> None:
+    cluster, clock = Cluster(), Clock()
+    recorder = EventRecorder(cluster, clock=clock, background=False)
+    for _ in range(BURST):
+        recorder.event(job(), "Normal", "R", "again")
+    said = []
+    for _ in range(8):
+        clock.now += REFILL_SECONDS / 4
+        recorder.event(job(), "Normal", "R", "again")
+        said.append(sum(count for _, _, count in cluster.told) - BURST)
+    assert said == [0, 0, 0, 1, 1, 1, 1, 2]
+
+
+def test_an_event_that_has_expired_meanwhile_is_made_anew() -> None:
+    cluster = Cluster()
+    recorder = EventRecorder(cluster, clock=Clock(), background=False)
+    recorder.event(job(), "Normal", "R", "again")
+    made = cluster.create
+
+    def taken_a_moment_ago(resource: str, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        cluster.create = made  # type: ignore[method-assign]
+        cluster.events.clear()
+        raise Conflict("exists", reason="AlreadyExists")
+
+    cluster.create = taken_a_moment_ago  # type: ignore[method-assign]
+    recorder.event(job(), "Normal", "R", "again")
+    assert cluster.told == [("R", "again", 1)]
+
+
 def test_two_workers_count_on_the_same_object() -> None:
     cluster = Cluster()
     for _ in range(2):

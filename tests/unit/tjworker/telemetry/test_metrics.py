@@ -11,7 +11,7 @@ import prometheus_client
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.builders.job import make_job
+from tests.support.builders import make_job, make_training_job
 from tjworker.api.status import JobStatus, RestartCounts
 from tjworker.telemetry import metrics
 from tjworker.telemetry.job_metrics import count_first_pod, count_status
@@ -118,6 +118,17 @@ CASES = {
         },
     ),
     "that it runs again is not the first time": Case({**RUNNING, "phase": "Restarting"}, RUNNING, {}),
+    "nor when that time was set anew": Case(
+        {**RUNNING, "start_running_time": "2026-01-01T00:00:10Z"}, {**RUNNING, "phase": "Running"}, {}
+    ),
+    "counts that begin anew take nothing away": Case(
+        {"restart_counts": {"trainer": RestartCounts(application=5)}},
+        {"restart_counts": {"trainer": RestartCounts(preemption=1)}},
+        {sample("tj_restarts_total", cause="preemption"): 1},
+    ),
+    "a role that is gone takes nothing away": Case(
+        {"restart_counts": {"trainer": RestartCounts(application=5)}}, {"restart_counts": {}}, {}
+    ),
 }
 COUNTED = sorted({name for case in CASES.values() for name in case.want})
 
@@ -136,6 +147,26 @@ def test_the_first_pod_is_counted_from_the_jobs_creation() -> None:
     before = value("tj_job_time_to_first_pod_seconds_sum", kind=KIND)
     count_first_pod(job, 62.5)
     assert value("tj_job_time_to_first_pod_seconds_sum", kind=KIND) - before == 2.5
+
+
+def test_each_kind_is_counted_by_its_own_name() -> None:
+    edl = replace(make_training_job().build(), created_at="1970-01-01T00:01:00Z")
+    names = ("tj_job_time_to_first_pod_seconds_count", "tj_job_time_to_running_seconds_count")
+
+    def counted() -> dict[tuple[str, str], float]:
+        return {(name, kind): value(name, kind=kind) for name in names for kind in (KIND, "TrainingJob")}
+
+    before = counted()
+    count_first_pod(edl, 62.5)
+    count_status(edl, JobStatus(phase="Running", start_running_time="1970-01-01T00:02:00Z"))
+    assert {key for key, n in counted().items() if n > before[key]} == {(name, "TrainingJob") for name in names}
+
+
+def test_a_clock_that_runs_behind_observes_no_negative_time() -> None:
+    job = replace(make_job().workers(1).build(), created_at="1970-01-01T00:01:00Z")
+    before = value("tj_job_time_to_first_pod_seconds_sum", kind=KIND)
+    count_first_pod(job, 50)
+    assert value("tj_job_time_to_first_pod_seconds_sum", kind=KIND) == before
 
 
 def test_a_gauge_is_read_and_never_counted() -> None:

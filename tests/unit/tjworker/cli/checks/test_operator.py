@@ -52,6 +52,15 @@ CASES: dict[str, Case] = {
     "one that is not renewed any more": Case(
         "failed", "vm_1 has not renewed it for 60 s (it lasts 15 s)", {"default": lease("2026-01-01T11:59:30.000000Z")}
     ),
+    "one that a renewal may be under way for": Case(
+        "ok", "renewed 17 s ago", {"default": lease("2026-01-01T12:00:13.000000Z")}
+    ),
+    "one that is late by three seconds": Case(
+        "failed", "not renewed it for 18 s", {"default": lease("2026-01-01T12:00:12.000000Z")}
+    ),
+    "one whose time is ahead of the server's": Case(
+        "ok", "renewed 0 s ago", {"default": lease("2026-01-01T12:00:31.000000Z")}
+    ),
     "one that was given back": Case("failed", "no watcher runs", {"default": lease(holder="")}),
     "none": Case("failed", "there is no Lease tj-watcher in default or tj-system"),
     "that of another operator is none of ours": Case(
@@ -87,6 +96,9 @@ STATS: dict[str, tuple[QueueStats, State]] = {
     "an empty queue": (QueueStats(0, 0, 0, 0.0, 0, 0), "ok"),
     "a queue that moves": (QueueStats(500, 3, 2, 20.0, 600, 0), "ok"),
     "a queue without a worker": (QueueStats(5, 0, 0, 300.0, 5, 0), "failed"),
+    "a long queue that is young": (QueueStats(5000, 0, 2, 60.0, 5000, 0), "ok"),
+    "one key that is just too old": (QueueStats(1, 0, 0, 60.1, 1, 0), "failed"),
+    "an age of no key": (QueueStats(0, 1, 0, 300.0, 1, 0), "ok"),
     "keys that fail": (QueueStats(0, 2, 0, 0.0, 5, 2), "warning"),
 }
 

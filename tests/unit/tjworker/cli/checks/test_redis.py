@@ -38,6 +38,8 @@ CASES: dict[str, Case] = {
     "an old Redis is not": Case({"redis_version": "6.2.14"}, "version", "failed", "6.2.14"),
     "a version that cannot be read is not": Case({"redis_version": ""}, "version", "failed", "unknown"),
     "ten is more than seven": Case({"redis_version": "10.0.1"}, "version", "ok", "10.0.1"),
+    "the oldest that will do": Case({"redis_version": "7.0.0"}, "version", "ok", "7.0.0"),
+    "the newest that will not": Case({"redis_version": "6.9.9"}, "version", "failed", "6.9.9"),
     "an append-only file is good": Case({}, "persistence", "ok", "append-only"),
     "none is a warning: it costs time only": Case({"aof_enabled": 0}, "persistence", "warning", "appendonly is off"),
     "one that cannot be written is a failure": Case({"aof_last_write_status": "err"}, "persistence", "failed", "err"),
@@ -64,6 +66,13 @@ def test_a_clock_that_is_off_is_a_warning_that_says_by_how_much() -> None:
     assert redis.clock(2.0).state == "ok"
     assert "7.5 s ahead" in redis.clock(7.5).detail
     assert (redis.clock(-7.5).state, "behind" in redis.clock(-7.5).detail) == ("warning", True)
+
+
+def test_a_certificate_that_ends_within_two_weeks_is_a_warning() -> None:
+    day = 86_400.0
+    judged = {days: redis.certificate(days * day).state for days in (-1, 1, 13.9, 14.1, 300)}
+    assert judged == {-1: "warning", 1: "warning", 13.9: "warning", 14.1: "ok", 300: "ok"}
+    assert "13 days" in redis.certificate(13 * day).detail
 
 
 def test_a_real_one_without_persistence_is_fit_but_for_that(redis_url: str) -> None:

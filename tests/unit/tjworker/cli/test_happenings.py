@@ -1,0 +1,131 @@
+"""Events of a job in one shape, whichever of Kubernetes' ways they are written in: `tj events`, `tj describe`, `tj
+timeline`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tjworker.cli import happenings
+from tjworker.cli.happenings import Happening
+
+Json = dict[str, Any]
+MADE = "2026-01-01T00:10:00Z"
+JOB: Json = {"kind": "AITrainingJob", "metadata": {"name": "digits", "uid": "uid-of-digits", "creationTimestamp": MADE}}
+ABOUT_JOB = {"kind": "AITrainingJob", "name": "digits", "uid": "uid-of-digits"}
+NOW = datetime(2026, 1, 1, 1, 0, 0, tzinfo=UTC)
+
+
+def event(about: Json | None = None, **fields: Any) -> Json:
+    at = {"firstTimestamp": "2026-01-01T00:20:00Z", "lastTimestamp": "2026-01-01T00:30:00Z"}
+    metadata = {"creationTimestamp": "2026-01-01T00:20:00Z", "resourceVersion": "9"}
+    return {"metadata": metadata, "involvedObject": about or ABOUT_JOB, **at, "reason": "R", "message": "m", **fields}
+
+
+def of(*events: Json) -> list[Happening]:
+    return happenings.of_job(events, JOB, ["trainer", "ps"])
+
+
+@dataclass(frozen=True)
+class Case:
+    fields: Json
+    want_first: str = "2026-01-01T00:20:00Z"
+    want_last: str = "2026-01-01T00:30:00Z"
+    want_count: int = 1
+
+
+SERIES = {"count": 7, "lastObservedTime": "2026-01-01T00:45:00.000000Z"}
+NO_TIMES = {"firstTimestamp": None, "lastTimestamp": None}
+SHAPES: dict[str, Case] = {
+    "core/v1, once": Case({}),
+    "core/v1, counted": Case({"count": 4}, want_count=4),
+    "core/v1, of one time alone": Case({"firstTimestamp": None, "eventTime": None}),
+    "events.k8s.io, once": Case(
+        NO_TIMES | {"eventTime": "2026-01-01T00:25:00.123456Z"},
+        "2026-01-01T00:25:00.123456Z",
+        "2026-01-01T00:25:00.123456Z",
+    ),
+    "events.k8s.io, a series": Case(
+        NO_TIMES | {"eventTime": "2026-01-01T00:25:00.123456Z", "series": SERIES},
+        "2026-01-01T00:25:00.123456Z",
+        "2026-01-01T00:45:00.000000Z",
+        7,
+    ),
+    "a series that was written back as core/v1, whose own count and time are old": Case(
+        {"count": 1, "series": SERIES}, want_last="2026-01-01T00:45:00.000000Z", want_count=7
+    ),
+    "no time but that of the object": Case(NO_TIMES, want_last="2026-01-01T00:20:00Z"),
+}
+
+
+@pytest.mark.parametrize("case", SHAPES.values(), ids=SHAPES.keys())
+def test_every_way_to_write_an_event(case: Case) -> None:
+    (found,) = of(event(**case.fields))
+    assert (found.first, found.last, found.count) == (case.want_first, case.want_last, case.want_count)
+    assert (found.type, found.reason, found.object, found.message) == ("Normal", "R", "aitrainingjob/digits", "m")
+
+
+POD = "digits-trainer-0"
+WHOSE: dict[str, tuple[Json, bool]] = {
+    "the job": (ABOUT_JOB, True),
+    "an earlier job of its name": ({**ABOUT_JOB, "uid": "another"}, False),
+    "a pod": ({"kind": "Pod", "name": POD}, True),
+    "a pod of two digits": ({"kind": "Pod", "name": "digits-trainer-12"}, True),
+    "a service": ({"kind": "Service", "name": "digits-ps-0"}, True),
+    "a ReplicaSet": ({"kind": "ReplicaSet", "name": "digits-trainer"}, True),
+    "a pod that a controller has named": ({"kind": "Pod", "name": "digits-trainer-x7k2p"}, True),
+    "a pod of a role that it has not": ({"kind": "Pod", "name": "digits-master-0"}, False),
+    "a pod of another job, whose name begins so": ({"kind": "Pod", "name": "digits-two-trainer-0"}, False),
+    "a pod whose name ends so": ({"kind": "Pod", "name": "my-digits-trainer-0"}, False),
+    "a job of a name like its pod's": ({"kind": "AITrainingJob", "name": POD, "uid": "x"}, False),
+    "nothing": ({}, False),
+}
+
+
+@pytest.mark.parametrize(("about", "want"), WHOSE.values(), ids=WHOSE.keys())
+def test_whose_events_are_the_jobs(about: Json, want: bool) -> None:
+    assert bool(of({**event(), "involvedObject": about})) == want
+
+
+SINCE: dict[str, tuple[str, bool]] = {
+    "before the job was made": ("2026-01-01T00:09:59Z", False),
+    "in that very second": (MADE, True),
+    "after": ("2026-01-01T00:10:01Z", True),
+}
+
+
+@pytest.mark.parametrize(("last", "want"), SINCE.values(), ids=SINCE.keys())
+def test_what_was_said_of_an_earlier_pod_of_that_name_is_not_the_jobs(last: str, want: bool) -> None:
+    pod = {"kind": "Pod", "name": POD}
+    assert bool(of(event(pod, firstTimestamp="2026-01-01T00:00:00Z", lastTimestamp=last))) == want
+
+
+def numbered(message: str, last: str, version: str) -> Json:
+    return event(message=message, lastTimestamp=last, metadata={"resourceVersion": version})
+
+
+def test_they_come_by_time_and_within_a_second_by_version_as_a_number() -> None:
+    told = of(
+        numbered("fourth", "2026-01-01T00:30:01Z", "1"),
+        numbered("third", "2026-01-01T00:30:00Z", "10"),
+        numbered("second", "2026-01-01T00:30:00.900000Z", "9"),
+        numbered("first", "2026-01-01T00:29:59Z", "11"),
+    )
+    assert [happening.message for happening in told] == ["first", "second", "third", "fourth"]
+
+
+ROWS: dict[str, tuple[Json, tuple[str, ...]]] = {
+    "once": ({}, ("30m", "Normal", "R", "aitrainingjob/digits", "m")),
+    "many times": ({"count": 4, "type": "Warning"}, ("30m (x4 over 40m)", "Warning", "R", "aitrainingjob/digits", "m")),
+    "of several lines": ({"message": " a\n  b "}, ("30m", "Normal", "R", "aitrainingjob/digits", "a b")),
+}
+
+
+@pytest.mark.parametrize(("fields", "want"), ROWS.values(), ids=ROWS.keys())
+def test_a_row(fields: Json, want: tuple[str, ...]) -> None:
+    (found,) = of(event(**fields))
+    assert happenings.row(found, NOW) == want
+    assert len(happenings.HEADER) == len(want)
