@@ -57,9 +57,14 @@ poison: setup  ## every attack on every key of Redis, on the memory store and on
 control-plane: setup  ## build the real Kubernetes control plane from its Go modules, once (minutes)
 	@$(PY) -m controlplane build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-test-real: control-plane  ## the tests that need the real control plane (about 10 minutes on 2 cores, after the build)
+# Lives mostly wait: LIVES processes play them, each on a control plane of its own, which takes an eighth of a core and some 1.5 GB. Then
+# the roles are held against what all of them have asked for.
+LIVES ?= 4
+test-real: control-plane  ## the tests that need the real control plane (about 20 minutes on 2 cores, after the build)
 	@TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m tests.e2e.control_plane.contract -q localcluster/tests/contract tests/integration $(PYTEST_ARGS)
-	@TJ_REAL=1 TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m pytest -q tests/e2e/control_plane $(PYTEST_ARGS)
+	@rm -rf build/asked
+	@TJ_REAL=1 TJ_REAL_ASKED=build/asked TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m pytest -q -n $(LIVES) --dist loadgroup --ignore tests/e2e/control_plane/test_rights.py tests/e2e/control_plane $(PYTEST_ARGS)
+	@TJ_REAL=1 TJ_REAL_ASKED=build/asked $(PY) -m pytest -q tests/e2e/control_plane/test_rights.py
 
 # A folder of its own: the client must be the one that its users have, with what it wants.
 test-sdk: setup  ## Kubeflow's own Python client against a local stack that serves its kinds (about 2 minutes)

@@ -6,8 +6,8 @@ A line is there when the answer has been sent (a watch: when it has begun), so a
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +16,50 @@ Requests = Counter[tuple[str, str]]
 ..."""
 
 
-def lines(log: Path) -> Iterator[dict[str, Any]]:
-    """Whole lines only: the last one may be half written."""
-    try:
-        with log.open("rb") as file:
-            for line in file:
-                if line.endswith(b"\n"):
-                    yield json.loads(line)
-    except FileNotFoundError:
-        return
+class AuditLog:
+    """Of one API server. Each count reads only what has come since the last: a log grows by some MB a minute, and who
+    waits for silence asks for counts again and again. For one thread."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._at = 0
+        """The end of the last line that was counted."""
+        self._counts: defaultdict[tuple[str, str], Requests] = defaultdict(Counter)
+        """(user, namespace) -> its requests; those about no namespace under ''."""
 
-def count(events: Iterable[dict[str, Any]], user: str = "", *, namespace: str = "", since: str = "") -> Requests:
-    """Of one user and about one namespace ('' for all), received at or after `since` (RFC 3339, UTC, with microseconds,
-    as the log writes it)."""
-    found: Requests = Counter()
-    for event in events:
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """All of it."""
+        return (event for event, _ in self._whole(0))
+
+    def count(self, user: str = "", *, namespace: str = "") -> Requests:
+        """Of one user and about one namespace ('' for all)."""
+        for event, end in self._whole(self._at):
+            self._add(event)
+            self._at = end
+        found: Requests = Counter()
+        for (who, where), requests in self._counts.items():
+            if user in ("", who) and namespace in ("", where):
+                found.update(requests)
+        return found
+
+    def _whole(self, at: int) -> Iterator[tuple[dict[str, Any], int]]:
+        """Each line from there on, and where it ends. Whole lines only: the last one may be half written."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(at)
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        return
+                    at += len(line)
+                    yield json.loads(line), at
+        except FileNotFoundError:
+            return
+
+    def _add(self, event: dict[str, Any]) -> None:
         watch = event.get("verb") == "watch"
         if event.get("stage") != ("ResponseStarted" if watch else "ResponseComplete"):
-            continue
-        if (user and event["user"].get("username") != user) or event.get("requestReceivedTimestamp", "") < since:
-            continue
-        about = event.get("objectRef")
-        if about and namespace in ("", about.get("namespace", "")):
+            return
+        if about := event.get("objectRef"):
             parts = (about.get("resource", ""), about.get("subresource", ""))
-            found[event["verb"], "/".join(part for part in parts if part)] += 1
-    return found
+            where = (event["user"].get("username", ""), about.get("namespace", ""))
+            self._counts[where][event["verb"], "/".join(part for part in parts if part)] += 1

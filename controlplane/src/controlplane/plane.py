@@ -20,8 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from controlplane import audit, binaries, commands, credentials, ports
+from controlplane import binaries, commands, credentials, ports
 from controlplane.api import Api
+from controlplane.audit import AuditLog, Requests
 from controlplane.commands import Layout
 from controlplane.credentials import ADMIN, CONTROLLER_MANAGER, SCHEDULER, User
 from controlplane.errors import ControlPlaneError
@@ -58,6 +59,7 @@ class ControlPlane:
         self._port = port
         self._gangs = gangs
         self._audit_log = audit_log.resolve() if audit_log else self.folder / "audit.log"
+        self._audit = AuditLog(self._audit_log)
         self._tokens = {
             user.name: (secrets.token_urlsafe(24), user) for user in (ADMIN, CONTROLLER_MANAGER, SCHEDULER, *users)
         }
@@ -144,13 +146,13 @@ class ControlPlane:
             write_private(path, credentials.kubeconfig(self.server, self._ca(), user, self._token(user)))
         return path
 
-    def audit_requests(self, user: str = "", *, namespace: str = "", since: str = "") -> audit.Requests:
+    def audit_requests(self, user: str = "", *, namespace: str = "") -> Requests:
         """(verb, resource[/subresource]) -> how often, of one user or of all, from the audit log."""
-        return audit.count(self.audit_events(), user, namespace=namespace, since=since)
+        return self._audit.count(user, namespace=namespace)
 
     def audit_events(self) -> Iterator[dict[str, Any]]:
         """Every line of the audit log so far."""
-        return audit.lines(self._audit_log)
+        return self._audit.lines()
 
     def ended(self) -> dict[str, str]:
         """Programs that should run and do not: name -> how it ended."""

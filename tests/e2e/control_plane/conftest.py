@@ -1,6 +1,10 @@
 """The real control plane and, on it, the operator: each once a session (once for each xdist worker), on free ports,
 gone at the end. Without TJ_REAL=1 (`make test-real` sets it) tests that ask for them are skipped; with it a missing
-build fails them. TJ_REAL_KUBERNETES chooses the version.
+build fails them. TJ_REAL_KUBERNETES chooses the version, TJ_REAL_ASKED a folder in which each operator leaves what it
+has asked the API server for.
+
+Mostly these tests wait, so `make test-real` plays them in several processes at once. A scenario or an example needs nothing
+but a world of its own and may go to either; the tests of any other file stay together.
 """
 
 from __future__ import annotations
@@ -13,10 +17,12 @@ import pytest
 
 from controlplane import ControlPlane
 from controlplane.releases import release
+from tests.e2e.control_plane.asked import asked, keep
 from tests.e2e.control_plane.operator import Operator
 from tests.e2e.control_plane.world import RealWorld
 
 HERE = Path(__file__).parent
+ANYWHERE = ("test_scenarios.py", "test_examples.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -25,7 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.real)
             if os.environ.get("TJ_REAL") != "1":
                 item.add_marker(pytest.mark.skip(reason="needs the real control plane: make test-real"))
-    items.sort(key=lambda item: item.path == HERE / "test_rights.py")  # over all that the others have asked for
+            if item.path.name not in ANYWHERE:
+                item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +48,8 @@ def operator(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> I
         made.start()
         yield made
         made.check()
+        if folder := os.environ.get("TJ_REAL_ASKED"):
+            keep(asked(made), Path(folder))
     finally:
         made.stop()
 

@@ -11,9 +11,9 @@ import pytest
 
 from controlplane import ControlPlane
 from controlplane.releases import release
+from tests.e2e.control_plane.asked import Right, asked
 from tests.e2e.control_plane.install import kubectl
 from tests.e2e.control_plane.operator import Operator
-from tests.e2e.control_plane.test_rights import Right, asked
 from tests.e2e.control_plane.world import RealWorld
 from tests.scenarios.gang_scenarios import GANG_SCENARIOS
 from tests.support.pod_groups import POD_GROUP_CRDS, full_pod_group
@@ -79,7 +79,7 @@ def granted(process: Process) -> set[Right]:
 
 @pytest.mark.parametrize("process", rbac.PROCESSES)
 def test_the_rights_on_pod_groups_are_those_that_were_used(process: Process, gangs: Operator) -> None:
-    used = {right for right in asked(gangs, process) if right[1] == "podgroups"}
+    used = {right for right in asked(gangs).rights[process] if right[1] == "podgroups"}
     assert used <= granted(process)
     if gangs.lives < len(GANG_SCENARIOS):
         pytest.skip(f"only {gangs.lives} lives were played, of {len(GANG_SCENARIOS)}")

@@ -1,20 +1,22 @@
-"""The shipped roles against what the operator has asked for over all lives of this session, by the API server's audit
-log: nothing was refused, and no verb is there that nobody needs. Runs last (`conftest`). Which verbs were not asked for
-is said only when the scenarios have been played: few lives need few verbs."""
+"""The shipped roles against what the operator has asked for over all lives of the sessions before, by the API server's
+audit log: nothing was refused, and no verb is there that nobody needs. `make test-real` runs this when the lives are
+over (TJ_REAL_ASKED: where they have left it). Which verbs were not asked for is said only when the scenarios have been
+played: few lives need few verbs."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
-from tests.e2e.control_plane.operator import Operator
+from tests.e2e.control_plane.asked import Asked, Right, kept
 from tests.scenarios.scenarios import SCENARIOS
 from tjworker.api.resources import NODES
 from tjworker.kube import rbac
 from tjworker.kube.resources import RESOURCES, Process
 from tjworker.reconcile.children import collected
 
-Right = tuple[str, str, str]
-"""(group, resource[/subresource], verb)."""
 NEVER_SENT = {
     # Asked for by the admission plugin OwnerReferencesPermissionEnforcement, which has refused nothing (below).
     *((row.group, f"{row.plural}/finalizers", "update") for row in RESOURCES.values() if row.is_job),
@@ -25,13 +27,11 @@ NEVER_SENT = {
 }
 
 
-def asked(operator: Operator, process: Process) -> set[Right]:
-    user, found = rbac.user(process), set()
-    for event in operator.plane.audit_events():
-        about = event.get("objectRef") or {}
-        if event["user"].get("username") == user and about:
-            parts = (about.get("resource", ""), about.get("subresource", ""))
-            found.add((about.get("apiGroup", ""), "/".join(part for part in parts if part), event["verb"]))
+@pytest.fixture(scope="module")
+def asked() -> Asked:
+    found = kept(Path(os.environ.get("TJ_REAL_ASKED") or "/nowhere"))
+    if not found.lives:
+        pytest.skip("no lives were played: `make test-real` plays them before")
     return found
 
 
@@ -47,31 +47,18 @@ def granted(process: Process) -> set[Right]:
     }
 
 
-def test_every_process_came_as_itself(operator: Operator) -> None:
+def test_every_process_came_as_itself(asked: Asked) -> None:
     """Else the tests below would prove nothing."""
-    users = {e["user"].get("username") for e in operator.plane.audit_events()}
-    assert {rbac.user(process) for process in rbac.PROCESSES} <= users
+    assert asked.rights.keys() == set(rbac.PROCESSES)
 
 
-def test_the_operator_was_never_refused_anything_by_rbac(operator: Operator) -> None:
-    """Neither by the authorizer nor by admission. (A namespace that is being deleted answers 403, too, and so do Pod
-    Security and quotas.)"""
-    users = {rbac.user(process) for process in rbac.PROCESSES}
-    refused = {
-        (e["user"]["username"], e["verb"], e["requestURI"])
-        for e in operator.plane.audit_events()
-        if e["user"].get("username") in users
-        and (
-            (e.get("annotations") or {}).get("authorization.k8s.io/decision") == "forbid"
-            or "cannot set blockOwnerDeletion" in (e.get("responseStatus") or {}).get("message", "")
-        )
-    }
-    assert refused == set()
+def test_the_operator_was_never_refused_anything_by_rbac(asked: Asked) -> None:
+    assert asked.refused == set()
 
 
 @pytest.mark.parametrize("process", rbac.PROCESSES)
-def test_no_verb_is_granted_that_no_life_needs(process: Process, operator: Operator) -> None:
-    if operator.lives < len(SCENARIOS):
-        pytest.skip(f"only {operator.lives} lives were played, the scenarios alone are {len(SCENARIOS)}")
-    unused = granted(process) - asked(operator, process) - NEVER_SENT
+def test_no_verb_is_granted_that_no_life_needs(process: Process, asked: Asked) -> None:
+    if asked.lives < len(SCENARIOS):
+        pytest.skip(f"only {asked.lives} lives were played, the scenarios alone are {len(SCENARIOS)}")
+    unused = granted(process) - asked.rights[process] - NEVER_SENT
     assert unused == set(), sorted(unused)
