@@ -16,6 +16,7 @@ import pytest
 from tests.mutation.forks import NO_TEST, Orders
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.long  # the workbench, in seconds of processes: it decides nothing about the product
 TRAMPOLINE = "def record_trampoline_hit(name, caller=None): ..."
 CODE = """
 import os

@@ -16,6 +16,7 @@ from tests.mutation.tree import compile_tree
 from tests.mutation.warm import PROJECT, Warm
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long  # the workbench, in seconds of processes: it decides nothing about the product
 TESTS = """
 import os, subprocess, sys, time
 from code_of_tree import x

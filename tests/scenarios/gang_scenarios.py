@@ -123,7 +123,8 @@ def a_replica_is_replaced_in_its_gang(world: Driver) -> None:
     runs(world)
     before, made = world.uids(), uid(world)
     world.delete_pod("digits-trainer-1")
-    world.until("another is in its place", lambda: world.uids().get("digits-trainer-1") != before["digits-trainer-1"])
+    gone = (None, before["digits-trainer-1"])
+    world.until("another is in its place", lambda: world.uids().get("digits-trainer-1") not in gone)
     runs(world)
     assert world.pods()["digits-trainer-1"]["spec"]["schedulingGroup"] == {"podGroupName": "digits"}
     assert uid(world) == made

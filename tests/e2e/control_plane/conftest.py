@@ -3,8 +3,8 @@ gone at the end. Without TJ_REAL=1 (`make test-real` sets it) tests that ask for
 build fails them. TJ_REAL_KUBERNETES chooses the version, TJ_REAL_ASKED a folder in which each operator leaves what it
 has asked the API server for.
 
-Mostly these tests wait, so `make test-real` plays them in several processes at once. A scenario or an example needs nothing
-but a world of its own and may go to either; the tests of any other file stay together.
+Mostly these tests wait, so `make test-real` plays them in several processes at once. A scenario or an example needs
+nothing but a world of its own and may go to any; the tests of any other file stay together.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ HERE = Path(__file__).parent
 ANYWHERE = ("test_scenarios.py", "test_examples.py")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist asks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:

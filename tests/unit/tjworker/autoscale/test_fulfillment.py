@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +14,12 @@ from tjworker.autoscale.dryrun import scale_one_by_one
 
 CPU, MEMORY = st.sampled_from([0, 100, 250, 500, 700, 1000, 1100, 3000]), st.sampled_from([0, 10, 90, 100, 400])
 NODES = tuple(f"node-{i}" for i in range(5))
+
+
+def examples(number: int) -> Callable[[Any], Any]:
+    """Four times as many for `make test-random`, which looks for new ones."""
+    many = 4 if os.environ.get("TJ_TEST_SEED") else 1
+    return settings(max_examples=number * many, deadline=None, print_blob=True)
 
 
 @st.composite
@@ -62,7 +72,7 @@ def problems(draw: st.DrawFn) -> tuple[list[ElasticJob], ClusterResource, float]
     return jobs, draw(a_cluster()), draw(st.sampled_from([0.0, 0.5, 0.97, 1.0]))
 
 
-@settings(max_examples=400, deadline=None, print_blob=True)
+@examples(120)
 @given(problems())
 def test_the_fast_form_plans_what_the_naive_loop_plans(
     problem: tuple[list[ElasticJob], ClusterResource, float],
@@ -75,7 +85,7 @@ def test_the_fast_form_plans_what_the_naive_loop_plans(
     assert plan.keys() == {job.name for job in jobs if elastic(job)}
 
 
-@settings(max_examples=200, deadline=None, print_blob=True)
+@examples(80)
 @given(problems())
 def test_a_plan_stays_within_bounds_and_grows_into_room_that_there_is(
     problem: tuple[list[ElasticJob], ClusterResource, float],

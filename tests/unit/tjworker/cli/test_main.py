@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.support.forked import forked
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.cli import main
 from tjworker.cli.main import COMMANDS, LazyGroup
@@ -27,7 +28,6 @@ users: [{name: u, user: {}}]
 
 
 def tj(*args: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("TJ_", "KUBE"))}
     return subprocess.run(
         [sys.executable, "-m", "tjworker.cli", *args],
         cwd=cwd,
@@ -35,8 +35,13 @@ def tj(*args: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.C
         capture_output=True,
         check=False,
         timeout=PATIENCE_SECONDS,
-        env={**clean, "HOME": str(cwd), "PYTHONPATH": str(ROOT), **(env or {})},
+        env=environment(cwd, env or {}),
     )
+
+
+def environment(home: Path, more: dict[str, str]) -> dict[str, str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("TJ_", "KUBE"))}
+    return {**clean, "HOME": str(home), "PYTHONPATH": str(ROOT), **more}
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,7 @@ def test_what_a_user_does(case: Case, tmp_path: Path) -> None:
     for name, text in case.files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    done = tj(*case.args, cwd=tmp_path, env=case.env)
+    done = forked(lambda: main.run(list(case.args)), tmp_path, environment(tmp_path, case.env))
     assert done.returncode == case.want_code, done.stderr
     assert "Traceback" not in done.stderr
     for part in case.want_stderr:
