@@ -63,8 +63,6 @@ ANNOTATION_GIT_SYNC = f"{KUBEDL}/git-sync-config"
 ANNOTATION_TENANCY = f"{KUBEDL}/tenancy"
 ANNOTATION_NETWORK_MODE = f"{KUBEDL}/network-mode"
 ANNOTATION_TENSORBOARD = f"{KUBEDL}/tensorboard-config"
-NOT_ACTED_ON = (ANNOTATION_TENANCY,)
-"""KubeDL's annotations of a job that nothing acts on yet: its condition Created says so."""
 
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 

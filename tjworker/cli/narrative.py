@@ -17,6 +17,7 @@ from tjworker.api.indices import MAX_INDEX, parse_indices
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.observed import ENDED_PHASES
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, POD_NOT_GONE, Condition
+from tjworker.api.tenancy import tenancy
 from tjworker.cli import happenings, rows
 from tjworker.cli.happenings import Happening
 from tjworker.reconcile.policies.limits import time_left
@@ -83,6 +84,8 @@ def _headline(job: TrainingJob, now: datetime) -> Iterator[str]:
         yield f"{kind} is {status.phase}{for_}, {made}."
     if status.message:
         yield f"{status.message}."
+    if whose := str(tenancy(job.annotations)):
+        yield f"It is for {whose}."
 
 
 _CONDITION_OF = {"Succeed": "Succeeded", "Timeout": "Failed", "Preempted": "Failed", "NodeFail": "Failed"}

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tjworker.api.indices import MAX_INDEX, parse_indices
-from tjworker.api.labels import NOT_ACTED_ON
 from tjworker.api.model import TrainingJob
 from tjworker.api.naming import role_labels, selector
 from tjworker.api.observed import PodRecord
 from tjworker.api.status import POD_NOT_GONE, JobStatus, Phase, RoleAttempts
+from tjworker.api.tenancy import tenancy_trouble
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import phase
 from tjworker.reconcile.conditions import get_condition, see_generation, set_condition
@@ -173,8 +173,8 @@ def _overruled(job: TrainingJob) -> str:
 
 def _ignored(job: TrainingJob, rules: Rules) -> str:
     """What the job's kind has, and nothing acts on yet: who sets it must not wait for it."""
-    found = [*job.ignored, *(f"annotation {name}" for name in NOT_ACTED_ON if name in job.annotations)]
-    found += not_acted_on(job, rules)
+    trouble = tenancy_trouble(job.annotations)
+    found = [*job.ignored, *([trouble] if trouble else []), *not_acted_on(job, rules)]
     return f"not acted on: {', '.join(found)}" if found else ""
 
 

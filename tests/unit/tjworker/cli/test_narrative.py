@@ -57,6 +57,14 @@ class Case:
 
 
 CASES: dict[str, Case] = {
+    "whose it is, as its annotation says": Case(
+        make_job("digits")
+        .workers(2)
+        .annotate({"kubedl.io/tenancy": '{"tenant": "research", "user": "ada", "region": "south"}'})
+        .status(phase="Running", observed_generation=1),
+        "",
+        ("digits in namespace default is Running", "It is for tenant research, user ada, region south."),
+    ),
     "pods of a template that was edited since": Case(
         DIGITS.status(phase="Running"),
         "",

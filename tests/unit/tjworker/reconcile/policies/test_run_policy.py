@@ -98,6 +98,9 @@ def test_clean_pod_policy_and_the_annotation_agree(policy: str | None, annotatio
 
 ONE_BY_ONE = "pods are scheduled one by one, as TJ_GANG_SCHEDULER is none"
 QUEUED = {"kueue.x-k8s.io/queue-name": "research"}
+TENANCY = '{"tenant": "research", "user": "ada", "idc": "south"}'
+UNREADABLE = ("", "{}", "[]", "research", '{"tenant": 7}', "[" * 5000)
+NOBODY = 'not acted on: annotation kubedl.io/tenancy (names nobody: write {"tenant": "...", "user": "..."})'
 GIT_SYNC = {"kubedl.io/git-sync-config": '{"source": "https://example.com/repository.git"}'}
 
 
@@ -116,10 +119,8 @@ GIT_SYNC = {"kubedl.io/git-sync-config": '{"source": "https://example.com/reposi
             f"not acted on: spec.runPolicy.schedulingPolicy.minAvailable ({ONE_BY_ONE})",
         ),
         (make_job().role("trainer").annotate(GIT_SYNC), ""),
-        (
-            make_job().role("trainer").annotate({"kubedl.io/network-mode": "host", "kubedl.io/tenancy": "{}"}),
-            "not acted on: annotation kubedl.io/tenancy",
-        ),
+        (make_job().role("trainer").annotate({"kubedl.io/network-mode": "host", "kubedl.io/tenancy": TENANCY}), ""),
+        *((make_job().role("trainer").annotate({"kubedl.io/tenancy": said}), NOBODY) for said in UNREADABLE),
     ],
 )
 def test_what_is_not_acted_on_is_told(built: JobBuilder, want: str) -> None:

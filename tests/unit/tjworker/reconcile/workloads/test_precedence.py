@@ -112,14 +112,16 @@ def test_the_pod_group_that_a_template_names_goes_before_the_operators(name: str
 
 
 _ANNOTATIONS = {value for name, value in vars(labels).items() if name.startswith("ANNOTATION_")}
-ACTING = sorted(_ANNOTATIONS - {*labels.NOT_ACTED_ON})
+ACTING = sorted(_ANNOTATIONS - {labels.ANNOTATION_TENANCY})
+"""But the one that says whose the job is, and its pods with it."""
 
 
 def test_no_annotation_that_speaks_to_the_operator_reaches_a_pod() -> None:
     """A copy on the pod would say of the pod what was said of the job."""
-    said = dict.fromkeys((*ACTING, "kubectl.kubernetes.io/last-applied-configuration", "note"), "x")
+    kept = {"note": "x", labels.ANNOTATION_TENANCY: "x"}
+    said = dict.fromkeys((*ACTING, "kubectl.kubernetes.io/last-applied-configuration"), "x") | kept
     job = replace(make_job().role("trainer").build(), annotations=said)
-    assert pod_body(job, job.roles[0], 0, 0, {})["metadata"]["annotations"] == {"note": "x"}
+    assert pod_body(job, job.roles[0], 0, 0, {})["metadata"]["annotations"] == kept
     assert len(ACTING) >= 6
 
 
