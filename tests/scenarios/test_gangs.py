@@ -114,6 +114,22 @@ def test_a_job_without_autoclean_keeps_its_group_at_its_end_and_the_orphan_colle
     assert (collector.collect(), uid(world)) == ((0, 0), made)
 
 
+@pytest.mark.parametrize("autoclean", [True, False])
+def test_a_group_that_came_after_an_edl_jobs_end_goes_unless_that_end_took_nothing(autoclean: bool) -> None:
+    """Its create was on the way while another worker carried the job to its end."""
+    world = World(nodes=NODES, gang_scheduler="kubernetes", autoclean=autoclean)
+    world.apply(training_job(least=2, most=2, pservers=1, play={"trainer": {"run_seconds": 20}})).run()
+    late = world.owners(GANGS["kubernetes"].resource)["digits"]
+    world.until("it ends", lambda: world.phase() == "Succeed")
+    late["metadata"] = {name: late["metadata"][name] for name in ("labels", "ownerReferences")} | {"name": "late"}
+    del late["status"]
+    world.create(GANGS["kubernetes"].resource, late)
+    collector = OrphanCollector(world.store, world.api, world.settings, clock=lambda: world.clock() + 61)
+    assert collector.collect() == (int(autoclean), 0)
+    world.run()
+    assert ("late" in world.owners(GANGS["kubernetes"].resource)) is not autoclean
+
+
 def test_a_job_that_ran_before_gang_scheduling_was_switched_on_goes_on() -> None:
     """Its pods are in no group, and would keep one that wants them all waiting for ever."""
     world = World(nodes=NODES).apply(gang(4)).run()

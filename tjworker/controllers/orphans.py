@@ -36,6 +36,7 @@ from tjworker.reconcile.orphans import (
     find_orphans,
 )
 from tjworker.reconcile.policies.clean import policy_of_end
+from tjworker.reconcile.rules import keeps_all
 from tjworker.settings import Settings, turn_seconds
 from tjworker.store.port import Store
 from tjworker.stragglers import Stragglers
@@ -52,6 +53,7 @@ class Observation:
     owners: dict[JobName, Uid | None] = field(default_factory=dict)
     ended: dict[JobName, CleanPodPolicy] = field(default_factory=dict)
     boards: dict[JobName, float] = field(default_factory=dict)
+    keeping: set[JobName] = field(default_factory=set)
     workloads: dict[WorkloadName, WorkloadOf] = field(default_factory=dict)
     nodes: frozenset[str] | None = None
 
@@ -139,6 +141,8 @@ class OrphanCollector:
         job = None if raw is None else kinds.parse(name.resource, raw)
         if job is not None and job.status.ended:
             found.ended[name] = policy_of_end(job, job.status.phase, self._settings.autoclean)
+            if keeps_all(job, self._settings.autoclean):
+                found.keeping.add(name)
             if (until := from_rfc3339(job.status.tensorboard_until)) is not None:
                 found.boards[name] = until
         found.owners[name] = None if raw is None else Uid(raw["metadata"]["uid"])
@@ -178,7 +182,7 @@ class OrphanCollector:
         for one in found.candidates:
             with self._isolation.item("judge", f"{one.resource} {one.namespace}/{one.name}"):
                 orphans += find_orphans(
-                    [one], found.owners, found.nodes, now, found.workloads, found.ended, found.boards
+                    [one], found.owners, found.nodes, now, found.workloads, found.ended, found.boards, found.keeping
                 )
         return sorted(orphans, key=lambda o: (o.namespace, o.delete.resource, o.delete.name))
 

@@ -24,7 +24,7 @@ a copied template carries them too. docs/lifecycle.md has the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -158,12 +158,13 @@ def find_orphans(
     workloads: Mapping[WorkloadName, WorkloadOf] | None = None,
     ended: Mapping[JobName, CleanPodPolicy] | None = None,
     boards: Mapping[JobName, float] | None = None,
+    keeping: Set[JobName] = frozenset(),
 ) -> list[Orphan]:
     """`owners`: UID of each job that a candidate names, None for one that does not exist; a job that is not in it is
     unknown and nothing of it is touched. `nodes`: names of the nodes that exist, None where they may not be read.
     `workloads`: what is known of each ReplicaSet and batch Job that a pod names; a pod whose workload is not in
     it is not touched. `ended`: of each job that has ended its cleanPodPolicy. `boards`: until when its TensorBoard
-    stays, where it does."""
+    stays, where it does. `keeping`: those of them whose end takes nothing at all."""
     found = []
     for c in candidates:
         created = from_rfc3339(c.created_at)
@@ -192,7 +193,7 @@ def find_orphans(
             if c.owner in (ended or {}) and now >= (boards or {}).get(c.owner, 0.0) + MIN_AGE_SECONDS:
                 why = f"its job {c.owner.key} has ended, and the time of its TensorBoard is over"
                 found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
-        elif c.owner in owners and ended and c.owner in ended and _outlived(c, c.owner, ended[c.owner]):
+        elif c.owner in owners and ended and c.owner in ended and _outlived(c, ended[c.owner], c.owner in keeping):
             why = f"its job {c.owner.key} has ended, and cleanPodPolicy {ended[c.owner]} would have taken it"
             found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
     return sorted(found, key=lambda o: (o.namespace, o.delete.resource, o.delete.name))
@@ -205,13 +206,12 @@ def _earlier(c: Candidate, owner: JobName, owners: Mapping[JobName, Uid | None])
     return [Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why))]
 
 
-def _outlived(c: Candidate, owner: JobName, policy: CleanPodPolicy) -> bool:
+def _outlived(c: Candidate, policy: CleanPodPolicy, keeps: bool) -> bool:
     """An end phase is only written when nothing that goes is left. A service stays with its pod, so unless all go it is
-    let be; what a ReplicaSet or batch Job keeps is its controller's, and the owner itself stays, released. The
-    PodGroup of an EDL job is let be, too: without autoclean its end keeps it for the pods that stay (`_going_groups` of
-    `children`), and the policy alone does not say whether it was so."""
+    let be; what a ReplicaSet or batch Job keeps is its controller's, and the owner itself stays, released. A PodGroup
+    goes whatever the policy, but where the pods that stay go on (`_going_groups` of `children`)."""
     if c.workload is not None:
         return False
-    if c.resource in ALL_POD_GROUPS:  # whatever the policy
-        return owner.resource != trainingjob.RESOURCE
+    if c.resource in ALL_POD_GROUPS:
+        return not keeps
     return (c.resource == PODS and goes(policy, c)) or (c.resource == SERVICES and policy == "All")

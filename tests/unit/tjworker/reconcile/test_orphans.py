@@ -48,6 +48,8 @@ class Case:
     workload: WorkloadOf | None = None
     ended: CleanPodPolicy | None = None
     """Its job has ended, with that cleanPodPolicy."""
+    keeps: bool = False
+    """That end took nothing at all."""
 
 
 CASES = {
@@ -173,8 +175,16 @@ CASES = {
         )
         for resource, policy in zip(sorted(ALL_POD_GROUPS), get_args(CleanPodPolicy), strict=True)
     },
-    "its EDL job has ended, which may have kept all with its PodGroup": Case(
-        replace(LATE, resource=POD_GROUPS, owner=EDL), owner=OWN, ended="All"
+    "its EDL job has ended, and its PodGroup goes as any other's": Case(
+        replace(LATE, resource=POD_GROUPS, owner=EDL),
+        Delete(
+            POD_GROUPS, "digits-trainer-0", "uid-1", why=f"{ENDED} All would have taken it".replace(JOB.key, EDL.key)
+        ),
+        OWN,
+        ended="All",
+    ),
+    "but not where its end took nothing": Case(
+        replace(LATE, resource=POD_GROUPS, owner=EDL), owner=OWN, ended="None", keeps=True
     ),
     "a service in deletion goes by itself": Case(replace(LEFT, resource=SERVICES, deleted_at=ago(900))),
 }
@@ -186,7 +196,8 @@ def test_orphan(case: Case) -> None:
     owners = {job: Uid(case.owner) if case.owner else None} if case.known else {}
     workloads = {WORKLOAD: case.workload} if case.workload else None
     ended = {job: case.ended} if case.ended else {}
-    found = find_orphans([case.candidate], owners, case.nodes, NOW, workloads, ended)
+    keeping = frozenset({job} if case.keeps else ())
+    found = find_orphans([case.candidate], owners, case.nodes, NOW, workloads, ended, keeping=keeping)
     assert [o.delete for o in found] == ([case.want] if case.want else [])
 
 
