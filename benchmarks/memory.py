@@ -70,7 +70,7 @@ class Operator:
             owner="bench",
             clock=self.clock,
             monotonic=self.clock,
-            background_events=False,
+            threads=False,
         )
 
     def publish(self, keys: Iterable[JobKey]) -> int:

@@ -35,7 +35,7 @@ from benchmarks.support.valkey import Valkey
 from tjworker.api.kinds.aitrainingjob import RESOURCE as AITRAININGJOBS
 from tjworker.api.resources import NODES, PODS, SERVICES
 from tjworker.app import make_app
-from tjworker.base import GroupResource, JobKey
+from tjworker.base import KEYS_PER_TASK, GroupResource, JobKey
 from tjworker.kube.client import KubeClient
 from tjworker.kube.decode import loads
 from tjworker.kube.port import HttpResponse, Stream
@@ -63,10 +63,10 @@ PARTS: Mapping[str, tuple[str, str]] = {
     "tjworker.store.sealed_store.SealedProjection.apply": (EVENT, "sealing"),
     "tjworker.publisher.Publisher.publish": (EVENT, "publishing keys"),
     "tjworker.controllers.jobs.JobReconciler.run": (PASS, "what is not named below"),
-    "tjworker.store.redis_work_queue.RedisWorkQueue.acquire_view": (PASS, "claim and view: client of Redis"),
+    "tjworker.store.redis_work_queue.RedisWorkQueue.acquire_views": (PASS, "claims and views: client of Redis"),
     "tjworker.store.redis_projection.RedisProjection.nodes": (PASS, "nodes: client of Redis"),
     "tjworker.store.redis_work_queue.RedisWorkQueue.renew": (PASS, "renewal: client of Redis"),
-    "tjworker.store.redis_work_queue.RedisWorkQueue.finish": (PASS, "finish: client of Redis"),
+    "tjworker.store.redis_work_queue.RedisWorkQueue.finish_all": (PASS, "finish: client of Redis"),
     "tjworker.store.sealed_store.SealedProjection.opened": (PASS, "opening seals"),
     "tjworker.controllers.jobs.decode_view": (PASS, "reading records"),
     "tjworker.api.kinds.parse": (PASS, "parsing the job"),
@@ -179,6 +179,7 @@ class Operator:
         self.cluster = Cluster()
         self._publisher = publisher
         self._published: deque[JobKey] = deque()
+        self._broker = client(url)
         settings = Settings(
             redis_url=url, record_keys="a-key-of-the-benchmarks-that-is-long-enough", write_concurrency=1
         )
@@ -199,18 +200,16 @@ class Operator:
         for projector in self._projectors.values():
             projector.list_begins()
             projector.list_ends(1)
-        self._runtime = assemble(
-            settings, store, KubeClient(self.cluster), self, owner="bench", background_events=False
-        )
+        self._runtime = assemble(settings, store, KubeClient(self.cluster), self, owner="bench", threads=False)
         self.run()
         self.cluster.create("/api/v1/nodes", {"metadata": {"name": NODE}, "status": node_status()})
         self.run()
 
     def publish(self, keys: Iterable[JobKey]) -> int:
-        """To Celery's queue as well, which nobody reads."""
+        """To Celery's queue as well, which `run` empties, as a worker would."""
         keys = list(keys)
         self._publisher.publish(keys)
-        self._published.extend(keys)
+        self._published.extend(keys[::KEYS_PER_TASK])
         return len(keys)
 
     def run(self) -> None:
@@ -225,6 +224,7 @@ class Operator:
                 self._writer.step(0)
             if not self._published:
                 return
+            self._broker.delete(Settings().key_prefix)
             while self._published:
                 self._runtime.jobs.run(self._published.popleft())
 

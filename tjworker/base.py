@@ -7,6 +7,7 @@ An error of the API server or of Redis becomes one of four classes in one place,
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NewType
 
@@ -20,6 +21,12 @@ Uid = NewType("Uid", str)
 DEATH_RETRY_SECONDS = 10
 """How long a key waits once two passes over it in a row have died with their process; doubled with each further one."""
 DEATH_RETRY_MOST_SECONDS = 300
+KEYS_PER_TASK = 16
+"""So many keys of the line one Celery task serves at most. Who sends tasks and who counts those that are missing both
+go by it."""
+RECORDS_PER_TASK = 500
+"""So many records of objects one task reads at most, where it serves more than one key: a child's memory is bounded,
+and a big job keeps no small ones waiting."""
 
 
 def death_wait_seconds(deaths: int) -> int:
@@ -60,6 +67,18 @@ def printable(text: str, keep: str = "") -> str:
     """Without what a terminal obeys, of words that others wrote: escape sequences, other control characters, marks
     that turn the direction of text. A blank stands for each; `keep`: those that may stay, such as newlines."""
     return text if text.isprintable() else "".join(c if c.isprintable() or c in keep else " " for c in text)
+
+
+def shortened(parts: Sequence[str], most_chars: int, between: str) -> str:
+    """As many of them as there is room for, the first in any case; of the others the number."""
+    shown, chars = [parts[0][:most_chars]], len(parts[0])
+    for part in parts[1:]:
+        chars += len(between) + len(part)
+        if chars > most_chars:
+            break
+        shown.append(part)
+    left = len(parts) - len(shown)
+    return between.join(shown) + (f"{between}and {left} more" if left else "")
 
 
 class OperatorError(Exception):

@@ -102,7 +102,7 @@ class _Result:
 
 
 class Executor:
-    """One a process. Owns threads, so make it after the fork."""
+    """One a process, for passes beside each other. Owns threads, so make it after the fork."""
 
     def __init__(self, kube: KubeClient, events: EventRecorder, settings: Settings) -> None:
         self._kube = kube

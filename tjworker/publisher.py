@@ -1,4 +1,5 @@
-"""Publish one Celery task for each key. Used by the watcher, the workers and beat's tasks; decides nothing.
+"""Publish Celery tasks for keys: one for a key that comes alone, one for many that come together. Used by the watcher,
+the workers and beat's tasks; decides nothing.
 
 A key that could not be published stays here and goes with the next call, so callers keep none themselves; the resync
 finds a key that was lost with the process. Publishing a key twice does no harm: the second task finds nothing queued.
@@ -7,7 +8,7 @@ finds a key that was lost with the process. Publishing a key twice does no harm:
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Protocol
@@ -16,15 +17,16 @@ from celery import Celery
 from kombu.exceptions import BatchPublishError, OperationalError
 from redis.exceptions import RedisError
 
-from tjworker.base import JobKey, Transient
+from tjworker.base import KEYS_PER_TASK, JobKey, Transient, shortened
 from tjworker.store.errors import describe
 
 RECONCILE = "tjworker.reconcile"
-"""The task's name; its only argument is the key."""
+"""The task's name; its only argument is a key, a hint. It serves up to KEYS_PER_TASK keys, those whose turn it is."""
 RESYNC = "tjworker.resync"
 COLLECT_ORPHANS = "tjworker.collect_orphans"
 AUTOSCALE = "tjworker.autoscale"
-KEYS_PER_BATCH = 200
+TASKS_PER_BATCH = 200
+SHOWN_CHARS = 1_000
 _AWAY = (OperationalError, BatchPublishError, RedisError, OSError)
 
 
@@ -58,7 +60,7 @@ class Publisher:
             try:
                 with self._app.producer_pool.acquire(block=True, timeout=30) as producer:
                     while self._waiting:
-                        part = list(islice(self._waiting, KEYS_PER_BATCH))
+                        part = list(islice(self._waiting, TASKS_PER_BATCH * KEYS_PER_TASK))
                         self._send(producer, part)
                         for key in part:
                             del self._waiting[key]
@@ -74,15 +76,19 @@ class Publisher:
     def _send(self, producer: Any, keys: list[JobKey]) -> None:
         """As one pipeline, which more than halves the cost of a message. A failed pipeline may have run in part; then
         the messages go one by one, each with Celery's own retry over a broken connection. Doubles do no harm."""
-        if len(keys) > 1:
-            with suppress(*_AWAY), producer.batch(max_size=KEYS_PER_BATCH):
-                for key in keys:
-                    self._app.send_task(RECONCILE, (key,), producer=producer, argsrepr=shown(key), retry=False)
+        tasks = [keys[start : start + KEYS_PER_TASK] for start in range(0, len(keys), KEYS_PER_TASK)]
+        if len(tasks) > 1:
+            with suppress(*_AWAY), producer.batch(max_size=TASKS_PER_BATCH):
+                for of_task in tasks:
+                    self._app.send_task(
+                        RECONCILE, (of_task[0],), producer=producer, argsrepr=shown(of_task), retry=False
+                    )
                 return
-        for key in keys:
-            self._app.send_task(RECONCILE, (key,), producer=producer, argsrepr=shown(key))
+        for of_task in tasks:
+            self._app.send_task(RECONCILE, (of_task[0],), producer=producer, argsrepr=shown(of_task))
 
 
-def shown(key: JobKey) -> str:
+def shown(keys: Sequence[JobKey]) -> str:
     """As Flower shows a task's arguments: its list cuts them, and a key ends with what one looks for."""
-    return f"{key.partition('/')[2]} ({key})"
+    names = [key.partition("/")[2] for key in keys]
+    return f"{names[0]} ({keys[0]})" if len(keys) == 1 else shortened(names, SHOWN_CHARS, ", ")

@@ -59,12 +59,15 @@ def assemble(
     owner: str,
     clock: Callable[[], float] = time.time,
     monotonic: Callable[[], float] = time.monotonic,
-    background_events: bool = True,
+    threads: bool = True,
 ) -> Runtime:
-    """`owner` names this process in the leases that it takes."""
-    events = EventRecorder(kube, clock=clock, background=background_events)
+    """`owner` names this process in the leases that it takes. Without `threads` (tests, simulations) one thing comes
+    after another."""
+    events = EventRecorder(kube, clock=clock, background=threads)
     executor = Executor(kube, events, settings)
-    jobs = JobReconciler(store, kube, executor, publisher, settings, owner=owner, clock=clock, monotonic=monotonic)
+    jobs = JobReconciler(
+        store, kube, executor, publisher, settings, owner=owner, clock=clock, monotonic=monotonic, threads=threads
+    )
     return Runtime(
         settings,
         store,
@@ -82,8 +85,9 @@ def connect(app: Celery, settings: Settings) -> Runtime:
     """The real Runtime of this process. Raises Terminal, logged in one line, for a Kubernetes configuration that cannot
     be used, and without a record key."""
     try:
-        # One connection for each concurrent write, one for the events.
-        transport = KubeTransport(pool_size=settings.write_concurrency + 1, answered=count_request)
+        # One connection for each pass, one for each further write beside it, one for the events.
+        connections = settings.keys_per_task + settings.write_concurrency + 1
+        transport = KubeTransport(pool_size=connections, answered=count_request)
         store = open_sealed_store(settings)
     except Terminal as error:
         log.error(error.message)

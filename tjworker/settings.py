@@ -17,6 +17,8 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from tjworker.base import KEYS_PER_TASK
+
 OFF = "off"
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 SECRET = ("redis_url", "record_keys")
@@ -88,6 +90,12 @@ class Settings(BaseSettings):
         500, ge=1, description="most creates and deletes of one pass; the rest waits for the next"
     )
     write_concurrency: int = Field(8, ge=1, le=64, description="concurrent write requests of one pass")
+    keys_per_task: int = Field(
+        KEYS_PER_TASK,
+        ge=1,
+        le=KEYS_PER_TASK,
+        description="most jobs that one task works on, beside each other; more than one only while jobs queue",
+    )
 
     autoscale_seconds: float = Field(
         5, gt=0, description="how often the autoscaler looks at the cluster and the elastic jobs"

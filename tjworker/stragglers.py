@@ -16,7 +16,7 @@ MOST = 1_000
 
 
 class Stragglers:
-    """Not thread-safe."""
+    """Passes of several threads may use it, each with names of its own."""
 
     def __init__(self) -> None:
         self._names: set[Hashable] = set()

@@ -1,8 +1,9 @@
 """The Celery tasks: each takes a key or nothing, hands it to a controller, and may run twice without effect.
 
-Their result, a line of text, stands in Flower's list of tasks, green; a pass that failed is red (FAILURE), one that is
-tried again yellow (RETRY). Both are words for people alone: the key is back in the work queue by then, with the queue's
-own backoff, and no message is sent. A periodic task shows only when it fails, else it would bury the jobs' rows.
+Their result, a line of text, stands in Flower's list of tasks, green; one with a pass that failed is red (FAILURE), one
+with a pass that is tried again yellow (RETRY). Both are words for people alone: the keys are back in the work queue by
+then, with the queue's own backoff, and no message is sent. A periodic task shows only when it fails, else it would bury
+the jobs' rows.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from time import monotonic
 from typing import Any
 
 from celery.exceptions import Retry
@@ -18,7 +18,7 @@ from celery.signals import worker_init, worker_process_init, worker_process_shut
 
 from tjworker.app import app
 from tjworker.base import Terminal
-from tjworker.controllers.jobs import NOTHING_TO_DO
+from tjworker.controllers.result import in_words, worst
 from tjworker.publisher import AUTOSCALE, COLLECT_ORPHANS, RECONCILE, RESYNC
 from tjworker.runtime import ProcessRuntime, Runtime, connect
 from tjworker.settings import load_settings
@@ -84,17 +84,17 @@ def _end(**_: Any) -> None:
 
 @_task(name=RECONCILE)  # type: ignore[untyped-decorator,unused-ignore]
 def reconcile(key: str) -> str:
-    """Reconcile one job."""
-    began = monotonic()
-    result = _runtime.get().jobs.run(key)
-    if result is not NOTHING_TO_DO:
-        PASSES.observe(monotonic() - began, result=result.state)
-    if result.state == "failed":
-        raise Failed(result.text)
-    if result.state == "retried":
+    """Reconcile the jobs whose turn it is."""
+    worked = _runtime.get().jobs.run(key)
+    for one in worked:
+        PASSES.observe(one.seconds, result=one.result.state)
+    state, text = worst(worked), in_words(worked, key)
+    if state == "failed":
+        raise Failed(text)
+    if state == "retried":
         # Not Task.retry, which would send a message: the work queue says when.
-        raise Retry(result.text, TriedAgain(result.text))
-    return result.text
+        raise Retry(text, TriedAgain(text))
+    return text
 
 
 @_periodic(name=RESYNC)  # type: ignore[untyped-decorator,unused-ignore]

@@ -14,14 +14,15 @@ from typing import cast
 from tjworker import tasks
 from tjworker.app import app
 from tjworker.base import JobKey
-from tjworker.controllers.jobs import NOTHING_TO_DO, JobReconciler
-from tjworker.controllers.result import Result
+from tjworker.controllers.jobs import JobReconciler
+from tjworker.controllers.result import Result, Worked
 from tjworker.kube.client import KubeClient
 from tjworker.publisher import Publisher
 from tjworker.runtime import Runtime, assemble
 from tjworker.settings import load_settings
 from tjworker.store.connect import open_store
 from tjworker.store.port import Store
+from tjworker.store.work_queue import Ending
 
 PASSES = Path(os.environ.get("TJ_TEST_PASSES", os.devnull))
 
@@ -32,14 +33,17 @@ class EmptyPass:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def run(self, key: str) -> Result:
-        claim = self._store.queue.acquire(JobKey(key), f"pid {os.getpid()}", load_settings().lock_ttl_seconds)
-        if claim is None:
-            return NOTHING_TO_DO
-        self._store.queue.finish(claim)
+    def run(self, key: str) -> list[Worked]:
+        settings = load_settings()
+        taken = self._store.queue.acquire_views(
+            JobKey(key), f"pid {os.getpid()}", settings.lock_ttl_seconds, settings.keys_per_task
+        )
+        keys = [claim.key for claim, _ in taken.views]
+        if keys:
+            self._store.queue.finish_all([Ending(claim) for claim, _ in taken.views])
         with PASSES.open("a") as passes:
-            passes.write(f"{key}\n")
-        return Result("done")
+            passes.writelines(f"{each}\n" for each in keys)
+        return [Worked(each, Result("done"), 0) for each in keys]
 
 
 def _without_a_cluster() -> Runtime:

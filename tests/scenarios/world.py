@@ -138,7 +138,7 @@ class World:
             owner=owner,
             clock=self.clock,
             monotonic=self.clock,
-            background_events=False,
+            threads=False,
         )
 
     def start_watcher(self) -> None:

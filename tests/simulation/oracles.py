@@ -127,11 +127,9 @@ def live(
 ) -> Outcome:
     """One scenario to its end, and some passes more. `companion`: beside a second job of the same spec, which is left
     alone."""
+    companion = companion or scenario.beside
     world = world_type(seed=seed, fault=fault, **scenario.world)
-    world.cluster.client.create("/api/v1/namespaces/default/pods", BYSTANDER)
-    world.cluster.run_until_idle()
-    theirs = world.pods()["bystander"]["metadata"]["uid"]
-    world.strangers = {"bystander"}
+    theirs = _put_a_bystander(world)
     world.acts = [partial(act, world) for act in scenario.acts]
     world.cluster.client.create(scenario.path, scenario.manifest)
     if companion:
@@ -166,6 +164,15 @@ def live(
         model=model,
         trace=world.trace,
     )
+
+
+def _put_a_bystander(world: SimWorld) -> str:
+    """Its uid."""
+    world.cluster.client.create("/api/v1/namespaces/default/pods", BYSTANDER)
+    world.cluster.run_until_idle()
+    uid: str = world.pods()["bystander"]["metadata"]["uid"]
+    world.strangers = {"bystander"}
+    return uid
 
 
 def _touched(world: SimWorld, bystander_uid: str) -> tuple[str, ...]:

@@ -110,6 +110,7 @@ ALSO: Mapping[str, Scenario] = {
         chance=frozenset({"Scaling"}),
     ),
     "ai-pod-loses-pod": _ai(Wish(), when_running(delete_pod("trainer"))),
+    "ai-pod-shares-its-tasks": replace(_ai(Wish()), beside=True),
     "ai-pod-loses-node": _ai(
         Wish(),
         when_running(lose_the_node),

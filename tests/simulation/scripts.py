@@ -56,6 +56,8 @@ class Scenario:
     """Of an undisturbed script, with much to spare."""
     alone: bool = False
     """What becomes of a second job beside it hangs on where its pods happen to be."""
+    beside: bool = False
+    """Beside a second job of the same spec, so that one task works on both."""
     autoscaled: bool = False
     """The autoscaler runs too. It looks every few seconds, so a script with it costs twice as much."""
     chance: frozenset[str] = frozenset()

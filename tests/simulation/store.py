@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from tests.simulation.trace import IDLE
-from tjworker.base import JobKey
-from tjworker.store.projection import Projection, View
-from tjworker.store.work_queue import Claim, WorkQueue
+from tjworker.base import KEYS_PER_TASK, JobKey
+from tjworker.store.projection import Projection
+from tjworker.store.work_queue import Ending, FinishResult, Taken, WorkQueue
 
 if TYPE_CHECKING:
     from tests.simulation.world import SimWorld
@@ -41,14 +42,24 @@ class _Steps:
 
 
 class _QueueSteps(_Steps):
-    def acquire_view(self, key: JobKey, owner: str, ttl_seconds: float) -> tuple[Claim, View] | None:
+    def acquire_views(self, key: JobKey, owner: str, ttl_seconds: float, most: int) -> Taken:
         world = self._world
-        taken: tuple[Claim, View] | None = world.redis(
+        taken: Taken = world.redis(
             self._actor,
-            lambda: f"acquire_view {key}",
-            partial(world.memory.queue.acquire_view, key, owner, ttl_seconds),
+            lambda: f"acquire_views {key}",
+            partial(world.memory.queue.acquire_views, key, owner, ttl_seconds, most),
         )
-        return taken and (taken[0], world.fault.sees(world, key, taken[1]))
+        views = [(claim, world.fault.sees(world, claim.key, view)) for claim, view in taken.views]
+        return replace(taken, views=views)
+
+    def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:
+        """As one round trip."""
+        answers: list[FinishResult] = self._world.redis(
+            self._actor,
+            lambda: f"finish {' '.join(ending.claim.key for ending in endings)}",
+            partial(self._world.memory.queue.finish_all, endings),
+        )
+        return answers
 
 
 def _said(name: str, args: tuple[Any, ...], more: Mapping[str, Any]) -> str:
@@ -77,8 +88,9 @@ class SimQueue:
         return len(sent)
 
     def _send(self, keys: list[JobKey]) -> None:
+        """One task for many, as the publisher sends them."""
         self._waiting.clear()
-        for key in keys:
+        for key in keys[::KEYS_PER_TASK]:
             self._world.enqueue(key)
 
 

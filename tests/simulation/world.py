@@ -170,7 +170,7 @@ class SimWorld(World):
             owner=owner,
             clock=self.clock,
             monotonic=self.clock,
-            background_events=False,
+            threads=False,
         )
 
     def make_store(self) -> MemoryStore:

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from tjworker import tasks
 from tjworker.app import app
-from tjworker.base import Transient
-from tjworker.controllers.result import Result, after_error, not_retryable
+from tjworker.base import JobKey, Transient
+from tjworker.controllers.result import Result, Worked, after_error, not_retryable
 from tjworker.kube.client import KubeClient
 from tjworker.publisher import Publisher
 from tjworker.runtime import Runtime, assemble
@@ -32,7 +32,9 @@ class Ending:
     failed = 2
 
     def run(self, key: str = "") -> Any:
-        return ENDS[key.rpartition("/")[2]] if key else "3 deleted, 2 failed"
+        if not key:
+            return "3 deleted, 2 failed"
+        return [Worked(JobKey(key), ENDS[key.rpartition("/")[2]], 0)]
 
 
 def _runtime() -> Runtime:

@@ -45,7 +45,7 @@ class MemoryProjection(OverRedis):
         for watch, rv in (progress or {}).items():
             self._redis.tables.progress[watch] = max(self._redis.tables.progress.get(watch, 0), rv)
         self._written()
-        return list(publish)
+        return self._redis.to_publish(list(publish))
 
     @whole
     def apply_nodes(self, token: int, nodes: Mapping[str, bytes | None]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, TypeVar
 
-from tjworker.base import DEATH_RETRY_MOST_SECONDS, Fenced, GroupResource, JobKey, death_wait_seconds
+from tjworker.base import DEATH_RETRY_MOST_SECONDS, KEYS_PER_TASK, Fenced, GroupResource, JobKey, death_wait_seconds
 from tjworker.store.keys import FACT_TTL_SECONDS
 from tjworker.store.projection import Change
 from tjworker.store.work_queue import Claim, Written
@@ -135,6 +135,12 @@ class MemoryRedis:
         self.tables.dirty.setdefault(key, self.clock())
         return self.holder(key) is None and self.line_up(key)
 
+    def tasks_missing(self) -> int:
+        return max(0, tasks_for(len(self.tables.line)) - self.broker())
+
+    def to_publish(self, keys: list[JobKey]) -> list[JobKey]:
+        return keys[: self.tasks_missing() * KEYS_PER_TASK]
+
     def facts(self, table: dict[JobKey, Facts], key: JobKey) -> dict[str, int]:
         """The entries of a key, to read or to change; empty once they have lapsed."""
         facts = table.get(key)
@@ -173,6 +179,11 @@ class MemoryRedis:
                 self.tables.news[key].discard(version)
             elif rv > self.seen(key, resource):
                 self.note(self.tables.echo, key, version, rv)
+
+
+def tasks_for(keys: int) -> int:
+    """So many serve them."""
+    return -(-keys // KEYS_PER_TASK)
 
 
 def namespace_of(key: JobKey) -> str:

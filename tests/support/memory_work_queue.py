@@ -7,12 +7,11 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TypeVar
 
 from tests.support.memory_projection import MemoryProjection
-from tests.support.memory_redis import Lock, OverRedis, namespace_of, whole
-from tjworker.base import JobKey
+from tests.support.memory_redis import Lock, OverRedis, namespace_of, tasks_for, whole
+from tjworker.base import KEYS_PER_TASK, RECORDS_PER_TASK, JobKey
 from tjworker.store.backoff import backoff_seconds
 from tjworker.store.keys import FACT_TTL_SECONDS
-from tjworker.store.projection import View
-from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, FinishResult, QueueStats, Written
+from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, Ending, FinishResult, QueueStats, Taken, Written
 
 N = TypeVar("N", int, float)
 
@@ -26,7 +25,7 @@ def _at_most(queue: dict[JobKey, N], most: N, instead: N) -> int:
 class MemoryWorkQueue(OverRedis):
     @whole
     def add(self, keys: Iterable[JobKey]) -> list[JobKey]:
-        return [key for key in keys if self._redis.enqueue(key)]
+        return self._redis.to_publish([key for key in keys if self._redis.enqueue(key)])
 
     @whole
     def add_after(self, key: JobKey, seconds: float) -> None:
@@ -38,21 +37,32 @@ class MemoryWorkQueue(OverRedis):
         due = sorted((at, key) for key, at in self._redis.tables.delayed.items() if at <= self._redis.clock())[:limit]
         for _, key in due:
             del self._redis.tables.delayed[key]
-        return [key for _, key in due if self._redis.enqueue(key)]
+        return self._redis.to_publish([key for _, key in due if self._redis.enqueue(key)])
 
     @whole
     def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
+        return next(iter(self._acquire(key, owner, ttl_seconds, 1)), None)
+
+    def _acquire(self, named: JobKey, owner: str, ttl_seconds: float, most: int) -> list[Claim]:
         tables = self._redis.tables
-        self._redis.line_up_left_out(key)
-        while True:
-            if not tables.line:
-                return None
-            tables.turn = min(tables.line.values())
-            taken = key if tables.line.get(key) == tables.turn else self._first(tables.turn)
-            self._redis.leave_line(taken)
-            if self._redis.holder(taken) is None and tables.dirty.pop(taken, None) is not None:
+        claims: list[Claim] = []
+        records = 0
+        self._redis.line_up_left_out(named)
+        while len(claims) < most and tables.line:
+            turn = min(tables.line.values())
+            key = named if tables.line.get(named) == turn else self._first(turn)
+            more = (key in tables.jobs) + len(tables.children.get(key, ()))
+            deaths = tables.deaths.get(key, 0)
+            if claims and (deaths or records + more > RECORDS_PER_TASK):
                 break
-        return self._lease(taken, owner, ttl_seconds)
+            tables.turn = turn
+            self._redis.leave_line(key)
+            if self._redis.holder(key) is None and tables.dirty.pop(key, None) is not None:
+                claims.append(self._lease(key, owner, ttl_seconds))
+                records += more
+                if deaths:
+                    break
+        return claims
 
     def _first(self, turn: int) -> JobKey:
         return min(key for key, its in self._redis.tables.line.items() if its == turn)
@@ -68,9 +78,12 @@ class MemoryWorkQueue(OverRedis):
         return Claim(key, tables.fence, owner, tables.deaths.get(key, 0))
 
     @whole
-    def acquire_view(self, key: JobKey, owner: str, ttl_seconds: float) -> tuple[Claim, View] | None:
-        claim = self.acquire(key, owner, ttl_seconds)
-        return None if claim is None else (claim, MemoryProjection(self._redis).view(claim.key))
+    def acquire_views(self, key: JobKey, owner: str, ttl_seconds: float, most: int) -> Taken:
+        claims = self._acquire(key, owner, ttl_seconds, most)
+        left = len(claims) < KEYS_PER_TASK and self._redis.tasks_missing() > 0
+        publish = [self._first(min(self._redis.tables.line.values()))] if left else []
+        projection = MemoryProjection(self._redis)
+        return Taken([(claim, projection.view(claim.key)) for claim in claims], publish)
 
     @whole
     def renew(self, claim: Claim, ttl_seconds: float) -> None:
@@ -111,7 +124,14 @@ class MemoryWorkQueue(OverRedis):
         if publish:
             tables.dirty[key] = self._redis.clock()
             self._redis.line_up(key)
-        return FinishResult(publish, backoff, failures)
+        return FinishResult(publish and self._redis.tasks_missing() > 0, backoff, failures)
+
+    @whole
+    def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:
+        return [
+            self.finish(e.claim, e.written, again=e.again, after_seconds=e.after_seconds, failed=e.failed)
+            for e in endings
+        ]
 
     @whole
     def raise_min_observed(self, claim: Claim, written: Written) -> None:
@@ -144,10 +164,11 @@ class MemoryWorkQueue(OverRedis):
         for _, key in sorted((since, key) for key, since in tables.dirty.items() if since <= long_ago):
             self._redis.line_up_left_out(key)
             waited += key in tables.line and key not in taken
-        missing = max(0, len(tables.line) - len(taken) - self._redis.broker())
-        lost = min(missing, max(waited, tables.missing))
+        missing = max(0, self._redis.tasks_missing() - tasks_for(len(taken)))
+        lost = min(missing, max(tasks_for(waited), tables.missing))
         tables.missing = missing - lost
-        return [key for _, key in sorted((turn, key) for key, turn in tables.line.items()) if key not in taken][:lost]
+        in_turn = [key for _, key in sorted((turn, key) for key, turn in tables.line.items()) if key not in taken]
+        return in_turn[: lost * KEYS_PER_TASK]
 
     @whole
     def repair(self, *, lease_seconds: float, everything: bool) -> int:

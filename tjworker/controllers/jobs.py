@@ -1,4 +1,4 @@
-"""One pass over one job: claim its key, observe, decide, apply, release the key.
+"""Passes over jobs: claim the keys whose turn it is, then for each job observe, decide, apply, and release the keys.
 
 The view comes from Redis, the truth from the API server: a view that is known to be stale is waited for, one that is
 stale without our knowing loses at its first write. Safe to run twice, at the same time, and to be killed anywhere. What
@@ -7,10 +7,10 @@ each kind of error leads to is a table in `result.py`; an error costs this job a
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
@@ -21,9 +21,11 @@ from tjworker.api.observed import NodeRecord, Observed
 from tjworker.api.records_json import decode, decode_view
 from tjworker.api.resources import NODES
 from tjworker.base import Fenced, Invalid, JobKey, OperatorError, Terminal, Transient, parse_key
+from tjworker.controllers.beside import Beside
 from tjworker.controllers.live_children import read_children
 from tjworker.controllers.live_nodes import read_nodes
-from tjworker.controllers.result import BesideRests, Result, after_error, not_retryable
+from tjworker.controllers.release import LOST, STALE_RETRY_SECONDS, Releases
+from tjworker.controllers.result import BesideRests, Result, Worked, after_error, in_words, not_retryable
 from tjworker.executor import PASS_SECONDS, Executor, Outcome
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import NOT_INSTALLED, is_about_the_object
@@ -44,7 +46,6 @@ from tjworker.reconcile import (
 from tjworker.settings import Settings
 from tjworker.store.port import Store
 from tjworker.store.projection import View
-from tjworker.store.work_queue import Claim
 from tjworker.telemetry.job_metrics import count_first_pod
 
 log = structlog.get_logger(__name__)
@@ -53,14 +54,7 @@ TOLD_DEATHS = 2
 """Passes in a row that died. One is a deploy, or a node that went."""
 
 LIVE_ROUNDS = 5
-STALE_RETRY_SECONDS = 0.25
-"""The watch usually shows an own write within milliseconds; its echo queues nothing, so the pass asks to come back."""
-STALE_LONGEST_SECONDS = 15.0
-"""Each further wait in a row is twice as long, up to this: a watch that is away for minutes must not keep workers
-busy."""
 UNSYNCED_RETRY_SECONDS = 1.0
-STALE_KEYS_REMEMBERED = 1_000
-"""Beyond that a process forgets them all: the next wait of a key is a short one again, which harms nothing."""
 
 
 def reconcile_rules(settings: Settings) -> Rules:
@@ -80,9 +74,6 @@ def reconcile_rules(settings: Settings) -> Rules:
         gang_scheduler_name=settings.gang_scheduler_name,
         host_ports=settings.host_port_range,
     )
-
-
-NOTHING_TO_DO = Result("nothing to do: the key is not queued, or another worker has it")
 
 
 def _refused(why: str) -> Result:
@@ -122,7 +113,7 @@ def _decoded(nodes: Mapping[str, bytes]) -> dict[str, NodeRecord]:
 class JobReconciler:
     """One a process. Its memory of stale passes, PriorityClasses and rests is a shortcut, never needed."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         store: Store,
         kube: KubeClient,
@@ -133,58 +124,72 @@ class JobReconciler:
         owner: str,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        threads: bool = True,
     ) -> None:
+        """Without `threads` the passes of one task come one after another."""
         self._store = store
         self._kube = kube
         self._executor = executor
-        self._publisher = publisher
         self._settings = settings
         self._rules = reconcile_rules(settings)
         self._owner = owner
         self._clock = clock
         self._monotonic = monotonic
-        self._stale_passes: dict[JobKey, int] = {}
-        """Key -> stale passes in a row, of this process."""
+        self._releases = Releases(store.queue, publisher)
         self._priorities = PriorityClasses(kube, monotonic)
         self._beside = BesideRests(monotonic)
+        self._passes: Beside[tuple[Lease, Result]] = Beside(settings.keys_per_task if threads else 1, monotonic)
 
     def reconcile(self, text: str) -> str:
         """`run`, in words."""
-        return self.run(text).text
+        return in_words(self.run(text), text)
 
-    def run(self, text: str) -> Result:
-        """One pass for the key whose turn it is; `text`, of the task, names a key that was queued. Returns how it
-        ended; the key is back in the work queue by then, and nobody needs to try again. Raises nothing for a fault of
-        the job or the cluster, and Transient only when Redis is away; the resync brings the key back."""
+    def run(self, text: str) -> list[Worked]:
+        """One pass for each of the keys whose turn it is; `text`, of the task, names a key that was queued. Returns how
+        they ended, none when no key was there; the keys are back in the work queue by then, and nobody needs to try
+        again. Raises nothing for a fault of a job or of the cluster, and Transient only when Redis is away; the resync
+        brings the keys back."""
         refusal = _refusal(text)
         if refusal:
             log.warning("refused a message", error=refusal)
+        settings = self._settings
         named = JobKey("" if refusal else text)
-        taken = self._store.queue.acquire_view(named, self._owner, self._settings.lock_ttl_seconds)
-        if taken is None:
-            return _refused(refusal) if refusal else NOTHING_TO_DO
-        claim, view = taken
-        result = self._work(claim, view)
-        return result if claim.key == named else replace(result, text=f"{claim.key}: {result.text}")
+        taken = self._store.queue.acquire_views(named, self._owner, settings.lock_ttl_seconds, settings.keys_per_task)
+        self._releases.publish(taken.publish)
+        if not taken.views:
+            return [Worked(JobKey(text), _refused(refusal), 0)] if refusal else []
+        # All at once: a lease is as old as the view that came with it.
+        leases = [
+            Lease(self._store.queue, claim, settings.lock_ttl_seconds, self._monotonic) for claim, _ in taken.views
+        ]
+        worked: list[Worked] = []
+        self._passes.run(
+            [partial(self._work, lease, view) for lease, (_, view) in zip(leases, taken.views, strict=True)],
+            lambda ended: worked.extend(self._releases.release(ended)),
+        )
+        return worked
 
-    def _work(self, claim: Claim, view: View) -> Result:
-        key = claim.key
+    def _work(self, lease: Lease, view: View) -> tuple[Lease, Result]:
+        """In a thread of its own, where the task has several keys."""
+        return lease, self._result(lease, view)
+
+    def _result(self, lease: Lease, view: View) -> Result:
+        key = lease.key
         if refusal := _refusal(key):
             # An earlier version named jobs otherwise. Each resync would publish such a key again.
             log.warning("refused a key of the queue", error=refusal)
-            self._store.queue.finish(claim)
             return _refused(refusal)
-        lease = Lease(self._store.queue, claim, self._settings.lock_ttl_seconds, self._monotonic)
         try:
-            return self._release(lease, self._pass(lease, view))
+            lease.ensure()
+            return self._pass(lease, view)
         except Fenced as error:
             log.warning("lost the lease of a key; another worker has it", key=key, error=error.message)
-            return Result("lost the lease", unfit=True)
+            return LOST
         except (OperatorError, SoftTimeLimitExceeded) as error:
-            return self._release(lease, self._after_error(key, error))
+            return self._after_error(key, error)
         except Exception as error:
-            log.exception("a bug in reconcile", key=key, token=claim.token)
-            return self._release(lease, not_retryable(f"bug: {type(error).__name__}: {error}"))
+            log.exception("a bug in reconcile", key=key, token=lease.claim.token)
+            return not_retryable(f"bug: {type(error).__name__}: {error}")
 
     def _pass(self, lease: Lease, view: View) -> Result:
         found = self._observe(lease.key, view)
@@ -338,31 +343,6 @@ class JobReconciler:
         for decision in plan.decisions:
             log.info(decision, key=lease.key, token=lease.claim.token)
         return outcome
-
-    # -- release -----------------------------------------------------------------------------------
-    def _release(self, lease: Lease, result: Result) -> Result:
-        """Give the key back to the work queue as `result` says, and publish it if it is due."""
-        key = lease.key
-        after_seconds = self._stale_wait(key) if result.stale else result.after_seconds
-        if not result.stale:
-            self._stale_passes.pop(key, None)
-        done = self._store.queue.finish(
-            lease.claim, lease.written, again=result.again, after_seconds=after_seconds, failed=result.failed
-        )
-        if done.publish:
-            self._publisher.publish([key])
-        if not result.failed:
-            return result
-        wait = min(done.backoff_seconds or 0, after_seconds or math.inf)
-        log.warning("reconcile failed, retrying", key=key, error=result.text, next_try_seconds=wait)
-        return replace(result, text=f"{result.text}; next try in {wait:.0f} s")
-
-    def _stale_wait(self, key: JobKey) -> float:
-        """News queues the key at once all the same."""
-        if len(self._stale_passes) > STALE_KEYS_REMEMBERED:
-            self._stale_passes.clear()
-        times = self._stale_passes[key] = self._stale_passes.get(key, 0) + 1
-        return min(STALE_LONGEST_SECONDS, STALE_RETRY_SECONDS * 2.0 ** min(times - 1, 16))
 
     def _after_error(self, key: JobKey, error: OperatorError | SoftTimeLimitExceeded) -> Result:
         if not isinstance(error, OperatorError):

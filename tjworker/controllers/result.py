@@ -6,11 +6,11 @@ each kind of error leads to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tjworker.base import Conflict, Invalid, JobKey, OperatorError, Terminal, Transient
+from tjworker.base import Conflict, Invalid, JobKey, OperatorError, Terminal, Transient, shortened
 from tjworker.kube.errors import NO_PERMISSION
 from tjworker.reconcile.plan import Create, Plan
 
@@ -51,6 +51,37 @@ class Result:
         if self.stale:
             return "stale"
         return "retried" if self.failed or self.unfit else "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """A key that a task has worked on, from the moment at which it got it."""
+
+    key: JobKey
+    result: Result
+    seconds: float
+
+
+NOTHING_TO_DO = "nothing to do: the key is not queued, or another worker has it"
+MOST_WORDS_CHARS = 2_000
+_WORST_FIRST: Sequence[State] = ("failed", "retried", "stale", "done")
+
+
+def worst(worked: Sequence[Worked]) -> State:
+    """How Flower shows a task that worked on these."""
+    return min((w.result.state for w in worked), key=_WORST_FIRST.index, default="done")
+
+
+def in_words(worked: Sequence[Worked], named: str) -> str:
+    """What Flower shows of a task that names this key: how the pass over that ended, or which jobs it worked on
+    instead; those that have something to tell come first."""
+    if not worked:
+        return NOTHING_TO_DO
+    if len(worked) == 1:
+        (only,) = worked
+        return only.result.text if only.key == named else f"{only.key}: {only.result.text}"
+    told = [f"{w.key}: {w.result.text}" for w in sorted(worked, key=lambda w: _WORST_FIRST.index(w.result.state))]
+    return f"{len(told)} jobs: {shortened(told, MOST_WORDS_CHARS, '; ')}"
 
 
 def after_error(error: OperatorError, latest_seconds: float | None = None) -> Result:

@@ -160,8 +160,8 @@ KEYS: tuple[Key, ...] = (
         "string",
         "beat (resync)",
         "beat (resync)",
-        "how many tasks were missing at the last resync: fewer messages in Celery's queue than keys in line. As many as"
-        " are missing at two in a row were lost.",
+        "how many tasks were missing at the last resync: fewer messages in Celery's queue than serve the keys in line."
+        " As many as are missing at two in a row were lost.",
     ),
     Key("turn", "{prefix}:queue:turn", "string", "workers", "watcher, workers, beat", "the turn that was served last"),
     Key(
@@ -261,8 +261,8 @@ KEYS: tuple[Key, ...] = (
         "{prefix}",
         "list",
         "kombu",
-        "beat (is a task lost, or does it wait?)",
-        "Celery's queue of tasks for keys, which has the prefix for its name",
+        "watcher, workers, beat (does a task wait for the keys in line, or is one missing?)",
+        "Celery's queue of tasks for keys, which has the prefix for its name; each task serves up to 16 keys in line",
     ),
     Key(
         "periodic",

@@ -41,6 +41,29 @@ class RedisCommands:
         with self.mapped():
             return self.scripts[script](args=[self.prefix, *arguments])
 
+    def run_each(self, script: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
+        """A script with each of these arguments, in one round trip. The answers; where one has failed, its error is
+        raised, and the others have run."""
+        known = self.scripts[script]
+
+        def send(calls: Sequence[Sequence[Any]]) -> list[Any]:
+            pipe = self.client.pipeline(transaction=False)
+            for arguments in calls:
+                pipe.evalsha(known.sha, 0, self.prefix, *arguments)
+            return pipe.execute(raise_on_error=False)
+
+        with self.mapped():
+            answers = send(calls)
+            unknown = [n for n, answer in enumerate(answers) if isinstance(answer, redis.exceptions.NoScriptError)]
+            if unknown:  # a new Redis, or SCRIPT FLUSH: these have not run
+                self.client.script_load(known.script)
+                for n, answer in zip(unknown, send([calls[n] for n in unknown]), strict=True):
+                    answers[n] = answer
+            for answer in answers:
+                if isinstance(answer, Exception):
+                    raise answer
+            return answers
+
     def read(self, read: Callable[[], T]) -> T:
         """Sent again, once, over a new connection when the server had closed an idle one."""
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,8 +17,9 @@ from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches,
 
 CHANGES_PER_CALL = 250
 """Redis runs nothing else during a script: 250 changes take it about 5 ms."""
-VIEW_READS = 5
-"""Commands of `ask_view`."""
+SHARED_READS = 2
+"""Commands of `ask_views` that all views share."""
+READS_A_VIEW = 3
 VERSIONED = ("job", "seen", "gone", "min_observed", "echo", "news")
 """Keys, one a job, that hold resourceVersions."""
 
@@ -119,13 +121,26 @@ class RedisProjection:
     def view(self, key: JobKey, node_names: Sequence[str] = ()) -> View:
         def read() -> list[Any]:
             pipe = self._redis.client.pipeline(transaction=True)
-            ask_view(self._redis, pipe, key)
+            ask_views(self._redis, pipe, [key])
             if node_names:
                 pipe.hmget(self._redis.key("nodes"), list(node_names))
             return pipe.execute()
 
         answer = self._redis.read(read)
-        return read_view(key, answer[:VIEW_READS], _present(node_names, answer[VIEW_READS] if node_names else ()))
+        (view,) = read_views([key], answer)
+        return replace(view, nodes=_present(node_names, answer[-1])) if node_names else view
+
+    def views(self, keys: Sequence[JobKey]) -> list[View]:
+        """As `view`, of each, of one moment."""
+        if not keys:
+            return []
+
+        def read() -> list[Any]:
+            pipe = self._redis.client.pipeline(transaction=True)
+            ask_views(self._redis, pipe, keys)
+            return pipe.execute()
+
+        return read_views(keys, self._redis.read(read))
 
     def nodes(self, names: Iterable[str]) -> Mapping[str, bytes]:
         wanted = list(names)
@@ -174,18 +189,28 @@ class RedisProjection:
         return self._redis.read(read)
 
 
-def ask_view(redis: RedisCommands, pipe: Any, key: JobKey) -> None:
-    """Add the reads of a job's view to a pipeline."""
-    pipe.hgetall(redis.key("job", key))
-    pipe.hgetall(redis.key("seen", key))
+def ask_views(redis: RedisCommands, pipe: Any, keys: Sequence[JobKey]) -> None:
+    """Add the reads of these jobs' views to a pipeline."""
     pipe.hgetall(redis.key("progress"))
-    pipe.hgetall(redis.key("min_observed", key))
     pipe.hmget(redis.key("writer"), ["token", "synced"])
+    for key in keys:
+        pipe.hgetall(redis.key("job", key))
+        pipe.hgetall(redis.key("seen", key))
+        pipe.hgetall(redis.key("min_observed", key))
 
 
-def read_view(key: JobKey, answer: Sequence[Any], nodes: Mapping[str, bytes]) -> View:
-    """`answer`: what the commands of `ask_view` gave."""
-    fields, own_seen, progress, min_observed, writer = answer
+def read_views(keys: Sequence[JobKey], answer: Sequence[Any]) -> list[View]:
+    """`answer`: what the commands of `ask_views` gave."""
+    progress, writer = answer[:SHARED_READS]
+    starts = range(SHARED_READS, SHARED_READS + READS_A_VIEW * len(keys), READS_A_VIEW)
+    return [
+        _read_view(key, answer[start : start + READS_A_VIEW], progress, synced=None not in writer)
+        for key, start in zip(keys, starts, strict=True)
+    ]
+
+
+def _read_view(key: JobKey, answer: Sequence[Any], progress: Mapping[bytes, bytes], *, synced: bool) -> View:
+    fields, own_seen, min_observed = answer
     job_resource, namespace, _ = (*key.split("/", 2), "", "")[:3]
     seen = _newest(own_seen, progress, namespace)
     job = None
@@ -203,8 +228,7 @@ def read_view(key: JobKey, answer: Sequence[Any], nodes: Mapping[str, bytes]) ->
         children=children,
         seen=seen,
         min_observed={GroupResource(text(resource)): version(rv) for resource, rv in min_observed.items()},
-        synced=None not in writer,
-        nodes=nodes,
+        synced=synced,
     )
 
 

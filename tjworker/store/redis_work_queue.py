@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import redis
 
 from tjworker.base import JobKey
 from tjworker.store.certificate import certificate_ends
-from tjworker.store.projection import View
 from tjworker.store.redis_commands import (
     KEYS_PER_CALL,
     RedisCommands,
@@ -20,9 +19,9 @@ from tjworker.store.redis_commands import (
     text,
     version,
 )
-from tjworker.store.redis_projection import RedisProjection, ask_view, read_view
+from tjworker.store.redis_projection import RedisProjection, ask_views, read_views
 from tjworker.store.redis_repair import repair
-from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, FinishResult, QueueStats, Written
+from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, Ending, FinishResult, QueueStats, Taken, Written
 
 
 class RedisWorkQueue:
@@ -48,15 +47,16 @@ class RedisWorkQueue:
         return job_keys(self._redis.run("take_due", limit))
 
     def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
-        return _claim(self._redis.run("acquire", key, owner, milliseconds(ttl_seconds)), owner)
+        claims, _ = _claims(self._redis.run("acquire", key, owner, milliseconds(ttl_seconds), 1), owner)
+        return claims[0] if claims else None
 
-    def acquire_view(self, key: JobKey, owner: str, ttl_seconds: float) -> tuple[Claim, View] | None:
+    def acquire_views(self, key: JobKey, owner: str, ttl_seconds: float, most: int) -> Taken:
         acquire = self._redis.scripts["acquire"]
 
         def in_one_trip() -> list[Any]:
             pipe = self._redis.client.pipeline(transaction=True)
-            pipe.evalsha(acquire.sha, 0, self._redis.prefix, key, owner, milliseconds(ttl_seconds))
-            ask_view(self._redis, pipe, key)
+            pipe.evalsha(acquire.sha, 0, self._redis.prefix, key, owner, milliseconds(ttl_seconds), most)
+            ask_views(self._redis, pipe, [key])
             return pipe.execute()
 
         with self._redis.mapped():
@@ -66,11 +66,13 @@ class RedisWorkQueue:
                 # A new Redis, or SCRIPT FLUSH: nothing was acquired.
                 self._redis.client.script_load(acquire.script)
                 taken, *answer = in_one_trip()
-        claim = _claim(taken, owner)
-        if claim is None:
-            return None
-        # The key that the task names has been read in the same trip. While others queue it may be another's turn.
-        return claim, read_view(key, answer, {}) if claim.key == key else self._projection.view(claim.key)
+        claims, publish = _claims(taken, owner)
+        if not claims:
+            return Taken()
+        if [claim.key for claim in claims] == [key]:  # it has been read in the same trip
+            return Taken([(claims[0], read_views([key], answer)[0])], publish)
+        views = self._projection.views([claim.key for claim in claims])
+        return Taken(list(zip(claims, views, strict=True)), publish)
 
     def renew(self, claim: Claim, ttl_seconds: float) -> None:
         self._redis.run("renew", claim.key, claim.token, milliseconds(ttl_seconds))
@@ -84,17 +86,25 @@ class RedisWorkQueue:
         after_seconds: float | None = None,
         failed: bool = False,
     ) -> FinishResult:
-        publish, wait, failures = self._redis.run(
-            "finish",
-            claim.key,
-            claim.token,
-            int(again),
-            "" if after_seconds is None else after_seconds,
-            int(failed),
+        ending = Ending(claim, written, again, after_seconds, failed)
+        return _finished(self._redis.run("finish", *self._told(ending)))
+
+    def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:
+        if len(endings) == 1:
+            return [_finished(self._redis.run("finish", *self._told(endings[0])))]
+        return [_finished(answer) for answer in self._redis.run_each("finish", [self._told(end) for end in endings])]
+
+    def _told(self, ending: Ending) -> list[Any]:
+        """As `finish.lua` reads it."""
+        return [
+            ending.claim.key,
+            ending.claim.token,
+            int(ending.again),
+            "" if ending.after_seconds is None else ending.after_seconds,
+            int(ending.failed),
             *self._retry,
-            *_pairs(written),
-        )
-        return FinishResult(publish == 1, float(wait) if wait else None, int(failures))
+            *_pairs(ending.written),
+        ]
 
     def raise_min_observed(self, claim: Claim, written: Written) -> None:
         self._redis.run("raise_min_observed", claim.key, claim.token, *_pairs(written))
@@ -123,12 +133,22 @@ class RedisWorkQueue:
         return QueueStats(queued, delayed, running, float(oldest), unfinished, failing)
 
 
-def _claim(answer: Any, owner: str) -> Claim | None:
+def _claims(answer: Any, owner: str) -> tuple[list[Claim], list[JobKey]]:
+    """And the keys to publish."""
     if answer is None:
-        return None
-    token, key, *deaths = answer  # Redis ends a list before what is no number
-    # A token that is no number (`inf`: somebody else wrote `fence`) is nobody's: the pass is fenced off at its end.
-    return Claim(JobKey(text(key)), version(token), owner, deaths[0] if deaths else 0)
+        return [], []
+    publish, *taken = answer
+    # A token that is no number (`inf`: somebody else wrote `fence`) is nobody's: the pass is fenced off at its end. And
+    # Redis ends a list before what is no number.
+    claims = [
+        Claim(JobKey(text(key)), version(token), owner, deaths[0] if deaths else 0) for token, key, *deaths in taken
+    ]
+    return claims, job_keys([publish] if publish else [])
+
+
+def _finished(answer: Any) -> FinishResult:
+    publish, wait, failures = answer
+    return FinishResult(publish == 1, float(wait) if wait else None, int(failures))
 
 
 def _pairs(written: Written) -> list[Any]:

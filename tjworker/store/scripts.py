@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from tjworker.base import DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS
+from tjworker.base import DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS, KEYS_PER_TASK, RECORDS_PER_TASK
 from tjworker.store.keys import FACT_TTL_SECONDS, KEYS
 
 NAMES = (
@@ -37,6 +37,8 @@ CONSTANTS = {
     "FACT_TTL_SECONDS": FACT_TTL_SECONDS,
     "DEATH_RETRY_SECONDS": DEATH_RETRY_SECONDS,
     "DEATH_RETRY_MOST_SECONDS": DEATH_RETRY_MOST_SECONDS,
+    "KEYS_PER_TASK": KEYS_PER_TASK,
+    "RECORDS_PER_TASK": RECORDS_PER_TASK,
 }
 """Under the same names in every script."""
 

@@ -18,7 +18,7 @@ from tjworker.base import GroupResource, JobKey, Transient, printable
 from tjworker.store.port import Store
 from tjworker.store.projection import Change, Checkpoint, ClusterView, Entry, Projection, View
 from tjworker.store.seal import Seal
-from tjworker.store.work_queue import Claim, WorkQueue
+from tjworker.store.work_queue import Taken, WorkQueue
 
 log = structlog.get_logger(__name__)
 
@@ -201,15 +201,15 @@ class SealedProjection:
 
 
 class SealedWorkQueue:
-    """The work queue, but that the view which comes with a key is opened."""
+    """The work queue, but that the views which come with keys are opened."""
 
     def __init__(self, inner: WorkQueue, projection: SealedProjection) -> None:
         self._inner = inner
         self._projection = projection
 
-    def acquire_view(self, key: JobKey, owner: str, ttl_seconds: float) -> tuple[Claim, View] | None:
-        taken = self._inner.acquire_view(key, owner, ttl_seconds)
-        return taken and (taken[0], self._projection.opened(taken[0].key, taken[1]))
+    def acquire_views(self, key: JobKey, owner: str, ttl_seconds: float, most: int) -> Taken:
+        taken = self._inner.acquire_views(key, owner, ttl_seconds, most)
+        return replace(taken, views=[(claim, self._projection.opened(claim.key, view)) for claim, view in taken.views])
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

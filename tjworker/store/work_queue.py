@@ -45,6 +45,26 @@ NOTHING_WRITTEN = Written()
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """What a task got to work on."""
+
+    views: Sequence[tuple[Claim, View]] = ()
+    publish: Sequence[JobKey] = ()
+    """Of keys that were left in line: the caller publishes a task for them, as none waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of one pass, as `finish` takes it."""
+
+    claim: Claim
+    written: Written = NOTHING_WRITTEN
+    again: bool = False
+    after_seconds: float | None = None
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FinishResult:
     publish: bool
     """The caller publishes one task for the key."""
@@ -65,8 +85,9 @@ class QueueStats:
 class WorkQueue(Protocol):
     # -- queueing ----------------------------------------------------------------------------------
     def add(self, keys: Iterable[JobKey]) -> list[JobKey]:
-        """Queue keys. Returns those that were not queued and do not run; the caller publishes one task for each. A key
-        that runs is marked dirty and comes back at its `finish`."""
+        """Queue keys. Returns those that were not queued and do not run, as far as no task that waits in the broker
+        serves them, too; the caller publishes them, KEYS_PER_TASK with one task. A key that runs is marked dirty and
+        comes back at its `finish`."""
         ...
 
     def add_after(self, key: JobKey, seconds: float) -> None:
@@ -78,14 +99,15 @@ class WorkQueue(Protocol):
         """Move keys whose time has come into the queue. Returns those to publish."""
         ...
 
-    # -- one pass over a key -----------------------------------------------------------------------
+    # -- passes ------------------------------------------------------------------------------------
     def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
         """Start to work on the key whose turn it is. `key`, which the task names, is only a hint: of several whose turn
         it is, this one. None when no key waits for a worker (a doubled task)."""
         ...
 
-    def acquire_view(self, key: JobKey, owner: str, ttl_seconds: float) -> tuple[Claim, View] | None:
-        """`acquire`, and the view of the key that it took: one round trip where that is `key`, else two."""
+    def acquire_views(self, key: JobKey, owner: str, ttl_seconds: float, most: int) -> Taken:
+        """`acquire` up to so many keys, and the views of those that were taken: one round trip where that is `key`
+        alone, else two. A key whose last pass died comes alone, and so does a big job."""
         ...
 
     def renew(self, claim: Claim, ttl_seconds: float) -> None:
@@ -108,6 +130,10 @@ class WorkQueue(Protocol):
 
         The event of an own write queues nothing, whether it comes before or after this call. So a pass that did nothing
         because its view was stale must ask for `after_seconds`: the event that it waits for does not queue the key."""
+        ...
+
+    def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:
+        """`finish` each, in one round trip."""
         ...
 
     def raise_min_observed(self, claim: Claim, written: Written) -> None:

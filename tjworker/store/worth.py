@@ -57,7 +57,12 @@ WORTH: tuple[tuple[str, str, str], ...] = (
         "the job says `Stalled` and is looked at less often; its pods and its phase stay",
         "with the next pass that comes to its end",
     ),
-    ("make up keys and messages", "a pass each, without a request to the API server", "when the queue is worked off"),
+    (
+        "make up keys and messages",
+        "a pass each, without a request to the API server; while his messages wait, keys that join the line have no"
+        " message of their own",
+        "when the queue is worked off; then with the next key that is queued, or the resync (30 to 60 s)",
+    ),
     (
         "hide a pod while its job succeeds",
         "the pod runs on after the end",

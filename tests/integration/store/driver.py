@@ -9,9 +9,9 @@ from typing import Any
 from tests.integration.store.worlds import World
 from tests.support.kinds import AITRAININGJOBS
 from tjworker.api.resources import PODS
-from tjworker.base import GroupResource, JobKey
+from tjworker.base import KEYS_PER_TASK, GroupResource, JobKey
 from tjworker.store.projection import Change, View
-from tjworker.store.work_queue import Claim, QueueStats, Written
+from tjworker.store.work_queue import Claim, Ending, QueueStats, Taken, Written
 
 A = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/a")
 B = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/b")
@@ -28,6 +28,8 @@ class Drive:
         self.projection: Any = world.store.projection
         self.queue: Any = world.store.queue
         self.claims: dict[JobKey, Claim] = {}
+        self.left: list[JobKey] = []
+        """What the last task that took keys is to publish."""
         if lead:
             self.projection.lead(WRITER)
             self.projection.mark_synced(WRITER)
@@ -77,14 +79,22 @@ class Drive:
 
     def turn(self, named: JobKey = A, owner: str = "worker-1", ttl_seconds: float = 30) -> JobKey | None:
         """The key that a task gets which names this one; its claim is remembered."""
-        taken = self.queue.acquire_view(named, owner, ttl_seconds)
-        if taken is None:
-            return None
-        claim, seen = taken
-        assert seen == self.projection.view(claim.key), "a key is taken with the view that one would read after it"
-        self.claims[claim.key] = claim
-        key: JobKey = claim.key
-        return key
+        return next(iter(self.turns(1, named, owner, ttl_seconds)), None)
+
+    def turns(
+        self, most: int = KEYS_PER_TASK, named: JobKey = A, owner: str = "worker-1", ttl_seconds: float = 30
+    ) -> list[JobKey]:
+        """The keys that a task gets that may have so many; their claims are remembered."""
+        taken: Taken = self.queue.acquire_views(named, owner, ttl_seconds, most)
+        for claim, seen in taken.views:
+            assert seen == self.projection.view(claim.key), "a key is taken with the view that one would read after it"
+            self.claims[claim.key] = claim
+        self.left = list(taken.publish)
+        return [claim.key for claim, _ in taken.views]
+
+    def finish_all(self, *endings: Ending) -> list[bool]:
+        """Which of them the caller publishes."""
+        return [bool(done.publish) for done in self.queue.finish_all(endings)]
 
     def finish(
         self,
@@ -176,6 +186,10 @@ def fail_in_a_row(d: Drive, times: int) -> list[float]:
         assert d.take()
         waits.append(d.fail())
     return waits
+
+
+def many(count: int, namespace: str = "many") -> list[JobKey]:
+    return [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/{namespace}/x{n:02}") for n in range(count)]
 
 
 def other(d: Drive) -> Any:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.store.contract import Case, named, play
-from tests.integration.store.driver import A, B, C, Drive, drain, other, raised
+from tests.integration.store.driver import A, B, Drive, drain, many, other, raised
 from tests.integration.store.worlds import World
 from tjworker.api.resources import PODS
-from tjworker.base import JobKey
+from tjworker.base import KEYS_PER_TASK, JobKey
 
 
 def _steady(d: Drive, *, lost: int) -> list[int]:
@@ -139,24 +139,22 @@ RESYNC = {
     "while nothing is lost a steady flow gets no second tasks": Case(
         lambda d: [_steady(d, lost=0), d.messages(0)], [[0, 0, 0, 0, 0], None]
     ),
-    "of more that are missing than before, so many as before are lost": Case(
-        lambda d: [d.add(A), d.resync(), d.add(B, C), d.resync(), d.messages(1), d.resync()],
-        [[A], [], [B, C], [A], None, [A, C]],
+    "of more that are missing than before, so many as before are lost, each for as many keys as a task serves": Case(
+        lambda d: [d.add(A), d.resync(), len(d.add(*many(40))), len(d.resync()), d.messages(1), len(d.resync())],
+        [[A], [], 40, KEYS_PER_TASK, None, 2 * KEYS_PER_TASK],
+    ),
+    "a task that waits serves as many keys as a task does, and no more": Case(
+        lambda d: [d.messages(1), d.add(*many(16)), d.resync(), d.add(A), d.resync(), len(d.resync()), d.messages(0)],
+        [None, [], [], [A], [], KEYS_PER_TASK, None],
     ),
     "a task that a resync has published is not missing": Case(
         lambda d: [d.add(A), d.wait(31), d.resync(), d.messages(1), d.resync(), d.messages(0), d.resync(), d.resync()],
         [[A], None, [A], None, [], None, [A], [A]],
     ),
     "one caller a period gets the task": Case(
-        lambda d: [
-            d.once("resync", 30),
-            other(d).queue.once("resync", 30),
-            d.once("other", 30),
-            d.wait(31),
-            d.once("resync", 30),
-        ],
-        [True, False, True, None, True],
+        lambda d: [d.once("resync", 30), other(d).queue.once("resync", 30), d.once("other", 30)], [True, False, True]
     ),
+    "and one in the next": Case(lambda d: [d.once("resync", 30), d.wait(31), d.once("resync", 30)], [True, None, True]),
     "a task's key that never ends, or ends after the period, stops it for no period": Case(
         lambda d: [[d.taken("resync", ends), *(d.once("resync", 30) for _ in range(2))] for ends in (None, 10**9)],
         [[None, True, False]] * 2,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.store.contract import Case, named, play
-from tests.integration.store.driver import A, B, C, Drive, fail_in_a_row
+from tests.integration.store.driver import A, B, C, Drive, fail_in_a_row, many
 from tests.integration.store.worlds import World
 from tjworker.base import JobKey
 
@@ -249,9 +249,9 @@ TURNS = {
     ),
     "jobs that are deleted in line hold no turn": Case(
         lambda d: [
-            sum(d.job(5 + n, key) == [key] for n, key in enumerate(_keys("evil", 20))),
-            sum(d.no_job(50 + n, key) == [] for n, key in enumerate(_keys("evil", 20))),
-            d.add(*_keys("evil", 1)) != [],
+            sum(d.job(5 + n, key) == [key] for n, key in enumerate(many(20, "evil"))),
+            sum(d.no_job(50 + n, key) == [] for n, key in enumerate(many(20, "evil"))),
+            d.add(*many(1, "evil")) != [],
             len(_flood(d, 3, "third")),
             _serve(d, 4),
         ],
@@ -291,10 +291,6 @@ TURNS = {
         lambda d: [d.job(5, A), d.job(6, C), d.resync(everything=True), _serve(d, 5)], [[A], [C], [], "ac"]
     ),
 }
-
-
-def _keys(namespace: str, count: int) -> list[JobKey]:
-    return [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/{namespace}/x{n:02}") for n in range(count)]
 
 
 CASES = named(queue=QUEUE, delays=DELAYS, failures=FAILURES, turns=TURNS)

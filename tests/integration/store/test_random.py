@@ -22,7 +22,7 @@ from tjworker.api.resources import PODS
 from tjworker.base import GroupResource, JobKey
 from tjworker.store.port import Store
 from tjworker.store.projection import Change
-from tjworker.store.work_queue import Claim, Written
+from tjworker.store.work_queue import Claim, Ending, Written
 
 KEYS = (A, B, C)
 keys = st.sampled_from(KEYS)
@@ -142,6 +142,18 @@ class Both(RuleBasedStateMachine):
             self.claims.append((mine, theirs))
             for of in (0, 1):
                 assert len({pair[of].token for pair in self.claims}) == len(self.claims)
+
+    @rule(key=keys, most=st.integers(1, 4), again=st.booleans())
+    def acquire_several(self, key: JobKey, most: int, again: bool) -> None:
+        (error, mine), (other_error, theirs) = self.both(lambda s, n: s.queue.acquire_views(key, "w", 100.0, most))
+        assert error == other_error
+        assert [(c.key, c.deaths, v) for c, v in mine.views] == [(c.key, c.deaths, v) for c, v in theirs.views]
+        assert list(mine.publish) == list(theirs.publish)
+        taken = (mine, theirs)
+        if again:
+            self.same(lambda s, n: s.queue.finish_all([Ending(claim, again=True) for claim, _ in taken[n].views]))
+        else:
+            self.claims += [(a, b) for (a, _), (b, _) in zip(mine.views, theirs.views, strict=True)]
 
     @precondition(lambda self: self.claims)
     @rule(

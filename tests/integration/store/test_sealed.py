@@ -134,14 +134,12 @@ def test_such_a_record_is_taken_out_and_the_watcher_lists_everything_again(sente
 
 
 def test_the_key_that_a_worker_takes_comes_with_an_opened_view(system: System) -> None:
-    taken = system.ours.queue.acquire_view(A, "w", 30)
-    assert taken is not None
-    assert taken[1].job == a_job(5).record
+    ((claim, view),) = system.ours.queue.acquire_views(A, "w", 30, 1).views
+    assert view.job == a_job(5).record
     system.redis.projection.apply(1, [a_job(99, B)])
-    system.ours.queue.finish(taken[0])
-    taken = system.ours.queue.acquire_view(B, "w", 30)
-    assert taken is not None
-    assert (taken[1].job, taken[1].synced) == (None, False)
+    system.ours.queue.finish(claim)
+    ((_, view),) = system.ours.queue.acquire_views(B, "w", 30, 16).views
+    assert (view.job, view.synced) == (None, False)
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,7 @@ class RedisWorld:
     def flush(self) -> None:
         for stored in self.redis.all_keys():
             self.client.delete(stored)
+        self.messages(0)
 
     def save(self) -> None:
         self._saved = {

@@ -29,12 +29,16 @@ NEWS_CHANCE = 0.15
 
 
 class Unlocked(MemoryWorkQueue):
-    """A worker that asks for a key has it, and no lease ever lapses. Any release says what comes next."""
+    """A worker that asks for a key has it, with those of all other jobs, and no lease ever lapses. Any release says
+    what comes next."""
 
-    def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
-        self._redis.leave_line(key)
-        self._redis.tables.dirty.pop(key, None)
-        return self._lease(key, owner, ttl_seconds)
+    def _acquire(self, named: JobKey, owner: str, ttl_seconds: float, most: int) -> list[Claim]:
+        others = sorted(key for key, job in self._redis.tables.jobs.items() if key != named and not job.finished)
+        keys = [named, *others][:most]
+        for key in keys:
+            self._redis.leave_line(key)
+            self._redis.tables.dirty.pop(key, None)
+        return [self._lease(key, owner, ttl_seconds) for key in keys]
 
     def renew(self, claim: Claim, ttl_seconds: float) -> None:
         """There is nothing to keep."""

@@ -1,4 +1,4 @@
-"""The publisher: one task a key, nothing forgotten while Redis is away, and never a long silence."""
+"""The publisher: one task for keys that come together, nothing forgotten while Redis is away, never a long silence."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.support.valkey import Valkey
 from tjworker.app import make_app
-from tjworker.base import JobKey, Transient
-from tjworker.publisher import RECONCILE, Publisher
+from tjworker.base import KEYS_PER_TASK, JobKey, Transient
+from tjworker.publisher import RECONCILE, Publisher, shown
 from tjworker.settings import Settings
 from tjworker.store.connect import client
 
@@ -24,9 +24,16 @@ def messages(server: Valkey) -> list[tuple[str, list[str]]]:
     return [(message["headers"]["task"], json.loads(b64decode(message["body"]))[0]) for message in raw]
 
 
-def test_a_key_is_one_task_with_the_key_as_its_only_argument(own_valkey: Valkey) -> None:
-    assert Publisher(make_app(Settings(redis_url=own_valkey.url))).publish([A, B, A]) == 2
+def test_a_key_that_comes_alone_is_a_task_with_the_key_as_its_only_argument(own_valkey: Valkey) -> None:
+    publisher = Publisher(make_app(Settings(redis_url=own_valkey.url)))
+    assert [publisher.publish([key]) for key in (A, B)] == [1, 1]
     assert messages(own_valkey) == [(RECONCILE, [A]), (RECONCILE, [B])]
+
+
+def test_keys_that_come_together_are_one_task_that_names_the_first(own_valkey: Valkey) -> None:
+    """An earlier worker knows tasks of one argument."""
+    assert Publisher(make_app(Settings(redis_url=own_valkey.url))).publish([A, B, A]) == 2
+    assert messages(own_valkey) == [(RECONCILE, [A])]
 
 
 def test_keys_wait_while_redis_is_away_and_go_first_when_it_is_back(own_valkey: Valkey) -> None:
@@ -40,14 +47,30 @@ def test_keys_wait_while_redis_is_away_and_go_first_when_it_is_back(own_valkey: 
     assert publisher.waiting == 2
     own_valkey.start()
     assert publisher.publish([]) == 2
-    assert [arguments for _, arguments in messages(own_valkey)][-2:] == [[B], [C]]
+    assert [arguments for _, arguments in messages(own_valkey)][-1:] == [[B]], "with C"
     assert publisher.waiting == 0
 
 
-def test_many_keys_are_one_task_each_in_their_order(own_valkey: Valkey) -> None:
+def test_many_keys_are_a_task_for_every_sixteen_in_their_order(own_valkey: Valkey) -> None:
     keys = [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/job-{n}") for n in range(450)]
     assert Publisher(make_app(Settings(redis_url=own_valkey.url))).publish(keys) == 450
-    assert messages(own_valkey) == [(RECONCILE, [key]) for key in keys]
+    assert messages(own_valkey) == [(RECONCILE, [key]) for key in keys[::KEYS_PER_TASK]]
+
+
+SHOWN = {
+    "a key alone, with its name first": ([A], f"default/a ({A})"),
+    "several, by their names": ([A, B, C], "default/a, default/b, default/c"),
+    "as many as there is room for": (
+        [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/{n:0245}") for n in range(16)],
+        ", ".join(f"default/{n:0245}" for n in range(3)) + ", and 13 more",
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", SHOWN)
+def test_flower_shows_for_which_jobs_a_task_is(sentence: str) -> None:
+    keys, want = SHOWN[sentence]
+    assert shown(keys) == want
 
 
 def test_a_redis_that_was_started_again_in_between_costs_no_error(own_valkey: Valkey) -> None:
@@ -58,7 +81,7 @@ def test_a_redis_that_was_started_again_in_between_costs_no_error(own_valkey: Va
         own_valkey.kill()
         own_valkey.start()
         assert publisher.publish(keys) == len(keys)
-        assert {JobKey(arguments[0]) for _, arguments in messages(own_valkey)} >= set(keys)
+        assert JobKey(messages(own_valkey)[-1][1][0]) == keys[0]
 
 
 def test_a_key_that_waits_twice_is_published_once(own_valkey: Valkey) -> None:

@@ -1,28 +1,56 @@
--- Start to work on the key whose turn it is.
+-- Start to work on the keys whose turn it is.
 --
 -- ARGV  1 prefix   2 the key that the task names: of several whose turn it is, this one   3 owner
---       4 lease in milliseconds
--- Keys  line, in_line, turn, dirty, running, delayed, lock, fence, news, deaths
--- Gives {fencing token as text, key, passes over it that died in a row}; nil when no key is in line.
+--       4 lease in milliseconds   5 how many keys at most
+-- Keys  line, in_line, turn, dirty, running, delayed, lock, fence, news, deaths, job, broker
+-- Gives {a key to publish or '', then of each key taken {fencing token as text, key, passes over it that died in a
+-- row}}; nil when no key is in line.
 --
--- Ends a delay that an earlier pass asked for: this pass looks at everything and says anew when to look again. Forgets
--- news that came under an earlier lease: it is in the projection that this pass is about to read.
+-- A key whose last pass died is taken alone: should it be what kills its process, no other pass dies with it. A key to
+-- publish: some were left in line, and no task waits for them.
+--
+-- Ends the delays that earlier passes asked for: these passes look at everything and say anew when to look again. Forgets
+-- news that came under an earlier lease: it is in the projection that these passes are about to read.
 if not redis.call('ZSCORE', K.line, ARGV[2]) then line_up_left_out(ARGV[2]) end
-local key
-repeat
+
+local function first_in_line()
   local first = redis.call('ZRANGE', K.line, 0, 0, 'WITHSCORES')
-  if not first[1] then return false end
-  key = first[1]
-  if redis.call('ZSCORE', K.line, ARGV[2]) == first[2] then key = ARGV[2] end
+  if first[1] and redis.call('ZSCORE', K.line, ARGV[2]) == first[2] then return ARGV[2], first[2] end
+  return first[1], first[2]
+end
+
+local function records_of(key)
+  local fields = redis.pcall('HLEN', K.job .. key) -- somebody else may have made another type of it
+  return type(fields) == 'number' and fields or 0
+end
+
+local function lease(key, deaths)
+  local time = redis.call('TIME')
+  local token = math.max(number(redis.call('GET', K.fence)) + 1, time[1] * 1000000 + time[2])
+  redis.call('SET', K.fence, whole(token))
+  redis.call('SET', K.lock .. key, whole(token) .. ' ' .. ARGV[3], 'PX', ARGV[4])
+  redis.call('ZADD', K.running, now() + tonumber(ARGV[4]) / 1000, key)
+  redis.call('ZREM', K.delayed, key)
+  redis.call('DEL', K.news .. key)
+  return { whole(token), key, deaths }
+end
+
+local answer, records = { '' }, 0
+while #answer <= tonumber(ARGV[5]) do
+  local key, turn = first_in_line()
+  if not key then break end
+  local deaths = number(redis.call('HGET', K.deaths, key))
+  local more = records_of(key)
+  if #answer > 1 and (deaths > 0 or records + more > RECORDS_PER_TASK) then break end
   leave_line(key)
-  redis.call('SET', K.turn, first[2])
+  redis.call('SET', K.turn, turn)
   -- A worker of an earlier version knows no line: it may have taken the key already.
-until not leased(key) and redis.call('ZREM', K.dirty, key) == 1
-local time = redis.call('TIME')
-local token = math.max(number(redis.call('GET', K.fence)) + 1, time[1] * 1000000 + time[2])
-redis.call('SET', K.fence, whole(token))
-redis.call('SET', K.lock .. key, whole(token) .. ' ' .. ARGV[3], 'PX', ARGV[4])
-redis.call('ZADD', K.running, now() + tonumber(ARGV[4]) / 1000, key)
-redis.call('ZREM', K.delayed, key)
-redis.call('DEL', K.news .. key)
-return { whole(token), key, number(redis.call('HGET', K.deaths, key)) }
+  if not leased(key) and redis.call('ZREM', K.dirty, key) == 1 then
+    answer[#answer + 1] = lease(key, deaths)
+    records = records + more
+    if deaths > 0 then break end
+  end
+end
+if #answer <= KEYS_PER_TASK and tasks_missing() > 0 then answer[1] = redis.call('ZRANGE', K.line, 0, 0)[1] end
+if #answer == 1 then return false end
+return answer

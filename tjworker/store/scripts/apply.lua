@@ -4,7 +4,7 @@
 --       4 number n of progress pairs, then n pairs: resource (or resource/namespace), resourceVersion
 --       then six for each change: key, resource, field ('job' or '<resource>/<name>'), resourceVersion,
 --       'put' | 'end' (a job that has finished) | 'del', record
--- Keys  writer, job, known, unfinished, progress, seen, gone, dirty, running, delayed, failures, deaths, min_observed, echo, news
+-- Keys  writer, job, known, unfinished, progress, seen, gone, dirty, running, delayed, failures, deaths, min_observed, echo, news, line, in_line, turn, broker
 -- Gives {new seq, keys to publish...}; errors FENCED, LOST.
 local refused = refuse_writer(ARGV[2], ARGV[3])
 if refused then return refused end
@@ -128,4 +128,4 @@ for i = 5, first - 1, 2 do
   end
 end
 answer[1] = count(K.writer, 'seq')
-return answer
+return leave_to_publish(answer, 2)

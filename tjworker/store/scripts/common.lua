@@ -72,6 +72,22 @@ local function line_up_left_out(key)
   end
 end
 
+-- How many tasks are missing for the keys in line, beside those that wait in the broker. Each serves up to KEYS_PER_TASK
+-- keys, whichever have their turn. Only those that nobody has fetched count: they see what has joined the line before.
+local function tasks_missing()
+  local waiting = redis.pcall('LLEN', K.broker)
+  waiting = type(waiting) == 'number' and waiting or 0
+  return math.max(0, math.ceil(redis.call('ZCARD', K.line) / KEYS_PER_TASK) - waiting)
+end
+
+-- Of a list of keys that have just joined the line, from `first` on, leave those that the caller publishes: tasks that
+-- wait in the broker serve the others, too.
+local function leave_to_publish(keys, first)
+  local most = tasks_missing() * KEYS_PER_TASK
+  for i = #keys, first + most, -1 do keys[i] = nil end
+  return keys
+end
+
 -- Stands in `news` when the job was edited while a holder had it.
 local EDITED = 'edited'
 

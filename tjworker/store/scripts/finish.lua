@@ -5,7 +5,7 @@
 --       7 first wait after a failure, in seconds   8 longest wait, in seconds
 --       9 number n of deletions that left nothing, then n pairs: resource, resourceVersion (their events are news)
 --       then pairs: resource, resourceVersion of the pass's own writes
--- Keys  lock, running, dirty, line, delayed, failures, deaths, min_observed, echo, news, seen, progress, job
+-- Keys  lock, running, dirty, line, delayed, failures, deaths, min_observed, echo, news, seen, progress, job, broker
 -- Gives {1 when the caller publishes a task, wait after a failure as text or '', failures in a row}.
 --
 -- A lapsed lease changes nothing of the queue (the resync has queued the key, or will). Its writes have happened, so
@@ -37,6 +37,6 @@ local marked = redis.call('ZSCORE', K.dirty, key)
 if changed or marked or ARGV[4] == '1' then
   redis.call('ZADD', K.dirty, at, key)
   line_up(key)
-  return { 1, wait, failures }
+  return { math.min(1, tasks_missing()), wait, failures }
 end
 return { 0, wait, failures }

@@ -25,31 +25,31 @@ for _, key in ipairs(redis.call('ZRANGEBYSCORE', K.running, '-inf', at)) do
   end
 end
 
--- Their task was lost. A key in line needs one task in the broker, any: it serves the key whose turn it is. So as many
--- tasks are missing as there are fewer tasks than keys in line. Some of those may be on their way: a worker has taken
--- them and not begun, or they have not been sent yet. Lost are as many as there are keys that have waited for long, or
--- as were missing at the last resync as well. The latter finds them also where a steady flow of tasks serves each key
--- soon, but each by the task of a later one. While none is missing the keys only wait for their turn, and more tasks
--- would make the queue longer. One task too many finds nothing to do.
+-- Their task was lost. A task in the broker, any, serves the keys whose turn it is. Some of those that are missing for
+-- the line may be on their way: a worker has taken them and not begun, or they have not been sent yet. Lost are as many
+-- as serve the keys that have waited for long, or as were missing at the last resync as well. The latter finds them also
+-- where a steady flow of tasks serves each key soon, but each by the task of a later one. While none is missing the keys
+-- only wait for their turn, and more tasks would make the queue longer. One task too many finds nothing to do.
 local waited = 0
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', K.dirty, '-inf', at - tonumber(ARGV[2]))) do
   line_up_left_out(key)
   if not taken[key] and redis.call('ZSCORE', K.line, key) then waited = waited + 1 end
 end
-local missing = math.max(0, redis.call('ZCARD', K.line) - #publish - redis.call('LLEN', K.broker))
+local missing = math.max(0, tasks_missing() - math.ceil(#publish / KEYS_PER_TASK))
 local before = number(redis.call('GET', K.missing))
-local lost = math.min(missing, math.max(waited, before))
+local lost = math.min(missing, math.max(math.ceil(waited / KEYS_PER_TASK), before))
 if missing > lost then
   redis.call('SET', K.missing, missing - lost)
 elseif before > 0 then
   redis.call('DEL', K.missing)
 end
-if lost > 0 then
-  for _, key in ipairs(redis.call('ZRANGE', K.line, 0, lost + #publish - 1)) do
-    if lost <= 0 then break end
+local left = lost * KEYS_PER_TASK
+if left > 0 then
+  for _, key in ipairs(redis.call('ZRANGE', K.line, 0, left + #publish - 1)) do
+    if left <= 0 then break end
     if not taken[key] then
       give(key)
-      lost = lost - 1
+      left = left - 1
     end
   end
 end

@@ -1,7 +1,7 @@
 -- Move keys whose time has come into the queue, the oldest first.
 --
 -- ARGV  1 prefix   2 how many at most
--- Keys  delayed, dirty, line, in_line, turn, running, deaths, lock
+-- Keys  delayed, dirty, line, in_line, turn, running, deaths, lock, broker
 -- Gives the keys to publish.
 local at = now()
 local publish = {}
@@ -9,4 +9,4 @@ for _, key in ipairs(redis.call('ZRANGEBYSCORE', K.delayed, '-inf', at, 'LIMIT',
   redis.call('ZREM', K.delayed, key)
   if enqueue(key, at) then publish[#publish + 1] = key end
 end
-return publish
+return leave_to_publish(publish, 1)

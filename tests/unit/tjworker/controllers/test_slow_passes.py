@@ -20,7 +20,7 @@ class Room:
     """`slow` has 20 trainers, and each write that names it takes `seconds`; `error` is how it ends."""
 
     def __init__(self, seconds: float, error: OperatorError | None = None) -> None:
-        self.world = World(nodes=4, seed=1)
+        self.world = World(nodes=4, seed=1, keys_per_task=1)
         self.world.apply(job({"trainer": role(20)}, "slow")).apply(job({"trainer": role(1)}, "good")).watch()
         self.passes: list[tuple[str, float]] = []
         request = self.world.api._transport.request

@@ -7,9 +7,11 @@ import random
 
 import pytest
 
+from tests.support.memory_redis import tasks_for
 from tests.support.memory_store import MemoryStore
 from tests.support.seeds import the_seed
-from tjworker.base import JobKey
+from tjworker.base import KEYS_PER_TASK, JobKey
+from tjworker.store.work_queue import Ending
 
 RESYNC_SECONDS = 30
 
@@ -30,22 +32,24 @@ class Flow:
         self.now += self.draw.uniform(0, 2 * self.gap_seconds)
         number = self.draw.randrange(40)
         key = JobKey(f"aitrainingjobs.elasticdeeplearning.ai/n{number % 4}/k{number}")
-        self.messages += len(self.store.queue.add([key]))
+        self.messages += tasks_for(len(self.store.queue.add([key])))
         while self.messages and self.draw.random() < 0.7:
             self.messages -= 1
             if loses and self.draw.random() < 0.2:
                 self.lost += 1
-            elif (claim := self.store.queue.acquire(key, "worker", 30)) is not None:
-                again = self.store.queue.finish(claim, again=self.draw.random() < 0.1)
-                self.messages += again.publish
+                continue
+            taken = self.store.queue.acquire_views(key, "worker", 30, KEYS_PER_TASK)
+            endings = [Ending(claim, again=self.draw.random() < 0.1) for claim, _ in taken.views]
+            again = [done.publish for done in self.store.queue.finish_all(endings)]
+            self.messages += tasks_for(len(taken.publish)) + tasks_for(sum(again))
         while self.now >= self.next_resync:
             self.next_resync += RESYNC_SECONDS
             sent = self.store.queue.resync(lost_after_seconds=RESYNC_SECONDS, everything=False)
-            self.messages += len(sent)
-            self.resent += len(sent)
+            self.messages += tasks_for(len(sent))
+            self.resent += tasks_for(len(sent))
 
     def missing(self) -> int:
-        return len(self.store._redis.tables.line) - self.messages
+        return tasks_for(len(self.store._redis.tables.line)) - self.messages
 
 
 @pytest.mark.parametrize("offset", range(30))

@@ -10,31 +10,42 @@ import pytest
 from benchmarks.support.valkey import Valkey
 from tests.conftest import RealRedis
 from tests.integration.store.driver import A, B, a_job
-from tjworker.base import Fenced, JobKey
+from tjworker.base import KEYS_PER_TASK, Fenced, JobKey
 from tjworker.store.connect import client, open_store
+from tjworker.store.work_queue import Ending
 
 
-def test_a_lost_task_is_not_looked_for_while_the_broker_holds_a_task_for_each_key(real_redis: RealRedis) -> None:
+def test_a_lost_task_is_not_looked_for_while_the_broker_holds_one_for_all_that_queue(real_redis: RealRedis) -> None:
     store = open_store(real_redis.url, real_redis.prefix)
     store.queue.add([A, B])
     with real_redis.client() as redis:
-        redis.lpush(real_redis.prefix, b"message", b"message")
+        redis.lpush(real_redis.prefix, b"message")
         assert store.queue.resync(lost_after_seconds=0, everything=False) == []
         redis.rpop(real_redis.prefix)
-        assert store.queue.resync(lost_after_seconds=0, everything=False) == [A]
+        assert store.queue.resync(lost_after_seconds=0, everything=False) == [A, B]
 
 
 def test_as_many_keys_as_lack_a_task_get_one_and_the_oldest_first(real_redis: RealRedis) -> None:
     """One lost task in a long queue must not double the queue."""
     store = open_store(real_redis.url, real_redis.prefix)
-    keys = [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/waits-{n}") for n in range(5)]
+    keys = [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/waits-{n:02}") for n in range(5 * KEYS_PER_TASK)]
     store.queue.add(keys)
     with real_redis.client() as redis:
         now = redis.time()[0]
         for age, key in enumerate(reversed(keys)):
             redis.zadd(f"{real_redis.prefix}:queue:dirty", {key: now - 40 - age})
         redis.lpush(real_redis.prefix, *["message"] * 3)
-    assert store.queue.resync(lost_after_seconds=30, everything=False) == keys[:2]
+    assert store.queue.resync(lost_after_seconds=30, everything=False) == keys[: 2 * KEYS_PER_TASK]
+
+
+def test_passes_end_together_after_redis_forgot_the_scripts(own_valkey: Valkey) -> None:
+    store = open_store(own_valkey.url, "t")
+    store.queue.add([A, B])
+    taken = store.queue.acquire_views(A, "worker", 30, KEYS_PER_TASK)
+    client(own_valkey.url).script_flush()
+    done = store.queue.finish_all([Ending(claim, again=claim.key == B) for claim, _ in taken.views])
+    assert [each.publish for each in done] == [False, True]
+    assert store.queue.stats().running == 0
 
 
 def test_a_key_of_a_dead_holder_is_counted_once(real_redis: RealRedis) -> None:
@@ -112,7 +123,6 @@ def test_a_key_is_acquired_with_its_view_after_redis_forgot_the_scripts(own_valk
     store.projection.lead(1)
     store.projection.apply(1, [a_job(5)])
     client(own_valkey.url).script_flush()
-    taken = store.queue.acquire_view(A, "worker", 30)
-    assert taken is not None
-    assert taken[1] == store.projection.view(A)
-    assert store.queue.acquire_view(A, "worker", 30) is None
+    ((_, view),) = store.queue.acquire_views(A, "worker", 30, 16).views
+    assert view == store.projection.view(A)
+    assert store.queue.acquire_views(A, "worker", 30, 16).views == ()

@@ -1,0 +1,112 @@
+"""Passes of one task beside each other, with real threads: who waits for whom, and what is released when."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+from celery.exceptions import SoftTimeLimitExceeded
+
+from tests.support.waiting import until
+from tjworker.controllers.beside import Beside
+
+
+class Room:
+    """A task in a thread of its own; `released` are the lists that it gave back."""
+
+    def __init__(self, width: int = 4) -> None:
+        self.beside: Beside[str] = Beside(width)
+        self.released: list[list[str]] = []
+        self.errors: list[Exception] = []
+        """What the next releases raise."""
+        self.held = threading.Event()
+
+    def release(self, ended: Sequence[str]) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.released.append(sorted(ended))
+
+    def hangs(self) -> str:
+        assert self.held.wait(60)
+        return "hung"
+
+    def begin(self, *passes: Callable[[], str]) -> Future[None]:
+        caller = ThreadPoolExecutor(1)
+        task = caller.submit(self.beside.run, passes, self.release)
+        caller.shutdown(wait=False)
+        return task
+
+    def all_released(self) -> list[str]:
+        return sorted(name for together in self.released for name in together)
+
+
+def test_those_that_have_ended_are_released_while_one_hangs() -> None:
+    room = Room()
+    task = room.begin(room.hangs, lambda: "a", lambda: "b")
+    until("the others are released", lambda: room.all_released() == ["a", "b"])
+    assert not task.done()
+    room.held.set()
+    task.result(60)
+    assert room.released[-1] == ["hung"]
+
+
+def test_those_that_end_together_are_released_at_once() -> None:
+    room = Room()
+    meet = threading.Barrier(3)
+
+    def together(name: str) -> Callable[[], str]:
+        return lambda: f"{name}{meet.wait(60) * 0}"
+
+    room.begin(together("a"), together("b"), together("c")).result(60)
+    assert room.all_released() == ["a0", "b0", "c0"], "each was under way while the others were"
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_a_release_that_fails_keeps_no_pass_from_its_end(width: int) -> None:
+    """Redis is away: the error is the task's, once all have ended."""
+    room = Room(width)
+    room.errors = [ConnectionError("away")] if width > 1 else []
+    ended: list[str] = []
+
+    def does(name: str) -> Callable[[], str]:
+        return lambda: ended.append(name) or name  # type: ignore[func-returns-value]
+
+    task = room.begin(does("a"), does("b"))
+    if width > 1:
+        with pytest.raises(ConnectionError):
+            task.result(60)
+    else:
+        task.result(60)
+    assert sorted(ended) == ["a", "b"]
+
+
+def test_the_soft_limit_of_time_costs_no_release() -> None:
+    """Celery raises it in the task's own thread, wherever that is."""
+    room = Room()
+    room.errors = [SoftTimeLimitExceeded(), SoftTimeLimitExceeded()]
+    task = room.begin(room.hangs, lambda: "a", lambda: "b")
+    until("the others are released", lambda: room.all_released() == ["a", "b"])
+    room.held.set()
+    task.result(60)
+    assert room.all_released() == ["a", "b", "hung"]
+
+
+def test_what_breaks_a_pass_is_told_once_the_others_are_released() -> None:
+    room = Room()
+
+    def breaks() -> str:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        room.begin(breaks, lambda: "a").result(60)
+    assert room.all_released() == ["a"]
+
+
+def test_a_pass_alone_runs_in_the_thread_of_its_task() -> None:
+    """Where the soft limit of time reaches it."""
+    names: list[str] = []
+    room = Room()
+    room.beside.run([lambda: names.append(threading.current_thread().name) or "a"], room.release)  # type: ignore[func-returns-value]
+    assert names == [threading.current_thread().name]

@@ -1,0 +1,226 @@
+"""A task with several keys: what one bad job costs the others. The one is poisoned, slow, or its write hangs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.scenarios.world import CountingTransport, World, job, role
+from tests.support.waiting import until
+from tjworker.base import JobKey, Transient
+from tjworker.controllers.result import Result, Worked, in_words, worst
+from tjworker.kube.client import KubeClient
+from tjworker.kube.port import HttpResponse
+from tjworker.runtime import assemble
+from tjworker.settings import Settings
+
+LEASE_SECONDS = Settings().lock_ttl_seconds
+BAD = "bad"
+GOOD = ("good-a", "good-b", "good-c")
+
+
+def key_of(name: str) -> JobKey:
+    return JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/{name}")
+
+
+class Killed(BaseException):
+    """SIGKILL: no handler runs, nothing is released."""
+
+
+def pods_of(world: World, name: str) -> list[str]:
+    return [pod for pod in world.pods() if pod.startswith(f"{name}-")]
+
+
+# -- in one thread: a death ---------------------------------------------------------------------------
+
+
+class Deadly:
+    """Four jobs in one task; the pass of the bad one kills its process when it begins to write."""
+
+    def __init__(self) -> None:
+        self.world = World(nodes=4, seed=1)
+        for name in (*GOOD[:1], BAD, *GOOD[1:]):
+            self.world.apply(job({"trainer": role(1)}, name))
+        self.world.watch()
+        self.deaths = 0
+        apply = self.world.worker._executor.apply
+
+        def applied(of: Any, plan: Any, lease: Any) -> Any:
+            if lease.key == key_of(BAD) and plan.writes:
+                self.deaths += 1
+                raise Killed
+            return apply(of, plan, lease)
+
+        self.world.worker._executor.apply = applied  # type: ignore[method-assign, assignment]
+
+    def task(self) -> str:
+        try:
+            return self.world.worker.reconcile("")
+        except Killed:
+            return "killed"
+
+    def after_the_lease(self) -> list[JobKey]:
+        self.world.cluster.advance(LEASE_SECONDS + 1)
+        self.world.watch()
+        return list(self.world.store.queue.resync(lost_after_seconds=1000, everything=False))
+
+
+def test_a_pass_that_kills_its_process_is_found_out_alone_and_its_neighbours_are_not_blamed() -> None:
+    room = Deadly()
+    assert room.task() == "killed"
+    assert room.after_the_lease() == sorted([key_of(BAD), *map(key_of, GOOD)]), "every key comes back"
+    ended = [room.task() for _ in range(4)]
+    assert sorted(ended)[-1] == "killed", "once more, and alone"
+    assert sum("created 2" in text or "Pending" in text for text in ended) == len(GOOD)
+    assert room.after_the_lease() == []
+    assert room.deaths == 2
+    assert all(pods_of(room.world, name) for name in GOOD)
+    assert dict(room.world.store.snapshot().deaths) == {key_of(BAD): 2}, "who has come to an end has not died"
+
+
+def test_it_takes_no_second_task_with_it() -> None:
+    """From its first death on it is alone, whoever queues."""
+    room = Deadly()
+    room.task()
+    room.after_the_lease()
+    for _ in range(4):
+        room.task()
+    for _ in range(3):
+        room.world.cluster.advance(LEASE_SECONDS + 100)
+        room.world.watch()
+        room.world.store.queue.resync(lost_after_seconds=1000, everything=False)
+        room.world.store.queue.take_due(10)
+        before = room.deaths
+        room.world.store.queue.add(map(key_of, GOOD))
+        ended = [room.task() for _ in range(3)]
+        assert room.deaths <= before + 1
+        assert sum(text != "killed" and not text.startswith("nothing") for text in ended) >= 1
+    assert room.deaths > 2, "it has been tried again"
+    assert {key for key, deaths in room.world.store.snapshot().deaths.items() if deaths} == {key_of(BAD)}
+
+
+# -- in threads: a write that hangs -------------------------------------------------------------------
+
+
+class Slow(CountingTransport):
+    """The local cluster takes one request at a time; those that create a pod of the bad job wait outside."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.cluster)
+        self.mutex = threading.Lock()
+        self.goes_on = threading.Event()
+        self.error: Transient | None = None
+        self.waits = threading.Event()
+
+    def request(self, method: str, path: str, **more: Any) -> HttpResponse:
+        if method == "POST" and path.endswith("/pods") and b'"bad-' in (more.get("body") or b""):
+            self.waits.set()
+            assert self.goes_on.wait(120)
+            if self.error is not None:
+                raise self.error
+        with self.mutex:
+            return super().request(method, path, **more)
+
+
+class Hanging:
+    def __init__(self) -> None:
+        self.world = World(nodes=4, seed=1)
+        for name in (BAD, *GOOD):
+            self.world.apply(job({"trainer": role(1)}, name))
+        self.world.watch()
+        self.transport = Slow(self.world)
+        runtime = assemble(
+            self.world.settings,
+            self.world.store,
+            KubeClient(self.transport),
+            self.world.queue,
+            owner="worker-1",
+            clock=self.world.clock,
+            monotonic=self.world.clock,
+        )
+        self.caller = ThreadPoolExecutor(1)
+        self.task = self.caller.submit(runtime.jobs.run, key_of(BAD))
+
+    def good_pods(self) -> set[str]:
+        with self.transport.mutex:
+            return {pod for name in GOOD for pod in pods_of(self.world, name)}
+
+
+@pytest.fixture
+def hanging() -> Iterator[Hanging]:
+    room = Hanging()
+    yield room
+    room.transport.goes_on.set()
+    room.caller.shutdown()
+
+
+def test_the_others_of_a_task_are_written_and_released_while_a_write_of_one_hangs(hanging: Hanging) -> None:
+    queue = hanging.world.store.queue
+    until("the write hangs", hanging.transport.waits.is_set)
+    until("the others are released", lambda: queue.stats().running == 1)
+    assert len(hanging.good_pods()) == len(GOOD)
+    assert not hanging.task.done()
+    assert [queue.acquire(key, "worker-2", 30) for key in queue.add([key_of(GOOD[0])])] != [None], "anybody may have it"
+    hanging.transport.goes_on.set()
+    assert {w.key for w in hanging.task.result(120)} == {key_of(name) for name in (BAD, *GOOD)}
+    assert pods_of(hanging.world, BAD)
+    assert queue.stats().running == 1, "that of worker-2"
+
+
+def test_a_write_that_is_never_answered_fails_its_own_job_alone(hanging: Hanging) -> None:
+    hanging.transport.error = Transient("no answer in time")
+    until("the write hangs", hanging.transport.waits.is_set)
+    hanging.transport.goes_on.set()
+    ended = {w.key: w.result for w in hanging.task.result(120)}
+    assert [key for key, result in ended.items() if result.failed] == [key_of(BAD)]
+    assert hanging.world.store.queue.stats().failing == 1
+
+
+# -- what Flower shows --------------------------------------------------------------------------------
+
+DONE, STALE = Result("Running"), Result("waits for the watch", stale=True)
+RETRIED, FAILED = Result("no answer", failed=True), Result("bug: KeyError", terminal=True)
+
+
+def worked(**results: Result) -> list[Worked]:
+    return [Worked(key_of(name), result, 0.1) for name, result in results.items()]
+
+
+ENDS: dict[str, tuple[list[Worked], str, str]] = {
+    "no key": ([], "done", "nothing to do: the key is not queued, or another worker has it"),
+    "the key that it names": (worked(a=DONE), "done", "Running"),
+    "another key": (worked(b=DONE), "done", f"{key_of('b')}: Running"),
+    "several, by their keys": (
+        worked(a=DONE, b=DONE),
+        "done",
+        f"2 jobs: {key_of('a')}: Running; {key_of('b')}: Running",
+    ),
+    "the worst says what the task is, and comes first": (
+        worked(a=DONE, b=RETRIED, c=STALE, d=FAILED),
+        "failed",
+        f"4 jobs: {key_of('d')}: bug: KeyError; {key_of('b')}: no answer; {key_of('c')}: waits for the watch; "
+        f"{key_of('a')}: Running",
+    ),
+    "yellow where one is tried again": (
+        worked(a=DONE, b=RETRIED),
+        "retried",
+        f"2 jobs: {key_of('b')}: no answer; {key_of('a')}: Running",
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", ENDS)
+def test_how_a_task_ends_that_worked_on(sentence: str) -> None:
+    keys, state, text = ENDS[sentence]
+    assert (worst(keys), in_words(keys, key_of("a"))) == (state, text)
+
+
+def test_what_flower_shows_is_bounded_and_says_how_many_are_left_out() -> None:
+    text = in_words(worked(**{f"j{n}": Result("x" * 400) for n in range(16)}), "")
+    assert len(text) < 2_100
+    assert text.startswith("16 jobs: ")
+    assert text.endswith("; and 12 more")

@@ -1,0 +1,99 @@
+"""The passes of one task: beside each other, so that one that waits keeps none of the others, and released together.
+
+Decides nothing about jobs. A pass that hangs keeps the task, and no other pass: those that have ended are released
+GATHER_SECONDS later at the latest. A pass that kills the process takes those along that have not been released; their
+leases lapse, and the work queue gives each of them out alone.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+import structlog
+from celery.exceptions import SoftTimeLimitExceeded
+
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+GATHER_SECONDS = 0.02
+"""One that has ended waits at most for so long for the others."""
+
+
+class Beside(Generic[T]):
+    """One a process; owns threads, so make it after the fork. One task at a time."""
+
+    def __init__(self, width: int, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """`width` 1: one after another, in the caller's thread, for tests and simulations."""
+        self._pool = ThreadPoolExecutor(width, thread_name_prefix="pass") if width > 1 else None
+        self._monotonic = monotonic
+
+    def run(self, passes: Sequence[Callable[[], T]], release: Callable[[Sequence[T]], None]) -> None:
+        """Each pass, and `release` with all that have ended, as often as need be. Neither may raise for a fault of one
+        job. What `release` raises is raised once every pass has ended and was given to it."""
+        if self._pool is None or len(passes) == 1:
+            self._one_after_another(passes, release)
+        else:
+            self._together(self._pool, passes, release)
+
+    def _one_after_another(self, passes: Sequence[Callable[[], T]], release: Callable[[Sequence[T]], None]) -> None:
+        ended: list[T] = []
+        since = self._monotonic()
+        for number, work in enumerate(passes, 1):
+            ended.append(work())
+            if number == len(passes) or self._monotonic() - since >= GATHER_SECONDS:
+                release(ended)
+                ended, since = [], self._monotonic()
+
+    def _together(
+        self, pool: ThreadPoolExecutor, passes: Sequence[Callable[[], T]], release: Callable[[Sequence[T]], None]
+    ) -> None:
+        left = len(passes)
+        ended: deque[T] = deque()
+        broken: list[BaseException] = []
+        over = threading.Event()
+        counting = threading.Lock()
+
+        def one(work: Callable[[], T]) -> None:
+            nonlocal left
+            try:
+                ended.append(work())
+            except BaseException as error:  # noqa: BLE001  raised in the caller's thread
+                broken.append(error)
+            finally:
+                with counting:
+                    left -= 1
+                    if left == 0:
+                        over.set()
+
+        for work in passes:
+            pool.submit(one, work)
+        while not (over.is_set() and not ended):
+            try:
+                over.wait(GATHER_SECONDS)
+                _release_all(ended, release, broken)
+            except SoftTimeLimitExceeded:
+                # The threads cannot be stopped. What they have not done by the hard limit dies with this process, and
+                # comes back alone.
+                log.warning("some passes of a task take long; the others have been released", passes=left)
+        if broken:
+            raise broken[0]
+
+
+def _release_all(ended: deque[T], release: Callable[[Sequence[T]], None], broken: list[BaseException]) -> None:
+    together = list(ended)
+    if not together:
+        return
+    try:
+        release(together)
+    except SoftTimeLimitExceeded:
+        raise  # again, with the same
+    except Exception as error:  # noqa: BLE001  raised in the end
+        broken.append(error)
+    for _ in together:
+        ended.popleft()

@@ -1,0 +1,91 @@
+"""The end of passes: give their keys back to the work queue, all in one round trip, and publish those that are due.
+
+Safe to be cut off: a lease that is not given back lapses, and the resync finds a key whose task was not sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import structlog
+from celery.exceptions import SoftTimeLimitExceeded
+
+from tjworker.base import JobKey, Transient
+from tjworker.controllers.result import Result, Worked
+from tjworker.lease import Lease
+from tjworker.publisher import KeyPublisher
+from tjworker.store.work_queue import Ending, FinishResult, WorkQueue
+
+log = structlog.get_logger(__name__)
+
+LOST = Result("lost the lease", unfit=True)
+"""Another worker has the key: nothing is left to be given back."""
+STALE_RETRY_SECONDS = 0.25
+"""The watch usually shows an own write within milliseconds; its echo queues nothing, so the pass asks to come back."""
+STALE_LONGEST_SECONDS = 15.0
+"""Each further wait in a row is twice as long, up to this: a watch that is away for minutes must not keep workers
+busy."""
+STALE_KEYS_REMEMBERED = 1_000
+"""Beyond that a process forgets them all: the next wait of a key is a short one again, which harms nothing."""
+
+
+class Releases:
+    """One a process, for one thread. Its memory of stale passes is a shortcut, never needed."""
+
+    def __init__(self, queue: WorkQueue, publisher: KeyPublisher) -> None:
+        self._queue = queue
+        self._publisher = publisher
+        self._stale_passes: dict[JobKey, int] = {}
+        """Key -> stale passes in a row, of this process."""
+
+    def release(self, ended: Sequence[tuple[Lease, Result]]) -> list[Worked]:
+        """Raises Transient when Redis is away."""
+        kept = [(lease, result) for lease, result in ended if result is not LOST]
+        endings = [self._ending(lease, result) for lease, result in kept]
+        finished = self._finish(endings)
+        self.publish([ending.claim.key for ending, done in zip(endings, finished, strict=True) if done.publish])
+        worked = [Worked(lease.key, LOST, lease.held_seconds) for lease, result in ended if result is LOST]
+        for (lease, result), ending, done in zip(kept, endings, finished, strict=True):
+            worked.append(Worked(lease.key, _told(result, ending, done), lease.held_seconds))
+        return worked
+
+    def publish(self, keys: Sequence[JobKey]) -> None:
+        """The publisher keeps what it cannot send."""
+        if not keys:
+            return
+        try:
+            self._publisher.publish(keys)
+        except Transient as error:
+            log.warning("cannot publish keys yet", keys=len(keys), error=error.message)
+
+    def _ending(self, lease: Lease, result: Result) -> Ending:
+        if not result.stale:
+            self._stale_passes.pop(lease.key, None)
+        after_seconds = self._stale_wait(lease.key) if result.stale else result.after_seconds
+        return Ending(lease.claim, lease.written, again=result.again, after_seconds=after_seconds, failed=result.failed)
+
+    def _finish(self, endings: Sequence[Ending]) -> list[FinishResult]:
+        if not endings:
+            return []
+        try:
+            return self._queue.finish_all(endings)
+        except (Transient, SoftTimeLimitExceeded):
+            # What the first call has finished is no longer ours, and stays as it is.
+            return self._queue.finish_all(endings)
+
+    def _stale_wait(self, key: JobKey) -> float:
+        """News queues the key at once all the same."""
+        if len(self._stale_passes) > STALE_KEYS_REMEMBERED:
+            self._stale_passes.clear()
+        times = self._stale_passes[key] = self._stale_passes.get(key, 0) + 1
+        return min(STALE_LONGEST_SECONDS, STALE_RETRY_SECONDS * 2.0 ** min(times - 1, 16))
+
+
+def _told(result: Result, ending: Ending, done: FinishResult) -> Result:
+    if not result.failed:
+        return result
+    wait = min(done.backoff_seconds or 0, ending.after_seconds or math.inf)
+    log.warning("reconcile failed, retrying", key=ending.claim.key, error=result.text, next_try_seconds=wait)
+    return replace(result, text=f"{result.text}; next try in {wait:.0f} s")
