@@ -1,0 +1,92 @@
+"""The last that is taken and the first that is not, of what the API's own modules bound."""
+
+from __future__ import annotations
+
+from itertools import chain, combinations
+from typing import Any
+
+import pytest
+
+from tests.support.builders import make_job
+from tjworker.api.indices import format_indices, group_indices, parse_indices, ungroup_indices
+from tjworker.api.kinds.runpolicy import MAX_PODS
+from tjworker.api.model import InvalidJob
+from tjworker.api.node_records import node_record
+from tjworker.api.node_requests import pod_requests
+
+EVERY_SET = [frozenset(s) for s in chain.from_iterable(combinations(range(7), n) for n in range(8))]
+
+
+def test_every_set_of_indices_comes_back_as_it_was_below_the_bound() -> None:
+    for indices in EVERY_SET:
+        text = format_indices(indices)
+        for below in range(9):
+            assert parse_indices(text, below) == {i for i in indices if i < below}, (text, below)
+
+
+def test_a_run_of_indices_is_one_range_and_a_lone_one_is_itself() -> None:
+    for indices in EVERY_SET:
+        runs = sum(i - 1 not in indices for i in indices)
+        lone = sum(i - 1 not in indices and i + 1 not in indices for i in indices)
+        parts = [part for part in format_indices(indices).split(",") if part]
+        assert (len(parts), sum("-" not in part for part in parts)) == (runs, lone)
+        assert group_indices(dict.fromkeys(indices, "x")) == ({"x": format_indices(indices)} if indices else {})
+        assert ungroup_indices({"x": format_indices(indices)}, 7) == dict.fromkeys(indices, "x")
+
+
+@pytest.mark.parametrize("replicas", [MAX_PODS - 1, MAX_PODS, MAX_PODS + 1])
+def test_a_job_has_at_most_so_many_pods(replicas: int) -> None:
+    builder = make_job()
+    for role in range(5):
+        builder = builder.role(f"r{role}", MAX_PODS // 5)
+    builder = builder.role("rest", max(0, replicas - MAX_PODS)).role("r0", MAX_PODS // 5 - (replicas < MAX_PODS))
+    assert isinstance(builder.parse(), InvalidJob) is (replicas > MAX_PODS)
+
+
+@pytest.mark.parametrize("by", ["replicas", "maxReplicas", "spec.replicas"])
+@pytest.mark.parametrize(("most", "fits"), [(10, True), (11, False)])
+def test_the_longest_name_of_a_pod_counts_whichever_field_brings_it(by: str, most: int, fits: bool) -> None:
+    """`<job>-trainer-<9 or 10>` of 63 or 64 characters."""
+    job = make_job("j" * 53)
+    fields: dict[str, Any] = {
+        "replicas": {"replicas": most},
+        "maxReplicas": {"replicas": 2, "least": 1, "most": most},
+        "spec.replicas": {"replicas": 2},
+    }[by]
+    builder = job.role("trainer", **fields)
+    builder = builder.spec(replicas=most) if by == "spec.replicas" else builder
+    assert isinstance(builder.parse(), InvalidJob) is not fits
+
+
+@pytest.mark.parametrize("available", [4, 5, 6])
+def test_min_available_is_at_most_all_replicas(available: int) -> None:
+    builder = make_job().role("ps", 2).role("trainer", 3).run_policy(schedulingPolicy={"minAvailable": available})
+    assert isinstance(builder.parse(), InvalidJob) is (available > 5)
+
+
+READY = {"True": "True", "False": "False", "Unknown": "Unknown", "": "Unknown", "maybe": "Unknown"}
+
+
+@pytest.mark.parametrize(("word", "want"), READY.items())
+def test_a_node_that_does_not_say_whether_it_is_ready_is_silent(word: str, want: str) -> None:
+    conditions = [{"type": "Ready", "status": word}] if word else []
+    meta = {"name": "a", "uid": "u", "resourceVersion": "1"}
+    assert node_record({"metadata": meta, "status": {"conditions": conditions}}).ready == want
+
+
+@pytest.mark.parametrize(
+    ("resources", "overhead", "want"),
+    [
+        ({"requests": {"cpu": "1"}}, {}, (1000, 0)),
+        ({"requests": {"cpu": "1"}}, {"cpu": "250m"}, (1250, 0)),
+        ({"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}, {"cpu": "250m"}, (1250, 2250)),
+        ({"limits": {"cpu": "2"}}, {"cpu": "250m"}, (2250, 2250)),
+        ({}, {"cpu": "250m"}, (250, 0)),
+    ],
+)
+def test_the_overhead_of_a_pod_is_requested_and_limits_what_has_limits(
+    resources: dict[str, dict[str, str]], overhead: dict[str, str], want: tuple[int, int]
+) -> None:
+    spec = {"containers": [{"name": "a", "resources": resources}], "overhead": overhead}
+    found = pod_requests(spec)
+    assert (found.cpu_milli, found.cpu_limit_milli) == want

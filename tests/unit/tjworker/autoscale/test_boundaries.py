@@ -1,0 +1,155 @@
+"""The last number that still fits and the first that does not, of everything that the autoscaler compares; and that a
+cluster as decided is the cluster as it will be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+
+from tests.support.builders import PodBuilder, make_node, make_pod
+from tests.unit.tjworker.autoscale.test_decide import GPU, NOW, an_elastic, recorded, running
+from tests.unit.tjworker.autoscale.test_obstacle import ROOM, why
+from tjworker.api.node_requests import WAITING, NodeRequests, pod_requests
+from tjworker.api.status import Attempts, RoleAttempts
+from tjworker.autoscale import JobState, Rules, cluster_resource, decide
+from tjworker.autoscale.decide import REFUSED, moved, room_is_needed
+from tjworker.autoscale.resources import ClusterResource
+from tjworker.autoscale.roles import as_decided, auto_roles
+
+AMD = "amd.com/gpu"
+RULES = Rules(max_load_desired=1.0)
+
+
+@pytest.mark.parametrize(
+    ("completed", "failed", "want"),
+    [("", "", 0), ("0", "", 1), ("", "1", 1), ("0", "1", 2), ("0-1", "1", 2), ("5", "0,7", 1)],
+)
+def test_replicas_that_need_no_pod_any_more_have_succeeded_or_failed_for_good(
+    completed: str, failed: str, want: int
+) -> None:
+    """Of those that are wanted."""
+    attempts = Attempts(roles={"trainer": RoleAttempts(completed=completed, failed=failed)})
+    state = running(an_elastic(3, attempts=attempts))
+    assert state.finished_replicas(state.job.role("trainer")) == want
+
+
+def test_pods_are_in_the_order_of_their_ordinals_and_those_without_one_come_last() -> None:
+    """The last go first."""
+    job = an_elastic(3, most=20).build()
+    pods = [make_pod(job, "trainer", i).running() for i in (10, 2, 0)]
+    nameless = make_pod(job, "trainer", 1).but(name="digits-trainer-xyz12", labels={"replica-name": "trainer"})
+    odd = make_pod(job, "trainer", 3).but(
+        name="digits-trainer-abc12", labels={"replica-name": "trainer", "replica-index": "x"}
+    )
+    ended = [make_pod(job, "trainer", 4).succeeded(), make_pod(job, "trainer", 5).failed()]
+    of_another = make_pod(job, "trainer", 6).but(labels={"replica-name": "ps", "replica-index": "0"})
+    every = (nameless, odd, *ended, of_another, *pods)
+    state = JobState(job, tuple(pod.build() for pod in every))
+    assert [pod.name for pod in state.of_role(job.role("trainer"))] == [
+        *(f"digits-trainer-{i}" for i in (0, 2, 10)),
+        *("digits-trainer-abc12", "digits-trainer-xyz12"),
+    ]
+
+
+@pytest.mark.parametrize(("reason", "rest"), [("room", 30), (REFUSED, 300)])
+@pytest.mark.parametrize(("from_", "to"), [(2, 5), (5, 2)])
+def test_a_cool_down_is_over_in_its_second(reason: str, rest: int, from_: int, to: int) -> None:
+    for seconds, want in ((rest - 1, to - from_), (rest, 0)):
+        state = running(an_elastic(5, **recorded(from_, to, "01:00:00", reason)))
+        (auto,), _ = auto_roles([state], (GPU,))
+        assert moved(auto, NOW + seconds, RULES) == want
+
+
+@pytest.mark.parametrize(
+    ("asked", "needed"),
+    [
+        ({}, False),
+        ({"cpu_request_milli": 8000}, False),
+        ({"cpu_request_milli": 8001}, True),
+        ({"memory_request_mega": 64}, False),
+        ({"memory_request_mega": 65}, True),
+        ({"gpu_limit": 4}, False),
+        ({"gpu_limit": 5}, True),
+    ],
+)
+def test_room_is_needed_when_more_is_asked_for_than_there_is(asked: Mapping[str, Any], needed: bool) -> None:
+    there = ClusterResource(node_count=1, cpu_total_milli=8000, memory_total_mega=64, gpu_total=4)
+    assert room_is_needed(replace(there, **asked), 1.0) is needed
+
+
+FILLED: dict[str, tuple[Mapping[str, Any], NodeRequests]] = {
+    "CPU": ({"requests": {"cpu": "2"}}, NodeRequests(cpu_milli=6000)),
+    "memory": ({"requests": {"memory": "4G"}}, NodeRequests(memory_bytes=60 * 10**9)),
+    "GPU": ({"limits": {GPU: "2"}}, NodeRequests(extended=((GPU, 2),))),
+    "pods": ({}, NodeRequests(pods=9)),
+}
+"""What one replica asks for, and what is asked for already where just one more fits."""
+ONE_MORE = {
+    "CPU": NodeRequests(cpu_milli=1),
+    "memory": NodeRequests(memory_bytes=10**6),
+    "GPU": NodeRequests(extended=((GPU, 1),)),
+    "pods": NodeRequests(pods=1),
+}
+
+
+@pytest.mark.parametrize("what", FILLED)
+def test_the_last_room_is_given_and_none_beyond_and_that_is_what_is_said(what: str) -> None:
+    resources, asked = FILLED[what]
+    node = make_node("a", cpu="8", memory="64G", pods="10", **{GPU: "4"})
+    state = running(an_elastic(1, resources=resources), 1)
+    for requests, fits in ((asked, True), (asked.plus(ONE_MORE[what]), False)):
+        told = {"a": requests}
+        moves = decide([state], {"a": node.build()}, told, NOW, RULES).moves
+        assert [(m.from_, m.to) for m in moves] == ([(1, 2)] if fits else [])
+        assert (why(state, (node,), told, RULES) == ROOM) is fits
+
+
+# -- the cluster as it will be -----------------------------------------------------------------------
+
+TEMPLATE = {"limits": {GPU: "2", AMD: "1"}, "requests": {"cpu": "1500m", "memory": "3G"}}
+NODES = {
+    "a": make_node("a", cpu="16", memory="64G", pods="20", **{GPU: "8", AMD: "8"}).build(),
+    "b": make_node("b", cpu="16", memory="64G", pods="20", **{GPU: "8", AMD: "8"}).build(),
+    "ill": make_node("ill", cpu="16", memory="64G", **{GPU: "8"}).cordoned().build(),
+}
+DOES = {
+    "runs on a": lambda pod: pod.on("a").running(),
+    "goes from b": lambda pod: pod.on("b").running().deleting(),
+    "goes from a node that is ill": lambda pod: pod.on("ill").running().deleting(),
+    "goes, and had no node": lambda pod: pod.deleting(),
+}
+
+
+def _seen(pods: Sequence[PodBuilder], asks: NodeRequests, kinds: Sequence[str]) -> ClusterResource:
+    """As the watcher counts it: a pod without a node waits for one, unless it is being deleted."""
+    requests: dict[str, NodeRequests] = {}
+    for pod in (pod.build() for pod in pods):
+        if pod.node or not pod.deleted_at:
+            place = pod.node or WAITING
+            requests[place] = requests.get(place, NodeRequests()).plus(asks)
+    return cluster_resource(NODES, requests, kinds)
+
+
+@pytest.mark.parametrize("kinds", [(GPU,), (GPU, AMD)])
+def test_the_cluster_as_decided_is_the_cluster_without_the_pods_that_go(kinds: Sequence[str]) -> None:
+    """Whatever each of three trainers does, and where the target is below the pods that there are."""
+    for does, target in product(product(DOES, repeat=3), range(1, 4)):
+        builder = an_elastic(target, resources=TEMPLATE, most=10)
+        job = builder.build()
+        made = [DOES[what](make_pod(job, "trainer", i)) for i, what in enumerate(does)]
+        staying = [pod for pod in made if not pod.build().deleted_at][:target]
+        asks = pod_requests(job.role("trainer").template["spec"])
+        roles, problems = auto_roles([JobState(job, tuple(pod.build() for pod in made))], kinds)
+        assert (len(roles), problems) == (1, [])
+        got = as_decided(_seen(made, asks, kinds), roles)
+        missing = [make_pod(job, "trainer", 9)] * (target - len(staying))
+        want = _seen([*staying, *missing], asks, kinds)
+        sums = ("cpu_request_milli", "memory_request_mega", "gpu_request", "gpu_limit")
+        assert [getattr(got, n) for n in sums] == [getattr(want, n) for n in sums], (does, target)
+        # Those that are missing are placed on the first node with room.
+        placed = [pod.on("a") for pod in missing]
+        assert got.nodes == _seen([*staying, *placed], asks, kinds).nodes, (does, target)

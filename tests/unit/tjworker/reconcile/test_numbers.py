@@ -1,0 +1,192 @@
+"""The numbers of a status: each state of a replica in the column that counts it, alive and at an end; the scale
+subresource's; the records of scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+
+from tests.support.builders import make_job, make_pod, make_service, observe
+from tests.unit.tjworker.reconcile.passes import NOW, RULES, ago, condition, decide, status_of
+from tjworker.api.status import MAX_SCALE_RECORDS, JobStatus, ReplicaStatus, RoleAttempts, ScaleRecord
+from tjworker.reconcile.outcome import accept, finish_plan, gather_seconds, numbers
+from tjworker.reconcile.phase import replica_status, with_scale_records
+from tjworker.reconcile.replicas import Replica, RoleView, State
+
+JOB = make_job().role("ps", 1).role("trainer", 3, least=1, most=8).build()
+POD = make_pod(JOB, "trainer").build()
+COUNTED: Mapping[State, tuple[str, str]] = {
+    "missing": ("pending", ""),
+    "blocked": ("pending", ""),
+    "outdated": ("restarting", "restarting"),
+    "terminating": ("restarting", "restarting"),
+    "pending": ("pending", "pending"),
+    "scheduled": ("scheduled", "scheduled"),
+    "running": ("active", "active"),
+    "lost": ("", ""),
+    "succeeded": ("succeeded", "succeeded"),
+    "failed": ("failed", "failed"),
+}
+"""State -> the columns while the job lives, and at its end, when nothing is made any more."""
+HAVE_NO_POD = ("missing", "blocked")
+
+
+def _view(*states: State, attempt: int = 0, role: str = "trainer", surplus: int = 0) -> RoleView:
+    replicas = (
+        Replica(
+            role,
+            i,
+            f"digits-{role}-{i}",
+            attempt,
+            state,
+            None if state in HAVE_NO_POD else POD,
+            final=state in ("succeeded", "failed"),
+        )
+        for i, state in enumerate(states)
+    )
+    return RoleView(replace(JOB.role(role), replicas=len(states)), tuple(replicas), (POD,) * surplus, RoleAttempts())
+
+
+def test_every_state_has_its_column() -> None:
+    assert set(COUNTED) == set(get_args(State))
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["alive", "at an end"])
+@pytest.mark.parametrize("state", COUNTED)
+def test_a_replica_is_counted_in_the_column_of_its_state_and_in_no_other(state: State, live: bool) -> None:
+    for attempt in (0, 2):
+        want: dict[str, int] = {"desired": 3, "active": 1}
+        column = COUNTED[state][not live]
+        if column:
+            want[column] = want.get(column, 0) + 2
+        if attempt and live and state in HAVE_NO_POD:
+            want["restarting"] = 2  # and it is on its way to be replaced
+        assert replica_status(_view(state, "running", state, attempt=attempt), live=live) == ReplicaStatus(**want)
+
+
+EVICTED: dict[str, tuple[dict[str, Any], int]] = {
+    "by its kubelet": ({"reason": "Evicted"}, 1),
+    "by a drain": ({"disruption": "EvictionByEvictionAPI"}, 1),
+    "by both": ({"reason": "Evicted", "disruption": "EvictionByEvictionAPI"}, 1),
+    "no: preempted": ({"disruption": "PreemptionByScheduler"}, 0),
+    "no: its program failed": ({"reason": "Error"}, 0),
+}
+
+
+@pytest.mark.parametrize(("said", "want"), EVICTED.values(), ids=EVICTED.keys())
+def test_of_those_that_failed_the_evicted_are_told(said: dict[str, Any], want: int) -> None:
+    one = Replica("trainer", 0, "digits-trainer-0", 0, "failed", replace(POD, **said))
+    view = replace(_view("failed", "failed"), replicas=(one, *_view("failed", "failed").replicas[1:]))
+    got = replica_status(view, live=True)
+    assert (got.failed, got.evicted) == (2, want)
+
+
+SCALED: dict[str, tuple[RoleView, int, int]] = {
+    "all run": (_view("running", "running", "running"), 3, 3),
+    "one is yet to be made": (_view("running", "missing", "running"), 3, 2),
+    "one has succeeded, and its pod is there": (_view("running", "succeeded", "running"), 3, 3),
+    "there is one too many": (_view("running", "running", surplus=2), 4, 4),
+    "its name is taken by another's": (_view("blocked"), 1, 0),
+}
+"""Of the role that is scaled -> status.replicas while the job lives, and at its end."""
+
+
+@pytest.mark.parametrize("case", SCALED.values(), ids=SCALED.keys())
+def test_the_scale_subresource_reads_the_pods_of_the_role_that_it_moves(case: tuple[RoleView, int, int]) -> None:
+    view, alive, ended = case
+    views = {"ps": _view("running", role="ps"), "trainer": view}
+    for live, want in ((True, alive), (False, ended)):
+        got = numbers(JOB, JobStatus(), views, live=live)
+        assert got.replicas == want
+        assert "replica-name=trainer" in got.selector.split(",")
+        assert got.selector == ",".join(sorted(got.selector.split(",")))
+        assert got.replica_statuses == {name: replica_status(v, live=live) for name, v in views.items()}
+
+
+def test_a_job_that_has_no_role_to_scale_any_more_says_so() -> None:
+    before = JobStatus(replicas=3, selector="job-name=digits")
+    got = numbers(replace(JOB, scale_role=None), before, {"ps": _view("running", role="ps")}, live=True)
+    assert (got.replicas, got.selector) == (0, "")
+
+
+def _record(role: str, to: int, reason: str = "x") -> ScaleRecord:
+    return ScaleRecord(role=role, from_=0, to=to, time="2026-01-01T00:00:00Z", reason=reason)
+
+
+def test_scalings_stand_newest_first_and_the_oldest_go() -> None:
+    old = tuple(_record("trainer", i) for i in range(MAX_SCALE_RECORDS))
+    got = with_scale_records(JobStatus(scale_records=old), (_record("trainer", 99), _record("ps", 7)))
+    assert got.scale_records == (_record("trainer", 99), _record("ps", 7), *old[: MAX_SCALE_RECORDS - 2])
+
+
+def test_what_the_autoscaler_has_recorded_is_not_recorded_twice() -> None:
+    """Its newest record of the role has the number; an older one of the same number does not count."""
+    old = (_record("trainer", 5, "autoscaler"), _record("trainer", 3), _record("ps", 2))
+    status = JobStatus(scale_records=old)
+    assert with_scale_records(status, (_record("trainer", 5),)).scale_records == old
+    assert with_scale_records(status, (_record("trainer", 3),)).scale_records == (_record("trainer", 3), *old)
+    assert with_scale_records(status, (_record("ps", 5),)).scale_records == (_record("ps", 5), *old)
+
+
+@pytest.mark.parametrize("gone", ["targets", "targets_beside"])
+def test_a_target_goes_with_what_it_was_set_beside_and_others_stay(gone: str) -> None:
+    """One that was set aside must not come back by itself."""
+    base = make_job().role("ps", 2, least=1, most=4).role("trainer", 3, least=1, most=8).build()
+    followed = replace(base.role("trainer"), declared_replicas=2)
+    job = replace(base, roles=(base.role("ps"), followed))
+    both = {"targets": {"trainer": 3}, "targets_beside": {"trainer": 2}}
+    both[gone] = {**both[gone], "ps": 1}
+    plan = finish_plan(job, JobStatus(**both), "Running", "2026-01-01T00:00:00Z", writes=(), message="")
+    assert plan.status is not None
+    assert (plan.status.targets, plan.status.targets_beside) == ({"trainer": 3}, {"trainer": 2})
+
+
+def test_the_event_of_what_blocks_a_job_has_the_words_of_its_condition() -> None:
+    job = make_job().role("trainer", 2).status(phase="Restarting", start_time="2026-01-01T00:00:00Z").build()
+    plan = decide(job, observe(make_pod(job, "trainer", 0).unschedulable("0/3 nodes"), make_pod(job, "trainer", 1)))
+    told = condition(status_of(plan), "Running")[2]
+    assert [(e.type, e.reason, e.message) for e in plan.events] == [("Warning", "Unschedulable", told)]
+    assert told.startswith("pod digits-trainer-0 has no node: 0/3 nodes, and 1 more")
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Creating", "Restarting", "Scaling"])
+def test_what_blocks_a_job_is_told_in_every_phase_in_which_it_waits(phase: Any) -> None:
+    desired = {"trainer": ReplicaStatus(desired=2)}
+    job = make_job().role("trainer", 2).status(phase=phase, start_time=ago(60), replica_statuses=desired).build()
+    services = [make_service(job, "trainer", i) for i in range(2)]
+    waits = make_pod(job, "trainer", 1).unschedulable()
+    plan = decide(job, observe(make_pod(job, "trainer", 0).running(), waits, *services))
+    assert [(e.type, e.reason) for e in plan.events] == [("Warning", "Unschedulable")]
+
+
+def test_a_job_whose_first_status_waited_for_its_pods_began_with_the_first_of_them() -> None:
+    job = make_job().role("trainer", 3).build()
+    pods = [make_pod(job, "trainer", i).but(created_at=at).build() for i, at in enumerate((ago(2), ago(4), ""))]
+    assert accept(job, ago(0), RULES, pods).start_time == ago(4)
+    assert accept(job, ago(9), RULES, pods).start_time == ago(9), "never later than now"
+    assert accept(job, ago(0), RULES).start_time == ago(0)
+    begun = replace(job, status=JobStatus(start_time=ago(50)))
+    assert accept(begun, ago(0), RULES, pods).start_time == ago(50)
+
+
+def test_a_number_that_does_not_count_is_told_with_the_role_that_has_it() -> None:
+    job = make_job().role("ps", 2).role("trainer", 3, least=1, most=8).spec(replicas=5).build()
+    told = condition(accept(job, ago(0), RULES), "Created")[2]
+    assert "spec.replicaSpecs.trainer.replicas (3) does not count, as spec.replicas is set" in told
+
+
+def test_a_success_gathers_for_a_second_from_the_first_that_nobody_has_told() -> None:
+    """Of two that a batch Job counts, one of which ended a second after the other."""
+    pods = [
+        make_pod(JOB, "trainer", i).succeeded().containers(finished_at=at).but(uncounted=True).build()
+        for i, at in enumerate((ago(1), ago(0)))
+    ]
+    replicas = tuple(Replica("trainer", i, pod.name, 0, "succeeded", pod) for i, pod in enumerate(pods))
+    old = JobStatus(phase="Running", last_reconcile_time=ago(60))
+    new = old.model_copy(update={"replicas": 2})
+    for of, want in ((replicas, 0.0), (replicas[1:], 0.75)):
+        view = replace(_view("succeeded"), replicas=of)
+        assert gather_seconds(old, new, {"trainer": view}, NOW + 0.25) == want
