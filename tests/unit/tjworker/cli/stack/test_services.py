@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
-from tjworker.cli.stack import services
+import pytest
+
+from tjworker.cli.stack import probes, services
 from tjworker.cli.stack.paths import StatePaths
 from tjworker.cli.stack.services import Service, StackOptions, StackPlan
 
+REDIS, TASKS = "redis://tj@127.0.0.1:1/0", "redis://tj-tasks@127.0.0.1:1/0"
+OPERATOR = ("watcher", "worker1", "worker2", "beat", "flower")
 
-def build(folder: Path, **environment: str) -> dict[str, Service]:
-    options = StackOptions(folder, None, None, None, nodes=1, node_cpu="", control_plane="local")
+
+def build(
+    folder: Path, *, control_plane: str = "local", own_redis: bool = False, **environment: str
+) -> dict[str, Service]:
+    options = StackOptions(folder, None, None, None, nodes=1, node_cpu="", control_plane=control_plane)
     plan = StackPlan(
         options,
         StatePaths(folder),
         folder,
         environment,
-        redis_url="redis://127.0.0.1:1/0",
-        tasks_url="redis://127.0.0.1:1/0",
-        redis_binary=None,
+        redis_url=REDIS,
+        tasks_url=TASKS,
+        redis_binary=Path("/usr/bin/valkey-server") if own_redis else None,
         key_prefix="tj",
         record_keys="k" * 64,
         api_port=1,
@@ -49,3 +58,129 @@ def test_no_two_processes_of_one_machine_are_given_the_same_port(tmp_path: Path)
     told = {name: service.env["TJ_METRICS_PORT"] for name, service in built.items() if name in services.MEASURED}
     assert told == {"watcher": "10", "worker1": "11", "worker2": "12", "beat": "13"}
     assert {built[name].env["TJ_METRICS_HOST"] for name in told} == {"127.0.0.1"}, "nobody else's"
+
+
+# -- tables over all of them -----------------------------------------------------------------------
+LOCAL: dict[str, tuple[tuple[str, ...], int]] = {
+    "redis": ((), 2),
+    "localcluster": ((), 1),
+    "crds": (("localcluster",), 0),
+    **dict.fromkeys(("watcher", "worker1", "worker2"), (("redis", "crds"), 0)),
+    **dict.fromkeys(("beat", "flower"), (("redis",), 0)),
+}
+"""After what each starts, and in which stage it is stopped: what others need goes last."""
+REAL = {
+    "redis": LOCAL["redis"],
+    "control-plane": ((), 2),
+    "kubelet": (("control-plane",), 1),
+    **LOCAL,
+    "crds": (("control-plane",), 0),
+}
+
+
+@pytest.mark.parametrize(("control_plane", "want"), [("local", LOCAL), ("real", REAL)])
+def test_after_what_each_starts_and_when_it_is_stopped(
+    control_plane: str, want: dict[str, tuple[tuple[str, ...], int]], tmp_path: Path
+) -> None:
+    built = build(tmp_path, control_plane=control_plane, own_redis=True)
+    told = {name: (service.after, service.stop_stage) for name, service in built.items()}
+    assert told == {name: row for name, row in want.items() if name != "localcluster" or control_plane == "local"}
+    without = build(tmp_path, control_plane=control_plane)
+    assert set(built) - set(without) == {"redis"}
+    assert not any("redis" in service.after for service in without.values()), "that of TJ_REDIS_URL is there"
+
+
+def test_who_is_given_which_user_of_redis_and_who_the_record_keys(tmp_path: Path) -> None:
+    built = build(tmp_path, own_redis=True, TJ_REDIS_URL="redis://of-the-shell", TJ_RECORD_KEYS="of-the-shell")
+    urls = {name: built[name].env["TJ_REDIS_URL"] for name in OPERATOR}
+    assert urls == {"watcher": REDIS, "worker1": REDIS, "worker2": REDIS, "beat": TASKS, "flower": TASKS}
+    keys = {name: service.env["TJ_RECORD_KEYS"] for name, service in built.items() if "TJ_RECORD_KEYS" in service.env}
+    assert keys == dict.fromkeys(("watcher", "worker1", "worker2"), "k" * 64)
+
+
+def test_what_a_pod_inherits_is_nothing_of_the_operators(tmp_path: Path) -> None:
+    shell: Any = {
+        "TJ_NAMESPACES": "a",
+        "KUBECONFIG": "/mine",
+        "FLOWER_BASIC_AUTH": "a:b",
+        "HOME": "/home/a",
+        "PATH": "/bin",
+    }
+    for control_plane, name in (("local", "localcluster"), ("real", "control-plane"), ("real", "kubelet")):
+        env = build(tmp_path, control_plane=control_plane, **shell)[name].env
+        here = str(Path(sys.executable).parent)
+        assert env == {"HOME": "/home/a", "PATH": f"{here}:/bin", "PYTHONUNBUFFERED": "1"}, name
+
+
+def test_the_operators_processes_speak_to_the_stacks_cluster_whatever_the_shell_says(tmp_path: Path) -> None:
+    built = build(tmp_path, KUBECONFIG="/mine", TJ_KEY_PREFIX="mine", TJ_NAMESPACES="a")
+    for name in (*OPERATOR, "crds"):
+        env = built[name].env
+        assert (env["KUBECONFIG"], env["TJ_KEY_PREFIX"]) == (str(StatePaths(tmp_path).kubeconfig), "tj"), name
+        assert env["TJ_NAMESPACES"] == "a", "other settings are the user's"
+
+
+COMMANDS = {
+    "watcher": ("watcher",),
+    "worker1": (
+        "celery",
+        "-A",
+        "tjworker.app",
+        "worker",
+        "-n",
+        "worker1@%h",
+        "--concurrency",
+        "1",
+        "--pool",
+        "prefork",
+        "-E",
+    ),
+    "worker2": (
+        "celery",
+        "-A",
+        "tjworker.app",
+        "worker",
+        "-n",
+        "worker2@%h",
+        "--concurrency",
+        "1",
+        "--pool",
+        "prefork",
+        "-E",
+    ),
+    "beat": ("celery", "-A", "tjworker.app", "beat"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_is_run(name: str, tmp_path: Path) -> None:
+    service = build(tmp_path)[name]
+    assert service.argv == (sys.executable, "-m", *COMMANDS[name])
+    assert (service.cwd, service.one_shot) == (tmp_path, False)
+
+
+def test_the_crds_of_the_kinds_that_are_served_are_applied_once(tmp_path: Path) -> None:
+    crds = build(tmp_path, TJ_KINDS="tfjobs.kubeflow.org, pytorchjobs.kubeflow.org")["crds"]
+    files = [Path(path).relative_to(tmp_path / "k8s") for path in crds.argv if path.startswith(str(tmp_path / "k8s"))]
+    kinds = [f"kinds/{kind}.kubeflow.org/crd.yaml" for kind in ("pytorchjobs", "tfjobs")]
+    assert [str(file) for file in files] == ["crds", *kinds]
+    assert crds.argv.count("-f") == 3
+    assert crds.one_shot
+
+
+def test_each_has_time_to_stop(tmp_path: Path) -> None:
+    assert all(service.stop_seconds >= 3 for service in build(tmp_path, own_redis=True).values())
+
+
+# -- what ready means ------------------------------------------------------------------------------
+SAID: dict[str, tuple[bytes, bool]] = {
+    "it leads and has everything": (b'{"leading": true, "synced": true}', True),
+    "it stands by": (b'{"leading": false, "synced": true}', False),
+    "it lists": (b'{"leading": true, "synced": false}', False),
+    "something else": (b"[]", False),
+}
+
+
+@pytest.mark.parametrize(("body", "want"), SAID.values(), ids=SAID.keys())
+def test_a_watcher_that_is_alone_must_lead(body: bytes, want: bool) -> None:
+    assert probes.leads(body) is want
