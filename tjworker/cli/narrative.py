@@ -6,6 +6,7 @@ What a pod shows now goes before what the status remembers: the status is as old
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -56,15 +57,17 @@ def describe(
 ) -> list[Section]:
     """`pods`: the job's own that are there now; `seen`: what was said of it (see `happenings`). `ill_nodes`: node ->
     what is wrong with it; `obstacles`: role -> why it has no more replicas (see `room`)."""
+    waits = tuple(_waits(job, pods, now, ill_nodes))
+    said = "\n".join((job.status.message, gist(job.status.message), *waits))
     found = [
         Section("", (*_headline(job, now), *doubts(job, pods, now), *_older_pods(job, pods))),
         Section("Replicas", tuple(_role(role, job, pods, now) for role in job.roles)),
-        Section("Waits for", tuple(_waits(job, pods, now, ill_nodes))),
+        Section("Waits for", waits),
         Section("Restarts", tuple(_restarts(job))),
         Section("Autoscaler", tuple(_autoscaler(job, now, obstacles))),
         Section("Time", tuple(_times(job, now))),
         Section("Newest failures", tuple(rows.failure_lines(raw, now))),
-        Section("Newest warnings", tuple(_warnings(seen, now, job.status.message))),
+        Section("Newest warnings", tuple(_warnings(seen, now, said))),
     ]
     return [section for section in found if section.lines]
 
@@ -162,7 +165,7 @@ def _waits(job: TrainingJob, pods: Sequence[Json], now: datetime, ill_nodes: Map
     yield from (f"{c.message}" for c in status.conditions if _is_trouble(c))
     waiting: dict[str, list[str]] = {}
     for pod in pods:
-        if why := why_pod_waits(pod):
+        if why := gist(why_pod_waits(pod)):
             waiting.setdefault(why, []).append(_name(pod))
     for why, names in waiting.items():
         yield f"{_some(names)}: {why}"
@@ -171,6 +174,21 @@ def _waits(job: TrainingJob, pods: Sequence[Json], now: datetime, ill_nodes: Map
         if there:
             yield f"node {node} {why}; on it: {_some(there)}"
     yield from _rests(job, now)
+
+
+_PROSE = re.compile(
+    r'Back-off pulling image "[^"]*": (?:ErrImagePull: )?|Failed to pull image "[^"]*": '
+    r'|rpc error: code = \w+ desc = |failed to pull and unpack image "[^"]*": '
+)
+_PULLS = re.compile(r"(?<=cannot start: )ErrImagePull\b")
+_NO_NEWS = re.compile(r'Error: (ErrImagePull|ImagePullBackOff)|Back-off pulling image "[^"]*"')
+"""Of the events of an image that cannot be pulled."""
+
+
+def gist(said: str) -> str:
+    """Of an image that cannot be pulled, what is the matter. The kubelet tells it anew with each try, in the words of
+    the container runtime, now as one reason and now as the other; so of several pods it is never the same."""
+    return _PULLS.sub("ImagePullBackOff", _PROSE.sub("", said) or said)
 
 
 def _some(names: Sequence[str]) -> str:
@@ -275,11 +293,17 @@ def _times(job: TrainingJob, now: datetime) -> Iterator[str]:
 
 
 def _warnings(seen: Iterable[Happening], now: datetime, said: str) -> Iterator[str]:
-    """`said`: what stands above already."""
-    warnings = [happening for happening in seen if happening.type == "Warning" and happening.message not in said]
-    for happening in reversed(warnings[-SHOWN_WARNINGS:]):
-        when, _, reason, about, message = happenings.row(happening, now)
-        yield f"{when} ago, {about}, {reason}: {message}"
+    """What several objects tell alike is one line, with the newest's time. `said`: what stands above already."""
+    alike: dict[tuple[str, str], list[Happening]] = {}
+    for happening in (h for h in seen if h.type == "Warning"):
+        told = gist(happening.message)
+        if told in said or ("ImagePullBackOff" in said and _NO_NEWS.fullmatch(happening.message)):
+            continue
+        key = happening.reason, told
+        alike[key] = [*alike.pop(key, ()), happening]  # in the order of the newest
+    for (reason, told), each in reversed(list(alike.items())[-SHOWN_WARNINGS:]):
+        when, *_ = happenings.row(each[-1], now)
+        yield f"{when} ago, {_some(list(dict.fromkeys(h.object for h in each)))}, {reason}: {told}"
 
 
 def _of_role(pods: Iterable[Json], role: Role) -> list[Json]:

@@ -274,6 +274,56 @@ def test_a_warning_that_the_status_tells_is_not_told_twice() -> None:
     assert [line.rpartition(": ")[2] for line in newest] == ["other"]
 
 
+IMAGE = "docker.io/library/nope:1"
+RUNTIME = (
+    f'rpc error: code = NotFound desc = failed to pull and unpack image "{IMAGE}": failed to resolve reference'
+    f' "{IMAGE}": {IMAGE}: not found'
+)
+"""containerd 2."""
+SHORT = f'failed to resolve reference "{IMAGE}": {IMAGE}: not found'
+
+
+def unpulled(index: int) -> dict[str, Any]:
+    """The kubelet of every second one waits before its next try."""
+    waits = f'Back-off pulling image "nope:1": ErrImagePull: {RUNTIME}'
+    reason, message = ("ErrImagePull", RUNTIME) if index % 2 else ("ImagePullBackOff", waits)
+    waiting = {"waiting": {"reason": reason, "message": message}}
+    return pod(index, "Pending", containerStatuses=[{"name": "aitj-main", "state": waiting}])
+
+
+def test_an_image_that_cannot_be_pulled_is_told_once_for_all_pods_and_in_short() -> None:
+    builder = DIGITS.status(phase="Creating", message="trainer 0/4")
+    warnings = [
+        Happening(ago(9 - index), ago(9 - index), 1, "Warning", reason, f"pod/digits-trainer-{index}", message)
+        for index in range(4)
+        for reason, message in (
+            ("Failed", f'Failed to pull image "nope:1": {RUNTIME}'),
+            ("Failed", "Error: ErrImagePull"),
+            ("BackOff", 'Back-off pulling image "nope:1"'),
+            ("Failed", "Error: ImagePullBackOff"),
+            ("FailedMount", "no volume"),
+        )
+    ]
+    pods = [unpulled(index) for index in range(4)]
+    sections = {s.title: s.lines for s in describe(builder.object(), builder.build(), pods, warnings, NOW)}
+    four = "digits-trainer-0, digits-trainer-1, digits-trainer-2 and 1 more"
+    assert sections["Waits for"] == (f"{four}: container aitj-main cannot start: ImagePullBackOff: {SHORT}",)
+    (other,) = sections["Newest warnings"]
+    assert other == f"6s ago, {four.replace('digits-', 'pod/digits-')}, FailedMount: no volume"
+
+
+def test_the_events_alone_are_one_line() -> None:
+    """Of a job whose pods are gone."""
+    builder = DIGITS.status(phase="Failed", message="the image is not there")
+    told = [f'Failed to pull image "nope:1": {RUNTIME}', RUNTIME]
+    warnings = [
+        Happening(ago(9), ago(9), 1, "Warning", "Failed", f"pod/digits-trainer-{i}", told[i % 2]) for i in range(3)
+    ]
+    sections = {s.title: s.lines for s in describe(builder.object(), builder.build(), (), warnings, NOW)}
+    (line,) = sections["Newest warnings"]
+    assert line.endswith(f"pod/digits-trainer-2, Failed: {SHORT}")
+
+
 PODS: dict[str, tuple[dict[str, Any], str]] = {
     "one that runs waits for nothing": (pod(), ""),
     "one that has ended neither": (pod(phase="Failed"), ""),
