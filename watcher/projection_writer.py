@@ -41,8 +41,11 @@ PROGRESS_SECONDS = 2.0
 when there is none: it is how an emptied Redis is noticed while the cluster is quiet."""
 REQUESTS_SECONDS = 1.0
 """The autoscaler looks every few seconds, and every pod of a big job changes the requests of its node."""
-GATHER_SECONDS = 0.01
-BUSY_SECONDS = 0.02
+GATHER_SECONDS = 0.02
+BUSY_SECONDS = 0.1
+BUSY_CHANGES = 12
+"""More than one job of one pod brings on its way to Running: nothing of it waits. So many in BUSY_SECONDS are some two
+dozen such jobs a second."""
 
 
 class ProjectionWriter:
@@ -81,7 +84,8 @@ class ProjectionWriter:
         """To be published at the end of this step."""
         self.synced = False
         self._requests_at = self._progress_at = self.due_at = 0.0
-        self._wrote_at = -BUSY_SECONDS
+        self._wrote: deque[tuple[float, int]] = deque()
+        """When, and how many changes: of the last BUSY_SECONDS."""
         self._stepped_at = now()
 
     @property
@@ -130,7 +134,7 @@ class ProjectionWriter:
         batches = self._queue.take(timeout_seconds, gather_seconds=gather_seconds if timeout_seconds else 0.0)
         try:
             if batches:
-                self._wrote_at = self._now()
+                self._wrote.append((self._now(), sum(len(batch.changes) for batch in batches)))
                 self._write(batches)
             self._sweep_on()
             self._write_periodically()
@@ -148,9 +152,11 @@ class ProjectionWriter:
             self._queued += self._delays.queue_overdue()
 
     def _gather_seconds(self) -> float:
-        """A busy cluster's changes are written some at a time: a call of Redis costs as much as ten changes in it.
-        After a quiet moment the first one is written at once."""
-        return GATHER_SECONDS if self._now() - self._wrote_at < BUSY_SECONDS else 0.0
+        """A busy cluster's changes are written some at a time: a call of Redis costs as much as ten changes in it. In a
+        quiet one each is written at once."""
+        while self._wrote and self._wrote[0][0] <= self._now() - BUSY_SECONDS:
+            self._wrote.popleft()
+        return GATHER_SECONDS if sum(changes for _, changes in self._wrote) >= BUSY_CHANGES else 0.0
 
     def _write(self, batches: Sequence[Batch]) -> None:
         for batch in batches:

@@ -11,6 +11,7 @@ from tests.unit.watcher.projection.objects import KEY
 from tests.unit.watcher.writing import SOURCES, Bench, Died, job, pod, whole
 from tjworker.api.resources import NODES, PODS
 from tjworker.base import Fenced, JobKey, Transient
+from watcher.event_queue import Batch
 
 
 def test_a_change_is_written_and_its_job_published_once() -> None:
@@ -100,3 +101,38 @@ def test_a_key_that_the_last_watcher_queued_and_did_not_publish_is_published_by_
     second.writer.take_over()
     second.step()
     assert second.published == [KEY]
+
+
+ONE_JOB = ((0.0, 1), (0.02, 1), (0.0, 1), (0.02, 1), (0.02, 1))
+GATHERS: dict[str, tuple[tuple[tuple[float, int], ...], bool]] = {
+    "the first change of all": ((), False),
+    "what a job of one pod brings, within a moment": (ONE_JOB, False),
+    "what comes beside many": (((0.0, 20),), True),
+    "what comes beside many a little at a time": (((0.001, 2),) * 10, True),
+    "what comes when many have been quiet for a moment": (((0.0, 20), (0.2, 0)), False),
+    "one of few a second": (((0.06, 3),) * 10, False),
+}
+"""What is written next -> (seconds that pass, changes that come then), and whether it waits for more of its kind."""
+
+
+@pytest.mark.parametrize(("before", "want"), GATHERS.values(), ids=GATHERS.keys())
+def test_changes_wait_for_others_only_where_there_are_many(
+    before: Sequence[tuple[float, int]], want: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, waited = [100.0], list[float]()
+    bench = Bench(now=lambda: clock[0])
+    take = bench.events.take
+
+    def taken(timeout_seconds: float, *, gather_seconds: float = 0.0) -> list[Batch]:
+        waited.append(gather_seconds)
+        return take(0)
+
+    monkeypatch.setattr(bench.events, "take", taken)
+    rv = 1
+    for seconds, changes in before:
+        clock[0] += seconds
+        bench.events.put(Batch(PODS, [pod(rv := rv + 1) for _ in range(changes)]))
+        bench.writer.step(1)
+    bench.events.put(Batch(PODS, [pod(rv + 1)]))
+    bench.writer.step(1)
+    assert (waited[-1] > 0) == want

@@ -24,7 +24,12 @@ SOURCES = (AITRAININGJOBS, PODS, NODES)
 
 class Bench:
     def __init__(
-        self, store: MemoryStore | None = None, *, token: int = 1, wall_clock: Callable[[], float] = time.time
+        self,
+        store: MemoryStore | None = None,
+        *,
+        token: int = 1,
+        now: Callable[[], float] = lambda: 0.0,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.store = store or MemoryStore()
         self.published: list[JobKey] = []
@@ -32,6 +37,7 @@ class Bench:
         self.stopped = threading.Event()
         self.publish: Callable[[Sequence[JobKey]], None] = self.published.extend
         self._token = token
+        self._now = now
         self._wall_clock = wall_clock
         self._make_writer()
         self.writer.lead()
@@ -46,7 +52,7 @@ class Bench:
             redis=self.redis,
             token=self._token,
             sources=SOURCES,
-            now=lambda: 0.0,
+            now=self._now,
             wall_clock=self._wall_clock,
         )
 
