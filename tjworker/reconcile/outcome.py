@@ -69,7 +69,7 @@ def gather_seconds(old: JobStatus, new: JobStatus | None, views: Mapping[str, Ro
     Phases, conditions, ends, restarts and failures are told at once, and so is a success that would be gone with its
     pod: all but those that the finalizer of a batch Job holds. The next pass comes to the same numbers, or newer ones,
     so that a crash in between loses nothing."""
-    if new is None or _uncounted(old) != _uncounted(new):
+    if new is None or old.phase != new.phase or _uncounted(old) != _uncounted(new):
         return 0.0
     untold = [pod for view in views.values() for pod in _untold(old, view)]
     if any(pod.deleted_at or not pod.uncounted for pod in untold):
@@ -136,7 +136,7 @@ def _stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:
 def _only_numbers_moved(old: JobStatus, new: JobStatus) -> bool:
     """While a pod waits, the scheduler counts nodes anew with every change in the cluster ("0/41 nodes are available:
     17 Insufficient cpu"). Other words are news, other numbers alone are not worth a write: the next write has them."""
-    return _numberless(old) == _numberless(new)
+    return old.phase == new.phase and _numberless(old) == _numberless(new)
 
 
 def _numberless(status: JobStatus) -> JobStatus:

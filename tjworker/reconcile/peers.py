@@ -7,12 +7,15 @@ fixed name `<job>-<role>-<index>`, and the numbers stay, so that nothing is lost
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import containers, env_name, service_name
 from tjworker.reconcile.frameworks import replica_ports, role_ports
 
+_DIGITS = 10
+"""Of an index or a port, and more."""
 ListKind = Literal["HOSTS", "INSTANCES", "PORTS"]
 KINDS: tuple[ListKind, ...] = ("HOSTS", "INSTANCES", "PORTS")
 """In the order in which they are left out: what a program can make of the others goes first."""
@@ -52,7 +55,10 @@ def _own_ports(job: TrainingJob, role: Role, kind: ListKind) -> list[str]:
 def role_counts(job: TrainingJob, role: Role) -> dict[ListKind, int]:
     """How long each `role_list` is, also one that is left out. That of a ReplicaSet's or batch Job's pods is the number
     at the start: their template is made once."""
-    ports = len(_ports(job, role))
+    return _counts(job, role, len(_ports(job, role)))
+
+
+def _counts(job: TrainingJob, role: Role, ports: int) -> dict[ListKind, int]:
     every = _named(role) * ports
     return {"HOSTS": every, "INSTANCES": role.replicas, "PORTS": ports if job.host_ports is None else every}
 
@@ -60,9 +66,12 @@ def role_counts(job: TrainingJob, role: Role) -> dict[ListKind, int]:
 def left_out(job: TrainingJob) -> tuple[ListKind, ...]:
     """Kinds of lists that are too big for this job's pods: then those of no role are there. Computed, not built: a list
     may have ten million entries."""
-    sizes = {kind: [_variable_size(job, role, kind) for role in job.roles] for kind in KINDS}
+    ports = [_ports(job, role) for role in job.roles]
     copies = sum(role.replicas * max(1, _containers(role)) for role in job.roles)
     room = min(MOST_OF_A_CONTAINER, MOST_OF_A_JOB // max(1, copies))
+    if _at_most(job, max(map(len, ports), default=0)) <= min(room, MOST_OF_A_VARIABLE):
+        return ()  # most jobs, and each pass asks
+    sizes = {kind: [_variable_size(job, *each, kind) for each in zip(job.roles, ports, strict=True)] for kind in KINDS}
     kept = [kind for kind in KINDS if max(sizes[kind], default=0) <= MOST_OF_A_VARIABLE]
     while kept and sum(sum(sizes[kind]) for kind in kept) > room and any(_entries(job, kind) for kind in kept):
         del kept[0]
@@ -81,11 +90,17 @@ def tell_left_out(job: TrainingJob) -> str:
     )
 
 
-def _variable_size(job: TrainingJob, role: Role, kind: ListKind) -> int:
+def _at_most(job: TrainingJob, ports: int) -> int:
+    """No fewer bytes than all lists of a pod have together. `ports`: of the role that has most."""
+    entries = sum(role.replicas for role in job.roles) * max(1, ports)
+    longest = len(job.name.name) + max((len(role.name) for role in job.roles), default=0) + len("--:,") + 2 * _DIGITS
+    return len(KINDS) * (entries + len(job.roles)) * longest
+
+
+def _variable_size(job: TrainingJob, role: Role, ports: Sequence[str], kind: ListKind) -> int:
     """Bytes of `NAME=value` and what ends it."""
     if job.host_ports is not None:  # as many replicas as the range has ports, at most
         return len(env_name(role.name)) + len(kind) + len("_=") + len(",".join(_own_ports(job, role, kind))) + 1
-    ports = _ports(job, role)
     port_bytes = sum(map(len, ports))
     name_bytes = _named(role) * len(service_name(job.name.name, role.name, 0)) + _more_digits(_named(role))
     match kind:
@@ -95,7 +110,7 @@ def _variable_size(job: TrainingJob, role: Role, kind: ListKind) -> int:
             value = name_bytes
         case "PORTS":
             value = port_bytes
-    commas = max(0, role_counts(job, role)[kind] - 1) if value else 0
+    commas = max(0, _counts(job, role, len(ports))[kind] - 1) if value else 0
     return len(env_name(role.name)) + 1 + len(kind) + len("=") + value + commas + 1
 
 

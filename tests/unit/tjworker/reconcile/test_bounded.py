@@ -153,7 +153,7 @@ def test_the_sizes_that_are_reckoned_are_those_that_are_made(sentence: str) -> N
             if role.replicas * max(1, peers.role_counts(job, role)["PORTS"]) > 20_000 and kind == "HOSTS":
                 continue  # it would be built
             text = f"{role.name.upper()}_{kind}={','.join(peers.role_list(job, role, kind))}"
-            assert peers._variable_size(job, role, kind) == len(text) + 1
+            assert peers._variable_size(job, role, peers._ports(job, role), kind) == len(text) + 1
 
 
 def test_the_owner_is_told_what_is_left_out_and_what_to_use() -> None:
