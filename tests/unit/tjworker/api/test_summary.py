@@ -1,0 +1,115 @@
+"""The lines and sums of a status that printer columns read, by phase; what of it is not written; and the block of ports
+of a job on the host network."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from tjworker.api.quantity import asked_whole
+from tjworker.api.status import Condition, Ending, HostPorts, JobStatus, Phase, ReplicaStatus, RestartCounts
+
+AT = "2026-01-01T00:00:00Z"
+EVERY = ("Created", "Running", "Restarting", "Scaling", "Suspended", "Succeeded", "Failed", "Stalled", "TensorBoard")
+SHOWS: dict[Phase, str] = {
+    "": "of Running",
+    "Pending": "of Running",
+    "Creating": "of Running",
+    "Running": "of Running",
+    "Restarting": "of Restarting; of Running",
+    "Scaling": "of Scaling; of Running",
+    "Suspended": "of Suspended",
+    "Terminating": "the job ends in Failed: of the end",
+    "Succeed": "of Succeeded",
+    "Failed": "of Failed",
+    "Timeout": "of Failed",
+    "Preempted": "of Failed",
+    "NodeFail": "of Failed",
+}
+
+
+def _condition(type_: Any, reason: str = "X", message: str = "") -> Condition:
+    return Condition(
+        type=type_,
+        status="True",
+        observed_generation=1,
+        last_transition_time=AT,
+        reason=reason,
+        message=message or f"of {type_}",
+    )
+
+
+def _status(phase: Phase, **fields: Any) -> JobStatus:
+    ending = Ending(phase="Failed", reason="X", message="of the end", time=AT) if phase == "Terminating" else None
+    conditions = tuple(_condition(type_) for type_ in EVERY)
+    return JobStatus(phase=phase, ending=ending, conditions=conditions).model_copy(update=fields)
+
+
+def test_every_phase_shows_something() -> None:
+    assert set(SHOWS) == set(get_args(Phase))
+
+
+@pytest.mark.parametrize("phase", SHOWS)
+def test_a_status_shows_the_words_of_its_phase_whatever_else_it_says(phase: Phase) -> None:
+    assert _status(phase).summarised().message == SHOWS[phase]
+
+
+@pytest.mark.parametrize("reason", ["PodNotGone", "FailedDelete"])
+@pytest.mark.parametrize("phase", ["Terminating", "Suspended"])
+def test_who_waits_for_a_pod_to_go_says_what_holds_it(phase: Phase, reason: str) -> None:
+    held = (_condition("Running", reason, "a finalizer holds it"), _condition("Suspended"))
+    assert _status(phase, conditions=held).summarised().message == f"{SHOWS[phase]}; a finalizer holds it"
+
+
+def test_sums_are_over_all_roles_and_every_cause() -> None:
+    roles = {
+        "ps": ReplicaStatus(desired=3, active=1, succeeded=1, pending=1),
+        "trainer": ReplicaStatus(desired=20, active=10, failed=4, restarting=6),
+    }
+    counts = {
+        "ps": RestartCounts(application=1, node=20, preemption=300, user=4000),
+        "trainer": RestartCounts(user=50_000),
+    }
+    got = JobStatus(replica_statuses=roles, restart_counts=counts).summarised()
+    assert (got.active, got.restarts) == ("11/23", 54_321)
+    assert JobStatus().summarised().active == ""
+
+
+@pytest.mark.parametrize(
+    "fields", [{"suspended_seconds": 3}, {"suspended_seconds_before_running": 3}, {"released": True}, {"replicas": 0}]
+)
+def test_what_is_empty_is_not_written_and_what_is_not_comes_back(fields: dict[str, Any]) -> None:
+    for status in (JobStatus(phase="Running"), JobStatus(phase="Running", **fields)):
+        written = status.to_json()
+        assert JobStatus.model_validate(written) == status
+        unsaid = {"suspendedSeconds", "suspendedSecondsBeforeRunning", "released", "attempts", "conditions"}
+        said = {
+            "".join(w.title() if i else w for i, w in enumerate(name.split("_"))) for name, v in fields.items() if v
+        }
+        assert written.keys() & unsaid == (said if status != JobStatus(phase="Running") else set())
+
+
+def test_a_block_of_ports_goes_on_at_the_beginning_of_its_range_and_has_each_port_once() -> None:
+    for first in (100, 104, 109):
+        block = HostPorts(first=first, low=100, high=109)
+        ports = [block.at(place) for place in range(10)]
+        assert ports == [*range(first, 110), *range(100, first)]
+        assert block.at(10) == first
+
+
+ASKS: dict[str, tuple[Any, int]] = {
+    "its request": ({"requests": {"memory": "1Gi"}, "limits": {"memory": "2Gi"}}, 2**30),
+    "its limit, where it requests nothing of that": ({"requests": {"cpu": "1"}, "limits": {"memory": "2Gi"}}, 2**31),
+    "its limit, where it requests nothing": ({"limits": {"memory": "2Gi"}}, 2**31),
+    "a part of a byte is one": ({"requests": {"memory": "500m"}}, 1),
+    "nothing": ({}, 0),
+    "what is no quantity": ({"requests": {"memory": "much"}}, 0),
+    "less than nothing": ({"requests": {"memory": "-1"}}, 0),
+    "no map": ("x", 0),
+}
+
+
+@pytest.mark.parametrize(("resources", "want"), ASKS.values(), ids=ASKS.keys())
+def test_a_container_asks_for(resources: Any, want: int) -> None:
+    assert asked_whole({"resources": resources}, "memory") == want
