@@ -199,8 +199,9 @@ def _without_the_stranger(state: Any) -> dict[str, Any]:
     return {path: value for path, value in state.items() if not path.startswith(theirs)}
 
 
-TWICE = tuple(name for name, scenario in SCENARIOS.items() if not scenario.alone)
-"""In the others a node stays lost, or the job goes by itself: the second scenario has another world than the first."""
+TWICE = tuple(name for name, scenario in SCENARIOS.items() if not (scenario.alone or scenario.beside))
+"""In the others a node stays lost, or the job goes by itself: the second scenario has another world than the first. And
+a job beside it, which is not made again, would count."""
 
 
 def _runs() -> Sequence[str]:
