@@ -1,0 +1,100 @@
+"""What a pass must have from the API server itself before it hurts: the pod on whose trouble its plan rests, and no
+other pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+
+from tests.support.builders import PodBuilder, make_job, make_node, make_pod, make_service, observe
+from tests.unit.tjworker.reconcile.passes import ago, decide, deleted
+from tjworker.api.model import TrainingJob
+from tjworker.api.status import ReplicaStatus, RoleAttempts
+from tjworker.reconcile.plan import Plan
+
+SECOND = "pods/digits-trainer-1"
+
+
+@dataclass(frozen=True)
+class Case:
+    second: Callable[[PodBuilder], PodBuilder | None]
+    """What becomes of trainer-1; the other two run."""
+    want: tuple[str, ...]
+    scope: str = "Pod"
+    policy: str = "Always"
+    suspend: bool = False
+    annotate: bool = False
+
+
+CASES: dict[str, Case] = {
+    "all run: nothing is asked for": Case(lambda p: p.running(), ()),
+    "one has succeeded": Case(lambda p: p.succeeded(), ()),
+    "one has failed, and is restarted": Case(lambda p: p.failed(), (SECOND,)),
+    "one has failed, and its role begins anew": Case(lambda p: p.failed(), (SECOND,), scope="Replica"),
+    "one has failed, and the job begins anew": Case(lambda p: p.failed(), (SECOND,), scope="All"),
+    "one has failed for good": Case(lambda p: p.failed(), (SECOND,), policy="Never"),
+    "one is being deleted": Case(lambda p: p.running().deleting(ago(-20)), (SECOND,)),
+    "one is being evicted": Case(
+        lambda p: p.running().deleting(ago(-20)).but(disruption="EvictionByEvictionAPI"), (SECOND,)
+    ),
+    "one has vanished": Case(lambda _: None, (SECOND,)),
+    "one is lost with its node": Case(lambda p: p.on("ill").running(), (SECOND,)),
+    "one cannot be created": Case(lambda p: p.creating("ErrImagePull").but(scheduled_at=ago(2000)), (SECOND,)),
+    "one is being created": Case(lambda p: p.creating(), ()),
+    "one waits for a node": Case(lambda p: p.unschedulable(), ()),
+    "one has failed, and the job is suspended: the spec alone ends it": Case(lambda p: p.failed(), (), suspend=True),
+    "an annotation ends the job, whatever its pods do": Case(lambda p: p.failed(), (SECOND,), annotate=True),
+}
+
+
+def _job(case: Case) -> TrainingJob:
+    builder = make_job().role("trainer", 3, restart=case.policy, scope=case.scope).suspended(case.suspend)
+    builder = builder.annotate({"Failed": "enough"}) if case.annotate else builder
+    return builder.status(
+        phase="Running", start_time=ago(900), replica_statuses={"trainer": ReplicaStatus(desired=3, active=3)}
+    ).build()
+
+
+def _plan(case: Case, *confirmed: str) -> Plan:
+    job = _job(case)
+    second = case.second(make_pod(job, "trainer", 1))
+    pods = [make_pod(job, "trainer", 0).running(), *([second] if second else []), make_pod(job, "trainer", 2).running()]
+    services = [make_service(job, "trainer", i) for i in range(3)]
+    seen = observe(*pods, *services, make_node("ill").not_ready(ago(600)))
+    return decide(job, replace(seen, confirmed=frozenset(confirmed)))
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_pass_asks_for_what_its_plan_rests_on_and_for_nothing_else(case: Case) -> None:
+    plan = _plan(case)
+    assert plan.confirm == case.want
+    again = _plan(case, *case.want)
+    assert again.confirm == ()
+    assert replace(plan, confirm=()) == again, "it decides the same"
+    assert _plan(case, "pods/*").confirm == (), "who has asked for all pods has asked for each"
+
+
+def test_a_pass_that_replaces_nothing_that_counts_asks_for_nothing() -> None:
+    """A pod of an older attempt, as the status has it already."""
+    job = _job(CASES["all run: nothing is asked for"])
+    raised = {"trainer": RoleAttempts(pods={"1": 1})}
+    status = job.status.model_copy(update={"phase": "Restarting"})
+    job = replace(
+        job, status=status.model_copy(update={"attempts": status.attempts.model_copy(update={"roles": raised})})
+    )
+    pods = [make_pod(job, "trainer", i).running() for i in range(3)]
+    plan = decide(job, observe(*pods, *(make_service(job, "trainer", i) for i in range(3))))
+    assert (deleted(plan), plan.confirm) == (["digits-trainer-1"], ())
+
+
+def test_one_that_has_failed_for_good_before_is_not_asked_for_again() -> None:
+    builder = make_job().role("trainer", 3, restart="Never", fail="All").status(phase="Running", start_time=ago(900))
+    job = builder.build()
+    attempts = job.status.attempts.model_copy(update={"roles": {"trainer": RoleAttempts(failed="0")}})
+    job = replace(job, status=job.status.model_copy(update={"attempts": attempts}))
+    pods = [make_pod(job, "trainer", 0).failed(), make_pod(job, "trainer", 1).failed()]
+    services = [make_service(job, "trainer", i) for i in range(3)]
+    plan = decide(job, observe(*pods, make_pod(job, "trainer", 2).running(), *services))
+    assert plan.confirm == (SECOND,)
