@@ -10,12 +10,15 @@ from typing import Any
 from tests.poison.attacks import Arms
 from tests.poison.world import PoisonedWorld
 from tests.scenarios.world import job, play, role, training_job
+from tests.simulation.guests import ADDONS, guest
+from tests.simulation.scripts import Wish
 from tests.support.memory_redis import Tables
 from tjworker.base import JobKey
 
 LONG = 10**7
 AI = "aitrainingjobs.elasticdeeplearning.ai/default/"
 EDL = "trainingjobs.paddlepaddle.org/default/"
+MPI = "mpijobs.kubeflow.org/default/"
 STAYS = play(run_seconds=LONG)
 
 
@@ -26,6 +29,8 @@ class Life:
     key: str
     live: Callable[[PoisonedWorld, Callable[[], None]], None]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    share: int = 6
+    """One attack of so many is played in each run of the fast suite."""
 
 
 def _runs(world: PoisonedWorld, moment: Callable[[], None]) -> None:
@@ -90,11 +95,29 @@ def _is_kept(world: PoisonedWorld, moment: Callable[[], None]) -> None:
     world.advance(60)
 
 
+def _has_guests(world: PoisonedWorld, moment: Callable[[], None]) -> None:
+    """An MPIJob that is a gang, with a TensorBoard and code from git: records of every shape that a guest adds."""
+    roles = {"Launcher": (1, Wish(run_seconds=LONG)), "Worker": (2, Wish(run_seconds=LONG))}
+    made = guest("mpijobs.kubeflow.org", roles, "OnFailure")
+    made["metadata"]["annotations"] = dict(ADDONS)
+    world.apply(made).run()
+    moment()
+    world.until("it runs", lambda: world.phase() == "Running")
+    world.delete_pod("digits-worker-1")
+    moment()
+    world.until("it runs again", lambda: world.phase() == "Running" and "digits-worker-1" in world.pods())
+    world.until("the TensorBoard serves", lambda: world.condition("TensorBoard").get("status") == "True")
+    world.advance(10)
+
+
 LIVES: Mapping[str, Life] = {
     "a job that runs, after a restart": Life(f"{AI}digits", _runs),
     "a job that was scaled and suspended": Life(f"{AI}digits", _scaled),
     "a job whose pods cannot start": Life(f"{AI}digits", _waits, {"enable_creating_failed": True}),
     "a job with pods that controllers keep": Life(f"{EDL}digits", _is_kept),
+    "a guest in a gang, with a TensorBoard": Life(
+        f"{MPI}digits", _has_guests, {"kinds": "mpijobs.kubeflow.org", "gang_scheduler": "kubernetes"}, share=18
+    ),
 }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -301,7 +302,7 @@ def harm(raw: Json, resource: GroupResource = AITRAININGJOBS) -> list[str]:
         )
     if isinstance(job, TrainingJob):
         for write in plan.writes:
-            if isinstance(write, Create) and write.resource == PODS:
+            if isinstance(write, Create) and write.resource == PODS and not _is_a_tensorboard(write):
                 wrong += [f"pod {write.name}: {what}" for what in _overridden(job, write.body)]
     return wrong
 
@@ -326,6 +327,10 @@ def _requests_elsewhere(job: TrainingJob | InvalidJob, plan: Plan) -> Iterator[s
             yield f"a request to {path}"
 
 
+def _is_a_tensorboard(write: Create) -> bool:
+    return labels.TENSORBOARD_CONFIG in write.body["metadata"]["labels"]
+
+
 def _overridden(job: TrainingJob, body: Mapping[str, Any]) -> Iterator[str]:
     meta = body["metadata"]
     role = next((r for r in job.roles if r.name == meta["labels"].get(labels.REPLICA_NAME)), None)
@@ -337,7 +342,7 @@ def _overridden(job: TrainingJob, body: Mapping[str, Any]) -> Iterator[str]:
         labels.JOB_NAME: job.name.name,
         labels.JOB_UID: job.uid,
         labels.GROUP_NAME: job.api_version.partition("/")[0],
-        labels.REPLICA_TYPE: role.name,
+        labels.REPLICA_TYPE: role.name.lower() if job.guest_labels and not job.guest_labels.prefix else role.name,
     }
     for key, value in want.items():
         if meta["labels"].get(key) != value:
@@ -352,6 +357,8 @@ def _overridden(job: TrainingJob, body: Mapping[str, Any]) -> Iterator[str]:
         yield "kubelet restarts it"
     attempt = int(meta["labels"][labels.RESTART_ATTEMPT])
     ours = {**replica_environment(job, role, index, attempt), **role_environment(job)}
+    if labels.ANNOTATION_NETWORK_MODE in job.annotations:  # the pass has drawn its ports
+        ours = {name: value for name, value in ours.items() if not re.search("PORT|HOST", name)}
     for kind in ("initContainers", "containers"):
         for container in body["spec"].get(kind) or ():
             for name, value in ours.items():

@@ -161,6 +161,7 @@ def _replica_statuses(style: Style, job: TrainingJob, status: JobStatus) -> dict
 
 def of_another_operator(status: object) -> str:
     """What a status without our memory says of the job: `Succeeded` or `Failed`, `begun`, or nothing."""
-    found = [mapping(c) for c in mapping(status).get("conditions") or () if isinstance(c, Mapping)]
+    told = mapping(status).get("conditions")
+    found = [mapping(c) for c in told if isinstance(c, Mapping)] if isinstance(told, list) else []
     true = [text(c.get("type")) for c in found if c.get("status") == "True"]
     return next((type_ for type_ in ("Failed", "Succeeded") if type_ in true), "begun" if true else "")
