@@ -56,10 +56,15 @@ class _QueueSteps(_Steps):
         """As one round trip."""
         answers: list[FinishResult] = self._world.redis(
             self._actor,
-            lambda: f"finish {' '.join(ending.claim.key for ending in endings)}",
+            lambda: f"finish {' '.join(map(_ended, endings))}",
             partial(self._world.memory.queue.finish_all, endings),
         )
         return answers
+
+
+def _ended(ending: Ending) -> str:
+    more = {"again": ending.again, "after_seconds": ending.after_seconds, "failed": ending.failed}
+    return " ".join([ending.claim.key, *(f"{name}={value}" for name, value in more.items() if value)])
 
 
 def _said(name: str, args: tuple[Any, ...], more: Mapping[str, Any]) -> str:
