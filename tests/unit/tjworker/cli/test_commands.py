@@ -337,3 +337,14 @@ def test_a_job_that_cannot_be_used_is_described_by_its_errors(typed_at: TypedAt)
     done = typed_at.tj("describe", "digits")
     assert done.exit_code == 1
     assert "the spec of digits cannot be used: spec.replicaSpecs.trainer.replicas: 9000 pods" in done.stderr
+
+
+BOUNDS = {1: 1, 2: 0, 5: 0, 6: 1}
+
+
+@pytest.mark.parametrize(("replicas", "code"), BOUNDS.items())
+def test_scale_keeps_to_both_bounds(replicas: int, code: int, typed_at: TypedAt) -> None:
+    typed_at.add(make_job("digits").workers(3, least=2, most=5).status(phase="Running"))
+    done = typed_at.tj("scale", "digits", "--replicas", str(replicas))
+    assert done.exit_code == code, done.output
+    assert ("has 2 to 5 replicas, so it cannot be scaled to" in done.stderr) == bool(code)

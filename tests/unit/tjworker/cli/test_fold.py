@@ -61,3 +61,10 @@ def test_what_is_shown(case: Case) -> None:
     fold = Fold()
     shown = [one for label, line in case.lines for one in fold.line(label, line)]
     assert (*shown, *fold.rest()) == case.want
+
+
+def test_what_every_replica_had_begun_when_the_logs_were_over_is_shown() -> None:
+    fold = Fold()
+    begun = "Traceback (most recent call last):"
+    assert [shown for label in "abc" for shown in fold.line(label, begun)] == []
+    assert list(fold.rest()) == [(label, begun) for label in "abc"]

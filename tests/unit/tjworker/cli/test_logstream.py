@@ -327,3 +327,17 @@ EXCERPTS: dict[str, tuple[Excerpt, dict[str, str]]] = {
 @pytest.mark.parametrize(("excerpt", "query"), EXCERPTS.values(), ids=list(EXCERPTS))
 def test_the_api_server_is_asked_for_it(excerpt: Excerpt, query: dict[str, str]) -> None:
     assert excerpt.query() == query
+
+
+def test_each_run_of_a_container_is_a_log_of_its_own() -> None:
+    def key(restarts: int) -> object:
+        status = {"name": "aitj-a", "restartCount": restarts, "state": {"running": {}}}
+        pod = {
+            "metadata": {"name": "digits-trainer-0", "uid": "u"},
+            "spec": {"containers": [{"name": "aitj-a"}]},
+            "status": {"containerStatuses": [status]},
+        }
+        (target,) = logstream.targets(pod, logstream.Wanted())
+        return target.key
+
+    assert key(0) == key(0) != key(1)

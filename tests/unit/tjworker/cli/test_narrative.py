@@ -11,6 +11,7 @@ import pytest
 from tests.support.builders import JobBuilder, make_job
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import Attempts, Condition, Ending, ReplicaStatus, RestartCounts, RoleAttempts, ScaleRecord
+from tjworker.cli import narrative
 from tjworker.cli.happenings import Happening
 from tjworker.cli.narrative import Section, describe, why_pod_waits
 
@@ -347,3 +348,12 @@ PODS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("raw", "want"), PODS.values(), ids=list(PODS))
 def test_why_a_pod_waits(raw: dict[str, Any], want: str) -> None:
     assert why_pod_waits(raw) == want
+
+
+def test_of_many_warnings_the_newest_are_told_the_newest_first() -> None:
+    seen = [
+        Happening("2026-01-01T00:00:00Z", f"2026-01-01T00:00:0{n}Z", 1, "Warning", "R", "pod/a", f"warning {n}")
+        for n in range(8)
+    ]
+    told = list(narrative._warnings(seen, NOW, "said: warning 6"))
+    assert [line.rpartition(" ")[2] for line in told] == ["7", "5", "4", "3", "2"]

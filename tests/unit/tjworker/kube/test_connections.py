@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from kubernetes.client import Configuration
 
 from localcluster import pki
 from tests.support.waiting import PATIENCE_SECONDS, until
@@ -22,6 +23,7 @@ from tests.unit.tjworker.kube.http_server import (
 )
 from tjworker.base import Terminal, Transient
 from tjworker.kube.configuration import load_configuration
+from tjworker.kube.connections import ConnectionPool
 from tjworker.kube.transport import KubeTransport
 
 
@@ -210,3 +212,11 @@ def test_an_address_that_cannot_be_used_is_named_in_one_line(
         KubeTransport()
     assert "secret" not in refused.value.message
     assert "\n" not in refused.value.message
+
+
+@pytest.mark.parametrize("host", ["https://api.example.com/clusters/a", "https://api.example.com/clusters/a/"])
+def test_a_server_behind_a_path_is_asked_below_it(host: str) -> None:
+    configuration = Configuration()
+    configuration.host = host
+    configuration.proxy = None
+    assert ConnectionPool(configuration, 1)._prefix == "/clusters/a"

@@ -127,3 +127,10 @@ def test_a_process_that_starts_warns_of_names_that_are_no_settings(monkeypatch: 
     line = json.loads(written("json").getvalue())
     assert line["level"] == "warning"
     assert "TJ_NAMESPACE is no setting, and has no effect; did you mean TJ_NAMESPACES?" in line["event"]
+
+
+@pytest.mark.parametrize(("asked", "want"), [("DEBUG", "WARNING"), ("INFO", "WARNING"), ("ERROR", "ERROR")])
+def test_libraries_that_talk_much_say_no_more_than_was_asked_for(asked: str, want: str) -> None:
+    configure_logging(Settings(log_level=asked), stream=io.StringIO())
+    for name in ("celery.beat", "celery.app.trace", "urllib3"):
+        assert logging.getLevelName(logging.getLogger(name).level) == want, name
