@@ -357,3 +357,17 @@ def test_of_many_warnings_the_newest_are_told_the_newest_first() -> None:
     ]
     told = list(narrative._warnings(seen, NOW, "said: warning 6"))
     assert [line.rpartition(" ")[2] for line in told] == ["7", "5", "4", "3", "2"]
+
+
+@pytest.mark.parametrize(("said", "doubted"), [(0, True), (1, False), (2, True)])
+def test_a_status_that_says_too_few_is_doubted_like_one_that_says_too_many(said: int, doubted: bool) -> None:
+    """One of trainer runs."""
+    counts = {"trainer": ReplicaStatus(desired=2, active=said)}
+    status: dict[str, Any] = {"phase": "Running", "observed_generation": 1, "replica_statuses": counts}
+    job = DIGITS.status(last_reconcile_time="2026-01-01T00:59:00Z", **status).build()
+    runs = {
+        "metadata": {"name": "digits-trainer-0", "labels": {"replica-name": "trainer"}},
+        "status": {"phase": "Running"},
+    }
+    told = list(narrative.doubts(job, [runs], NOW))
+    assert [f"says that {said} of trainer run, and 1 do" in line for line in told] == [True] * doubted
