@@ -60,7 +60,9 @@ class PrefixWorld(World):
     cluster_options = LEAN
 
     def __init__(self, given: Input) -> None:
-        super().__init__(seed=given.seed, lock_ttl_seconds=LOCK_TTL_SECONDS, resync_seconds=LOCK_TTL_SECONDS)
+        # Each by itself: every job here kills its worker once, and would take the others' passes along.
+        each = {"lock_ttl_seconds": LOCK_TTL_SECONDS, "resync_seconds": LOCK_TTL_SECONDS, "keys_per_task": 1}
+        super().__init__(seed=given.seed, **each)
         plan = plain_plan(given)
         self.prefixes = len(plan.writes) + (plan.status is not None)
         self.namespaces = ["whole", *(f"cut-{k}" for k in range(self.prefixes))]
