@@ -187,7 +187,9 @@ def mine(world: SimWorld) -> list[str]:
 
 
 def ended(world: SimWorld) -> bool:
-    return not world.acts and bool(world.status().get("completionTime")) and not mine(world)
+    status = world.status()
+    over = not world.acts and bool(status.get("completionTime")) and not mine(world)
+    return over and not status.get("tensorboardUntil")  # else that it has gone is still to be told
 
 
 def ended_and_kept(world: SimWorld) -> bool:
