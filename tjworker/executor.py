@@ -10,17 +10,17 @@ does. What failed is tried last then.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Hashable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 
 from tjworker.api.kinds import written_status
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS
 from tjworker.api.status import FAILED_CREATE, JobStatus
-from tjworker.base import Conflict, Invalid, OperatorError, Transient
+from tjworker.base import Conflict, Fenced, Invalid, OperatorError, Transient
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import is_about_the_object
 from tjworker.kube.port import Json
@@ -31,6 +31,7 @@ from tjworker.settings import Settings
 from tjworker.stragglers import Stragglers
 from tjworker.telemetry.events import EventRecorder
 from tjworker.telemetry.job_metrics import count_status
+from tjworker.threads import Threads
 
 Job = TrainingJob | InvalidJob
 
@@ -41,7 +42,7 @@ LOG_TAILS_A_PASS = 3
 PASS_SECONDS = 10.0
 """A pass that is so old begins no more writes: its job joins the line again, as after `writes_per_pass`. So a webhook
 that is away, for which each write waits, costs its own jobs their turns and no others theirs: a pass takes so long and
-one more write, which `request_timeout_seconds` bounds."""
+one more write, which `request_timeout_seconds` bounds. No write waits for a thread that another pass keeps."""
 UNTOLD_SECONDS = 1.0
 """So old a pass may be when it makes the pods of a new job without a status before them. A holder that slept meanwhile
 writes the status, which proves its view; one whose clock slept with it is told by the renewal of its lease."""
@@ -102,7 +103,10 @@ class _Result:
 
 
 class Executor:
-    """One a process, for passes beside each other. Owns threads, so make it after the fork."""
+    """One a process, for passes beside each other. Owns threads, so make it after the fork.
+
+    A pass makes its writes in its own thread, and as many beside it as threads are free at that moment. While the
+    writes of others hang, it makes one after another, and is slower by that; it waits for none of theirs."""
 
     def __init__(self, kube: KubeClient, events: EventRecorder, settings: Settings) -> None:
         self._kube = kube
@@ -110,7 +114,7 @@ class Executor:
         self._width = settings.write_concurrency
         self._log_tails_a_pass = LOG_TAILS_A_PASS if settings.log_tails else 0
         self._stragglers = Stragglers()
-        self._pool = ThreadPoolExecutor(self._width, thread_name_prefix="write") if self._width > 1 else None
+        self._threads = Threads(self._width, "write")
 
     def apply(self, job: Job, plan: Plan, lease: Lease) -> Outcome:
         """Raises Conflict when the plan was decided on a stale view (then nothing was created or deleted), Fenced when
@@ -195,38 +199,48 @@ class Executor:
         # One create at a time after a refused one, so that a job over its quota costs one failing request a pass.
         told = {(c.type, c.reason) for c in outcome.job.status.conditions}
         width = 1 if ("Running", FAILED_CREATE) in told else self._width
-        remaining = iter(self._stragglers.last(writes, lambda write: _straggler(lease, write)))
+        waiting = deque(self._stragglers.last(writes, lambda write: _straggler(lease, write)))
         begun = outcome.status_writes > 0
-        while batch := list(islice(remaining, width)):
+        while waiting:
             lease.ensure()
             if begun and lease.held_seconds >= PASS_SECONDS:
-                outcome.left = len(batch) + sum(1 for _ in remaining)
+                outcome.left = len(waiting)
                 return
             begun = True
             if outcome.refused or outcome.invalid:
-                batch = [w for w in batch if not isinstance(w, Create)]
+                waiting = deque(w for w in waiting if not isinstance(w, Create))
             failed: OperatorError | None = None
-            for result in self._run(outcome.job, batch):
+            for result in self._batch(outcome.job, waiting, width, lease):
                 failed = self._account(outcome, result, lease) or failed
             # Only now: the writes beside it have happened and must be accounted for.
-            if failed and (isinstance(failed, Conflict) or failed.retry_after_seconds is not None):
+            if failed and (isinstance(failed, Conflict | Fenced) or failed.retry_after_seconds is not None):
                 raise failed
             if failed:
                 outcome.undeleted = outcome.undeleted or failed
                 return
 
-    def _run(self, job: Job, batch: Sequence[Write]) -> Iterable[_Result]:
+    def _batch(self, job: Job, waiting: deque[Write], width: int, lease: Lease) -> list[_Result]:
+        """Makes the first of them, and beside it the next ones for which a thread is free, up to `width` in all."""
+
         def one(write: Write) -> _Result:
             try:
+                lease.check()
                 return self._write(job, write)
             except OperatorError as error:
                 return _Result(write, error=error)
 
-        if self._pool is None or len(batch) <= 1:
-            return [one(w) for w in batch]
+        if not waiting:
+            return []
         # This thread makes the first write itself: it would only wait, and handing a write over costs half a write.
-        others = [self._pool.submit(one, w) for w in batch[1:]]
-        return [one(batch[0]), *(other.result() for other in others)]
+        own = waiting.popleft()
+        others: list[Future[_Result]] = []
+        while waiting and len(others) < width - 1:
+            begun = self._threads.begin(partial(one, waiting[0]))
+            if begun is None:
+                break
+            waiting.popleft()
+            others.append(begun)
+        return [one(own), *(other.result() for other in others)]
 
     def _write(self, job: Job, write: Write) -> _Result:
         namespace = job.name.namespace
@@ -285,6 +299,8 @@ class Executor:
         """Returns the error that ends the pass, if there is one. A refused create does not end it, nor does a refusal
         that is about one object alone: a protected pod must not keep the others."""
         write, error = result.write, result.error
+        if isinstance(error, Fenced):
+            return error
         # Further creates were not tried once one was refused, so what succeeds beside it says nothing.
         held_up = error is not None or (isinstance(write, Create) and outcome.refused is not None)
         beside = isinstance(write, Create) and write.beside

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tjworker.base import GroupResource, JobKey
+from tjworker.base import Fenced, GroupResource, JobKey
 from tjworker.store.work_queue import Claim, WorkQueue, Written
 
 
 class Lease:
-    """Not thread-safe: one pass, one thread."""
+    """Not thread-safe, but for `check`: one pass, one thread."""
 
     def __init__(self, queue: WorkQueue, claim: Claim, ttl_seconds: float, monotonic: Callable[[], float]) -> None:
         self._queue = queue
@@ -44,6 +44,12 @@ class Lease:
         """Raises Fenced when another worker may hold the key. Costs a round trip once in a third of the lease."""
         if self._monotonic() - self._renewed_at >= self._ttl_seconds / 3:
             self.renew()
+
+    def check(self) -> None:
+        """Raises Fenced when the lease has lapsed by this process' own clock. Without a round trip, from any thread:
+        for who has asked `ensure` and begins now, maybe later than he thought."""
+        if self._monotonic() - self._renewed_at > self._ttl_seconds:
+            raise Fenced(f"{self.key}: the lease has lapsed before a write began")
 
     def renew(self) -> None:
         """As the store counts: where this process, or its whole machine, slept and its own clock did not see it, the

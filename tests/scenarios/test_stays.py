@@ -4,7 +4,9 @@ enough."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pytest
 
@@ -12,6 +14,9 @@ from tests.scenarios.test_faults import OVER_QUOTA, forbidden
 from tests.scenarios.world import CountingTransport, World, job, play, role
 from tjworker.base import OperatorError, Transient
 from tjworker.kube.port import HttpResponse
+from tjworker.threads import Threads
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +181,19 @@ def test_it_says_why(sentence: str) -> None:
         assert world.events()[case.reason] == 1
 
 
+class OneAfterAnother(Threads):
+    """The writes of a batch in one thread, for a world that has no other."""
+
+    def begin(self, work: Callable[[], T]) -> Future[T]:
+        begun: Future[T] = Future()
+        begun.set_result(work())
+        return begun
+
+
 @pytest.mark.parametrize("width", [1, 8])
 def test_a_pod_that_may_not_be_deleted_keeps_itself_alone(width: int) -> None:
     world = World(nodes=4, seed=1)
-    world.worker._executor._width = width
+    world.worker._executor._width, world.worker._executor._threads = width, OneAfterAnother(8, "test")
     running_and_protected(world, 20).patch_job("digits", {"metadata": {"annotations": {"Failed": "enough"}}})
     world.run().advance(60)
     assert sorted(world.pods()) == ["digits-trainer-0"]

@@ -1,8 +1,9 @@
 """The passes of one task: beside each other, so that one that waits keeps none of the others, and released together.
 
-Decides nothing about jobs. A pass that hangs keeps the task, and no other pass: those that have ended are released
-GATHER_SECONDS later at the latest. A pass that kills the process takes those along that have not been released; their
-leases lapse, and the work queue gives each of them out alone.
+Decides nothing about jobs. A pass that hangs keeps the task, and no other pass: none queues for another's thread, here
+or in the executor, and those that have ended are released GATHER_SECONDS later at the latest. A pass that kills the
+process takes those along that have not been released; their leases lapse, and the work queue gives each of them out
+alone.
 """
 
 from __future__ import annotations

@@ -3,9 +3,11 @@ what failed comes last then. Time is virtual: each request takes as long as the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
+from threading import Event
+from typing import Any, TypeVar
 
 import pytest
 
@@ -17,6 +19,9 @@ from tjworker.lease import Lease
 from tjworker.reconcile.plan import Write
 from tjworker.settings import Settings
 from tjworker.stragglers import MOST, Stragglers
+from tjworker.threads import Threads
+
+T = TypeVar("T")
 
 AWAY = refusal(500, "InternalError", 'failed calling webhook "protect": context deadline exceeded')
 """As an API server answers that has waited for its webhook."""
@@ -163,6 +168,39 @@ def test_a_holder_whose_clock_slept_with_it_makes_no_pods_without_a_status() -> 
     with pytest.raises(Fenced):
         room.apply(room.pod("a"), untold=status_of(room))
     assert room.api.asked == []
+
+
+class Late(Threads):
+    """A machine that sleeps before the second write of a batch begins."""
+
+    def __init__(self, room: Room) -> None:
+        super().__init__(8, "late")
+        self.room = room
+
+    def begin(self, work: Callable[[], T]) -> Future[T] | None:
+        self.room.world.clock.now_seconds += 31
+        return super().begin(work)
+
+
+def test_no_write_begins_once_its_lease_has_lapsed() -> None:
+    """Whoever has the key by then may have suspended the job."""
+    room = Room(width=8)
+    room.executor._threads = Late(room)
+    with pytest.raises(Fenced):
+        room.apply(room.pod("a"), room.pod("b"))
+    assert room.names() == []
+    assert room.api.asked == ["GET aitrainingjobs/digits"]
+
+
+def test_threads_are_begun_only_while_some_are_free_and_all_are_free_in_the_end() -> None:
+    threads, goes_on = Threads(3, "test"), Event()
+    begun = [threads.begin(goes_on.wait) for _ in range(5)]
+    assert [one is not None for one in begun] == [True] * 3 + [False] * 2
+    goes_on.set()
+    assert [one.result(60) for one in begun if one] == [True] * 3
+    again = [threads.begin(lambda: True) for _ in range(3)]
+    assert None not in again
+    assert Threads(1, "test").begin(lambda: True) is None, "the caller is the one"
 
 
 def test_the_failures_of_one_job_move_nothing_of_another() -> None:

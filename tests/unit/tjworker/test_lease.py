@@ -92,6 +92,16 @@ def test_a_holder_that_slept_past_its_lease_is_told_before_its_next_write() -> N
         room.lease.ensure()
 
 
+def test_a_write_that_begins_late_is_told_without_a_round_trip() -> None:
+    room = Room()
+    room.clock.now += TTL_SECONDS
+    room.lease.check()
+    room.clock.now += 0.1
+    with pytest.raises(Fenced):
+        room.lease.check()
+    assert room.renewals == 0
+
+
 def test_a_renewal_counts_from_when_it_was_asked_for_because_its_answer_may_be_late() -> None:
     """The store began to count before the answer came: after slow ones the key would be another's, unknown to its
     holder."""

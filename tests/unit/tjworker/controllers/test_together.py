@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -127,14 +127,16 @@ class Slow(CountingTransport):
 
 
 class Hanging:
-    def __init__(self) -> None:
+    """One task with these jobs, each of so many pods."""
+
+    def __init__(self, bad: Sequence[str] = (BAD,), pods: int = 1, write_concurrency: int = 1) -> None:
         self.world = World(nodes=4, seed=1)
-        for name in (BAD, *GOOD):
-            self.world.apply(job({"trainer": role(1)}, name))
+        for name in (*bad, *GOOD):
+            self.world.apply(job({"trainer": role(pods)}, name))
         self.world.watch()
         self.transport = Slow(self.world)
         runtime = assemble(
-            self.world.settings,
+            self.world.settings.model_copy(update={"write_concurrency": write_concurrency}),
             self.world.store,
             KubeClient(self.transport),
             self.world.queue,
@@ -143,19 +145,30 @@ class Hanging:
             monotonic=self.world.clock,
         )
         self.caller = ThreadPoolExecutor(1)
-        self.task = self.caller.submit(runtime.jobs.run, key_of(BAD))
+        self.task = self.caller.submit(runtime.jobs.run, key_of(bad[0]))
 
     def good_pods(self) -> set[str]:
         with self.transport.mutex:
             return {pod for name in GOOD for pod in pods_of(self.world, name)}
+
+    def end(self) -> None:
+        self.transport.goes_on.set()
+        self.caller.shutdown()
 
 
 @pytest.fixture
 def hanging() -> Iterator[Hanging]:
     room = Hanging()
     yield room
-    room.transport.goes_on.set()
-    room.caller.shutdown()
+    room.end()
+
+
+@pytest.fixture
+def hanging_everywhere() -> Iterator[Hanging]:
+    """Two jobs whose writes hang, in more threads than there are."""
+    room = Hanging(bad=("bad-a", "bad-b"), pods=8, write_concurrency=8)
+    yield room
+    room.end()
 
 
 def test_the_others_of_a_task_are_written_and_released_while_a_write_of_one_hangs(hanging: Hanging) -> None:
@@ -178,6 +191,16 @@ def test_a_write_that_is_never_answered_fails_its_own_job_alone(hanging: Hanging
     ended = {w.key: w.result for w in hanging.task.result(120)}
     assert [key for key, result in ended.items() if result.failed] == [key_of(BAD)]
     assert hanging.world.store.queue.stats().failing == 1
+
+
+def test_no_write_queues_for_a_thread_that_the_hanging_writes_of_others_keep(hanging_everywhere: Hanging) -> None:
+    queue = hanging_everywhere.world.store.queue
+    until("the good jobs are released", lambda: queue.stats().running == 2)
+    assert len(hanging_everywhere.good_pods()) == 8 * len(GOOD)
+    assert not hanging_everywhere.task.done()
+    hanging_everywhere.transport.goes_on.set()
+    assert [w.result.state for w in hanging_everywhere.task.result(120)] == ["done"] * 5
+    assert len(hanging_everywhere.world.pods()) == 8 * 5, "the threads are free again, and nothing was left out"
 
 
 # -- what Flower shows --------------------------------------------------------------------------------
