@@ -69,6 +69,12 @@ def printable(text: str, keep: str = "") -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() or c in keep else " " for c in text)
 
 
+def with_article(noun: str) -> str:
+    """`an MPIJob`, `a TFJob`: capitals before another capital are read letter by letter."""
+    spelt = noun[:2].isupper()
+    return f"{'an' if noun[0] in ('AEFHILMNORSX' if spelt else 'AEIOaeio') else 'a'} {noun}"
+
+
 def shortened(parts: Sequence[str], most_chars: int, between: str) -> str:
     """As many of them as there is room for, the first in any case; of the others the number."""
     shown, chars = [parts[0][:most_chars]], len(parts[0])

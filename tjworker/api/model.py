@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tjworker.api.status import HostPorts, JobStatus
-from tjworker.base import JobKey, JobName
+from tjworker.base import JobKey, JobName, with_article
 
 Workload = Literal["Pod", "ReplicaSet", "Job"]
 RestartPolicy = Literal["Never", "Always", "OnFailure", "OnNodeFail", "ExitCode", "OnNodeFailWithExitCode"]
@@ -181,7 +181,7 @@ class TrainingJob:
     @property
     def calls_itself(self) -> str:
         """For messages about what its framework asks of it."""
-        return f"a {self.kind}" if self.guest_labels else f"a job of frameworkType {self.framework}"
+        return with_article(self.kind) if self.guest_labels else f"a job of frameworkType {self.framework}"
 
     def with_targets(self) -> TrainingJob:
         """With the autoscaler's targets in the place of the spec's replicas: the one place where that is decided.

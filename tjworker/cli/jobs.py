@@ -5,7 +5,7 @@ A kind whose CRD is not installed has no jobs; it never makes a command fail.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from tjworker.api.kinds import KNOWN_KINDS, parse, served
 from tjworker.api.kinds.base import JobKind, seen_status
 from tjworker.api.model import InvalidJob, Role, TrainingJob
 from tjworker.api.resources import EVENTS, PODS
-from tjworker.base import OperatorError
+from tjworker.base import OperatorError, with_article
 from tjworker.cli import happenings
 from tjworker.cli.errors import UserError
 from tjworker.cli.happenings import Happening
@@ -165,6 +165,8 @@ def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
     model, name, job_kind = parsed(job), job.raw["metadata"]["name"], KNOWN_KINDS[job.resource]
     if model.status.ended:
         raise UserError(f"{name} has ended ({model.status.phase}): {_AN_END_IS_FINAL}")
+    if not job_kind.scale_spec_path:
+        raise UserError(f"{name} is not scaled: no role of {with_article(job_kind.kind)} is")
     wanted, names = role or model.scale_role, [r.name for r in model.roles]
     if wanted is None:
         raise UserError(f"{name} has no role that scales by default; name one with --role, it has: {', '.join(names)}")
@@ -174,9 +176,11 @@ def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
     before = model.role(wanted).replicas
     written = _as_written(job, wanted)
     if wanted == model.scale_role and written in (None, wanted):
+        _refuse_what_could_not_be_used(job, job_kind.scale_spec_path.removeprefix("."), replicas)
         return Scaling(wanted, before, {"spec": {"replicas": replicas}}, "scale")
     if job_kind.role_patch is None:
-        raise UserError(f"role {wanted} of {name} is not scaled: of a {job_kind.kind} only {model.scale_role} is")
+        raise UserError(f"role {wanted} of {name} is not scaled: of {with_article(job_kind.kind)} only {model.scale_role} is")
+    _refuse_what_could_not_be_used(job, model.role(wanted).spec_path, replicas)
     return Scaling(wanted, before, job_kind.role_patch(written or wanted, replicas), "")
 
 
@@ -196,6 +200,19 @@ def _refuse_out_of_bounds(job: str, role: Role, replicas: int) -> None:
         f"role {role.name} of {job} has {least} to {most} replicas, so it cannot be scaled to {replicas}; choose a"
         " number between these, or change minReplicas and maxReplicas of the role"
     )
+
+
+def _refuse_what_could_not_be_used(job: FoundJob, path: str, replicas: int) -> None:
+    """No schema says that a job has one launcher: the API server takes two, and the operator then leaves the job
+    alone."""
+    model = parse(job.resource, _with(job.raw, path.split("."), replicas))
+    if isinstance(model, InvalidJob):
+        raise UserError(f"{job.raw['metadata']['name']} cannot be scaled so: " + "; ".join(map(str, model.errors)))
+
+
+def _with(raw: Mapping[str, Any], path: Sequence[str], value: int) -> Json:
+    first, *rest = path
+    return {**raw, first: _with(raw.get(first) or {}, rest, value) if rest else value}
 
 
 def suspending(job: FoundJob, suspend: bool) -> Json | None:

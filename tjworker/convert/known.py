@@ -17,7 +17,7 @@ from tjworker.api.kinds.base import JobKind, mapping, strings, text
 from tjworker.api.labels import KUEUE_QUEUE
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.unknown import unknown_fields
-from tjworker.base import GroupResource
+from tjworker.base import GroupResource, with_article
 from tjworker.convert import write
 from tjworker.convert.report import Converted, Json, Left, Origins, Refused, at
 
@@ -113,7 +113,7 @@ def _schema(resource: GroupResource) -> Json:
 
 def _unknown(kind: JobKind, raw: Json) -> Iterator[Left]:
     for one in unknown_fields(raw.get("spec"), _schema(kind.resource), "spec"):
-        yield Left(one.path, one.value, f"no field of a {kind.kind}", "leave it out, or look whether it is misspelt")
+        yield Left(one.path, one.value, f"no field of {with_article(kind.kind)}", "leave it out, or look whether it is misspelt")
 
 
 def _ignored(raw: Json, job: TrainingJob) -> Iterator[Left]:

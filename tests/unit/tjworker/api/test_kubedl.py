@@ -247,7 +247,7 @@ REFUSED: dict[str, Refusal] = {
         manifest(MARS, {"Worker": role()}),
         "spec.marsReplicaSpecs.Scheduler: required value",
     ),
-    "a role of another kind": (XDL, manifest(XDL, {"Master": role()}), "is no role of a XDLJob: use PS, Scheduler"),
+    "a role of another kind": (XDL, manifest(XDL, {"Master": role()}), "is no role of an XDLJob: use PS, Scheduler"),
     "a gang larger than the job": (
         TF,
         manifest(TF, {"PS": role()}, schedulingPolicy={"minAvailable": 2}),
@@ -281,7 +281,7 @@ REFUSED: dict[str, Refusal] = {
     "an ElasticDLJob with workers, which its master makes": (
         ELASTICDL,
         manifest(ELASTICDL, {"Master": role(), "Worker": role()}),
-        "spec.elasticdlReplicaSpecs.Worker: is no role of a ElasticDLJob: use Master",
+        "spec.elasticdlReplicaSpecs.Worker: is no role of an ElasticDLJob: use Master",
     ),
     "an ElasticDLJob with two masters": (
         ELASTICDL,

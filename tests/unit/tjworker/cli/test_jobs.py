@@ -180,6 +180,56 @@ def test_what_scaling_writes(case: Case) -> None:
     assert str(refused.value).startswith(case.want)
 
 
+NOT_SCALED: dict[str, tuple[str, str | None, int, str]] = {
+    "an ElasticDLJob, of which no role changes its size": (
+        "elasticdljobs.training.kubedl.io",
+        None,
+        3,
+        "digits is not scaled: no role of an ElasticDLJob is",
+    ),
+    "its master by name": (
+        "elasticdljobs.training.kubedl.io",
+        "Master",
+        3,
+        "digits is not scaled: no role of an ElasticDLJob is",
+    ),
+    "a second launcher": (
+        "mpijobs.training.kubedl.io",
+        "Launcher",
+        2,
+        "digits cannot be scaled so: spec.mpiReplicaSpecs.Launcher.replicas: 2: must be 1",
+    ),
+    "a second master, in the letters of the user": (
+        "pytorchjobs.kubeflow.org",
+        "master",
+        2,
+        "digits has no role master; it has: Master, Worker",
+    ),
+    "a second master": (
+        "pytorchjobs.kubeflow.org",
+        "Master",
+        2,
+        "digits cannot be scaled so: spec.pytorchReplicaSpecs.Master.replicas: 2: must be 1",
+    ),
+    "no workers of an MPIJob, by the scale subresource": (
+        "mpijobs.kubeflow.org",
+        None,
+        0,
+        "digits cannot be scaled so: spec.mpiReplicaSpecs.Worker.replicas: 0: must be at least 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOT_SCALED.values(), ids=NOT_SCALED.keys())
+def test_a_number_with_which_the_job_could_not_be_used_is_refused(case: tuple[str, str | None, int, str]) -> None:
+    """The API server takes it, as no schema says so; then the job would be left alone, reason InvalidSpec."""
+    name, role, replicas, want = case
+    resource = GroupResource(name)
+    with pytest.raises(UserError) as refused:
+        scaling(FoundJob(resource, guest_job(resource)), role, replicas)
+    assert str(refused.value) == want
+
+
 def test_a_role_is_scaled_by_the_name_that_the_user_wrote() -> None:
     """The scale subresource has a fixed path: it would make a second role beside it."""
     resource = GroupResource("tfjobs.training.kubedl.io")

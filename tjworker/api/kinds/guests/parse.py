@@ -36,6 +36,7 @@ from tjworker.api.kinds.guests.spec import AsWritten, ElasticBounds, ReplicaSpec
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.labels import not_queued
 from tjworker.api.model import FieldError, GangPolicy, InvalidJob, RestartPolicy, Role, TrainingJob
+from tjworker.base import with_article
 
 ANNOTATION_AUTOSCALE = "elasticdeeplearning.ai/edl-policy"
 """On a job with an elasticPolicy: `Auto` lets the autoscaler move its workers."""
@@ -153,10 +154,10 @@ def _broken(read: Reading) -> Iterator[FieldError]:
     if not rules.is_job_name(read.job):
         yield FieldError("metadata.name", f"{read.job[:80]!r}: the name of a job {rules.NAME_RULE}")
     if not specs:
-        yield FieldError(read.where, f"has no role; a {shape.kind} has {' or '.join(shape.roles)}")
+        yield FieldError(read.where, f"has no role; {with_article(shape.kind)} has {' or '.join(shape.roles)}")
     for name in shape.needed:
         if specs and name not in specs:
-            yield FieldError(read.path(name), f"required value: a {shape.kind} has a {name}")
+            yield FieldError(read.path(name), f"required value: {with_article(shape.kind)} has a {name}")
     for name, role in specs.items():
         yield from _role_errors(read, name, role)
     total = sum(replicas_of(role) for role in specs.values())
@@ -177,7 +178,7 @@ def _broken(read: Reading) -> Iterator[FieldError]:
 def _role_errors(read: Reading, name: str, role: ReplicaSpec) -> Iterator[FieldError]:
     shape, path, replicas = read.shape, read.path(name), replicas_of(role)
     if name not in shape.roles:
-        yield FieldError(path, f"is no role of a {shape.kind}: use {', '.join(shape.roles)}")
+        yield FieldError(path, f"is no role of {with_article(shape.kind)}: use {', '.join(shape.roles)}")
     if name in shape.lone and replicas != 1:
         yield FieldError(f"{path}.replicas", f"{replicas}: must be 1")
     containers = [container.name for container in role.template.spec.containers]

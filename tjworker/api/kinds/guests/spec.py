@@ -14,6 +14,7 @@ from tjworker.api.kinds.aitrainingjob.rules import MAX_REPLICAS
 from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.runpolicy import MAX_INT32, MAX_PODS
 from tjworker.api.podtemplate import PRESERVE, PodTemplate
+from tjworker.base import with_article
 
 GuestRestartPolicy = Literal["", "Always", "OnFailure", "Never", "ExitCode"]
 GuestCleanPodPolicy = Literal["", "All", "Running", "None"]
@@ -97,7 +98,7 @@ def role_rules(names: tuple[str, ...], kind: str) -> dict[str, Any]:
         "x-kubernetes-validations": [
             {
                 "rule": f"self.all(r, r.matches('(?i)^({'|'.join(names)})$'))",
-                "message": f"a role of a {kind} is {listed}",
+                "message": f"a role of {with_article(kind)} is {listed}",
             }
         ]
     }
