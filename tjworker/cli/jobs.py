@@ -179,7 +179,9 @@ def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
         _refuse_what_could_not_be_used(job, job_kind.scale_spec_path.removeprefix("."), replicas)
         return Scaling(wanted, before, {"spec": {"replicas": replicas}}, "scale")
     if job_kind.role_patch is None:
-        raise UserError(f"role {wanted} of {name} is not scaled: of {with_article(job_kind.kind)} only {model.scale_role} is")
+        raise UserError(
+            f"role {wanted} of {name} is not scaled: of {with_article(job_kind.kind)} only {model.scale_role} is"
+        )
     _refuse_what_could_not_be_used(job, model.role(wanted).spec_path, replicas)
     return Scaling(wanted, before, job_kind.role_patch(written or wanted, replicas), "")
 

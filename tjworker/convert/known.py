@@ -113,7 +113,12 @@ def _schema(resource: GroupResource) -> Json:
 
 def _unknown(kind: JobKind, raw: Json) -> Iterator[Left]:
     for one in unknown_fields(raw.get("spec"), _schema(kind.resource), "spec"):
-        yield Left(one.path, one.value, f"no field of {with_article(kind.kind)}", "leave it out, or look whether it is misspelt")
+        yield Left(
+            one.path,
+            one.value,
+            f"no field of {with_article(kind.kind)}",
+            "leave it out, or look whether it is misspelt",
+        )
 
 
 def _ignored(raw: Json, job: TrainingJob) -> Iterator[Left]:
