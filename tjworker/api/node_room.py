@@ -29,7 +29,7 @@ def had(allocatable: Mapping[str, str], name: str) -> int:
     try:
         given = allocatable.get(name, "0")
         return milli(given) if name == "cpu" else whole(given)
-    except (ValueError, ArithmeticError):
+    except ValueError:
         return 0
 
 
@@ -38,7 +38,30 @@ def take(nodes: Iterable[Mapping[str, str]], wants: Amounts) -> int:
     return sum(min(had(node, name) // amount for name, amount in wants.items()) for node in nodes)
 
 
-def shown(name: str, amount: int) -> str:
+def shown(name: str, amount: int, decimals: int = 1) -> str:
+    """Without an exponent. Memory in Gi, or the greatest unit below of which there is one."""
     if name == "cpu":
-        return f"{amount / 1000:g}"
-    return f"{amount / 2**30:.3g}Gi" if name == "memory" else str(amount)
+        return _digits(amount, 1000, 3)
+    if name != "memory":
+        return str(amount)
+    unit, size = next(((unit, size) for unit, size in _UNITS if amount >= size), ("", 1))
+    return f"{_digits(amount, size, decimals)}{unit}"
+
+
+def shown_apart(name: str, more: int, less: int) -> tuple[str, str]:
+    """Both, with as many digits as it takes to see which is more."""
+    for decimals in range(1, _MOST_DECIMALS):
+        told = shown(name, more, decimals), shown(name, less, decimals)
+        if whole(told[0]) > whole(told[1]):
+            return told
+    return shown(name, more, _MOST_DECIMALS), shown(name, less, _MOST_DECIMALS)
+
+
+_UNITS = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+_MOST_DECIMALS = 10
+"""A byte of a Gi."""
+
+
+def _digits(amount: int, unit: int, decimals: int) -> str:
+    text = f"{amount / unit:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -15,7 +15,7 @@ from tjworker.api.labels import of_object
 from tjworker.api.model import TrainingJob
 from tjworker.api.node_records import node_record
 from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests, pod_requests
-from tjworker.api.node_room import had, shown, take, wanted
+from tjworker.api.node_room import had, shown_apart, take, wanted
 from tjworker.api.observed import ENDED_PHASES, NodeRecord
 from tjworker.api.owners import controller
 from tjworker.api.pod_records import pod_record
@@ -125,9 +125,8 @@ def too_large(job: TrainingJob, nodes: Iterable[Json]) -> Iterator[str]:
             continue
         most = {name: max(had(node, name) for node in has) for name in wants}
         over = [name for name, n in wants.items() if n > most[name]]
-        told = ", ".join(
-            f"{name} {shown(name, wants[name])} (a node has at most {shown(name, most[name])})" for name in over
-        )
+        numbers = ((name, *shown_apart(name, wants[name], most[name])) for name in over)
+        told = ", ".join(f"{name} {asked} (a node has at most {there})" for name, asked, there in numbers)
         yield (
             f"a pod of role {role.name} fits no node of the cluster, however empty:"
             f" {told or 'no single node has all that it requests'}; it waits for a larger node, and elastic jobs may"

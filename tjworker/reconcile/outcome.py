@@ -9,7 +9,7 @@ from tjworker.api.indices import MAX_INDEX, parse_indices
 from tjworker.api.model import TrainingJob
 from tjworker.api.naming import role_labels, selector
 from tjworker.api.observed import PodRecord
-from tjworker.api.status import POD_NOT_GONE, JobStatus, Phase, RoleAttempts
+from tjworker.api.status import POD_NOT_GONE, Condition, JobStatus, Phase, RoleAttempts
 from tjworker.api.tenancy import tenancy_trouble
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import phase
@@ -141,12 +141,20 @@ def _only_numbers_moved(old: JobStatus, new: JobStatus) -> bool:
 
 def _numberless(status: JobStatus) -> JobStatus:
     conditions = tuple(
-        c.model_copy(update={"message": _NUMBER.sub("#", c.message)})
+        c.model_copy(update={"message": _without_the_schedulers_numbers(c)})
         if (c.type, c.status) == ("Running", "False")
         else c
         for c in status.conditions
     )
     return status.model_copy(update={"message": _NUMBER.sub("#", status.message), "conditions": conditions})
+
+
+def _without_the_schedulers_numbers(waiting: Condition) -> str:
+    """A gang that is too large is told by how much: those numbers are the news, and move with the nodes alone."""
+    own, dot, told = ("", "", waiting.message)
+    if waiting.reason == phase.GANG_TOO_LARGE:
+        own, dot, told = waiting.message.partition(phase.FIRST_POD)
+    return f"{own}{dot}{_NUMBER.sub('#', told)}"
 
 
 def accept(job: TrainingJob, at: str, rules: Rules, pods: Sequence[PodRecord] = ()) -> JobStatus:

@@ -135,6 +135,8 @@ _FITS_WITHOUT_OTHERS = "waiting for minCount pods from a gang"
 
 
 GANG_TOO_LARGE = "GangTooLarge"
+FIRST_POD = ". pod "
+"""Before it stands why a gang is too large, behind it what any job says that waits."""
 
 # The same words before and after the pod is made, so that its making alone is no reason to write the status.
 _UNASSIGNED = ("", "is waiting for a node")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tjworker.api.model import Role
-from tjworker.api.node_room import Amounts, had, shown, take, wanted
+from tjworker.api.node_room import Amounts, had, shown, shown_apart, take, wanted
 from tjworker.api.observed import NodeRecord
 
 
@@ -27,8 +27,9 @@ def why_too_large(roles: Sequence[Role], needed: int, nodes: Mapping[str, NodeRe
     over = ", ".join(_sums(roles, wants, needed, has)) or ", ".join(_places(roles, wants, needed, has))
     if not over:
         return ""
+    pods = "the one pod that must start" if needed == 1 else f"the {needed} pods that must start together"
     return (
-        f"the whole cluster, even empty, has no room for the {needed} pods that must start together: {over}; lower"
+        f"the whole cluster, even empty, has no room for {pods}: {over}; lower"
         " replicas, minAvailable or resources.requests, or add nodes"
     )
 
@@ -44,7 +45,8 @@ def _sums(
             least, left = least + amount * min(left, replicas), left - min(left, replicas)
         most = sum(had(node, name) for node in has)
         if least > most:
-            yield f"they request {name} {shown(name, least)}, and {nodes} {shown(name, most)}"
+            asked, there = shown_apart(name, least, most)
+            yield f"{'it requests' if needed == 1 else 'they request'} {name} {asked}, and {nodes} {there}"
 
 
 def _places(
@@ -57,4 +59,7 @@ def _places(
         places = take(has, wants[role.name])
         if among > places:
             each = ", ".join(f"{name} {shown(name, n)}" for name, n in wants[role.name].items() if name != "pods")
-            yield f"{among} of them are of role {role.name}, each with {each}, and {len(has)} nodes take {places}"
+            which, of_each = (
+                ("it is", "") if needed == 1 else (f"{among} of them {'is' if among == 1 else 'are'}", "each ")
+            )
+            yield f"{which} of role {role.name}, {of_each}with {each}, and {len(has)} nodes take {places}"

@@ -51,10 +51,33 @@ CASES: dict[str, Case] = {
     ),
     "Of one node": Case(asking(3, cpu="4"), "they request cpu 12, and the only node has 8", nodes(1, cpu="8")),
     "Too much memory": Case(asking(4, memory="60Gi"), "they request memory 240Gi, and all 3 nodes have 192Gi"),
+    "More than a Ti, without an exponent": Case(
+        asking(4, memory="1040Gi"), "they request memory 4160Gi, and all 2 nodes have 4000Gi", nodes(2, memory="2000Gi")
+    ),
+    "Thousands of Ti": Case(asking(4, memory="1Pi"), "they request memory 4194304Gi, and all 3 nodes have 192Gi"),
+    "Half a Gi too much": Case(
+        asking(1, memory="512.3Gi"), "it requests memory 512.3Gi, and the only node has 512Gi", nodes(1, memory="512Gi")
+    ),
+    "A few bytes too much, as system pods have them": Case(
+        asking(2, memory="256Gi"),
+        "they request memory 512Gi, and the only node has 511.9995Gi",
+        nodes(1, memory="536870400Ki"),
+    ),
+    "Less than a Gi": Case(
+        asking(3, memory="300Mi"), "they request memory 900Mi, and the only node has 800Mi", nodes(1, memory="800Mi")
+    ),
+    "A thousandth of a CPU": Case(
+        asking(3, cpu="1.334"), "they request cpu 4.002, and the only node has 4.001", nodes(1, cpu="4001m")
+    ),
+    "A million CPUs": Case(asking(4, cpu="1000000.5"), "they request cpu 4000002, and all 3 nodes have 24"),
+    "The one pod that must start": Case(
+        asking(1, cpu="10", memory="1Gi"),
+        "no room for the one pod that must start: it is of role trainer, with cpu 10, memory 1Gi, and 3 nodes take 0",
+    ),
     "More GPUs than there are": Case(
         asking(4, gpu="8"), "they request nvidia.com/gpu 32, and all 2 nodes have 16", nodes(2, **{GPU: "8"})
     ),
-    "A GPU where no node has any": Case(asking(1, gpu="1"), "they request nvidia.com/gpu 1, and all 3 nodes have 0"),
+    "A GPU where no node has any": Case(asking(1, gpu="1"), "it requests nvidia.com/gpu 1, and all 3 nodes have 0"),
     "More pods than the nodes take": Case(asking(7), "they request pods 7, and all 2 nodes have 6", nodes(2, pods="3")),
     "The sum would do, but not node by node": Case(
         asking(4, cpu="5"), "4 of them are of role trainer, each with cpu 5, and 3 nodes take 3"
@@ -121,3 +144,18 @@ def test_an_event_tells_when_the_cluster_has_become_too_small_and_when_it_may_do
         told.append([event.reason for event in plan.events])
         job = replace(job, status=plan.status or job.status)
     assert told == [["Unschedulable"], ["GangTooLarge"], [], ["Unschedulable"]]
+
+
+def test_the_numbers_of_the_room_are_those_of_now_and_those_of_the_scheduler_alone_are_no_news() -> None:
+    job = asking(7, cpu="4").build()
+
+    def plan(cluster: Mapping[str, NodeRecord], refused: str) -> Plan:
+        pods = [make_pod(job, "trainer", i).but(pod_group="digits", unschedulable=refused) for i in range(7)]
+        view = replace(observe(*pods), pod_groups={POD_GROUPS: (group(job, 7),)}, every_node=cluster)
+        return reconcile(job, view, NOW, rules("kubernetes"))
+
+    job = replace(job, status=status_of(plan(nodes(2, cpu="8"), REFUSED)))
+    assert plan(nodes(2, cpu="8"), "0/3 nodes are available: 2 Insufficient cpu.").status is None
+    told = status_of(plan(nodes(3, cpu="8"), REFUSED))
+    assert "all 3 nodes have 24" in condition(told, "Running")[2]
+    assert "all 3 nodes have 24" in told.message
