@@ -119,7 +119,11 @@ REFUSED: dict[str, Refusal] = {
         manifest(PYTORCH, {"Worker": role(4)}, elasticPolicy={"minReplicas": 1, "maxReplicas": 3}),
         "spec.pytorchReplicaSpecs.Worker.replicas: 4: elasticPolicy wants it from 1 to 3",
     ),
-    "an XGBoostJob without a master": (XGB, manifest(XGB, {"Worker": role(1)}), "Master: required value: an XGBoostJob"),
+    "an XGBoostJob without a master": (
+        XGB,
+        manifest(XGB, {"Worker": role(1)}),
+        "Master: required value: an XGBoostJob",
+    ),
     "a JAXJob with a master": (JAX, manifest(JAX, {"Master": role(1)}), "is no role of a JAXJob: use Worker"),
     "a gang larger than the job": (
         TF,
