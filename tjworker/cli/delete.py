@@ -43,7 +43,7 @@ def delete(jobs: tuple[str, ...], wait: bool, timeout: float, output: str | None
         for name in jobs:
             try:
                 found = find_job(cluster.api, where, name)
-                cluster.api.delete(found.resource, where, name, uid=str(found.raw["metadata"]["uid"]))
+                cluster.api.delete(found.resource, where, found.name, uid=str(found.raw["metadata"]["uid"]))
                 if wait:
                     _until_gone(cluster, found, deadline)
                 tell(f"{name}: {'deleted' if wait else 'is being deleted'}", found, output)
@@ -59,7 +59,7 @@ def _until_gone(cluster: Cluster, job: FoundJob, deadline: float) -> None:
     from tjworker.cli.errors import UserError
     from tjworker.cli.jobs import job_pods
 
-    name, uid = job.raw["metadata"]["name"], job.raw["metadata"]["uid"]
+    name, uid = job.name, job.raw["metadata"]["uid"]
     while True:
         now = cluster.api.get(job.resource, job.raw["metadata"]["namespace"], name)
         there = now is not None and now["metadata"]["uid"] == uid

@@ -48,7 +48,7 @@ def _end(job: str, message: str, namespace: str | None, output: str | None, anno
     with user_cluster() as cluster:
         where = namespace or cluster.namespace
         found = find_job(cluster.api, where, job)
-        raw = cluster.api.merge_patch(found.resource, where, job, ending(found, annotation, message))
+        raw = cluster.api.merge_patch(found.resource, where, found.name, ending(found, annotation, message))
         said = f"{job}: ends as {annotation}; `tj get {job}` shows how far it is"
         tell(said, FoundJob(found.resource, raw), output)
         return 0

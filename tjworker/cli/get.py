@@ -126,7 +126,7 @@ def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) ->
     from tjworker.cli.jobs import find_job, served_kinds
 
     if name:
-        name = find_job(cluster.api, namespace, name).raw["metadata"]["name"]
+        name = find_job(cluster.api, namespace, name).name
     changes: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def on_change(kind: str, obj: dict[str, Any]) -> None:

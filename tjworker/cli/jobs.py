@@ -34,6 +34,11 @@ class FoundJob:
     raw: Json
 
     @property
+    def name(self) -> str:
+        """Of the object: what a user typed may have its kind before it."""
+        return str(self.raw["metadata"]["name"])
+
+    @property
     def status(self) -> Mapping[str, Any]:
         """Our own, wherever the kind has it."""
         return seen_status(self.raw)
@@ -77,7 +82,7 @@ def list_jobs(api: KubeClient, namespace: str, kinds: Iterable[GroupResource] = 
         except OperatorError as error:
             if error.status != 404:
                 raise
-    return sorted(found, key=lambda f: (f.raw["metadata"]["namespace"], f.raw["metadata"]["name"], f.resource))
+    return sorted(found, key=lambda f: (f.raw["metadata"]["namespace"], f.name, f.resource))
 
 
 def kinds_called(called: str) -> list[GroupResource]:
@@ -104,7 +109,7 @@ def find_job(api: KubeClient, namespace: str, called: str) -> FoundJob:
             f"{name} is the name of jobs of {len(found)} kinds in namespace {namespace}; use one of:"
             f" {', '.join(f'{one.resource}/{name}' for one in found)}"
         )
-    known = [job.raw["metadata"]["name"] for job in list_jobs(api, namespace)][:10]
+    known = [job.name for job in list_jobs(api, namespace)][:10]
     hint = (
         f"there are: {', '.join(known)}" if known else "it has none; -n names another namespace, `tj get -A` shows all"
     )
@@ -148,7 +153,7 @@ def role_names(job: FoundJob) -> list[str]:
 def check_replica(job: FoundJob, role: str | None, index: int | None) -> None:
     """Raises UserError when the job can have no such role or replica. Not for a job whose spec cannot be used: it may
     still have pods."""
-    model, name = parse(job.resource, job.raw), job.raw["metadata"]["name"]
+    model, name = parse(job.resource, job.raw), job.name
     if not isinstance(model, TrainingJob):
         return
     names = [r.name for r in model.roles]
@@ -162,7 +167,7 @@ def check_replica(job: FoundJob, role: str | None, index: int | None) -> None:
 
 def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
     """What `tj scale` writes. Raises UserError for a job or a role that cannot be scaled."""
-    model, name, job_kind = parsed(job), job.raw["metadata"]["name"], KNOWN_KINDS[job.resource]
+    model, name, job_kind = parsed(job), job.name, KNOWN_KINDS[job.resource]
     if model.status.ended:
         raise UserError(f"{name} has ended ({model.status.phase}): {_AN_END_IS_FINAL}")
     if not job_kind.scale_spec_path:
@@ -220,7 +225,7 @@ def _with(raw: Mapping[str, Any], path: Sequence[str], value: int) -> Json:
 def suspending(job: FoundJob, suspend: bool) -> Json | None:
     """The merge patch that suspends the job or lets it go on; None when it is so already. Raises UserError where it
     cannot."""
-    model, name, job_kind = parsed(job), job.raw["metadata"]["name"], KNOWN_KINDS[job.resource]
+    model, name, job_kind = parsed(job), job.name, KNOWN_KINDS[job.resource]
     _refuse_the_ended(model, name)
     patch: Any = suspend
     for field in reversed(job_kind.suspend_path):
@@ -231,7 +236,7 @@ def suspending(job: FoundJob, suspend: bool) -> Json | None:
 def ending(job: FoundJob, annotation: str, message: str) -> Json:
     """The merge patch that ends the job by an annotation. Raises UserError for a job that has ended or is about to: an
     annotation would say something else than its status, for ever."""
-    _refuse_the_ended(parsed(job), job.raw["metadata"]["name"])
+    _refuse_the_ended(parsed(job), job.name)
     return {"metadata": {"annotations": {annotation: message}}}
 
 

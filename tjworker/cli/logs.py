@@ -88,7 +88,7 @@ def _tell_what_is_left(job: FoundJob, wanted: Wanted) -> None:
     from tjworker.cli.errors import UserError
     from tjworker.cli.logstream import last_words
 
-    name, status = job.raw["metadata"]["name"], job.status
+    name, status = job.name, job.status
     found = list(last_words(job, wanted))
     if not found:
         if not status.get("completionTime"):

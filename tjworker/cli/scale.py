@@ -33,8 +33,8 @@ def scale(job: str, replicas: int, role: str | None, output: str | None, namespa
         where = namespace or cluster.namespace
         found = find_job(cluster.api, where, job)
         asked = scaling(found, role, replicas)
-        cluster.api.merge_patch(found.resource, where, job, asked.patch, subresource=asked.subresource)
+        cluster.api.merge_patch(found.resource, where, found.name, asked.patch, subresource=asked.subresource)
         changed = f"{asked.before} -> {replicas}" if asked.before != replicas else f"is {replicas} already"
-        raw = cluster.api.get(found.resource, where, job) if output else None
+        raw = cluster.api.get(found.resource, where, found.name) if output else None
         tell(f"{job}: {asked.role} {changed}", found if raw is None else FoundJob(found.resource, raw), output)
         return 0

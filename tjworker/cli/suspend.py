@@ -48,7 +48,7 @@ def _write(job: str, namespace: str | None, output: str | None, *, suspend: bool
         if patch is None:
             tell(f"{job} is suspended already" if suspend else f"{job} is not suspended", found, output)
             return 0
-        raw = cluster.api.merge_patch(found.resource, where, job, patch)
+        raw = cluster.api.merge_patch(found.resource, where, found.name, patch)
         said = f"{job}: suspended; `tj resume {job}` lets it go on" if suspend else f"{job}: resumed"
         tell(said, FoundJob(found.resource, raw), output)
         return 0

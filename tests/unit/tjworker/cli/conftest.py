@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -77,12 +77,22 @@ class _Run(click.Command):
 
 
 @pytest.fixture
-def typed_at(monkeypatch: pytest.MonkeyPatch) -> TypedAt:
-    server = TypedAt()
+def typed_at(a_cluster: Callable[[], TypedAt]) -> TypedAt:
+    return a_cluster()
 
-    @contextmanager
-    def user_cluster(**_: Any) -> Iterator[cluster_of_commands.Cluster]:
-        yield cluster_of_commands.Cluster(server.api, server.transport, "default")
 
-    monkeypatch.setattr(cluster_of_commands, "user_cluster", user_cluster)
-    return server
+@pytest.fixture
+def a_cluster(monkeypatch: pytest.MonkeyPatch) -> Callable[[], TypedAt]:
+    """Makes one; the commands go to the newest."""
+
+    def make() -> TypedAt:
+        server = TypedAt()
+
+        @contextmanager
+        def user_cluster(**_: Any) -> Iterator[cluster_of_commands.Cluster]:
+            yield cluster_of_commands.Cluster(server.api, server.transport, "default")
+
+        monkeypatch.setattr(cluster_of_commands, "user_cluster", user_cluster)
+        return server
+
+    return make

@@ -53,6 +53,19 @@ def test_a_job_that_is_not_there_is_1_and_those_that_are_there_are_named(name: s
 
 
 @pytest.mark.parametrize("name", OF_A_JOB)
+def test_a_job_may_be_named_with_its_kind(name: str, a_cluster: Callable[[], TypedAt]) -> None:
+    def typed(called: str) -> tuple[int, str, object]:
+        at = a_cluster()
+        at.add(DIGITS)
+        done = at.tj(name, called, *MORE.get(name, ()))
+        said = (done.stdout + done.stderr).replace(called, "digits")
+        left = [(job.raw["spec"], job.raw["metadata"]) for job in jobs.list_jobs(at.api, "default")]
+        return done.exit_code, said, left
+
+    assert typed("aitrainingjob.elasticdeeplearning.ai/digits") == typed("aitj/digits") == typed("digits")
+
+
+@pytest.mark.parametrize("name", OF_A_JOB)
 def test_a_job_of_another_namespace_is_not_there(name: str, typed_at: TypedAt) -> None:
     typed_at.add(DIGITS)
     done = typed_at.tj(name, "digits", "-n", "elsewhere", *MORE.get(name, ()))
