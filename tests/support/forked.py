@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tests.support.waiting import PATIENCE_SECONDS, until
+from tjworker.settings import load_settings
 
 
 def forked(main: Callable[[], int], cwd: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -57,6 +58,7 @@ def _be(main: Callable[[], int], cwd: Path, env: Mapping[str, str], out: int, er
         os.environ.clear()
         os.environ.update(env)
         os.chdir(cwd)
+        load_settings.cache_clear()
         code = main()
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)

@@ -71,5 +71,5 @@ def test_assets_that_are_no_folder_are_a_mistake(tmp_path: Path) -> None:
 def test_the_cache_is_in_the_project_and_ignored_by_git() -> None:
     # It may be a link to a larger disk.
     assert binaries.cache_root({}) == (ROOT / ".cache").resolve() / "control-plane"
-    assert ".cache/" in (ROOT / ".gitignore").read_text().split()
+    assert ".cache" in (ROOT / ".gitignore").read_text().split()
     assert os.access(MODULES, os.R_OK)
