@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tjworker.api.kinds import trainingjob
 from tjworker.api.model import InvalidJob, TrainingJob
 
 
@@ -30,6 +31,6 @@ class Rules:
 
 
 def keeps_all(job: TrainingJob | InvalidJob, autoclean: bool) -> bool:
-    """Without autoclean, nothing of a job that ReplicaSets and a batch Job keep is taken away at its end, whichever.
-    What keeps the pods of a job whose spec cannot be used is not known."""
-    return not autoclean and (isinstance(job, InvalidJob) or any(role.workload != "Pod" for role in job.roles))
+    """Without autoclean, nothing of a job that ReplicaSets and a batch Job keep is taken away at its end, whichever:
+    of a TrainingJob, though its spec cannot be used."""
+    return not autoclean and job.name.resource == trainingjob.RESOURCE
