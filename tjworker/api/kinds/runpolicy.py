@@ -12,6 +12,8 @@ from tjworker.api.podtemplate import DNS_SUBDOMAIN
 
 MAX_PODS = 50_000
 MAX_INT32 = 2**31 - 1
+_NAME_OR_NONE = rf"^({DNS_SUBDOMAIN.removeprefix('^').removesuffix('$')})?$"
+"""Go's clients write a field that is not set as an empty text."""
 
 
 def min_available_rule(replicas: str) -> dict[str, str]:
@@ -44,13 +46,13 @@ class SchedulingPolicy(CamelModel):
     queue: str | None = Field(
         None,
         max_length=253,
-        pattern=DNS_SUBDOMAIN,
+        pattern=_NAME_OR_NONE,
         description=f"queue of the PodGroup (Volcano). Default: the job's annotation {QUEUE_ANNOTATION}",
     )
     priority_class: str | None = Field(
         None,
         max_length=253,
-        pattern=DNS_SUBDOMAIN,
+        pattern=_NAME_OR_NONE,
         description="PriorityClass of the PodGroup, and of pods whose template names none. Default: spec.priority,"
         " where there is such a class",
     )

@@ -42,6 +42,10 @@ CASES: dict[str, Case] = {
     "the field goes before the annotation": Case(
         "volcano", {"queue": "vision"}, {QUEUE: "research"}, want={"queue": "vision"}
     ),
+    "empty names, as Go's clients write them, are none": Case("volcano", {"queue": "", "priorityClass": ""}),
+    "an empty queue leaves that of the annotation": Case(
+        "volcano", {"queue": ""}, {QUEUE: "research"}, want={"queue": "research"}
+    ),
     "others have no queues": Case("kubernetes", {"queue": "research"}, {QUEUE: "research"}, want={}),
     "a priority class is the group's and the pods'": Case(
         "volcano", {"priorityClass": "urgent"}, want={"priorityClassName": "urgent"}, want_pods="urgent"
@@ -144,6 +148,6 @@ def test_a_job_that_runs_is_left_as_it_is() -> None:
     assert plan.writes == ()
 
 
-@pytest.mark.parametrize("policy", [{"queue": "Team A"}, {"minResources": {"cpu": "lots"}}, {"priorityClass": ""}])
+@pytest.mark.parametrize("policy", [{"queue": "Team A"}, {"minResources": {"cpu": "lots"}}, {"priorityClass": "-"}])
 def test_the_parser_refuses_what_the_schema_does_whatever_the_scheduler(policy: dict[str, Any]) -> None:
     assert isinstance(make_job().role("trainer", 1).run_policy(schedulingPolicy=policy).parse(), InvalidJob)
