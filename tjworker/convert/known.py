@@ -14,6 +14,7 @@ from typing import Any
 from tjworker.api import crd
 from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.kinds.base import JobKind, mapping, strings, text
+from tjworker.api.kinds.kubedl.mpijob import OLD_RUN_POLICY
 from tjworker.api.labels import KUEUE_QUEUE
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.unknown import unknown_fields
@@ -25,6 +26,9 @@ INSTEAD: Mapping[str, str] = {
     "elasticPolicy.metrics": "make a HorizontalPodAutoscaler for the job's scale subresource, with spec.replicas in the"
     " manifest, or set edlPolicy: Auto of the role",
     "elasticPolicy.maxRestarts": "set restartLimit of the role, or PET_MAX_RESTARTS in its template",
+    **{f"spec.{name}": f"set runPolicy.{name}" for name in OLD_RUN_POLICY},
+    "spec.cronPolicy": "make a CronJob that creates jobs",
+    "runPolicy.cronPolicy": "make a CronJob that creates jobs",
 }
 """By the end of the field's path: what to do about one that nothing acts on."""
 OWN_NAME = "$(TRAININGJOB_NAME)"
@@ -57,7 +61,7 @@ def convert(kind: JobKind, raw: Json, special: Special) -> Converted | Refused:
         return Refused(job.errors)
     extra = special(raw, job)
     made = write.manifest(extra.job, write.own_metadata(metadata, extra.acted_upon), tuple(_order(raw, job)))
-    left = (*_unknown(kind, raw), *_ignored(raw, job), *extra.left, *metadata_left(metadata))
+    left = (*_unknown(kind, raw), *_ignored(raw, extra.job), *extra.left, *metadata_left(metadata))
     return Converted(made, left, (*extra.notes, *_labels(job)), {**_role_origins(raw, job), **extra.origins})
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from tjworker.api.kinds.base import mapping
 from tjworker.api.kinds.guests.mpipods import SSHD, WORKER
+from tjworker.api.kinds.kubedl.mpijob import ARGUMENTS_LOST
 from tjworker.api.model import Role, TrainingJob
+from tjworker.api.naming import containers
 from tjworker.convert import kubeflow
 from tjworker.convert.known import Extra, written_path
 from tjworker.convert.report import Json, Left, at
@@ -42,8 +44,21 @@ def of_kubedl(raw: Json, job: TrainingJob) -> Extra:
 def _special(raw: Json, job: TrainingJob) -> Extra:
     common, by_agent = kubeflow.special(raw, job), _by_agent(job)
     roles = tuple(replace(role, template=_own(raw, role, by_agent)) for role in job.roles)
-    own = replace(job, roles=roles, subdomain="", secret=None, mpi=None)
-    return replace(common, job=own, left=(*common.left, *_left(raw, by_agent)), notes=tuple(_notes(job)))
+    ignored = tuple(one for one in job.ignored if not one.endswith(ARGUMENTS_LOST))
+    own = replace(job, roles=roles, subdomain="", secret=None, mpi=None, ignored=ignored)
+    notes = (*_notes(job), *(_ARGUMENTS_ACT if by_agent and _has_arguments_alone(own) else ()))
+    return replace(common, job=own, left=(*common.left, *_left(raw, by_agent)), notes=notes)
+
+
+_ARGUMENTS_ACT = (
+    "the args of a worker without a command go to the entrypoint of its image: beside the operator's agent they are"
+    " lost",
+)
+
+
+def _has_arguments_alone(job: TrainingJob) -> bool:
+    every = (one for role in job.roles if role.name == WORKER for one in containers(role.template))
+    return any(one.get("args") and not one.get("command") for one in every)
 
 
 def _by_agent(job: TrainingJob) -> bool:

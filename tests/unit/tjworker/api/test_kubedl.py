@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.unit.tjworker.api.guest_cases import Case, Refusal, manifest, read, refusal_of, role
-from tjworker.api.kinds import kubedl
+from tjworker.api import crd
+from tjworker.api.kinds import KNOWN_KINDS, kubedl
 from tjworker.api.kinds.kubedl.marsjob import SHARED
 from tjworker.api.model import Enough, MPILaunch, TrainingJob
 
@@ -159,7 +160,8 @@ CASES: dict[str, Case] = {
             "cleanPodPolicy": "None",
             "activeDeadlineSeconds": 6,
             "ttlSecondsAfterFinished": 0,
-            "schedulingPolicy": {},
+            "schedulingPolicy": {"queue": "q"},
+            "cronPolicy": {"schedule": "* * * * *"},
             "runPolicy": {"cleanPodPolicy": "All"},
         },
         {
@@ -170,6 +172,7 @@ CASES: dict[str, Case] = {
                 "spec.ttlSecondsAfterFinished (it belongs into spec.runPolicy)",
                 "spec.activeDeadlineSeconds (it belongs into spec.runPolicy)",
                 "spec.schedulingPolicy (it belongs into spec.runPolicy)",
+                "spec.cronPolicy (it belongs into spec.runPolicy)",
             ),
         },
     ),
@@ -314,6 +317,15 @@ REFUSED |= {
     )
     for name, value, instead in V1ALPHA1
 }
+
+
+def test_a_whole_manifest_of_v1alpha1_is_told_what_to_write() -> None:
+    """It has no mpiReplicaSpecs, which no schema may ask for then."""
+    told = refusal_of(MPI, {**manifest(MPI, {}), "spec": {"gpus": 4, "template": {"spec": {"containers": []}}}})
+    assert "spec.gpus: is a field of MPIJob v1alpha1, which is not served; write mpiReplicaSpecs.Worker" in told
+    assert "spec.template: is a field of MPIJob v1alpha1" in told
+    assert "spec.mpiReplicaSpecs: has no role; an MPIJob has Launcher or Worker" in told
+    assert "required" not in crd.schema(KNOWN_KINDS[MPI])["properties"]["spec"]
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.kinds import AITRAININGJOBS, TEST_KINDS
 from tests.support.seeds import the_seed
-from tests.unit.tjworker.convert.manifests import EXAMPLES, SERVED, Json, converted, example, parsed, standing
+from tests.unit.tjworker.convert.manifests import EXAMPLES, SERVED, Json, converted, example, parsed, rows, standing
 from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.model import Role, TrainingJob
 from tjworker.convert import SOURCES, write
@@ -148,6 +148,27 @@ def test_an_mpi_job_has_nothing_of_the_operators_own_keys() -> None:
     launcher = raw["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]
     assert roles["Launcher"]["template"] == launcher
     assert roles["Worker"]["template"]["spec"]["containers"][0]["command"] == ["/usr/sbin/sshd", "-De"]
+
+
+def test_the_arguments_of_an_mpi_worker_act_where_there_is_no_agent() -> None:
+    """They go to the entrypoint of its image, as under KubeDL; beside the agent they were lost."""
+    raw = example("kubedl-mpijob.yaml")
+    container = raw["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container.pop("command", None)
+    container["args"] = ["-De"]
+    made = converted(raw)
+    assert made.manifest["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["args"] == ["-De"]
+    assert not [path for path in rows(made.left) if path.endswith("args")]
+    assert [note for note in made.notes if "entrypoint" in note]
+
+
+def test_what_the_first_mpi_jobs_had_in_the_spec_itself_is_to_be_set_in_the_run_policy() -> None:
+    raw = example("kubedl-mpijob.yaml")
+    raw["spec"] |= {"backoffLimit": 3, "schedulingPolicy": {"queue": "q"}, "cronPolicy": {"schedule": "* * * * *"}}
+    told = {one.path: one.instead for one in converted(raw).left}
+    assert told["spec.backoffLimit"] == "set runPolicy.backoffLimit"
+    assert told["spec.schedulingPolicy"] == "set runPolicy.schedulingPolicy"
+    assert told["spec.cronPolicy"] == "make a CronJob that creates jobs"
 
 
 def test_the_programs_of_xdl_find_their_task_and_a_folder_of_their_own() -> None:

@@ -268,13 +268,19 @@ def _gang_policy(read: Reading) -> GangPolicy:
 def _ignored(read: Reading, annotations: Mapping[str, str]) -> Iterator[str]:
     acting = (name for name, value in sorted(_said(read).items()) if value not in ("", {}) and name not in _OF_A_GANG)
     yield from (read.run_path(f"schedulingPolicy.{name}") for name in acting)
+    told = tuple(read.shape.ignored(read.spec))
+    better = {one.partition(" ")[0] for one in told}
+    yield from (path for path in _all_inert(read) if path not in better)
+    yield from told
+    yield from (f"annotation {name}" for name in read.shape.family.ignored_annotations if name in annotations)
+
+
+def _all_inert(read: Reading) -> Iterator[str]:
     yield from _inert("spec", read.spec)
     if read.run is not read.spec:
         yield from _inert(".".join(read.shape.family.run_policy_path), read.run)
     for name, role in read.specs.items():
         yield from _inert(read.path(name), role)
-    yield from read.shape.ignored(read.spec)
-    yield from (f"annotation {name}" for name in read.shape.family.ignored_annotations if name in annotations)
 
 
 def _inert(path: str, model: BaseModel) -> Iterator[str]:

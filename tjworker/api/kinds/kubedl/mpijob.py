@@ -40,10 +40,12 @@ class MPIJobSpec(CamelModel):
 
     run_policy: KubeDLRunPolicy | None = Field(None, description="the job as a whole")
     clean_pod_policy: GuestCleanPodPolicy | None = Field(None, description="as that of runPolicy, over which it wins")
-    mpi_replica_specs: dict[str, KubeDLReplicaSpec] = Field(
+    mpi_replica_specs: dict[str, KubeDLReplicaSpec] | None = Field(
+        None,
         min_length=1,
         max_length=16,
-        description="Launcher, which runs mpirun, and Worker, where it starts processes",
+        description="Launcher, which runs mpirun, and Worker, where it starts processes; required, though no schema"
+        " says so: a job of v1alpha1 has none, and is told what to write",
         json_schema_extra=role_rules(ROLES, "MPIJob"),
     )
     slots_per_worker: int | None = Field(None, ge=1, le=MAX_SLOTS, description="processes of each worker. Default: 1")
@@ -68,10 +70,12 @@ class MPIJobSpec(CamelModel):
     template: AsWritten | None = Field(None, description=_V1ALPHA1)
 
 
-_OLD_RUN_POLICY = (
+OLD_RUN_POLICY = (
     *("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit"),
     *("schedulingPolicy", "cronPolicy"),
 )
+"""Of the first versions, in the spec itself; nothing acts on it there."""
+ARGUMENTS_LOST = "(without a command; set one)"
 _WRITE_INSTEAD: Mapping[str, str] = {
     "gpus": "write mpiReplicaSpecs.Worker.replicas and slotsPerWorker",
     "gpusPerNode": "write slotsPerWorker",
@@ -103,7 +107,7 @@ def _broken(job: str, spec: MPIJobSpec, specs: Specs) -> Iterator[FieldError]:
 
 def _ignored(spec: MPIJobSpec) -> Iterator[str]:
     said = spec.model_dump(by_alias=True, exclude_none=True)
-    yield from (f"spec.{name} (it belongs into spec.runPolicy)" for name in _OLD_RUN_POLICY if name in said)
+    yield from (f"spec.{name} (it belongs into spec.runPolicy)" for name in OLD_RUN_POLICY if name in said)
 
 
 def _dress(of: Dressed, template: Json) -> Json:
@@ -136,7 +140,7 @@ def _lost_arguments(job: TrainingJob, spec: MPIJobSpec) -> Iterator[str]:
         place, container = mpipods.main(role.template["spec"]["containers"], spec.main_container or "")
         if container.get("args") and not container.get("command"):
             path = role.spec_path.removesuffix(".replicas")
-            yield f"{path}.template.spec.containers[{place}].args (without a command; set one)"
+            yield f"{path}.template.spec.containers[{place}].args {ARGUMENTS_LOST}"
 
 
 SHAPE = Shape(
@@ -147,7 +151,7 @@ SHAPE = Shape(
     specs_field="mpiReplicaSpecs",
     roles=ROLES,
     spec_model=MPIJobSpec,
-    specs=lambda spec: spec.mpi_replica_specs,
+    specs=lambda spec: spec.mpi_replica_specs or {},
     complete=_complete,
     clean_pod_policy="Running",
     lone=(mpipods.LAUNCHER,),
