@@ -13,6 +13,7 @@ from tests.support.pod_groups import POD_GROUP_CRDS, full_pod_group
 from tjworker.controllers.orphans import OrphanCollector
 from tjworker.kube.resources import RESOURCES
 from tjworker.reconcile.gangs import GANGS
+from tjworker.store.projection import ClusterView
 from tjworker.telemetry.metrics import REGISTRY
 
 NODES = [NodeConfig(f"node-{n}", cpu="8") for n in range(3)]
@@ -54,6 +55,18 @@ def test_pod_groups_of_other_schedulers(scheduler: str) -> None:
     world.run()
     world.delete_pod("second-trainer-0").run().advance(5)
     assert (placed(world, "second"), list(world.owners(resource))) == (2, ["second"]), "it is made again"
+
+
+@pytest.mark.parametrize(("synced", "events"), [(True, 1), (False, 0)], ids=["synced", "not synced"])
+def test_whether_a_gang_that_waits_is_judged_by_a_list_of_nodes_that_is(synced: bool, events: int) -> None:
+    """One that is not synced lacks nodes."""
+    world = World(nodes=NODES, gang_scheduler="kubernetes")
+    world.apply(gang(4, "first")).run()
+    one = dict(list(world.store.projection.cluster().nodes.items())[:1])
+    world.store.projection.cluster = lambda: ClusterView(one, {}, synced=synced)  # type: ignore[method-assign]
+    world.apply(gang(4, "second")).run().advance(5)
+    assert (placed(world, "first"), placed(world, "second")) == (4, 0)
+    assert world.events().get("GangTooLarge", 0) == events
 
 
 @pytest.mark.parametrize("scheduler", POD_GROUP_CRDS)

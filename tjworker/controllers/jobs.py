@@ -253,7 +253,9 @@ class JobReconciler:
             if plan.ask_nodes and not observed.live:
                 observed = replace(observed, live=read_nodes(self._kube, plan.ask_nodes, lease))
             elif plan.ask_every_node and observed.every_node is None:
-                observed = replace(observed, every_node=_decoded(self._store.projection.cluster().nodes))
+                cluster = self._store.projection.cluster()
+                # Nobody judges by no nodes.
+                observed = replace(observed, every_node=_decoded(cluster.nodes) if cluster.synced else {})
             elif plan.confirm:
                 observed = read_children(
                     self._kube,

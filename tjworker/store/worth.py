@@ -74,6 +74,12 @@ WORTH: tuple[tuple[str, str, str], ...] = (
         "with the next true view",
     ),
     (
+        "take records of nodes away",
+        "a gang that waits for room may say `GangTooLarge`, and starts all the same when there is room; the autoscaler"
+        " sees less of the cluster",
+        "with the next list of the watcher, or the next change of the node",
+    ),
+    (
         "put back older sums of nodes",
         "the autoscaler moves roles, between their `minReplicas` and `maxReplicas`, up as well as down",
         "with the next write of the watcher",
