@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.integration.store.contract import Case, named, play
@@ -66,6 +68,15 @@ TOGETHER = {
             d.finish_all(Ending(old[A], again=True), Ending(d.claims[A])),
         ][3:],
         [None, [A, B], A, [False, False]],
+    ),
+    "an end that is told again says again that a task is missing": Case(
+        lambda d: (
+            [d.add(A, B), d.turns()]
+            + [d.finish_all(Ending(d.claims[A], again=True), Ending(d.claims[B])) for _ in range(2)]
+            + [d.messages(1), d.finish_all(Ending(d.claims[A], again=True)), d.messages(0)]
+            + [d.turns(), d.finish_all(Ending(replace(d.claims[A], token=1), again=True))]
+        ),
+        [[A, B], [A, B], [True, False], [True, False], None, [False], None, [A], [False]],
     ),
     "when their process dies each comes back, and alone": Case(
         lambda d: [d.add(A, B), d.turns(), d.wait(31), d.resync(), d.turns(), d.left, d.turns(), d.left],
