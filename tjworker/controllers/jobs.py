@@ -8,7 +8,7 @@ each kind of error leads to is a table in `result.py`; an error costs this job a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -162,12 +162,17 @@ class JobReconciler:
         leases = [
             Lease(self._store.queue, claim, settings.lock_ttl_seconds, self._monotonic) for claim, _ in taken.views
         ]
-        worked: list[Worked] = []
-        self._passes.run(
-            [partial(self._work, lease, view) for lease, (_, view) in zip(leases, taken.views, strict=True)],
-            lambda ended: worked.extend(self._releases.release(ended)),
-        )
-        return worked
+        # The soft limit of time may come between a release and its end: the same are released again then, and count
+        # once.
+        worked: dict[JobKey, Worked] = {}
+
+        def release(ended: Sequence[tuple[Lease, Result]]) -> None:
+            for one in self._releases.release(ended):
+                worked.setdefault(one.key, one)
+
+        passes = [partial(self._work, lease, view) for lease, (_, view) in zip(leases, taken.views, strict=True)]
+        self._passes.run(passes, release)
+        return list(worked.values())
 
     def _work(self, lease: Lease, view: View) -> tuple[Lease, Result]:
         """In a thread of its own, where the task has several keys."""
@@ -217,6 +222,8 @@ class JobReconciler:
     # -- observe -----------------------------------------------------------------------------------
     def _observe(self, key: JobKey, view: View) -> Observation | Result:
         """A Result when there is nothing to decide on."""
+        if view.fault is not None:
+            raise view.fault
         if not view.synced:
             # The watcher queues every unfinished job once the projection is whole again.
             return Result("the projection is not synced yet", after_seconds=UNSYNCED_RETRY_SECONDS, unfit=True)

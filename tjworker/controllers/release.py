@@ -41,7 +41,8 @@ class Releases:
         """Key -> stale passes in a row, of this process."""
 
     def release(self, ended: Sequence[tuple[Lease, Result]]) -> list[Worked]:
-        """Raises Transient when Redis is away."""
+        """Raises when Redis can finish none, as while it is away. What it can finish of several is published and told
+        whatever comes of the others."""
         kept = [(lease, result) for lease, result in ended if result is not LOST]
         endings = [self._ending(lease, result) for lease, result in kept]
         finished = self._finish(endings)
@@ -72,7 +73,8 @@ class Releases:
         try:
             return self._queue.finish_all(endings)
         except (Transient, SoftTimeLimitExceeded):
-            # What the first call has finished is no longer ours, and stays as it is.
+            # What the first call has finished is no longer ours, and stays as it is. Whether a task is missing for it,
+            # the second says again.
             return self._queue.finish_all(endings)
 
     def _stale_wait(self, key: JobKey) -> float:
@@ -84,6 +86,9 @@ class Releases:
 
 
 def _told(result: Result, ending: Ending, done: FinishResult) -> Result:
+    if done.error is not None:
+        log.error("cannot give a key back; its lease lapses", key=ending.claim.key, error=done.error.message)
+        return replace(result, text=f"{result.text}; cannot be given back: {done.error.message}", terminal=True)
     if not result.failed:
         return result
     wait = min(done.backoff_seconds or 0, ending.after_seconds or math.inf)

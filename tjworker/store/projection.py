@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tjworker.base import GroupResource, JobKey
+from tjworker.base import GroupResource, JobKey, OperatorError
 
 
 class Lost(Exception):
@@ -66,6 +66,8 @@ class View:
     """False while the projection is being filled (start, after FLUSHALL): nothing may be decided on it."""
     nodes: Mapping[str, bytes] = field(default_factory=dict)
     """Those of the nodes asked for that the projection has."""
+    fault: OperatorError | None = None
+    """Why it could not be read, of one among several; nothing else is in it."""
 
     @property
     def stale(self) -> bool:

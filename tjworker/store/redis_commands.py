@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import redis
 
-from tjworker.base import JobKey, Transient
+from tjworker.base import JobKey, OperatorError, Transient
 from tjworker.store import scripts
 from tjworker.store.errors import mapped
 from tjworker.store.keys import BY_NAME
@@ -42,8 +42,8 @@ class RedisCommands:
             return self.scripts[script](args=[self.prefix, *arguments])
 
     def run_each(self, script: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
-        """A script with each of these arguments, in one round trip. The answers; where one has failed, its error is
-        raised, and the others have run."""
+        """A script with each of these arguments, in one round trip. The answers; in the place of one that has failed,
+        its error (OperatorError). Raises where all have failed."""
         known = self.scripts[script]
 
         def send(calls: Sequence[Sequence[Any]]) -> list[Any]:
@@ -59,10 +59,17 @@ class RedisCommands:
                 self.client.script_load(known.script)
                 for n, answer in zip(unknown, send([calls[n] for n in unknown]), strict=True):
                     answers[n] = answer
-            for answer in answers:
-                if isinstance(answer, Exception):
-                    raise answer
-            return answers
+            if answers and all(isinstance(answer, Exception) for answer in answers):
+                raise answers[0]
+        return [self.fault(answer) if isinstance(answer, Exception) else answer for answer in answers]
+
+    def fault(self, error: Exception) -> OperatorError:
+        """What Redis has answered to one command of several, as `mapped` would raise it."""
+        try:
+            with self.mapped():
+                raise error
+        except OperatorError as found:
+            return found
 
     def read(self, read: Callable[[], T]) -> T:
         """Sent again, once, over a new connection when the server had closed an idle one."""

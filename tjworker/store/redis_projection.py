@@ -127,20 +127,38 @@ class RedisProjection:
             return pipe.execute()
 
         answer = self._redis.read(read)
-        (view,) = read_views([key], answer)
+        (view,) = self.read_views([key], answer)
         return replace(view, nodes=_present(node_names, answer[-1])) if node_names else view
 
     def views(self, keys: Sequence[JobKey]) -> list[View]:
-        """As `view`, of each, of one moment."""
+        """As `view`, of each, of one moment. One that cannot be read has its `fault`."""
         if not keys:
             return []
 
         def read() -> list[Any]:
             pipe = self._redis.client.pipeline(transaction=True)
             ask_views(self._redis, pipe, keys)
-            return pipe.execute()
+            return pipe.execute(raise_on_error=False)
 
-        return read_views(keys, self._redis.read(read))
+        return self.read_views(keys, self._redis.read(read))
+
+    def read_views(self, keys: Sequence[JobKey], answer: Sequence[Any]) -> list[View]:
+        """`answer`: what the commands of `ask_views` gave, errors among them. Raises where all views need what
+        failed."""
+        for shared in answer[:SHARED_READS]:
+            if isinstance(shared, Exception):
+                raise self._redis.fault(shared)
+        progress, writer = answer[:SHARED_READS]
+        views = []
+        for number, key in enumerate(keys):
+            start = SHARED_READS + READS_A_VIEW * number
+            own = answer[start : start + READS_A_VIEW]
+            broken = next((each for each in own if isinstance(each, Exception)), None)
+            if broken is not None:
+                views.append(View(None, fault=self._redis.fault(broken)))
+            else:
+                views.append(_read_view(key, own, progress, synced=None not in writer))
+        return views
 
     def nodes(self, names: Iterable[str]) -> Mapping[str, bytes]:
         wanted = list(names)
@@ -197,16 +215,6 @@ def ask_views(redis: RedisCommands, pipe: Any, keys: Sequence[JobKey]) -> None:
         pipe.hgetall(redis.key("job", key))
         pipe.hgetall(redis.key("seen", key))
         pipe.hgetall(redis.key("min_observed", key))
-
-
-def read_views(keys: Sequence[JobKey], answer: Sequence[Any]) -> list[View]:
-    """`answer`: what the commands of `ask_views` gave."""
-    progress, writer = answer[:SHARED_READS]
-    starts = range(SHARED_READS, SHARED_READS + READS_A_VIEW * len(keys), READS_A_VIEW)
-    return [
-        _read_view(key, answer[start : start + READS_A_VIEW], progress, synced=None not in writer)
-        for key, start in zip(keys, starts, strict=True)
-    ]
 
 
 def _read_view(key: JobKey, answer: Sequence[Any], progress: Mapping[bytes, bytes], *, synced: bool) -> View:

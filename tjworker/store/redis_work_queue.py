@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import redis
 
-from tjworker.base import JobKey
+from tjworker.base import JobKey, OperatorError
 from tjworker.store.certificate import certificate_ends
 from tjworker.store.redis_commands import (
     KEYS_PER_CALL,
@@ -19,7 +20,7 @@ from tjworker.store.redis_commands import (
     text,
     version,
 )
-from tjworker.store.redis_projection import RedisProjection, ask_views, read_views
+from tjworker.store.redis_projection import RedisProjection, ask_views
 from tjworker.store.redis_repair import repair
 from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, Ending, FinishResult, QueueStats, Taken, Written
 
@@ -57,7 +58,10 @@ class RedisWorkQueue:
             pipe = self._redis.client.pipeline(transaction=True)
             pipe.evalsha(acquire.sha, 0, self._redis.prefix, key, owner, milliseconds(ttl_seconds), most)
             ask_views(self._redis, pipe, [key])
-            return pipe.execute()
+            answers: list[Any] = pipe.execute(raise_on_error=False)
+            if isinstance(answers[0], Exception):
+                raise answers[0]
+            return answers
 
         with self._redis.mapped():
             try:
@@ -69,9 +73,15 @@ class RedisWorkQueue:
         claims, publish = _claims(taken, owner)
         if not claims:
             return Taken()
-        if [claim.key for claim in claims] == [key]:  # it has been read in the same trip
-            return Taken([(claims[0], read_views([key], answer)[0])], publish)
-        views = self._projection.views([claim.key for claim in claims])
+        keys = [claim.key for claim in claims]
+        try:
+            # One alone has been read in the same trip.
+            views = self._projection.read_views(keys, answer) if keys == [key] else self._projection.views(keys)
+        except OperatorError:
+            # Else all of them would wait until their leases lapse, and have died then.
+            with suppress(OperatorError):
+                self.finish_all([Ending(claim, failed=True) for claim in claims])
+            raise
         return Taken(list(zip(claims, views, strict=True)), publish)
 
     def renew(self, claim: Claim, ttl_seconds: float) -> None:
@@ -90,8 +100,6 @@ class RedisWorkQueue:
         return _finished(self._redis.run("finish", *self._told(ending)))
 
     def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:
-        if len(endings) == 1:
-            return [_finished(self._redis.run("finish", *self._told(endings[0])))]
         return [_finished(answer) for answer in self._redis.run_each("finish", [self._told(end) for end in endings])]
 
     def _told(self, ending: Ending) -> list[Any]:
@@ -147,6 +155,8 @@ def _claims(answer: Any, owner: str) -> tuple[list[Claim], list[JobKey]]:
 
 
 def _finished(answer: Any) -> FinishResult:
+    if isinstance(answer, OperatorError):
+        return FinishResult(False, error=answer)
     publish, wait, failures = answer
     return FinishResult(publish == 1, float(wait) if wait else None, int(failures))
 

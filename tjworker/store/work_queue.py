@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tjworker.base import GroupResource, JobKey
+from tjworker.base import GroupResource, JobKey, OperatorError
 from tjworker.store.projection import View
 
 
@@ -67,9 +67,11 @@ class Ending:
 @dataclass(frozen=True, slots=True)
 class FinishResult:
     publish: bool
-    """The caller publishes one task for the key."""
+    """The caller publishes the key, with those of other endings: KEYS_PER_TASK with one task."""
     backoff_seconds: float | None = None
     failures: int = 0
+    error: OperatorError | None = None
+    """Of `finish_all`: the store could not finish this one; its lease lapses, and the resync finds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,8 @@ class WorkQueue(Protocol):
 
     def acquire_views(self, key: JobKey, owner: str, ttl_seconds: float, most: int) -> Taken:
         """`acquire` up to so many keys, and the views of those that were taken: one round trip where that is `key`
-        alone, else two. A key whose last pass died comes alone, and so does a big job."""
+        alone, else two. A key whose last pass died comes alone, and so does a big job. Where the view of one cannot be
+        read, that is its `fault`; where none can, this raises, and the keys wait as after a failure."""
         ...
 
     def renew(self, claim: Claim, ttl_seconds: float) -> None:
@@ -126,14 +129,15 @@ class WorkQueue(Protocol):
         """Release the key. `again`: queue it at once; `after_seconds`: later; `failed`: later, with the key's own
         exponential backoff and jitter (without it, its failures are forgotten). A key that changed while it ran, by
         news other than the echoes of `written`, is queued again. With a lapsed lease nothing of the queue changes and
-        nothing is raised, but `min_observed` rises: the writes have happened.
+        nothing is raised, but `min_observed` rises: the writes have happened. The same when it is called again after an
+        answer that was lost; it says again whether a task for the key is missing.
 
         The event of an own write queues nothing, whether it comes before or after this call. So a pass that did nothing
         because its view was stale must ask for `after_seconds`: the event that it waits for does not queue the key."""
         ...
 
     def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:
-        """`finish` each, in one round trip."""
+        """`finish` each, in one round trip. What fails for some stands in their results; raises where all fail."""
         ...
 
     def raise_min_observed(self, claim: Claim, written: Written) -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.scenarios.world import CountingTransport, World, job, role
 from tests.support.waiting import until
-from tjworker.base import JobKey, Transient
+from tjworker.base import JobKey, Terminal, Transient
 from tjworker.controllers.result import Result, Worked, in_words, worst
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse
 from tjworker.runtime import assemble
 from tjworker.settings import Settings
+from tjworker.store.projection import View
+from tjworker.store.work_queue import Ending, FinishResult, Taken
 
 LEASE_SECONDS = Settings().lock_ttl_seconds
 BAD = "bad"
@@ -201,6 +205,81 @@ def test_no_write_queues_for_a_thread_that_the_hanging_writes_of_others_keep(han
     hanging_everywhere.transport.goes_on.set()
     assert [w.result.state for w in hanging_everywhere.task.result(120)] == ["done"] * 5
     assert len(hanging_everywhere.world.pods()) == 8 * 5, "the threads are free again, and nothing was left out"
+
+
+# -- the store, of one key ------------------------------------------------------------------------------
+
+
+class Together:
+    """Good jobs in one task, in threads."""
+
+    def __init__(self) -> None:
+        self.world = World(nodes=4, seed=1)
+        for name in GOOD:
+            self.world.apply(job({"trainer": role(1)}, name))
+        self.world.watch()
+        self.jobs = assemble(
+            self.world.settings,
+            self.world.store,
+            KubeClient(Slow(self.world)),
+            self.world.queue,
+            owner="worker-1",
+            clock=self.world.clock,
+            monotonic=self.world.clock,
+        ).jobs
+        self.world.queue.published.clear()
+        self.ended: list[Worked] = []
+
+    def states(self) -> dict[str, str]:
+        """One task."""
+        self.ended = self.jobs.run("")
+        return {w.key.rpartition("/")[2]: w.result.state for w in self.ended}
+
+
+def test_an_end_that_the_store_refuses_hides_no_other() -> None:
+    room = Together()
+    finish = room.world.store.queue.finish_all
+
+    def finish_all(endings: Sequence[Ending]) -> list[FinishResult]:
+        refused = FinishResult(False, error=Terminal("WRONGTYPE"))
+        said = zip(endings, finish([replace(end, again=True) for end in endings]), strict=True)
+        return [refused if end.claim.key == key_of("good-a") else done for end, done in said]
+
+    room.world.store.queue.finish_all = finish_all  # type: ignore[method-assign]
+    assert room.states() == {"good-a": "failed", "good-b": "done", "good-c": "done"}
+    assert set(room.world.queue.published) >= {key_of("good-b"), key_of("good-c")}
+
+
+def test_a_view_that_cannot_be_read_fails_its_own_pass_alone() -> None:
+    room = Together()
+    acquire = room.world.store.queue.acquire_views
+
+    def acquire_views(key: JobKey, owner: str, ttl_seconds: float, most: int) -> Taken:
+        taken = acquire(key, owner, ttl_seconds, most)
+        broken = View(None, fault=Terminal("WRONGTYPE"))
+        return replace(taken, views=[(c, broken if c.key == key_of("good-a") else view) for c, view in taken.views])
+
+    room.world.store.queue.acquire_views = acquire_views  # type: ignore[method-assign]
+    assert room.states() == {"good-a": "failed", "good-b": "done", "good-c": "done"}
+    assert room.world.store.queue.stats().running == 0
+
+
+def test_what_the_soft_limit_of_time_has_released_twice_counts_once() -> None:
+    room = Together()
+    run = room.jobs._passes.run
+    late = [SoftTimeLimitExceeded()]
+
+    def run_late(passes: Any, release: Callable[[Any], None]) -> None:
+        def released(ended: Any) -> None:
+            release(ended)
+            if late:
+                raise late.pop()
+
+        run(passes, released)
+
+    room.jobs._passes.run = run_late  # type: ignore[method-assign]
+    assert len(room.states()) == len(room.ended) == len(GOOD)
+    assert late == []
 
 
 # -- what Flower shows --------------------------------------------------------------------------------

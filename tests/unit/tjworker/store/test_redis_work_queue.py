@@ -10,9 +10,10 @@ import pytest
 from benchmarks.support.valkey import Valkey
 from tests.conftest import RealRedis
 from tests.integration.store.driver import A, B, a_job
-from tjworker.base import KEYS_PER_TASK, Fenced, JobKey
+from tjworker.api.resources import PODS
+from tjworker.base import KEYS_PER_TASK, Fenced, JobKey, Terminal
 from tjworker.store.connect import client, open_store
-from tjworker.store.work_queue import Ending
+from tjworker.store.work_queue import Ending, Written
 
 
 def test_a_lost_task_is_not_looked_for_while_the_broker_holds_one_for_all_that_queue(real_redis: RealRedis) -> None:
@@ -46,6 +47,49 @@ def test_passes_end_together_after_redis_forgot_the_scripts(own_valkey: Valkey) 
     done = store.queue.finish_all([Ending(claim, again=claim.key == B) for claim, _ in taken.views])
     assert [each.publish for each in done] == [False, True]
     assert store.queue.stats().running == 0
+
+
+@pytest.mark.parametrize("others", [[], [B]], ids=["taken alone", "taken with another"])
+def test_a_record_that_cannot_be_read_is_the_fault_of_its_own_key(others: list[JobKey], real_redis: RealRedis) -> None:
+    store = open_store(real_redis.url, real_redis.prefix)
+    store.projection.lead(1)
+    store.queue.add([A, *others])
+    with real_redis.client() as redis:
+        redis.set(f"{real_redis.prefix}:seen:{A}", "somebody else's")
+    taken = store.queue.acquire_views(A, "worker", 30, KEYS_PER_TASK)
+    (of_a, *of_others) = [view for _, view in taken.views]
+    assert isinstance(of_a.fault, Terminal)
+    assert "WRONGTYPE" in of_a.fault.message
+    assert [view.fault for view in of_others] == [None for _ in others]
+    done = store.queue.finish_all([Ending(claim, after_seconds=300) for claim, _ in taken.views])
+    assert [each.error for each in done] == [None for _ in done], "it is given back like any other"
+
+
+@pytest.mark.parametrize("others", [[], [B]], ids=["taken alone", "taken with another"])
+def test_where_no_view_can_be_read_no_key_waits_for_its_lease(others: list[JobKey], real_redis: RealRedis) -> None:
+    store = open_store(real_redis.url, real_redis.prefix)
+    store.queue.add([A, *others])
+    with real_redis.client() as redis:
+        redis.set(f"{real_redis.prefix}:progress", "somebody else's")
+        with pytest.raises(Terminal):
+            store.queue.acquire_views(A, "worker", 30, KEYS_PER_TASK)
+        assert redis.hlen(f"{real_redis.prefix}:deaths") == 0
+    stats = store.queue.stats()
+    assert (stats.running, stats.delayed, stats.failing) == (0, 1 + len(others), 1 + len(others))
+
+
+def test_an_end_that_redis_refuses_hides_no_other(real_redis: RealRedis) -> None:
+    store = open_store(real_redis.url, real_redis.prefix)
+    store.queue.add([A, B])
+    (a, _), (b, _) = store.queue.acquire_views(A, "worker", 30, KEYS_PER_TASK).views
+    with real_redis.client() as redis:
+        redis.set(f"{real_redis.prefix}:min_observed:{A}", "somebody else's")
+    refused = Ending(a, Written([(PODS, 7)]))
+    of_a, of_b = store.queue.finish_all([refused, Ending(b, again=True)])
+    assert isinstance(of_a.error, Terminal)
+    assert (of_b.error, of_b.publish) == (None, True)
+    with pytest.raises(Terminal):
+        store.queue.finish_all([refused])
 
 
 def test_a_key_of_a_dead_holder_is_counted_once(real_redis: RealRedis) -> None:
