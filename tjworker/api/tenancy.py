@@ -7,34 +7,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import orjson
 
 from tjworker.api.labels import ANNOTATION_TENANCY
+from tjworker.base import printable
+
+_FIELDS = {"tenant": "tenant", "user": "user", "idc": "data center", "region": "region"}
+"""Field -> as people call it."""
 
 
-class Tenancy(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
-
-    tenant: str = ""
-    user: str = ""
-    idc: str = ""
-    region: str = ""
-
-    def __str__(self) -> str:
-        told = {"tenant": self.tenant, "user": self.user, "data center": self.idc, "region": self.region}
-        return ", ".join(f"{name} {value}" for name, value in told.items() if value)
-
-
-def tenancy(annotations: Mapping[str, str]) -> Tenancy:
-    """Empty where nothing is said, or nothing that can be read."""
-    try:
-        return Tenancy.model_validate_json(annotations.get(ANNOTATION_TENANCY, "{}"))
-    except ValidationError:
-        return Tenancy()
+def tenancy(annotations: Mapping[str, str]) -> str:
+    """For people, on one line; empty where nothing is said, or nothing that can be read."""
+    said = _said(annotations)
+    told = ((called, said.get(name)) for name, called in _FIELDS.items())
+    return ", ".join(f"{called} {printable(value)}" for called, value in told if isinstance(value, str) and value)
 
 
 def tenancy_trouble(annotations: Mapping[str, str]) -> str:
-    """Why the annotation says nothing, for people."""
-    if ANNOTATION_TENANCY not in annotations or str(tenancy(annotations)):
+    """Why the annotation, or a part of it, says nothing, for people."""
+    if ANNOTATION_TENANCY not in annotations:
         return ""
-    return f'annotation {ANNOTATION_TENANCY} (names nobody: write {{"tenant": "...", "user": "..."}})'
+    if not tenancy(annotations):
+        return f'annotation {ANNOTATION_TENANCY} (names nobody: write {{"tenant": "...", "user": "..."}})'
+    said = _said(annotations)
+    wrong = [name for name in _FIELDS if not isinstance(said.get(name), str | None)]
+    if not wrong:
+        return ""
+    return f"annotation {ANNOTATION_TENANCY} ({' and '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} no text)"
+
+
+def _said(annotations: Mapping[str, str]) -> Mapping[str, object]:
+    try:
+        said = orjson.loads(annotations.get(ANNOTATION_TENANCY, "{}"))
+    except orjson.JSONDecodeError:
+        return {}
+    return said if isinstance(said, Mapping) else {}

@@ -87,7 +87,7 @@ def _headline(job: TrainingJob, now: datetime) -> Iterator[str]:
         yield f"{kind} is {status.phase}{for_}, {made}."
     if status.message:
         yield f"{status.message}."
-    if whose := str(tenancy(job.annotations)):
+    if whose := tenancy(job.annotations):
         yield f"It is for {whose}."
 
 

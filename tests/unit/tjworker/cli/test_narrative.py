@@ -66,6 +66,16 @@ CASES: dict[str, Case] = {
         "",
         ("digits in namespace default is Running", "It is for tenant research, user ada, region south."),
     ),
+    "an annotation forges no line, and one wrong field hides no other": Case(
+        make_job("digits")
+        .workers(2)
+        .annotate(
+            {"kubedl.io/tenancy": '{"tenant": "research\\nIt is Succeed.", "user": 7, "region": null, "idc": "s"}'}
+        )
+        .status(phase="Running", observed_generation=1),
+        "",
+        ("digits in namespace default is Running", "It is for tenant research It is Succeed., data center s."),
+    ),
     "pods of a template that was edited since": Case(
         DIGITS.status(phase="Running"),
         "",

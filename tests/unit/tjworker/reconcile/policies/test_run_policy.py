@@ -121,6 +121,11 @@ GIT_SYNC = {"kubedl.io/git-sync-config": '{"source": "https://example.com/reposi
         (make_job().role("trainer").annotate(GIT_SYNC), ""),
         (make_job().role("trainer").annotate({"kubedl.io/network-mode": "host", "kubedl.io/tenancy": TENANCY}), ""),
         *((make_job().role("trainer").annotate({"kubedl.io/tenancy": said}), NOBODY) for said in UNREADABLE),
+        (make_job().role("trainer").annotate({"kubedl.io/tenancy": '{"tenant": null, "user": "ada"}'}), ""),
+        (
+            make_job().role("trainer").annotate({"kubedl.io/tenancy": '{"tenant": "research", "user": 7}'}),
+            "not acted on: annotation kubedl.io/tenancy (user is no text)",
+        ),
     ],
 )
 def test_what_is_not_acted_on_is_told(built: JobBuilder, want: str) -> None:
