@@ -21,6 +21,7 @@ from typing import Any, get_args
 import yaml
 
 from tjworker.api import generate
+from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.api.kinds import served as served_kinds
 from tjworker.api.resources import LEASES
 from tjworker.base import Terminal
@@ -150,20 +151,17 @@ def nodes(operator: str = NAMESPACE) -> list[Json]:
 def users(kinds: Sequence[Resource] = _OWN_KINDS, prefix: str = "tj-jobs") -> list[Json]:
     """The jobs, for Kubernetes' own roles of people, which aggregate these by their labels. `edit` and `admin` may
     create pods as any service account of their namespace by themselves: jobs add nothing to that."""
-    names = {group: [row.plural for row in kinds if row.group == group] for group in {row.group: 0 for row in kinds}}
+    groups = {row.group: [one for one in kinds if one.group == row.group] for row in kinds}
 
     def allowed(verbs: Sequence[str], subresources: Sequence[str], sub_verbs: Sequence[str]) -> list[Json]:
         return [
-            rule
-            for group, plurals in names.items()
-            for rule in (
-                {"apiGroups": [group], "resources": plurals, "verbs": list(verbs)},
-                {
-                    "apiGroups": [group],
-                    "resources": [f"{plural}/{sub}" for plural in plurals for sub in subresources],
-                    "verbs": list(sub_verbs),
-                },
+            {"apiGroups": [group], "resources": names, "verbs": list(given)}
+            for group, rows in groups.items()
+            for names, given in (
+                ([row.plural for row in rows], verbs),
+                ([f"{row.plural}/{sub}" for row in rows for sub in subresources if _has(row, sub)], sub_verbs),
             )
+            if names
         ]
 
     write = ("create", "update", "patch", "delete", "deletecollection")
@@ -171,6 +169,11 @@ def users(kinds: Sequence[Resource] = _OWN_KINDS, prefix: str = "tj-jobs") -> li
         _aggregated(f"{prefix}-view", ("view", "edit", "admin"), allowed(VIEW, ("status", "scale"), ("get",))),
         _aggregated(f"{prefix}-edit", ("edit", "admin"), allowed(write, ("scale",), ("update", "patch"))),
     ]
+
+
+def _has(row: Resource, subresource: str) -> bool:
+    """A kind of which no role changes its size has no scale."""
+    return subresource != "scale" or bool(KNOWN_KINDS[row.name].scale_spec_path)
 
 
 def _aggregated(name: str, into: Sequence[str], allowed: list[Json]) -> Json:
@@ -233,7 +236,8 @@ def outputs() -> dict[str, str]:
 def _tenancy() -> str:
     """The admission policies with their lists of job kinds made anew; the rest of the file is written by hand."""
     kinds = [row for row in RESOURCES.values() if row.is_job]
-    lists = iter((_resource_rules(kinds, "", "CREATE, UPDATE"), _resource_rules(kinds, "/scale", "UPDATE")))
+    scaled = [row for row in kinds if _has(row, "scale")]
+    lists = iter((_resource_rules(kinds, "", "CREATE, UPDATE"), _resource_rules(scaled, "/scale", "UPDATE")))
     text = (generate.ROOT / TENANCY).read_text(encoding="utf-8")
     return re.sub(r"(?<=    resourceRules:\n)(?:      .*\n)+", lambda found: next(lists, found[0]), text)
 

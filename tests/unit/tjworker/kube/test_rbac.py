@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.support.paths import ROOT
-from tjworker.api.kinds import KINDS
+from tjworker.api.kinds import KINDS, KNOWN_KINDS
 from tjworker.api.resources import LEASES
 from tjworker.kube import rbac
 from tjworker.kube.resources import RESOURCES, Process, Resource
@@ -107,6 +107,16 @@ def test_people_get_the_jobs_with_the_roles_that_they_have() -> None:
             ] == ["get"], "the status is the operator's"
     assert given["view"] == {"get", "list", "watch"}
     assert given["edit"] == given["admin"] >= given["view"] | {"create", "update", "patch", "delete"}
+
+
+def test_people_scale_what_has_a_scale_subresource() -> None:
+    scaled = {
+        row.name
+        for row in rbac.GUESTS
+        if any("scale" in name for d in rbac.of_guest(row) for rule in d.get("rules", ()) for name in rule["resources"])
+    }
+    assert scaled == {row.name for row in rbac.GUESTS if KNOWN_KINDS[row.name].scale_spec_path}
+    assert len(scaled) < len(rbac.GUESTS)
 
 
 @dataclass(frozen=True)
