@@ -20,6 +20,7 @@ ROOT_SSH = "/root/.ssh"
 ROOT_SSH_MODE = 0o600
 """ssh of root takes no key that others may read."""
 AGENT = "/etc/mpi/agent.py"
+AGENT_PORT = 2200
 AGENT_KEY_FOLDER = "/etc/mpi-agent"
 AGENT_KEY = "key"
 SSH_PRIVATE_KEY, SSH_PUBLIC_KEY = "ssh-privatekey", "ssh-publickey"
@@ -95,9 +96,28 @@ def with_agent(change: Change, role: Role) -> Json:
             # (KubeDL leaves those to the image's entrypoint, which nobody here can know: its MPIJob says so.)
             made = {k: v for k, v in container.items() if own or k != "args"}
             made["command"] = ["python3", AGENT, "serve", *(["--", *own] if own else [])]
+            made = _with_port_of_the_node(pod, made)
         return _added(made, env, {"name": "mpi-agent-key", "mountPath": AGENT_KEY_FOLDER, "readOnly": True})
 
     return _of_main(role, pod, "" if launches else change.main_container, main)
+
+
+def _with_port_of_the_node(pod: Json, container: dict[str, Any]) -> dict[str, Any]:
+    """On its node's network the agent needs that port of the node: the scheduler must know, or two workers meet
+    there."""
+    number = next(
+        (int(one["value"]) for one in container.get("env") or () if _is_agents_port(mapping(one))), AGENT_PORT
+    )
+    declared = [mapping(p) for one in pod.get("containers") or () for p in mapping(one).get("ports") or ()]
+    if pod.get("hostNetwork") is not True or any(port.get("containerPort") == number for port in declared):
+        return container
+    port = {"name": "mpi-agent", "containerPort": number, "hostPort": number}
+    return {**container, "ports": [*(container.get("ports") or ()), port]}
+
+
+def _is_agents_port(variable: Json) -> bool:
+    value = variable.get("value")
+    return variable.get("name") == "MPI_AGENT_PORT" and isinstance(value, str) and value.isascii() and value.isdigit()
 
 
 def has_gpu(job: TrainingJob) -> bool:
