@@ -11,14 +11,18 @@ QUANTITY = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-
 is_quantity = re.compile(QUANTITY, re.ASCII).fullmatch
 
 
-def _quantity(value: Any) -> int | str:
+def is_amount(value: object) -> bool:
     """As the schema's `x-kubernetes-int-or-string`: 1, "500m", "1Gi"; a fraction is written as text."""
-    if (
-        isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-    ):  # the API server reads more as a fraction
-        return value
-    if isinstance(value, str) and is_quantity(value):
-        return value
+    if isinstance(value, str):
+        return is_quantity(value) is not None
+    # The API server reads more as a fraction.
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _quantity(value: Any) -> int | str:
+    if is_amount(value):
+        made: int | str = value
+        return made
     raise ValueError('must be a quantity, such as 1, "500m" or "1Gi"')
 
 

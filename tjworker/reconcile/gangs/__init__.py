@@ -7,10 +7,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from tjworker.api.kinds.quantity import is_amount
 from tjworker.api.model import FieldError, TrainingJob
 from tjworker.api.podgroups import QUEUE_ANNOTATION
 from tjworker.api.podtemplate import DNS_SUBDOMAIN
-from tjworker.api.quantity import whole
 from tjworker.reconcile.gangs.gang import Gang, asked, queue_of
 from tjworker.reconcile.gangs.kubernetes import KUBERNETES
 from tjworker.reconcile.gangs.scheduler_plugins import SCHEDULER_PLUGINS
@@ -54,16 +54,9 @@ def gang_errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
         if field in acts_on and name and not re.fullmatch(DNS_SUBDOMAIN, name):
             yield FieldError(path, f"{name[:80]!r}: must be a name in lower case, such as research or team-a.research")
     for resource, amount in policy.min_resources.items() if "minResources" in acts_on else ():
-        if not _is_amount(amount):
+        if not is_amount(amount):
             path = f"{policy.path}.minResources[{resource}]"
             yield FieldError(path, f"{str(amount)[:80]!r}: must be a quantity, such as 1, 500m or 1Gi")
-
-
-def _is_amount(value: object) -> bool:
-    try:
-        return whole(value) >= 0
-    except ValueError:
-        return False
 
 
 def tell_what_is_missing(rules: Rules) -> str:

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, Field
 
 from tjworker.api import crd, generate
-from tjworker.api.kinds import KINDS
+from tjworker.api.kinds import GUEST_KINDS, KINDS
 from tjworker.api.schema import Schema, structural
 
 FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -120,6 +120,14 @@ def test_everything_that_grows_has_a_bound(job_kind: Any) -> None:
         or (node.get("type") == "integer" and "maximum" not in node)
     ]
     assert unbounded == []
+
+
+@pytest.mark.parametrize("job_kind", GUEST_KINDS, ids=lambda kind: kind.resource)
+def test_the_limits_in_the_columns_of_other_operators_kinds_are_those_that_act(job_kind: Any) -> None:
+    """KubeDL's MPIJob has them in the spec, too, where nothing acts on them."""
+    policy = ".".join(("", *job_kind.run_policy_path))
+    limits = [c["jsonPath"] for c in job_kind.guest.columns if c["name"] in ("Max-Lifetime", "TTL-After-Finished")]
+    assert limits in ([], [f"{policy}.activeDeadlineSeconds", f"{policy}.ttlSecondsAfterFinished"])
 
 
 @pytest.mark.parametrize("job_kind", KINDS.values(), ids=KINDS.keys())

@@ -10,12 +10,12 @@ from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Shape
 from tjworker.api.kinds.guests.spec import role_rules
 from tjworker.api.kinds.kubedl.family import KUBEDL
-from tjworker.api.kinds.kubedl.spec import GitSyncFields, KubeDLReplicaSpec, KubeDLSpec
+from tjworker.api.kinds.kubedl.spec import GitSyncFields, KubeDLReplicaSpec, KubeDLRunPolicy
 
 ROLES = ("Master",)
 
 
-class ElasticDLJobSpec(GitSyncFields, KubeDLSpec):
+class ElasticDLJobSpec(GitSyncFields, KubeDLRunPolicy):
     """What the job is to do."""
 
     elasticdl_replica_specs: dict[str, KubeDLReplicaSpec] = Field(

@@ -29,10 +29,13 @@ def _evicted(job: TrainingJob, role: Role, counts: ReplicaStatus) -> dict[str, o
     return {"evicted": counts.evicted}
 
 
-_LIMITS: tuple[dict[str, Any], ...] = (
-    {"name": "Max-Lifetime", "type": "integer", "jsonPath": ".spec.activeDeadlineSeconds"},
-    {"name": "TTL-After-Finished", "type": "integer", "jsonPath": ".spec.ttlSecondsAfterFinished"},
-)
+def columns(run_policy_path: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
+    policy = ".".join(("", *run_policy_path))
+    limits = {"Max-Lifetime": "activeDeadlineSeconds", "TTL-After-Finished": "ttlSecondsAfterFinished"}
+    shown = ({"name": name, "type": "integer", "jsonPath": f"{policy}.{field}"} for name, field in limits.items())
+    return (STATE, AGE, *shown, MESSAGE)
+
+
 KUBEDL = Family(
     name="KubeDL",
     group="training.kubedl.io",
@@ -42,7 +45,7 @@ KUBEDL = Family(
     labels=lambda kind: LabelsOfGuest(""),
     status_model=KubeDLStatus,
     style=Style(reasons=lambda kind: "Job", calls=lambda job: f"{job.kind} {job.name.name}", more_of_role=_evicted),
-    columns=(STATE, AGE, *_LIMITS, MESSAGE),
+    columns=columns(("spec",)),
     # KubeDL has no scale subresource, and its status no selector.
     scale_paths=(".status.operator.replicas", ".status.operator.selector"),
     ignored_annotations=tuple(

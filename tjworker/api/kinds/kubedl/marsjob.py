@@ -12,7 +12,7 @@ from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Dressed, Shape, with_environment
 from tjworker.api.kinds.guests.spec import role_rules
 from tjworker.api.kinds.kubedl.family import KUBEDL
-from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLSpec
+from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.quantity import Quantity
 from tjworker.api.quantity import asked_whole, whole
 
@@ -39,7 +39,7 @@ class WorkerMemoryTuningPolicy(CamelModel):
     worker_cache_size: Quantity | None = Field(None, description="the same as a size; wins over the percentage")
 
 
-class MarsJobSpec(KubeDLSpec):
+class MarsJobSpec(KubeDLRunPolicy):
     """What the job is to do."""
 
     worker_memory_tuning_policy: WorkerMemoryTuningPolicy | None = Field(

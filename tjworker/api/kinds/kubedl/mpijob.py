@@ -19,7 +19,7 @@ from tjworker.api.kinds.guests.mpijob import MAX_SLOTS, ROLES, worker_errors
 from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs
 from tjworker.api.kinds.guests.spec import AsWritten, GuestCleanPodPolicy, role_rules
-from tjworker.api.kinds.kubedl.family import KUBEDL
+from tjworker.api.kinds.kubedl.family import KUBEDL, columns
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.runpolicy import MAX_INT32
 from tjworker.api.model import EndPolicy, FieldError, MPILaunch, TrainingJob
@@ -143,8 +143,9 @@ def _lost_arguments(job: TrainingJob, spec: MPIJobSpec) -> Iterator[str]:
             yield f"{path}.template.spec.containers[{place}].args {ARGUMENTS_LOST}"
 
 
+_PATH = ("spec", "runPolicy")
 SHAPE = Shape(
-    family=replace(KUBEDL, run_policy_path=("spec", "runPolicy"), run_policy=_run_policy),
+    family=replace(KUBEDL, run_policy_path=_PATH, run_policy=_run_policy, columns=columns(_PATH)),
     kind="MPIJob",
     plural="mpijobs",
     framework="mpi",

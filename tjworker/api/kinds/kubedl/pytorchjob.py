@@ -11,7 +11,7 @@ from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Dressed, Shape, with_environment
 from tjworker.api.kinds.guests.spec import ElasticBounds, role_rules
 from tjworker.api.kinds.kubedl.family import KUBEDL
-from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLSpec, ModelFields
+from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy, ModelFields
 
 ROLES = ("Master", "Worker")
 
@@ -24,7 +24,7 @@ class PyTorchElasticPolicy(ElasticBounds):
     n_proc_per_node: int | None = Field(None, ge=1, description="processes of each pod. Default: 1")
 
 
-class PyTorchJobSpec(ModelFields, KubeDLSpec):
+class PyTorchJobSpec(ModelFields, KubeDLRunPolicy):
     """What the job is to do."""
 
     enable_elastic: bool | None = Field(None, description="true: elasticPolicy counts")

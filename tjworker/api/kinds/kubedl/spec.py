@@ -37,10 +37,6 @@ class KubeDLRunPolicy(RunFields):
     )
 
 
-class KubeDLSpec(KubeDLRunPolicy):
-    """What every job of KubeDL's has."""
-
-
 class ModelFields(CamelModel):
     """What KubeDL does around a training that makes a model."""
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.tensorflow import TFJobFields, tfjob
 from tjworker.api.kinds.kubedl.family import KUBEDL
-from tjworker.api.kinds.kubedl.spec import GitSyncFields, KubeDLReplicaSpec, KubeDLSpec, ModelFields
+from tjworker.api.kinds.kubedl.spec import GitSyncFields, KubeDLReplicaSpec, KubeDLRunPolicy, ModelFields
 
 
-class TFJobSpec(GitSyncFields, ModelFields, TFJobFields[KubeDLReplicaSpec], KubeDLSpec):
+class TFJobSpec(GitSyncFields, ModelFields, TFJobFields[KubeDLReplicaSpec], KubeDLRunPolicy):
     """What the job is to do."""
 
 

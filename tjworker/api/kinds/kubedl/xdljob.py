@@ -11,7 +11,7 @@ from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs, with_containers
 from tjworker.api.kinds.guests.spec import replicas_of, role_rules
 from tjworker.api.kinds.kubedl.family import KUBEDL
-from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLSpec
+from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.model import Enough
 
@@ -21,7 +21,7 @@ LEAST_PERCENT = 90
 ZK_ADDR = "ZK_ADDR"
 
 
-class XDLJobSpec(KubeDLSpec):
+class XDLJobSpec(KubeDLRunPolicy):
     """What the job is to do."""
 
     min_finish_worker_num: int | None = Field(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.xgboost import XGBoostJobFields, xgboostjob
 from tjworker.api.kinds.kubedl.family import KUBEDL
-from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLSpec
+from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 
 
-class XGBoostJobSpec(XGBoostJobFields[KubeDLReplicaSpec], KubeDLSpec):
+class XGBoostJobSpec(XGBoostJobFields[KubeDLReplicaSpec], KubeDLRunPolicy):
     """What the job is to do."""
 
 
