@@ -202,10 +202,10 @@ class Executor:
         waiting = deque(self._stragglers.last(writes, lambda write: _straggler(lease, write)))
         begun = outcome.status_writes > 0
         while waiting:
-            lease.ensure()
             if begun and lease.held_seconds >= PASS_SECONDS:
                 outcome.left = len(waiting)
                 return
+            lease.ensure()
             begun = True
             if outcome.refused or outcome.invalid:
                 waiting = deque(w for w in waiting if not isinstance(w, Create))

@@ -1,24 +1,38 @@
-"""A worker's lease on a key during a pass: checked before each write, renewed between writes.
+"""A worker's lease on a key during a pass: checked before each write and between slow reads, and renewed there.
 
 Runs no thread: the holder calls `ensure` before it writes, so the lease lives exactly as long as the work makes
-progress. A holder that slept past its lease is Fenced at the next check and writes nothing more. A write that slips
-through is wasted but harmless, because every write carries its own proof.
+progress, and no longer than a pass may take. A holder that slept past its lease is Fenced at the next check and writes
+nothing more. A write that slips through is wasted but harmless, because every write carries its own proof.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
-from tjworker.base import Fenced, GroupResource, JobKey
+from tjworker.base import Fenced, GroupResource, JobKey, Transient
 from tjworker.store.work_queue import Claim, WorkQueue, Written
+
+
+def too_long(most_seconds: float) -> Transient:
+    return Transient(f"the pass took longer than {most_seconds:.0f} s (TJ_TASK_SOFT_TIME_LIMIT_SECONDS)")
 
 
 class Lease:
     """Not thread-safe, but for `check`: one pass, one thread."""
 
-    def __init__(self, queue: WorkQueue, claim: Claim, ttl_seconds: float, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        queue: WorkQueue,
+        claim: Claim,
+        ttl_seconds: float,
+        monotonic: Callable[[], float],
+        most_seconds: float = math.inf,
+    ) -> None:
+        """`most_seconds`: how old the pass may become."""
         self._queue = queue
         self._ttl_seconds = ttl_seconds
+        self._most_seconds = most_seconds
         self._monotonic = monotonic
         self._began_at = self._renewed_at = monotonic()
         self.claim = claim
@@ -41,9 +55,12 @@ class Lease:
         return Written(tuple(self.versions), tuple(self.gone))
 
     def ensure(self) -> None:
-        """Raises Fenced when another worker may hold the key. Costs a round trip once in a third of the lease."""
+        """Raises Fenced when another worker may hold the key, Transient when the pass takes too long. Costs a round
+        trip once in a third of the lease."""
         if self._monotonic() - self._renewed_at >= self._ttl_seconds / 3:
             self.renew()
+        if self.held_seconds > self._most_seconds:
+            raise too_long(self._most_seconds)
 
     def check(self) -> None:
         """Raises Fenced when the lease has lapsed by this process' own clock. Without a round trip, from any thread:

@@ -27,20 +27,29 @@ GATHER_SECONDS = 0.02
 
 
 class Beside(Generic[T]):
-    """One a process; owns threads, so make it after the fork. One task at a time."""
+    """One a process; owns threads, so make it after the fork. Tasks that run in threads of one process (Celery's pool
+    `threads`) share none of them: one whose passes hang keeps no other's from beginning."""
 
     def __init__(self, width: int, monotonic: Callable[[], float] = time.monotonic) -> None:
         """`width` 1: one after another, in the caller's thread, for tests and simulations."""
-        self._pool = ThreadPoolExecutor(width, thread_name_prefix="pass") if width > 1 else None
+        self._width = width
+        self._of_caller = threading.local()
         self._monotonic = monotonic
 
     def run(self, passes: Sequence[Callable[[], T]], release: Callable[[Sequence[T]], None]) -> None:
         """Each pass, and `release` with all that have ended, as often as need be. Neither may raise for a fault of one
         job. What `release` raises is raised once every pass has ended and was given to it."""
-        if self._pool is None or len(passes) == 1:
+        if self._width == 1 or len(passes) == 1:
             self._one_after_another(passes, release)
         else:
-            self._together(self._pool, passes, release)
+            self._together(self._pool(), passes, release)
+
+    def _pool(self) -> ThreadPoolExecutor:
+        """Ends with the thread of its tasks."""
+        pool: ThreadPoolExecutor | None = getattr(self._of_caller, "pool", None)
+        if pool is None:
+            pool = self._of_caller.pool = ThreadPoolExecutor(self._width, thread_name_prefix="pass")
+        return pool
 
     def _one_after_another(self, passes: Sequence[Callable[[], T]], release: Callable[[Sequence[T]], None]) -> None:
         ended: list[T] = []
@@ -79,8 +88,8 @@ class Beside(Generic[T]):
                 over.wait(GATHER_SECONDS)
                 _release_all(ended, release, broken)
             except SoftTimeLimitExceeded:
-                # The threads cannot be stopped. What they have not done by the hard limit dies with this process, and
-                # comes back alone.
+                # The threads cannot be stopped; each looks at the time where it renews its lease. What they have not
+                # done by the hard limit dies with this process, and comes back alone.
                 log.warning("some passes of a task take long; the others have been released", passes=left)
         if broken:
             raise broken[0]

@@ -29,7 +29,7 @@ from tjworker.controllers.result import BesideRests, Result, Worked, after_error
 from tjworker.executor import PASS_SECONDS, Executor, Outcome
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import NOT_INSTALLED, is_about_the_object
-from tjworker.lease import Lease
+from tjworker.lease import Lease, too_long
 from tjworker.priorities import PriorityClasses
 from tjworker.publisher import KeyPublisher
 from tjworker.reconcile import (
@@ -159,9 +159,8 @@ class JobReconciler:
         if not taken.views:
             return [Worked(JobKey(text), _refused(refusal), 0)] if refusal else []
         # All at once: a lease is as old as the view that came with it.
-        leases = [
-            Lease(self._store.queue, claim, settings.lock_ttl_seconds, self._monotonic) for claim, _ in taken.views
-        ]
+        ttl, most = settings.lock_ttl_seconds, settings.task_soft_time_limit_seconds
+        leases = [Lease(self._store.queue, claim, ttl, self._monotonic, most) for claim, _ in taken.views]
         # The soft limit of time may come between a release and its end: the same are released again then, and count
         # once.
         worked: dict[JobKey, Worked] = {}
@@ -355,8 +354,7 @@ class JobReconciler:
 
     def _after_error(self, key: JobKey, error: OperatorError | SoftTimeLimitExceeded) -> Result:
         if not isinstance(error, OperatorError):
-            limit = self._settings.task_soft_time_limit_seconds
-            error = Transient(f"the pass took longer than {limit:.0f} s (TJ_TASK_SOFT_TIME_LIMIT_SECONDS)")
+            error = too_long(self._settings.task_soft_time_limit_seconds)
         result = after_error(error)
         if result.terminal:
             why = {"error": error.message, "status": error.status, "reason": error.reason}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.memory_store import MemoryStore
 from tjworker.api.resources import PODS, SERVICES
-from tjworker.base import Fenced, JobKey
+from tjworker.base import Fenced, JobKey, Transient
 from tjworker.lease import Lease
 
 KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
@@ -90,6 +90,20 @@ def test_a_holder_that_slept_past_its_lease_is_told_before_its_next_write() -> N
     assert not room.held(), "another worker has it now"
     with pytest.raises(Fenced):
         room.lease.ensure()
+
+
+def test_a_pass_that_takes_too_long_is_told_where_it_asks_and_not_before() -> None:
+    room = Room()
+    lease = Lease(room.store.queue, room.lease.claim, TTL_SECONDS, room.clock, 45)
+    for _ in range(5):
+        room.clock.now += 9
+        lease.ensure()
+    room.clock.now += 0.1
+    with pytest.raises(Transient, match=r"longer than 45 s \(TJ_TASK_SOFT_TIME_LIMIT_SECONDS\)"):
+        lease.ensure()
+    room.clock.now += TTL_SECONDS
+    with pytest.raises(Fenced):
+        lease.ensure()
 
 
 def test_a_write_that_begins_late_is_told_without_a_round_trip() -> None:

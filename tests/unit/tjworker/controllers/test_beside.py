@@ -52,6 +52,17 @@ def test_those_that_have_ended_are_released_while_one_hangs() -> None:
     assert room.released[-1] == ["hung"]
 
 
+def test_a_task_whose_passes_hang_keeps_no_other_task_of_its_process_from_beginning() -> None:
+    """Celery's pool `threads` runs several."""
+    room = Room(width=2)
+    hung = room.begin(room.hangs, room.hangs)
+    room.begin(lambda: "a", lambda: "b").result(60)
+    assert not hung.done()
+    room.held.set()
+    hung.result(60)
+    assert room.all_released() == ["a", "b", "hung", "hung"]
+
+
 def test_those_that_end_together_are_released_at_once() -> None:
     room = Room()
     meet = threading.Barrier(3)

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.world import World, job, role
+from tests.scenarios.world import World, job, play, role
 from tjworker.base import JobKey, OperatorError, Transient
 from tjworker.executor import PASS_SECONDS
 from tjworker.settings import Settings
 
 SLOW, GOOD = (JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/{name}") for name in ("slow", "good"))
+PAGE_SECONDS = 6.0
 REQUEST_SECONDS = Settings().request_timeout_seconds
 
 
@@ -61,6 +62,32 @@ def test_between_two_slow_passes_whoever_has_come_meanwhile_has_a_turn() -> None
     assert [room.turn().startswith(str(SLOW)) for _ in range(2)] == [True, False], "its turn came before the other's"
     room.world.store.queue.add([GOOD])
     assert [room.turn().startswith(str(SLOW)) for _ in range(2)] == [True, False]
+
+
+def test_a_pass_whose_reads_are_slow_is_bounded_and_lets_go_of_its_key() -> None:
+    """Of several in a task none has a signal of its own: it looks at the time between its reads."""
+    world = World(nodes=4, seed=1, list_page_size=1)
+    world.apply(job({"trainer": role(12, annotations=play(run_seconds=5, exit_code=1))})).run()
+    request, reconcile = world.api._transport.request, world.worker.reconcile
+    passes: list[tuple[str, float]] = []
+
+    def slowly(method: str, path: str, **more: Any) -> Any:
+        if method == "GET" and path.endswith("/pods"):
+            world.clock.now_seconds += PAGE_SECONDS
+        return request(method, path, **more)
+
+    def timed(text: str) -> str:
+        began = world.clock()
+        passes.append((reconcile(text), world.clock() - began))
+        return passes[-1][0]
+
+    world.api._transport.request, world.worker.reconcile = slowly, timed  # type: ignore[method-assign]
+    world.advance(10).run()
+    assert any("the pass took longer than 30 s" in result for result, _ in passes), "twelve pages take longer"
+    assert max(seconds for _, seconds in passes) <= Settings().task_soft_time_limit_seconds + PAGE_SECONDS
+    assert world.store.queue.stats().running == 0
+    world.api._transport.request = request  # type: ignore[method-assign]
+    world.until("it is over", lambda: world.phase() == "Failed")
 
 
 @pytest.mark.parametrize("seconds", [PASS_SECONDS, REQUEST_SECONDS])
