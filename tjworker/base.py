@@ -25,8 +25,8 @@ KEYS_PER_TASK = 16
 """So many keys of the line one Celery task serves at most. Who sends tasks and who counts those that are missing both
 go by it."""
 RECORDS_PER_TASK = 500
-"""So many records of objects one task reads at most, where it serves more than one key: a child's memory is bounded,
-and a big job keeps no small ones waiting."""
+"""So many records of objects, those of its first key among them, one task reads at most where it serves more than one
+key: a child's memory is bounded, and a big job keeps no small ones waiting."""
 
 
 def death_wait_seconds(deaths: int) -> int:

@@ -49,8 +49,8 @@ dozen such jobs a second."""
 
 
 class ProjectionWriter:
-    """`publish` sends one task for each key. The publisher keeps the keys that it could not send; this writer keeps
-    keys for the length of one step."""
+    """`publish` sends tasks for keys, KEYS_PER_TASK with one. The publisher keeps the keys that it could not send; this
+    writer keeps keys for the length of one step."""
 
     def __init__(
         self,
@@ -258,7 +258,7 @@ class ProjectionWriter:
         self._queued += self._redis(partial(self._projection.apply, self._token, changes, progress=progress))
 
     def _publish_queued(self) -> None:
-        """One task a key. The store has the keys queued in any case."""
+        """KEYS_PER_TASK with one task. The store has the keys queued in any case."""
         if self._queued:
             keys, self._queued = list(dict.fromkeys(self._queued)), []
             self._redis(lambda: self._publish(keys))

@@ -110,9 +110,9 @@ class Projection(Protocol):
     def apply(
         self, token: int, changes: Sequence[Change], *, progress: Mapping[str, int] | None = None
     ) -> list[JobKey]:
-        """Write changes in order, then the progress of each watch. Returns the keys that this call queued; the caller
-        publishes one task for each. Raises Fenced when a newer writer has been here, Lost when the projection has
-        vanished or is an older one.
+        """Write changes in order, then the progress of each watch. Returns the keys that this call queued, as far as no
+        task that waits serves them, too; the caller publishes them, KEYS_PER_TASK with one task. Raises Fenced when a
+        newer writer has been here, Lost when the projection has vanished or is an older one.
 
         Neither stored nor queued: what is older than the stored record or than the object's deletion, or the same
         again; a child of a finished job. Stored, but queues nothing: the echo of an own write (see

@@ -148,8 +148,8 @@ class WorkQueue(Protocol):
     # -- periodic tasks ----------------------------------------------------------------------------
     def resync(self, *, lost_after_seconds: float, everything: bool) -> list[JobKey]:
         """Keys to publish again: those queued for longer than that without a worker (their task was lost; not looked
-        for while the broker holds a task for each), those whose lease lapsed while they ran, and with `everything` each
-        unfinished job.
+        for while the broker holds a task for each KEYS_PER_TASK of them), those whose lease lapsed while they ran, and
+        with `everything` each unfinished job.
 
         A lease that lapsed counts as a death of its pass (also where `add` or an event finds it first). From the second
         in a row on the key waits, DEATH_RETRY_SECONDS and longer each time; only a change of the job itself ends

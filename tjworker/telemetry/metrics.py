@@ -99,7 +99,8 @@ _LEADER: tuple[Process, ...] = ("leading watcher",)
 
 PASSES = Histogram(
     "tj_pass_duration_seconds",
-    "passes over jobs, from the task's start to its end; the count is that of passes",
+    "passes over jobs, from the claim of a key to its release (several keys of a task are claimed at once); the count"
+    " is that of passes",
     {"result": _RESULT},
     ("worker",),
     known={"result": ("done", "stale", "retried", "failed")},
