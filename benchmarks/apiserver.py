@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks.audit import POLICY, AuditLog
+from benchmarks.audit import AUDIT_MEGABYTES, POLICY, AuditLog
 from benchmarks.processes import Processes
 from benchmarks.wire import Connection, Json, Server
 from controlplane.binaries import locate
@@ -67,6 +67,7 @@ class ApiServer:
                     service_cluster_ip_range="10.0.0.0/16",
                     audit_policy_file=here / "audit.yaml",
                     audit_log_path=here / "audit.log",
+                    audit_log_maxsize=AUDIT_MEGABYTES,
                 ),
             ],
         )

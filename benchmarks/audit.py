@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -17,20 +18,32 @@ rules:
 - level: Metadata
 """
 
+AUDIT_MEGABYTES = 100_000
+"""The whole log of a run in one file: three rounds beside the peer are more than the default of 100."""
+
 Requests = Counter[tuple[str, str, str]]
 """(user, verb, resource or resource/subresource) -> requests."""
 
 
 class AuditLog:
+    """One file. The API server begins another one at 100 MB unless it is told not to (`AUDIT_MEGABYTES`), and no
+    position of the one counts in the other."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._inode = 0
 
     def position(self) -> int:
-        return self._path.stat().st_size if self._path.exists() else 0
+        if not self._path.exists():
+            return 0
+        there = self._path.stat()
+        self._must_be_the_same(there.st_ino)
+        return there.st_size
 
     def since(self, position: int) -> Requests:
         found: Requests = Counter()
         with self._path.open("rb") as file:
+            self._must_be_the_same(os.fstat(file.fileno()).st_ino)
             file.seek(position)
             for line in file:
                 if not line.endswith(b"\n"):
@@ -42,6 +55,14 @@ class AuditLog:
                     resource += f"/{about['subresource']}"
                 found[event["user"]["username"], event["verb"], resource] += 1
         return found
+
+    def _must_be_the_same(self, inode: int) -> None:
+        if self._inode not in (0, inode):
+            raise SystemExit(
+                f"the API server has begun another {self._path.name} in {self._path.parent}: requests would be counted"
+                " wrong; give it a larger --audit-log-maxsize"
+            )
+        self._inode = inode
 
     def quiet_since(
         self,

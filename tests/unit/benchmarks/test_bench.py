@@ -47,6 +47,18 @@ def test_a_request_about_no_object_is_counted_too(tmp_path: Path) -> None:
     assert AuditLog(tmp_path / "audit.log").since(0) == {("client", "get", "-"): 1}
 
 
+def test_requests_are_not_counted_across_two_files(tmp_path: Path) -> None:
+    log, path = AuditLog(tmp_path / "audit.log"), tmp_path / "audit.log"
+    path.write_bytes(line("worker", "create", "pods") * 3)
+    position = log.position()
+    path.rename(tmp_path / "audit-2026-11-23.log")
+    path.write_bytes(line("worker", "create", "pods"))
+    with pytest.raises(SystemExit, match="begun another audit"):
+        log.since(position)
+    with pytest.raises(SystemExit, match="begun another audit"):
+        log.position()
+
+
 def measured(until: str = "Running", replicas: int = 1) -> Measured:
     """Ten jobs in two rounds."""
     requests = [
