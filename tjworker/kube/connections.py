@@ -10,9 +10,11 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+import threading
 from collections import deque
 from collections.abc import Iterable, Mapping
 from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
@@ -36,13 +38,59 @@ class Exchange(NamedTuple):
     response: HTTPResponse
 
 
+class Tls:
+    """The certificates of a configuration, read anew only when their files have changed: the system's own take 17 ms of
+    CPU, and a worker opens tens of connections."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self._lock = threading.Lock()
+        self._read: list[tuple[str, int, int, int]] = []
+        self._context: ssl.SSLContext | None = None
+
+    def wrap(self, connected: socket.socket, server_name: str) -> ssl.SSLSocket:
+        """Raises OSError for files that cannot be read, and for a server that cannot prove who it is."""
+        with self._lock:  # else all that connect at the same time would read them
+            files = [_version(file) for file in self._files()]
+            if self._context is None or files != self._read:
+                self._context, self._read = self._made(), files
+            context = self._context
+        return context.wrap_socket(connected, server_hostname=server_name)
+
+    def _files(self) -> list[str]:
+        given = self._configuration
+        authority = given.ssl_ca_cert or ssl.get_default_verify_paths().cafile
+        return [file for file in (authority, given.cert_file, given.key_file) if file]
+
+    def _made(self) -> ssl.SSLContext:
+        given = self._configuration
+        context = ssl.create_default_context(cafile=given.ssl_ca_cert)
+        if not given.verify_ssl:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if given.cert_file:
+            context.load_cert_chain(given.cert_file, given.key_file)
+        return context
+
+
+def _version(file: str) -> tuple[str, int, int, int]:
+    """Kubernetes replaces mounted files, others write into them."""
+    now = Path(file).stat()
+    return file, now.st_ino, now.st_size, now.st_mtime_ns
+
+
 class Connection(HTTPConnection):
     def __init__(
-        self, server: SplitResult, proxy: SplitResult | None, configuration: Configuration, timeout_seconds: float
+        self,
+        server: SplitResult,
+        proxy: SplitResult | None,
+        configuration: Configuration,
+        tls: Tls,
+        timeout_seconds: float,
     ) -> None:
         address = proxy or server
         super().__init__(str(address.hostname), address.port or _PORTS[address.scheme], timeout=timeout_seconds)
-        self._configuration = configuration
+        self._tls = tls
         self._server_name = ""
         if server.scheme == "https":
             self._server_name = configuration.tls_server_name or str(server.hostname)
@@ -56,7 +104,7 @@ class Connection(HTTPConnection):
             if hasattr(socket, option):
                 self.sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), _KEEP_ALIVE_SECONDS)
         if self._server_name:
-            self.sock = _tls(self._configuration).wrap_socket(self.sock, server_hostname=self._server_name)
+            self.sock = self._tls.wrap(self.sock, self._server_name)
 
     def is_reusable(self) -> bool:
         """The server has neither closed it nor sent anything that no request asked for."""
@@ -70,6 +118,7 @@ class ConnectionPool:
 
     def __init__(self, configuration: Configuration, size: int) -> None:
         self._configuration = configuration
+        self._tls = Tls(configuration)
         self._size = size
         self._idle: deque[Connection] = deque()
         self._closed = False
@@ -113,7 +162,7 @@ class ConnectionPool:
             if idle.is_reusable():
                 return idle
             idle.close()
-        fresh = Connection(self._server, self._proxy, self._configuration, connect_seconds)
+        fresh = Connection(self._server, self._proxy, self._configuration, self._tls, connect_seconds)
         try:
             fresh.connect()
         except BaseException:
@@ -127,17 +176,6 @@ class ConnectionPool:
             return self._idle.pop()
         except IndexError:
             return None
-
-
-def _tls(configuration: Configuration) -> ssl.SSLContext:
-    """Made for each connection: the certificates may have been rotated in their files."""
-    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    if not configuration.verify_ssl:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if configuration.cert_file:
-        context.load_cert_chain(configuration.cert_file, configuration.key_file)
-    return context
 
 
 def _address(what: str, url: str, schemes: Iterable[str]) -> SplitResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -129,13 +130,46 @@ def test_the_certificate_has_to_name_the_tls_server_name(secure: Secure) -> None
 
 
 def test_an_authority_that_was_rotated_in_its_file_counts_for_the_next_connection(secure: Secure) -> None:
+    def last(handler: Handler) -> None:
+        handler.plain(200, b"{}")
+        handler.close_connection = True
+
+    secure.server.answer = last
     good = secure.ca.read_bytes()
-    secure.ca.write_bytes(pki.ensure(secure.ca.parent / "other", [], datetime.now(UTC)).ca_pem)
+    other = pki.ensure(secure.ca.parent / "other", [], datetime.now(UTC)).ca_pem
     transport = secure.transport(**{"certificate-authority": str(secure.ca)})
-    with pytest.raises(Transient):
-        transport.request("GET", "/version")
-    secure.ca.write_bytes(good)
-    assert transport.request("GET", "/version").status == 200
+    for content, accepted in ((good, True), (other, False), (good, True)):
+        # As a mounted Secret changes: another file takes its place.
+        secure.ca.with_suffix(".new").write_bytes(content)
+        secure.ca.with_suffix(".new").rename(secure.ca)
+        if accepted:
+            assert transport.request("GET", "/version").status == 200
+            until("the server has closed it", lambda: secure.server.closed == len(secure.server.seen))
+        else:
+            with pytest.raises(Transient, match="CERTIFICATE_VERIFY_FAILED"):
+                transport.request("GET", "/version")
+
+
+def test_certificates_are_read_once_for_many_connections(secure: Secure, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str | None] = []
+    make = ssl.create_default_context
+
+    def counted(cafile: str | None = None) -> ssl.SSLContext:
+        read.append(cafile)
+        return make(cafile=cafile)
+
+    def last(handler: Handler) -> None:
+        handler.plain(200, b"{}")
+        handler.close_connection = True
+
+    monkeypatch.setattr(ssl, "create_default_context", counted)
+    secure.server.answer = last
+    transport = secure.transport(**{"certificate-authority": str(secure.ca)})
+    for _ in range(3):
+        assert transport.request("GET", "/version").status == 200
+        until("the server has closed it", lambda: secure.server.closed == len(secure.server.seen))
+    assert len({seen[4] for seen in secure.server.seen}) == 3, "connections"
+    assert read == [str(secure.ca)]
 
 
 def test_a_connection_for_which_no_tls_can_be_set_up_is_closed_at_once(server: Server, secure: Secure) -> None:
