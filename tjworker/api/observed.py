@@ -144,6 +144,8 @@ class PodGroupRecord:
     """So many pods start together, or none."""
     told: str = ""
     """Why its pods do not start yet, in its scheduler's words."""
+    asked: str = ""
+    """What its job asked of it beside the number, as JSON; '' where no annotation of ours says so."""
     deleted_at: str = ""
 
 

@@ -17,6 +17,9 @@ GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 """Volcano's, and kube-batch's before it."""
 GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
+ASKED_ANNOTATION = "elasticdeeplearning.ai/scheduling-policy"
+"""On a group that the operator made: what its job asked for then, to tell an edit of the job from what the scheduler's
+own webhooks and defaults put there."""
 MESSAGE_CHARS = 512
 _WAITS = frozenset({("PodGroupScheduled", "False"), ("Unschedulable", "True")})
 """Conditions that tell why a group waits: Kubernetes' own when it is False, Volcano's when it is True."""
@@ -45,6 +48,7 @@ def pod_group_record(obj: Json, meta: Json, owner_uid: str) -> PodGroupRecord:
         labels=of_object(meta),
         size=gang.get("minCount") or spec.get("minMember") or 0,
         told=_why_it_waits(status),
+        asked=(meta.get("annotations") or {}).get(ASKED_ANNOTATION) or "",
         deleted_at=meta.get("deletionTimestamp") or "",
     )
 

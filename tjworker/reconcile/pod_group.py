@@ -12,17 +12,17 @@ waiting for ever are made without it: the others of their gang have started alre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import job_labels
 from tjworker.api.observed import ENDED_PHASES, PodGroupRecord, PodRecord
-from tjworker.api.podgroups import pod_group_of
+from tjworker.api.podgroups import ASKED_ANNOTATION, pod_group_of
 from tjworker.base import GroupResource
 from tjworker.reconcile.frameworks import find_framework
 from tjworker.reconcile.gangs import find_gang
-from tjworker.reconcile.gangs.gang import Gang, Json, Membership
+from tjworker.reconcile.gangs.gang import Gang, Json, Membership, asked_of, edited_spec
 from tjworker.reconcile.gangs.room import why_too_large
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create, Delete, Patch, Write
@@ -117,12 +117,16 @@ def _keep_up(p: Pass, member: Membership, group: PodGroupRecord, members: _Membe
     empty = not members.placed and not members.without_node
     if group.deleted_at and empty:  # with pods in it, it stays until they end, and counts
         return GangPass(member, waits=f"waits for the PodGroup {group.name}, which is being deleted, to go")
-    if fits and not keeps_waiting:
+    edited = group.asked not in ("", asked_of(member.gang, p.job))
+    size = group.size if fits and not keeps_waiting else members.needed
+    if size == group.size and not edited:
         return GangPass(member, told=_tell(group))
+    news = f"{size} pods start together, not {group.size}" if size != group.size else "its scheduling policy was edited"
     if member.gang.resize is not None:
-        return GangPass(member, (_resize(member.gang.resource, member.gang.resize, group, members),), told=_tell(group))
+        change = _edit(p.job, member.gang, group, size) if edited else {"spec": member.gang.resize(size)}
+        return GangPass(member, (_patch(member.gang.resource, group, change, news),), told=_tell(group))
     if not members.placed:
-        why = f"PodGroup {group.name} is made again: {members.needed} pods start together, not {group.size}"
+        why = f"PodGroup {group.name} is made again: {news}"
         return GangPass(member, tuple(_make_again(p, member.gang, group, members, why)), f"waits: {why}")
     if not keeps_waiting:
         return GangPass(member, told=_tell(group))
@@ -141,10 +145,14 @@ def _judge_room(p: Pass, found: GangPass, members: _Members) -> GangPass:
     return replace(found, judges_room=True, too_large=why_too_large(roles, members.needed, nodes))
 
 
-def _resize(resource: GroupResource, resize: Callable[[int], Json], group: PodGroupRecord, members: _Members) -> Patch:
+def _patch(resource: GroupResource, group: PodGroupRecord, change: Json, why: str) -> Patch:
     seen = {"uid": group.uid, "resourceVersion": str(group.rv)}
-    why = f"{members.needed} pods start together, not {group.size}"
-    return Patch(resource, group.name, {"metadata": seen, "spec": resize(members.needed)}, why)
+    return Patch(resource, group.name, {**change, "metadata": {**seen, **change.get("metadata", {})}}, why)
+
+
+def _edit(job: TrainingJob, gang: Gang, group: PodGroupRecord, size: int) -> Json:
+    noted = {"annotations": {ASKED_ANNOTATION: asked_of(gang, job)}}
+    return {"metadata": noted, "spec": edited_spec(gang, job, size, group.asked)}
 
 
 def _make_again(p: Pass, gang: Gang, group: PodGroupRecord, members: _Members, why: str) -> Iterator[Write]:
@@ -166,6 +174,7 @@ def _create(job: TrainingJob, gang: Gang, size: int) -> Create:
             "name": job.name.name,
             "namespace": job.name.namespace,
             "labels": {**job.labels, **job_labels(job)},
+            "annotations": {ASKED_ANNOTATION: asked_of(gang, job)},
             "ownerReferences": [owner_reference(job)],
         },
         "spec": gang.spec(job, size),

@@ -3,9 +3,12 @@ Pure data and functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import orjson
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.podgroups import QUEUE_ANNOTATION
@@ -47,7 +50,7 @@ def queue_of(job: TrainingJob) -> str:
     return job.gang.queue or job.annotations.get(QUEUE_ANNOTATION, "")
 
 
-def asked(job: TrainingJob) -> Iterator[str]:
+def asked(job: TrainingJob) -> dict[str, Any]:
     """What a job asks of a gang scheduler beside the number, by the name of the field that says so."""
     policy = job.gang
     fields: Mapping[str, object] = {
@@ -56,4 +59,35 @@ def asked(job: TrainingJob) -> Iterator[str]:
         "minResources": policy.min_resources,
         "scheduleTimeoutSeconds": policy.schedule_timeout_seconds,
     }
-    return (name for name, value in fields.items() if value not in ("", None, {}))
+    return {name: value for name, value in fields.items() if value not in ("", None, {})}
+
+
+def asked_of(gang: Gang, job: TrainingJob) -> str:
+    """That of it which this scheduler acts on, as JSON."""
+    return json.dumps({name: value for name, value in asked(job).items() if name in gang.acts_on}, sort_keys=True)
+
+
+def edited_spec(gang: Gang, job: TrainingJob, size: int, before: str) -> Json:
+    """The merge patch of the spec of a group that was asked for `before`: null takes back what is asked for no more."""
+    was, now, spec = _read(before), asked(job), gang.spec(job, size)
+    for name in sorted(gang.acts_on & was.keys() - now.keys()):
+        spec.setdefault(_SPEC_FIELDS.get(name, name), None)
+    if spec.get("minResources"):
+        spec["minResources"] = {**dict.fromkeys(_mapping(was.get("minResources"))), **spec["minResources"]}
+    return spec
+
+
+_SPEC_FIELDS = {"priorityClass": "priorityClassName"}
+"""Of a PodGroup, where they have another name than in the job's policy."""
+
+
+def _read(text: str) -> Mapping[str, Any]:
+    """An annotation, in which anything may stand."""
+    try:
+        return _mapping(orjson.loads(text))
+    except orjson.JSONDecodeError:
+        return {}
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders import make_job, make_training_job
+from tests.support.builders import make_job, make_pod, make_training_job
 from tests.unit.tjworker.reconcile.passes import condition, decide, status_of
 from tests.unit.tjworker.reconcile.test_pod_group import group, rules, seen, trainers
 from tjworker.api.model import GangPolicy, InvalidJob, TrainingJob
-from tjworker.reconcile.plan import Create, Plan
+from tjworker.api.podgroups import pod_group_record
+from tjworker.reconcile.plan import Create, Delete, Patch, Plan, Write
 
 QUEUE = "scheduling.volcano.sh/queue-name"
 
@@ -151,3 +152,83 @@ def test_a_job_that_runs_is_left_as_it_is() -> None:
 @pytest.mark.parametrize("policy", [{"queue": "Team A"}, {"minResources": {"cpu": "lots"}}, {"priorityClass": "-"}])
 def test_the_parser_refuses_what_the_schema_does_whatever_the_scheduler(policy: dict[str, Any]) -> None:
     assert isinstance(make_job().role("trainer", 1).run_policy(schedulingPolicy=policy).parse(), InvalidJob)
+
+
+Policy = Mapping[str, Any]
+WHOLE: Policy = {
+    "queue": "research",
+    "priorityClass": "urgent",
+    "minResources": {"cpu": 8, "memory": "1Gi"},
+    "scheduleTimeoutSeconds": 60,
+}
+EDITS: dict[str, tuple[str, Policy, Policy, Policy | None]] = {
+    "nothing is edited": ("volcano", WHOLE, WHOLE, None),
+    "what the scheduler does not know is edited": ("volcano", WHOLE, {**WHOLE, "scheduleTimeoutSeconds": 1}, None),
+    "another queue": ("volcano", WHOLE, {**WHOLE, "queue": "vision"}, {"queue": "vision"}),
+    "a queue where there was none": ("volcano", {}, {"queue": "vision"}, {"queue": "vision"}),
+    "the queue is taken back": ("volcano", {"queue": "vision"}, {}, {"queue": None}),
+    "another priority class": ("volcano", {}, {"priorityClass": "urgent"}, {"priorityClassName": "urgent"}),
+    "that is taken back": ("volcano", {"priorityClass": "urgent"}, {}, {"priorityClassName": None}),
+    "other resources, of which one is gone": (
+        "scheduler-plugins",
+        {"minResources": {"cpu": 8, "memory": "1Gi"}},
+        {"minResources": {"cpu": 4}},
+        {"minResources": {"cpu": 4, "memory": None}},
+    ),
+    "no resources any more": ("volcano", {"minResources": {"cpu": 8}}, {}, {"minResources": None}),
+    "another time": (
+        "scheduler-plugins",
+        {"scheduleTimeoutSeconds": 60},
+        {"scheduleTimeoutSeconds": 5},
+        {"scheduleTimeoutSeconds": 5},
+    ),
+}
+
+
+def edited(gang: str, before: Policy, after: Policy, *, waits: bool = False, **fields: Any) -> list[Write]:
+    """What a pass after the edit does about the group, of a job of two whose group was made before it."""
+    made_of, job = (trainers(2).run_policy(schedulingPolicy=dict(policy)).build() for policy in (before, after))
+    first = made(decide(made_of, seen(gang, made_of, [], []), rules=rules(gang)), "podgroups")
+    meta = {**first["metadata"], "uid": "uid-of-group", "resourceVersion": "7"}
+    there = replace(pod_group_record(dict(first), meta, job.uid), **fields)
+    members = [make_pod(job, "trainer", i).but(pod_group="digits") for i in range(2)]
+    pods = members if waits else [pod.on("a").running() for pod in members]
+    plan = decide(job, seen(gang, job, [there], pods), rules=rules(gang))
+    return [write for write in plan.writes if "podgroups" in write.resource]
+
+
+@pytest.mark.parametrize("sentence", EDITS)
+def test_an_edit_comes_to_the_group_that_is_there(sentence: str) -> None:
+    gang, before, after, want = EDITS[sentence]
+    found = edited(gang, before, after)
+    if want is None:
+        assert found == []
+        return
+    (patch,) = found
+    assert isinstance(patch, Patch)
+    body = patch.body
+    assert {name: body["spec"].get(name) for name in want} == want
+    assert body["spec"]["minMember"] == 2
+    assert {name: body["metadata"][name] for name in ("uid", "resourceVersion")} == {
+        "uid": "uid-of-group",
+        "resourceVersion": "7",
+    }
+    assert body["metadata"]["annotations"], "what it is asked for is known afterwards"
+
+
+def test_a_group_that_an_older_operator_made_is_left_as_it_is() -> None:
+    assert edited("volcano", {}, {"queue": "vision"}, asked="") == []
+
+
+@pytest.mark.parametrize("noted", ["lots", "[]", "7", '{"minResources": 7}', '{"queue": "research"'])
+def test_whatever_stands_in_the_annotation_it_is_put_right(noted: str) -> None:
+    (patch,) = edited("volcano", {}, {"queue": "vision"}, asked=noted)
+    assert isinstance(patch, Patch)
+    assert patch.body["spec"]["queue"] == "vision"
+
+
+def test_a_group_that_cannot_be_changed_is_made_again_until_its_pods_have_nodes() -> None:
+    urgent = {"priorityClass": "urgent"}
+    assert edited("kubernetes", {}, urgent) == []
+    (gone,) = edited("kubernetes", {}, urgent, waits=True)
+    assert isinstance(gone, Delete)
