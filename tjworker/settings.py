@@ -89,7 +89,12 @@ class Settings(BaseSettings):
     writes_per_pass: int = Field(
         500, ge=1, description="most creates and deletes of one pass; the rest waits for the next"
     )
-    write_concurrency: int = Field(8, ge=1, le=64, description="concurrent write requests of one pass")
+    write_concurrency: int = Field(
+        8,
+        ge=1,
+        le=64,
+        description="most concurrent write requests of one pass; all but one in threads that the process' passes share",
+    )
     keys_per_task: int = Field(
         KEYS_PER_TASK,
         ge=1,

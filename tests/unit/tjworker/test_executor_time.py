@@ -195,8 +195,8 @@ def test_no_write_begins_once_its_lease_has_lapsed() -> None:
 def test_threads_are_begun_only_while_some_are_free_and_all_are_free_in_the_end() -> None:
     threads, goes_on = Threads(3, "test"), Event()
     begun = [threads.begin(goes_on.wait) for _ in range(5)]
-    assert [one is not None for one in begun] == [True] * 3 + [False] * 2
     goes_on.set()
+    assert [one is not None for one in begun] == [True] * 3 + [False] * 2
     assert [one.result(60) for one in begun if one] == [True] * 3
     again = [threads.begin(lambda: True) for _ in range(3)]
     assert None not in again
