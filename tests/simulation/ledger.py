@@ -13,11 +13,12 @@ from typing import Any
 
 from localcluster.storage import Event, Store
 from tests.simulation.times import untimely
-from tests.simulation.wanted import size_of, unwanted_pod, unwanted_size
+from tests.simulation.wanted import UNTOLD_SECONDS, size_of, unwanted_pod, unwanted_size
 from tests.support.kinds import resource_of
 from tjworker.api import kinds, labels
 from tjworker.api.kinds.base import MEMORY, seen_status
 from tjworker.api.model import TrainingJob
+from tjworker.api.timefmt import from_rfc3339
 from tjworker.kube.resources import RESOURCES
 
 Json = dict[str, Any]
@@ -38,6 +39,8 @@ class Ledger:
         self._clock = clock
         self._statuses: dict[str, Json] = {}
         """UID of a job -> its status as it was written last."""
+        self._made_at: dict[str, float] = {}
+        """UID of a job -> when."""
         self._sizes: dict[str, int] = {}
         """UID of a ReplicaSet or batch Job -> how many pods it was last told to keep."""
         self._next = store.on_event
@@ -60,6 +63,7 @@ class Ledger:
     def _note_times(self, job: Json) -> None:
         """Those of our own status, and those that the users of a guest's kind read."""
         meta, told = job["metadata"], job.get("status") or {}
+        self._made_at.setdefault(meta["uid"], from_rfc3339(meta["creationTimestamp"]) or 0.0)
         before = self._statuses.setdefault(meta["uid"], {})
         if told != before:
             self._statuses[meta["uid"]] = told
@@ -70,7 +74,7 @@ class Ledger:
         obj = event.item.obj
         if event.bucket == "pods" and event.type == "ADDED" and event.key[1] not in self.strangers:
             uid = (obj["metadata"].get("labels") or {}).get(labels.JOB_UID, "")
-            if uid in self._statuses:
+            if uid in self._statuses and not self._seen_untold(uid):
                 others = [i.obj for (_, name), i in self._store.items("pods") if name not in self.strangers]
                 yield from unwanted_pod(obj, self._job(uid), others, self._sizes)
         elif event.bucket in OWNERS and (size := size_of(obj)) is not None:
@@ -79,6 +83,11 @@ class Ledger:
             uid = next((o["uid"] for o in obj["metadata"].get("ownerReferences") or ()), "")
             if size > before and uid in self._statuses:
                 yield from unwanted_size(obj, size, self._job(uid))
+
+    def _seen_untold(self, uid: str) -> bool:
+        """It has gone untold, and so lately that a view may still have it."""
+        untold = not self._statuses[uid] and self._clock() - self._made_at[uid] < UNTOLD_SECONDS
+        return untold and self._job(uid) is None
 
     def _job(self, uid: str) -> TrainingJob | str | None:
         """As its user has it at this moment; None when it is gone, or going; why not, when nobody can tell."""

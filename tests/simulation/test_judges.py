@@ -98,6 +98,18 @@ MADE: dict[str, Made] = {
     ),
     "when it has ended": Made({"status": {"phase": "Succeed"}}, want="made when 0 of role trainer"),
     "when it is gone": Made(gone=True, want="made when 0 of role trainer"),
+    "when it has just been made and is gone": Made({"metadata": {"creationTimestamp": at(95)}}, gone=True),
+    "when it has just been made and is told to stand still": Made(
+        {"metadata": {"creationTimestamp": at(95)}, "spec": {"suspend": True}}, want="made when 0 of role trainer"
+    ),
+    "when it is gone seconds after it was made": Made(
+        {"metadata": {"creationTimestamp": at(94)}}, gone=True, want="made when 0 of role trainer"
+    ),
+    "when it has just been made and told of, and is gone": Made(
+        {"metadata": {"creationTimestamp": at(95)}, "status": {"phase": "Creating"}},
+        gone=True,
+        want="made when 0 of role trainer",
+    ),
     "when it is going": Made({"metadata": DELETED}, want="made when 0 of role trainer"),
     "when its number has succeeded": Made(
         {"status": {"attempts": {"roles": {"trainer": {"completed": "0"}}}}}, want="had come to its end for good"

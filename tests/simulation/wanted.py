@@ -7,6 +7,9 @@ What the contract says of two pods in one place:
 - A ReplicaSet counts no pod in deletion, and replaces it at once. So does a batch Job whose `podReplacementPolicy` is
   TerminatingOrFailed, as the operator's are. A pod in deletion counts for neither here. Both may make a pod in the
   moment before they are told of a smaller number; then what they were last told counts.
+
+And of a job that is made and deleted within seconds: its first pods follow no status, so a view that still has it may
+make them. They go with their owner.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from tjworker.api.indices import parse_indices
 from tjworker.api.model import TrainingJob
 
 Json = dict[str, Any]
+UNTOLD_SECONDS = 5.0 + 1.0
+"""Of so young a job no status goes first (docs/adr/0030), and so long the view may be in a pass' hand."""
 
 
 def wanted(job: TrainingJob | None, role: str) -> int:

@@ -31,6 +31,7 @@ WAYS = ("before", "long-before", "after")
 """`long-before`: the worker stands still past its lease; what it meant for the first job's objects meets the
 second's."""
 STANDS_STILL_SECONDS = 45.0
+MAKES_PODS = ("POST pods/", "POST replicasets/", "POST jobs/")
 STRANGER = "another-keeps-it"
 _POD = f"pods/ReplicaSet {STRANGER}/*"
 """As the oracles call it."""
@@ -47,6 +48,10 @@ class Again(Fault):
         self.made: Counter[str] = Counter()
         self.deleted: Counter[str] = Counter()
         self.touched: list[str] = []
+        self.on_the_way = 0
+        """Creates for the first job, of the pass that was under way when it was deleted: their proof went before. Of a
+        worker that stands still it is the one in its hand; for the others its lease has lapsed."""
+        self._passing = ""
         self._attempts: Counter[tuple[str | None, str]] = Counter()
         self.at_seconds: float | None = None
 
@@ -55,14 +60,25 @@ class Again(Fault):
             self._begin(world)
         if step.kind == "write" and any(step.what.endswith(f"/{name}") for name in world.strangers):
             self.touched.append(f"{step.actor} asked for {step.what}")
-        if self._way in ("before", "long-before") and (step.kind, step.number) == self._at:
+        now = self._way in ("before", "long-before") and (step.kind, step.number) == self._at
+        if now:
             self._strike(world)
-            if self._way == "long-before" and step.actor.startswith("worker"):
-                world.others_go_on(step.actor, STANDS_STILL_SECONDS)
+            self._passing = "" if step.what.endswith("/status") else self._at_work(step)
+        if step.actor == self._passing:
+            self.on_the_way += step.what.startswith(MAKES_PODS)
+            if step.what.startswith("finish "):
+                self._passing = ""
+        if now and self._way == "long-before" and step.actor.startswith("worker"):
+            self._passing = ""
+            world.others_go_on(step.actor, STANDS_STILL_SECONDS)
 
     def after(self, world: SimWorld, step: Step) -> None:
         if self._way == "after" and (step.kind, step.number) == self._at:
             self._strike(world)
+            self._passing = self._at_work(step)
+
+    def _at_work(self, step: Step) -> str:
+        return step.actor if step.kind == "write" and step.actor.startswith("worker") else ""
 
     def _begin(self, world: SimWorld) -> None:
         world.strangers.add(STRANGER)
@@ -182,7 +198,7 @@ def play(run: str) -> Verdict:
         state=_without_the_stranger(outcome.state),
     )
     alone = replace(undisturbed, first=_of_the_job(undisturbed.first), second=_of_the_job(undisturbed.second))
-    wrong = [*again.touched, *judge(new, alone, Allowance(WITHIN_SECONDS, on_the_way=1))]
+    wrong = [*again.touched, *judge(new, alone, Allowance(WITHIN_SECONDS, on_the_way=again.on_the_way))]
     if outcome.state.get(f"{_POD}.metadata.name") != STRANGER:
         wrong.append("the pod that another keeps is gone")
     if f"{_POD}.metadata.deletionTimestamp" in outcome.state:
@@ -199,10 +215,9 @@ def _without_the_stranger(state: Any) -> dict[str, Any]:
     return {path: value for path, value in state.items() if not path.startswith(theirs)}
 
 
-TWICE = tuple(name for name, scenario in SCENARIOS.items() if not (scenario.alone or scenario.beside or scenario.long))
+TWICE = tuple(name for name, scenario in SCENARIOS.items() if not (scenario.alone or scenario.beside))
 """In the others a node stays lost, or the job goes by itself: the second scenario has another world than the first. And
-a job beside it, which is not made again, would count. Nor those of guests: of two of them, deleted half-way, pods were
-made that the judge calls unwanted, and whose fault that is has not been looked at."""
+a job beside it, which is not made again, would count."""
 
 
 def _runs() -> Sequence[str]:
