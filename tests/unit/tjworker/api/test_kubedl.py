@@ -344,6 +344,7 @@ def test_what_the_elastic_policy_says_to_torchrun() -> None:
     assert environment(job, "Worker") == {
         "PET_RDZV_BACKEND": "etcd",
         "PET_RDZV_ENDPOINT": "etcd:2379",
+        "PET_RDZV_ID": "u",
         "PET_RDZV_CONF": "",
         "PET_NPROC_PER_NODE": "2",
     }

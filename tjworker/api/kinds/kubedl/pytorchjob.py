@@ -9,7 +9,7 @@ from pydantic import Field
 from tjworker.api.kinds.base import Json
 from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Dressed, Shape, with_environment
-from tjworker.api.kinds.guests.spec import ElasticBounds, role_rules
+from tjworker.api.kinds.guests.spec import ElasticBounds, are_fixed, role_rules
 from tjworker.api.kinds.kubedl.family import KUBEDL
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy, ModelFields
 
@@ -34,28 +34,38 @@ class PyTorchJobSpec(ModelFields, KubeDLRunPolicy):
     )
 
 
-def _environment(spec: PyTorchJobSpec) -> Mapping[str, str]:
-    """torchrun takes each option from PET_<OPTION>; the rest is the framework's."""
+def _environment(spec: PyTorchJobSpec, uid: str) -> Mapping[str, str]:
+    """torchrun takes each option from PET_<OPTION>; the rest is the framework's. Workers of a fixed number need no
+    rendezvous, but where the job has one of its own: then the framework says nothing of it."""
     elastic = spec.elastic_policy
     if elastic is None or not spec.enable_elastic:
         return {}
-    said = {
-        "PET_RDZV_BACKEND": elastic.rdzv_backend,
-        "PET_RDZV_ENDPOINT": elastic.rdzv_endpoint,
-        # is_host, which the framework sets, is c10d's.
-        "PET_RDZV_CONF": "" if elastic.rdzv_endpoint else None,
-        "PET_NPROC_PER_NODE": str(elastic.n_proc_per_node or 1),
-    }
-    return {name: value for name, value in said.items() if value is not None}
+    found = {"PET_NPROC_PER_NODE": str(elastic.n_proc_per_node or 1)}
+    if elastic.rdzv_endpoint:
+        found |= {
+            "PET_RDZV_BACKEND": elastic.rdzv_backend or "c10d",
+            "PET_RDZV_ENDPOINT": elastic.rdzv_endpoint,
+            # is_host, which the framework sets, is of the first pod.
+            "PET_RDZV_CONF": "",
+            **({"PET_RDZV_ID": uid} if uid else {}),
+        }
+    elif elastic.rdzv_backend and not are_fixed(elastic, spec.pytorch_replica_specs):
+        found["PET_RDZV_BACKEND"] = elastic.rdzv_backend
+    return found
 
 
 def _dress(of: Dressed, template: Json) -> Json:
-    return with_environment(template, _environment(of.spec))
+    return with_environment(template, _environment(of.spec, of.uid))
 
 
 def _ignored(spec: PyTorchJobSpec) -> Iterator[str]:
-    if spec.elastic_policy is not None and not spec.enable_elastic:
+    elastic = spec.elastic_policy
+    if elastic is None:
+        return
+    if not spec.enable_elastic:
         yield "spec.elasticPolicy (enableElastic is not true)"
+    elif elastic.rdzv_backend and not elastic.rdzv_endpoint and are_fixed(elastic, spec.pytorch_replica_specs):
+        yield "spec.elasticPolicy.rdzvBackend (minReplicas is maxReplicas)"
 
 
 SHAPE = Shape(

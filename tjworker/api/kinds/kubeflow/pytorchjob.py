@@ -10,7 +10,7 @@ from pydantic import Field
 from tjworker.api.kinds.base import CamelModel, Json
 from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs, with_environment
-from tjworker.api.kinds.guests.spec import ReplicaSpec, elastic_bounds, replicas_of, role_rules
+from tjworker.api.kinds.guests.spec import ReplicaSpec, are_fixed, replicas_of, role_rules
 from tjworker.api.kinds.kubeflow.family import KUBEFLOW
 from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, KubeflowSpec, metrics_ignored
 from tjworker.api.model import EndPolicy
@@ -57,9 +57,9 @@ def _complete(spec: PyTorchJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
     return {"Worker": "Any" if spec.elastic_policy is not None else "All"}
 
 
-def _environment(spec: PyTorchJobSpec) -> Mapping[str, str]:
+def _environment(spec: PyTorchJobSpec, uid: str) -> Mapping[str, str]:
     """torchrun takes each option from PET_<OPTION>; the rest is the framework's. Workers of a fixed number need no
-    rendezvous, but where the job has one of its own."""
+    rendezvous, but where the job has one of its own: then the framework says nothing of it."""
     elastic = spec.elastic_policy
     deprecated = elastic.n_proc_per_node if elastic else None
     processes = str(spec.nproc_per_node or deprecated or "auto")
@@ -73,20 +73,25 @@ def _environment(spec: PyTorchJobSpec) -> Mapping[str, str]:
         found |= {
             "PET_RDZV_BACKEND": elastic.rdzv_backend,
             "PET_RDZV_ID": elastic.rdzv_id,
-            "PET_RDZV_ENDPOINT": f"{elastic.rdzv_host}:{elastic.rdzv_port or 29400}" if elastic.rdzv_host else None,
             "PET_RDZV_CONF": ",".join(f"{one.key}={one.value}" for one in elastic.rdzv_conf or ()) or None,
+        }
+    if elastic is not None and elastic.rdzv_host:
+        found |= {
+            "PET_RDZV_BACKEND": elastic.rdzv_backend or "c10d",
+            "PET_RDZV_ID": elastic.rdzv_id or uid or None,
+            "PET_RDZV_ENDPOINT": f"{elastic.rdzv_host}:{elastic.rdzv_port or 29400}",
+            # is_host, which the framework sets, is of the first pod.
+            "PET_RDZV_CONF": found["PET_RDZV_CONF"] or "",
         }
     return {name: str(value) for name, value in found.items() if value is not None}
 
 
 def _dress(of: Dressed, template: Json) -> Json:
-    return with_environment(template, _environment(of.spec))
+    return with_environment(template, _environment(of.spec, of.uid))
 
 
 def _meets(spec: PyTorchJobSpec, elastic: PyTorchElasticPolicy) -> bool:
-    worker = next((role for name, role in spec.pytorch_replica_specs.items() if name.lower() == "worker"), None)
-    least, most = elastic_bounds(elastic, worker) if worker else (1, 1)
-    return least < most or elastic.rdzv_host is not None
+    return bool(elastic.rdzv_host) or not are_fixed(elastic, spec.pytorch_replica_specs)
 
 
 def _ignored(spec: PyTorchJobSpec) -> Iterator[str]:
@@ -96,7 +101,7 @@ def _ignored(spec: PyTorchJobSpec) -> Iterator[str]:
         said = elastic.model_dump(by_alias=True, exclude_none=True)
         fields = sorted(name for name in said if name.startswith("rdzv"))
         yield from (f"spec.elasticPolicy.{name} (minReplicas is maxReplicas)" for name in fields)
-    elif elastic is not None and elastic.rdzv_port is not None and elastic.rdzv_host is None:
+    elif elastic is not None and elastic.rdzv_port is not None and not elastic.rdzv_host:
         yield "spec.elasticPolicy.rdzvPort (rdzvHost is not set: the first pod has the port of its container)"
 
 
