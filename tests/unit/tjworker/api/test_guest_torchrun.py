@@ -130,12 +130,7 @@ def test_workers_of_a_fixed_number_meet_at_the_first_but_where_the_job_has_a_ren
         }, policy
 
 
-OF_KUBEDL: Env = {
-    **PLAIN,
-    "PET_NNODES": "2:5",
-    "PET_NPROC_PER_NODE": "1",
-    "PET_RDZV_ENDPOINT": f"{M}:23456",
-}
+OF_KUBEDL: Env = {**PLAIN, "PET_NNODES": "2:5", "PET_NPROC_PER_NODE": "1", "PET_RDZV_ENDPOINT": f"{M}:23456"}
 KUBEDL_FIELDS: tuple[tuple[Json, Env], ...] = (
     ({}, {}),
     ({"rdzvBackend": "etcd"}, {"PET_RDZV_BACKEND": "etcd"}),
