@@ -1,0 +1,203 @@
+"""What the users of other operators' kinds read in a status, moment by moment of a life: conditions with their reasons
+and times, counts of pods, times of the job. As training-operator (`pkg/util/status.go`) and KubeDL write them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.support.guests import GUESTS, KIND_OF
+from tests.unit.tjworker.api.guest_cases import Json, manifest, read, role
+from tjworker.api.kinds import KNOWN_KINDS, parse
+from tjworker.api.status import Condition, JobStatus, ReplicaStatus
+from tjworker.base import GroupResource
+
+Ours = tuple[str, str, int, str]
+"""Type, status, when it last changed, reason."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    ours: tuple[Ours, ...]
+    theirs: tuple[str, ...]
+    """In their order, of which the column State shows the last: type, status, reason (`*` for the kind's prefix) and
+    when."""
+
+
+CREATED: Ours = ("Created", "True", 1, "Accepted")
+MOMENTS: dict[str, Moment] = {
+    "nothing is known yet": Moment((), ()),
+    "it is accepted": Moment((CREATED,), ("Created True *Created 1",)),
+    "it waits for a node, and Created is still its state": Moment(
+        (CREATED, ("Running", "False", 2, "Unschedulable")),
+        ("Running False Unschedulable 2", "Created True *Created 1"),
+    ),
+    "it runs": Moment(
+        (CREATED, ("Running", "True", 3, "AllRunning")), ("Created True *Created 1", "Running True *Running 3")
+    ),
+    "it restarts: Running is not told beside that": Moment(
+        (CREATED, ("Running", "False", 4, "Restarting"), ("Restarting", "True", 4, "PodFailed")),
+        ("Created True *Created 1", "Restarting True *Restarting 4"),
+    ),
+    "it runs again: the restart is forgotten": Moment(
+        (CREATED, ("Running", "True", 5, "AllRunning"), ("Restarting", "False", 5, "Restarted")),
+        ("Created True *Created 1", "Running True *Running 5"),
+    ),
+    "it has succeeded": Moment(
+        (CREATED, ("Running", "False", 6, "Ended"), ("Succeeded", "True", 6, "Completed")),
+        ("Created True *Created 1", "Running False *Running 6", "Succeeded True *Succeeded 6"),
+    ),
+    "it has failed": Moment(
+        (CREATED, ("Running", "False", 6, "Ended"), ("Failed", "True", 7, "PodFailed")),
+        ("Created True *Created 1", "Running False *Running 6", "Failed True *Failed 7"),
+    ),
+    "it has failed after a restart that was over": Moment(
+        (
+            CREATED,
+            ("Running", "False", 6, "Ended"),
+            ("Restarting", "False", 5, "Restarted"),
+            ("Failed", "True", 6, "BackoffLimitExceeded"),
+        ),
+        ("Created True *Created 1", "Running False *Running 6", "Failed True *Failed 6"),
+    ),
+    "it is suspended before it has run": Moment(
+        (CREATED, ("Suspended", "True", 1, "Suspended")), ("Created True *Created 1", "Suspended True *Suspended 1")
+    ),
+    "it is suspended": Moment(
+        (CREATED, ("Running", "False", 4, "Suspended"), ("Suspended", "True", 4, "Suspended")),
+        ("Created True *Created 1", "Running False *Suspended 4", "Suspended True *Suspended 4"),
+    ),
+    "it goes on, and does not run yet": Moment(
+        (CREATED, ("Running", "False", 4, "Creating"), ("Suspended", "False", 5, "Resumed")),
+        ("Running False Creating 4", "Suspended False *Resumed 5", "Created True *Created 1"),
+    ),
+    "it runs after it was suspended": Moment(
+        (CREATED, ("Running", "True", 6, "AllRunning"), ("Suspended", "False", 5, "Resumed")),
+        ("Created True *Created 1", "Suspended False *Resumed 5", "Running True *Running 6"),
+    ),
+    "it restarts after it was suspended": Moment(
+        (
+            CREATED,
+            ("Running", "False", 7, "Restarting"),
+            ("Restarting", "True", 7, "PodFailed"),
+            ("Suspended", "False", 5, "Resumed"),
+        ),
+        ("Created True *Created 1", "Suspended False *Resumed 5", "Restarting True *Restarting 7"),
+    ),
+    "its spec is wrong": Moment(
+        (CREATED, ("Failed", "True", 2, "InvalidSpec")), ("Created True *Created 1", "Failed True *FailedValidation 2")
+    ),
+    "what their operators have no word for is in our own status alone": Moment(
+        (
+            CREATED,
+            ("Running", "True", 3, "AllRunning"),
+            ("Scaling", "True", 4, "Scaling"),
+            ("Stalled", "True", 4, "NoProgress"),
+            ("TensorBoard", "True", 4, "Ready"),
+        ),
+        ("Created True *Created 1", "Running True *Running 3"),
+    ),
+}
+
+
+def at(second: int) -> str:
+    return f"2026-01-01T00:00:0{second}Z"
+
+
+def status_of(ours: tuple[Ours, ...], **more: Any) -> JobStatus:
+    conditions = tuple(
+        Condition(type=type_, status=status, last_transition_time=at(when), reason=reason, message=f"{type_}: said")
+        for type_, status, when, reason in ours  # type: ignore[call-arg, arg-type, unused-ignore]
+    )
+    return JobStatus(conditions=conditions, **more)
+
+
+def written(kind: GroupResource, status: JobStatus) -> Json:
+    job = read(kind, {name: role(n) for name, n in GUESTS[kind].items()})
+    return KNOWN_KINDS[kind].written_status(job, status)
+
+
+@pytest.mark.parametrize("kind", GUESTS)
+def test_the_conditions_of_each_moment(kind: GroupResource) -> None:
+    of_kubeflow = KIND_OF[kind].group == "kubeflow.org"
+    prefix = KIND_OF[kind].kind if of_kubeflow else "Job"
+    for sentence, moment in MOMENTS.items():
+        told = written(kind, status_of(moment.ours))["conditions"]
+        found = tuple(f"{c['type']} {c['status']} {c['reason']} {int(c['lastTransitionTime'][-3:-1])}" for c in told)
+        assert found == tuple(one.replace("*", prefix) for one in moment.theirs), sentence
+        assert all(c["lastUpdateTime"] == c["lastTransitionTime"] for c in told)
+
+
+@pytest.mark.parametrize("kind", GUESTS)
+def test_the_messages_name_the_job_as_its_operator_does(kind: GroupResource) -> None:
+    of_kubeflow = KIND_OF[kind].group == "kubeflow.org"
+    called = f"{KIND_OF[kind].kind} {'default/' if of_kubeflow else ''}digits"
+    ours: tuple[Ours, ...] = (CREATED, ("Running", "True", 2, "AllRunning"), ("Suspended", "False", 2, "Resumed"))
+    told = {c["type"]: c["message"] for c in written(kind, status_of(ours))["conditions"]}
+    assert told["Created"].startswith(f"{called} is created.")
+    assert told["Running"] == f"{called} is running."
+    assert told["Suspended"] == "Suspended: said", "why it is not so any more is ours to say"
+    ours = (CREATED, ("Succeeded", "True", 2, "Completed"))
+    assert written(kind, status_of(ours))["conditions"][-1]["message"] == f"{called} is successfully completed."
+    ours = (CREATED, ("Failed", "True", 2, "PodFailed"))
+    assert written(kind, status_of(ours))["conditions"][-1]["message"] == "Failed: said"
+    ours = (CREATED, ("Suspended", "True", 2, "Suspended"))
+    assert written(kind, status_of(ours))["conditions"][-1]["message"] == f"{called} is suspended."
+
+
+@pytest.mark.parametrize("kind", GUESTS)
+def test_the_times_of_the_job_are_those_that_there_are(kind: GroupResource) -> None:
+    times = {"startTime": at(1), "completionTime": at(3), "lastReconcileTime": at(4)}
+    ours = {"start_time": at(1), "completion_time": at(3), "last_reconcile_time": at(4)}
+    told = written(kind, status_of((), **ours))
+    assert {name: told.get(name) for name in times} == times
+    for (name, _), (field, _) in zip(times.items(), ours.items(), strict=True):
+        told = written(kind, status_of((), **{**ours, field: ""}))
+        assert {n for n in times if n in told} == {*times} - {name}
+
+
+@pytest.mark.parametrize("kind", GUESTS)
+def test_the_counts_of_each_role(kind: GroupResource) -> None:
+    """Zeros are left out, as Go leaves them out; a role of which nothing is known is left out, too."""
+    of_kubeflow = KIND_OF[kind].group == "kubeflow.org"
+    first, *others = GUESTS[kind]
+    counts = ReplicaStatus(desired=9, pending=8, scheduled=7, active=1, succeeded=2, failed=3, evicted=4, restarting=5)
+    told = written(kind, status_of((), replica_statuses={first: counts}))["replicaStatuses"]
+    assert told.keys() == {first}
+    numbers = {name: value for name, value in told[first].items() if name != "selector"}
+    assert numbers == {"active": 1, "succeeded": 2, "failed": 3} | ({} if of_kubeflow else {"evicted": 4})
+    if of_kubeflow:
+        assert f"training.kubeflow.org/replica-type={first.lower()}" in told[first]["selector"]
+        assert "training.kubeflow.org/job-name=digits" in told[first]["selector"]
+    for other in others:
+        told = written(kind, status_of((), replica_statuses={other: ReplicaStatus(desired=2)}))["replicaStatuses"]
+        assert {name: value for name, value in told[other].items() if name != "selector"} == {}
+    assert "replicaStatuses" not in written(kind, status_of(()))
+
+
+ELSEWHERE: tuple[tuple[tuple[str, ...], str], ...] = (
+    ((), ""),
+    (("Created False",), ""),
+    (("Created True",), "refused"),
+    (("Created True", "Running True"), "refused"),
+    (("Created True", "Running False", "Succeeded True"), "Succeed"),
+    (("Created True", "Running False", "Failed True"), "Failed"),
+    (("Created True", "Failed False", "Succeeded True"), "Succeed"),
+    (("Created True", "Succeeded True", "Failed True"), "Failed"),
+)
+"""Conditions that another operator has left, and the phase that the job has here then."""
+
+
+@pytest.mark.parametrize("kind", GUESTS)
+def test_what_another_operator_has_ended_stays_ended_and_what_it_has_begun_is_let_be(kind: GroupResource) -> None:
+    raw = manifest(kind, {name: role(n) for name, n in GUESTS[kind].items()})
+    for conditions, want in ELSEWHERE:
+        told = [dict(zip(("type", "status"), one.split(), strict=True)) for one in conditions]
+        job = parse(kind, {**raw, "status": {"conditions": told, "completionTime": at(5)}})
+        errors = "; ".join(map(str, getattr(job, "errors", ())))
+        assert ("another operator has begun this job" in errors) is (want == "refused"), conditions
+        if want != "refused":
+            assert (job.status.phase, job.status.completion_time) == (want, at(5) if want else None), conditions
