@@ -19,6 +19,7 @@ from benchmarks.wire import Connection, Json, Server
 WRITERS = 8
 RUN_SECONDS = "bench/run-seconds"
 HANDS_OFF = "bench/hands-off"
+ENDED = frozenset({"Succeeded", "Failed"})
 
 Work = tuple[str, Json]
 """(path of the pod, its pod) to be written as: (path, status)."""
@@ -115,7 +116,9 @@ class Player:
             return
         path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
         if "deletionTimestamp" in meta:
-            self._work.put((path, {}))
+            # The API server removes one that has ended by itself: a DELETE would only be told that it is gone.
+            if pod.get("status", {}).get("phase") not in ENDED:
+                self._work.put((path, {}))
             return
         if uid in self._played:
             return
