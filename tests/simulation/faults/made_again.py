@@ -31,7 +31,7 @@ WAYS = ("before", "long-before", "after")
 """`long-before`: the worker stands still past its lease; what it meant for the first job's objects meets the
 second's."""
 STANDS_STILL_SECONDS = 45.0
-MAKES_PODS = ("POST pods/", "POST replicasets/", "POST jobs/")
+MAKES_PODS = ("POST pods/", "POST replicasets/", "POST jobs/", "PATCH replicasets/", "PATCH jobs/")
 STRANGER = "another-keeps-it"
 _POD = f"pods/ReplicaSet {STRANGER}/*"
 """As the oracles call it."""
@@ -49,8 +49,8 @@ class Again(Fault):
         self.deleted: Counter[str] = Counter()
         self.touched: list[str] = []
         self.on_the_way = 0
-        """Creates for the first job, of the pass that was under way when it was deleted: their proof went before. Of a
-        worker that stands still it is the one in its hand; for the others its lease has lapsed."""
+        """Writes that make pods of the first job, of the pass that was under way when it was deleted: their proof went
+        before. Of a worker that stands still it is the one in its hand; for the others its lease has lapsed."""
         self._passing = ""
         self._attempts: Counter[tuple[str | None, str]] = Counter()
         self.at_seconds: float | None = None
