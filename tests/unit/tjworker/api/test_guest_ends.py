@@ -7,7 +7,7 @@ Defaults and meanings are those of docs/kinds.md, docs/kubedl.md and the descrip
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from tests.unit.tjworker.reconcile.passes import NOW_TEXT
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.status import RoleAttempts
 from tjworker.base import GroupResource
-from tjworker.reconcile.failures import diagnose
+from tjworker.reconcile.failures import Kind, diagnose
 from tjworker.reconcile.policies.restart import RESTART_POLICIES
 from tjworker.reconcile.policies.restart.rule import Failed
 from tjworker.reconcile.replicas import Replica
@@ -75,12 +75,14 @@ def test_each_kind_has_its_roles_here() -> None:
     assert ROLES.keys() == GUESTS.keys()
 
 
-def is_restarted(job: TrainingJob, one: Role, *, code: int | None = None, lost: bool = False) -> bool:
-    pod = make_pod(job, one.name, 0)
-    record = (pod.evicted() if lost else pod.failed(code or 1)).build()
-    failed = Failed(
-        job, one, Replica(one.name, 0, record.name, 0, "failed", record), diagnose(record, NOW_TEXT), RoleAttempts()
-    )
+LOST: tuple[Kind, ...] = ("disrupted", "node_lost", "gpu_fault")
+"""Failures that are none of the program."""
+
+
+def is_restarted(job: TrainingJob, one: Role, code: int, kind: Kind = "exit") -> bool:
+    record = make_pod(job, one.name, 0).failed(code).build()
+    diagnosis = replace(diagnose(record, NOW_TEXT), kind=kind)
+    failed = Failed(job, one, Replica(one.name, 0, record.name, 0, "failed", record), diagnosis, RoleAttempts())
     return RESTART_POLICIES[one.restart_policy](failed) is None
 
 
@@ -102,9 +104,10 @@ def test_which_failures_are_followed_by_a_restart(kind: str) -> None:
                 continue
             job = parsed(resource, raw)
             acting = policy or default(kind, name)
-            found = {code: is_restarted(job, job.role(name), code=code) for code in CODES}
+            found = {code: is_restarted(job, job.role(name), code) for code in CODES}
             assert found == {code: restarts(acting, code) for code in CODES}, (name, policy)
-            assert is_restarted(job, job.role(name), lost=True) is (acting != "Never"), (name, policy)
+            for why in LOST:
+                assert is_restarted(job, job.role(name), 1, why) is (acting != "Never"), (name, policy, why)
             assert job.role(name).restart_scope == "Pod", "the others go on"
             assert job.role(name).restart_limit is None, "backoffLimit alone limits them"
 

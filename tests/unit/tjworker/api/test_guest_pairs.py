@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.guests import parsed
-from tests.unit.tjworker.api.guest_cases import Json, manifest, role
+from tests.unit.tjworker.api.guest_cases import Json, manifest, refusal_of, role
 from tjworker.api.model import Enough, TrainingJob
 from tjworker.base import GroupResource
 
@@ -264,3 +264,12 @@ def test_one_bound_stands_for_the_other(
     job = parsed(kind, manifest(kind, roles, elasticPolicy=policy, **more))
     assert bounds(job) == want
     assert job.role("Worker").elastic is (want[0] < want[1])
+
+
+@pytest.mark.parametrize("kind", [PYTORCH, PADDLE, KUBEDL_PYTORCH])
+def test_a_bound_alone_is_both_and_other_workers_are_refused(kind: GroupResource) -> None:
+    roles = {"Worker": role(3), **({"Master": role()} if kind == KUBEDL_PYTORCH else {})}
+    more: Json = {"enableElastic": True} if kind == KUBEDL_PYTORCH else {}
+    for bound, number in (("maxReplicas", 5), ("minReplicas", 2)):
+        raw = manifest(kind, roles, elasticPolicy={bound: number}, **more)
+        assert f"Worker.replicas: 3: elasticPolicy wants it from {number} to {number}" in refusal_of(kind, raw)
