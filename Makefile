@@ -19,10 +19,10 @@ help:  ## this list
 demo: setup  ## a real elastic training run on this machine, from start to end (about 2 minutes)
 	@$(PY) -m tjworker.cli demo $(if $(PLAIN),--plain)
 
-test: setup  ## the default test suite (some 400 s of CPU time, at most 5 minutes on 2 cores)
+test: setup  ## the default test suite (some 400 s of CPU time; 3 to 4 minutes on 2 cores)
 	@$(PY) -m pytest -q -n auto --dist loadgroup $(PYTEST_ARGS)
 
-test-long: setup  ## the tests that the default suite leaves out for their time (some 4 minutes on 2 cores)
+test-long: setup  ## the tests that the default suite leaves out for their time (1.5 minutes on 2 cores)
 	@$(PY) -m pytest -q -n auto --dist loadgroup -m long $(PYTEST_ARGS)
 
 test-random: setup  ## the random tests with another seed (printed; again: SEED=<it>), for whoever looks for new bugs
@@ -60,7 +60,7 @@ control-plane: setup  ## build the real Kubernetes control plane from its Go mod
 # Lives mostly wait: LIVES processes play them, each on a control plane of its own, which takes an eighth of a core and some 1.5 GB. Then
 # the roles are held against what all of them have asked for.
 LIVES ?= 4
-test-real: control-plane  ## the tests that need the real control plane (some 20 minutes on 2 cores, after the build)
+test-real: control-plane  ## the tests that need the real control plane (some 12 minutes on 2 cores, after the build)
 	@TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m tests.e2e.control_plane.contract -q localcluster/tests/contract tests/integration $(PYTEST_ARGS)
 	@rm -rf build/asked
 	@TJ_REAL=1 TJ_REAL_ASKED=build/asked TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m pytest -q -n $(LIVES) --dist loadgroup --ignore tests/e2e/control_plane/test_rights.py tests/e2e/control_plane $(PYTEST_ARGS)
