@@ -90,13 +90,13 @@ class Settings(BaseSettings):
         500, ge=1, description="most creates and deletes of one pass; the rest waits for the next"
     )
     write_concurrency: int = Field(
-        8,
+        4,
         ge=1,
         le=64,
         description="most concurrent write requests of one pass; all but one in threads that the process' passes share",
     )
     keys_per_task: int = Field(
-        KEYS_PER_TASK,
+        8,
         ge=1,
         le=KEYS_PER_TASK,
         description="most jobs that one task works on, beside each other; more than one only while jobs queue",
