@@ -88,7 +88,8 @@ def test_a_job_is_taken_and_its_status_kept_whole(send: Send, kind: JobKind) -> 
 def test_a_role_that_the_kind_does_not_have_is_refused(send: Send, kind: JobKind) -> None:
     code, answer = send("POST", WHERE[kind.resource], manifest(kind, "odd", "Trainer"))
     assert code == 422, answer
-    assert f"a role of a {kind.kind} is " in answer["message"]
+    article = "an" if kind.kind in ("ElasticDLJob", "MPIJob", "XDLJob", "XGBoostJob") else "a"
+    assert f"a role of {article} {kind.kind} is " in answer["message"]
 
 
 def test_an_mpijob_keeps_the_version_that_it_was_made_in(send: Send) -> None:
