@@ -145,6 +145,41 @@ def test_when_a_taint_evicts(name: str) -> None:
     assert (None if due is None else due - now) == case.want_seconds
 
 
+MAINTENANCE = {"key": "maintenance", "effect": "NoExecute"}
+REPAIR = {"key": "repair", "effect": "NoExecute"}
+NO_MORE_PODS = {"key": "maintenance", "effect": "NoSchedule"}
+HISTORIES: dict[str, tuple[list[tuple[int, list[Json]]], int]] = {
+    "One taint counts from when it came": ([(0, [MAINTENANCE])], 0),
+    "One that is taken off and put on again counts anew": ([(0, [MAINTENANCE]), (5, []), (100, [MAINTENANCE])], 105),
+    "So it does each time": ([(0, [MAINTENANCE]), (9, []), (9, [MAINTENANCE]), (9, []), (9, [MAINTENANCE])], 36),
+    "While one evicts nobody the time does not run": (
+        [(0, [MAINTENANCE]), (5, [NO_MORE_PODS]), (100, [MAINTENANCE, NO_MORE_PODS])],
+        105,
+    ),
+    "One that comes beside another begins nothing anew": ([(0, [MAINTENANCE]), (5, [MAINTENANCE, REPAIR])], 0),
+}
+
+
+@pytest.mark.parametrize("sentence", HISTORIES)
+def test_since_when_the_seconds_of_a_toleration_count(sentence: str) -> None:
+    """`kubectl taint` writes no time."""
+    history, since = HISTORIES[sentence]
+    cluster = LocalCluster(nodes=1)
+    for_ten = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}
+    cluster.client.create(PODS, pod("a", tolerations=[for_ten]))
+    cluster.run_until_idle()
+    now = 0
+    for wait, put in history:
+        cluster.advance(wait)
+        now += wait
+        cluster.client.patch("/api/v1/nodes/node-0", {"spec": {"taints": put}})
+        cluster.run_until_idle()
+    cluster.advance(since + 9 - now)
+    assert phases(cluster) == ["Running"]
+    cluster.advance(2)
+    assert phases(cluster) in ([], ["-Running"])
+
+
 def test_endpoints_follow_the_ready_pods_of_a_service() -> None:
     cluster = LocalCluster(nodes=1, endpoints=True)
     service = {
