@@ -1,20 +1,25 @@
-"""Task events of a worker: gathered for a moment, never forgotten."""
+"""Task events of a worker: gathered for a moment, never forgotten. And what its probes are told of messages that
+wait."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from celery.worker.consumer import Consumer as CeleryConsumer
 from kombu.connection import Connection
+from redis.exceptions import RedisError
 
 from benchmarks.support.valkey import Valkey
 from tjworker import consumer
 from tjworker.app import make_app
 from tjworker.consumer import EVENTS_GATHER_SECONDS, RECONNECT_MOST_SECONDS, Consumer
 from tjworker.settings import Settings
+from tjworker.telemetry.worker_health import IGNORING_LIMIT_SECONDS, Ignored
 
 
 class Hub:
@@ -126,3 +131,57 @@ def test_a_broker_that_is_away_is_asked_again_every_few_seconds(monkeypatch: pyt
     waits = [after - before for before, after in itertools.pairwise(ends)]
     assert waits[:2] == [2.0, 4.0]
     assert set(waits[2:]) == {RECONNECT_MOST_SECONDS}
+
+
+class Broker:
+    """Redis, with so many messages in the queue; None: it does not answer."""
+
+    def __init__(self, waiting: int | None) -> None:
+        self.waiting = waiting
+
+    def llen(self, queue: str) -> int:
+        if self.waiting is None:
+            raise RedisError
+        return self.waiting
+
+
+@dataclass(frozen=True)
+class Busy:
+    want_ill: bool
+    active: int = 0
+    waiting: int | None = 3
+    takes: int = 0
+    """Tasks, between two looks."""
+    reaching: bool = False
+
+
+BUSY = {
+    "all processes are free, and messages wait": Busy(True),
+    "one process is free, and messages wait": Busy(True, active=3),
+    "all processes are busy with long passes": Busy(False, active=4),
+    "more tasks are with it than it has processes": Busy(False, active=5),
+    "all processes are free, and nothing waits": Busy(False, waiting=0),
+    "it takes one task after another": Busy(False, active=3, takes=1),
+    "Redis does not answer": Busy(False, waiting=None),
+    "it tries to reach Redis": Busy(False, reaching=True),
+}
+
+
+@pytest.mark.parametrize("sentence", BUSY)
+def test_only_a_worker_with_a_free_process_ignores_messages(sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked every 20 s, as its probes do, for five minutes."""
+    case = BUSY[sentence]
+    one: Any = object.__new__(Consumer)
+    one.app, one.pool = make_app(Settings()), SimpleNamespace(num_processes=4)
+    one.task_consumer = SimpleNamespace(consuming_from=lambda queue: True)
+    one._ignored, one._broker, one._reaching = Ignored(), Broker(case.waiting), case.reaching
+    tasks = SimpleNamespace(active_requests=set(range(case.active)), total_count={"work": 7})
+    monkeypatch.setattr(consumer, "state", tasks)
+    told = []
+    for now in range(1000, 1301, 20):
+        monkeypatch.setattr(consumer, "monotonic", lambda now=now: float(now))
+        one._give_sign()
+        told.append(bool(one.report().problems()))
+        tasks.total_count["work"] += case.takes
+    assert not any(told[: int(IGNORING_LIMIT_SECONDS) // 20 + 1])
+    assert any(told) is case.want_ill

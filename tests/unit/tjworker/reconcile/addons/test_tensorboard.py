@@ -19,7 +19,8 @@ from tjworker.api.model import TrainingJob
 from tjworker.api.observed import ServiceRecord
 from tjworker.api.resources import PODS, SERVICES
 from tjworker.base import GroupResource
-from tjworker.reconcile.plan import Create
+from tjworker.reconcile.addons.tensorboard import Ingress, TensorBoard
+from tjworker.reconcile.plan import Create, Delete
 
 NAME = "kubedl.io/tensorboard-config"
 POD = "digits-tensorboard-0"
@@ -191,6 +192,33 @@ def test_one_that_crashes_is_told_by_a_condition_and_one_event_and_the_job_runs(
     assert [e.reason for e in plan.events] == ["Running", "CrashLoopBackOff"]
     again = decide(replace(job, status=status_of(plan)), seen)
     assert (again.events, again.writes) == ((), ())
+
+
+EDITS: dict[str, tuple[Json, bool]] = {
+    "logDir": ({"logDir": "/other"}, True),
+    "image": ({"image": "tb:2"}, True),
+    "ingressSpec.pathPrefix": ({"ingressSpec": {"pathPrefix": "/tb"}}, True),
+    "ingressSpec.host": ({"ingressSpec": {"host": "a.example"}}, False),
+    "ingressSpec.annotations": ({"ingressSpec": {"annotations": {"a": "b"}}}, False),
+    "ttlSecondsAfterJobFinished": ({"ttlSecondsAfterJobFinished": 5}, False),
+    "updateTimestamp": ({"updateTimestamp": "2026-01-01T00:00:00Z"}, False),
+}
+
+
+def test_every_field_of_the_config_has_its_line() -> None:
+    fields = {name.partition(".")[0] for name in EDITS}, {name.partition(".")[2] for name in EDITS} - {""}
+    assert fields == tuple({f.alias or name for name, f in c.model_fields.items()} for c in (TensorBoard, Ingress))
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["set", "taken back"])
+@pytest.mark.parametrize("field", EDITS)
+def test_an_edited_field_makes_the_pod_anew_where_it_reaches_it(field: str, back: bool) -> None:
+    edit, reaches = EDITS[field]
+    jobs = [make_job().role("trainer").annotate(config(**fields)).build() for fields in ({}, edit)]
+    before, after = reversed(jobs) if back else jobs
+    assert (made(before)["spec"] != made(after)["spec"]) is reaches
+    deletes = {w.name: w.why for w in decide(after, observe(board(before))).writes if isinstance(w, Delete)}
+    assert deletes == ({POD: f"the annotation {NAME} has changed"} if reaches else {})
 
 
 def test_a_pod_of_its_name_that_is_a_strangers_is_let_be() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.support.builders import make_job, make_pod, make_service, observe
+from tests.support.builders import PodBuilder, make_job, make_pod, make_service, observe
 from tests.unit.tjworker.reconcile.passes import NOW, RULES, ago, condition, decide, deleted, status_of
+from tjworker.api.model import TrainingJob
 from tjworker.api.timefmt import to_rfc3339
 
 
@@ -50,6 +52,33 @@ def test_creating_is_timed_from_the_placement(case: Waited) -> None:
     if case.want_deleted:
         assert "for 900 s" in condition(status_of(plan), "Restarting")[2]
         assert status_of(plan).creating_since == {"trainer": {to_rfc3339(NOW - 900): "0"}}
+
+
+def trainer(job: TrainingJob) -> PodBuilder:
+    return make_pod(job, "trainer", 0)
+
+
+BETWEEN: dict[str, tuple[Callable[[TrainingJob], PodBuilder | None], bool]] = {
+    "its pod is to be made again": (lambda job: None, True),
+    "its new pod has no node": (trainer, True),
+    "its new pod is being created": (lambda job: trainer(job).on("b").creating("ContainerCreating", ""), True),
+    "its new pod has the same trouble": (lambda job: trainer(job).on("b").creating("ErrImagePull", "no"), True),
+    "it runs": (lambda job: trainer(job).running(), False),
+    "it has succeeded": (lambda job: trainer(job).succeeded(), False),
+    "it has failed": (lambda job: trainer(job).failed(), False),
+}
+
+
+@pytest.mark.parametrize("sentence", BETWEEN)
+def test_the_first_trouble_counts_until_the_replica_has_run(sentence: str) -> None:
+    """Whoever has run and misses its image an hour later is tried for as long as at first."""
+    pod_of, kept = BETWEEN[sentence]
+    first = {"trainer": {ago(100): "0"}}
+    built = make_job().role("trainer", 2).status(phase="Creating", start_time=ago(900), creating_since=first)
+    job = built.build()
+    pods = [p for p in (pod_of(job),) if p is not None] + [make_pod(job, "trainer", 1).running()]
+    plan = decide(job, observe(*pods, *(make_service(job, "trainer", index) for index in range(2))))
+    assert (plan.status or job.status).creating_since == (first if kept else {})
 
 
 def test_the_api_server_is_asked_about_that_pod_alone_before_it_goes() -> None:
