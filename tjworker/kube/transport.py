@@ -30,7 +30,6 @@ _RELOAD_SECONDS = 10.0
 _CREDENTIALS_SECONDS = 1.0
 """For how long credentials are used before the kubernetes package is asked again whether they are still good: asking
 costs as much as sending."""
-_READ_BYTES = 256 * 1024
 
 
 class KubeTransport:
@@ -117,7 +116,7 @@ class KubeTransport:
         return {**headers, "content-type": content_type} if content_type else headers
 
     def _renew_credentials(self) -> None:
-        headers = {}
+        headers: dict[str, str] = {}
         # Locked: the package's refresh hook changes the configuration, and `_reload` may replace it.
         with self._lock:
             settings: Mapping[str, Any] = self._configuration.auth_settings()
@@ -151,9 +150,11 @@ class HttpStream:
 
     def __init__(self, pool: ConnectionPool, exchange: Exchange) -> None:
         self._pool = pool
-        self._connection, self._socket, self._response = exchange
-        self.status = self._response.status
-        self.headers: Mapping[str, str] = {name.lower(): value for name, value in self._response.headers.items()}
+        self._exchange = exchange
+        self._socket = exchange.connection.sock
+        self.status = exchange.answer.status
+        self.headers: Mapping[str, str] = exchange.answer.headers
+        self._pieces = exchange.answer.pieces()
         self._closed = False
         self._reading = False
 
@@ -161,12 +162,12 @@ class HttpStream:
         """The whole body. Raises Transient when it breaks off."""
         try:
             with _transient():
-                body = self._response.read()
+                body = b"".join(self._pieces)
         except Transient:
             self.close()
             raise
         self._closed = True
-        self._pool.give_back(self._connection)
+        self._pool.give_back(self._exchange)
         return body
 
     def lines(self) -> Iterator[list[bytes]]:
@@ -185,8 +186,8 @@ class HttpStream:
             return
         self._closed = True
         if self._reading:
-            # The socket alone: the answer has a lock, which the blocked reader holds. It wakes up and closes the rest.
-            # Not `SSLSocket.shutdown`, which takes the TLS session away from under the reader.
+            # The blocked reader wakes up and closes the connection. Not `SSLSocket.shutdown`, which takes the TLS
+            # session away from under the reader.
             with contextlib.suppress(OSError):
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         else:
@@ -195,15 +196,14 @@ class HttpStream:
     def _read(self) -> bytes:
         try:
             with _transient("watch broke off: "):
-                return b"" if self._closed else self._response.read1(_READ_BYTES)
+                return b"" if self._closed else next(self._pieces, b"")
         except Transient:
             if self._closed:
                 return b""
             raise
 
     def _release(self) -> None:
-        self._response.close()
-        self._connection.close()
+        self._exchange.connection.close()
 
 
 class LineSplitter:

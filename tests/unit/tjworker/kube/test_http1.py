@@ -1,0 +1,179 @@
+"""Requests as bytes, and answers however their bytes are cut: what they say, and whether the connection goes on."""
+
+from __future__ import annotations
+
+import random
+import re
+from http.client import HTTPException
+from typing import Any
+
+import pytest
+
+from tjworker.kube.http1 import MOST_HEAD_BYTES, MOST_LINE_BYTES, Answer, Chunks, request
+
+
+class Sent:
+    """A socket on which a server has sent this, in these pieces, and has closed it then."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.pieces = [piece for piece in pieces if piece]
+
+    def recv(self, _most: int) -> bytes:
+        return self.pieces.pop(0) if self.pieces else b""
+
+
+def answer(*pieces: bytes) -> Answer:
+    connected: Any = Sent(list(pieces))
+    return Answer(connected)
+
+
+def read(*pieces: bytes) -> tuple[int, bytes, bool]:
+    """(status, body, whether the connection is good for another request)."""
+    got = answer(*pieces)
+    body = b"".join(got.pieces())
+    return got.status, body, got.reusable
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+READ: dict[str, tuple[bytes, tuple[int, bytes, bool]]] = {
+    "a body with its length leaves the connection open": (
+        OK + b"Content-Length: 5\r\n\r\nhello",
+        (200, b"hello", True),
+    ),
+    "so does an empty body": (OK + b"content-length: 0\r\n\r\n", (200, b"", True)),
+    "so does an answer that has none": (b"HTTP/1.1 204 No Content\r\n\r\n", (204, b"", True)),
+    "one that has not changed has no body, whatever length it names": (
+        b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n",
+        (304, b"", True),
+    ),
+    "a status needs no words": (b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\n{}", (200, b"{}", True)),
+    "chunks are put together": (
+        OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n00A;name=value\r\n\r\n3456789\n\r\n0\r\n\r\n",
+        (200, b"abc\r\n3456789\n", True),
+    ),
+    "what stands after the last chunk is passed over": (
+        OK + b"Transfer-Encoding: Chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 1\r\nY: 2\r\n\r\n",
+        (200, b"a", True),
+    ),
+    "of chunks and a length the chunks count, and the connection ends": (
+        OK + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+        (200, b"a", False),
+    ),
+    "a body without either ends with the connection": (OK + b"\r\nall of it", (200, b"all of it", False)),
+    "an empty one, too": (OK + b"\r\n", (200, b"", False)),
+    "a server that says so ends the connection": (
+        OK + b"Connection: close\r\nContent-Length: 1\r\n\r\na",
+        (200, b"a", False),
+    ),
+    "so does an old one": (b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\na", (200, b"a", False)),
+    "an interim answer is none": (
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+        + OK
+        + b"Content-Length: 1\r\n\r\na",
+        (200, b"a", True),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", READ)
+def test_an_answer_is_read_however_it_is_cut(case: str) -> None:
+    sent, want = READ[case]
+    assert read(sent) == want
+    assert read(*(sent[at : at + 1] for at in range(len(sent)))) == want
+    for at in range(1, len(sent)):
+        assert read(sent[:at], sent[at:]) == want, f"cut at {at}"
+
+
+@pytest.mark.parametrize(
+    "framing", [b"Content-Length: 1\r\n\r\na", b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"]
+)
+def test_a_connection_on_which_more_came_than_was_asked_for_is_not_used_again(framing: bytes) -> None:
+    assert read(OK + framing + b"HTTP/1.1 200 OK\r\n") == (200, b"a", False)
+
+
+def test_an_answer_that_has_not_been_read_keeps_its_connection() -> None:
+    assert not answer(OK + b"Content-Length: 0\r\n\r\n").reusable
+
+
+def test_names_of_headers_are_lower_case_and_those_that_come_twice_one() -> None:
+    got = answer(OK + b"Retry-After:  7\t\r\nVary: a\r\nvary:b\r\nEmpty:\r\n\r\n")
+    assert got.headers == {"retry-after": "7", "vary": "a, b", "empty": ""}
+
+
+REFUSED: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "without an answer"),
+    "half a head": (OK + b"Content-Le", "without an answer"),
+    "another protocol": (b"SSH-2.0-OpenSSH\r\n\r\n", "SSH-2.0"),
+    "another version": (b"HTTP/2 200 OK\r\n\r\n", "HTTP/2"),
+    "no status": (b"HTTP/1.1 OK\r\n\r\n", "HTTP/1.1 OK"),
+    "an unknown status": (b"HTTP/1.1 000 ?\r\n\r\n", "HTTP/1.1 000"),
+    "a head without an end": (OK + b"A: " + b"x" * (MOST_HEAD_BYTES + 1), "more than"),
+    "a header without a name": (OK + b": 5\r\n\r\n", "': 5' in its head"),
+    "a header over two lines": (OK + b"A: b\r\n c\r\n\r\n", "' c' in its head"),
+    "a name with a space": (OK + b"Content-Length : 5\r\n\r\nhello", "in its head"),
+    "two lengths": (OK + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!", "'5, 6'"),
+    "a length with a sign": (OK + b"Content-Length: +5\r\n\r\nhello", r"'\+5'"),
+    "a length below zero": (OK + b"Content-Length: -5\r\n\r\nhello", "'-5'"),
+    "a body that is cut off": (OK + b"Content-Length: 5\r\n\r\nhell", "IncompleteRead"),
+    "another encoding": (OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "'gzip, chunked'"),
+    "a chunk without a size": (OK + b"Transfer-Encoding: chunked\r\n\r\n\r\n", "size b''"),
+    "a chunk with a sign": (OK + b"Transfer-Encoding: chunked\r\n\r\n+1\r\na\r\n0\r\n\r\n", r"size b'\+1'"),
+    "a chunk with a prefix": (OK + b"Transfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n0\r\n\r\n", "size b'0x1'"),
+    "a chunk that is longer than it says": (
+        OK + b"Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n",
+        "longer than it says",
+    ),
+    "chunks that are cut off": (OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhell", "IncompleteRead"),
+    "chunks without the last": (OK + b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n", "IncompleteRead"),
+    "a size without an end": (OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * (MOST_LINE_BYTES + 1), "more than"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_whole_answer_is_refused(case: str) -> None:
+    sent, words = REFUSED[case]
+    with pytest.raises(HTTPException) as refused:
+        read(sent)
+    assert re.search(words, f"{refused.value!r} {refused.value}")
+
+
+def test_chunks_come_out_as_they_went_in_however_they_are_cut() -> None:
+    seed = random.randrange(2**32)
+    dice = random.Random(seed)
+    for _ in range(200):
+        data = [dice.randbytes(dice.choice((1, 2, 15, 16, 17, 300))) for _ in range(dice.randrange(6))]
+        framed = b"".join(b"%X\r\n%s\r\n" % (len(part), part) for part in data) + b"0\r\n\r\n"
+        chunks, got = Chunks(), b""
+        at = 0
+        while at < len(framed):
+            step = dice.choice((1, 2, 3, 100))
+            got += chunks.feed(framed[at : at + step])
+            at += step
+        assert (got, chunks.over, chunks.rest) == (b"".join(data), True, b""), f"seed {seed}"
+
+
+def test_data_leaves_before_its_chunk_is_whole() -> None:
+    chunks = Chunks()
+    assert chunks.feed(b"5\r\nhe") == b"he"
+    assert chunks.feed(b"ll") == b"ll"
+    assert not chunks.over
+
+
+def test_a_request_is_one_piece_of_bytes() -> None:
+    assert request("PUT", "/api?a=b", {"host": "h:1", "accept": "x"}, b"{}") == (
+        b"PUT /api?a=b HTTP/1.1\r\nhost: h:1\r\naccept: x\r\ncontent-length: 2\r\n\r\n{}"
+    )
+    assert request("GET", "/", {"host": "h"}, None) == b"GET / HTTP/1.1\r\nhost: h\r\n\r\n"
+
+
+@pytest.mark.parametrize("target", ["", "/a b", "/a\r\nx: y", "/a\n", "/ä", "/\x7f", "/\x00"])
+def test_a_path_that_is_none_is_not_sent(target: str) -> None:
+    with pytest.raises(HTTPException):
+        request("GET", target, {}, None)
+
+
+@pytest.mark.parametrize("value", ["secret\r\nx: y", "secret\n", "sec\rret"])
+def test_a_header_with_a_line_break_is_not_sent_and_not_shown(value: str) -> None:
+    with pytest.raises(HTTPException) as refused:
+        request("GET", "/", {"authorization": value}, None)
+    assert "sec" not in str(refused.value)
