@@ -33,14 +33,20 @@ PEER_CRD = "pytorchjobs.yaml"
 PEER_FLAGS = ("--kube-api-qps", "2000", "--controller-threads", "16")
 """Process names; `worker children` are the processes that the tasks run in."""
 
-CELERY_WORKER = (sys.executable, "-m", "celery", "-A", "tjworker.app", "worker", "--pool", "prefork", "-E")
+CELERY_OPTIONS = ("worker", "--pool", "prefork", "-E")
 REDIS_OPTIONS = ("--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--appendfsync", "everysec")
 
 
 class Operator:
-    """`workers` are the sizes of the worker processes: (1, 1) is two of one child each, (2,) one of two."""
+    """`workers` are the sizes of the worker processes: (1, 1) is two of one child each, (2,) one of two. `marked`: they
+    and the watcher note their steps (`benchmarks.marks`)."""
 
-    def __init__(self, folder: Path, processes: Processes, api: ApiServer, *, workers: tuple[int, ...]) -> None:
+    def __init__(
+        self, folder: Path, processes: Processes, api: ApiServer, *, workers: tuple[int, ...], marked: bool = False
+    ) -> None:
+        self._watcher = [sys.executable, "-m", "benchmarks.marks" if marked else "watcher"]
+        app = "benchmarks.marks" if marked else "tjworker.app"
+        self._worker = [sys.executable, "-m", "celery", "-A", app, *CELERY_OPTIONS]
         self._folder = folder
         self._processes = processes
         self._api = api
@@ -67,7 +73,7 @@ class Operator:
         for number, size in enumerate(self._workers):
             self._processes.start(
                 "worker",
-                [*CELERY_WORKER, "-n", f"bench{number}@%h", "--concurrency", str(size)],
+                [*self._worker, "-n", f"bench{number}@%h", "--concurrency", str(size)],
                 env=self._environment("worker"),
             )
         self.until_watcher_says(SYNCED)
@@ -82,7 +88,7 @@ class Operator:
 
     def start_watcher(self) -> None:
         self._watcher_mark = len(self._processes.log("watcher"))
-        self._processes.start("watcher", [sys.executable, "-m", "watcher"], env=self._environment("watcher"))
+        self._processes.start("watcher", self._watcher, env=self._environment("watcher"))
 
     def until_watcher_says(self, words: str) -> float:
         """Of the last one that was started. Gives the time, as `time.monotonic`."""
