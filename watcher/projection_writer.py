@@ -43,9 +43,9 @@ REQUESTS_SECONDS = 1.0
 """The autoscaler looks every few seconds, and every pod of a big job changes the requests of its node."""
 GATHER_SECONDS = 0.02
 BUSY_SECONDS = 0.1
-BUSY_CHANGES = 12
-"""More than one job of one pod brings on its way to Running: nothing of it waits. So many in BUSY_SECONDS are some two
-dozen such jobs a second."""
+BUSY_JOBS, BUSY_CHANGES = 8, 50
+"""So many jobs that change within BUSY_SECONDS, or so many changes. Jobs that come one after another are fewer, however
+fast each is: nothing of theirs waits."""
 
 
 class ProjectionWriter:
@@ -84,8 +84,8 @@ class ProjectionWriter:
         """To be published at the end of this step."""
         self.synced = False
         self._requests_at = self._progress_at = self.due_at = 0.0
-        self._wrote: deque[tuple[float, int]] = deque()
-        """When, and how many changes: of the last BUSY_SECONDS."""
+        self._wrote: deque[tuple[float, list[JobKey]]] = deque()
+        """When, and the job of each change: of the last BUSY_SECONDS."""
         self._stepped_at = now()
 
     @property
@@ -134,7 +134,7 @@ class ProjectionWriter:
         batches = self._queue.take(timeout_seconds, gather_seconds=gather_seconds if timeout_seconds else 0.0)
         try:
             if batches:
-                self._wrote.append((self._now(), sum(len(batch.changes) for batch in batches)))
+                self._wrote.append((self._now(), [one.change.key for batch in batches for one in batch.changes]))
                 self._write(batches)
             self._sweep_on()
             self._write_periodically()
@@ -156,7 +156,9 @@ class ProjectionWriter:
         quiet one each is written at once."""
         while self._wrote and self._wrote[0][0] <= self._now() - BUSY_SECONDS:
             self._wrote.popleft()
-        return GATHER_SECONDS if sum(changes for _, changes in self._wrote) >= BUSY_CHANGES else 0.0
+        changed = [key for _, keys in self._wrote for key in keys]
+        busy = len(changed) >= BUSY_CHANGES or len(set(changed)) >= BUSY_JOBS
+        return GATHER_SECONDS if busy else 0.0
 
     def _write(self, batches: Sequence[Batch]) -> None:
         for batch in batches:
