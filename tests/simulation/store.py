@@ -63,8 +63,8 @@ class _QueueSteps(_Steps):
 
 
 def _ended(ending: Ending) -> str:
-    more = {"again": ending.again, "after_seconds": ending.after_seconds, "failed": ending.failed}
-    return " ".join([ending.claim.key, *(f"{name}={value}" for name, value in more.items() if value)])
+    more = ((name, getattr(ending, name)) for name in ("again", "after_seconds", "failed", "behind"))
+    return " ".join([ending.claim.key, *(f"{name}={value}" for name, value in more if value)])
 
 
 def _said(name: str, args: tuple[Any, ...], more: Mapping[str, Any]) -> str:

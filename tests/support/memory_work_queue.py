@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from tests.support.memory_projection import MemoryProjection
 from tests.support.memory_redis import Lock, OverRedis, namespace_of, tasks_for, whole
-from tjworker.base import KEYS_PER_TASK, RECORDS_PER_TASK, JobKey
+from tjworker.base import KEYS_PER_TASK, RECORDS_PER_TASK, GroupResource, JobKey
 from tjworker.store.backoff import backoff_seconds
 from tjworker.store.keys import FACT_TTL_SECONDS
 from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, Ending, FinishResult, QueueStats, Taken, Written
@@ -101,6 +101,7 @@ class MemoryWorkQueue(OverRedis):
         again: bool = False,
         after_seconds: float | None = None,
         failed: bool = False,
+        behind: bool = False,
     ) -> FinishResult:
         tables, key = self._redis.tables, claim.key
         self._redis.raise_min_observed(key, written)
@@ -119,6 +120,7 @@ class MemoryWorkQueue(OverRedis):
             tables.failures.pop(key, None)
         if after_seconds is not None:
             self.add_after(key, after_seconds)
+        again = again or (behind and self._has_caught_up(key))
         changed = bool(tables.news.pop(key, None))
         publish = changed or again or key in tables.dirty
         if publish:
@@ -129,9 +131,18 @@ class MemoryWorkQueue(OverRedis):
     @whole
     def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:
         return [
-            self.finish(e.claim, e.written, again=e.again, after_seconds=e.after_seconds, failed=e.failed)
+            self.finish(
+                e.claim, e.written, again=e.again, after_seconds=e.after_seconds, failed=e.failed, behind=e.behind
+            )
             for e in endings
         ]
+
+    def _has_caught_up(self, key: JobKey) -> bool:
+        versions = self._redis.facts(self._redis.tables.min_observed, key)
+        late = [(of, rv) for of, rv in versions.items() if rv > self._redis.seen(key, GroupResource(of))]
+        for resource, rv in late:
+            self._redis.facts(self._redis.tables.echo, key).pop(f"{resource}:{rv}", None)
+        return not late
 
     @whole
     def raise_min_observed(self, claim: Claim, written: Written) -> None:

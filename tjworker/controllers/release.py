@@ -23,10 +23,13 @@ log = structlog.get_logger(__name__)
 LOST = Result("lost the lease", unfit=True)
 """Another worker has the key: nothing is left to be given back."""
 STALE_RETRY_SECONDS = 0.25
-"""The watch usually shows an own write within milliseconds; its echo queues nothing, so the pass asks to come back."""
+"""The watch usually shows an own write within milliseconds, and that queues the key. It may skip it."""
 STALE_LONGEST_SECONDS = 15.0
 """Each further wait in a row is twice as long, up to this: a watch that is away for minutes must not keep workers
 busy."""
+STALE_PASSES_AT_ONCE = 8
+"""In a row. After so many it waits by the clock alone: what was written into Redis from outside may make a view look
+stale for as long as it stands there."""
 STALE_KEYS_REMEMBERED = 1_000
 """Beyond that a process forgets them all: the next wait of a key is a short one again, which harms nothing."""
 
@@ -65,7 +68,8 @@ class Releases:
         if not result.stale:
             self._stale_passes.pop(lease.key, None)
         after_seconds = self._stale_wait(lease.key) if result.stale else result.after_seconds
-        return Ending(lease.claim, lease.written, again=result.again, after_seconds=after_seconds, failed=result.failed)
+        behind = result.behind and self._stale_passes[lease.key] <= STALE_PASSES_AT_ONCE
+        return Ending(lease.claim, lease.written, result.again, after_seconds, result.failed, behind)
 
     def _finish(self, endings: Sequence[Ending]) -> list[FinishResult]:
         if not endings:

@@ -40,6 +40,8 @@ class Result:
     """Queue it with its own exponential backoff, one failure up."""
     stale: bool = False
     """The view was stale: queue it soon, and less soon each time."""
+    behind: bool = False
+    """It was known to be: queue it as soon as the watch has shown the own write that it waits for."""
     terminal: bool = False
     unfit: bool = False
     """The pass could not do its work, for another reason than these; one that can comes by itself."""

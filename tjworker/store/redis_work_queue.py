@@ -95,8 +95,9 @@ class RedisWorkQueue:
         again: bool = False,
         after_seconds: float | None = None,
         failed: bool = False,
+        behind: bool = False,
     ) -> FinishResult:
-        ending = Ending(claim, written, again, after_seconds, failed)
+        ending = Ending(claim, written, again, after_seconds, failed, behind)
         return _finished(self._redis.run("finish", *self._told(ending)))
 
     def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:
@@ -107,7 +108,7 @@ class RedisWorkQueue:
         return [
             ending.claim.key,
             ending.claim.token,
-            int(ending.again),
+            "behind" if ending.behind else int(ending.again),
             "" if ending.after_seconds is None else ending.after_seconds,
             int(ending.failed),
             *self._retry,

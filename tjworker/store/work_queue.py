@@ -62,6 +62,7 @@ class Ending:
     again: bool = False
     after_seconds: float | None = None
     failed: bool = False
+    behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,7 @@ class WorkQueue(Protocol):
         again: bool = False,
         after_seconds: float | None = None,
         failed: bool = False,
+        behind: bool = False,
     ) -> FinishResult:
         """Release the key. `again`: queue it at once; `after_seconds`: later; `failed`: later, with the key's own
         exponential backoff and jitter (without it, its failures are forgotten). A key that changed while it ran, by
@@ -132,8 +134,10 @@ class WorkQueue(Protocol):
         nothing is raised, but `min_observed` rises: the writes have happened. The same when it is called again after an
         answer that was lost; it says again whether a task for the key is missing.
 
-        The event of an own write queues nothing, whether it comes before or after this call. So a pass that did nothing
-        because its view was stale must ask for `after_seconds`: the event that it waits for does not queue the key."""
+        The event of an own write queues nothing, whether it comes before or after this call. A pass that did nothing
+        because its view was stale says that it was `behind`: then the event of the last own write queues the key, and
+        where the watch has shown that meanwhile, this call does. It asks for `after_seconds` all the same, as a watch
+        may skip an event."""
         ...
 
     def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:

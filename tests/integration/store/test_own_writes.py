@@ -155,8 +155,84 @@ ECHOES = {
     ),
 }
 
+BEHIND = {
+    "the event that a pass waits for queues its key": Case(
+        lambda d: [
+            d.job(5),
+            d.take(),
+            d.finish((PODS, 6), again=True),
+            d.take(),
+            d.finish(behind=True, after_seconds=9),
+            d.pod(6),
+            d.take(),
+            d.view().stale,
+        ],
+        [[A], True, True, True, False, [A], True, False],
+    ),
+    "an event that came while the pass ran queues it at once": Case(
+        lambda d: [
+            d.job(5),
+            d.take(),
+            d.finish((PODS, 6), again=True),
+            d.take(),
+            d.pod(6),
+            d.finish(behind=True, after_seconds=9),
+            d.take(),
+        ],
+        [[A], True, True, True, [], True, True],
+    ),
+    "so does the watch's progress beyond it": Case(
+        lambda d: [
+            d.job(5),
+            d.take(),
+            d.finish((PODS, 6), again=True),
+            d.take(),
+            d.progress(pods=7),
+            d.finish(behind=True),
+        ],
+        [[A], True, True, True, [], True],
+    ),
+    "the echoes of its earlier writes queue nothing": Case(
+        lambda d: [
+            d.job(5),
+            d.take(),
+            d.finish((PODS, 6), (PODS, 7), again=True),
+            d.take(),
+            d.finish(behind=True),
+            d.pod(6),
+            d.pod(7, name="a-1"),
+        ],
+        [[A], True, True, True, False, [], [A]],
+    ),
+    "of each resource the last one counts": Case(
+        lambda d: [
+            d.job(5),
+            d.take(),
+            d.finish((PODS, 6), JOB, again=True),
+            d.take(),
+            d.finish(behind=True),
+            d.job(10),
+            d.take(),
+            d.finish(behind=True),
+            d.pod(6),
+        ],
+        [[A], True, True, True, False, [A], True, False, [A]],
+    ),
+    "it comes after its time, too: the watch may skip the event": Case(
+        lambda d: [
+            d.job(5),
+            d.take(),
+            d.finish((PODS, 6), again=True),
+            d.take(),
+            d.finish(behind=True, after_seconds=9),
+            d.wait(10),
+            d.due(),
+        ],
+        [[A], True, True, True, False, None, [A]],
+    ),
+}
 
-CASES = named(echoes=ECHOES)
+CASES = named(echoes=ECHOES, behind=BEHIND)
 
 
 @pytest.mark.parametrize("sentence", CASES)

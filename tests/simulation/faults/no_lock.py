@@ -54,13 +54,14 @@ class Unlocked(MemoryWorkQueue):
         again: bool = False,
         after_seconds: float | None = None,
         failed: bool = False,
+        behind: bool = False,
     ) -> FinishResult:
         lock = self._redis.tables.locks.get(claim.key)
         if lock is None:
             self._lease(claim.key, claim.owner, 3600)
             lock = self._redis.tables.locks[claim.key]
         mine = replace(claim, token=lock.token)
-        return super().finish(mine, written, again=again, after_seconds=after_seconds, failed=failed)
+        return super().finish(mine, written, again=again, after_seconds=after_seconds, failed=failed, behind=behind)
 
 
 class Routine:

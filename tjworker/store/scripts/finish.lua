@@ -1,7 +1,7 @@
 -- Release a key.
 --
 -- ARGV  1 prefix   2 key   3 fencing token
---       4 '1': queue it again at once   5 seconds to queue it after, '' for no   6 '1': the pass failed
+--       4 '1': queue it again at once; 'behind': as soon as the watch has shown the operator's own writes   5 seconds to queue it after, '' for no   6 '1': the pass failed
 --       7 first wait after a failure, in seconds   8 longest wait, in seconds
 --       9 number n of deletions that left nothing, then n pairs: resource, resourceVersion (their events are news)
 --       then pairs: resource, resourceVersion of the pass's own writes
@@ -22,6 +22,19 @@ redis.call('DEL', K.lock .. key)
 redis.call('ZREM', K.running, key)
 redis.call('HDEL', K.deaths, key)
 
+-- The pass did nothing, as its view was behind an own write. True when the watch has shown them all by now; else the
+-- event of the last one is news, once.
+local function has_caught_up()
+  local versions, caught_up = redis.call('HGETALL', K.min_observed .. key), true
+  for i = 1, #versions, 2 do
+    if (tonumber(versions[i + 1]) or 0) > seen(key, versions[i]) then
+      redis.call('SREM', K.echo .. key, versions[i] .. ':' .. versions[i + 1])
+      caught_up = false
+    end
+  end
+  return caught_up
+end
+
 local wait, failures = '', 0
 if ARGV[6] == '1' then
   failures = count(K.failures, key)
@@ -35,9 +48,10 @@ else
 end
 if ARGV[5] ~= '' then redis.call('ZADD', K.delayed, 'LT', at + tonumber(ARGV[5]), key) end
 
+local again = ARGV[4] == '1' or (ARGV[4] == 'behind' and has_caught_up())
 local changed = redis.call('DEL', K.news .. key) == 1
 local marked = redis.call('ZSCORE', K.dirty, key)
-if changed or marked or ARGV[4] == '1' then
+if changed or marked or again then
   redis.call('ZADD', K.dirty, at, key)
   line_up(key)
   return { math.min(1, tasks_missing()), wait, failures }

@@ -12,8 +12,9 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.scenarios.world import World, job, role
 from tjworker.base import Conflict, Fenced, Invalid, JobKey, Terminal, Transient
-from tjworker.controllers.release import STALE_LONGEST_SECONDS, STALE_RETRY_SECONDS
+from tjworker.controllers.release import STALE_LONGEST_SECONDS, STALE_PASSES_AT_ONCE, STALE_RETRY_SECONDS
 from tjworker.controllers.result import TERMINAL_RETRY_SECONDS
+from tjworker.store.projection import View
 
 KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
 
@@ -117,6 +118,20 @@ def test_a_view_that_is_old_again_and_again_is_looked_at_less_and_less_often_and
     room.broken = lambda: Conflict("changed")
     room.handle()
     assert room.next_seconds() == STALE_RETRY_SECONDS
+
+
+def test_a_view_that_only_looks_behind_the_own_writes_is_looked_at_again_at_once_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(View, "stale", property(lambda _: True))
+    room = Room()
+    room.world.store.queue.add([KEY])
+    at_once = 0
+    while room.world.store.queue.stats().queued and at_once < 100:
+        room.world.worker.reconcile(KEY)
+        at_once += 1
+    assert at_once == STALE_PASSES_AT_ONCE + 1
+    assert room.next_seconds() == STALE_LONGEST_SECONDS
 
 
 def test_failures_of_one_job_make_no_other_wait() -> None:
