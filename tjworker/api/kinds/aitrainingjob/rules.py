@@ -65,6 +65,10 @@ _IN_BOUNDS = (
 )
 _IS_MOVED = f"(has(self.replicas) && ({_TRAINER_MOVES} ? r == '{SCALE_ROLE}' : {_IS_ELASTIC}))"
 _ALL_REPLICAS = f"self.replicaSpecs.map(r, {_IS_MOVED} ? self.replicas : {_ROLE}.replicas).sum()"
+# The API server asks every rule at every write of a status, too. So each looks first at what nearly every job has and
+# what is cheap to see, and at the rest only where that does not settle it.
+_ANY_REPLICA = f"!has(self.replicas) && self.replicaSpecs.exists(r, {_ROLE}.replicas > 0)"
+_FEW_ROLES = f"size(self.replicaSpecs) <= {MAX_PODS // MAX_REPLICAS}"
 is_job_name = re.compile(JOB_NAME).fullmatch
 is_role_name = re.compile(ROLE_NAME).fullmatch
 are_exit_codes = re.compile(EXIT_CODES).fullmatch
@@ -131,9 +135,9 @@ SPEC: tuple[Rule, ...] = (
             ".format([self.replicas])"
         ),
     },
-    {"rule": f"{_ALL_REPLICAS} > 0", "fieldPath": ".replicaSpecs", "message": NO_REPLICAS},
+    {"rule": f"{_ANY_REPLICA} || {_ALL_REPLICAS} > 0", "fieldPath": ".replicaSpecs", "message": NO_REPLICAS},
     {
-        "rule": f"{_ALL_REPLICAS} <= {MAX_PODS}",
+        "rule": f"{_FEW_ROLES} || {_ALL_REPLICAS} <= {MAX_PODS}",
         "fieldPath": ".replicaSpecs",
         "message": f"all roles together must have at most {MAX_PODS} replicas; split the job",
         "messageExpression": (
@@ -164,7 +168,7 @@ ROLES: tuple[Rule, ...] = (
         ),
     },
     {
-        "rule": f"self.all(r, !r.matches('(?i)^{RESERVED_ROLES[0]}$'))",
+        "rule": f"self.all(r, size(r) != {len(RESERVED_ROLES[0])} || !r.matches('(?i)^{RESERVED_ROLES[0]}$'))",
         "message": (f"the role name {RESERVED_ROLES[0]} is reserved: its environment variables would be the job's"),
     },
     {
@@ -179,6 +183,7 @@ _LONGEST_INDEX = (
     "size(string([self.spec.replicaSpecs[r].replicas, has(self.spec.replicaSpecs[r].maxReplicas)"
     " ? self.spec.replicaSpecs[r].maxReplicas : 1, has(self.spec.replicas) ? self.spec.replicas : 1, 1].max() - 1))"
 )
+_NAMES = "size(self.metadata.name) + size(r) + 2"
 ROOT: tuple[Rule, ...] = (
     {
         "rule": f"self.metadata.name.matches('{JOB_NAME}')",
@@ -190,8 +195,8 @@ ROOT: tuple[Rule, ...] = (
     },
     {
         "rule": (
-            "self.spec.replicaSpecs.all(r,"
-            f" size(self.metadata.name) + size(r) + 2 + {_LONGEST_INDEX} <= {naming.MAX_NAME_LENGTH})"
+            f"self.spec.replicaSpecs.all(r, {_NAMES} + {len(str(MAX_REPLICAS - 1))} <= {naming.MAX_NAME_LENGTH}"
+            f" || {_NAMES} + {_LONGEST_INDEX} <= {naming.MAX_NAME_LENGTH})"
         ),
         "fieldPath": ".metadata.name",
         "message": f"the longest pod name {LENGTH_RULE}",
