@@ -28,7 +28,6 @@ from benchmarks.loads import job
 from benchmarks.processes import Processes
 from benchmarks.support.valkey import free_port
 from tjworker.api.kinds.aitrainingjob import RESOURCE as AITRAININGJOBS
-from tjworker.app import make_app
 from tjworker.base import JobKey, Transient
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings
@@ -77,8 +76,7 @@ class Bench:
         _until("the workers are ready", lambda: processes.log("worker").count(" ready.") == 2)
         self.store.projection.lead(1)
         self.store.projection.mark_synced(1)
-        app = stack.enter_context(make_app(Settings(redis_url=url, key_prefix=PREFIX)))
-        self.publisher = Publisher(app)
+        self.publisher = Publisher(Settings(redis_url=url, key_prefix=PREFIX))
         self.apply(*(_change("warm", f"w{number}", 1) for number in range(40)))
         _until("the workers are warm", self._idle)
 

@@ -27,7 +27,6 @@ from benchmarks.loads import job
 from benchmarks.processes import Processes
 from benchmarks.support.valkey import free_port
 from tjworker.api.kinds.aitrainingjob import RESOURCE as AITRAININGJOBS
-from tjworker.app import make_app
 from tjworker.base import JobKey, Transient
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings
@@ -82,13 +81,12 @@ def measure(workers: int, jobs: int, request_seconds: float, folder: Path) -> Gr
         _until("the workers are ready", lambda: processes.log("worker").count(" ready.") == workers)
         store.projection.lead(1)
         store.projection.mark_synced(1)
-        with make_app(Settings(redis_url=url, key_prefix=PREFIX)) as app:
-            publisher = Publisher(app)
-            _run(store, publisher, "warm", 20 * workers)  # the first task of a process imports and connects
-            before, started = sum(processes.cpu_seconds().values()), time.monotonic()
-            _run(store, publisher, "bench", jobs)
-            seconds = time.monotonic() - started
-            return Grown(workers, jobs, seconds, sum(processes.cpu_seconds().values()) - before)
+        publisher = Publisher(Settings(redis_url=url, key_prefix=PREFIX))
+        _run(store, publisher, "warm", 20 * workers)  # the first task of a process imports and connects
+        before, started = sum(processes.cpu_seconds().values()), time.monotonic()
+        _run(store, publisher, "bench", jobs)
+        seconds = time.monotonic() - started
+        return Grown(workers, jobs, seconds, sum(processes.cpu_seconds().values()) - before)
     finally:
         processes.stop()
 

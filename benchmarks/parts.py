@@ -34,7 +34,6 @@ from benchmarks.player import running
 from benchmarks.support.valkey import Valkey
 from tjworker.api.kinds.aitrainingjob import RESOURCE as AITRAININGJOBS
 from tjworker.api.resources import NODES, PODS, SERVICES
-from tjworker.app import make_app
 from tjworker.base import KEYS_PER_TASK, GroupResource, JobKey
 from tjworker.kube.client import KubeClient
 from tjworker.kube.decode import loads
@@ -206,7 +205,7 @@ class Operator:
         self.run()
 
     def publish(self, keys: Iterable[JobKey]) -> int:
-        """To Celery's queue as well, which `run` empties, as a worker would."""
+        """To Celery's queue as well, which `run` takes them from, as a worker would."""
         keys = list(keys)
         self._publisher.publish(keys)
         self._published.extend(keys[::KEYS_PER_TASK])
@@ -224,8 +223,8 @@ class Operator:
                 self._writer.step(0)
             if not self._published:
                 return
-            self._broker.delete(Settings().key_prefix)
             while self._published:
+                self._broker.rpop(Settings().key_prefix)
                 self._runtime.jobs.run(self._published.popleft())
 
     def play(self, pods: Iterable[str]) -> None:
@@ -270,7 +269,7 @@ def measure(url: str, jobs: int, replicas: int, at_once: int) -> Found:
             stack.enter_context(patch.object(owner, attribute, ledger.timed(part, getattr(owner, attribute))))
         server = stack.enter_context(client(url))
         server.flushall()
-        operator = Operator(url, Publisher(stack.enter_context(make_app(Settings(redis_url=url)))))
+        operator = Operator(url, Publisher(Settings(redis_url=url)))
         operator.to_running("warm", 20, replicas, at_once)
         before = _told(server)
         ledger.begin()

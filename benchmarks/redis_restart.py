@@ -60,14 +60,14 @@ def main() -> int:
 
 class Run:
     def __init__(self, server, folder: Path, env: dict[str, str], concurrency: str) -> None:  # type: ignore[no-untyped-def]
-        from tjworker.app import app
         from tjworker.publisher import Publisher
+        from tjworker.settings import load_settings
         from tjworker.store.connect import open_store
 
         self.server = server
         self.folder = folder
         self.store = open_store(server.url, "tj")
-        self.publisher = Publisher(app)
+        self.publisher = Publisher(load_settings())
         self.queued = 0
         self.refused = 0
         self.successes: list[float] = []

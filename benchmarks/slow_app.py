@@ -20,7 +20,7 @@ __all__ = ["app"]
 def _runtime() -> Runtime:
     settings = load_settings()
     store = open_store(settings.redis_url, settings.key_prefix)
-    return assemble(settings, store, KubeClient(SlowTransport()), Publisher(app), owner=f"pid {os.getpid()}")
+    return assemble(settings, store, KubeClient(SlowTransport()), Publisher(settings), owner=f"pid {os.getpid()}")
 
 
 tasks.use(_runtime)

@@ -29,7 +29,6 @@ from benchmarks.player import running
 from benchmarks.support.valkey import Valkey
 from tjworker.api.kinds.aitrainingjob import RESOURCE as AITRAININGJOBS
 from tjworker.api.resources import PODS
-from tjworker.app import make_app
 from tjworker.base import JobKey
 from tjworker.kube.decode import loads
 from tjworker.publisher import Publisher
@@ -190,10 +189,9 @@ class Watched:
 
 
 def measure(url: str, pods: int, rate: int, seconds: int) -> Late:
-    with make_app(Settings(redis_url=url)) as app:
-        watched = Watched(url, Publisher(app))
-        watched.list_all(pods)
-        return watched.follow(pods, rate, seconds)
+    watched = Watched(url, Publisher(Settings(redis_url=url)))
+    watched.list_all(pods)
+    return watched.follow(pods, rate, seconds)
 
 
 def render(found: Sequence[Late]) -> Iterator[str]:

@@ -1,23 +1,30 @@
 """Publish Celery tasks for keys: one for a key that comes alone, one for many that come together. Used by the watcher,
 the workers and beat's tasks; decides nothing.
 
+The messages are Celery's own, written here: by Celery one costs ten times as much, and the watcher would load all of it
+(docs/adr/0045-what-an-idle-system-waits-for.md). A contract test compares them.
+
 A key that could not be published stays here and goes with the next call, so callers keep none themselves; the resync
 finds a key that was lost with the process. Publishing a key twice does no harm: the second task finds nothing queued.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import socket
 import threading
+import uuid
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import Any, Protocol
 
-from celery import Celery
-from kombu.exceptions import BatchPublishError, OperationalError
-from redis.exceptions import RedisError
+import redis
 
 from tjworker.base import KEYS_PER_TASK, JobKey, Transient, shortened
+from tjworker.settings import Settings
+from tjworker.store.connect import client
 from tjworker.store.errors import describe
 
 RECONCILE = "tjworker.reconcile"
@@ -27,7 +34,8 @@ COLLECT_ORPHANS = "tjworker.collect_orphans"
 AUTOSCALE = "tjworker.autoscale"
 TASKS_PER_BATCH = 200
 SHOWN_CHARS = 1_000
-_AWAY = (OperationalError, BatchPublishError, RedisError, OSError)
+_AWAY = (redis.RedisError, OSError)
+_CALLS_NOBODY = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 
 
 class KeyPublisher(Protocol):
@@ -39,8 +47,12 @@ class KeyPublisher(Protocol):
 class Publisher:
     """Thread-safe. Connects at the first call; make it after the fork."""
 
-    def __init__(self, app: Celery) -> None:
-        self._app = app
+    def __init__(self, settings: Settings) -> None:
+        self._redis = client(settings.redis_url)
+        self._where = describe(settings.redis_url)
+        self._queue = settings.key_prefix
+        self._reply_to = str(uuid.uuid4())
+        self._origin = f"gen{os.getpid()}@{socket.gethostname()}"
         self._waiting: dict[JobKey, None] = {}
         self._mutex = threading.Lock()
 
@@ -54,38 +66,76 @@ class Publisher:
         call again, with new keys or none."""
         with self._mutex:
             self._waiting.update(dict.fromkeys(keys))
-            if not self._waiting:
-                return 0
             sent = 0
             try:
-                with self._app.producer_pool.acquire(block=True, timeout=30) as producer:
-                    while self._waiting:
-                        part = list(islice(self._waiting, TASKS_PER_BATCH * KEYS_PER_TASK))
-                        self._send(producer, part)
-                        for key in part:
-                            del self._waiting[key]
-                        sent += len(part)
+                while self._waiting:
+                    part = list(islice(self._waiting, TASKS_PER_BATCH * KEYS_PER_TASK))
+                    self._send(part)
+                    for key in part:
+                        del self._waiting[key]
+                    sent += len(part)
             except _AWAY as error:
                 raise Transient(
-                    f"{len(self._waiting)} keys wait to be published: Redis at {describe(self._app.conf.broker_url)} "
+                    f"{len(self._waiting)} keys wait to be published: Redis at {self._where} "
                     f"cannot be reached: {' '.join(str(error).split())}; trying again",
                     reason="RedisAway",
                 ) from error
             return sent
 
-    def _send(self, producer: Any, keys: list[JobKey]) -> None:
-        """As one pipeline, which more than halves the cost of a message. A failed pipeline may have run in part; then
-        the messages go one by one, each with Celery's own retry over a broken connection. Doubles do no harm."""
+    def _send(self, keys: Sequence[JobKey]) -> None:
+        """All in one command; once more over a new connection where the server had closed an idle one. Doubles do no
+        harm."""
         tasks = [keys[start : start + KEYS_PER_TASK] for start in range(0, len(keys), KEYS_PER_TASK)]
-        if len(tasks) > 1:
-            with suppress(*_AWAY), producer.batch(max_size=TASKS_PER_BATCH):
-                for of_task in tasks:
-                    self._app.send_task(
-                        RECONCILE, (of_task[0],), producer=producer, argsrepr=shown(of_task), retry=False
-                    )
-                return
-        for of_task in tasks:
-            self._app.send_task(RECONCILE, (of_task[0],), producer=producer, argsrepr=shown(of_task))
+        messages = [self._message(of_task) for of_task in tasks]
+        try:
+            self._redis.lpush(self._queue, *messages)
+        except redis.ConnectionError:
+            self._redis.lpush(self._queue, *messages)
+
+    def _message(self, keys: Sequence[JobKey]) -> str:
+        """As kombu's Redis transport and Celery's protocol 2 have it."""
+        task_id, args = str(uuid.uuid4()), shown(keys)
+        body = json.dumps([[keys[0]], {}, _CALLS_NOBODY])
+        headers: dict[str, Any] = {
+            "lang": "py",
+            "task": RECONCILE,
+            "id": task_id,
+            "shadow": None,
+            "eta": None,
+            "expires": None,
+            "group": None,
+            "group_index": None,
+            "retries": 0,
+            "timelimit": [None, None],
+            "root_id": task_id,
+            "parent_id": None,
+            "argsrepr": args,
+            "kwargsrepr": "{}",
+            "origin": self._origin,
+            "ignore_result": None,
+            "replaced_task_nesting": 0,
+            "stamped_headers": None,
+            "stamps": {},
+        }
+        properties = {
+            "correlation_id": task_id,
+            "reply_to": self._reply_to,
+            "argsrepr": args,
+            "delivery_mode": 2,
+            "delivery_info": {"exchange": "", "routing_key": self._queue},
+            "priority": 0,
+            "body_encoding": "base64",
+            "delivery_tag": str(uuid.uuid4()),
+        }
+        return json.dumps(
+            {
+                "body": b64encode(body.encode()).decode(),
+                "content-encoding": "utf-8",
+                "content-type": "application/json",
+                "headers": headers,
+                "properties": properties,
+            }
+        )
 
 
 def shown(keys: Sequence[JobKey]) -> str:

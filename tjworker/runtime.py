@@ -93,7 +93,7 @@ def connect(app: Celery, settings: Settings) -> Runtime:
         log.error(error.message)
         raise
     kube = KubeClient(transport, request_timeout_seconds=settings.request_timeout_seconds)
-    return assemble(settings, store, kube, Publisher(app), owner=f"{socket.gethostname()}/{os.getpid()}")
+    return assemble(settings, store, kube, Publisher(settings), owner=f"{socket.gethostname()}/{os.getpid()}")
 
 
 class ProcessRuntime:

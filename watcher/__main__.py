@@ -18,7 +18,6 @@ from collections.abc import Callable
 import structlog
 
 from tjworker.api.kinds import served
-from tjworker.app import make_app
 from tjworker.base import Terminal
 from tjworker.kube.client import KubeClient
 from tjworker.kube.transport import KubeTransport
@@ -89,7 +88,7 @@ def _watcher(settings: Settings) -> Watcher:
     # A renewal that hangs for longer than the lease lasts is worth nothing.
     lease_api = KubeClient(transport, request_timeout_seconds=settings.lease_renew_seconds)
     store = open_sealed_store(settings)
-    publish = Publisher(make_app(settings)).publish
+    publish = Publisher(settings).publish
     name, namespace = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}", settings.lease_namespace
     return Watcher(settings, api, lease_api, store, publish, name=name, lease_namespace=namespace)
 

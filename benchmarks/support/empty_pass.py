@@ -49,7 +49,7 @@ class EmptyPass:
 def _without_a_cluster() -> Runtime:
     settings = load_settings()
     store = open_store(settings.redis_url, settings.key_prefix)
-    runtime = assemble(settings, store, cast(KubeClient, None), Publisher(app), owner=f"pid {os.getpid()}")
+    runtime = assemble(settings, store, cast(KubeClient, None), Publisher(settings), owner=f"pid {os.getpid()}")
     return replace(runtime, jobs=cast(JobReconciler, EmptyPass(store)))
 
 

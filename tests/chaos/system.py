@@ -36,7 +36,6 @@ from tests.e2e.control_plane.install import (
     worker_ready,
 )
 from tests.e2e.control_plane.operator import NODES
-from tjworker.app import make_app
 from tjworker.kube import rbac
 from tjworker.kube.client import KubeClient
 from tjworker.publisher import Publisher
@@ -78,7 +77,7 @@ class System:
         self._transport = open_transport(admin)
         self.settings = Settings(redis_url=self.redis.url)
         self.store = open_store(self.redis.url, self.settings.key_prefix)
-        self.publisher = Publisher(make_app(self.settings))
+        self.publisher = Publisher(self.settings)
         watcher_user, worker_user = (self.plane.kubeconfig_for(rbac.user(process)) for process in ("watcher", "worker"))
         self._add("agent", agent(admin, NODES, "--node-pods", str(NODE_PODS)))
         for name in WATCHERS:

@@ -12,7 +12,6 @@ import pytest
 
 from benchmarks.support.valkey import Valkey
 from tests.support import waiting
-from tjworker.app import make_app
 from tjworker.base import JobKey, Transient
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings
@@ -30,7 +29,7 @@ class Stack:
         self.folder = folder
         self.server = server
         self.store = open_store(server.url, "tj")
-        self.publisher = Publisher(make_app(Settings(redis_url=server.url)))
+        self.publisher = Publisher(Settings(redis_url=server.url))
         self.processes = {"worker": self.start("worker", "-c", "1"), "beat": self.start("beat")}
 
     def start(self, name: str, *options: str) -> subprocess.Popen[bytes]:

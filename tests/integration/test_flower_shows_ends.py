@@ -86,7 +86,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         for name in (RESYNC, COLLECT_ORPHANS):
             flower.app.send_task(name)
         for case in CASES.values():  # each by itself: together they would be one task
-            Publisher(flower.app).publish([JobKey(KEY.format(case.job))])
+            Publisher(Settings(redis_url=redis.url)).publish([JobKey(KEY.format(case.job))])
         until("all have ended", lambda: len(flower.ended()) > len(CASES), context=said, look_seconds=0.1)
         yield flower
         flower.app.close()

@@ -40,7 +40,7 @@ class Ending:
 def _runtime() -> Runtime:
     settings = load_settings()
     store = open_store(settings.redis_url, settings.key_prefix)
-    runtime = assemble(settings, store, cast(KubeClient, None), Publisher(app), owner="test")
+    runtime = assemble(settings, store, cast(KubeClient, None), Publisher(settings), owner="test")
     return replace(runtime, jobs=cast(Any, Ending()), orphans=cast(Any, Ending()))
 
 

@@ -267,7 +267,7 @@ def test_who_has_just_started_binds_its_queues_again(queue: str, real_redis: Rea
         assert d.repair(everything=False)
         assert raised(binds) == ""
         d.redis.delete(binding)
-        Publisher(app).publish([A])
+        Publisher(Settings(redis_url=real_redis.url, key_prefix=d.prefix)).publish([A])
         assert d.redis.llen(d.prefix) == 1
     for key in d.redis.scan_iter(f"_kombu.binding.{d.prefix}*"):
         d.redis.delete(key)

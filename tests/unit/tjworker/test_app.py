@@ -99,8 +99,8 @@ def test_importing_the_app_connects_to_nothing() -> None:
     done = run(
         "-c",
         "import socket\nsocket.socket.connect = None\nimport tjworker.app\n"
-        "from tjworker.publisher import Publisher\n"
-        "Publisher(tjworker.app.app).publish([])\nprint('imported')",
+        "from tjworker.publisher import Publisher\nfrom tjworker.settings import load_settings\n"
+        "Publisher(load_settings()).publish([])\nprint('imported')",
         TJ_REDIS_URL="redis://192.0.2.1:6379/0",
     )
     assert done.stdout.strip() == "imported", done.stderr

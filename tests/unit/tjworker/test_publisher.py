@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from base64 import b64decode
+from typing import Any
 
 import pytest
 
@@ -25,19 +28,19 @@ def messages(server: Valkey) -> list[tuple[str, list[str]]]:
 
 
 def test_a_key_that_comes_alone_is_a_task_with_the_key_as_its_only_argument(own_valkey: Valkey) -> None:
-    publisher = Publisher(make_app(Settings(redis_url=own_valkey.url)))
+    publisher = Publisher(Settings(redis_url=own_valkey.url))
     assert [publisher.publish([key]) for key in (A, B)] == [1, 1]
     assert messages(own_valkey) == [(RECONCILE, [A]), (RECONCILE, [B])]
 
 
 def test_keys_that_come_together_are_one_task_that_names_the_first(own_valkey: Valkey) -> None:
     """An earlier worker knows tasks of one argument."""
-    assert Publisher(make_app(Settings(redis_url=own_valkey.url))).publish([A, B, A]) == 2
+    assert Publisher(Settings(redis_url=own_valkey.url)).publish([A, B, A]) == 2
     assert messages(own_valkey) == [(RECONCILE, [A])]
 
 
 def test_keys_wait_while_redis_is_away_and_go_first_when_it_is_back(own_valkey: Valkey) -> None:
-    publisher = Publisher(make_app(Settings(redis_url=own_valkey.url)))
+    publisher = Publisher(Settings(redis_url=own_valkey.url))
     publisher.publish([A])
     own_valkey.kill()
     with pytest.raises(Transient, match="1 keys wait to be published"):
@@ -53,7 +56,7 @@ def test_keys_wait_while_redis_is_away_and_go_first_when_it_is_back(own_valkey: 
 
 def test_many_keys_are_a_task_for_every_sixteen_in_their_order(own_valkey: Valkey) -> None:
     keys = [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/job-{n}") for n in range(450)]
-    assert Publisher(make_app(Settings(redis_url=own_valkey.url))).publish(keys) == 450
+    assert Publisher(Settings(redis_url=own_valkey.url)).publish(keys) == 450
     assert messages(own_valkey) == [(RECONCILE, [key]) for key in keys[::KEYS_PER_TASK]]
 
 
@@ -75,7 +78,7 @@ def test_flower_shows_for_which_jobs_a_task_is(sentence: str) -> None:
 
 def test_a_redis_that_was_started_again_in_between_costs_no_error(own_valkey: Valkey) -> None:
     """The producer's connection is dead by then, one key or many."""
-    publisher = Publisher(make_app(Settings(redis_url=own_valkey.url)))
+    publisher = Publisher(Settings(redis_url=own_valkey.url))
     for keys in ([A], [A, B, C]):
         publisher.publish([A, B])
         own_valkey.kill()
@@ -85,7 +88,7 @@ def test_a_redis_that_was_started_again_in_between_costs_no_error(own_valkey: Va
 
 
 def test_a_key_that_waits_twice_is_published_once(own_valkey: Valkey) -> None:
-    publisher = Publisher(make_app(Settings(redis_url=own_valkey.url)))
+    publisher = Publisher(Settings(redis_url=own_valkey.url))
     own_valkey.kill()
     for _ in range(2):
         with pytest.raises(Transient):
@@ -96,9 +99,54 @@ def test_a_key_that_waits_twice_is_published_once(own_valkey: Valkey) -> None:
 
 def test_after_flushall_tasks_still_reach_the_queue(own_valkey: Valkey) -> None:
     """A binding kept in Redis would be gone, and the messages with it."""
-    publisher = Publisher(make_app(Settings(redis_url=own_valkey.url)))
+    publisher = Publisher(Settings(redis_url=own_valkey.url))
     publisher.publish([A])
     with client(own_valkey.url) as redis:
         redis.flushall()
     publisher.publish([B])
     assert messages(own_valkey) == [(RECONCILE, [B])]
+
+
+OWN = ("id", "root_id", "correlation_id", "delivery_tag", "reply_to", "origin")
+"""What no two messages of two processes share."""
+
+
+def flat(message: Any) -> dict[str, Any]:
+    """Path -> value; the body as Celery reads it."""
+    message = message | {"body": json.loads(b64decode(message["body"]))}
+    parts = {"headers": message.pop("headers"), "properties": message.pop("properties"), "": message}
+    return {f"{part}.{name}": value for part, fields in parts.items() for name, value in fields.items()}
+
+
+@pytest.mark.parametrize("keys", [[A], [A, B, C], [JobKey('x/y/caf\u00e9 \udcff"')]], ids=["one", "several", "no key"])
+def test_a_message_is_what_celery_sends(keys: list[JobKey], own_valkey: Valkey) -> None:
+    settings = Settings(redis_url=own_valkey.url, key_prefix="blue")
+    with make_app(settings) as app:
+        app.send_task(RECONCILE, (keys[0],), argsrepr=shown(keys))
+        Publisher(settings).publish(keys)
+        with client(own_valkey.url) as redis:
+            ours, celerys = (flat(json.loads(message)) for message in redis.lrange("blue", 0, -1))
+    assert list(ours) == list(celerys), "the same fields in the same order"
+    own = {path for path in ours if path.partition(".")[2] in OWN}
+    assert len(own) == len(OWN)
+    assert {path: ours[path] for path in ours if path not in own} == {
+        path: celerys[path] for path in celerys if path not in own
+    }
+    for path in own:
+        assert [len(part) for part in ours[path].split("-")] == [len(part) for part in celerys[path].split("-")], path
+    assert ours["headers.id"] == ours["headers.root_id"] == ours["properties.correlation_id"]
+
+
+def test_every_message_has_its_own_ids(own_valkey: Valkey) -> None:
+    publisher = Publisher(Settings(redis_url=own_valkey.url))
+    publisher.publish([JobKey(f"{A}-{n}") for n in range(2 * KEYS_PER_TASK)])
+    publisher.publish([A])
+    with client(own_valkey.url) as redis:
+        sent = [flat(json.loads(message)) for message in redis.lrange("tj", 0, -1)]
+    for path in ("headers.id", "properties.delivery_tag"):
+        assert len({one[path] for one in sent}) == len(sent) == 3
+
+
+def test_the_watcher_does_not_load_celery() -> None:
+    code = "import sys, watcher.__main__; print([m for m in sys.modules if m.partition('.')[0] in ('celery', 'kombu')])"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"

@@ -17,7 +17,7 @@ from tests.support import waiting
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker import tasks
-from tjworker.app import app, make_app
+from tjworker.app import app
 from tjworker.base import JobKey, Terminal
 from tjworker.publisher import Publisher
 from tjworker.runtime import ProcessRuntime, connect
@@ -93,7 +93,7 @@ def test_each_pool_of_celery_runs_tasks_on_a_runtime(pool: str, own_valkey: Valk
             stderr=log,
         )
     try:
-        Publisher(make_app(Settings(redis_url=own_valkey.url))).publish(store.queue.add([KEY]))
+        Publisher(Settings(redis_url=own_valkey.url)).publish(store.queue.add([KEY]))
         waiting.until("the key is worked on", passes.exists, context=(tmp_path / "log").read_text)
     finally:
         worker.terminate()
