@@ -124,7 +124,7 @@ class Executor:
         if plan.status is not None:
             self.write_status(outcome, self._with_log_tails(job, plan), lease)
         elif plan.untold is not None and lease.held_seconds < UNTOLD_SECONDS and not self._has_failed(plan, lease):
-            lease.renew()
+            lease.renew_once()
             outcome.untold = plan.untold
         elif plan.untold is not None:
             self.write_status(outcome, plan.untold, lease)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from tests.support.memory_projection import MemoryProjection
 from tests.support.memory_redis import Lock, OverRedis, namespace_of, tasks_for, whole
-from tjworker.base import KEYS_PER_TASK, RECORDS_PER_TASK, GroupResource, JobKey
+from tjworker.base import KEYS_PER_TASK, RECORDS_PER_TASK, GroupResource, JobKey, OperatorError
 from tjworker.store.backoff import backoff_seconds
 from tjworker.store.keys import FACT_TTL_SECONDS
 from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, Ending, FinishResult, QueueStats, Taken, Written
@@ -87,10 +87,26 @@ class MemoryWorkQueue(OverRedis):
 
     @whole
     def renew(self, claim: Claim, ttl_seconds: float) -> None:
+        self._renew(claim, ttl_seconds)
+
+    def _renew(self, claim: Claim, ttl_seconds: float) -> None:
         self._redis.check_holder(claim)
         ends = self._redis.clock() + ttl_seconds
         self._redis.tables.locks[claim.key].ends = ends
         self._redis.tables.running[claim.key] = ends
+
+    @whole
+    def renew_all(self, claims: Sequence[Claim], ttl_seconds: float) -> list[OperatorError | None]:
+        found: list[OperatorError | None] = []
+        for claim in claims:
+            try:
+                self._renew(claim, ttl_seconds)
+                found.append(None)
+            except OperatorError as error:
+                found.append(error)
+        if claims and None not in found:
+            raise next(error for error in found if error)
+        return found
 
     @whole
     def finish(

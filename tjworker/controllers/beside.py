@@ -36,13 +36,15 @@ class Beside(Generic[T]):
         self._of_caller = threading.local()
         self._monotonic = monotonic
 
-    def run(self, passes: Sequence[Callable[[], T]], release: Callable[[Sequence[T]], None]) -> None:
-        """Each pass, and `release` with all that have ended, as often as need be. Neither may raise for a fault of one
-        job. What `release` raises is raised once every pass has ended and was given to it."""
-        if self._width == 1 or len(passes) == 1:
-            self._one_after_another(passes, release)
+    def run(
+        self, passes: Sequence[Callable[[], T]], release: Callable[[Sequence[T]], None], over: Sequence[T] = ()
+    ) -> None:
+        """Each pass, and `release` with all that have ended, `over` among them, as often as need be. Neither may raise
+        for a fault of one job. What `release` raises is raised once every pass has ended and was given to it."""
+        if self._width == 1 or len(passes) + len(over) == 1:
+            self._one_after_another(passes, release, over)
         else:
-            self._together(self._pool(), passes, release)
+            self._together(passes, release, over)
 
     def _pool(self) -> ThreadPoolExecutor:
         """Ends with the thread of its tasks."""
@@ -51,22 +53,26 @@ class Beside(Generic[T]):
             pool = self._of_caller.pool = ThreadPoolExecutor(self._width, thread_name_prefix="pass")
         return pool
 
-    def _one_after_another(self, passes: Sequence[Callable[[], T]], release: Callable[[Sequence[T]], None]) -> None:
-        ended: list[T] = []
+    def _one_after_another(
+        self, passes: Sequence[Callable[[], T]], release: Callable[[Sequence[T]], None], over: Sequence[T]
+    ) -> None:
+        ended = list(over)
         since = self._monotonic()
-        for number, work in enumerate(passes, 1):
+        for work in passes:
             ended.append(work())
-            if number == len(passes) or self._monotonic() - since >= GATHER_SECONDS:
+            if self._monotonic() - since >= GATHER_SECONDS:
                 release(ended)
                 ended, since = [], self._monotonic()
+        if ended:
+            release(ended)
 
     def _together(
-        self, pool: ThreadPoolExecutor, passes: Sequence[Callable[[], T]], release: Callable[[Sequence[T]], None]
+        self, passes: Sequence[Callable[[], T]], release: Callable[[Sequence[T]], None], over: Sequence[T]
     ) -> None:
         left = len(passes)
-        ended: deque[T] = deque()
+        ended = deque(over)
         broken: list[BaseException] = []
-        over = threading.Event()
+        done = threading.Event()
         counting = threading.Lock()
 
         def one(work: Callable[[], T]) -> None:
@@ -79,13 +85,15 @@ class Beside(Generic[T]):
                 with counting:
                     left -= 1
                     if left == 0:
-                        over.set()
+                        done.set()
 
         for work in passes:
-            pool.submit(one, work)
-        while not (over.is_set() and not ended):
+            self._pool().submit(one, work)
+        if not passes:
+            done.set()
+        while not (done.is_set() and not ended):
             try:
-                over.wait(GATHER_SECONDS)
+                done.wait(GATHER_SECONDS)
                 _release_all(ended, release, broken)
             except SoftTimeLimitExceeded:
                 # The threads cannot be stopped; each looks at the time where it renews its lease. What they have not

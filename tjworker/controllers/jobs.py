@@ -8,22 +8,20 @@ each kind of error leads to is a table in `result.py`; an error costs this job a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 
-from tjworker.api import kinds
 from tjworker.api.model import InvalidJob, TrainingJob
-from tjworker.api.observed import NodeRecord, Observed
-from tjworker.api.records_json import decode, decode_view
-from tjworker.api.resources import NODES
+from tjworker.api.observed import Observed
 from tjworker.base import Fenced, Invalid, JobKey, OperatorError, Terminal, Transient, parse_key
 from tjworker.controllers.beside import Beside
 from tjworker.controllers.live_children import read_children
 from tjworker.controllers.live_nodes import read_nodes
+from tjworker.controllers.observing import Observation, Observing
 from tjworker.controllers.release import LOST, STALE_RETRY_SECONDS, Releases
 from tjworker.controllers.result import BesideRests, Result, Worked, after_error, in_words, not_retryable
 from tjworker.executor import PASS_SECONDS, Executor, Outcome
@@ -54,7 +52,6 @@ TOLD_DEATHS = 2
 """Passes in a row that died. One is a deploy, or a node that went."""
 
 LIVE_ROUNDS = 5
-UNSYNCED_RETRY_SECONDS = 1.0
 
 
 def reconcile_rules(settings: Settings) -> Rules:
@@ -90,24 +87,17 @@ def _refusal(key: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """A job with what belongs to it: all that a decision needs besides time and rules."""
+@dataclass(slots=True)
+class Pass:
+    """Over one job: what is known of it so far."""
 
-    job: TrainingJob | InvalidJob
-    observed: Observed
-
-
-def _has_nothing_yet(found: Observation) -> bool:
-    """Not even lost anything before: the first time that something is made for it."""
-    before = found.job.status
-    there = found.observed.pods or found.observed.replicasets or found.observed.jobs
-    return not (there or before.start_running_time or before.restarts or before.suspended_seconds)
-
-
-def _decoded(nodes: Mapping[str, bytes]) -> dict[str, NodeRecord]:
-    records = {name: decode(NODES, data) for name, data in nodes.items()}
-    return {name: record for name, record in records.items() if isinstance(record, NodeRecord)}
+    lease: Lease
+    view: View
+    found: Observation | None = None
+    plan: Plan | None = None
+    """What was decided before anything was asked of the API server."""
+    result: Result | None = None
+    """It has ended."""
 
 
 class JobReconciler:
@@ -136,7 +126,7 @@ class JobReconciler:
         self._clock = clock
         self._monotonic = monotonic
         self._releases = Releases(store.queue, publisher)
-        self._priorities = PriorityClasses(kube, monotonic)
+        self._observing = Observing(store.projection, kube, PriorityClasses(kube, monotonic))
         self._beside = BesideRests(monotonic)
         self._passes: Beside[tuple[Lease, Result]] = Beside(settings.keys_per_task if threads else 1, monotonic)
 
@@ -160,7 +150,9 @@ class JobReconciler:
             return [Worked(JobKey(text), _refused(refusal), 0)] if refusal else []
         # All at once: a lease is as old as the view that came with it.
         ttl, most = settings.lock_ttl_seconds, settings.task_soft_time_limit_seconds
-        leases = [Lease(self._store.queue, claim, ttl, self._monotonic, most) for claim, _ in taken.views]
+        passes = [
+            Pass(Lease(self._store.queue, claim, ttl, self._monotonic, most), view) for claim, view in taken.views
+        ]
         # The soft limit of time may come between a release and its end: the same are released again then, and count
         # once.
         worked: dict[JobKey, Worked] = {}
@@ -169,43 +161,88 @@ class JobReconciler:
             for one in self._releases.release(ended):
                 worked.setdefault(one.key, one)
 
-        passes = [partial(self._work, lease, view) for lease, (_, view) in zip(leases, taken.views, strict=True)]
-        self._passes.run(passes, release)
+        self._begin(passes)
+        ended = [(one.lease, one.result) for one in passes if one.result]
+        self._passes.run([partial(self._work, one) for one in passes if not one.result], release, ended)
         return list(worked.values())
 
-    def _work(self, lease: Lease, view: View) -> tuple[Lease, Result]:
-        """In a thread of its own, where the task has several keys."""
-        return lease, self._result(lease, view)
+    def _begin(self, passes: Sequence[Pass]) -> None:
+        """Of each pass what needs no answer of the API server: to observe, and to decide. One job after another, in
+        this thread: Python decides one at a time, and code that has just run is in the processor's caches. One read
+        brings the nodes of all, and one round trip renews the leases of all that will make the pods of a new job."""
+        for one in passes:
+            self._guarded(one, self._read)
+        found = [one for one in passes if one.found]
+        try:
+            for one, more in zip(
+                found, self._observing.with_nodes(one.found for one in found if one.found), strict=True
+            ):
+                one.found = more
+        except OperatorError as error:
+            for one in found:
+                if one.found and one.found.nodes:
+                    one.result = self._after_error(one.lease.key, error)
+        for one in found:
+            # What may kill this process is told first.
+            if one.result is None and one.lease.claim.deaths < TOLD_DEATHS:
+                self._guarded(one, self._decide_first)
+        untold = [one.lease for one in passes if one.result is None and one.plan and one.plan.untold]
+        if len(untold) > 1:
+            Lease.prove(untold)
 
-    def _result(self, lease: Lease, view: View) -> Result:
-        key = lease.key
+    def _read(self, one: Pass) -> None:
+        one.lease.ensure()
+        found = self._observing.read(one.lease.key, one.view, ask=False)
+        if isinstance(found, Result):
+            one.result = found
+        else:
+            one.found = found
+
+    def _decide_first(self, one: Pass) -> None:
+        assert one.found is not None  # noqa: S101  the caller has looked
+        one.plan = self._decide(one.found)
+
+    def _work(self, one: Pass) -> tuple[Lease, Result]:
+        """In a thread of its own, where the task has several keys."""
+        self._guarded(one, self._go_on)
+        assert one.result is not None  # noqa: S101  it has ended, whichever way
+        return one.lease, one.result
+
+    def _guarded(self, one: Pass, step: Callable[[Pass], None]) -> None:
+        """A step that fails is the end of its pass."""
+        key = one.lease.key
         if refusal := _refusal(key):
             # An earlier version named jobs otherwise. Each resync would publish such a key again.
             log.warning("refused a key of the queue", error=refusal)
-            return _refused(refusal)
+            one.result = _refused(refusal)
+            return
         try:
-            lease.ensure()
-            return self._pass(lease, view)
+            step(one)
         except Fenced as error:
             log.warning("lost the lease of a key; another worker has it", key=key, error=error.message)
-            return LOST
+            one.result = LOST
         except (OperatorError, SoftTimeLimitExceeded) as error:
-            return self._after_error(key, error)
+            one.result = self._after_error(key, error)
         except Exception as error:
-            log.exception("a bug in reconcile", key=key, token=lease.claim.token)
-            return not_retryable(f"bug: {type(error).__name__}: {error}")
+            log.exception("a bug in reconcile", key=key, token=one.lease.claim.token)
+            one.result = not_retryable(f"bug: {type(error).__name__}: {error}")
 
-    def _pass(self, lease: Lease, view: View) -> Result:
-        found = self._observe(lease.key, view)
-        if isinstance(found, Result):
-            return found
+    def _go_on(self, one: Pass) -> None:
+        lease, found, plan = one.lease, one.found, one.plan
+        if found is None:
+            lease.ensure()
+            asked = self._observing.read(lease.key, one.view)
+            if not isinstance(asked, Observation):
+                one.result = asked
+                return
+            (found,) = self._observing.with_nodes([asked])
         died = lease.claim.deaths >= TOLD_DEATHS
         if died:
             found = self._tell_deaths(lease, found)
-        found, plan = self._decide_on_live_answers(lease, found)
+        found, plan = self._decide_on_live_answers(lease, found, plan or self._decide(found))
         result = self._apply(lease, found, plan)
         # This pass has not died: the next one takes the condition back.
-        return replace(result, again=True) if died and not (result.failed or result.stale) else result
+        one.result = replace(result, again=True) if died and not (result.failed or result.stale) else result
 
     def _tell_deaths(self, lease: Lease, found: Observation) -> Observation:
         """Before anything that this pass may die of: afterwards nobody could."""
@@ -218,50 +255,19 @@ class JobReconciler:
         self._store.queue.raise_min_observed(lease.claim, lease.written)
         return replace(found, job=outcome.job)
 
-    # -- observe -----------------------------------------------------------------------------------
-    def _observe(self, key: JobKey, view: View) -> Observation | Result:
-        """A Result when there is nothing to decide on."""
-        if view.fault is not None:
-            raise view.fault
-        if not view.synced:
-            # The watcher queues every unfinished job once the projection is whole again.
-            return Result("the projection is not synced yet", after_seconds=UNSYNCED_RETRY_SECONDS, unfit=True)
-        if view.stale:
-            return Result("waits for the watch to show an own write", stale=True, behind=True)
-        raw, observed = decode_view(view.job, view.children, seen=view.seen)
-        observed = replace(observed, untouched=not view.min_observed)
-        name = parse_key(key)
-        if raw is not None and raw.get("finished"):
-            # The projection keeps next to nothing of a finished job; only a TTL brings one here.
-            raw = self._kube.get(name.resource, name.namespace, name.name)
-        if raw is None:
-            return Result("the job is gone")
-        if name.resource not in kinds.KNOWN_KINDS:
-            raise Terminal(f"{name.resource} is no job kind of this operator")
-        job = kinds.parse(name.resource, raw)
-        if isinstance(job, TrainingJob) and job.priority and not job.status.ended:
-            job = replace(job, priority_class=self._priorities.find(job.priority))
-        nodes = sorted({p.node for p in observed.pods if p.node})
-        if nodes and not job.status.ended:
-            observed = replace(observed, nodes=_decoded(self._store.projection.nodes(nodes)))
-        return Observation(job, observed)
-
     # -- decide ------------------------------------------------------------------------------------
     def _decide(self, found: Observation) -> Plan:
         return reconcile(found.job, found.observed, self._clock(), self._rules)
 
-    def _decide_on_live_answers(self, lease: Lease, found: Observation) -> tuple[Observation, Plan]:
+    def _decide_on_live_answers(self, lease: Lease, found: Observation, plan: Plan) -> tuple[Observation, Plan]:
         """What the plan rests on and a view will not do for is asked of the API server first. An answer may bring up
         another question, as a pod that turns out to be on another node does."""
-        plan = self._decide(found)
         for _ in range(LIVE_ROUNDS):
             observed = found.observed
             if plan.ask_nodes and not observed.live:
                 observed = replace(observed, live=read_nodes(self._kube, plan.ask_nodes, lease))
             elif plan.ask_every_node and observed.every_node is None:
-                cluster = self._store.projection.cluster()
-                # Nobody judges by no nodes.
-                observed = replace(observed, every_node=_decoded(cluster.nodes) if cluster.synced else {})
+                observed = replace(observed, every_node=self._observing.every_node())
             elif plan.confirm:
                 observed = read_children(
                     self._kube,
@@ -284,7 +290,7 @@ class JobReconciler:
     def _apply(self, lease: Lease, found: Observation, plan: Plan) -> Result:
         plan = self._beside.keep_back(lease.key, plan)
         outcome = self._carry_out(lease, found.job, plan)
-        if outcome.made_pods and _has_nothing_yet(found):
+        if outcome.made_pods and found.has_nothing_yet:
             count_first_pod(found.job, self._clock())
         wait = plan.requeue_after_seconds
         if outcome.invalid is not None or outcome.refused is not None:

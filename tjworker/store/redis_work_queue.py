@@ -87,6 +87,11 @@ class RedisWorkQueue:
     def renew(self, claim: Claim, ttl_seconds: float) -> None:
         self._redis.run("renew", claim.key, claim.token, milliseconds(ttl_seconds))
 
+    def renew_all(self, claims: Sequence[Claim], ttl_seconds: float) -> list[OperatorError | None]:
+        calls = [(claim.key, claim.token, milliseconds(ttl_seconds)) for claim in claims]
+        answers = self._redis.run_each("renew", calls)
+        return [answer if isinstance(answer, OperatorError) else None for answer in answers]
+
     def finish(
         self,
         claim: Claim,

@@ -118,6 +118,10 @@ class WorkQueue(Protocol):
         """Keep the lease for that long from now. Raises Fenced when it has lapsed: another worker may have the key."""
         ...
 
+    def renew_all(self, claims: Sequence[Claim], ttl_seconds: float) -> list[OperatorError | None]:
+        """`renew` each, in one round trip; the error of each that is not renewed. Raises where all fail."""
+        ...
+
     def finish(
         self,
         claim: Claim,

@@ -125,6 +125,10 @@ class Drive:
     def renew(self, key: JobKey = A, *, claim: Claim | None = None, ttl_seconds: float = 30) -> Any:
         return self.queue.renew(claim or self.claims[key], ttl_seconds)
 
+    def renew_all(self, *claims: Claim, ttl_seconds: float = 30) -> list[str]:
+        """Of each the class of its error."""
+        return [type(error).__name__ if error else "" for error in self.queue.renew_all(claims, ttl_seconds)]
+
     # -- the rest
     def resync(self, lost_after_seconds: float = 30, *, everything: bool = False) -> list[JobKey]:
         return list(self.queue.resync(lost_after_seconds=lost_after_seconds, everything=everything))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.integration.store.contract import Case, named, play
-from tests.integration.store.driver import A, B, C, a_pod, many
+from tests.integration.store.driver import A, B, C, a_pod, many, raised
 from tests.integration.store.worlds import World
 from tjworker.api.resources import PODS
 from tjworker.base import KEYS_PER_TASK, RECORDS_PER_TASK
@@ -56,6 +56,22 @@ TOGETHER = {
             d.resync(),
         ],
         [[A, B], [A, B], None, None, [False, True], [A]],
+    ),
+    "all are renewed at once, but those that have lapsed": Case(
+        lambda d: [
+            d.add(A, B, C),
+            d.turns(ttl_seconds=20),
+            d.renew(B, ttl_seconds=60),
+            d.renew(C, ttl_seconds=60),
+            d.wait(21),
+            d.renew_all(*(d.claims[key] for key in (A, B, C)), ttl_seconds=90),
+            d.wait(80),
+            d.resync(),
+        ][5:],
+        [["Fenced", "", ""], None, [A]],
+    ),
+    "where all have lapsed that is an error": Case(
+        lambda d: [d.add(A), d.turn(), d.wait(31), raised(lambda: d.renew_all(d.claims[A]))], [[A], A, None, "Fenced"]
     ),
     "a fenced one keeps none of the others": Case(
         lambda d: [

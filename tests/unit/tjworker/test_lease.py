@@ -144,3 +144,57 @@ def test_what_a_long_pass_has_written_and_deleted_counts_before_it_ends() -> Non
     room.lease.versions.append((SERVICES, 11))
     room.works(10, every_seconds=10)
     assert room.store.projection.view(KEY).min_observed == {PODS: 9, SERVICES: 11}
+
+
+# -- of several keys, renewed together ------------------------------------------------------------
+def prove(room: Room) -> None:
+    Lease.prove([room.lease])
+
+
+def sleeps(seconds: float) -> Callable[[Room], None]:
+    def slept(room: Room) -> None:
+        room.clock.now += seconds
+
+    return slept
+
+
+def renew_once(room: Room) -> None:
+    room.lease.renew_once()
+
+
+def refuses(room: Room) -> None:
+    """The store, all that are renewed together."""
+
+    def away(_claims: object, _ttl_seconds: float) -> None:
+        raise Transient("Redis is away")
+
+    room.store.queue.renew_all = away  # type: ignore[method-assign, assignment]
+
+
+TOGETHER: dict[str, tuple[list[Callable[[Room], None]], int]] = {
+    "what was renewed together a moment ago is not renewed again": ([prove, renew_once], 0),
+    "it counts for one time": ([prove, renew_once, renew_once], 1),
+    "it does not count after a sleep": ([prove, sleeps(0.2), renew_once], 1),
+    "it keeps the lease like any other": ([sleeps(25), prove, sleeps(9), lambda r: r.lease.ensure()], 0),
+    "where it failed for all, each asks for itself": ([refuses, prove, renew_once], 1),
+    "nothing is taken for renewed that was not": ([renew_once, renew_once], 2),
+}
+
+
+@pytest.mark.parametrize("sentence", TOGETHER)
+def test_leases_that_are_renewed_together(sentence: str) -> None:
+    room = Room()
+    steps, want_renewals = TOGETHER[sentence]
+    for step in steps:
+        step(room)
+    assert room.renewals == want_renewals
+    assert room.held()
+
+
+def test_one_that_has_lapsed_is_told_when_it_asks() -> None:
+    room = Room()
+    room.clock.now += TTL_SECONDS + 1
+    assert not room.held(), "another worker has it now"
+    Lease.prove([room.lease])
+    with pytest.raises(Fenced):
+        room.lease.renew_once()

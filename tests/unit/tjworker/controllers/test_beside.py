@@ -115,6 +115,22 @@ def test_what_breaks_a_pass_is_told_once_the_others_are_released() -> None:
     assert room.all_released() == ["a"]
 
 
+def test_those_that_were_over_before_are_released_while_the_only_other_one_hangs() -> None:
+    room = Room()
+    task = ThreadPoolExecutor(1).submit(room.beside.run, [room.hangs], room.release, ["a", "b"])
+    until("they are released", lambda: room.all_released() == ["a", "b"])
+    room.held.set()
+    task.result(60)
+    assert room.released[-1] == ["hung"]
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_those_that_were_over_before_are_released_together_without_any_other(width: int) -> None:
+    room = Room(width)
+    room.beside.run([], room.release, ["a", "b"])
+    assert room.released == [["a", "b"]]
+
+
 def test_a_pass_alone_runs_in_the_thread_of_its_task() -> None:
     """Where the soft limit of time reaches it."""
     names: list[str] = []

@@ -269,15 +269,15 @@ def test_what_the_soft_limit_of_time_has_released_twice_counts_once() -> None:
     run = room.jobs._passes.run
     late = [SoftTimeLimitExceeded()]
 
-    def run_late(passes: Any, release: Callable[[Any], None]) -> None:
+    def run_late(passes: Any, release: Callable[[Any], None], over: Any) -> None:
         def released(ended: Any) -> None:
             release(ended)
             if late:
                 raise late.pop()
 
-        run(passes, released)
+        run(passes, released, over)
 
-    room.jobs._passes.run = run_late  # type: ignore[method-assign]
+    room.jobs._passes.run = run_late  # type: ignore[method-assign, assignment]
     assert len(room.states()) == len(room.ended) == len(GOOD)
     assert late == []
 

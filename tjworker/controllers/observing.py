@@ -1,0 +1,105 @@
+"""What passes decide on, out of the views that came with their keys: parsed jobs, records of children and nodes.
+
+Decides nothing about jobs. Most views need nothing more than the nodes of their pods, which one read of Redis brings
+for all of them; what only the API server knows is left to the pass of its own job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from tjworker.api import kinds
+from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.observed import NodeRecord, Observed
+from tjworker.api.records_json import decode, decode_view
+from tjworker.api.resources import NODES
+from tjworker.base import JobKey, Terminal, parse_key
+from tjworker.controllers.result import Result
+from tjworker.kube.client import KubeClient
+from tjworker.priorities import PriorityClasses
+from tjworker.store.projection import Projection, View
+
+UNSYNCED_RETRY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A job with what belongs to it: all that a decision needs besides time and rules."""
+
+    job: TrainingJob | InvalidJob
+    observed: Observed
+
+    @property
+    def nodes(self) -> set[str]:
+        """Of its pods, while it goes on."""
+        return set() if self.job.status.ended else {pod.node for pod in self.observed.pods if pod.node}
+
+    @property
+    def has_nothing_yet(self) -> bool:
+        """Not even lost anything before: the first time that something is made for it."""
+        before = self.job.status
+        there = self.observed.pods or self.observed.replicasets or self.observed.jobs
+        return not (there or before.start_running_time or before.restarts or before.suspended_seconds)
+
+
+class Observing:
+    """One a process."""
+
+    def __init__(self, projection: Projection, kube: KubeClient, priorities: PriorityClasses) -> None:
+        self._projection = projection
+        self._kube = kube
+        self._priorities = priorities
+
+    def read(self, key: JobKey, view: View, *, ask: bool = True) -> Observation | Result | None:
+        """Without nodes. A Result when there is nothing to decide on; None when the API server must be asked, and
+        `ask` is not set."""
+        if view.fault is not None:
+            raise view.fault
+        if not view.synced:
+            # The watcher queues every unfinished job once the projection is whole again.
+            return Result("the projection is not synced yet", after_seconds=UNSYNCED_RETRY_SECONDS, unfit=True)
+        if view.stale:
+            return Result("waits for the watch to show an own write", stale=True, behind=True)
+        raw, observed = decode_view(view.job, view.children, seen=view.seen)
+        observed = replace(observed, untouched=not view.min_observed)
+        name = parse_key(key)
+        if raw is not None and raw.get("finished"):
+            if not ask:
+                return None
+            # The projection keeps next to nothing of a finished job; only a TTL brings one here.
+            raw = self._kube.get(name.resource, name.namespace, name.name)
+        if raw is None:
+            return Result("the job is gone")
+        if name.resource not in kinds.KNOWN_KINDS:
+            raise Terminal(f"{name.resource} is no job kind of this operator")
+        job = kinds.parse(name.resource, raw)
+        if isinstance(job, TrainingJob) and job.priority and not job.status.ended:
+            if not ask:
+                return None
+            job = replace(job, priority_class=self._priorities.find(job.priority))
+        return Observation(job, observed)
+
+    def with_nodes(self, found: Iterable[Observation]) -> list[Observation]:
+        """The same, with the nodes of their pods, in one round trip."""
+        found = list(found)
+        names = sorted(set().union(*(one.nodes for one in found)))
+        if not names:
+            return found
+        nodes = decoded(self._projection.nodes(names))
+        return [
+            replace(one, observed=replace(one.observed, nodes={name: nodes[name] for name in own if name in nodes}))
+            if (own := sorted(one.nodes))
+            else one
+            for one in found
+        ]
+
+    def every_node(self) -> dict[str, NodeRecord]:
+        """Nobody judges by no nodes."""
+        cluster = self._projection.cluster()
+        return decoded(cluster.nodes) if cluster.synced else {}
+
+
+def decoded(nodes: Mapping[str, bytes]) -> dict[str, NodeRecord]:
+    records = {name: decode(NODES, data) for name, data in nodes.items()}
+    return {name: record for name, record in records.items() if isinstance(record, NodeRecord)}
