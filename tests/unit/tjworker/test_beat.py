@@ -1,0 +1,116 @@
+"""Beat, as its probes and its metrics see it: when it last ticked, and whether Redis takes its tasks."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, ClassVar
+
+import celery.beat
+import pytest
+from celery.beat import ScheduleEntry
+
+from tjworker import beat
+from tjworker.app import make_app
+from tjworker.settings import Settings
+from tjworker.telemetry.metrics import BEAT_SENT, BEAT_TICK, REGISTRY
+
+
+class Schedule(beat.Scheduler):
+    clock: ClassVar[list[float]] = [0.0]
+    now = staticmethod(lambda: Schedule.clock[0])
+
+
+@pytest.fixture
+def scheduler() -> Schedule:
+    Schedule.clock[0] = 100.0
+    return Schedule(make_app(Settings()), lazy=True)
+
+
+def entry(name: str) -> ScheduleEntry:
+    return ScheduleEntry(name=name, task="tjworker.resync", schedule=1.0, app=make_app(Settings()))
+
+
+def of_sent(name: str) -> float:
+    return REGISTRY.get_sample_value(BEAT_SENT.name, {"task": name}) or 0.0
+
+
+@pytest.mark.parametrize(
+    ("age", "sends", "alive", "ready"),
+    [
+        (0, True, True, True),
+        (60, True, True, True),
+        (60.1, True, False, False),
+        (5, False, True, False),
+        (61, False, False, False),
+    ],
+)
+def test_alive_while_it_ticks_and_ready_while_it_sends(age: float, sends: bool, alive: bool, ready: bool) -> None:
+    told = beat.Report(age, sends)
+    assert (not told.problems(), told.ready) == (alive, ready)
+    body = told.body()
+    assert (body["sends"], body["tick_age_seconds"], bool(body["problems"])) == (sends, age, not alive)
+
+
+def test_a_beat_that_has_sent_nothing_yet_is_not_ready(scheduler: Schedule) -> None:
+    assert (scheduler.report().problems(), scheduler.report().ready) == ([], False)
+
+
+def test_it_sends_while_the_last_task_was_taken_and_counts_each_by_its_row(
+    scheduler: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[Any] = [None, OSError("away"), None]
+
+    def answer(*_: Any, **__: Any) -> None:
+        told = answers.pop(0)
+        if told is not None:
+            raise told
+
+    monkeypatch.setattr(celery.beat.Scheduler, "apply_async", answer)
+    before = of_sent("resync")
+    scheduler.apply_async(entry("resync"))
+    assert (scheduler.report().ready, of_sent("resync") - before) == (True, 1)
+    with pytest.raises(OSError, match="away"):
+        scheduler.apply_async(entry("resync"))
+    assert (scheduler.report().ready, of_sent("resync") - before) == (False, 1)
+    scheduler.apply_async(entry("resync"))
+    assert (scheduler.report().ready, of_sent("resync") - before) == (True, 2)
+
+
+def test_while_it_reaches_for_redis_it_is_alive_and_not_ready_and_waits_stay_short(
+    scheduler: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    class Connection:
+        def ensure_connection(self, errback: Any, max_retries: Any = None, **options: Any) -> str:
+            asked.append({"max_retries": max_retries, **options})
+            scheduler.clock[0] = 500.0
+            errback(OSError("refused"), 2.0)
+            return "connected"
+
+    monkeypatch.setattr(Schedule, "connection", Connection())
+    scheduler.sends = True
+    assert scheduler._ensure_connected() == "connected"
+    assert (scheduler.report().problems(), scheduler.report().ready) == ([], False)
+    assert asked == [{"max_retries": None, "interval_max": beat.RECONNECT_MOST_SECONDS}]
+    assert beat.RECONNECT_MOST_SECONDS < beat.TICK_LIMIT_SECONDS / 10
+
+
+def test_a_tick_counts_when_it_is_over_and_says_when_by_the_clock_on_the_wall(
+    scheduler: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*_: Any, **__: Any) -> float:
+        scheduler.clock[0] += 50
+        return 4.5
+
+    monkeypatch.setattr(celery.beat.Scheduler, "tick", slow)
+    monkeypatch.setattr(time, "time", lambda: 1_767_268_800.0)
+    assert scheduler.tick() == 4.5, "Celery sleeps for as long"
+    assert scheduler.report().sign_age_seconds == 0
+    assert scheduler.samples() == [(BEAT_TICK, {}, 1_767_268_800.0)]
+
+
+def test_it_ticks_often_enough_for_every_row_and_for_its_own_probe() -> None:
+    conf = make_app(Settings()).conf
+    assert conf.beat_scheduler == "tjworker.beat:Scheduler"
+    assert conf.beat_max_loop_interval <= min(Settings().autoscale_seconds, beat.TICK_LIMIT_SECONDS / 10)
