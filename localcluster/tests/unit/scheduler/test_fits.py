@@ -8,49 +8,13 @@ https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sha
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import pytest
 
 from localcluster.objects import pod_requests
-from localcluster.scheduler.filters import FITS, fit_error, reasons_against, score
-from localcluster.scheduler.nodeinfo import Demand, NodeInfo, demand_of
-from localcluster.scheduler.preemption import Candidate, best, victims_on
+from localcluster.scheduler.filters import FITS, fit_error, reasons_against
 from localcluster.wire import Json
-
-MIB = 2**20
-
-
-def node(name: str = "n", *, taints: list[Json] | None = None, **spec: Any) -> NodeInfo:
-    made = NodeInfo(name)
-    allocatable = spec.pop("allocatable", {"cpu": "4", "memory": "8Mi", "nvidia.com/gpu": "2", "pods": "3"})
-    labels = spec.pop("labels", {})
-    made.set_node(
-        {
-            "metadata": {"name": name, "labels": labels},
-            "spec": {"taints": taints or [], **spec},
-            "status": {"allocatable": allocatable, "capacity": {"cpu": "999", "memory": "999Gi", "pods": "999"}},
-        }
-    )
-    return made
-
-
-def demand(name: str = "p", priority: int = 0, **spec: Any) -> Demand:
-    meta = {"namespace": "d", "name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
-    return demand_of({"metadata": meta, "spec": {"containers": [{"name": "c"}], **spec}}, priority)
-
-
-def asking(name: str = "p", priority: int = 0, ports: list[Json] | None = None, **requests: str) -> Demand:
-    gpus = {"nvidia.com/gpu": requests.pop("gpu")} if "gpu" in requests else {}
-    containers = [{"name": "c", "ports": ports or [], "resources": {"requests": {**requests, **gpus}}}]
-    return demand(name, priority, containers=containers)
-
-
-def put(info: NodeInfo, demand: Demand, started: str = "2026-01-01T00:00:00Z") -> Json:
-    pod = {"metadata": {"name": demand.key, "uid": demand.uid}, "spec": {}, "status": {"startTime": started}}
-    info.add(demand, pod)
-    return pod
-
+from unit.scheduler.demands import affinity, asking, demand, expression, node, put
 
 # -- taints ----------------------------------------------------------------------------------------
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -61,8 +25,8 @@ def documented(toleration: Json, taint: Json) -> bool:
     Exists, or it is Equal and the values are; an empty key with Exists matches all; an empty effect all effects."""
     same_effect = not toleration.get("effect") or toleration["effect"] == taint["effect"]
     if toleration.get("operator", "Equal") == "Exists":
-        return same_effect and (not toleration.get("key") or toleration["key"] == taint["key"])
-    return same_effect and toleration.get("key") == taint["key"] and toleration.get("value", "") == taint["value"]
+        return bool(same_effect and (not toleration.get("key") or toleration["key"] == taint["key"]))
+    return bool(same_effect and toleration.get("key") == taint["key"] and toleration.get("value", "") == taint["value"])
 
 
 def sparse(**fields: str | None) -> Json:
@@ -136,16 +100,6 @@ EXPRESSIONS: dict[tuple[str, tuple[str, ...]], list[bool]] = {
 }
 
 
-def affinity(*terms: Json, preferred: list[Json] | None = None) -> Json:
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}} if terms else {}
-    preference = {"preferredDuringSchedulingIgnoredDuringExecution": preferred} if preferred else {}
-    return {"nodeAffinity": {**required, **preference}}
-
-
-def expression(operator: str, values: tuple[str, ...] = (), key: str = "zone") -> Json:
-    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
-
-
 @pytest.mark.parametrize(("operator", "values"), EXPRESSIONS)
 def test_each_operator_of_node_affinity(operator: str, values: tuple[str, ...]) -> None:
     pod = demand(affinity=affinity({"matchExpressions": [expression(operator, values)]}))
@@ -195,15 +149,15 @@ def test_a_node_is_filled_to_the_last_piece(resource: str) -> None:
     fits, more, words = ROOM[resource]
     info = node()
     put(info, asking("a", cpu="2500m", memory="5Mi", gpu="1"))
-    assert reasons_against(asking(**{resource: fits}), info) == FITS
-    told = reasons_against(asking(**{resource: more}), info)
+    assert reasons_against(asking(wants={resource: fits}), info) == FITS
+    told = reasons_against(asking(wants={resource: more}), info)
     assert told.reasons == (words,)
     assert told.resolvable, "the node could hold it alone"
 
 
 @pytest.mark.parametrize(("resource", "amount"), [("cpu", "4001m"), ("memory", "9Mi"), ("gpu", "3")])
 def test_what_the_empty_node_cannot_hold_no_preemption_brings(resource: str, amount: str) -> None:
-    assert not reasons_against(asking(**{resource: amount}), node()).resolvable
+    assert not reasons_against(asking(wants={resource: amount}), node()).resolvable
 
 
 @pytest.mark.parametrize("order", [("cpu", "memory"), ("memory", "cpu")])
@@ -211,7 +165,7 @@ def test_nor_where_the_node_only_happens_to_be_full_of_another(order: tuple[str,
     info = node()
     put(info, asking("a", cpu="4", memory="8Mi"))
     asked = {"cpu": "5", "memory": "1Mi"}
-    told = reasons_against(asking(**{name: asked[name] for name in order}), info)
+    told = reasons_against(asking(wants={name: asked[name] for name in order}), info)
     assert (set(told.reasons), told.resolvable) == ({"Insufficient cpu", "Insufficient memory"}, False)
 
 
@@ -320,107 +274,6 @@ ASKS: dict[str, tuple[Json, dict[str, int]]] = {
 def test_what_a_pod_asks_for(what: str) -> None:
     spec, want = ASKS[what]
     assert pod_requests({"spec": spec}) == want
-
-
-# -- the better of two nodes -----------------------------------------------------------------------
-BETTER: dict[str, tuple[NodeInfo, NodeInfo, Demand]] = {
-    "more room": (node(), node(allocatable={"cpu": "2", "memory": "8Mi"}), asking(cpu="1", memory="1Mi")),
-    "more memory, with CPUs alike": (node(), node(allocatable={"cpu": "4", "memory": "2Mi"}), asking(memory="1Mi")),
-    "no taint that turns away": (
-        node(),
-        node(taints=[{"key": "k", "effect": "PreferNoSchedule"}], allocatable={"cpu": "40", "memory": "80Mi"}),
-        asking(cpu="1"),
-    ),
-    "what it prefers": (
-        node(labels={"zone": "x"}),
-        node(),
-        demand(affinity=affinity(preferred=[{"weight": 1, "preference": {"matchExpressions": [IN_X]}}])),
-    ),
-    "what it prefers more": (
-        node(labels={"zone": "x"}),
-        node(labels={"zone": "y"}),
-        demand(
-            affinity=affinity(
-                preferred=[
-                    {"weight": 1, "preference": {"matchExpressions": [IN_Y]}},
-                    {"weight": 2, "preference": {"matchExpressions": [IN_X]}},
-                ]
-            )
-        ),
-    ),
-}
-
-
-@pytest.mark.parametrize("what", BETTER)
-def test_the_better_node_has(what: str) -> None:
-    good, bad, pod = BETTER[what]
-    assert score(pod, good) > score(pod, bad)
-
-
-def test_a_taint_that_is_tolerated_turns_nobody_away() -> None:
-    pod = demand(tolerations=[{"key": "k", "operator": "Exists"}])
-    assert score(pod, node(taints=[{"key": "k", "effect": "PreferNoSchedule"}])) == score(pod, node())
-
-
-# -- preemption ------------------------------------------------------------------------------------
-def keys(candidate: Candidate | None) -> list[str]:
-    return [victim.uid for victim, _ in candidate.victims] if candidate else []
-
-
-VICTIMS: dict[str, tuple[dict[str, tuple[int, str]], int, str, list[str]]] = {
-    # pods on a node of 4 CPUs: (priority, CPUs); priority and CPUs of who comes; who goes
-    "the lowest is enough": ({"a": (1, "2"), "b": (2, "2")}, 5, "2", ["a"]),
-    "no more than must": ({"a": (1, "1"), "b": (1, "3")}, 5, "3", ["b"]),
-    "none of the same priority": ({"a": (5, "2"), "b": (5, "2")}, 5, "2", []),
-    "none of a higher one": ({"a": (6, "2"), "b": (1, "2")}, 5, "2", ["b"]),
-    "none when all of the lower are not enough": ({"a": (6, "2"), "b": (1, "2")}, 5, "3", []),
-    "all of them where it must be, the highest named first": ({"a": (1, "2"), "b": (2, "2")}, 5, "4", ["b", "a"]),
-    "none, where nothing has to go": ({"a": (1, "1")}, 5, "2", []),
-}
-
-
-@pytest.mark.parametrize("what", VICTIMS)
-def test_who_makes_room(what: str) -> None:
-    there, priority, cpus, want = VICTIMS[what]
-    info = node(allocatable={"cpu": "4", "pods": "9"})
-    for name, (theirs, amount) in there.items():
-        put(info, asking(name, theirs, cpu=amount))
-    assert keys(victims_on(asking("p", priority, cpu=cpus), info, [])) == want
-
-
-def test_of_two_alike_the_one_that_has_run_longer_stays() -> None:
-    info = node(allocatable={"cpu": "4", "pods": "9"})
-    put(info, asking("old", 1, cpu="2"), "2026-01-01T00:00:00Z")
-    put(info, asking("new", 1, cpu="2"), "2026-01-01T00:00:09Z")
-    assert keys(victims_on(asking("p", 5, cpu="2"), info, [])) == ["new"]
-
-
-def candidate(name: str, *victims: tuple[int, str]) -> Candidate:
-    info = NodeInfo(name)
-    pairs = []
-    for number, (priority, started) in enumerate(victims):
-        one = asking(f"{name}{number}", priority)
-        pairs.append((one, put(info, one, f"2026-01-01T00:00:{started}Z")))
-    return Candidate(name, tuple(pairs))
-
-
-NODES: dict[str, tuple[Candidate, Candidate]] = {
-    "whose most important victim matters least": (candidate("w", (1, "00"), (1, "00")), candidate("l", (2, "00"))),
-    "then the lowest sum of priorities": (candidate("w", (3, "00"), (1, "00")), candidate("l", (3, "00"), (2, "00"))),
-    "then the fewest victims": (candidate("w", (3, "00")), candidate("l", (3, "00"), (-(2**31), "00"))),
-    "then whose most important victim started last": (
-        candidate("w", (3, "09"), (1, "01")),
-        candidate("l", (3, "08"), (1, "02")),
-    ),
-}
-
-
-@pytest.mark.parametrize("what", NODES)
-def test_the_node_that_is_preempted_on(what: str) -> None:
-    winner, loser = NODES[what]
-    assert best([winner, loser]) is winner
-    assert best([loser, winner]) is winner
-    assert best([]) is None
 
 
 def test_the_words_count_nodes_by_reason() -> None:
