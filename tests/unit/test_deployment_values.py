@@ -1,0 +1,298 @@
+"""The numbers and names of k8s/, docker-compose.yml and the Dockerfile that no schema knows, and what they must add up
+to: how often each process is probed and how long it is given, what it may use, as whom it runs, who owns what it
+writes, and that all three name the same versions and ports.
+
+A number that is changed for a reason is changed here, too.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.paths import ROOT
+from tests.unit.test_deployment_image import STEPS, of
+from tjworker.beat import TICK_LIMIT_SECONDS
+from tjworker.telemetry.worker_health import LOOP_LIMIT_SECONDS
+
+Json = dict[str, Any]
+K8S = ROOT / "k8s"
+
+
+def documents(path: Path) -> list[Json]:
+    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+
+
+OWNERS: dict[str, Json] = {
+    document["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"]: document
+    for path in sorted((K8S / "base").glob("*.yaml"))
+    for document in documents(path)
+    if document["kind"] in ("Deployment", "StatefulSet")
+}
+PODS: dict[str, Json] = {name: owner["spec"]["template"]["spec"] for name, owner in OWNERS.items()}
+CONTAINERS: dict[str, Json] = {name: pod["containers"][0] for name, pod in PODS.items()}
+COMPOSE: Json = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+SERVICES: Json = COMPOSE["services"]
+TMP = "/tmp"  # noqa: S108  of a container
+OURS = ("watcher", "worker", "beat", "flower")
+
+
+def test_every_process_has_one_container_and_nothing_beside_it() -> None:
+    assert OWNERS.keys() == {*OURS, "redis"}
+    for name, pod in PODS.items():
+        assert [container["name"] for container in pod["containers"]] == [name]
+        assert "initContainers" not in pod, name
+        assert {port["containerPort"] for port in CONTAINERS[name]["ports"]} == PORTS[name]
+
+
+PORTS = {"watcher": {8080, 9464}, "worker": {8080, 9464}, "beat": {8080, 9464}, "flower": {5555}, "redis": {6379}}
+
+# -- probes ----------------------------------------------------------------------------------------
+TIMES: dict[tuple[str, str], tuple[int, int, int, int]] = {
+    # first after, then every, an answer within: seconds; failures in a row
+    ("watcher", "readinessProbe"): (0, 5, 3, 3),
+    ("watcher", "livenessProbe"): (0, 20, 5, 3),
+    ("worker", "readinessProbe"): (0, 10, 5, 3),
+    ("worker", "livenessProbe"): (30, 20, 5, 3),
+    ("beat", "readinessProbe"): (0, 10, 5, 3),
+    ("beat", "livenessProbe"): (30, 20, 5, 3),
+    ("flower", "readinessProbe"): (0, 10, 5, 3),
+    ("flower", "livenessProbe"): (30, 30, 10, 4),
+    ("redis", "startupProbe"): (0, 2, 5, 150),
+    ("redis", "readinessProbe"): (0, 10, 5, 3),
+    ("redis", "livenessProbe"): (0, 20, 5, 6),
+}
+
+
+def test_how_often_and_how_patiently_each_is_probed() -> None:
+    """What is left out is Kubernetes' own default."""
+    found = {
+        (name, kind): tuple(
+            probe.get(field, default)
+            for field, default in (
+                ("initialDelaySeconds", 0),
+                ("periodSeconds", 10),
+                ("timeoutSeconds", 1),
+                ("failureThreshold", 3),
+            )
+        )
+        for name, container in CONTAINERS.items()
+        for kind, probe in container.items()
+        if kind.endswith("Probe")
+    }
+    assert found == TIMES
+    assert not any("successThreshold" in str(container) for container in CONTAINERS.values())
+
+
+@pytest.mark.parametrize(("name", "limit_seconds"), [("worker", LOOP_LIMIT_SECONDS), ("beat", TICK_LIMIT_SECONDS)])
+def test_who_hangs_is_started_anew_within_three_minutes(name: str, limit_seconds: float) -> None:
+    _, period, timeout, failures = TIMES[name, "livenessProbe"]
+    assert limit_seconds + (period + timeout) * failures <= 180
+
+
+CHECKS: dict[str, dict[str, str]] = {
+    **{name: {"interval": "10s", "timeout": "5s", "start_period": "60s"} for name in ("watcher", "worker", "beat")},
+    "flower": {"interval": "10s", "timeout": "5s", "start_period": "30s"},
+    "redis": {"interval": "5s", "timeout": "5s", "start_period": "60s", "start_interval": "1s"},
+    "localcluster": {"interval": "5s", "timeout": "5s", "start_period": "30s", "start_interval": "1s"},
+}
+ASKS = {"watcher": "8080/readyz", "worker": "8080/readyz", "beat": "8080/readyz", "flower": "5555/healthcheck"}
+
+
+def test_the_health_checks_of_compose() -> None:
+    said = {name: dict(service["healthcheck"]) for name, service in SERVICES.items() if "healthcheck" in service}
+    asked = {name: check.pop("test") for name, check in said.items()}
+    assert said == CHECKS
+    for name, what in ASKS.items():
+        one = f"import urllib.request as r; r.urlopen('http://127.0.0.1:{what}', timeout=3)"
+        assert asked[name] == ["CMD", "python", "-c", one], name
+    assert asked["localcluster"][-3:] == ["get", "--raw", "/readyz"]
+
+
+# -- what each may use -----------------------------------------------------------------------------
+USES: dict[str, tuple[str, str, str]] = {
+    # CPU and memory asked for, and most memory
+    "watcher": ("100m", "128Mi", "1Gi"),
+    "worker": ("200m", "256Mi", "1Gi"),
+    "beat": ("10m", "96Mi", "256Mi"),
+    "flower": ("20m", "128Mi", "512Mi"),
+    "redis": ("100m", "64Mi", "1Gi"),
+}
+
+
+def test_what_each_asks_for_and_may_use() -> None:
+    found = {}
+    for name, container in CONTAINERS.items():
+        requests, limits = container["resources"]["requests"], container["resources"]["limits"]
+        found[name] = (requests["cpu"], requests["memory"], limits["memory"])
+        assert limits.keys() == {"memory"}, f"{name}: a limit of CPU slows it down just when there is much to do"
+    assert found == USES
+    assert SERVICES["redis"]["mem_limit"] == "1g"
+
+
+def test_what_redis_keeps_has_room_for_a_file_that_is_written_anew() -> None:
+    (claim,) = OWNERS["redis"]["spec"]["volumeClaimTemplates"]
+    assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
+    assert claim["spec"]["resources"]["requests"] == {"storage": "2Gi"}, "twice what it holds in memory, and some"
+
+
+# -- as whom they run, and who owns what they write ------------------------------------------------
+def test_as_whom_each_runs() -> None:
+    own = of("operator", "USER")[-1]
+    assert own == of("local", "USER")[-1] == "65532:65532"
+    for name in OURS:
+        assert "runAsUser" not in str(PODS[name]), f"{name}: the image says it, or OpenShift"
+        assert SERVICES[name]["user"] == "${RUN_AS:-65532:65532}"
+    context = PODS["redis"]["securityContext"]
+    assert (context["runAsUser"], context["runAsGroup"], context["fsGroup"]) == (999, 999, 999)
+    assert context["fsGroupChangePolicy"] == "OnRootMismatch"
+    assert SERVICES["redis"]["user"] == SERVICES["certificates"]["user"] == "999:1000", "who may read the key"
+    assert "user" not in SERVICES["localcluster"]
+    (certificate,) = [v for v in PODS["redis"]["volumes"] if v["name"] == "certificate"]
+    assert certificate["secret"]["defaultMode"] == 0o440, "its group alone, which is fsGroup"
+
+
+@pytest.mark.parametrize(
+    ("folder", "stage", "owner"),
+    [
+        ("/kube", "operator", "65532:65532"),
+        ("/kube", "local", "65532:65532"),
+        ("/etc/redis-tls", "operator", "999:1000"),
+        ("/etc/redis-ca", "operator", "999:1000"),
+        ("/data", "local", "65532:65532"),
+    ],
+)
+def test_a_volume_gets_the_owner_that_its_folder_has_in_the_image(folder: str, stage: str, owner: str) -> None:
+    runs = [command.strip() for step in of(stage, "RUN") for command in step.split("&&")]
+    made = [number for number, run in enumerate(runs) if run.startswith("mkdir") and folder in run.split()]
+    owned = [
+        (number, run.split()[1]) for number, run in enumerate(runs) if run.startswith("chown") and folder in run.split()
+    ]
+    assert made
+    assert [who for _, who in owned] == [owner]
+    assert made[0] < owned[0][0]
+
+
+def test_each_writer_of_a_volume_is_its_owner() -> None:
+    written = {
+        (volume.split(":")[1], name)
+        for name, service in SERVICES.items()
+        for volume in service.get("volumes", ())
+        if not volume.endswith(":ro")
+    }
+    assert written == {
+        ("/etc/redis-tls", "certificates"),
+        ("/etc/redis-ca", "certificates"),
+        ("/data", "redis"),
+        ("/data", "localcluster"),
+        ("/kube", "localcluster"),
+    }
+    assert set(COMPOSE["volumes"]) == {"redis", "redis-tls", "redis-ca", "cluster", "kube"}
+    assert all(not options for options in COMPOSE["volumes"].values())
+
+
+def test_each_container_has_a_folder_of_its_own_to_write_to_and_no_more() -> None:
+    for name, service in SERVICES.items():
+        assert service["tmpfs"] == [TMP], name
+    for name, pod in PODS.items():
+        assert [v for v in pod["volumes"] if "emptyDir" in v] == [{"name": "tmp", "emptyDir": {}}], name
+        assert {"name": "tmp", "mountPath": TMP} in CONTAINERS[name]["volumeMounts"], name
+    secrets = {
+        (config["source"], config["target"], config["mode"])
+        for service in SERVICES.values()
+        for config in service.get("configs", ())
+    }
+    assert secrets == {("certificates", "/certificates.sh", 0o444), ("redis-users", "/etc/redis/users.acl", 0o444)}
+
+
+# -- the image -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("stage", ["operator", "local"])
+def test_the_environment_of_an_image(stage: str) -> None:
+    """Nothing is written beside the code, a log line is shown when it is said, and HOME can be written to."""
+    told = dict(word.split("=", 1) for step in of(stage, "ENV") for word in step.split())
+    assert {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "HOME": TMP}.items() <= told.items()
+    assert not any(re.search("PASSWORD|KEY|TOKEN|REDIS_URL", name) for name in told)
+    assert of(stage, "WORKDIR")[-1] == "/app"
+    assert not of(stage, "ENTRYPOINT"), "compose and k8s name whole commands"
+    assert not of(stage, "EXPOSE")
+    assert not of(stage, "VOLUME")
+
+
+def test_the_user_is_changed_after_all_that_root_does_and_before_the_command() -> None:
+    for stage in ("operator", "local"):
+        words = [step.word for step in STEPS if step.stage == stage]
+        assert words[-2:] == ["USER", "CMD"], stage
+        assert words.count("USER") == words.count("CMD") == 1
+    assert not [step for step in STEPS if step.word == "ADD"], "it unpacks, and fetches"
+
+
+@pytest.mark.parametrize(("stage", "source"), [("operator", "wheels"), ("local", "wheels-local")])
+def test_what_an_image_installs_comes_from_its_own_wheels_and_stays_out_of_its_layers(stage: str, source: str) -> None:
+    (install,) = [step for step in of(stage, "RUN") if "pip install" in step]
+    mounts = dict(re.findall(r"--mount=type=bind,from=[\w-]+,source=(\S+),target=(\S+)", install))
+    assert mounts == {"/wheels": "/wheels", "/project": "/project", "/build/requirements": "/requirements"}
+    assert set(re.findall(r"--mount=type=bind,from=([\w-]+),", install)) == {source}
+    wanted = "runtime" if stage == "operator" else "local"
+    assert f"--require-hashes -r /requirements/{wanted}.txt" in install
+    assert install.endswith("pip install --quiet --no-deps --no-index /project/*.whl")
+
+
+# -- names and versions ----------------------------------------------------------------------------
+def test_all_name_the_same_version_and_no_image_of_a_stranger() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    (kustomization,) = documents(K8S / "base" / "kustomization.yaml")
+    tags = {image["name"]: image["newTag"] for image in kustomization["images"]}
+    assert tags == {"trainingjob-operator.invalid/operator": version, "valkey/valkey": "9.1-alpine"}
+    images = {name: service["image"] for name, service in SERVICES.items()}
+    assert images.pop("redis") == "${REDIS_IMAGE:-valkey/valkey:9.1-alpine}"
+    local = {name: images.pop(name) for name in ("localcluster", "crds")}
+    assert set(local.values()) == {f"localhost/trainingjob-operator-local:{version}"}
+    assert set(images.values()) == {f"localhost/trainingjob-operator:{version}"}
+    for name, service in SERVICES.items():
+        assert name == "redis" or service["pull_policy"] == "build", name
+    for name, container in CONTAINERS.items():
+        assert container["image"] == ("valkey/valkey" if name == "redis" else "trainingjob-operator.invalid/operator")
+        assert "imagePullPolicy" not in container
+
+
+def test_every_build_takes_the_same_python() -> None:
+    for name, service in SERVICES.items():
+        if "build" in service:
+            assert service["build"]["args"] == {"PYTHON": "${PYTHON_IMAGE:-python:3.11-slim}"}, name
+            assert service["build"]["context"] == "."
+    froms = [step.rest.split() for step in STEPS if step.word == "FROM"]
+    assert {rest[0] for rest in froms} - {rest[2] for rest in froms} == {"${PYTHON}"}
+
+
+# -- how many --------------------------------------------------------------------------------------
+def test_how_many_of_each_and_what_may_scale_them() -> None:
+    assert {name: owner["spec"]["replicas"] for name, owner in OWNERS.items()} == {
+        "watcher": 2,
+        "worker": 2,
+        "beat": 1,
+        "flower": 1,
+        "redis": 1,
+    }
+    assert SERVICES["worker"]["deploy"] == {"replicas": 2}
+    assert not any("deploy" in service for name, service in SERVICES.items() if name != "worker")
+    (hpa,) = documents(K8S / "monitoring" / "hpa" / "hpa.yaml")
+    (keda,) = documents(K8S / "monitoring" / "keda" / "scaledobject.yaml")
+    for spec in (hpa["spec"], keda["spec"]):
+        assert spec["scaleTargetRef"]["name"] == OWNERS["worker"]["metadata"]["name"]
+    assert (hpa["spec"]["minReplicas"], hpa["spec"]["maxReplicas"]) == (2, 10)
+    assert (keda["spec"]["minReplicaCount"], keda["spec"]["maxReplicaCount"]) == (2, 10)
+    assert keda["spec"]["fallback"]["replicas"] > keda["spec"]["minReplicaCount"]
+    window = hpa["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"]
+    assert window == keda["spec"]["cooldownPeriod"] == 300
+    (trigger,) = keda["spec"]["triggers"]
+    (metric,) = hpa["spec"]["metrics"]
+    target = metric["external"]["target"]
+    assert (target["type"], target["value"]) == (trigger["metricType"], trigger["metadata"]["threshold"])
+    assert target["value"] == "15", "seconds that the oldest key has waited"
+    assert int(trigger["metadata"]["activationThreshold"]) < int(trigger["metadata"]["threshold"])
+    assert trigger["metadata"]["query"] == f"max({metric['external']['metric']['name']})"
