@@ -90,9 +90,9 @@ def make_history(seed: int, *, simulated: bool = True) -> History:
     if simulated and (others := random.Random(f"{seed}: others")).random() < 0.1:  # no other draw hangs on it
         acts.append(Act(round(others.uniform(0, BUSY_SECONDS), 1), "service of before"))
     gang = simulated and make is not _with_gpus and beside.random() < 0.2
-    if simulated and make is not _with_gpus and beside.random() < themes.CHANCE:
-        manifest, told = beside.choice(themes.THEMES)(beside)
-        acts = [*(Act(*one) for one in told), *acts[: themes.BESIDE]]
+    if simulated and (theme := themes.theme_of(seed)):
+        manifest, told = theme(beside)
+        acts = [*(Act(*one) for one in told), *acts[: beside.randint(0, themes.BESIDE)]]
     return History(seed, manifest, tuple(sorted(acts, key=lambda act: act.at_seconds)), gang)
 
 

@@ -15,7 +15,7 @@ from tests.model.contract import (
     job_ends,
     role_ends,
 )
-from tests.model.lives import NEVER, Life
+from tests.model.lives import NEVER, Life, Pod
 from tests.model.losses import losses, may_be_final, own_failures
 from tests.model.rules.rule import Rule
 from tjworker.api.model import Role, TrainingJob
@@ -188,30 +188,35 @@ def _trainers_may_fail(life: Life, role: Role, at: float) -> End:
 
 
 def _limit_reached(life: Life, at: float) -> str:
-    """One role has had as many failures of its own as its limit, and one more."""
+    """One role has had as many failures of its own as its limit, and one more; or one server as many restarts."""
     for job in life.jobs(at - SEEN_SECONDS, at):
         for role in job.roles:
             if role.workload == "ReplicaSet":
                 limit = SERVER_RESTARTS if role.restart_limit is None else role.restart_limit
-                if own_restarts(life, role.name, at) >= limit:
+                if max((_restarts(pod, at) for pod in life.of_role(role.name)), default=0) >= max(1, limit):
                     return ""
             elif role.restart_limit is not None and own_failures(life, role.name, at) > role.restart_limit:
                 return ""
     counts = {role: own_failures(life, role, at) for role in {pod.role for pod in life.pods}}
-    return f"no role has failed by itself more often than its limit: {counts}"
+    return f"no role has failed by itself more often than its limit, and no server was restarted so often: {counts}"
 
 
 def _backoff_exceeded(life: Life, at: float) -> str:
-    failures = sum(own_failures(life, role, at) for role in {pod.role for pod in life.pods})
-    limits = [job.backoff_limit for job in life.jobs(at - SEEN_SECONDS, at) if job.backoff_limit is not None]
+    jobs = life.jobs(at - SEEN_SECONDS, at)
+    servers = {role.name for job in jobs for role in job.roles if role.workload == "ReplicaSet"}
+    count = {True: own_restarts, False: own_failures}
+    failures = sum(count[role in servers](life, role, at) for role in {pod.role for pod in life.pods})
+    limits = [job.backoff_limit for job in jobs if job.backoff_limit is not None]
     return "" if any(failures > limit for limit in limits) else f"{failures} failures of its own, backoffLimit {limits}"
 
 
 def own_restarts(life: Life, role: str, at: float) -> int:
     """Of servers: of their containers, and of pods that ended by themselves."""
-    return own_failures(life, role, at) + sum(
-        max((count for when, count in pod.restarts if when <= at), default=0) for pod in life.of_role(role)
-    )
+    return own_failures(life, role, at) + sum(_restarts(pod, at) for pod in life.of_role(role))
+
+
+def _restarts(pod: Pod, at: float) -> int:
+    return max((count for when, count in pod.restarts if when <= at), default=0)
 
 
 # -- limits of time ----------------------------------------------------------------------------------

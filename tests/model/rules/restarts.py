@@ -15,7 +15,7 @@ from tests.model.contract import (
     SEEN_SECONDS,
     Cause,
 )
-from tests.model.lives import NEVER, Life, Pod
+from tests.model.lives import NEVER, Life, Pod, Version
 from tests.model.losses import Lost, loss, losses, may_restart
 from tests.model.rules.ends import own_restarts
 from tests.model.rules.rule import Rule
@@ -166,12 +166,11 @@ def _made(pod: Pod) -> float:
 
 def limits_hold(life: Life) -> Iterator[str]:
     """Never more restarts for its own failures than restartLimit of the role and backoffLimit of the job, as the spec
-    has ever set them."""
+    has ever set them. Servers are restarted by their kubelet, which asks for no limit; they use up the others'."""
     jobs = life.jobs(life.began_at, NEVER)
     backoffs = [job.backoff_limit for job in jobs]
-    for _, after in life.statuses():
-        counts = after.status.get("restartCounts") or {}
-        own = {role: count.get("application", 0) for role, count in counts.items()}
+    for before, after in life.statuses():
+        own, was = _own(after), _own(before)
         for role, count in own.items():
             limits = [one.restart_limit for one in life.roles(role, life.began_at, NEVER) if one.workload == "Pod"]
             most = max((limit for limit in limits if limit is not None), default=None)
@@ -184,7 +183,16 @@ def limits_hold(life: Life) -> Iterator[str]:
         if backoffs and None not in backoffs:
             most = max(limit for limit in backoffs if limit is not None)
             total = sum(own.values())
-            yield f"{life.name} has restarted {total} times, its backoffLimit is {most}" if total > most else ""
+            servers = {role.name for job in jobs for role in job.roles if role.workload == "ReplicaSet"}
+            restarted = any(count > was.get(role, 0) for role, count in own.items() if role not in servers)
+            where = f"{life.name} has restarted {total} times, its backoffLimit is {most}"
+            yield where if total > most and restarted else ""
+
+
+def _own(version: Version) -> Mapping[str, int]:
+    """Role -> how often it was restarted for failures of its own."""
+    counts = version.status.get("restartCounts") or {}
+    return {role: count.get("application", 0) for role, count in counts.items()}
 
 
 RULES: Mapping[str, Rule] = {
