@@ -200,6 +200,21 @@ def test_a_pod_is_available_once_it_has_been_ready_for_long_enough(seconds: floa
     assert (status["readyReplicas"], status.get("availableReplicas", 0), status["replicas"]) == (2, want, 2)
 
 
+def test_each_pod_is_available_in_its_own_time() -> None:
+    cluster = LocalCluster(nodes=1)
+    body = replica_set("web", 1)
+    body["spec"]["minReadySeconds"] = 10
+    cluster.client.create(SETS, body)
+    cluster.run_until_idle()
+    found = []
+    for seconds, replicas in ((5, 2), (6, 2), (5, 2)):
+        cluster.advance(seconds)
+        found.append(cluster.client.get(f"{SETS}/web")["status"].get("availableReplicas", 0))
+        cluster.client.patch(f"{SETS}/web", {"spec": {"replicas": replicas}})
+        cluster.run_until_idle()
+    assert found == [0, 1, 2]
+
+
 @pytest.mark.parametrize("replicas", [0, 1, 2, 3, 4])
 def test_a_set_has_as_many_pods_as_it_says_whatever_it_had(replicas: int) -> None:
     cluster = LocalCluster(nodes=1)
