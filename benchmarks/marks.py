@@ -22,11 +22,7 @@ WATCHER = {
     "tjworker.store.redis_projection.RedisProjection.apply_node_requests": "watcher: node requests",
     "tjworker.publisher.Publisher.publish": "watcher: publish",
 }
-MAIN = {
-    "tjworker.broker.Channel._brpop_read": "worker: message read",
-    "tjworker.consumer.TaskRequest.execute_using_pool": "worker: handed to a child",
-    "tjworker.consumer.TaskRequest.on_success": "worker: told of the end",
-}
+MAIN = {"tjworker.broker.Channel._brpop_read": "worker: message read"}
 CHILD = {
     "tjworker.controllers.jobs.JobReconciler.run": "child: task",
     "tjworker.store.redis_work_queue.RedisWorkQueue.acquire_views": "child: claim and view",

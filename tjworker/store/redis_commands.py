@@ -87,6 +87,13 @@ class RedisCommands:
         return sorted(job_keys(self.read(lambda: list(self.client.sscan_iter(self.key(name), count=KEYS_PER_CALL)))))
 
 
+def as_hash(pairs: Any) -> Any:
+    """What a script gives of a hash: its fields and values by turns. An error stays one."""
+    if isinstance(pairs, Exception):
+        return pairs
+    return dict(zip(pairs[::2], pairs[1::2], strict=True))
+
+
 def job_keys(answer: Iterable[bytes]) -> list[JobKey]:
     return [JobKey(text(key)) for key in answer]
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-import redis
-
 from tjworker.base import JobKey, OperatorError
 from tjworker.store.certificate import certificate_ends
+from tjworker.store.projection import View
 from tjworker.store.redis_commands import (
     KEYS_PER_CALL,
     RedisCommands,
+    as_hash,
     batches,
     flat,
     job_keys,
@@ -20,7 +20,7 @@ from tjworker.store.redis_commands import (
     text,
     version,
 )
-from tjworker.store.redis_projection import RedisProjection, ask_views
+from tjworker.store.redis_projection import RedisProjection
 from tjworker.store.redis_repair import repair
 from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, Ending, FinishResult, QueueStats, Taken, Written
 
@@ -48,41 +48,34 @@ class RedisWorkQueue:
         return job_keys(self._redis.run("take_due", limit))
 
     def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
-        claims, _ = _claims(self._redis.run("acquire", key, owner, milliseconds(ttl_seconds), 1), owner)
-        return claims[0] if claims else None
+        answer = self._redis.run("acquire", key, owner, milliseconds(ttl_seconds), 1, 0)
+        return None if answer is None else _claim(answer[1], owner)
 
     def acquire_views(self, key: JobKey, owner: str, ttl_seconds: float, most: int) -> Taken:
-        acquire = self._redis.scripts["acquire"]
-
-        def in_one_trip() -> list[Any]:
-            pipe = self._redis.client.pipeline(transaction=True)
-            pipe.evalsha(acquire.sha, 0, self._redis.prefix, key, owner, milliseconds(ttl_seconds), most)
-            ask_views(self._redis, pipe, [key])
-            answers: list[Any] = pipe.execute(raise_on_error=False)
-            if isinstance(answers[0], Exception):
-                raise answers[0]
-            return answers
-
-        with self._redis.mapped():
-            try:
-                taken, *answer = in_one_trip()
-            except redis.exceptions.NoScriptError:
-                # A new Redis, or SCRIPT FLUSH: nothing was acquired.
-                self._redis.client.script_load(acquire.script)
-                taken, *answer = in_one_trip()
-        claims, publish = _claims(taken, owner)
-        if not claims:
+        answer = self._redis.run("acquire", key, owner, milliseconds(ttl_seconds), most, 1)
+        if answer is None:
             return Taken()
-        keys = [claim.key for claim in claims]
+        publish, *shared = answer[:3]
+        taken = answer[3:]
+        claims = [_claim(one, owner) for one in taken]
         try:
-            # One alone has been read in the same trip.
-            views = self._projection.read_views(keys, answer) if keys == [key] else self._projection.views(keys)
+            views = self._views(claims, shared, taken)
         except OperatorError:
             # Else all of them would wait until their leases lapse, and have died then.
             with suppress(OperatorError):
                 self.finish_all([Ending(claim, failed=True) for claim in claims])
             raise
-        return Taken(list(zip(claims, views, strict=True)), publish)
+        return Taken(list(zip(claims, views, strict=True)), job_keys([publish] if publish else []))
+
+    def _views(self, claims: Sequence[Claim], shared: Sequence[Any], taken: Sequence[Sequence[Any]]) -> list[View]:
+        """Of what `acquire.lua` gave; that of a big job is read by itself."""
+        keys = [claim.key for claim in claims]
+        if len(taken[0]) == _WITHOUT_VIEW:
+            return self._projection.views(keys)
+        progress, writer = shared
+        return self._projection.read_views(
+            keys, [as_hash(progress), writer, *(as_hash(h) for t in taken for h in t[3:])]
+        )
 
     def renew(self, claim: Claim, ttl_seconds: float) -> None:
         self._redis.run("renew", claim.key, claim.token, milliseconds(ttl_seconds))
@@ -147,17 +140,14 @@ class RedisWorkQueue:
         return QueueStats(queued, delayed, running, float(oldest), unfinished, failing)
 
 
-def _claims(answer: Any, owner: str) -> tuple[list[Claim], list[JobKey]]:
-    """And the keys to publish."""
-    if answer is None:
-        return [], []
-    publish, *taken = answer
+_WITHOUT_VIEW = 3
+
+
+def _claim(taken: Sequence[Any], owner: str) -> Claim:
     # A token that is no number (`inf`: somebody else wrote `fence`) is nobody's: the pass is fenced off at its end. And
     # Redis ends a list before what is no number.
-    claims = [
-        Claim(JobKey(text(key)), version(token), owner, deaths[0] if deaths else 0) for token, key, *deaths in taken
-    ]
-    return claims, job_keys([publish] if publish else [])
+    token, key, *deaths = taken[:_WITHOUT_VIEW]
+    return Claim(JobKey(text(key)), version(token), owner, deaths[0] if deaths else 0)
 
 
 def _finished(answer: Any) -> FinishResult:

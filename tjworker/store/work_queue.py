@@ -109,9 +109,9 @@ class WorkQueue(Protocol):
         ...
 
     def acquire_views(self, key: JobKey, owner: str, ttl_seconds: float, most: int) -> Taken:
-        """`acquire` up to so many keys, and the views of those that were taken: one round trip where that is `key`
-        alone, else two. A key whose last pass died comes alone, and so does a big job. Where the view of one cannot be
-        read, that is its `fault`; where none can, this raises, and the keys wait as after a failure."""
+        """`acquire` up to so many keys, and the views of those that were taken, in one round trip; two for a big job. A
+        key whose last pass died comes alone, and so does a big job. Where the view of one cannot be read, that is its
+        `fault`; where none can, this raises, and the keys wait as after a failure."""
         ...
 
     def renew(self, claim: Claim, ttl_seconds: float) -> None:

@@ -1,10 +1,12 @@
 -- Start to work on the keys whose turn it is.
 --
 -- ARGV  1 prefix   2 the key that the task names: of several whose turn it is, this one   3 owner
---       4 lease in milliseconds   5 how many keys at most
--- Keys  line, in_line, turn, dirty, running, delayed, lock, fence, news, deaths, job, broker
+--       4 lease in milliseconds   5 how many keys at most   6 '1': with their views
+-- Keys  line, in_line, turn, dirty, running, delayed, lock, fence, news, deaths, job, seen, min_observed, progress, writer, broker
 -- Gives {a key to publish or '', then of each key taken {fencing token as text, key, passes over it that died in a
--- row}}; nil when no key is in line.
+-- row}}; nil when no key is in line. With views two things stand before the keys taken: the hash `progress`, and `token`
+-- and `synced` of the writer; and each key taken ends with the hashes job, seen and min_observed, each of them an error
+-- where it is of another type. A job of so many records that reading it would keep others waiting has none of the three.
 --
 -- A key whose last pass died is taken alone: should it be what kills its process, no other pass dies with it. A key to
 -- publish: some were left in line, and no task waits for them.
@@ -53,4 +55,13 @@ while #answer <= tonumber(ARGV[5]) do
 end
 if #answer <= KEYS_PER_TASK and tasks_missing() > 0 then answer[1] = redis.call('ZRANGE', K.line, 0, 0)[1] end
 if #answer == 1 then return false end
+if ARGV[6] == '1' then
+  for i = 2, records <= RECORDS_PER_TASK and #answer or 1 do
+    for _, hash in ipairs({ K.job, K.seen, K.min_observed }) do
+      table.insert(answer[i], redis.pcall('HGETALL', hash .. answer[i][2]))
+    end
+  end
+  table.insert(answer, 2, redis.pcall('HGETALL', K.progress))
+  table.insert(answer, 3, redis.pcall('HMGET', K.writer, 'token', 'synced'))
+end
 return answer
