@@ -6,12 +6,13 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import structlog
 
 from tjworker.settings import Settings
-from tjworker.telemetry.logging import configure_logging
+from tjworker.telemetry.logging import _renderers, configure_logging
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +56,25 @@ def test_people_read_a_line_with_the_facts_as_fields_and_no_colours_in_a_file() 
     assert "token=7" in stream.getvalue()
     assert "\x1b[" not in stream.getvalue()
     assert stream.getvalue().count("\n") == 1
+
+
+FACTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"key": "aitrainingjobs.elasticdeeplearning.ai/default/a", "token": 7},
+    {"b": "two words", "a": "", "c": None, "d": ["x", 1], "e": 1.5, "f": True},
+    {"equals": "a=b", "quote": "it's", "double": 'say "x"', "tab": "a\tb", "lines": "a\nb", "plain": "ünïcode/[x]{y}"},
+    {"stack": "Stack (most recent call last):\n  x"},
+    {"exception": "ValueError: bad"},
+)
+
+
+@pytest.mark.parametrize("facts", FACTS, ids=" ".join)
+@pytest.mark.parametrize("level", ["debug", "info", "warning", "error", "critical"])
+def test_a_line_for_people_is_that_of_structlog(level: str, facts: dict[str, Any]) -> None:
+    event = {"timestamp": "2026-01-01T00:00:00Z", "level": level, "event": "pod deleted", "logger": "tjworker", **facts}
+    theirs = structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0)
+    *_, ours = _renderers("console", io.StringIO())
+    assert ours(None, level, dict(event)) == theirs(None, level, dict(event))
 
 
 def test_what_a_library_logs_has_the_same_form() -> None:
