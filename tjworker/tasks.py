@@ -18,6 +18,7 @@ from celery.signals import worker_init, worker_process_init, worker_process_shut
 
 from tjworker.app import app
 from tjworker.base import Terminal
+from tjworker.collector import settle
 from tjworker.controllers.result import in_words, worst
 from tjworker.publisher import AUTOSCALE, COLLECT_ORPHANS, RECONCILE, RESYNC
 from tjworker.runtime import ProcessRuntime, Runtime, connect
@@ -55,9 +56,10 @@ def use(make: Callable[[], Runtime]) -> None:
 
 
 @worker_init.connect  # type: ignore[untyped-decorator,unused-ignore]
-def _count_together(**_: Any) -> None:
+def _before_forks(**_: Any) -> None:
     """In the main process, before it forks."""
     scrape.share_with_children(load_settings())
+    settle()
 
 
 @worker_ready.connect  # type: ignore[untyped-decorator,unused-ignore]
@@ -73,6 +75,7 @@ def _begin(**_: Any) -> None:
     the Runtime. An error is no reason to end the child, which would be forked again at once: each task tries again."""
     with suppress(Terminal):
         _runtime.get()
+    settle()
 
 
 @worker_process_shutdown.connect  # type: ignore[untyped-decorator,unused-ignore]

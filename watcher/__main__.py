@@ -19,6 +19,7 @@ import structlog
 
 from tjworker.api.kinds import served
 from tjworker.base import Terminal
+from tjworker.collector import settle
 from tjworker.kube.client import KubeClient
 from tjworker.kube.transport import KubeTransport
 from tjworker.publisher import Publisher
@@ -53,6 +54,7 @@ def main() -> int:
     except OSError:
         return 2
     scrape.serve(settings, watcher.samples)
+    settle()
     running = threading.Thread(target=watcher.run, name="watcher", daemon=True)
     running.start()
     until_told(running.is_alive)

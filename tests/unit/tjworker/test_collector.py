@@ -1,0 +1,65 @@
+"""The garbage collector after a process has loaded what it keeps: it passes over that, and still finds what is new."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from tjworker.collector import YOUNG, settle
+
+
+@pytest.fixture(autouse=True)
+def collector_as_it_was() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*before)
+
+
+class Ring:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_was_loaded_is_passed_over() -> None:
+    loaded = [Ring() for _ in range(1_000)]
+    settle()
+    assert gc.get_freeze_count() > len(loaded)
+    seen = {id(each) for each in gc.get_objects()}
+    assert not seen & {id(each) for each in loaded}
+
+
+def test_what_is_given_up_later_is_found_by_itself() -> None:
+    settle()
+    first = weakref.ref(Ring())
+    assert first() is not None, "nobody has looked yet"
+    kept = [Ring() for _ in range(YOUNG + 1_000)]
+    assert first() is None
+    assert len(kept) > YOUNG
+
+
+def test_it_does_not_look_at_what_a_pass_makes_and_gives_up() -> None:
+    settle()
+    looked: list[str] = []
+
+    def told(phase: str, _info: dict[str, int]) -> None:
+        looked.append(phase)
+
+    gc.callbacks.append(told)
+    for _ in range(10 * YOUNG):
+        assert [{}]
+    gc.callbacks.remove(told)
+    assert looked == []
+
+
+def test_what_was_given_up_before_is_not_kept_for_ever() -> None:
+    gc.disable()
+    try:
+        lost = weakref.ref(Ring())
+        settle()
+    finally:
+        gc.enable()
+    assert lost() is None
