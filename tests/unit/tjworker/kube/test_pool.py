@@ -9,15 +9,31 @@ import pytest
 from kubernetes.client import Configuration
 
 from tjworker.kube import connections
-from tjworker.kube.connections import CONNECT_TIMEOUT_SECONDS, ConnectionPool
+from tjworker.kube.connections import CONNECT_TIMEOUT_SECONDS, ConnectionPool, Exchange
+
+STAYS = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+ENDS = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"
 
 
 @dataclass
 class Socket:
-    timeouts: list[float | None] = field(default_factory=list)
+    """On which a server answers each request."""
+
+    made: Made
+    timeout: float | None = -1
+    answers: list[bytes] = field(default_factory=list)
 
     def settimeout(self, seconds: float | None) -> None:
-        self.timeouts.append(seconds)
+        self.timeout = seconds
+
+    def sendall(self, request: bytes) -> None:
+        self.made.asked.append((request.split()[1].decode(), self.timeout))
+        self.answers.append(self.made.answer)
+
+    def recv(self, _most: int) -> bytes:
+        if self.made.breaks:
+            raise OSError("reset")
+        return self.answers.pop(0)
 
 
 @dataclass
@@ -31,23 +47,15 @@ class Made:
     closed: int = 0
     asked: list[tuple[str, float | None]] = field(default_factory=list)
     breaks: bool = False
+    answer: bytes = STAYS
 
     def connect(self) -> None:
         if self.refuses:
             raise OSError("refused")
-        self.sock = Socket()
+        self.sock = Socket(self)
 
     def is_reusable(self) -> bool:
         return self.reusable
-
-    def request(self, method: str, path: str, body: bytes | None, headers: Any) -> None:
-        assert self.sock is not None
-        self.asked.append((path, self.sock.timeouts[-1] if self.sock.timeouts else -1))
-
-    def getresponse(self) -> str:
-        if self.breaks:
-            raise OSError("reset")
-        return "answer"
 
     def close(self) -> None:
         self.closed += 1
@@ -59,9 +67,10 @@ class Network:
         self.made: list[Made] = []
         self.refuses = False
         self.breaks = False
+        self.answer = STAYS
 
     def __call__(self, server: Any, proxy: Any, configuration: Any, tls: Any, timeout_seconds: float) -> Made:
-        self.made.append(Made(timeout_seconds, self.refuses, breaks=self.breaks))
+        self.made.append(Made(timeout_seconds, self.refuses, breaks=self.breaks, answer=self.answer))
         return self.made[-1]
 
 
@@ -78,8 +87,17 @@ def pool(size: int = 2) -> ConnectionPool:
     return ConnectionPool(configuration, size)
 
 
-def ask(of: ConnectionPool, path: str = "/x", timeout_seconds: float | None = 15.0) -> Any:
-    return of.send("GET", path, None, {}, timeout_seconds).connection
+def ask(of: ConnectionPool, path: str = "/x", timeout_seconds: float | None = 15.0, *, read: bool = True) -> Exchange:
+    exchange = of.send("GET", path, None, {}, timeout_seconds)
+    if read:
+        assert list(exchange.answer.pieces()) == [b"{}"]
+    return exchange
+
+
+def made_of(exchange: Exchange) -> Made:
+    connection: Any = exchange.connection
+    assert isinstance(connection, Made)
+    return connection
 
 
 @pytest.mark.parametrize("first", [15.0, 0.5, 60.0, None])
@@ -109,20 +127,20 @@ def test_to_connect_takes_no_longer_than_the_request_and_never_more_than_five_se
 def test_as_many_are_kept_as_the_pool_holds(size: int, used: int, network: Network) -> None:
     one = pool(size)
     taken = [ask(one) for _ in range(used)]
-    for connection in taken:
-        one.give_back(connection)
+    for exchange in taken:
+        one.give_back(exchange)
     assert sum(made.closed for made in network.made) == max(0, used - size)
     again = [ask(one) for _ in range(used)]
     assert len(network.made) == used + max(0, used - size)
-    assert len({id(connection) for connection in again}) == used, "no two requests at once on one connection"
+    assert len({id(made_of(exchange)) for exchange in again}) == used, "no two requests at once on one connection"
 
 
 def test_the_one_that_was_used_last_is_taken_first(network: Network) -> None:
     one = pool(3)
     taken = [ask(one) for _ in range(3)]
-    for connection in taken:
-        one.give_back(connection)
-    assert [ask(one) for _ in range(3)] == taken[::-1]
+    for exchange in taken:
+        one.give_back(exchange)
+    assert [made_of(ask(one)) for _ in range(3)] == [made_of(exchange) for exchange in taken[::-1]]
 
 
 def test_one_that_the_server_has_closed_is_closed_and_the_next_is_taken(network: Network) -> None:
@@ -130,18 +148,26 @@ def test_one_that_the_server_has_closed_is_closed_and_the_next_is_taken(network:
     good, stale = ask(one), ask(one)
     one.give_back(good)
     one.give_back(stale)
-    stale.reusable = False
-    assert ask(one) is good
-    assert (stale.closed, good.closed) == (1, 0)
+    made_of(stale).reusable = False
+    assert made_of(ask(one)) is made_of(good)
+    assert (made_of(stale).closed, made_of(good).closed) == (1, 0)
 
 
-def test_one_without_a_socket_is_not_kept(network: Network) -> None:
-    """http.client has closed it, since the answer ended with the connection."""
+def test_one_that_ends_with_its_answer_is_closed(network: Network) -> None:
+    network.answer = ENDS
     one = pool()
     ended = ask(one)
-    ended.sock = None
     one.give_back(ended)
-    assert ask(one) is not ended
+    assert made_of(ended).closed == 1
+    assert made_of(ask(one)) is not made_of(ended)
+
+
+def test_one_whose_answer_has_not_been_read_is_closed(network: Network) -> None:
+    """The next request would take the rest of it for its own answer."""
+    one = pool()
+    unread = ask(one, read=False)
+    one.give_back(unread)
+    assert made_of(unread).closed == 1
 
 
 def test_one_that_cannot_connect_or_breaks_is_closed_and_told(network: Network) -> None:
@@ -154,7 +180,7 @@ def test_one_that_cannot_connect_or_breaks_is_closed_and_told(network: Network) 
         ask(one)
     network.breaks = False
     assert [made.closed for made in network.made] == [1, 1]
-    assert ask(one) is network.made[2]
+    assert made_of(ask(one)) is network.made[2]
 
 
 def test_a_pool_that_is_closed_keeps_nothing(network: Network) -> None:
@@ -162,6 +188,6 @@ def test_a_pool_that_is_closed_keeps_nothing(network: Network) -> None:
     idle, used = ask(one), ask(one)
     one.give_back(idle)
     one.close()
-    assert (idle.closed, used.closed) == (1, 0)
+    assert (made_of(idle).closed, made_of(used).closed) == (1, 0)
     one.give_back(used)
-    assert used.closed == 1
+    assert made_of(used).closed == 1
