@@ -14,8 +14,9 @@ LEFT_OUT = (
     "tests/chaos",
     "tests/mutation",
     "tests/unit/benchmarks",
-    "tests/unit/controlplane",
-    "tests/unit/examples",
+    "tests/unit/controlplane/test_build.py",
+    "tests/unit/examples/test_checkpoints.py",
+    "tests/unit/examples/digits/test_job.py",
     "tests/unit/test_makefile.py",
     "tests/unit/test_contributing.py",
     "tests/unit/tjworker/cli/stack/test_supervisor.py",
@@ -58,6 +59,7 @@ def in_order(files: Iterable[str], spoilt: Sequence[str], hints: Sequence[str]) 
 
 ELSEWHERE = {
     "k8s": ("deployment", "integration"),
+    "Dockerfile": ("deployment", "image", "values"),
     "docker-compose": ("deployment", "compose", "integration"),
     "beat_schedule": ("app", "beat"),
     "scripts": ("integration", "store"),
