@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tests.simulation.guests import ADDONS
 from tests.simulation.inputs import make_input
 from tests.support.guests import GUESTS, guest_job
 from tests.support.kinds import AITRAININGJOBS, TEST_KINDS, TRAININGJOBS
@@ -23,8 +22,7 @@ FRAMEWORKS = ("any", "jax", "mpi", "paddle", "pytorch", "tensorflow", "xgboost")
 RESTARTS = ("Always", "OnFailure", "Never", "ExitCode")
 GPU: Json = {"limits": {"nvidia.com/gpu": 2}}
 _BOARD = (
-    ADDONS[ANNOTATION_TENSORBOARD],
-    ADDONS[ANNOTATION_TENSORBOARD],
+    *(json.dumps({"logDir": "/events", "ttlSecondsAfterJobFinished": 30}),) * 2,
     json.dumps({"logDir": "/events", "image": "board:2", "updateTimestamp": "2026-01-01T00:05:00Z"}),
     json.dumps({"logDir": "s3://events", "ingressSpec": {"host": "a.example", "pathPrefix": "/boards"}}),
     json.dumps({"logDir": "-x", "image": "a b"}),
@@ -32,8 +30,7 @@ _BOARD = (
     "{",
 )
 _GIT = (
-    ADDONS[ANNOTATION_GIT_SYNC],
-    ADDONS[ANNOTATION_GIT_SYNC],
+    *(json.dumps({"source": "https://git.example.org/digits.git", "rootPath": "/code"}),) * 2,
     json.dumps({"source": "git@example.org:a.git", "ssh": True, "sshFile": "/keys/id", "branch": "main", "depth": 1}),
     json.dumps(
         {"source": "https://example.org/a", "destPath": "here", "revision": "v1", "image": "own:1", "user": "u"}

@@ -34,13 +34,22 @@ WRONG = 0.04
 """Of the values, so many are none that the schema allows; the operator reads what an older API server let pass."""
 WRITTEN = 0.15
 """Of the converted manifests, so many are written as YAML, which takes longest."""
+_PORT = [{"name": "MPI_AGENT_PORT", "value": "2300"}, {"name": "ZK_ADDR", "value": "zfs://z:2181/"}]
 CONTAINER: Mapping[str, tuple[Any, ...]] = {
     "args": (["--epochs", "3"],),
     "command": (["python", "train.py"],),
-    "env": ([{"name": "MASTER_ADDR", "value": "mine"}], [{"name": "PET_NPROC_PER_NODE", "value": "9"}]),
+    "env": ([{"name": "MASTER_ADDR", "value": "mine"}], [{"name": "PET_NPROC_PER_NODE", "value": "9"}], _PORT),
     "name": ("main", "mpi", "tensorflow"),
-    "ports": ([{"name": "x", "containerPort": 9999}], [{"name": "aitj-1", "containerPort": 1}]),
-    "resources": ({"limits": {"nvidia.com/gpu": 2, "memory": "1Gi"}}, {"requests": {"cpu": "500m"}}),
+    "ports": (
+        [{"name": "x", "containerPort": 9999}],
+        [{"name": "aitj-1", "containerPort": 1}],
+        [{"name": "mpi-port", "containerPort": 2200}, {"name": "pytorchjob-port", "containerPort": 2300}],
+    ),
+    "resources": (
+        {"limits": {"nvidia.com/gpu": 2, "memory": "1Gi"}},
+        {"requests": {"cpu": "500m", "memory": "1000000077"}},
+        {"requests": {"memory": "77M"}, "limits": {"memory": "99M"}},
+    ),
 }
 POD: Mapping[str, tuple[Any, ...]] = {
     "hostNetwork": (True,),
@@ -92,10 +101,22 @@ def draw_manifest(name: str, number: int) -> Json:
         _put(raw, path, draw.choice(values) if draw.random() > WRONG else draw.choice(ODD))
     for template in _templates(raw["spec"]):
         for container in template["spec"]["containers"]:
-            _some(draw, container, CONTAINER, 0.1)
-        _some(draw, template["spec"], POD, 0.06)
+            _some(draw, container, CONTAINER, 0.16)
+        if draw.random() < 0.25:
+            beside = {"name": draw.choice(("side", "mpi")), "image": "side:1", "ports": [{"containerPort": 2200}]}
+            template["spec"]["containers"].insert(draw.choice((0, 1)), beside)
+        _some(draw, template["spec"], POD, 0.1)
     _some(draw, raw["metadata"], METADATA, 0.15)
+    if draw.random() < 0.1:
+        raw["status"] = _status_of_another(draw)
     return raw
+
+
+def _status_of_another(draw: random.Random) -> Json:
+    """As the kind's own operator left it, or nobody."""
+    types = draw.sample(("Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed"), draw.randint(0, 3))
+    told: list[Any] = [{"type": name, "status": draw.choice(("True", "False"))} for name in types]
+    return {"conditions": draw.choice((told, told, told, "x", [None, *told])), "phase": draw.choice(("Running", 1))}
 
 
 def answer(raw: Json, seed: str) -> Json:
@@ -192,6 +213,8 @@ def _values(schema: Json) -> list[Any]:
         return list(schema["enum"])
     if schema.get("x-kubernetes-int-or-string"):
         return [1, "250m", "2Gi"]
+    if schema.get("pattern", "").startswith("^(/"):
+        return ["/keys", "/root/.ssh", ""]
     low, high = int(schema.get("minimum", 0)), schema.get("maximum")
     by_type: Mapping[str, list[Any]] = {
         "boolean": [True, True, False],

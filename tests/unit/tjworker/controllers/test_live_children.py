@@ -89,6 +89,20 @@ def test_a_list_comes_in_pages(room: Room) -> None:
     assert room.api.asked == ["GET pods"] * 2
 
 
+def test_few_pods_are_asked_for_one_by_one(room: Room) -> None:
+    names = [f"pods/p{n}" for n in range(MOST_GETS)]
+    assert read(room, Observed(), *names).confirmed == set(names)
+    assert sorted(room.api.asked) == sorted(f"GET {name}" for name in names)
+
+
+def test_a_pod_of_another_job_is_none_of_this_one(room: Room) -> None:
+    """Though it has this job's label: a copied template."""
+    owner = {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "name": "other", "uid": "u-2"}
+    made = room.pod("stranger", labels={JOB_UID: room.job.uid}, ownerReferences=[owner | {"controller": True}])
+    room.world.create_pod(dict(made.body))
+    assert read(room, Observed(pods=(old("stranger"),)), "pods/stranger").pods == ()
+
+
 def test_many_pods_are_asked_for_by_one_list(room: Room) -> None:
     found = read(room, Observed(), *(f"pods/p{n}" for n in range(MOST_GETS + 1)))
     assert ALL_PODS in found.confirmed
