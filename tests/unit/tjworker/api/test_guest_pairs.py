@@ -273,3 +273,23 @@ def test_a_bound_alone_is_both_and_other_workers_are_refused(kind: GroupResource
     for bound, number in (("maxReplicas", 5), ("minReplicas", 2)):
         raw = manifest(kind, roles, elasticPolicy={bound: number}, **more)
         assert f"Worker.replicas: 3: elasticPolicy wants it from {number} to {number}" in refusal_of(kind, raw)
+
+
+SHARES: dict[str, tuple[str, int, str | None]] = {
+    "half of it": ("4Gi", 50, str(2 << 30)),
+    "all of it": ("1000000077", 100, "1000000077"),
+    "a share that is no whole number of bytes": ("1000000077", 33, "330000025"),
+    "less than a hundred bytes": ("77", 50, "38"),
+    "none of it": ("4Gi", 0, None),
+    "a share of less than one byte": ("1", 50, None),
+}
+
+
+@pytest.mark.parametrize("sentence", SHARES)
+def test_the_share_of_a_mars_workers_memory(sentence: str) -> None:
+    memory, percent, want = SHARES[sentence]
+    roles = {"Scheduler": role(), "Worker": role(1, {"resources": {"requests": {"memory": memory}}})}
+    job = parsed(
+        MARS, manifest(MARS, roles, **spec(workerMemoryTuningPolicy={"workerCachePercentage": percent})["spec"])
+    )
+    assert env("MARS_CACHE_MEM_SIZE")(job) == want
