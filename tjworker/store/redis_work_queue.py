@@ -106,7 +106,7 @@ class RedisWorkQueue:
         return [
             ending.claim.key,
             ending.claim.token,
-            "behind" if ending.behind else int(ending.again),
+            "behind" if ending.behind and not ending.again else int(ending.again),
             "" if ending.after_seconds is None else ending.after_seconds,
             int(ending.failed),
             *self._retry,

@@ -157,7 +157,12 @@ class Both(RuleBasedStateMachine):
 
     @precondition(lambda self: self.claims)
     @rule(
-        data=st.data(), written=writes, again=st.booleans(), failed=st.booleans(), after=st.sampled_from([None, 30.0])
+        data=st.data(),
+        written=writes,
+        again=st.booleans(),
+        failed=st.booleans(),
+        behind=st.booleans(),
+        after=st.sampled_from([None, 30.0]),
     )
     def finish(
         self,
@@ -165,12 +170,13 @@ class Both(RuleBasedStateMachine):
         written: list[tuple[GroupResource, int]],
         again: bool,
         failed: bool,
+        behind: bool,
         after: float | None,
     ) -> None:
         claim = data.draw(st.sampled_from(self.claims))
         (error, mine), (other_error, theirs) = self.both(
             lambda s, n: s.queue.finish(
-                claim[n], self.written(written), again=again, failed=failed, after_seconds=after
+                claim[n], self.written(written), again=again, failed=failed, after_seconds=after, behind=behind
             )
         )
         assert (error, mine.publish, mine.failures) == (other_error, theirs.publish, theirs.failures)
