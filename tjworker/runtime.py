@@ -87,7 +87,7 @@ def connect(app: Celery, settings: Settings) -> Runtime:
     try:
         # One connection for each pass, one for each further write beside it, one for the events.
         connections = settings.keys_per_task + settings.write_concurrency + 1
-        transport = KubeTransport(pool_size=connections, answered=count_request)
+        transport = KubeTransport(pool_size=connections, metadata_only=True, answered=count_request)
         store = open_sealed_store(settings)
     except Terminal as error:
         log.error(error.message)

@@ -26,6 +26,9 @@ from tjworker.kube.connections import ConnectionPool, Exchange
 from tjworker.kube.port import HttpResponse
 
 USER_AGENT = "trainingjob-operator/0.1"
+JSON = "application/json"
+METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
+"""Else the whole object, which nobody who has just written it needs."""
 _RELOAD_SECONDS = 10.0
 _CREDENTIALS_SECONDS = 1.0
 """For how long credentials are used before the kubernetes package is asked again whether they are still good: asking
@@ -41,12 +44,14 @@ class KubeTransport:
         *,
         pool_size: int = 10,
         user_agent: str = USER_AGENT,
+        metadata_only: bool = False,
         answered: Callable[[str, int, float], None] = lambda verb, status, seconds: None,
     ) -> None:
         """`answered` is told of each request: its verb (WATCH for a watch), the answer's status (0 when none came), and
         how long that took. It must neither wait nor raise. `user_agent`: the API server names the manager of fields
-        after it."""
+        after it. `metadata_only`: a write is answered with the metadata of the object, where the server can do that."""
         self._answered = answered
+        self._written_accept = METADATA if metadata_only else JSON
         self._user_agent = user_agent
         self._given = configuration is not None
         self._pool_size = pool_size
@@ -96,6 +101,7 @@ class KubeTransport:
             try:
                 with _transient():
                     pool, headers = self._pool, self._headers(content_type if body is not None else "")
+                    headers["accept"] = JSON if method == "GET" else self._written_accept
                     answer = HttpStream(pool, pool.send(method, target, body, headers, timeout_seconds))
                 status = answer.status
             finally:
@@ -112,7 +118,7 @@ class KubeTransport:
     def _headers(self, content_type: str) -> dict[str, str]:
         if monotonic() >= self._credentials_until:
             self._renew_credentials()
-        headers = {"user-agent": self._user_agent, "accept": "application/json", **self._credentials}
+        headers = {"user-agent": self._user_agent, **self._credentials}
         return {**headers, "content-type": content_type} if content_type else headers
 
     def _renew_credentials(self) -> None:

@@ -41,6 +41,22 @@ def test_a_request_carries_query_body_token_and_user_agent(server: Server, trans
     assert lower["user-agent"].startswith("trainingjob-operator/")
 
 
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_who_needs_no_more_asks_for_the_metadata_of_what_he_writes_and_for_all_that_he_reads(
+    server: Server, kubeconfig: Path, method: str
+) -> None:
+    transport = KubeTransport(metadata_only=True)
+    transport.request(method, "/api/v1/pods", body=b"{}")
+    transport.request("GET", "/api/v1/pods")
+    KubeTransport().request(method, "/api/v1/pods", body=b"{}")
+    asked = [{name.lower(): value for name, value in seen[3].items()}["accept"] for seen in server.seen]
+    assert asked == [
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+        "application/json",
+        "application/json",
+    ]
+
+
 def test_the_path_of_the_server_stands_before_every_request(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
