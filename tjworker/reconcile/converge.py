@@ -69,8 +69,13 @@ def converge(p: Pass) -> Plan:
         plan, p = replace(plan, status=None), p.wake(gather)
     scaled = tuple(f"scale {s.role} {s.from_} -> {s.to}" for s in scales)
     told = plan.events + (of_board if plan.status else ())
-    plan = replace(plan, ask_every_node=gang.judges_room)
-    return replace(plan, events=told, decisions=scaled + plan.decisions, requeue_after_seconds=p.wake_seconds)
+    return replace(
+        plan,
+        events=told,
+        decisions=scaled + plan.decisions,
+        ask_every_node=gang.judges_room,
+        requeue_after_seconds=p.wake_seconds,
+    )
 
 
 def _writes(p: Pass, gang: GangPass) -> Iterator[Write]:

@@ -79,7 +79,9 @@ def mark_node_troubles(
         # The watch may be late for longer yet, and then show nothing that wakes the job.
         look.waits.append(rules.node_failure_grace_seconds)
     next_seconds = min(look.waits, default=None)
-    return NodeFindings(replace(observed, pods=pods), status, next_seconds, tuple(sorted(look.ask)))
+    if pods != observed.pods:
+        observed = replace(observed, pods=pods)
+    return NodeFindings(observed, status, next_seconds, tuple(sorted(look.ask)))
 
 
 def _known(node: str, observed: Observed) -> bool:

@@ -82,13 +82,14 @@ class Pass:
         if kept:
             job = replace(job, clean_pod_policy="None")
         at = to_rfc3339(now)
-        status = outcome.accept(job, at, rules, own_pods(job, observed))
+        own = own_pods(job, observed)
+        status = outcome.accept(job, at, rules, own)
         nodes = mark_node_troubles(job, status, observed, now, rules)
-        if not job.status.start_time and not any(p.scheduled_at or p.started_at for p in own_pods(job, observed)):
+        if not job.status.start_time and not any(p.scheduled_at or p.started_at for p in own):
             # The first status waited for these pods, and no scheduler or kubelet has told of one yet: as if it had been
             # told before.
             nodes = NodeFindings(observed, status)
-        pods = own_pods(job, nodes.observed)
+        pods = own if nodes.observed is observed else own_pods(job, nodes.observed)
         roles = view_roles(job, nodes.observed, pods, nodes.status)
         return cls(
             job,
@@ -138,7 +139,8 @@ class Pass:
 
     def wake(self, seconds: float | None) -> Pass:
         """Look again after so many seconds at the latest."""
-        return self if seconds is None else replace(self, wake_seconds=_sooner(self.wake_seconds, seconds))
+        sooner = _sooner(self.wake_seconds, seconds)
+        return self if sooner == self.wake_seconds else replace(self, wake_seconds=sooner)
 
     def ending(self, phase: EndPhase, reason: str, message: str) -> Pass:
         return replace(self, end=self._end(phase, reason, message))

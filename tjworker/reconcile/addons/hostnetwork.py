@@ -87,7 +87,7 @@ def draw(p: Pass) -> Pass:
         drawn = None if had is None else had.model_copy(update={"attempt": attempt})
     if drawn != had:
         p = p.note(p.status.model_copy(update={"host_ports": drawn}))
-    return replace(p, job=replace(p.job, host_ports=drawn))
+    return p if drawn == p.job.host_ports else replace(p, job=replace(p.job, host_ports=drawn))
 
 
 def block(job: TrainingJob, ports: tuple[int, int], attempt: int) -> HostPorts:
