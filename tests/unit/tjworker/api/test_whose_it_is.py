@@ -1,0 +1,111 @@
+"""Whose a job or an object is: other operators' controllers, labels of children, and numbers as Kubernetes writes
+them."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from tests.support.builders import make_job
+from tests.support.guests import GUESTS, KIND_OF, guest_job
+from tests.unit.tjworker.api.guest_cases import read, role
+from tjworker.api import labels
+from tjworker.api.kinds import KNOWN_KINDS, kind_of_labels
+from tjworker.api.kinds.base import number, read_status
+from tjworker.api.model import InvalidJob
+from tjworker.base import GroupResource
+
+MANAGERS: dict[str, tuple[Any, bool]] = {
+    "nobody is named": (None, False),
+    "an empty name": ("", False),
+    "training-operator": ("kubeflow.org/training-operator", False),
+    "the MPI operator": ("kubeflow.org/mpi-operator", False),
+    "Kueue": ("kueue.x-k8s.io/multikueue", True),
+    "a controller that is called almost alike": ("kubeflow.org/training-operator-2", True),
+    "no text": (7, False),
+}
+
+
+@pytest.mark.parametrize("manager", MANAGERS)
+@pytest.mark.parametrize("kind", GUESTS)
+def test_which_jobs_another_controller_has(kind: GroupResource, manager: str) -> None:
+    """KubeDL's kinds have no such field."""
+    named, of_another = MANAGERS[manager]
+    raw = guest_job(kind)
+    raw["spec"]["runPolicy"] = {**raw["spec"].get("runPolicy", {}), "managedBy": named}
+    guest = KIND_OF[kind].guest
+    assert guest is not None
+    assert guest.is_for_another(raw) == (of_another and KIND_OF[kind].group == "kubeflow.org")
+
+
+KUBEFLOW_TF = GroupResource("tfjobs.kubeflow.org")
+TF_ROLES = ("Chief", "Master", "Worker", "PS", "Evaluator")
+
+
+@pytest.mark.parametrize("policy", ["", "AllWorkers"])
+@pytest.mark.parametrize("kind", [KUBEFLOW_TF, GroupResource("tfjobs.training.kubedl.io")])
+def test_which_role_completes_a_tensorflow_job(kind: GroupResource, policy: str) -> None:
+    """Its chief; else its master; else the first worker, or by the policy all of them."""
+    for size in range(1, len(TF_ROLES) + 1):
+        for there in combinations(TF_ROLES, size):
+            job = read(kind, {name: role() for name in there}, successPolicy=policy)
+            ends = next((name for name in ("Chief", "Master", "Worker") if name in there), "")
+            how = "All" if ends != "Worker" or policy else "Rank0"
+            want = {name: how if name == ends else "None" for name in there}
+            assert {one.name: one.complete_policy for one in job.roles} == want, there
+
+
+@pytest.mark.parametrize("resource", KNOWN_KINDS)
+def test_the_kind_of_a_child(resource: GroupResource) -> None:
+    kind = KNOWN_KINDS[resource]
+    told = {labels.GROUP_NAME: kind.group, labels.JOB_KIND: kind.kind}
+    alone = sum(other.group == kind.group for other in KNOWN_KINDS.values()) == 1
+    assert kind_of_labels(told) == resource
+    assert kind_of_labels({labels.GROUP_NAME: kind.group}) == (resource if alone else None), "of an earlier version"
+    assert kind_of_labels(told | {labels.JOB_KIND: "Other"}) is None
+    assert kind_of_labels(told | {labels.GROUP_NAME: "other"}) is None
+    assert kind_of_labels({labels.JOB_KIND: kind.kind}) is None
+
+
+NUMBERS: dict[str, tuple[Any, int]] = {
+    "a number": (7, 7),
+    "below zero": (-7, -7),
+    "digits": ("12345", 12345),
+    "the largest of 64 bits": (str(2**64 - 1), 2**64 - 1),
+    "more digits than that": ("1" * 21, 0),
+    "true": (True, 0),
+    "a fraction": (1.5, 0),
+    "a sign": ("-7", 0),
+    "digits of another script": ("٣", 0),
+    "a superscript": ("²", 0),
+    "nothing": ("", 0),
+    "null": (None, 0),
+}
+
+
+@pytest.mark.parametrize("sentence", NUMBERS)
+def test_a_count_is_read(sentence: str) -> None:
+    value, want = NUMBERS[sentence]
+    assert number(value) == want
+
+
+FIELDS = ("startTime", "completionTime", "conditions", "failures", "restarts", "attempts", "targets", "suspendTime")
+
+
+@pytest.mark.parametrize("wrong", range(len(FIELDS) + 1))
+def test_what_can_be_read_of_a_status_stands_beside_so_many_errors(wrong: int) -> None:
+    """Each in a field of its own."""
+    raw: dict[str, Any] = {"phase": "Succeed", "message": "all roles are complete"}
+    raw |= {name: {"no": ["such"]} for name in FIELDS[:wrong]}
+    found = read_status(raw)
+    assert (found.phase, found.message) == ("Succeed", "all roles are complete")
+
+
+@pytest.mark.parametrize(("replicas", "most", "fits"), [(600, None, True), (700, None, False), (1, 700, False)])
+def test_the_pods_of_a_job_fit_into_etcd_at_its_largest(replicas: int, most: int | None, fits: bool) -> None:
+    """1 GiB for all of them, each with a copy of a template of 1.6 MiB."""
+    template = {"spec": {"containers": [{"name": "aitj-main", "image": "x", "args": ["x" * (1_650_000)]}]}}
+    job = make_job().role("trainer", replicas, most=most, template=template).parse()
+    assert isinstance(job, InvalidJob) is not fits

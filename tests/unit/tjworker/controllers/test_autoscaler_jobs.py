@@ -1,0 +1,74 @@
+"""Which jobs a run of the autoscaler plans with: each version of a job is parsed once, and none is older than what the
+projection has."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.support.builders import make_job
+from tjworker.base import JobKey
+from tjworker.controllers.autoscaler import Autoscaler
+from tjworker.settings import Settings
+
+
+class Desk:
+    def __init__(self) -> None:
+        self.unfinished: dict[JobKey, tuple[int, bytes]] = {}
+        store: Any = SimpleNamespace(projection=SimpleNamespace(unfinished=lambda: self.unfinished))
+        kube: Any = None
+        self.autoscaler = Autoscaler(store, kube, Settings())
+
+    def put(self, name: str, version: int, replicas: int, edl: str = "Auto") -> None:
+        job = make_job(name).role("trainer", replicas, least=1, most=9, edl=edl)
+        record = job.metadata(resourceVersion=str(version)).object()
+        self.unfinished[job.build().name.key] = version, orjson.dumps(record)
+
+    def found(self) -> dict[str, int]:
+        return {job.name.name: job.role("trainer").replicas for job in self.autoscaler._jobs()}
+
+
+@pytest.mark.parametrize("by", [1, 2, 1000])
+def test_a_job_that_has_changed_is_read_anew_by_however_little(by: int) -> None:
+    desk = Desk()
+    desk.put("a", 100, 2)
+    assert desk.found() == {"a": 2}
+    desk.put("a", 100 + by, 3)
+    assert desk.found() == {"a": 3}
+
+
+def test_an_older_version_is_believed_too() -> None:
+    """Redis was restored from a backup: what it says then is all there is."""
+    desk = Desk()
+    desk.put("a", 100, 2)
+    desk.found()
+    desk.put("a", 50, 4)
+    assert desk.found() == {"a": 4}
+
+
+def test_a_version_is_parsed_once() -> None:
+    desk = Desk()
+    desk.put("a", 100, 2)
+    first = desk.autoscaler._jobs()
+    assert desk.autoscaler._jobs()[0] is first[0]
+
+
+def test_what_is_gone_or_no_more_autoscaled_is_not_planned_with() -> None:
+    desk = Desk()
+    desk.put("a", 1, 2)
+    desk.put("b", 2, 2)
+    desk.put("c", 3, 2, edl="Manual")
+    assert desk.found() == {"a": 2, "b": 2}
+    desk.put("a", 4, 2, edl="Manual")
+    del desk.unfinished[make_job("b").role("trainer", 1).build().name.key]
+    assert desk.found() == {}
+
+
+def test_the_order_is_that_of_the_projection() -> None:
+    desk = Desk()
+    for number, name in enumerate(("c", "a", "b")):
+        desk.put(name, number, 2)
+    assert list(desk.found()) == ["c", "a", "b"]
