@@ -1,5 +1,7 @@
-"""The feed of one event queue: a reflector for each watched resource (and namespace), and the resumed watches beside
-them.
+"""The feed of one event queue: a reflector for each watched resource (and namespace), and the watches beside them.
+
+Jobs are listed last, so that a job can be decided on as soon as it is shown. New jobs do not wait for the end of a long
+list: an early watch shows them beside it.
 
 Starts no thread; `watcher.term` does. A feed that is stopped is over, another one begins with nothing.
 """
@@ -33,15 +35,18 @@ class Feed:
         *,
         cluster_id: Callable[[], str],
         outage: Outage,
+        start: Callable[[str, Callable[[], None]], None],
         namespaces: Sequence[str] = (),
         kinds: Container[GroupResource] = KINDS,
         gang: str = "none",
     ) -> None:
-        """`kinds`: the job kinds that are served. `gang`: the gang scheduler whose PodGroups are watched."""
+        """`start` runs a watch beside a list, named so. `kinds`: the job kinds that are served. `gang`: the gang
+        scheduler whose PodGroups are watched."""
         self.queue = queue
         self._make_reflector = make_reflector
         self._cluster_id = cluster_id
         self._outage = outage
+        self._start = start
         self.skipped: dict[str, Skipped] = {}
         """Source -> its objects that could not be read."""
         self._projectors: dict[str, Projector] = {}
@@ -49,10 +54,10 @@ class Feed:
         """Sources whose lists are on the queue."""
         self.resumed: dict[str, Reflector] = {}
         """Source -> its resumed watch, which ends when the list of that source is in."""
-        # In single namespaces, jobs come last: they are held until what belongs to them is known.
-        rows = watched(kinds, gang)
-        if namespaces:
-            rows = tuple(sorted(rows, key=lambda row: row.is_job))
+        self.early: dict[str, Reflector] = {}
+        """Source of jobs -> the watch from its list's version on, which ends like a resumed one."""
+        # Jobs come last: they are held until what belongs to them is known.
+        rows = sorted(watched(kinds, gang), key=lambda row: row.is_job)
         self.reflectors = [
             self._reflector(row.name, namespace)
             for row in rows
@@ -61,17 +66,24 @@ class Feed:
 
     def _reflector(self, resource: GroupResource, namespace: str) -> Reflector:
         source = f"{resource}/{namespace}" if namespace else resource
-        handler = Projector(source, self.queue, self._cluster_id, self._outage, on_listed=partial(self._listed, source))
+        on_listed = partial(self._listed, source)
+        if not RESOURCES[resource].is_job:
+            handler = Projector(source, self.queue, self._cluster_id, self._outage, on_listed=on_listed)
+            reflector = self._make_reflector(resource, handler, namespace=namespace)
+        else:
+            early = partial(self._watch_early, source)
+            handler = Projector(
+                source, self.queue, self._cluster_id, self._outage, on_listed=on_listed, on_second_page=early
+            )
+            may_list = partial(self._children_are_in, namespace)
+            reflector = self._make_reflector(resource, handler, namespace=namespace, may_list=may_list)
         self.skipped[source] = handler.skipped
         self._projectors[source] = handler
-        if not (namespace and RESOURCES[resource].is_job):
-            return self._make_reflector(resource, handler, namespace=namespace)
-        may_list = partial(self._children_are_in, namespace)
-        return self._make_reflector(resource, handler, namespace=namespace, may_list=may_list)
+        return reflector
 
     def _children_are_in(self, namespace: str) -> bool:
-        """No job of a namespace is shown before all that belongs to it: where that may not be listed, the job would
-        look as if it had nothing, and the other namespaces do not wait for it."""
+        """No job of a namespace is shown before all that belongs to it: it would look as if it had nothing. Where that
+        may not be listed, the other namespaces do not wait for it."""
         return all(
             one.source in self._in
             for one in self.reflectors
@@ -82,20 +94,31 @@ class Feed:
         """Make the resumed watches: each begins where the last watcher stopped and needs no list."""
         for one in self.reflectors:
             if version := start.positions.get(one.source):
-                handler = Projector(one.source, self.queue, self._cluster_id, self._outage, resumes=start.cluster)
-                self.resumed[one.source] = self._make_reflector(
-                    one.resource, handler, namespace=one.namespace, start_version=version
-                )
+                self.resumed[one.source] = self._watch_from(one.source, version, start.cluster)
         if self.resumed:
             log.info("resuming where the last watcher stopped; the lists follow", watches=len(self.resumed))
 
+    def _watch_early(self, source: str, version: int, cluster: str) -> None:
+        """Beside the first list of jobs, from its version on. Not beside a later one: until that is in, its own watch
+        has shown what there was."""
+        if source in self._in or source in self.resumed or source in self.early or not cluster:
+            return
+        self.early[source] = watch = self._watch_from(source, version, cluster)
+        self._start(f"early watch {source}", watch.run)
+
+    def _watch_from(self, source: str, version: int, cluster: str) -> Reflector:
+        handler = Projector(source, self.queue, self._cluster_id, self._outage, resumes=cluster)
+        resource, _, namespace = source.partition("/")
+        return self._make_reflector(GroupResource(resource), handler, namespace=namespace, start_version=version)
+
     def _listed(self, source: str) -> None:
         self._in.add(source)
-        if source in self.resumed:
-            self.resumed[source].stop()
+        for beside in (self.resumed, self.early):
+            if source in beside:
+                beside[source].stop()
 
     def stop(self) -> None:
-        for reflector in (*self.resumed.values(), *self.reflectors):
+        for reflector in (*self.resumed.values(), *tuple(self.early.values()), *self.reflectors):
             reflector.stop()
         self.queue.close()
 

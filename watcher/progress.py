@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tjworker.base import GroupResource
+from tjworker.kube.resources import RESOURCES
 from watcher.event_queue import Batch
 
 
@@ -73,8 +75,16 @@ class Progress:
     @property
     def complete(self) -> bool:
         """Every list has been projected and swept, of every namespace that may be listed."""
+        return self._has(self._sources)
+
+    @property
+    def has_children(self) -> bool:
+        """Every list but those of jobs has."""
+        return self._has(source for source in self._sources if not RESOURCES[resource_of(source)].is_job)
+
+    def _has(self, sources: Iterable[str]) -> bool:
         unserved = self.unserved
-        wanted = frozenset(source for source in self._sources if namespace_of(source) not in unserved)
+        wanted = frozenset(source for source in sources if namespace_of(source) not in unserved)
         return self._listed >= wanted and (not unserved or any(map(namespace_of, wanted)))
 
     @property
@@ -86,6 +96,10 @@ class Progress:
         """Source -> progress that is not in the store yet."""
         taken, self._unwritten = self._unwritten, {}
         return taken
+
+
+def resource_of(source: str) -> GroupResource:
+    return GroupResource(source.partition("/")[0])
 
 
 def namespace_of(source: str) -> str:

@@ -82,7 +82,7 @@ class ProjectionWriter:
         self._sweeps: deque[Sweep] = deque()
         self._queued: list[JobKey] = []
         """To be published at the end of this step."""
-        self.synced = False
+        self.synced = self._has_children = False
         self._requests_at = self._progress_at = self.due_at = 0.0
         self._wrote: deque[tuple[float, list[JobKey]]] = deque()
         """When, and the job of each change: of the last BUSY_SECONDS."""
@@ -213,7 +213,12 @@ class ProjectionWriter:
         return wanted
 
     def _complete(self) -> None:
-        """Mark the projection synced once every list has been projected and swept. From then on nodes wake jobs."""
+        """Mark the projection synced once every list has been projected and swept. From then on nodes wake jobs. Those
+        of jobs may be long, and no job is decided by another one: what belongs to jobs is marked before."""
+        if not self._has_children and self._progress.has_children:
+            self._redis(lambda: self._projection.mark_children(self._token))
+            self._has_children = True
+            log.info("what belongs to jobs is in the projection: each job is decided on once it is shown")
         if not self.synced and self._progress.complete:
             requests = {node: encode_node_requests(sum_) for node, sum_ in self._requests.everything().items()}
             self._redis(lambda: self._projection.apply_node_requests(self._token, requests, whole=True))

@@ -34,33 +34,40 @@ class Projector:
         outage: Outage,
         *,
         on_listed: Callable[[], None] = lambda: None,
+        on_second_page: Callable[[int, str], None] = lambda version, cluster: None,
         resumes: str = "",
     ) -> None:
-        """`resumes`: the handler of a resumed watch, which is true of this cluster only and knows nothing of the
-        objects that do not change; it counts no requests, since sums need every pod."""
+        """`on_second_page` is given the list's version and cluster: a list of one page is over at once. `resumes`: the
+        handler of a resumed watch, which is true of this cluster only and knows nothing of the objects that do not
+        change; it counts no requests, since sums need every pod."""
         self._source = source
         self._resource = GroupResource(source.partition("/")[0])
         self._queue = queue
         self._read_cluster_id = cluster_id
         self._outage = outage
         self._on_listed = on_listed
+        self._on_second_page = on_second_page
         self._resumes = resumes
         self._requests = RequestBook() if self._resource == PODS and not resumes else None
         self.skipped = Skipped(source)
         self._known = KnownObjects(self._resource, self.skipped, self._requests)
         self._cluster = ""
-        self._lists_anew = False
+        self._pages = 0
+        """Of the list that is under way."""
         self._swept = False
 
     # -- lists -------------------------------------------------------------------------------------
 
     def list_begins(self) -> None:
         self._known.begin_list()
-        self._lists_anew = True
+        self._pages = 0
 
     def page(self, objects: Sequence[Json], version: int) -> None:
-        if self._lists_anew:
-            self._cluster, self._lists_anew = self._read_cluster_id(), False
+        if not self._pages:
+            self._cluster = self._read_cluster_id()
+        self._pages += 1
+        if self._pages == 2:
+            self._on_second_page(version, self._cluster)
         if changes := self._known.page(objects):
             self._queue.put(
                 Batch(self._source, changes, list_version=version, cluster=self._cluster, rewound=self._known.rewound)

@@ -85,6 +85,7 @@ class Term:
             ),
             cluster_id=ClusterId(api, now).read,
             outage=Outage(now),
+            start=self._run,
             namespaces=settings.namespace_list,
             kinds=served(settings.kind_list),
             gang=settings.gang_scheduler,

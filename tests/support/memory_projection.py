@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,6 +29,7 @@ class MemoryProjection(OverRedis):
             self._redis.tables.form = ""
             if any("." not in key.partition("/")[0] for key in self.known_keys()):
                 self._redis.tables.synced = False
+        self._redis.tables.children_in = False
         self._redis.tables.token = token
         self._newest_seq = self._redis.tables.seq = self._remembers = self._newest_seq + 1
 
@@ -98,9 +100,15 @@ class MemoryProjection(OverRedis):
         }
 
     @whole
+    def mark_children(self, token: int) -> None:
+        self._check_writer(token)
+        self._redis.tables.children_in = True
+        self._written()
+
+    @whole
     def mark_synced(self, token: int, cluster: str = "", form: str = "") -> None:
         self._check_writer(token)
-        self._redis.tables.synced, self._redis.tables.form = True, form
+        self._redis.tables.synced, self._redis.tables.children_in, self._redis.tables.form = True, False, form
         self._redis.tables.cluster = cluster or self._redis.tables.cluster
         self._written()
 
@@ -117,7 +125,7 @@ class MemoryProjection(OverRedis):
     def reset(self, token: int) -> None:
         self._check_writer(token)
         tables = self._redis.tables
-        tables.synced, tables.cluster = False, ""
+        tables.synced, tables.children_in, tables.cluster = False, False, ""
         versioned: tuple[dict[Any, Any], ...] = (
             tables.jobs,
             tables.children,
@@ -148,7 +156,7 @@ class MemoryProjection(OverRedis):
                 tables.children.get(entry.key, {}).pop((GroupResource(resource), name), None)
             tables.seen.pop(entry.key, None)
             tables.gone.pop(entry.key, None)
-        tables.seq, tables.synced = 0, False
+        tables.seq, tables.synced, tables.children_in = 0, False, False
 
     @whole
     def known_keys(self) -> Iterable[JobKey]:
@@ -185,7 +193,7 @@ class MemoryProjection(OverRedis):
             min_observed={
                 GroupResource(resource): rv for resource, rv in self._redis.facts(tables.min_observed, key).items()
             },
-            synced=tables.token is not None and tables.synced,
+            synced=tables.token is not None and (tables.synced or tables.children_in),
             nodes=self.nodes(node_names),
         )
 
@@ -263,7 +271,7 @@ class MemoryProjection(OverRedis):
     def _change_child(self, change: Change) -> bool:
         tables, key = self._redis.tables, change.key
         job = tables.jobs.get(key)
-        if job and job.finished:
+        if job and job.finished and (change.record is None or change.job_uid in ("", _uid(job))):
             return False
         group = tables.children.get(key, {})
         entry = (change.resource, change.name)
@@ -278,7 +286,7 @@ class MemoryProjection(OverRedis):
         if job or change.record is not None:
             seen = tables.seen.setdefault(key, {})
             seen[change.resource] = max(seen.get(change.resource, 0), change.rv)
-        return job is not None
+        return job is not None and not job.finished
 
     def _forget_when_empty(self, key: JobKey) -> None:
         if not self._redis.tables.children.get(key):
@@ -295,3 +303,8 @@ def _generation(job: Change) -> int | None:
         return None
     generation: int | None = read.get("metadata", {}).get("generation") if isinstance(read, dict) else None
     return generation
+
+
+def _uid(job: Change) -> str:
+    found = re.search(rb'"uid":"([^"]*)"', job.record or b"")
+    return found[1].decode() if found else ""

@@ -47,6 +47,7 @@ class Tables:
     token: int | None = None
     seq: int = 0
     synced: bool = False
+    children_in: bool = False
     cluster: str = ""
     form: str = ""
     jobs: dict[JobKey, Change] = field(default_factory=dict)

@@ -57,10 +57,11 @@ KEYS: tuple[Key, ...] = (
         "writer",
         "{prefix}:writer",
         "hash",
-        "watcher (lead, apply, mark_synced, reset); workers (distrust)",
+        "watcher (lead, apply, mark_children, mark_synced, reset); workers (distrust)",
         "watcher, workers",
         "`token` of the leading watcher; `seq` = a number that grows with each of its writes; `synced` = 1 once every"
-        " list has been projected; `cluster` = cluster id (UID of the namespace kube-system); `form` = name of the"
+        " list has been projected, and until then `children` = 1 once all but those of jobs have; `cluster` = cluster"
+        " id (UID of the namespace kube-system); `form` = name of the"
         " record key and fingerprint of the code that wrote the records. Absent: the projection has vanished."
         " A `seq` below the one that the writer"
         " remembers: Redis came back with an older state.",

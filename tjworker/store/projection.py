@@ -34,6 +34,8 @@ class Change:
     """Compact JSON; None for a deletion."""
     finished: bool = False
     is_job: bool = False
+    job_uid: str = ""
+    """Of a child: UID of the job that it belongs to; '' when it does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class View:
     """resource -> minimum observed resourceVersion: that of the operator's own last write for this job. A view that has
     seen less is stale. Takes the place of client-go's expectations."""
     synced: bool = True
-    """False while the projection is being filled (start, after FLUSHALL): nothing may be decided on it."""
+    """False while what belongs to jobs is being filled in (start, after FLUSHALL): nothing may be decided on it."""
     nodes: Mapping[str, bytes] = field(default_factory=dict)
     """Those of the nodes asked for that the projection has."""
     fault: OperatorError | None = None
@@ -116,8 +118,8 @@ class Projection(Protocol):
 
         Neither stored nor queued: what is older than the stored record or than the object's deletion, or the same
         again; a child of a finished job. Stored, but queues nothing: the echo of an own write (see
-        `WorkQueue.finish`); a child whose job is unknown (the job's arrival queues it); a job's deletion, which also
-        takes its key out of the queue.
+        `WorkQueue.finish`); a child whose job is unknown, or made again under a finished one's name (the job's arrival
+        queues it); a job's deletion, which also takes its key out of the queue.
 
         Safe to call twice with the same changes. Keys queued by a call whose answer was lost come back by resync."""
         ...
@@ -129,6 +131,12 @@ class Projection(Protocol):
     def apply_node_requests(self, token: int, requests: Mapping[str, bytes | None], *, whole: bool = False) -> None:
         """Write the requests of each node's pods; None for a node that has none. `whole`: nodes that are not named have
         none either. Queues nothing. Raises as `apply`."""
+        ...
+
+    def mark_children(self, token: int) -> None:
+        """Every list of what belongs to jobs, and of nodes, has been projected: a view that has its job may be decided
+        on, though other jobs are still to come. Does not outlive the writer. Raises
+        as `apply`."""
         ...
 
     def mark_synced(self, token: int, cluster: str = "", form: str = "") -> None:

@@ -59,6 +59,9 @@ class RedisProjection:
         for part in parts:
             self._write("apply_node_requests", token, [int(whole and part is parts[0]), *_triples(part)])
 
+    def mark_children(self, token: int) -> None:
+        self._write("mark_children", token, [])
+
     def mark_synced(self, token: int, cluster: str = "", form: str = "") -> None:
         self._write("mark_synced", token, [cluster, form])
 
@@ -148,7 +151,8 @@ class RedisProjection:
         for shared in answer[:SHARED_READS]:
             if isinstance(shared, Exception):
                 raise self._redis.fault(shared)
-        progress, writer = answer[:SHARED_READS]
+        progress, (writer, whole, of_children) = answer[:SHARED_READS]
+        synced = writer is not None and (whole is not None or of_children is not None)
         views = []
         for number, key in enumerate(keys):
             start = SHARED_READS + READS_A_VIEW * number
@@ -157,7 +161,7 @@ class RedisProjection:
             if broken is not None:
                 views.append(View(None, fault=self._redis.fault(broken)))
             else:
-                views.append(_read_view(key, own, progress, synced=None not in writer))
+                views.append(_read_view(key, own, progress, synced=synced))
         return views
 
     def nodes(self, names: Iterable[str]) -> Mapping[str, bytes]:
@@ -210,7 +214,7 @@ class RedisProjection:
 def ask_views(redis: RedisCommands, pipe: Any, keys: Sequence[JobKey]) -> None:
     """Add the reads of these jobs' views to a pipeline."""
     pipe.hgetall(redis.key("progress"))
-    pipe.hmget(redis.key("writer"), ["token", "synced"])
+    pipe.hmget(redis.key("writer"), ["token", "synced", "children"])
     for key in keys:
         pipe.hgetall(redis.key("job", key))
         pipe.hgetall(redis.key("seen", key))
@@ -262,7 +266,7 @@ def _encoded(change: Change) -> tuple[Any, ...]:
     """As `apply.lua` reads it."""
     operation = "del" if change.record is None else "end" if change.is_job and change.finished else "put"
     field = "job" if change.is_job else f"{change.resource}/{change.name}"
-    return change.key, change.resource, field, change.rv, operation, change.record or b""
+    return change.key, change.resource, field, change.rv, operation, change.record or b"", change.job_uid
 
 
 def _triples(records: Sequence[tuple[str, bytes | None]]) -> list[Any]:

@@ -16,6 +16,7 @@ NAMES = (
     "apply",
     "apply_nodes",
     "apply_node_requests",
+    "mark_children",
     "mark_synced",
     "reset",
     "distrust",

@@ -66,6 +66,9 @@ class SealedProjection:
     def apply_node_requests(self, token: int, requests: Mapping[str, bytes | None], *, whole: bool = False) -> None:
         self._inner.apply_node_requests(token, self._sealed_each("requests", requests), whole=whole)
 
+    def mark_children(self, token: int) -> None:
+        self._inner.mark_children(token)
+
     def mark_synced(self, token: int, cluster: str = "", form: str = "") -> None:
         self._inner.mark_synced(token, cluster, self._form(form))
 

@@ -4,6 +4,7 @@ calls beside a list of answers. Calls that give nothing are typed as Any, so tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tests.integration.store.worlds import World
@@ -47,8 +48,10 @@ class Drive:
     def no_job(self, rv: int, key: JobKey = A) -> list[JobKey]:
         return self.apply(Change(key, JOBS, "a", rv, None, is_job=True))
 
-    def pod(self, rv: int, key: JobKey = A, name: str = "a-0", *, record: bytes | None = None) -> list[JobKey]:
-        return self.apply(a_pod(rv, key, name, record=record))
+    def pod(
+        self, rv: int, key: JobKey = A, name: str = "a-0", *, record: bytes | None = None, job_uid: str = ""
+    ) -> list[JobKey]:
+        return self.apply(replace(a_pod(rv, key, name, record=record), job_uid=job_uid))
 
     def no_pod(self, rv: int, key: JobKey = A, name: str = "a-0") -> list[JobKey]:
         return self.apply(Change(key, PODS, name, rv, None))

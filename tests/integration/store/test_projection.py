@@ -12,6 +12,8 @@ from tests.integration.store.worlds import World
 from tests.support.kinds import AITRAININGJOBS
 from tjworker.api.resources import BATCH_JOBS, PODS, SERVICES
 
+ENDED = b'{"finished":true,"metadata":{"name":"a","uid":"u1"}}'
+
 PROJECTION = {
     "what was applied is in the view": Case(
         lambda d: [d.job(5), d.pod(6), d.view().job, d.pods(), d.view().synced],
@@ -77,6 +79,29 @@ PROJECTION = {
     "later events of a finished job's children queue nothing and store nothing": Case(
         lambda d: [drain(d, d.job(5)), d.job(7, finished=True), d.pod(8), d.no_pod(9), d.queued(), d.view().children],
         [None, [], [], [], 0, {}],
+    ),
+    "nor does what says that it is of this very job": Case(
+        lambda d: [d.job(7, finished=True, record=ENDED), d.pod(8, job_uid="u1"), d.pods()], [[], [], {}]
+    ),
+    "a child that comes before the news that its job was made again under a finished one's name is there": Case(
+        lambda d: [
+            d.job(5, finished=True, record=ENDED),
+            d.pod(9, job_uid="u2"),
+            d.queued(),
+            d.job(8),
+            sorted(d.pods()),
+        ],
+        [[], [], 0, [A], ["a-0"]],
+    ),
+    "and goes with it, should it have finished by then": Case(
+        lambda d: [
+            d.job(5, finished=True, record=ENDED),
+            d.pod(9, job_uid="u2"),
+            d.job(10, finished=True),
+            d.view().job,
+            d.pods(),
+        ],
+        [[], [], [], b'{"rv":10}', {}],
     ),
     "a job that is already finished when it is first seen queues nothing": Case(
         lambda d: [d.job(7, finished=True), d.queued(), d.view().job], [[], 0, b'{"rv":7}']

@@ -113,6 +113,10 @@ class Both(RuleBasedStateMachine):
         self.same(lambda s, _: s.projection.apply(token, []))
 
     @rule()
+    def mark_children(self) -> None:
+        self.same(lambda s, _: s.projection.mark_children(self.writer))
+
+    @rule()
     def mark_synced(self) -> None:
         self.same(lambda s, _: s.projection.mark_synced(self.writer))
 

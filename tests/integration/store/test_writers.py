@@ -9,7 +9,7 @@ from tests.integration.store.driver import A, B, a_job, drain, other, raised
 from tests.integration.store.worlds import World
 from tjworker.api.resources import PODS
 from tjworker.base import GroupResource, JobKey
-from tjworker.store.projection import Change
+from tjworker.store.projection import Change, Entry
 
 WRITERS = {
     "no watcher may write before it leads": Case(lambda d: [raised(lambda: d.job(5))], ["Lost"], lead=False),
@@ -20,9 +20,10 @@ WRITERS = {
             raised(lambda: d.projection.lead(1)),
             raised(lambda: d.projection.apply_nodes(1, {})),
             raised(lambda: d.projection.apply_node_requests(1, {})),
+            raised(lambda: d.projection.mark_children(1)),
             raised(lambda: d.projection.mark_synced(1)),
         ],
-        [None, "Fenced", "Fenced", "Fenced", "Fenced", "Fenced"],
+        [None, "Fenced", "Fenced", "Fenced", "Fenced", "Fenced", "Fenced"],
     ),
     "the newer writer goes on with the projection as it stands": Case(
         lambda d: [
@@ -67,6 +68,46 @@ WRITERS = {
         [None, None, "f1", None, "f1", None, ""],
     ),
     "a writer may lead again": Case(lambda d: [d.projection.lead(1), d.job(5)], [None, [A]]),
+    "a view is synced once what belongs to jobs has been projected, and the cluster once everything has": Case(
+        lambda d: [
+            d.projection.lead(1),
+            d.projection.mark_children(1),
+            d.view().synced,
+            d.projection.cluster().synced,
+            d.projection.checkpoint().synced,
+            d.projection.mark_synced(1),
+            d.projection.cluster().synced,
+        ],
+        [None, None, True, False, False, None, True],
+        lead=False,
+    ),
+    "what an earlier writer had listed of what belongs to jobs counts no more for the next": Case(
+        lambda d: [d.projection.lead(1), d.projection.mark_children(1), d.projection.lead(2), d.view().synced],
+        [None, None, None, False],
+        lead=False,
+    ),
+    "unless it had everything": Case(
+        lambda d: [
+            d.projection.mark_children(1),
+            d.projection.mark_synced(1),
+            d.projection.lead(2),
+            d.view().synced,
+            d.projection.reset(2),
+            d.view().synced,
+        ],
+        [None, None, None, True, None, False],
+    ),
+    "what belongs to jobs is asked for again once a record was not the watcher's": Case(
+        lambda d: [
+            d.projection.lead(1),
+            d.projection.mark_children(1),
+            d.projection.distrust([Entry(A, "job")]),
+            d.view().synced,
+            raised(lambda: d.projection.mark_children(1)),
+        ],
+        [None, None, None, False, "Lost"],
+        lead=False,
+    ),
     "a view is not synced before every list has been projected": Case(
         lambda d: [d.projection.lead(1), d.job(5), d.view().synced, d.projection.mark_synced(1), d.view().synced],
         [None, [A], False, None, True],

@@ -4,9 +4,10 @@
 --       4 lease in milliseconds   5 how many keys at most   6 '1': with their views
 -- Keys  line, in_line, turn, dirty, running, delayed, lock, fence, news, deaths, job, seen, min_observed, progress, writer, broker
 -- Gives {a key to publish or '', then of each key taken {fencing token as text, key, passes over it that died in a
--- row}}; nil when no key is in line. With views two things stand before the keys taken: the hash `progress`, and `token`
--- and `synced` of the writer; and each key taken ends with the hashes job, seen and min_observed, each of them an error
--- where it is of another type. A job of so many records that reading it would keep others waiting has none of the three.
+-- row}}; nil when no key is in line. With views two things stand before the keys taken: the hash `progress`, and `token`,
+-- `synced` and `children` of the writer; and each key taken ends with the hashes job, seen and min_observed, each of them
+-- an error where it is of another type. A job of so many records that reading it would keep others waiting has none of
+-- the three.
 --
 -- A key whose last pass died is taken alone: should it be what kills its process, no other pass dies with it. A key to
 -- publish: some were left in line, and no task waits for them.
@@ -62,6 +63,6 @@ if ARGV[6] == '1' then
     end
   end
   table.insert(answer, 2, redis.pcall('HGETALL', K.progress))
-  table.insert(answer, 3, redis.pcall('HMGET', K.writer, 'token', 'synced'))
+  table.insert(answer, 3, redis.pcall('HMGET', K.writer, 'token', 'synced', 'children'))
 end
 return answer

@@ -2,8 +2,8 @@
 --
 -- ARGV  1 prefix   2 writer's token   3 seq that the writer remembers
 --       4 number n of progress pairs, then n pairs: resource (or resource/namespace), resourceVersion
---       then six for each change: key, resource, field ('job' or '<resource>/<name>'), resourceVersion,
---       'put' | 'end' (a job that has finished) | 'del', record
+--       then seven for each change: key, resource, field ('job' or '<resource>/<name>'), resourceVersion,
+--       'put' | 'end' (a job that has finished) | 'del', record, of a child the UID of its job ('' when not known)
 -- Keys  writer, job, known, unfinished, progress, seen, gone, dirty, running, delayed, failures, deaths, min_observed, echo, news, line, in_line, turn, broker
 -- Gives {new seq, keys to publish...}; errors FENCED, LOST.
 local refused = refuse_writer(ARGV[2], ARGV[3])
@@ -92,9 +92,12 @@ local function change_job(key, resource, rv, op, record)
   if op == 'put' then react(key, resource, rv, edited) end
 end
 
-local function change_child(key, resource, field, rv, op, record)
+local function change_child(key, resource, field, rv, op, record, job_uid)
   local job = redis.call('HGET', K.job .. key, 'job')
-  if job and string.match(job, '^%d+ (%d)') == '1' then return end
+  local finished = job and string.match(job, '^%d+ (%d)') == '1'
+  -- A child of another UID belongs to a job that was made again under this one's name, and that is still to come.
+  local another = job_uid ~= '' and op ~= 'del' and not string.find(job or '', '"uid":"' .. job_uid .. '"', 1, true)
+  if finished and not another then return end
   local stored = redis.call('HGET', K.job .. key, field)
   local value = op ~= 'del' and rv .. ' ' .. record or nil
   if not is_news(key, field, tonumber(rv), value, stored) then return end
@@ -110,16 +113,16 @@ local function change_child(key, resource, field, rv, op, record)
       redis.call('HSET', K.seen .. key, resource, rv)
     end
   end
-  if job then react(key, resource, rv) end
+  if job and not finished then react(key, resource, rv) end
 end
 
 local first = 5 + 2 * tonumber(ARGV[4])
-for i = first, #ARGV, 6 do
+for i = first, #ARGV, 7 do
   local key, resource, field, rv, op, record = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
   if field == 'job' then
     change_job(key, resource, rv, op, record)
   else
-    change_child(key, resource, field, rv, op, record)
+    change_child(key, resource, field, rv, op, record, ARGV[i + 6])
   end
 end
 for i = 5, first - 1, 2 do

@@ -15,6 +15,6 @@ for i = 2, #ARGV, 3 do
     redis.call('HDEL', what == 'node' and K.nodes or K.node_requests, field)
   end
 end
-redis.call('HDEL', K.writer, 'synced')
+redis.call('HDEL', K.writer, 'synced', 'children')
 if redis.call('HEXISTS', K.writer, 'seq') == 1 then redis.call('HSET', K.writer, 'seq', 0) end
 return 1

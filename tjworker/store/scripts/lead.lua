@@ -18,6 +18,8 @@ if ARGV[3] ~= '' and redis.call('HGET', K.writer, 'form') ~= ARGV[3] then
   local known = redis.call('SRANDMEMBER', K.known)
   if known and not string.find(known, '^[^/]*%.') then redis.call('HDEL', K.writer, 'synced') end
 end
+-- An earlier writer had half of everything, and what has come since is not known.
+redis.call('HDEL', K.writer, 'children')
 local time = redis.call('TIME')
 local seq = math.max(number(redis.call('HGET', K.writer, 'seq')) + 1, time[1] * 1000000 + time[2])
 redis.call('HSET', K.writer, 'token', ARGV[2], 'seq', whole(seq))

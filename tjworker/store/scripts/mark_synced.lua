@@ -7,5 +7,6 @@
 local refused = refuse_writer(ARGV[2], ARGV[3])
 if refused then return refused end
 redis.call('HSET', K.writer, 'synced', 1, 'form', ARGV[5])
+redis.call('HDEL', K.writer, 'children')
 if ARGV[4] ~= '' then redis.call('HSET', K.writer, 'cluster', ARGV[4]) end
 return count(K.writer, 'seq')

@@ -9,7 +9,7 @@
 -- meanwhile (`synced` is gone), and a writer that comes before the end finds `progress` and does it all again.
 local refused = refuse_writer(ARGV[2], ARGV[3])
 if refused then return refused end
-redis.call('HDEL', K.writer, 'synced')
+redis.call('HDEL', K.writer, 'synced', 'children')
 for i = 5, #ARGV do redis.call('UNLINK', ARGV[i]) end
 if ARGV[4] == 'end' then
   redis.call('DEL', K.known, K.unfinished, K.progress, K.nodes, K.node_requests)
