@@ -55,7 +55,10 @@ class Feed:
         self.resumed: dict[str, Reflector] = {}
         """Source -> its resumed watch, which ends when the list of that source is in."""
         self.early: dict[str, Reflector] = {}
-        """Source of jobs -> the watch from its list's version on, which ends like a resumed one."""
+        """Source of jobs -> the watch beside its first list, which ends like a resumed one."""
+        self.since: Mapping[str, int] = {}
+        """Source -> what had been projected before Redis was emptied: a job that came later need not wait for its
+        place in the list."""
         # Jobs come last: they are held until what belongs to them is known.
         rows = sorted(watched(kinds, gang), key=lambda row: row.is_job)
         self.reflectors = [
@@ -99,11 +102,12 @@ class Feed:
             log.info("resuming where the last watcher stopped; the lists follow", watches=len(self.resumed))
 
     def _watch_early(self, source: str, version: int, cluster: str) -> None:
-        """Beside the first list of jobs, from its version on. Not beside a later one: until that is in, its own watch
-        has shown what there was."""
+        """Beside the first list of jobs, from its version on, or from before Redis was emptied. Not beside a later
+        list: until that is in, its own watch has shown what there was."""
         if source in self._in or source in self.resumed or source in self.early or not cluster:
             return
-        self.early[source] = watch = self._watch_from(source, version, cluster)
+        since = min(version, self.since.get(source, version))
+        self.early[source] = watch = self._watch_from(source, since, cluster)
         self._start(f"early watch {source}", watch.run)
 
     def _watch_from(self, source: str, version: int, cluster: str) -> Reflector:

@@ -83,6 +83,8 @@ class ProjectionWriter:
         self._queued: list[JobKey] = []
         """To be published at the end of this step."""
         self.synced = self._has_children = False
+        self.written: dict[str, int] = {}
+        """Source -> the newest version up to which all is known to have been in the store."""
         self._requests_at = self._progress_at = self.due_at = 0.0
         self._wrote: deque[tuple[float, list[JobKey]]] = deque()
         """When, and the job of each change: of the last BUSY_SECONDS."""
@@ -263,6 +265,7 @@ class ProjectionWriter:
         """Write changes, and progress with them."""
         progress = self._progress.take()
         self._queued += self._redis(partial(self._projection.apply, self._token, changes, progress=progress))
+        self.written |= {source: max(rv, self.written.get(source, 0)) for source, rv in progress.items()}
 
     def _publish_queued(self) -> None:
         """KEYS_PER_TASK with one task. The store has the keys queued in any case."""

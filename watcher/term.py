@@ -131,7 +131,10 @@ class Term:
         what = "the cluster's history began anew" if began_anew else "the projection has vanished from Redis"
         log.warning(f"{what}, everything is listed again", reason=str(error))
         self.feed.stop()
+        written = self.writer.written
         self._make_parts()
+        if not began_anew:
+            self.feed.since = written
         self.writer.take_over(reset=began_anew)
         self._start_feed(FROM_NOTHING)
 

@@ -92,6 +92,26 @@ def test_a_new_job_does_not_wait_for_the_end_of_the_list() -> None:
     assert long.bench.published.count(key("e")) == 1
 
 
+def test_a_job_that_came_when_redis_had_just_been_emptied_does_not_wait_for_its_place_in_the_list() -> None:
+    """It is in the list, behind all others."""
+
+    def between(long: Long) -> None:
+        long.bench.watcher.feed.early[AITRAININGJOBS].step()
+        long.bench.watcher._drain()
+        found.append(long.decided_on())
+
+    found: list[object] = []
+    long = Long(between)
+    long.pages = -100
+    long.bench.watcher.pump()
+    long.bench.store.flush()
+    long.make("e")
+    long.bench.watcher.pump()
+    long.pages = 0
+    long.pump()
+    assert found == [["a", "b", "c", "e"]]
+
+
 def test_a_job_that_is_deleted_meanwhile_does_not_come_back_with_its_page() -> None:
     def between(long: Long) -> None:
         job = long.bench.kube.get(AITRAININGJOBS, "default", "d")
