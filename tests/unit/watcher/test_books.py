@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from tests.support.kinds import AITRAININGJOBS
 from tests.unit.watcher.projection.objects import KEY
 from tests.unit.watcher.writing import Bench, gone, job, pod, whole
 from tjworker.api.resources import PODS
 from tjworker.base import JobKey
 from tjworker.store.projection import Change
+from watcher.books import Jobs, Overlap
 from watcher.event_queue import Batch
+from watcher.projection import Projected
 
 
 def test_a_list_that_a_resumed_watch_has_outrun_is_not_taken_for_an_older_history() -> None:
@@ -69,3 +73,56 @@ def test_children_of_a_job_made_again_under_the_name_of_a_finished_one_do() -> N
     bench.put(AITRAININGJOBS, job(phase="Failed"), gone(job(), 8), job(9, uid="second"))
     bench.put(PODS, pod(20, uid="second"))
     assert list(bench.view().children[PODS]) == ["p0"]
+
+
+# -- the books alone ---------------------------------------------------------------------------------
+def phased(namespace: str, name: str, phase: str | None) -> Projected:
+    key = JobKey(f"{AITRAININGJOBS}/{namespace}/{name}")
+    change = Change(key, AITRAININGJOBS, name, 1, None if phase is None else b"{}", is_job=True)
+    return Projected(change, phase=phase or "")
+
+
+KEPT = {
+    # which list ends, and what it has shown -> who is counted afterwards
+    "of all namespaces": (AITRAININGJOBS, {"a/one"}, {"Running": 1, "Pending": 0}),
+    "of one namespace": (f"{AITRAININGJOBS}/a", {"a/one"}, {"Running": 2, "Pending": 0}),
+    "of one namespace that shows nothing": (f"{AITRAININGJOBS}/a", set(), {"Running": 1, "Pending": 0}),
+    "of a namespace that is only alike": (f"{AITRAININGJOBS}/aa", set(), {"Running": 2, "Pending": 1}),
+    "of another kind": ("trainingjobs.paddlepaddle.org", set(), {"Running": 2, "Pending": 1}),
+}
+
+
+@pytest.mark.parametrize("what", KEPT)
+def test_what_a_whole_list_does_not_show_is_counted_no_more(what: str) -> None:
+    source, shown, want = KEPT[what]
+    jobs = Jobs()
+    for namespace, name, phase in (("a", "one", "Running"), ("a", "two", "Pending"), ("b", "three", "Pending")):
+        jobs.take(phased(namespace, name, phase))
+    jobs.take(phased("b", "three", "Running"))
+    jobs.take(phased("a", "four", "Running"))
+    jobs.take(phased("a", "four", None))
+    jobs.keep(source, {JobKey(f"{AITRAININGJOBS}/{name}") for name in shown})
+    assert {phase: count for (_, phase), count in jobs.counts().items()} == want
+
+
+def test_a_resumed_watch_is_outrun_when_the_list_and_its_watch_have_come_as_far_with_all_it_showed() -> None:
+    overlap = Overlap()
+    first, second = pod(60), pod(70, name="p1")
+    overlap.begin(Batch(PODS, (first, second), 70, resumed=True))
+    assert overlap.is_stale(Batch(PODS, (), 50), pod(59).change)
+    assert not overlap.is_stale(Batch(PODS, (), 50), pod(60).change), "the same is no older"
+    assert not overlap.is_stale(Batch(PODS, (), 50), pod(50, name="p2").change), "it has not shown that one"
+    assert not overlap.is_stale(Batch(PODS, (), 50, resumed=True), pod(59).change)
+    for position, over in ((50, False), (60, False), (69, False), (70, True)):
+        overlap.end(Batch(PODS, (), position))
+        assert (PODS not in overlap) is over, position
+    overlap.end(Batch(PODS, (), 80))
+
+
+def test_a_resumed_watch_that_goes_on_is_not_outrun_by_itself() -> None:
+    overlap = Overlap()
+    overlap.begin(Batch(PODS, (pod(60),), 60, resumed=True))
+    overlap.begin(Batch(PODS, (pod(55),), 61, resumed=True))
+    overlap.end(Batch(PODS, (), 99, resumed=True))
+    assert PODS in overlap
+    assert overlap.is_stale(Batch(PODS, (), 50), pod(59).change), "the newest version counts"

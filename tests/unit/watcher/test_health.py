@@ -58,6 +58,27 @@ def test_judgement(name: str) -> None:
     assert (not case.report.problems(), case.report.ready) == (case.want_alive, case.want_ready)
 
 
+@pytest.mark.parametrize("away", [False, True])
+@pytest.mark.parametrize("leads", [False, True])
+@pytest.mark.parametrize("writer", [0, 179, 180, 181])
+def test_a_writer_that_hangs_is_dead_wherever_redis_is_and_a_standby_has_none(
+    writer: float, leads: bool, away: bool
+) -> None:
+    """Who waits for Redis tries again and again, and each try is a move."""
+    report = Report(leads, True, away, writer, {"pods": Pulse("watching", True, 1)})
+    assert bool(report.problems()) is (leads and writer > 180)
+
+
+ENDLESS = {"starting": True, "waiting": True, "missing": True, "forbidden": True, "listing": False, "watching": False}
+
+
+@pytest.mark.parametrize("state", ENDLESS)
+def test_who_waits_for_others_may_wait_for_ever(state: str) -> None:
+    """A list that hangs is no wait: each of its requests has a time-out."""
+    assert (leading(state=state, age=9999).problems() == []) is ENDLESS[state]
+    assert leading(state=state, age=90).problems() == []
+
+
 def test_a_problem_names_the_resource_the_age_and_the_limit() -> None:
     assert leading(age=200).problems() == ["the watch of pods has given no sign for 200 s (limit 90 s)"]
 

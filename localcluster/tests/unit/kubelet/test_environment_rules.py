@@ -35,7 +35,7 @@ def test_expansion(text: str) -> None:
     assert expand(text, {"A": "1", "B": "2"}) == EXPANSIONS[text]
 
 
-FACTS = PodFacts("10.1.0.1", "10.0.0.1", {"cpu": "8", "memory": "1Gi"})
+FACTS = PodFacts("10.1.0.1", "10.0.0.1", {"cpu": "8", "memory": "1Gi", "ephemeral-storage": "9"})
 POD: Json = {
     "metadata": {
         "name": "p",
@@ -97,7 +97,8 @@ RESOURCES: dict[str, tuple[str, str, str]] = {
     "in MiB": ("requests.memory", "1Mi", "3"),
     "rounded up": ("requests.memory", "2Mi", "2"),
     "without a limit what the node has": ("limits.memory", "1Mi", "1024"),
-    "without a request nothing": ("requests.nvidia.com/gpu", "", "0"),
+    "without a request nothing, whatever the node has": ("requests.ephemeral-storage", "", "0"),
+    "without a limit, too, what the node does not have": ("limits.nvidia.com/gpu", "", "0"),
 }
 
 

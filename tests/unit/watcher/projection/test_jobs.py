@@ -29,6 +29,25 @@ def test_a_job_keeps_its_spec_and_status_whole_but_no_bookkeeping_of_others() ->
     assert "managedFields" not in raw["metadata"]
 
 
+def test_what_of_its_metadata_a_running_job_keeps() -> None:
+    """What a pass decides by: its names and versions, its age, whether it is going, its labels."""
+    kept = {
+        "name": "digits",
+        "namespace": "default",
+        "uid": "job-uid",
+        "resourceVersion": "7",
+        "generation": 3,
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "deletionTimestamp": "2026-01-01T00:00:09Z",
+        "labels": {"team": "a"},
+    }
+    others = {"managedFields": [{}], "selfLink": "x", "finalizers": ["a/b"], "ownerReferences": [{}], "annotations": {}}
+    projected = project(AITRAININGJOBS, {**JOB, "metadata": {**kept, **others}})
+    assert projected is not None
+    assert projected.change.record is not None
+    assert orjson.loads(projected.change.record)["metadata"] == kept
+
+
 @pytest.mark.parametrize("phase", ["Succeed", "Failed", "Timeout", "Preempted", "NodeFail"])
 def test_an_ended_job_keeps_what_its_ttl_needs_and_no_more(phase: str) -> None:
     job = deepcopy(JOB)
@@ -62,7 +81,7 @@ def test_an_ended_job_keeps_what_its_ttl_needs_and_no_more(phase: str) -> None:
 def test_an_ended_job_whose_spec_was_edited_since_is_not_finished_until_its_status_says_so() -> None:
     job = deepcopy(JOB)
     job["metadata"]["generation"] = 4
-    for seen, finished in ((3, False), (4, True), (None, True)):
+    for seen, finished in ((3, False), (4, True), (None, True), (0, True)):
         job["status"] = {"phase": "Succeed"} if seen is None else {"phase": "Succeed", "observedGeneration": seen}
         projected = project(AITRAININGJOBS, job)
         assert projected is not None
