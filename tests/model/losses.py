@@ -63,6 +63,7 @@ def loss(life: Life, pod: Pod) -> Lost | None:
 def _ways(life: Life, pod: Pod) -> Iterator[tuple[float, Loss]]:
     """What befell it until it was gone, each with its time."""
     yield from _deleted(pod)
+    yield from _left_behind(life, pod)
     if pod.ended_at < min(pod.asked_at, NEVER) and not pod.succeeded:
         yield from ((pod.ended_at, way) for way in _failure(life, pod))
     elif pod.disruption and pod.lost_at < NEVER:
@@ -91,6 +92,14 @@ def _deleted(pod: Pod) -> Iterator[tuple[float, Loss]]:
         yield pod.asked_at, "deleted"
     if pod.gone_at - pod.lost_at < SEEN_SECONDS and not had_succeeded:
         yield pod.gone_at, "deleted"  # between two looks
+
+
+def _left_behind(life: Life, pod: Pod) -> Iterator[tuple[float, Loss]]:
+    """Its ReplicaSet or batch Job was deleted. Kubernetes' garbage collector takes the pod then, now or much later, or
+    forgets it: in any case it counts for nothing any more."""
+    for thing in life.things:
+        if thing.uid == pod.keeper and thing.gone_by != "operator" and thing.gone_at < pod.lost_at:
+            yield thing.gone_at, "deleted"
 
 
 def _node_lost(node: Node, pod: Pod) -> Iterator[tuple[float, Loss]]:
