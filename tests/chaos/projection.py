@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tests.chaos.served import WATCHED
 from tjworker.api.observed import NodeRecord
 from tjworker.api.records_json import decode
 from tjworker.api.resources import NODES
 from tjworker.base import GroupResource, OperatorError
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import NOT_INSTALLED
-from tjworker.kube.resources import WATCHED
 from tjworker.store.projection import Projection
 from watcher.projection import project, project_node
 

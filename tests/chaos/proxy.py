@@ -22,9 +22,10 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
+from tests.chaos.served import WATCHED
 from tests.chaos.spoiled import ENDS_EARLY, EXPIRED, Fate, spoiled
 from tjworker.api.resources import LEASES
-from tjworker.kube.resources import RESOURCES, WATCHED
+from tjworker.kube.resources import RESOURCES
 from tjworker.kube.transport import LineSplitter
 
 _NOT_PASSED_ON = {"host", "connection", "transfer-encoding", "content-length", "keep-alive"}

@@ -23,6 +23,8 @@ from controlplane import ControlPlane
 from controlplane.process import Process
 from tests.chaos.projection import differences
 from tests.chaos.proxy import Proxy
+from tests.chaos.served import GUESTS
+from tests.chaos.served import SETTINGS as SERVED
 from tests.e2e.control_plane.api import open_transport
 from tests.e2e.control_plane.install import (
     CELERY,
@@ -71,11 +73,11 @@ class System:
     # -- start and stop ----------------------------------------------------------------------------
     def start(self) -> None:
         admin = self.plane.kubeconfig
-        install(self.plane)
+        install(self.plane, kinds=GUESTS)
         self.proxy.start()
         self.redis.start()
         self._transport = open_transport(admin)
-        self.settings = Settings(redis_url=self.redis.url)
+        self.settings = Settings(redis_url=self.redis.url, kinds=SERVED["TJ_KINDS"])
         self.store = open_store(self.redis.url, self.settings.key_prefix)
         self.publisher = Publisher(self.settings)
         watcher_user, worker_user = (self.plane.kubeconfig_for(rbac.user(process)) for process in ("watcher", "worker"))
@@ -102,7 +104,7 @@ class System:
 
     def _add(self, name: str, command: Sequence[str], kubeconfig: Path | None = None) -> None:
         # The lease of the watchers is the shipped one.
-        env = environment(self.redis.url, kubeconfig, {})
+        env = environment(self.redis.url, kubeconfig, SERVED)
         self.processes[name] = Process(name, command, self.folder / f"{name}.log", env)
 
     def _supervise(self) -> None:

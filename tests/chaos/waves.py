@@ -13,17 +13,31 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from tests.chaos.served import GUESTS, MPI, PYTORCH, TF
 from tests.chaos.watching import PodLog
 from tests.e2e.control_plane.api import RefusedError, send
 from tests.scenarios.world import job, play, role, training_job
+from tests.support.guests import KIND_OF, guest_job
 from tests.support.kinds import AITRAININGJOBS, TEST_KINDS, collection_of, resource_of
 from tjworker.api.kinds import KINDS
+from tjworker.api.kinds.base import seen_status
 from tjworker.api.status import END_PHASES
-from tjworker.base import JobKey, JobName
+from tjworker.base import GroupResource, JobKey, JobName
 from tjworker.kube.transport import KubeTransport
 
 Json = dict[str, Any]
 _FLAKY = play(start_seconds=1, failing_attempts=1, failing_exit_code=137, failing_run_seconds=3, run_seconds=5)
+
+
+def _guest(resource: GroupResource, plays: Mapping[str, Json], **spec: Any) -> Json:
+    """Whatever runs on goes with the end."""
+    made = guest_job(resource, restart="ExitCode" if resource != MPI else "OnFailure", cleanPodPolicy="All")
+    for name, told in plays.items():
+        made["spec"][KIND_OF[resource].roles_field][name]["template"]["metadata"] = {"annotations": told}
+    made["spec"] |= spec
+    return made
+
+
 SCENARIOS: Mapping[str, Json] = {
     # The longest first. Kubernetes replaces a failed trainer of a batch Job after ten seconds, and none once another
     # has succeeded: so that one has to run longer than an API server may be away.
@@ -51,6 +65,10 @@ SCENARIOS: Mapping[str, Json] = {
     ),
     # The controller of batch Jobs, too, may look again only half a minute after the API server has come back.
     "edl-scales": training_job(least=2, most=3, fault_tolerant=True, play={"trainer": {"run_seconds": 45}}),
+    # One role ends each of them, and the others run on: which of two is done first would be chance.
+    "pytorch-restarts": _guest(PYTORCH, {"Master": _FLAKY}),
+    "mpi-succeeds": _guest(MPI, {"Launcher": play(run_seconds=5)}),
+    "tf-fails": _guest(TF, {"PS": play(run_seconds=4, exit_code=1)}),
 }
 MADE_BY_OTHERS = {"edl-fails": {"-trainer": (1, 2), "-pserver": (0, 1)}}
 """Scenario -> whose pods -> at least and at most how many in all. The batch Job makes a second trainer ten seconds
@@ -69,8 +87,9 @@ CHANCE = {
 STANDS: Mapping[str, Json] = {
     **{f"stands-{n}": TEST_KINDS[AITRAININGJOBS].standing() for n in range(2)},
     **{f"stands-{KINDS[resource].short_name}": one.standing() for resource, one in TEST_KINDS.items()},
+    "stands-pytorch": guest_job(PYTORCH),
 }
-_ONE_OF_EACH_KIND = tuple(one.standing() for one in TEST_KINDS.values())
+_ONE_OF_EACH_KIND = (*(one.standing() for one in TEST_KINDS.values()), *map(guest_job, GUESTS))
 MULTI_BYTE = "läuft, 訓練中 🚀"
 """Stands in each job, so that there are characters in its events in which a stream can be cut."""
 SCALE_AFTER_SECONDS = 2.0
@@ -167,7 +186,7 @@ class Wave:
     # -- what there is -----------------------------------------------------------------------------
     def statuses(self) -> dict[str, Json]:
         jobs = [job for manifest in _ONE_OF_EACH_KIND for job in self._items(self._path(manifest))]
-        return {j["metadata"]["name"]: j.get("status") or {} for j in jobs}
+        return {j["metadata"]["name"]: {**seen_status(j), "told": _told(j)} for j in jobs}
 
     def ended(self) -> bool:
         phases = self._phases()
@@ -233,6 +252,7 @@ def _end(
     roles = {role: _attempts(scenario, told) for role, told in (attempts.get("roles") or {}).items()}
     return {
         "phase": status.get("phase"),
+        "told": status.get("told"),
         "restarts": status.get("restartCounts"),
         "attempts": {
             "job": attempts.get("job"),
@@ -253,6 +273,12 @@ def _end(
         ),
         "services": sorted(s["metadata"]["name"].removeprefix(name) for s in services if mine(s["metadata"]["name"])),
     }
+
+
+def _told(job: Json) -> list[tuple[str, str]]:
+    """What users read of an end, of our own kinds and of others'."""
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return sorted((c["type"], c["status"]) for c in conditions if c["type"] in ("Succeeded", "Failed"))
 
 
 def _how_it_was_over(condition: Json) -> str:

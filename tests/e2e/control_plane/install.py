@@ -7,12 +7,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from controlplane import ControlPlane
 from controlplane.process import Process
 from tests.support.paths import ROOT
+from tjworker.base import GroupResource
 from tjworker.cli.stack.services import kubectl_path
 from tjworker.kube import rbac
 
@@ -42,13 +43,15 @@ def kubectl(kubeconfig: Path, *arguments: str, stdin: str | None = None) -> str:
     return done.stdout
 
 
-def install(plane: ControlPlane, gang: str = "none") -> None:
-    """CRDs, namespace, accounts and rights."""
+def install(plane: ControlPlane, gang: str = "none", kinds: Iterable[GroupResource] = ()) -> None:
+    """CRDs, namespace, accounts and rights. `kinds`: of other operators."""
     kubectl(plane.kubeconfig, "apply", "-f", str(ROOT / "k8s/crds"))
     kubectl(plane.kubeconfig, "create", "namespace", rbac.NAMESPACE)
     kubectl(plane.kubeconfig, "apply", "-f", str(ROOT / "k8s/base/rbac.yaml"))
     if gang != "none":
         kubectl(plane.kubeconfig, "apply", "-k", str(ROOT / "k8s/gangs" / gang))
+    for kind in kinds:
+        kubectl(plane.kubeconfig, "apply", "-k", str(ROOT / "k8s/kinds" / str(kind)))
 
 
 def worker(name: str, children: int) -> Sequence[str]:
