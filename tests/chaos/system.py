@@ -42,7 +42,7 @@ from tjworker.kube import rbac
 from tjworker.kube.client import KubeClient
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings
-from tjworker.store.connect import client, open_store
+from tjworker.store.connect import client, open_sealed_store
 
 WATCHERS, WORKERS, BEATS = ("watcher1", "watcher2"), ("worker1", "worker2"), ("beat1", "beat2", "beat3")
 LOCK_TTL_SECONDS = int(SETTINGS["TJ_LOCK_TTL_SECONDS"])
@@ -77,8 +77,9 @@ class System:
         self.proxy.start()
         self.redis.start()
         self._transport = open_transport(admin)
-        self.settings = Settings(redis_url=self.redis.url, kinds=SERVED["TJ_KINDS"])
-        self.store = open_store(self.redis.url, self.settings.key_prefix)
+        keys = SETTINGS["TJ_RECORD_KEYS"]
+        self.settings = Settings(redis_url=self.redis.url, kinds=SERVED["TJ_KINDS"], record_keys=keys)
+        self.store = open_sealed_store(self.settings)
         self.publisher = Publisher(self.settings)
         watcher_user, worker_user = (self.plane.kubeconfig_for(rbac.user(process)) for process in ("watcher", "worker"))
         self._add("agent", agent(admin, NODES, "--node-pods", str(NODE_PODS)))

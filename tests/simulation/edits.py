@@ -8,16 +8,19 @@ the field was refused with a reason: by the API server, or in the job's conditio
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 from localcluster.client import ApiError
 from tests.scenarios.world import World
 from tests.simulation.schemawalk import UNSET, Field, Json, fields, put
 from tests.simulation.world import LEAN
-from tests.support.kinds import AITRAININGJOBS, TEST_KINDS, collection_of
+from tests.support.guests import whole_guest
+from tests.support.kinds import TEST_KINDS, TRAININGJOBS, collection_of
+from tjworker.api.kinds import KNOWN_KINDS
+from tjworker.api.kinds.base import seen_status
 from tjworker.api.resources import SERVICES
 from tjworker.api.status import END_PHASES
 from tjworker.base import GroupResource
@@ -26,7 +29,12 @@ SECONDS_A_STAGE = 12
 """Long enough for a replacement, shorter than the rest of a replica that crashes again and again."""
 AS_APPLIED = "as it was first: "
 """Refused, or at its end, before it came to the edit."""
-BASES = {resource: made.whole() for resource, made in TEST_KINDS.items()}
+GUESTS = tuple(map(GroupResource, ("mpijobs.kubeflow.org", "pytorchjobs.kubeflow.org", "tfjobs.training.kubedl.io")))
+"""Of other operators' kinds those whose pods are kept in ways of their own."""
+BASES = {
+    **{resource: made.whole() for resource, made in TEST_KINDS.items()},
+    **{resource: whole_guest(resource) for resource in GUESTS},
+}
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,8 @@ class Watched:
 
     def __init__(self, resource: GroupResource, manifest: Json) -> None:
         self.resource = resource
-        self.world = LeanWorld(seed=1)
+        kinds: dict[str, Any] = {"kinds": str(resource)} if resource in GUESTS else {}
+        self.world = LeanWorld(seed=1, **kinds)
         self.jobs = collection_of(manifest)
         self.world.cluster.client.create(self.jobs, manifest)
         self.settle()
@@ -66,13 +75,21 @@ class Watched:
             self.world.delete_pod(pod)
         self.settle()
         yield self.look()
-        for role, code in (("trainer", 137), ("ps", 1)):
-            self._exit([f"digits-{role}-0"], code)
+        for role, code in self._fail():
+            self._exit(sorted(pod for pod in self.world.pods() if pod.startswith(f"digits-{role}"))[:1], code)
             self.settle()
             yield self.look()
         self._exit(sorted(self.world.pods()), 0)
         self.settle()
         yield self.look()
+
+    def _fail(self) -> Sequence[tuple[str, int]]:
+        """Roles of which a pod fails, one after another, and how."""
+        if self.resource not in GUESTS:
+            return (("trainer", 137), ("ps", 1))
+        kind = KNOWN_KINDS[self.resource]
+        others = sorted(BASES[self.resource]["spec"][kind.roles_field].keys() - {kind.scale_role})
+        return ((kind.scale_role.lower(), 137), *((role.lower(), 1) for role in others))
 
     def _exit(self, pods: list[str], code: int) -> None:
         seen = self.world.pods()
@@ -85,20 +102,20 @@ class Watched:
         return found[0] if found else None
 
     def ended(self) -> bool:
-        return ((self.job() or {}).get("status") or {}).get("phase") in END_PHASES
+        return seen_status(self.job() or {}).get("phase") in END_PHASES
 
     def _pods(self) -> Json:
         """By name; those of a ReplicaSet or Job, whose names are made up and whose template is fixed, by role and
         phase."""
         pods = self.world.pods()
-        if self.resource == AITRAININGJOBS:
+        if self.resource != TRAININGJOBS:
             return {name: _plain(pod) for name, pod in pods.items()}
         return dict(
             Counter(f"{p['metadata']['labels'].get('replica-name')} {p['status'].get('phase')}" for p in pods.values())
         )
 
     def refused(self) -> str:
-        for condition in ((self.job() or {}).get("status") or {}).get("conditions", ()):
+        for condition in seen_status(self.job() or {}).get("conditions", ()):
             if condition["reason"] in ("InvalidSpec", "FailedCreate"):
                 return str(condition["message"])
         return ""
@@ -107,7 +124,7 @@ class Watched:
         job = self.job()
         if job is None:
             return {"job": "gone", "pods": sorted(self.world.pods())}
-        status = job.get("status") or {}
+        status = seen_status(job)
         return {
             "spec": job["spec"],
             "phase": status.get("phase"),
@@ -120,7 +137,7 @@ class Watched:
             "pods": self._pods(),
             # Names of ports are not in the projection: a service keeps them when only they change.
             "services": {
-                s["metadata"]["name"]: sorted(p["port"] for p in s["spec"]["ports"])
+                s["metadata"]["name"]: sorted(p["port"] for p in s["spec"].get("ports", ()))
                 for s in self.world.get(SERVICES)["items"]
                 if s["metadata"]["name"] != "kubernetes"
             },
@@ -182,7 +199,7 @@ def with_value(name: str, index: int | None) -> Json:
     value = field.values[index]
     base = put(BASES[field.resource], field.path, value)
     if field.path[-1] == "replicas" and isinstance(value, int) and value > 100:
-        base = put(base, ("spec", "suspend"), True)  # ten thousand pods need not run
+        base = put(base, KNOWN_KINDS[field.resource].suspend_path, True)  # ten thousand pods need not run
     return base
 
 
@@ -195,7 +212,8 @@ def edited(name: str, old: int | None, new: int) -> Seen:
     field, target = all_fields()[name], with_value(name, new)
     first = with_value(name, old)
     if field.path[-1] == "replicas":
-        first = put(first, ("spec", "suspend"), target["spec"].get("suspend", UNSET))
+        path = KNOWN_KINDS[field.resource].suspend_path
+        first = put(first, path, reduce(lambda at, step: at.get(step, {}), path, target) or UNSET)
     return live(field.resource, first, field.path, field.values[new])
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tjworker.api import crd
-from tjworker.api.kinds import KINDS
+from tjworker.api.kinds import KINDS, KNOWN_KINDS
 from tjworker.base import GroupResource
 
 Json = dict[str, Any]
@@ -37,16 +37,21 @@ class Field:
     schema: Mapping[str, Any]
 
     def __str__(self) -> str:
-        return f"{KINDS[self.resource].plural}/" + ".".join(map(str, self.path))
+        return f"{_named(self.resource)}/" + ".".join(map(str, self.path))
 
     @property
     def values(self) -> tuple[Any, ...]:
         return (UNSET, *_values(str(self.path[-1]), self.schema))
 
 
+def _named(resource: GroupResource) -> str:
+    """Two families of guests have kinds of one name."""
+    return KINDS[resource].plural if resource in KINDS else str(resource)
+
+
 def fields(resource: GroupResource, base: Json) -> list[Field]:
     """Of the spec, with one entry of each map and list: that of `base`, which must have one."""
-    definition = crd.build(KINDS[resource])
+    definition = crd.build(KNOWN_KINDS[resource])
     stored = next(v for v in definition["spec"]["versions"] if v["storage"])
     schema = stored["schema"]["openAPIV3Schema"]["properties"]["spec"]
     return [Field(resource, path, found) for path, found in _walk(schema, ("spec",), base["spec"])]

@@ -4,6 +4,7 @@ through `GUESTS`; `tests/unit/tjworker/api/test_kinds.py` says which kind has no
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,6 +48,36 @@ def guest_job(resource: GroupResource, *, restart: str = "OnFailure", **run_poli
         for name, replicas in GUESTS[resource].items()
     }
     return {"apiVersion": kind.api_versions[0], "kind": kind.kind, "metadata": {"name": "digits"}, "spec": spec}
+
+
+_CONTAINER: Json = {
+    "name": "main",
+    "image": "trainer:1",
+    "command": ["train"],
+    "env": [{"name": "LR", "value": "0.1"}],
+    "ports": [{"name": "port", "containerPort": 7164}],
+}
+_ELASTIC: Json = {
+    "minReplicas": 1,
+    "maxReplicas": 4,
+    "rdzvConf": [{"key": "timeout", "value": "60"}],
+    "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}],
+}
+
+
+def whole_guest(resource: GroupResource) -> Json:
+    """A manifest of everything a little: every map and list of the schema has an entry."""
+    made = guest_job(resource)
+    template = {
+        "metadata": {"labels": {"team": "vision"}, "annotations": {"note": "a"}},
+        "spec": {"containers": [_CONTAINER], "initContainers": [{**_CONTAINER, "name": "fetch"}]},
+    }
+    for role in made["spec"][KIND_OF[resource].roles_field].values():
+        role["template"] = template
+    if resource == GroupResource("pytorchjobs.kubeflow.org"):
+        made["spec"]["elasticPolicy"] = _ELASTIC
+    whole: Json = json.loads(json.dumps(made))  # no part of it is there twice
+    return whole
 
 
 def parsed(resource: GroupResource, raw: Json) -> TrainingJob:

@@ -1,5 +1,5 @@
-"""Row 13. Every field of every kind: set, changed, unset, smallest, largest, empty, wrong. It is refused with a reason,
-or the edited job's world is that of a fresh job with that spec.
+"""Row 13. Every field of every kind, and of three of other operators' (`edits.GUESTS`): set, changed, unset, smallest,
+largest, empty, wrong. It is refused with a reason, or the edited job's world is that of a fresh job with that spec.
 
 Runs come from the CRDs' schemas. `<field>/base-4` edits a job from the base manifest to the field's value number 4,
 `<field>/2-0` from value 2 to unset.
@@ -7,16 +7,20 @@ Runs come from the CRDs' schemas. `<field>/base-4` edits a job from the base man
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
-from tests.simulation.edits import AS_APPLIED, all_fields, differences, edited, fresh, with_value
+from tests.simulation.edits import AS_APPLIED, BASES, GUESTS, all_fields, differences, edited, fresh, with_value
 from tests.simulation.fault import Row, Verdict
+from tjworker.api.kinds import KINDS
 from tjworker.api.resources import BATCH_JOBS, REPLICASETS
+from tjworker.base import GroupResource
 
 
-def runs() -> Sequence[str]:
+def runs(of: Container[GroupResource] = BASES) -> Sequence[str]:
     found = []
     for name, field in all_fields().items():
+        if field.resource not in of:
+            continue
         last = len(field.values)
         found += [f"{name}/base-{new}" for new in range(last)]
         found += [f"{name}/{old}-{old + 1}" for old in range(1, last - 1)]
@@ -52,6 +56,6 @@ ROW = Row(
     13,
     "every field set, changed, unset, smallest, largest, empty, wrong",
     runs,
-    {"fields": lambda: runs()[90::400]},
+    {"fields": lambda: runs(KINDS)[90::400], "fields of guests": lambda: runs(GUESTS)[90::400]},
     play,
 )
