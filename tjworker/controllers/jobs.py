@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -172,23 +173,28 @@ class JobReconciler:
         brings the nodes of all, and one round trip renews the leases of all that will make the pods of a new job."""
         for one in passes:
             self._guarded(one, self._read)
-        found = [one for one in passes if one.found]
-        try:
-            for one, more in zip(
-                found, self._observing.with_nodes(one.found for one in found if one.found), strict=True
-            ):
-                one.found = more
-        except OperatorError as error:
-            for one in found:
-                if one.found and one.found.nodes:
-                    one.result = self._after_error(one.lease.key, error)
-        for one in found:
+        self._read_nodes([one for one in passes if one.found])
+        for one in passes:
             # What may kill this process is told first.
-            if one.result is None and one.lease.claim.deaths < TOLD_DEATHS:
+            if one.found and one.lease.claim.deaths < TOLD_DEATHS:
                 self._guarded(one, self._decide_first)
         untold = [one.lease for one in passes if one.result is None and one.plan and one.plan.untold]
         if len(untold) > 1:
-            Lease.prove(untold)
+            with suppress(SoftTimeLimitExceeded):  # then each renews its own
+                Lease.prove(untold)
+
+    def _read_nodes(self, passes: Sequence[Pass]) -> None:
+        """Where that fails, each that has pods on nodes begins anew by itself: it fails alone, or not at all."""
+        try:
+            found = self._observing.with_nodes(one.found for one in passes if one.found)
+        except Exception as error:  # noqa: BLE001  each is told its own
+            log.debug("the nodes of a task's jobs cannot be read at once", error=str(error))
+            for one in passes:
+                if one.found and one.found.nodes:
+                    one.found = None
+            return
+        for one, more in zip(passes, found, strict=True):
+            one.found = more
 
     def _read(self, one: Pass) -> None:
         one.lease.ensure()

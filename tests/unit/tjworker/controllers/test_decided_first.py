@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.scenarios.world import World, job, role
 from tests.unit.tjworker.controllers.test_together import key_of, pods_of
@@ -112,6 +113,27 @@ def test_nodes_that_cannot_be_read_fail_those_alone_that_have_pods_on_them() -> 
     room.task()
     assert room.states == {"a": "retried", "b": "retried", "c": "retried", "new": "done"}
     assert pods_of(room.world, "new")
+
+
+@pytest.mark.parametrize("error", [ValueError("no JSON"), SoftTimeLimitExceeded(), Transient("no answer")])
+def test_a_node_that_cannot_be_read_fails_those_alone_that_have_pods_on_it(error: Exception) -> None:
+    room = Room()
+    room.task()
+    room.run_pods()
+    at = {pod.partition("-")[0]: body["spec"]["nodeName"] for pod, body in room.world.pods().items()}
+    ill = at["b"]
+    assert [at[name] == ill for name in NAMES] == [False, True, False]
+    nodes = room.world.store.projection.nodes
+
+    def spoilt(names: Sequence[str]) -> Any:
+        if ill in names:
+            raise error
+        return nodes(names)
+
+    room.instead("nodes", spoilt)
+    room.task()
+    assert room.states == {"a": "done", "b": "failed" if isinstance(error, ValueError) else "retried", "c": "done"}
+    assert room.calls.count("update_status") == 2
 
 
 def test_a_bug_in_deciding_about_one_job_keeps_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
