@@ -26,12 +26,12 @@ def world() -> ElasticWorld:
     return world
 
 
-def refuse_status(world: ElasticWorld, name: str) -> None:
+def refuse_status(world: ElasticWorld, name: str, answer: HttpResponse = TOO_LARGE) -> None:
     request = world.transport.request
 
     def refused(method: str, path: str, **more: Any) -> HttpResponse:
         if method == "PATCH" and path.endswith(f"aitrainingjobs/{name}/status"):
-            return TOO_LARGE
+            return answer
         return request(method, path, **more)
 
     world.transport.request = refused  # type: ignore[method-assign]
@@ -43,6 +43,14 @@ def test_a_job_whose_status_is_refused_for_good_keeps_no_other(world: ElasticWor
     world.advance(120)
     assert wants(world, "aaa") == 1
     assert wants(world, "zzz") > 1
+
+
+@pytest.mark.parametrize("code", [409, 422])
+def test_a_job_that_another_writer_has_changed_is_left_to_the_next_run(world: ElasticWorld, code: int) -> None:
+    """Or whose spec allows the target no more."""
+    body = {"kind": "Status", "status": "Failure", "code": code, "reason": "Other", "message": "no"}
+    refuse_status(world, "aaa", HttpResponse(code, orjson.dumps(body)))
+    assert world.autoscaler.run().endswith("1 jobs moved, 1 changed meanwhile")
 
 
 def test_a_job_whose_status_write_hangs_keeps_the_others_for_one_run(world: ElasticWorld) -> None:

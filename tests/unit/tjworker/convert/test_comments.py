@@ -45,6 +45,12 @@ CASES: dict[str, Case] = {
         "m:\n  a:  # A\n    v: 1\n",
         {("m",): ("l",), ("m", "a"): ("l", 0)},
     ),
+    "of an item that becomes an entry, and of its name, in their order": Case(
+        "l:\n# item\n-\n  # name\n  name: a\n  v: 1\n",
+        {"m": {"a": {"v": 1}}},
+        "m:\n  # item\n  # name\n  a:\n    v: 1\n",
+        {("m",): ("l",), ("m", "a"): ("l", 0)},
+    ),
     "a # in texts is none": Case(
         'a: "x # y"\nb: x#y\nc: |\n  # no\n  end\n',
         {"a": "x # y", "b": "x#y", "c": "# no\nend\n"},
