@@ -118,7 +118,8 @@ class KubeTransport:
     def _headers(self, content_type: str) -> dict[str, str]:
         if monotonic() >= self._credentials_until:
             self._renew_credentials()
-        headers = {"user-agent": self._user_agent, **self._credentials}
+        # Who does not say so takes any coding: a proxy may ask for gzip, and hand on what it gets.
+        headers = {"user-agent": self._user_agent, "accept-encoding": "identity", **self._credentials}
         return {**headers, "content-type": content_type} if content_type else headers
 
     def _renew_credentials(self) -> None:
