@@ -145,7 +145,7 @@ def test_a_redis_that_is_killed_and_comes_back_empty_is_filled_again(
             "everything is back",
             lambda: _pods_or_none(running) == ["p0", "p1"] and running.store.projection.view(KEY).synced,
         )
-        assert KEY in running.published
+        until("its key is queued", lambda: KEY in running.published)
         running.stop()
 
 

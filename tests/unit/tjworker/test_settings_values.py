@@ -139,7 +139,7 @@ def test_they_are_read_once_and_cannot_be_changed(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ValidationError):
         told.restart_limit = 7  # type: ignore[misc]
     monkeypatch.setenv("RESTART_LIMIT", "7")
-    monkeypatch.setenv("TJ_NO_SUCH", "7")
+    monkeypatch.setenv("TJ_FOO", "7")
     assert Settings().restart_limit == 5
 
 
