@@ -144,5 +144,8 @@ def test_a_projection_is_whole_once_the_watcher_says_so() -> None:
     assert operator.projection(store.projection).state == "failed"
     store.projection.lead(1)
     assert operator.projection(store.projection).state == "failed"
+    store.projection.mark_children(1)
+    early = operator.projection(store.projection)
+    assert (early.state, "is whole" in early.detail) == ("warning", False), "lists of jobs are under way"
     store.projection.mark_synced(1)
     assert operator.projection(store.projection).state == "ok"
