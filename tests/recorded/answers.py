@@ -7,6 +7,7 @@ where it begins. Two bytes of a digest are enough: a change that they hide in on
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from tests.recorded.lives import Life
 from tests.recorded.manifests import answer, bases, draw_manifest
 
 RECORD = Path(__file__).with_name("record.txt")
+PYTHON = (3, 11)
+"""Of which the record is. Another may draw otherwise by the same seeds, and word its errors otherwise."""
 LIVES, MANIFESTS, CLUSTERS = 240, 24, 396
 A_LINE = 12
 """Manifests of a kind, or clusters, of one line."""
@@ -64,7 +67,14 @@ def recorded() -> Mapping[str, str]:
     return {name: digests for name, _, digests in (line.partition(" ") for line in lines)}
 
 
+def is_comparable() -> bool:
+    """Whether this Python is that of the record."""
+    return sys.version_info[:2] == PYTHON
+
+
 def record() -> None:
+    if not is_comparable():
+        raise SystemExit("the record is of Python {}.{}: write it down with that one".format(*PYTHON))
     lines = [f"{question.name} {question.digests()}\n" for question in questions()]
     RECORD.write_text("".join(lines), encoding="utf-8")
 
