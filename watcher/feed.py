@@ -21,6 +21,7 @@ from watcher.event_queue import EventQueue
 from watcher.health import Pulse
 from watcher.isolation import Skipped
 from watcher.outage import Outage
+from watcher.progress import namespace_of, resource_of
 from watcher.projector import Projector
 from watcher.resume import Start
 
@@ -112,8 +113,7 @@ class Feed:
 
     def _watch_from(self, source: str, version: int, cluster: str) -> Reflector:
         handler = Projector(source, self.queue, self._cluster_id, self._outage, resumes=cluster)
-        resource, _, namespace = source.partition("/")
-        return self._make_reflector(GroupResource(resource), handler, namespace=namespace, start_version=version)
+        return self._make_reflector(resource_of(source), handler, namespace=namespace_of(source), start_version=version)
 
     def _listed(self, source: str) -> None:
         self._in.add(source)

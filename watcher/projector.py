@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from tjworker.api.resources import PODS
-from tjworker.base import GroupResource, OperatorError
+from tjworker.base import OperatorError
 from tjworker.kube.port import Json
 from tjworker.kube.reflector import Closed, Event
 from watcher.event_queue import Batch, EventQueue
@@ -19,6 +19,7 @@ from watcher.isolation import Skipped
 from watcher.known_objects import KnownObjects
 from watcher.node_requests import RequestBook
 from watcher.outage import Outage
+from watcher.progress import resource_of
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +42,7 @@ class Projector:
         handler of a resumed watch, which is true of this cluster only and knows nothing of the objects that do not
         change; it counts no requests, since sums need every pod."""
         self._source = source
-        self._resource = GroupResource(source.partition("/")[0])
+        self._resource = resource_of(source)
         self._queue = queue
         self._read_cluster_id = cluster_id
         self._outage = outage

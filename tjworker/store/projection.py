@@ -135,8 +135,7 @@ class Projection(Protocol):
 
     def mark_children(self, token: int) -> None:
         """Every list of what belongs to jobs, and of nodes, has been projected: a view that has its job may be decided
-        on, though other jobs are still to come. Does not outlive the writer. Raises
-        as `apply`."""
+        on, though other jobs are still to come. Does not outlive the writer. Raises as `apply`."""
         ...
 
     def mark_synced(self, token: int, cluster: str = "", form: str = "") -> None:

@@ -18,7 +18,7 @@ from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches,
 CHANGES_PER_CALL = 250
 """Redis runs nothing else during a script: 250 changes take it about 5 ms."""
 SHARED_READS = 2
-"""Commands of `ask_views` that all views share."""
+"""Commands of `_ask_views` that all views share."""
 READS_A_VIEW = 3
 VERSIONED = ("job", "seen", "gone", "min_observed", "echo", "news")
 """Keys, one a job, that hold resourceVersions."""
@@ -124,7 +124,7 @@ class RedisProjection:
     def view(self, key: JobKey, node_names: Sequence[str] = ()) -> View:
         def read() -> list[Any]:
             pipe = self._redis.client.pipeline(transaction=True)
-            ask_views(self._redis, pipe, [key])
+            _ask_views(self._redis, pipe, [key])
             if node_names:
                 pipe.hmget(self._redis.key("nodes"), list(node_names))
             return pipe.execute()
@@ -140,13 +140,13 @@ class RedisProjection:
 
         def read() -> list[Any]:
             pipe = self._redis.client.pipeline(transaction=True)
-            ask_views(self._redis, pipe, keys)
+            _ask_views(self._redis, pipe, keys)
             return pipe.execute(raise_on_error=False)
 
         return self.read_views(keys, self._redis.read(read))
 
     def read_views(self, keys: Sequence[JobKey], answer: Sequence[Any]) -> list[View]:
-        """`answer`: what the commands of `ask_views` gave, errors among them. Raises where all views need what
+        """`answer`: what the commands of `_ask_views` gave, errors among them. Raises where all views need what
         failed."""
         for shared in answer[:SHARED_READS]:
             if isinstance(shared, Exception):
@@ -211,7 +211,7 @@ class RedisProjection:
         return self._redis.read(read)
 
 
-def ask_views(redis: RedisCommands, pipe: Any, keys: Sequence[JobKey]) -> None:
+def _ask_views(redis: RedisCommands, pipe: Any, keys: Sequence[JobKey]) -> None:
     """Add the reads of these jobs' views to a pipeline."""
     pipe.hgetall(redis.key("progress"))
     pipe.hmget(redis.key("writer"), ["token", "synced", "children"])

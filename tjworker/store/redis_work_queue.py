@@ -24,6 +24,9 @@ from tjworker.store.redis_projection import RedisProjection
 from tjworker.store.redis_repair import repair
 from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, Ending, FinishResult, QueueStats, Taken, Written
 
+_WITHOUT_VIEW = 3
+"""Parts of a key taken: token, key, deaths. The three hashes of its view follow."""
+
 
 class RedisWorkQueue:
     """A failed key waits from `retry_base_seconds`, doubled with each failure, up to `retry_max_seconds`."""
@@ -138,9 +141,6 @@ class RedisWorkQueue:
     def stats(self) -> QueueStats:
         queued, delayed, running, oldest, unfinished, failing = self._redis.read(lambda: self._redis.run("stats"))
         return QueueStats(queued, delayed, running, float(oldest), unfinished, failing)
-
-
-_WITHOUT_VIEW = 3
 
 
 def _claim(taken: Sequence[Any], owner: str) -> Claim:

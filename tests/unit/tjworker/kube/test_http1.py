@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.seeds import the_seed
 from tjworker.kube.http1 import MOST_HEAD_BYTES, Answer, request
 
 
@@ -141,7 +142,7 @@ def test_what_is_no_whole_answer_is_refused(case: str) -> None:
 
 
 def test_chunks_come_out_as_they_went_in_however_they_are_cut() -> None:
-    seed = random.randrange(2**32)
+    seed = the_seed()
     dice = random.Random(seed)
     for _ in range(200):
         data = [dice.randbytes(dice.choice((1, 2, 15, 16, 17, 300))) for _ in range(dice.randrange(6))]
@@ -152,7 +153,7 @@ def test_chunks_come_out_as_they_went_in_however_they_are_cut() -> None:
             step = dice.choice((1, 2, 3, 100))
             pieces.append(framed[at : at + step])
             at += step
-        assert read(*pieces) == (200, b"".join(data), True), f"seed {seed}"
+        assert read(*pieces) == (200, b"".join(data), True), f"TJ_TEST_SEED={seed}"
 
 
 def test_data_leaves_before_its_chunk_is_whole() -> None:
