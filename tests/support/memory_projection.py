@@ -271,10 +271,11 @@ class MemoryProjection(OverRedis):
     def _change_child(self, change: Change) -> bool:
         tables, key = self._redis.tables, change.key
         job = tables.jobs.get(key)
-        if job and job.finished and (change.record is None or change.job_uid in ("", _uid(job))):
-            return False
         group = tables.children.get(key, {})
         entry = (change.resource, change.name)
+        own = job and (change.record is None or change.job_uid in ("", _uid(job)))
+        if own and job and job.finished and entry not in group:
+            return False
         if not self._is_news(change, "/".join(entry), group.get(entry)):
             return False
         if change.record is None:

@@ -73,7 +73,8 @@ KEYS: tuple[Key, ...] = (
         "watcher",
         "workers, tj",
         "`job` = `<resourceVersion> <1 when finished> <record>`; `<resource>/<name>` = `<resourceVersion> <record>` of"
-        " each child. A finished job has only `job`. Each record begins with its seal.",
+        " each child. A finished job has only `job`, until a child of its successor comes before that. Each record"
+        " begins with its seal.",
     ),
     Key(
         "known",

@@ -93,6 +93,18 @@ PROJECTION = {
         ],
         [[], [], 0, [A], ["a-0"]],
     ),
+    "and is gone again, should it have been deleted by then": Case(
+        lambda d: [
+            d.job(5, finished=True, record=ENDED),
+            d.pod(9, job_uid="u2"),
+            d.no_pod(10),
+            d.job(8),
+            d.pods(),
+            d.pod(9, job_uid="u2"),
+            d.pods(),
+        ],
+        [[], [], [], [A], {}, [], {}],
+    ),
     "and goes with it, should it have finished by then": Case(
         lambda d: [
             d.job(5, finished=True, record=ENDED),

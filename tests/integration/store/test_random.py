@@ -29,6 +29,8 @@ keys = st.sampled_from(KEYS)
 resources = st.sampled_from([AITRAININGJOBS, PODS])
 offsets = st.integers(-2, 2)
 """Of a resourceVersion from the run's own, which grows: so that events, echoes, tombstones and own writes meet."""
+uids = st.sampled_from(["", "u1", "u2"])
+"""Of the jobs that have had a name, one after the other."""
 writes = st.lists(st.tuples(resources, offsets), max_size=3)
 
 
@@ -42,8 +44,18 @@ def changes(draw: st.DrawFn) -> Change:
     gone = draw(st.integers(0, 3)) == 0
     finished = is_job and not gone and draw(st.integers(0, 3)) == 0
     name = "job" if is_job else draw(st.sampled_from(["x-0", "x-1"]))
-    record = b'{"metadata":{"generation":%d}}' % draw(st.integers(1, 2)) if is_job else b"{}"
-    return Change(key, resource, name, rv, None if gone else record, finished=finished, is_job=is_job)
+    spec, uid = draw(st.integers(1, 2)), draw(uids)
+    record = b'{"metadata":{"generation":%d,"uid":"%s"}}' % (spec, uid.encode()) if is_job else b"{}"
+    return Change(
+        key,
+        resource,
+        name,
+        rv,
+        None if gone else record,
+        finished=finished,
+        is_job=is_job,
+        job_uid="" if is_job or gone else uid,
+    )
 
 
 class Both(RuleBasedStateMachine):

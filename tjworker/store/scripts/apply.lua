@@ -97,8 +97,9 @@ local function change_child(key, resource, field, rv, op, record, job_uid)
   local finished = job and string.match(job, '^%d+ (%d)') == '1'
   -- A child of another UID belongs to a job that was made again under this one's name, and that is still to come.
   local another = job_uid ~= '' and op ~= 'del' and not string.find(job or '', '"uid":"' .. job_uid .. '"', 1, true)
-  if finished and not another then return end
   local stored = redis.call('HGET', K.job .. key, field)
+  -- What stands under a finished job is such a child: its deletion does not say whose it was.
+  if finished and not another and not stored then return end
   local value = op ~= 'del' and rv .. ' ' .. record or nil
   if not is_news(key, field, tonumber(rv), value, stored) then return end
   if op == 'del' then
