@@ -203,7 +203,6 @@ class Reflector:
 
     def _may_list(self) -> float:
         if not self.vitals.synced and not self._may_begin():
-            self.vitals.state = "waiting"
             return HELD_SECONDS
         lives = self._backoff.wants_probe(self._now()) and self._api.alive()
         return self._backoff.before_list(self._now(), lives=lives)
