@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from tjworker.base import Fenced, GroupResource, JobKey, OperatorError, Transient
+from tjworker.base import Fenced, GroupResource, JobKey, Transient
 from tjworker.store.work_queue import Claim, WorkQueue, Written
 
 PROVED_SECONDS = 0.1
@@ -79,7 +79,7 @@ class Lease:
         the `renew_once` of each."""
         first = leases[0]
         started = first._monotonic()
-        with suppress(OperatorError):
+        with suppress(Exception):
             answers = first._queue.renew_all([lease.claim for lease in leases], first._ttl_seconds)
             for lease, error in zip(leases, answers, strict=True):
                 if error is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -180,8 +179,7 @@ class JobReconciler:
                 self._guarded(one, self._decide_first)
         untold = [one.lease for one in passes if one.result is None and one.plan and one.plan.untold]
         if len(untold) > 1:
-            with suppress(SoftTimeLimitExceeded):  # then each renews its own
-                Lease.prove(untold)
+            Lease.prove(untold)
 
     def _read_nodes(self, passes: Sequence[Pass]) -> None:
         """Where that fails, each that has pods on nodes begins anew by itself: it fails alone, or not at all."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.support.memory_store import MemoryStore
 from tjworker.api.resources import PODS, SERVICES
@@ -162,13 +163,16 @@ def renew_once(room: Room) -> None:
     room.lease.renew_once()
 
 
-def refuses(room: Room) -> None:
+def refuses(error: Exception) -> Callable[[Room], None]:
     """The store, all that are renewed together."""
 
     def away(_claims: object, _ttl_seconds: float) -> None:
-        raise Transient("Redis is away")
+        raise error
 
-    room.store.queue.renew_all = away  # type: ignore[method-assign, assignment]
+    def refused(room: Room) -> None:
+        room.store.queue.renew_all = away  # type: ignore[method-assign, assignment]
+
+    return refused
 
 
 TOGETHER: dict[str, tuple[list[Callable[[Room], None]], int]] = {
@@ -176,7 +180,9 @@ TOGETHER: dict[str, tuple[list[Callable[[Room], None]], int]] = {
     "it counts for one time": ([prove, renew_once, renew_once], 1),
     "it does not count after a sleep": ([prove, sleeps(0.2), renew_once], 1),
     "it keeps the lease like any other": ([sleeps(25), prove, sleeps(9), lambda r: r.lease.ensure()], 0),
-    "where it failed for all, each asks for itself": ([refuses, prove, renew_once], 1),
+    "where it failed for all, each asks for itself": ([refuses(Transient("Redis is away")), prove, renew_once], 1),
+    "and after a bug": ([refuses(KeyError("token")), prove, renew_once], 1),
+    "and where the task's time was over": ([refuses(SoftTimeLimitExceeded()), prove, renew_once], 1),
     "nothing is taken for renewed that was not": ([renew_once, renew_once], 2),
 }
 
