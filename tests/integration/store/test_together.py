@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from dataclasses import replace
 
 import pytest
@@ -140,7 +142,27 @@ TOGETHER = {
 }
 
 
-CASES = named(together=TOGETHER)
+def in_this_line(line: str) -> Case:
+    """`line`: keys in the order of their turns, `x` for one whose last pass died. Tasks take what stands together."""
+    keys = many(len(line))
+    states = dict(zip(keys, line, strict=True))
+    died = [key for key in keys if states[key] == "x"]
+    return Case(
+        lambda d: [
+            d.add(*died) == d.turns() == died,
+            d.wait(31),
+            [d.add(key) for key in keys] and list(iter(lambda: "".join(states[key] for key in d.turns()), "")),
+        ],
+        [True, None, re.findall(r"x|\.+", line)],
+    )
+
+
+LINES = {
+    f"in the line {line} each that died is taken alone": in_this_line(line)
+    for line in map("".join, itertools.product(".x", repeat=4))
+    if "x" in line
+}
+CASES = named(together=TOGETHER, died=LINES)
 
 
 @pytest.mark.parametrize("sentence", CASES)
