@@ -87,7 +87,8 @@ def times_are_written_once(life: Life) -> Iterator[str]:
             if was.get(field) and was[field] != now.get(field):
                 yield f"{field} of {life.name} changed at {at}: {was[field]}, now {now.get(field)}"
             elif now.get(field) and not was.get(field):
-                yield _about_now(f"{field} of {life.name} at {at}", now[field], after)
+                where = f"{field} of {life.name} at {at}"
+                yield _begun(life, where, after) if field == "startTime" else _about_now(where, now[field], after)
         runs = now.get("phase") == "Running"
         if runs and not now.get("startRunningTime"):
             yield f"{life.name} is Running at {at} and has no startRunningTime"
@@ -234,6 +235,20 @@ def failures_are_of_pods_that_failed(life: Life) -> Iterator[str]:
 
 def _conditions(version: Version) -> Mapping[str, Json]:
     return {condition["type"]: condition for condition in version.status.get("conditions") or ()}
+
+
+def _begun(life: Life, where: str, version: Version) -> str:
+    """When the operator took the job on: with its first status, or with its first pod, if that came before. Then the
+    status may come whenever, as who was to write it may have died."""
+    told = version.status["startTime"]
+    seconds = from_rfc3339(told)
+    made = [pod for pod in life.pods if pod.made_at <= version.at]
+    shown = [pod.made_at for pod in made if pod.made_at < version.at - SEEN_SECONDS and pod.there(version.at)]
+    if seconds is not None and shown and seconds > min(shown) + ROUNDING_SECONDS:
+        return f"{where}: {told} is later than its first pod, which was made at {life.says(min(shown))}"
+    if seconds is not None and any(abs(seconds - pod.made_at) <= ROUNDING_SECONDS for pod in made):
+        return ""
+    return _about_now(where, told, version)
 
 
 def _about_now(where: str, told: str, version: Version) -> str:
