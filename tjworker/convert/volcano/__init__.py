@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import count
 from typing import Any
 
 from pydantic import ValidationError
@@ -95,7 +96,7 @@ def _role(spec: JobSpec, index: int, template: Json, lives: Lives, plugged: Plug
 def _template(spec: JobSpec, template: Json, plugged: Plugged) -> Json:
     """With the volumes of the job, and what the plugins put into each pod."""
     pod: dict[str, Any] = dict(mapping(template.get("spec")))
-    volumes, mounts = _volumes(spec)
+    volumes, mounts = _volumes(spec, {mapping(own).get("name") for own in pod.get("volumes") or ()})
     if volumes:
         pod["volumes"] = [*(pod.get("volumes") or ()), *volumes]
     for kind in ("initContainers", "containers"):
@@ -119,15 +120,27 @@ def _container(container: Json, mounts: list[Json], plugged: Plugged) -> Json:
     return made
 
 
-def _volumes(spec: JobSpec) -> tuple[list[Json], list[Json]]:
+def _volumes(spec: JobSpec, own: Container[object]) -> tuple[list[Json], list[Json]]:
+    """Called like its claim, where a volume may be called so and none of the template is (`own`)."""
+    claims = [volume.volume_claim_name for volume in spec.volumes]
+    names = {claim: claim for claim in claims if _may_name_a_volume(claim) and claim not in own}
     volumes: dict[str, Json] = {}
     mounts: list[Json] = []
-    for i, volume in enumerate(spec.volumes):
-        claim = volume.volume_claim_name
-        name = claim if re.fullmatch(DNS_LABEL, claim) and len(claim) <= MAX_NAME_LENGTH else f"volume-{i}"
+    for i, (claim, volume) in enumerate(zip(claims, spec.volumes, strict=True)):
+        name = names.get(claim)
+        if name is None:
+            free = (f"volume-{n}" for n in count(i))
+            name = next(each for each in free if each not in own and each not in names and each not in volumes)
+        if claim:
+            names[claim] = name
         volumes[name] = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}
         mounts.append({"name": name, "mountPath": volume.mount_path})
     return [{"name": name, **source} for name, source in volumes.items()], mounts
+
+
+def _may_name_a_volume(claim: str) -> bool:
+    """Claims may have dots and be longer."""
+    return bool(re.fullmatch(DNS_LABEL, claim)) and len(claim) <= MAX_NAME_LENGTH
 
 
 def _left(spec: JobSpec, raw: Json) -> Iterator[Left]:
