@@ -58,7 +58,7 @@ def in_order(files: Iterable[str], spoilt: Sequence[str], hints: Sequence[str]) 
 
 
 ELSEWHERE = {
-    "k8s": ("deployment", "integration"),
+    "k8s": ("deployment", "integration", "tenancy"),
     "Dockerfile": ("deployment", "image", "values"),
     "docker-compose": ("deployment", "compose", "integration"),
     "beat_schedule": ("app", "beat"),

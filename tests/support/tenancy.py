@@ -84,6 +84,10 @@ CASES = {
     "an account that is the only one": Case(asks(serviceAccountName="trainer"), annotations={ACCOUNTS: "trainer"}),
     "the node's files": Case(asks(volumes=[HOST_PATH]), "volumes must not have hostPath"),
     "the node's files, by an EDL job": Case(edl(volumes=[HOST_PATH]), "volumes must not have hostPath"),
+    "the node's files, by an EDL job, behind another volume": Case(
+        edl(volumes=[{"name": "tmp", "emptyDir": {}}, HOST_PATH]), "volumes must not have hostPath"
+    ),
+    "other volumes, by an EDL job": Case(edl(volumes=[{"name": "tmp", "emptyDir": {}}])),
     "other volumes": Case(asks(volumes=[{"name": "tmp", "emptyDir": {}}])),
     "the node's network": Case(asks(hostNetwork=True), "hostNetwork"),
     "the node's network, by an EDL job": Case(edl(host_network=True), "host_network must not be true"),

@@ -4,6 +4,7 @@ tests/scenarios/test_tensorboard.py.)"""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,14 +13,15 @@ import pytest
 from tests.support.builders import PodBuilder, make_job, make_pod, make_training_job, observe
 from tests.support.guests import guest_job
 from tests.unit.tjworker.reconcile.addons.guests import guest
-from tests.unit.tjworker.reconcile.passes import condition, decide, everything, status_of
+from tests.unit.tjworker.reconcile.passes import NOW, after, condition, decide, everything, status_of
 from tjworker.api import labels
 from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import ServiceRecord
 from tjworker.api.resources import PODS, SERVICES
+from tjworker.api.timefmt import to_rfc3339
 from tjworker.base import GroupResource
-from tjworker.reconcile.addons.tensorboard import Ingress, TensorBoard
+from tjworker.reconcile.addons.tensorboard import REST_SECONDS, Ingress, TensorBoard
 from tjworker.reconcile.plan import Create, Delete
 
 NAME = "kubedl.io/tensorboard-config"
@@ -229,3 +231,42 @@ def test_a_pod_of_its_name_that_is_a_strangers_is_let_be() -> None:
 
 def test_its_label_is_one_that_the_projection_keeps() -> None:
     assert labels.TENSORBOARD_CONFIG in labels.OURS
+
+
+# -- one that has ended, while its job goes on -----------------------------------------------------
+AT = NOW - 1000
+"""When it ended."""
+ENDED: dict[str, Callable[[PodBuilder], PodBuilder]] = {
+    "it has come to its end": lambda pod: pod.succeeded().containers(finished_at=to_rfc3339(AT)),
+    "it has failed": lambda pod: pod.failed(1).containers(finished_at=to_rfc3339(AT)),
+    "it was evicted, and its container says when it ended": lambda pod: (
+        pod.failed(137).but(reason="Evicted").containers(finished_at=to_rfc3339(AT))
+    ),
+    "it was evicted, and no container is told of": lambda pod: pod.evicted().but(created_at=to_rfc3339(AT)),
+    "its kubelet turned it away": lambda pod: pod.turned_away().but(created_at=to_rfc3339(AT)),
+    "its kubelet turned it away, and shows containers that never ran": lambda pod: pod.but(
+        phase="Failed", reason="OutOfcpu", created_at=to_rfc3339(AT)
+    ),
+    "its node is gone, and nobody has seen its container end": lambda pod: (
+        pod.running().orphaned().but(created_at=to_rfc3339(AT))
+    ),
+}
+
+
+@pytest.mark.parametrize("seconds", [0, REST_SECONDS - 1, REST_SECONDS, REST_SECONDS + 1, 10 * REST_SECONDS])
+@pytest.mark.parametrize("sentence", ENDED)
+def test_one_that_has_ended_rests_and_is_made_again_however_it_ended(sentence: str, seconds: float) -> None:
+    """Half a minute after its end; where nobody says when that was, after it was made."""
+    job = make_job().role("trainer").annotate(config()).build()
+    trainer = make_pod(job, "trainer").running()
+    pod = ENDED[sentence](board(job))
+    seen = everything(job, trainer)
+    seen = replace(seen, pods=(pod.build(), *seen.pods), services=(ServiceRecord(POD, "s", 1, job.uid), *seen.services))
+    job = after(job, decide(job, seen, now=AT + seconds))
+    plan = decide(job, seen, now=AT + seconds)
+    over = seconds >= REST_SECONDS
+    assert [w.name for w in plan.writes if isinstance(w, Delete)] == [POD] * over
+    if not over:
+        assert plan.requeue_after_seconds == REST_SECONDS - seconds, "then it is looked at again"
+    gone = replace(seen, pods=tuple(one for one in seen.pods if one.name != POD))
+    assert [w.name for w in decide(job, gone, now=AT + seconds).writes if isinstance(w, Create)] == [POD]
