@@ -32,10 +32,10 @@ class FinishedJobs:
             self._uids.pop(job.change.key, None)
 
     def own(self, child: Projected) -> bool:
-        """Whether this is a child of a finished job. One of another UID belongs to a job that was made again under the
-        finished one's name."""
+        """Whether this is a child of a finished job. One of another UID belongs to an earlier or a later job of its
+        name; a deletion does not say whose child it was, and the store knows."""
         finished = self._uids.get(child.change.key)
-        return finished is not None and (child.change.record is None or child.job_uid in ("", finished))
+        return finished is not None and child.change.record is not None and child.job_uid in ("", finished)
 
 
 JobCounts = Mapping[tuple[GroupResource, str], int]

@@ -125,6 +125,35 @@ def test_a_job_and_its_pods_reach_the_projection_and_follow_the_cluster() -> Non
     assert bench.published == [KEY]
 
 
+def test_a_pod_of_an_earlier_job_that_goes_after_the_end_of_the_next_is_gone_for_the_third() -> None:
+    """Whose slot it would keep: a pod of another owner is waited for."""
+    bench = Bench()
+
+    def make() -> dict[str, Any]:
+        return bench.kube.create(AITRAININGJOBS, "default", JOB)
+
+    def remove(resource: Any, found: dict[str, Any]) -> None:
+        bench.kube.delete(resource, "default", found["metadata"]["name"], uid=found["metadata"]["uid"], grace_seconds=0)
+        bench.watcher.pump()
+
+    first = make()
+    pod = bench.kube.create(PODS, "default", bench.pod("digits-trainer-0", first))
+    bench.watcher.pump()
+    remove(AITRAININGJOBS, first)
+    second = make()
+    ended = {**second, "status": {"phase": "Failed", "observedGeneration": second["metadata"]["generation"]}}
+    bench.kube.update_status(AITRAININGJOBS, "default", "digits", ended)
+    bench.watcher.pump()
+    bench.kube.merge_patch(PODS, "default", "digits-trainer-0", {"metadata": {"labels": {"going": "yes"}}})
+    bench.watcher.pump()
+    remove(PODS, pod)
+    remove(AITRAININGJOBS, second)
+    third = make()
+    bench.watcher.pump()
+    raw, observed = bench.observed()
+    assert (raw["metadata"]["uid"], observed.pods) == (third["metadata"]["uid"], ())
+
+
 def test_a_quiet_cluster_costs_no_task_no_list_and_no_write() -> None:
     bench = Bench()
     bench.kube.create(AITRAININGJOBS, "default", JOB)
