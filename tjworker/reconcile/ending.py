@@ -65,13 +65,13 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
 
 def _waits_no_more(job: TrainingJob, status: JobStatus, end: Ending, at: str) -> JobStatus:
     """A job that was not running no longer waits for what its condition Running names. Where that told more than the
-    phase does (no node has room, an image is not there), it stays to be read: it may be why the job ends."""
+    phase does (no node has room, an image is not there), it stays to be read: it may be why the job ends. A job that
+    came to its end before anything was told of it reads as one of which it was."""
     old = get_condition(status, "Running")
-    if old is None or old.reason in (end.reason, POD_NOT_GONE, FAILED_DELETE):
+    if old is not None and old.reason in (end.reason, POD_NOT_GONE, FAILED_DELETE):
         return status
-    message = (
-        end.message if old.reason in get_args(Phase) else f"{end.message}; before that {old.reason}: {old.message}"
-    )
+    told = old is not None and old.reason not in get_args(Phase)
+    message = f"{end.message}; before that {old.reason}: {old.message}" if old is not None and told else end.message
     return set_condition(status, "Running", False, end.reason, message, now=at, generation=job.generation)
 
 

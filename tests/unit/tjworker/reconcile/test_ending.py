@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.support.builders import make_job, make_pod, make_service, observe
 from tests.support.kinds import AITRAININGJOBS
 from tests.unit.tjworker.reconcile.passes import NOW, World, decide, running, status_of
@@ -18,6 +20,23 @@ def test_an_annotation_goes_before_a_completion_of_the_same_moment() -> None:
     world.settle()
     assert world.job.status.phase == "Failed"
     assert world.job.status.replica_statuses["trainer"].succeeded == 2
+
+
+@pytest.mark.parametrize("annotation", [{}, {"Preempted": "room"}], ids=["by itself", "by a user"])
+@pytest.mark.parametrize("what", ["succeeded", "failed"])
+def test_an_end_reads_the_same_when_nothing_was_told_of_the_job_before(what: str, annotation: dict[str, str]) -> None:
+    """Its first status may wait for its pods, and the watch that shows them be away until they are done."""
+    ended = make_job().role("trainer", 2, restartPolicy="Never").annotate(annotation).build()
+    told = World(replace(ended, annotations={})).settle().all("running").settle()
+    told.job = replace(ended, status=told.job.status)
+    untold = World(ended)
+    untold.pods, untold.services = dict(told.pods), dict(told.services)
+    ends = [
+        {(c.type, c.status, c.reason) for c in world.all(what).settle().job.status.conditions}
+        for world in (told, untold)
+    ]
+    assert ends[0] == ends[1]
+    assert any((type_, status) == ("Running", "False") for type_, status, _ in ends[1])
 
 
 def test_a_time_limit_that_passes_while_the_job_ends_changes_nothing() -> None:
