@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
-from celery import Celery
 
 from tjworker.base import Terminal
 from tjworker.controllers.autoscaler import Autoscaler
@@ -81,7 +80,7 @@ def assemble(
     )
 
 
-def connect(app: Celery, settings: Settings) -> Runtime:
+def connect(settings: Settings) -> Runtime:
     """The real Runtime of this process. Raises Terminal, logged in one line, for a Kubernetes configuration that cannot
     be used, and without a record key."""
     try:

@@ -26,7 +26,7 @@ from tjworker.settings import load_settings
 from tjworker.telemetry import metrics, scrape
 from tjworker.telemetry.metrics import PASSES, PERIODIC_RUNS
 
-_runtime = ProcessRuntime(lambda: connect(app, load_settings()))
+_runtime = ProcessRuntime(lambda: connect(load_settings()))
 
 
 class End(Exception):

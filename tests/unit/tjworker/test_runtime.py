@@ -17,7 +17,6 @@ from tests.support import waiting
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker import tasks
-from tjworker.app import app
 from tjworker.base import JobKey, Terminal
 from tjworker.publisher import Publisher
 from tjworker.runtime import ProcessRuntime, connect
@@ -33,7 +32,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     file = tmp_path / "broken"
     file.write_text("{")
     monkeypatch.setenv("KUBECONFIG", str(file))
-    tasks.use(lambda: connect(app, load_settings()))
+    tasks.use(lambda: connect(load_settings()))
     return file
 
 
@@ -55,7 +54,7 @@ def test_a_broken_kubeconfig_fails_every_task_with_one_line(
 
 
 def test_a_kubeconfig_that_was_corrected_is_read_by_the_next_task(broken: Path) -> None:
-    runtime = ProcessRuntime(lambda: connect(app, Settings(record_keys="k" * 32)))
+    runtime = ProcessRuntime(lambda: connect(Settings(record_keys="k" * 32)))
     with pytest.raises(Terminal):
         runtime.get()
     cluster = "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]"
@@ -127,5 +126,5 @@ def test_without_a_record_key_there_is_no_runtime(monkeypatch: pytest.MonkeyPatc
     kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **parts}))
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
     with pytest.raises(Terminal, match=r"TJ_RECORD_KEYS is not set.*openssl rand -hex 32"):
-        connect(app, Settings())
-    connect(app, Settings(record_keys="k" * 32))
+        connect(Settings())
+    connect(Settings(record_keys="k" * 32))
