@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from tests.scenarios.world import job, play, role
 from tests.simulation.faults.histories import lived
-from tests.simulation.histories import make_history
+from tests.simulation.histories import BUSY_SECONDS, FOR_EVER, Act, History, make_history
 from tests.simulation.quiet import quiet
 
 
@@ -20,6 +25,21 @@ def test_a_service_that_an_earlier_job_of_the_name_has_left_keeps_no_end() -> No
     with quiet():
         verdict, _ = lived(history)
     assert not verdict.wrong, verdict.trace
+
+
+@pytest.mark.parametrize("before_the_calm", range(5, 65, 20))
+@pytest.mark.parametrize("scope", ["Pod", "All"])
+@pytest.mark.parametrize("start_seconds", [1, 40])
+def test_it_is_not_quiet_while_a_program_is_still_to_fail(start_seconds: int, scope: str, before_the_calm: int) -> None:
+    """Its pods are made late, run 20 s and fail, four times: what the operator does then is no write without need."""
+    does = {**FOR_EVER, "start_seconds": start_seconds, "failing_attempts": 4, "failing_run_seconds": 20}
+    how: dict[str, Any] = {"restartPolicy": "Always", "restartScope": scope}
+    roles = {"ps": role(0, annotations=play(**does), **how), "worker": role(1, annotations=play(**FOR_EVER), **how)}
+    history = History(1, job(roles), (Act(BUSY_SECONDS - before_the_calm, "scale", 0, 2),))
+    with quiet():
+        verdict, said = lived(history)
+    assert said.reached["a program that fails again and again rests"]
+    assert not verdict.wrong, f"{verdict.wrong}\n{verdict.trace}"
 
 
 def test_on_a_real_control_plane_a_history_holds_nothing_with_a_finalizer_and_is_else_the_same() -> None:
