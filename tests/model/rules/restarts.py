@@ -142,7 +142,7 @@ def _off(life: Life, new: Pod, old: Pod) -> bool:
 
 def failing_programs_rest(life: Life) -> Iterator[str]:
     """The first two restarts of a replica come at once; then it waits 10 s, doubling to 5 minutes, until it has run for
-    ten minutes."""
+    ten minutes, or another than the operator takes away the failed pod that rests."""
     for pod in life.pods:
         if pod.made_by != "operator" or pod.index is None:
             continue
@@ -152,12 +152,26 @@ def failing_programs_rest(life: Life) -> Iterator[str]:
             lost = loss(life, one)
             fails = lost is not None and lost.certain in ("retryable", "permanent")
             count = count + 1 if fails and one.over_at - one.running_at < RUN_TO_FORGET_SECONDS else 0
-        if count <= FREE_RESTARTS or _off(life, pod, earlier[0]):
+        if count <= FREE_RESTARTS or _off(life, pod, earlier[0]) or _rest_was_ended(life, earlier[-1], pod):
             continue
         least = min(MOST_REST_SECONDS, FIRST_REST_SECONDS * 2.0 ** (count - FREE_RESTARTS - 1))
         rested = pod.made_at - earlier[-1].ended_at
         where = f"{pod.name} was made at {life.says(pod.made_at)}, {rested:.1f} s after the {count}. failure in a row"
         yield f"{where}: it was to rest {least} s" if rested < least - ROUNDING_SECONDS else ""
+
+
+def _rest_was_ended(life: Life, failed: Pod, new: Pod) -> bool:
+    """Of pods that failed together and begin anew together, one stays and rests for all: its deletion was no doing of
+    the operator, and is not waited for."""
+    for other in life.pods:
+        together = other.succeeded is False and abs(other.ended_at - failed.ended_at) < SEEN_SECONDS
+        rested_until = max(other.ended_at, failed.ended_at) < other.asked_at <= new.made_at
+        if not together or other.asked_by == "operator" or not rested_until:
+            continue
+        for role in life.roles(other.role, other.ended_at, new.made_at):
+            if role.restart_scope == "All" or (role.restart_scope == "Replica" and other.role == failed.role):
+                return True
+    return False
 
 
 def _made(pod: Pod) -> float:

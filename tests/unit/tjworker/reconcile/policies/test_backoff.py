@@ -124,6 +124,21 @@ def test_a_deletion_by_a_user_is_never_waited_for_and_does_not_count() -> None:
     assert loop.runs().meet(crashes) == 0
 
 
+@pytest.mark.parametrize("scope", ["Pod", "Replica", "All"])
+def test_who_deletes_the_failed_pod_ends_its_rest(scope: str) -> None:
+    """Of all that begin anew with it, too."""
+    loop = Loop(scope, replicas=1 if scope == "Pod" else 2)
+    rests(loop, crashes, crashes)
+    loop.runs().pods[POD] = crashes(loop.pods[POD])
+    for _ in range(5):
+        loop.step()
+        loop.pods = {name: pod for name, pod in loop.pods.items() if not pod.build().deleted_at}
+    assert list(loop.pods) == [POD], "it rests"
+    assert loop.record(POD).phase == "Failed"
+    del loop.pods[POD]
+    assert sorted(created(loop.step())) == [f"digits-trainer-{n}" for n in range(loop.job.role("trainer").replicas)]
+
+
 def test_while_it_rests_the_status_says_so_and_the_failed_pod_stays() -> None:
     loop = Loop(ran=False)
     rests(loop, turned_away)
