@@ -152,6 +152,11 @@ def _at_most_one(status: Json) -> None:
         counts["application"] = min(1, counts.get("application", 0))
 
 
+def _all_that_go_restart(status: Json) -> None:
+    for counts in status.get("replicaStatuses", {}).values() if status["phase"] == "Terminating" else ():
+        counts["restarting"] = 1
+
+
 def _no_results(status: Json) -> None:
     status["conditions"] = [one for one in status.get("conditions", ()) if one["type"] != "Succeeded"]
 
@@ -266,6 +271,9 @@ TEETH: Mapping[str, Tooth] = {
     ),
     "restart counts never fall, and their sum is status.restarts": Tooth(
         "the sum is not written", drops("restarts"), "ai-pod-restarts"
+    ),
+    "no pod is restarting at an end, nor while suspended": Tooth(
+        "pods that go count as restarting", status_written(_all_that_go_restart), "ai-pod-times-out"
     ),
     "an end stays as it was decided": Tooth(
         "the message of an end is written anew when its pods are gone", status_written(_another_end), "ai-pod-fails"

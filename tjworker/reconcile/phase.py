@@ -41,7 +41,8 @@ def live_phase(was: Phase, views: Mapping[str, RoleView], *, restarted: bool, sc
 
 
 def replica_status(view: RoleView, *, live: bool) -> ReplicaStatus:
-    """`live`: pods that are missing will be made, so they count as pending; at an end they are not."""
+    """`live`: pods that are missing will be made, so they count as pending, and those that go are being replaced; at
+    an end, or suspended, they are not."""
     missing = view.count("missing", "blocked") if live else 0
     replaced = sum(r.attempt > 0 and r.state in ("missing", "blocked") for r in view.replicas) if missing else 0
     failed = view.count("failed")
@@ -54,7 +55,7 @@ def replica_status(view: RoleView, *, live: bool) -> ReplicaStatus:
         succeeded=view.count("succeeded"),
         failed=failed,
         evicted=evicted,
-        restarting=view.count("outdated", "terminating") + replaced,
+        restarting=(view.count("outdated", "terminating") if live else 0) + replaced,
     )
 
 

@@ -11,6 +11,7 @@ from tests.model.losses import loss, may_be_final
 from tests.model.rules.rule import Rule
 from tjworker.api.timefmt import from_rfc3339
 
+_MAKES_NOTHING = frozenset({"Terminating", "Suspended", *ENDS})
 _FINAL = ("phase", "completionTime", "startTime", "startRunningTime", "restartCounts", "attempts", "conditions")
 
 
@@ -158,6 +159,17 @@ def counts_never_fall(life: Life) -> Iterator[str]:
             yield f"restarts of {life.name} is {after.status.get('restarts')} at {life.says(after.at)}, by cause {now}"
 
 
+def nothing_is_replaced_at_an_end(life: Life) -> Iterator[str]:
+    """Pods go, and none comes in their place."""
+    for _, after in life.statuses():
+        phase = after.status.get("phase", "")
+        if phase not in _MAKES_NOTHING:
+            continue
+        counts = after.status.get("replicaStatuses") or {}
+        wrong = [role for role, numbers in counts.items() if numbers.get("restarting", 0)]
+        yield f"{life.name} is {phase} at {life.says(after.at)}, and of {wrong} pods are restarting" if wrong else ""
+
+
 def an_end_stays_as_it_is(life: Life) -> Iterator[str]:
     """`status.ending` never changes once it is set, nor does the status of a job that has ended."""
     for before, after in life.statuses():
@@ -266,6 +278,7 @@ RULES: Mapping[str, Rule] = {
     "startTime, startRunningTime and completionTime are written once, when it is so": times_are_written_once,
     "Running means that every replica runs": running_means_that_every_replica_runs,
     "restart counts never fall, and their sum is status.restarts": counts_never_fall,
+    "no pod is restarting at an end, nor while suspended": nothing_is_replaced_at_an_end,
     "an end stays as it was decided": an_end_stays_as_it_is,
     "observedGeneration never goes back, nor beyond the spec": the_generation_goes_up,
     "lastReconcileTime moves with something else": last_reconcile_time_moves_with_something_else,

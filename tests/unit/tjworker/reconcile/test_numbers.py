@@ -21,8 +21,8 @@ POD = make_pod(JOB, "trainer").build()
 COUNTED: Mapping[State, tuple[str, str]] = {
     "missing": ("pending", ""),
     "blocked": ("pending", ""),
-    "outdated": ("restarting", "restarting"),
-    "terminating": ("restarting", "restarting"),
+    "outdated": ("restarting", ""),
+    "terminating": ("restarting", ""),
     "pending": ("pending", "pending"),
     "scheduled": ("scheduled", "scheduled"),
     "running": ("active", "active"),
@@ -30,7 +30,7 @@ COUNTED: Mapping[State, tuple[str, str]] = {
     "succeeded": ("succeeded", "succeeded"),
     "failed": ("failed", "failed"),
 }
-"""State -> the columns while the job lives, and at its end, when nothing is made any more."""
+"""State -> the columns while the job lives, and at its end, when nothing is made or replaced any more."""
 HAVE_NO_POD = ("missing", "blocked")
 
 
