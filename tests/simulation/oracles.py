@@ -6,6 +6,7 @@ as the contract has it (`tests/model`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -37,6 +38,14 @@ ON_THE_WAY = (
     "a pod takes another's place for a reason",
 )
 """Rules of the model that a create breaks which was on its way for as long as its worker stood still."""
+UNTOLD = re.compile(
+    r"conditions\[\d+\]\.(message: .*, undisturbed 'over'|reason: '\w+', undisturbed 'Restarted')$"
+    r"|conditions(\[\d+\]|\.Running)\.last(Transition|Update)Time: \d+ s earlier than undisturbed$"
+    r"|\.attempts\.roles\.\w+\.\w+: "
+)
+"""What differs where a restart was over and the status that would have told it never came: the condition Restarting is
+over with the end, for the end's reason; Running is False since the restart; and the notes that the restart made for
+itself stay."""
 ROUNDING_SECONDS = 1.0
 """Times of Kubernetes have whole seconds: two that are cut differ by one more or less."""
 

@@ -81,8 +81,9 @@ def report_create_failure(job: TrainingJob, now: float, message: str) -> Plan:
 
 
 def report_delete_failure(job: TrainingJob, now: float, message: str) -> Plan:
-    """Likewise of a child that may not go. A job all of whose replicas run says it by the event alone."""
-    if is_true(job.status, "Running"):
+    """Likewise of a child that may not go, or of the job itself after its TTL. One all of whose replicas run, and one
+    that has ended, says it by the event alone."""
+    if is_true(job.status, "Running") or job.status.ended:
         return Plan(events=(Event("Warning", FAILED_DELETE, message[:MAX_MESSAGE]),))
     return _report(job, FAILED_DELETE, message, now)
 

@@ -154,10 +154,13 @@ def stopped(pod: PodRecord) -> bool:
     """It ended because it was deleted. A trainer that is told to go saves its state and exits, with 0 or with 143:
     neither is a success nor a failure of its own, whether we look before it has ended or after.
 
-    Whoever has seen it told to go knows. A pod that had not started by then says of no container when it ended. Else
-    times tell, though the node's clock, which says when it ended, may be behind the API server's, which says when it
-    was asked to go."""
+    Whoever has seen it told to go knows. A pod that had not started by then says of no container when it ended. One
+    that no node has taken runs nothing and is granted no grace: pod garbage collection calls it Failed as it takes it
+    away (`gcUnscheduledTerminating`). Else times tell, though the node's clock, which says when it ended, may be behind
+    the API server's, which says when it was asked to go."""
     if pod.was_told_to_go or not pod.deletion_asked_at:
         return pod.was_told_to_go
+    if not pod.node:
+        return True
     ended = [c.finished_at for c in pod.containers if c.state == "terminated" and not c.init and c.finished_at]
     return bool(ended) and max(ended) >= pod.deletion_asked_at

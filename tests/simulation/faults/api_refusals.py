@@ -9,7 +9,6 @@ no later one.
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -18,7 +17,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.scenarios.test_faults import OVER_QUOTA
 from tests.simulation.fault import Row, Verdict, spread, verdict
-from tests.simulation.oracles import Allowance, Outcome, Whole, judge, live, whole
+from tests.simulation.oracles import UNTOLD, Allowance, Outcome, Whole, judge, live, whole
 from tests.simulation.points import Fault, Step
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.scripts import mine
@@ -34,9 +33,6 @@ STORM_CHANCE = 0.2
 REQUESTS_MORE = 12
 """Than an undisturbed scenario makes, after one refusal: the pass again, and what it proves first."""
 WORDS = "made up by the simulation"
-OVER = re.compile(r"conditions\[\d+\]\.(message: .*, undisturbed 'over'|reason: '\w+', undisturbed 'Restarted')$")
-"""The condition of a restart that was over, told by the status that was called invalid and by none after it: it is over
-with the end, for the end's reason."""
 
 
 def _refusal(code: int, reason: str, *, said: str = WORDS, **headers: str) -> HttpResponse:
@@ -144,7 +140,7 @@ def play(run: str) -> Verdict:
     if invalid and refusing.struck.startswith("POST"):
         wrong = [*_failed_for_good(outcome, goes=goes), *outcome.unlike_the_model]
     else:
-        wrong = [one for one in judge(outcome, undisturbed, Allowance(within)) if not (invalid and OVER.search(one))]
+        wrong = [one for one in judge(outcome, undisturbed, Allowance(within)) if not (invalid and UNTOLD.search(one))]
     usual = undisturbed.steps["write"] + undisturbed.steps.get("read", 0)
     most = 3 * usual + 40 if storm else usual + REQUESTS_MORE
     if refusing.requests > most:

@@ -23,6 +23,7 @@ class Case:
     want_restarted: bool
     phase: str = "Failed"
     containers: bool = True
+    node: str = "node-a"
 
 
 CASES = {
@@ -32,6 +33,7 @@ CASES = {
     "it is not being deleted: a failure": Case("", False),
     "failed without containers (evicted) before: a failure": Case(LATER, False, containers=False),
     "told to go before a container had started: replaced": Case(EARLIER, True, containers=False),
+    "no node had taken it, so it was granted no grace: replaced": Case(LATER, True, containers=False, node=""),
 }
 
 
@@ -41,6 +43,7 @@ def test_a_failed_pod_in_deletion(case: Case) -> None:
     world = World(job).settle().all("running").settle()
     pod: PodBuilder = world.pods["digits-trainer-1"].failed(143)
     pod = pod.deleting(LATER if case.deletion_asked_at else "", case.deletion_asked_at)
+    pod = pod.but(node=case.node)
     world.pods["digits-trainer-1"] = pod if case.containers else pod.but(containers=())
     world.step()
     if not case.want_restarted:

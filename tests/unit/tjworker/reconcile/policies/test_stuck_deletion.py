@@ -84,3 +84,14 @@ def test_it_goes_with_the_object_whatever_the_phase() -> None:
     assert status_of(plan).phase == "Restarting"
     assert condition(status_of(plan), "Running")[1] == "Restarting"
     assert REFUSED not in status_of(plan).message
+
+
+def test_a_refusal_after_the_end_is_told_by_an_event_and_leaves_the_end_as_it_is() -> None:
+    """Of the job itself, whose TTL is over, or of a TensorBoard, whose time is."""
+    world = running(restart="Never").all("succeeded").settle()
+    assert world.job.status.phase == "Succeed"
+    plan = report_delete_failure(world.job, NOW, REFUSED)
+    assert plan.status is None
+    assert [(event.type, event.reason, event.message) for event in plan.events] == [
+        ("Warning", "FailedDelete", REFUSED)
+    ]
