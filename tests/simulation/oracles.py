@@ -249,6 +249,8 @@ class Allowance:
     """Such an object may take so long to go."""
     on_the_way: int = 0
     """So many writes may make what was wanted when they were sent, and no longer is."""
+    unlike: re.Pattern[str] | None = None
+    """What may differ: words of what is found wrong."""
 
 
 def late_seconds(run: Outcome, of: Whole) -> float:
@@ -303,4 +305,4 @@ def judge(run: Outcome, of: Whole, allowed: Allowance) -> list[str]:
     wrong += [f"a pass after the end wrote: {write}" for write in run.restless]
     wrong += _counts(run, of, forgiven)
     wrong += differences(run.state, of.first.state, of.second.state)
-    return wrong
+    return [one for one in wrong if allowed.unlike is None or not allowed.unlike.search(one)]

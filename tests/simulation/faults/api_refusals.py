@@ -140,7 +140,7 @@ def play(run: str) -> Verdict:
     if invalid and refusing.struck.startswith("POST"):
         wrong = [*_failed_for_good(outcome, goes=goes), *outcome.unlike_the_model]
     else:
-        wrong = [one for one in judge(outcome, undisturbed, Allowance(within)) if not (invalid and UNTOLD.search(one))]
+        wrong = judge(outcome, undisturbed, Allowance(within, unlike=UNTOLD if invalid else None))
     usual = undisturbed.steps["write"] + undisturbed.steps.get("read", 0)
     most = 3 * usual + 40 if storm else usual + REQUESTS_MORE
     if refusing.requests > most:

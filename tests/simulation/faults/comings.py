@@ -147,9 +147,9 @@ def play(run: str) -> Verdict:
     ]
     if not comings.strikes:
         wrong.append("none came and none went")
-    judged = judge(outcome, whole(name), Allowance(STRIKES_SECONDS + LOST_HOLDER_SECONDS))
     # One worker after another may die of the status that tells of a restart's end, until the job ends.
-    wrong += [*comings.late_writes[:3], *(one for one in judged if not UNTOLD.search(one))]
+    allowed = Allowance(STRIKES_SECONDS + LOST_HOLDER_SECONDS, unlike=UNTOLD)
+    wrong += [*comings.late_writes[:3], *judge(outcome, whole(name), allowed)]
     return verdict(outcome, whole(name), wrong)
 
 
