@@ -83,6 +83,9 @@ class Overlap:
     def __init__(self) -> None:
         self._shown: dict[str, dict[tuple[JobKey, str], int]] = {}
         """Source -> object -> the newest version that the resumed watch has shown, until the list's watch is as far."""
+        self._paged: dict[str, dict[tuple[JobKey, str], int]] = {}
+        """Source of jobs -> object -> the version in the pages of its list, until that is in: a watch beside it may
+        begin before it."""
 
     def __contains__(self, source: str) -> bool:
         return source in self._shown
@@ -94,13 +97,19 @@ class Overlap:
             for change in (projected.change for projected in batch.changes):
                 which = (change.key, change.name)
                 shown[which] = max(change.rv, shown.get(which, 0))
+        elif batch.list_version and not batch.position:
+            pages = self._paged.setdefault(batch.source, {})
+            pages |= {(one.change.key, one.change.name): one.change.rv for one in batch.changes if one.change.is_job}
 
     def is_stale(self, batch: Batch, change: Change) -> bool:
         """The resumed watch already showed a newer version."""
-        return not batch.resumed and change.rv < self._shown.get(batch.source, {}).get((change.key, change.name), 0)
+        other = self._paged if batch.resumed else self._shown
+        return change.rv < other.get(batch.source, {}).get((change.key, change.name), 0)
 
     def end(self, batch: Batch) -> None:
         """After this batch was projected."""
+        if not batch.resumed and batch.position:
+            self._paged.pop(batch.source, None)
         shown = self._shown.get(batch.source)
         if shown is not None and not batch.resumed and all(rv <= batch.position for rv in shown.values()):
             del self._shown[batch.source]

@@ -57,13 +57,13 @@ def test_pod_groups_of_other_schedulers(scheduler: str) -> None:
     assert (placed(world, "second"), list(world.owners(resource))) == (2, ["second"]), "it is made again"
 
 
-@pytest.mark.parametrize(("synced", "events"), [(True, 1), (False, 0)], ids=["synced", "not synced"])
-def test_whether_a_gang_that_waits_is_judged_by_a_list_of_nodes_that_is(synced: bool, events: int) -> None:
-    """One that is not synced lacks nodes."""
+@pytest.mark.parametrize(("whole", "events"), [(True, 1), (False, 0)], ids=["whole", "not whole"])
+def test_whether_a_gang_that_waits_is_judged_by_a_list_of_nodes_that_is(whole: bool, events: int) -> None:
+    """Whether jobs are still being listed has no part in it."""
     world = World(nodes=NODES, gang_scheduler="kubernetes")
     world.apply(gang(4, "first")).run()
     one = dict(list(world.store.projection.cluster().nodes.items())[:1])
-    world.store.projection.cluster = lambda: ClusterView(one, {}, synced=synced)  # type: ignore[method-assign]
+    world.store.projection.cluster = lambda: ClusterView(one, {}, nodes_whole=whole)  # type: ignore[method-assign]
     world.apply(gang(4, "second")).run().advance(5)
     assert (placed(world, "first"), placed(world, "second")) == (4, 0)
     assert world.events().get("GangTooLarge", 0) == events

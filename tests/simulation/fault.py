@@ -79,9 +79,10 @@ def on_scenarios(
 
     def play(run: str) -> Verdict:
         name, _, point = run.partition("/")
-        undisturbed = whole(name, companion)
-        outcome = live(SCENARIOS[name], fault(point), companion=companion, world_type=world)
-        wrong = judge(outcome, undisturbed, allowed if isinstance(allowed, Allowance) else allowed(point))
+        undisturbed, struck = whole(name, companion), fault(point)
+        outcome = live(SCENARIOS[name], struck, companion=companion, world_type=world)
+        bounds = allowed if isinstance(allowed, Allowance) else allowed(point)
+        wrong = judge(outcome, undisturbed, bounds.of_a_new_job() if struck.forgot_a_new_job else bounds)
         return verdict(outcome, undisturbed, wrong)
 
     return Row(number, sentence, runs, {name: partial(sample, name) for name in names}, play)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
@@ -31,6 +31,8 @@ in time."""
 PATIENCE_SECONDS = 900.0
 """How long a disturbed scenario is played beyond its time, to tell how late it was."""
 QUIET_PASSES = 3
+ALL = 1_000
+"""More objects than any scenario has."""
 COMPANION = "other"
 ON_THE_WAY = (
     "nothing is made after an end",
@@ -251,6 +253,16 @@ class Allowance:
     """So many writes may make what was wanted when they were sent, and no longer is."""
     unlike: re.Pattern[str] | None = None
     """What may differ: words of what is found wrong."""
+
+    def of_a_new_job(self) -> Allowance:
+        """Whose objects may all be made once more, without a count, and go again (`Fault.forgot_a_new_job`)."""
+        return replace(
+            self,
+            made_for_nothing=ALL,
+            on_the_way=ALL,
+            until_collected_seconds=self.seconds,
+            unlike=re.compile(r"\.(attempts|restartCounts)\.|\.restarts: "),
+        )
 
 
 def late_seconds(run: Outcome, of: Whole) -> float:

@@ -74,7 +74,10 @@ class MemoryProjection(OverRedis):
     def cluster(self) -> ClusterView:
         tables = self._redis.tables
         return ClusterView(
-            dict(tables.nodes), dict(tables.node_requests), synced=tables.token is not None and tables.synced
+            dict(tables.nodes),
+            dict(tables.node_requests),
+            synced=tables.token is not None and tables.synced,
+            nodes_whole=tables.token is not None and (tables.synced or tables.children_in),
         )
 
     @whole

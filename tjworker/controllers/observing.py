@@ -97,7 +97,7 @@ class Observing:
     def every_node(self) -> dict[str, NodeRecord]:
         """Nobody judges by no nodes."""
         cluster = self._projection.cluster()
-        return decoded(cluster.nodes) if cluster.synced else {}
+        return decoded(cluster.nodes) if cluster.nodes_whole else {}
 
 
 def decoded(nodes: Mapping[str, bytes]) -> dict[str, NodeRecord]:

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from http.client import BadStatusLine, HTTPException, IncompleteRead, InvalidURL, LineTooLong, RemoteDisconnected
 
-from httptools import HttpParserError, HttpResponseParser
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 MOST_HEAD_BYTES = 64 * 1024
 RECEIVED_BYTES = 64 * 1024
@@ -98,7 +98,7 @@ class _Message:
         assert self._parser is not None  # noqa: S101  nobody feeds a message that is over
         try:
             self._parser.feed_data(piece)
-        except HttpParserError as error:
+        except (HttpParserError, HttpParserUpgrade) as error:
             if not self.over:
                 wrong = HTTPException if self.headed else BadStatusLine
                 raise wrong(f"no answer of HTTP/1.1: {error.__context__ or error}") from error

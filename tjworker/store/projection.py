@@ -85,6 +85,8 @@ class ClusterView:
     """node -> requests of all pods on it (`api.node_requests`); a node without pods has no entry."""
     synced: bool = False
     """False while the projection is being filled: nothing may be decided on it."""
+    nodes_whole: bool = False
+    """Every node is in `nodes`; the lists of jobs may still be under way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,11 +176,18 @@ class RedisProjection:
             pipe = self._redis.client.pipeline(transaction=True)
             pipe.hgetall(self._redis.key("nodes"))
             pipe.hgetall(self._redis.key("node_requests"))
-            pipe.hmget(self._redis.key("writer"), ["token", "synced"])
+            pipe.hmget(self._redis.key("writer"), ["token", "synced", "children"])
             return pipe.execute()
 
         nodes, requests, writer = self._redis.read(read)
-        return ClusterView(_named(nodes), _named(requests), synced=None not in writer)
+        token, whole, of_children = writer
+        there = token is not None
+        return ClusterView(
+            _named(nodes),
+            _named(requests),
+            synced=there and whole is not None,
+            nodes_whole=there and (whole is not None or of_children is not None),
+        )
 
     def unfinished(self) -> Mapping[JobKey, tuple[int, bytes]]:
         found: dict[JobKey, tuple[int, bytes]] = {}

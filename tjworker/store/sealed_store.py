@@ -132,7 +132,9 @@ class SealedProjection:
         nodes = self._open_named("node", view.nodes, refused)
         requests = self._open_named("requests", view.node_requests, refused)
         self.distrust(refused)
-        return ClusterView(nodes, requests, synced=view.synced and not refused)
+        return ClusterView(
+            nodes, requests, synced=view.synced and not refused, nodes_whole=view.nodes_whole and not refused
+        )
 
     def unfinished(self) -> Mapping[JobKey, tuple[int, bytes]]:
         found: dict[JobKey, tuple[int, bytes]] = {}

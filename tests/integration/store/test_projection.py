@@ -7,12 +7,19 @@ from dataclasses import replace
 import pytest
 
 from tests.integration.store.contract import Case, named, play
-from tests.integration.store.driver import JOB, A, B, C, a_job, a_pod, drain
+from tests.integration.store.driver import JOB, A, B, C, Drive, a_job, a_pod, drain
 from tests.integration.store.worlds import World
 from tests.support.kinds import AITRAININGJOBS
 from tjworker.api.resources import BATCH_JOBS, PODS, SERVICES
 
 ENDED = b'{"finished":true,"metadata":{"name":"a","uid":"u1"}}'
+
+
+def whole(d: Drive) -> tuple[bool, bool]:
+    """(everything is in, all nodes are)"""
+    cluster = d.projection.cluster()
+    return cluster.synced, cluster.nodes_whole
+
 
 PROJECTION = {
     "what was applied is in the view": Case(
@@ -231,14 +238,26 @@ PROJECTION = {
     "the cluster is its nodes, with their requests, once everything has been seen": Case(
         lambda d: [
             d.projection.lead(1),
-            (c := d.projection.cluster()).synced,
+            whole(d),
             d.projection.apply_nodes(1, {"n": b"1"}),
             d.projection.mark_synced(1),
-            (c := d.projection.cluster()).synced,
-            dict(c.nodes),
+            whole(d),
+            dict((c := d.projection.cluster()).nodes),
             dict(c.node_requests),
         ],
-        [None, False, None, None, True, {"n": b"1"}, {}],
+        [None, (False, False), None, None, (True, True), {"n": b"1"}, {}],
+        lead=False,
+    ),
+    "all nodes are known while jobs are still being listed, and no more once Redis is empty": Case(
+        lambda d: [
+            d.projection.lead(1),
+            d.projection.apply_nodes(1, {"n": b"1"}),
+            d.projection.mark_children(1),
+            whole(d),
+            d.flush(),
+            whole(d),
+        ],
+        [None, None, None, (False, True), None, (False, False)],
         lead=False,
     ),
     "unfinished jobs are read with their versions": Case(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.kinds import AITRAININGJOBS
 from tests.unit.watcher.projection.objects import KEY
-from tests.unit.watcher.writing import Bench, gone, job, pod, whole
+from tests.unit.watcher.writing import Bench, gone, job, job_named, pod, whole
 from tjworker.api.resources import PODS
 from tjworker.base import JobKey
 from tjworker.store.projection import Change
@@ -128,3 +128,27 @@ def test_a_resumed_watch_that_goes_on_is_not_outrun_by_itself() -> None:
     overlap.end(Batch(PODS, (), 99, resumed=True))
     assert PODS in overlap
     assert overlap.is_stale(Batch(PODS, (), 50), pod(59).change), "the newest version counts"
+
+
+def test_a_watch_that_begins_before_its_list_does_not_take_back_what_a_page_has_shown() -> None:
+    """After a loss of Redis the watch of jobs begins at the loss, beside the list, and may be cut off in its replay."""
+    bench = Bench()
+    bench.events.put(Batch(AITRAININGJOBS, (job(90, phase="Failed"),), 0, list_version=100))
+    bench.step()
+    bench.events.put(Batch(AITRAININGJOBS, (job(80, phase="Running"),), 80, resumed=True))
+    bench.step()
+    counted = {phase: count for (_, phase), count in bench.writer.jobs.counts().items() if count}
+    assert counted == {"Failed": 1}
+
+
+def test_the_pages_of_a_list_are_compared_until_it_is_in() -> None:
+    overlap = Overlap()
+    overlap.begin(Batch(AITRAININGJOBS, (job(90),), 0, list_version=100))
+    old, new = Batch(AITRAININGJOBS, (), 80, resumed=True), Batch(AITRAININGJOBS, (), 95, resumed=True)
+    assert overlap.is_stale(old, job(80).change)
+    assert not overlap.is_stale(new, job(95).change)
+    assert not overlap.is_stale(old, job_named("another", 80).change), "no page has shown that one"
+    overlap.end(Batch(AITRAININGJOBS, (), 0, list_version=100))
+    assert overlap.is_stale(old, job(80).change), "more pages come"
+    overlap.end(Batch(AITRAININGJOBS, (), 100, True, list_version=100))
+    assert not overlap.is_stale(old, job(80).change)

@@ -88,6 +88,11 @@ def test_a_connection_on_which_more_came_than_was_asked_for_is_not_used_again(fr
     assert read(OK + framing + b"HTTP/1.1 200 OK\r\n") == (200, b"a", False)
 
 
+def test_an_answer_is_whole_whatever_comes_after_it() -> None:
+    upgrade = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n"
+    assert read(OK + b"Content-Length: 1\r\n\r\na" + upgrade) == (200, b"a", False)
+
+
 def test_an_answer_that_has_not_been_read_keeps_its_connection() -> None:
     assert not answer(OK + b"Content-Length: 1\r\n\r\na").reusable
     assert not answer(OK + b"Content-Length: 1\r\n\r\n").reusable
@@ -110,6 +115,10 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "a size without an end": (OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 100, "size overflow"),
     "interim answers without end": (b"HTTP/1.1 100 Continue\r\n\r\n" * (MOST_HEAD_BYTES // 20), "more than"),
+    "another protocol from here on, unasked": (
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
+        "no answer of HTTP/1.1",
+    ),
     "no status": (b"HTTP/1.1 OK\r\n\r\n", "Invalid status code"),
     "an unknown status": (b"HTTP/1.1 000 ?\r\n\r\n", "status 0"),
     "a head without an end": (OK + b"A: " + b"x" * (MOST_HEAD_BYTES + 1), "more than"),
