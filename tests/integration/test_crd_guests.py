@@ -92,6 +92,36 @@ def test_a_role_that_the_kind_does_not_have_is_refused(send: Send, kind: JobKind
     assert f"a role of {article} {kind.kind} is " in answer["message"]
 
 
+OTHER, OWN = "kueue.x-k8s.io/multikueue", "kubeflow.org/training-operator"
+MANAGERS: dict[str, tuple[str | None, str | None, int]] = {
+    # managedBy of the job, what an edit makes of it -> what the API server answers
+    "named later: a job that runs would be left in the middle of its work": (None, OTHER, 422),
+    "named no more": (OTHER, None, 422),
+    "another one": (OTHER, OWN, 422),
+    "the same": (OTHER, OTHER, 200),
+    "none, as before": (None, None, 200),
+}
+
+
+@pytest.mark.parametrize("case", MANAGERS)
+@pytest.mark.parametrize(
+    "kind", [kind for kind in GUEST_KINDS if "kubeflow.org" in kind.resource], ids=lambda kind: kind.resource
+)
+def test_whose_a_job_is_cannot_change(send: Send, kind: JobKind, case: str) -> None:
+    was, becomes, want = MANAGERS[case]
+
+    def spec(job: Json, manager: str | None) -> Json:
+        policy = {k: v for k, v in job["spec"]["runPolicy"].items() if k != "managedBy"}
+        return job | {"spec": job["spec"] | {"runPolicy": policy | ({"managedBy": manager} if manager else {})}}
+
+    jobs = WHERE[kind.resource]
+    code, made = send("POST", jobs, spec(manifest(kind, "managed"), was))
+    assert code == 201, made
+    code, answer = send("PUT", f"{jobs}/managed", spec(made, becomes))
+    assert (code, code == 200 or "managedBy cannot" in answer["message"]) == (want, True), answer
+    assert send("DELETE", f"{jobs}/managed")[0] == 200
+
+
 def test_an_mpijob_keeps_the_version_that_it_was_made_in(send: Send) -> None:
     """Both versions are one object to the API server: what a manifest was written for must not be forgotten."""
     (kind,) = [kind for kind in GUEST_KINDS if kind.resource == "mpijobs.kubeflow.org"]

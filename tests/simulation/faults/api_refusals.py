@@ -105,6 +105,7 @@ class Storm(Refusing):
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._rng = random.Random(seed)
+        self.late_seconds = TERMINAL_RETRY_SECONDS  # each failure in a row doubles the rest, as far as that
 
     def way(self, step: Step) -> str:
         way = self._rng.choice(IN_A_STORM) if self._rng.random() < STORM_CHANCE else ""

@@ -40,7 +40,7 @@ def play(run: str) -> Verdict:
     before = None if old == "base" else fresh(name, int(old))
     wrong = differences(mine, want, before) if not mine.refused and not want.refused else []
     # Rules that compare with what was refuse an edit to what a new job may be ("cannot change", docs/lifecycle.md).
-    by_rule = mine.refused.startswith(AS_APPLIED) or "cannot" in mine.refused
+    by_rule = mine.refused.startswith(AS_APPLIED) or "cannot" in mine.refused or "keeps the version" in mine.refused
     # An owner that is there keeps its template, so an API server that would refuse the new one is not asked.
     by_rule = by_rule or want.refused.startswith(tuple(f"create {resource} " for resource in (REPLICASETS, BATCH_JOBS)))
     if bool(mine.refused) != bool(want.refused) and not by_rule:

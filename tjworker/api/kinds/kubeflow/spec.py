@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.guests.spec import AsWritten, ElasticBounds, RunFields, SchedulingFields
@@ -50,9 +50,23 @@ class RunPolicy(RunFields):
     )
 
 
+_HAS_MANAGER = "has({0}.runPolicy) && has({0}.runPolicy.managedBy)"
+
+
 class KubeflowSpec(CamelModel):
     """What every job of Kubeflow's has."""
 
+    # A rule of the field itself is not asked about one that is set or unset.
+    model_config = ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                {
+                    "rule": f"({_HAS_MANAGER.format('self')}) == ({_HAS_MANAGER.format('oldSelf')})",
+                    "message": "runPolicy.managedBy cannot be set or unset later; delete the job and create it again",
+                }
+            ]
+        }
+    )
     run_policy: RunPolicy | None = Field(None, description="the job as a whole")
 
 
