@@ -223,6 +223,12 @@ def test_a_whole_status_is_kept_as_written(send: Send) -> None:
     made = _made(send)
     code, written = send("PUT", f"{JOBS}/digits/status", made | {"status": status.to_json()})
     assert (code, written.get("status")) == (200, status.to_json())
+    assert _managed(written, "status") == [{"f:status": {}}], "a status write costs the API server a fifth more"
+
+
+def _managed(obj: Json, subresource: str) -> list[Json]:
+    entries = obj["metadata"]["managedFields"]
+    return [entry["fieldsV1"] for entry in entries if entry.get("subresource", "") == subresource]
 
 
 def test_the_columns(send: Send) -> None:

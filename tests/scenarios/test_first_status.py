@@ -10,7 +10,7 @@ import pytest
 from tests.scenarios.world import CountingTransport, World, job, play, role
 from tjworker.api.labels import ANNOTATION_NETWORK_MODE
 from tjworker.base import JobKey, Transient
-from tjworker.reconcile.first_status import WAIT_SECONDS
+from tjworker.reconcile.first_status import WAIT_SECONDS, YOUNG_SECONDS
 
 KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
 STATUS = "PUT aitrainingjobs/status"
@@ -66,7 +66,7 @@ def test_the_first_news_of_the_pods_is_the_first_status() -> None:
 
 class Late(Room):
     def before(self) -> None:
-        self.clock.now_seconds += 5
+        self.clock.now_seconds += YOUNG_SECONDS
 
 
 def test_of_an_old_job_the_status_goes_first_as_its_view_may_be_as_old() -> None:

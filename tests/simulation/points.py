@@ -42,8 +42,8 @@ class Fault:
     """By so much later than usual may come what is due, by the operator's own promise (how long it rests after what
     cannot be helped)."""
     forgot_a_new_job = False
-    """The store lost what the operator had written for a job younger than 5 s, which is what its first pods have for a
-    proof: they may be made once more (ADR 30)."""
+    """The store lost what the operator had written for a job younger than `YOUNG_SECONDS`, which is what its first pods
+    have for a proof: they may be made once more (ADR 30)."""
 
     def before(self, world: SimWorld, step: Step) -> None:
         """A write, a read or a command of Redis is about to be made. May raise Died or Transient, or let time pass."""

@@ -75,6 +75,7 @@ def _version(job_kind: JobKind, version: str) -> dict[str, Any]:
 def schema(job_kind: JobKind, version: str = "") -> Schema:
     """The schema of a whole object of a version; of none, without what differs by version."""
     spec = structural(job_kind.spec_model, defaults=True)
+    status = structural(job_kind.guest.status_model if job_kind.guest else JobStatus, defaults=False)
     for name, value in job_kind.version_defaults.get(version, {}).items():
         described = spec["properties"][name]
         spec["properties"][name] = {
@@ -92,7 +93,9 @@ def schema(job_kind: JobKind, version: str = "") -> Schema:
             # Only so that rules can point at it: the API server checks names itself, up to 253 characters.
             "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}},
             "spec": spec,
-            "status": structural(job_kind.guest.status_model if job_kind.guest else JobStatus, defaults=False),
+            # One writer writes it, and all of it. Else managedFields name each of its fields once more: a status write
+            # costs the API server a fifth more, and a big job's status does not fit into etcd.
+            "status": {**status, "x-kubernetes-map-type": "atomic"},
         },
         "x-kubernetes-validations": [dict(rule) for rule in job_kind.root_rules],
     }

@@ -93,28 +93,20 @@ class RoleAttempts(_Model):
     replaced. A restart of the whole role or job sets `all` above every attempt so far and forgets the rest."""
 
     all: Count = Field(0, description="attempt that a restart of the whole role, or of the whole job, has begun")
-    pods: dict[str, Count] = Field(
-        default_factory=dict,
-        description="restarts of single pods since then, by index",
-        # Else managedFields name every key once more, and a big job's status does not fit into etcd.
-        json_schema_extra={"x-kubernetes-map-type": "atomic"},
-    )
+    pods: dict[str, Count] = Field(default_factory=dict, description="restarts of single pods since then, by index")
     completed: str = Field("", description="indices that have succeeded in this attempt, as ranges: 0-3,7")
     failed: str = Field("", description="indices that have failed for good in this attempt, as ranges")
     crashes: dict[str, str] = Field(
         default_factory=dict,
         description="failures of the program in a row: how many, and the indices that have had so many, as ranges",
-        json_schema_extra={"x-kubernetes-map-type": "atomic"},
     )
     rejections: dict[str, str] = Field(
         default_factory=dict,
         description="pods in a row that a kubelet has turned away: how many, and the indices, as ranges",
-        json_schema_extra={"x-kubernetes-map-type": "atomic"},
     )
     resting: dict[str, str] = Field(
         default_factory=dict,
         description="until when failed pods stay before they are replaced: time, and the indices, as ranges",
-        json_schema_extra={"x-kubernetes-map-type": "atomic"},
     )
     made: str = Field(
         "", description="indices whose pod has been made in this attempt and has not run, while the job is not Running"
@@ -122,7 +114,6 @@ class RoleAttempts(_Model):
     vanished: dict[str, str] = Field(
         default_factory=dict,
         description="pods in a row that have gone before they started: how many, and the indices, as ranges",
-        json_schema_extra={"x-kubernetes-map-type": "atomic"},
     )
     ran: str = Field(
         "", description="indices whose pod has run in this attempt, as ranges, while the job is not Running"
@@ -255,9 +246,8 @@ class JobStatus(_Model):
     def to_json(self) -> dict[str, Any]:
         """As it is written to the API server: without what is empty, so that `kubectl get -o yaml` shows what there
         is."""
-        whole = self.model_dump(mode="json", by_alias=True, exclude_none=True)
-        if self.attempts == Attempts():
-            del whole["attempts"]
+        whole = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"attempts"})
+        whole["attempts"] = self.attempts.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         if not self.suspended_seconds:
             del whole["suspendedSeconds"]
         if not self.suspended_seconds_before_running:

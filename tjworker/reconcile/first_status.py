@@ -15,9 +15,9 @@ from tjworker.reconcile.plan import Create, Plan
 
 WAIT_SECONDS = 1.0
 """The first status waits so long for news of the pods; then it says how they stand all the same."""
-YOUNG_SECONDS = 5.0
+YOUNG_SECONDS = 10.0
 """No view of a job is older than the job: one that was created so recently cannot have ended long ago, and what its
-user has changed since is a moment away."""
+user has changed since is a moment away. Long enough for the first passes of a burst of hundreds of jobs."""
 CLOCKS_SECONDS = 2.0
 """The API server's clock, which says when the job was created, may be ahead by so much."""
 

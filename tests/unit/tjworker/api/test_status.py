@@ -145,7 +145,10 @@ def _any_status(rng: random.Random) -> JobStatus:
         ),
         replica_statuses={r: ReplicaStatus(desired=count(), active=count()) for r in roles},
         restart_counts={r: RestartCounts(application=count()) for r in roles},
-        attempts=Attempts(job=count(), roles={r: RoleAttempts(all=count(), pods={"0": count()}) for r in roles}),
+        attempts=Attempts(
+            job=count(),
+            roles={r: rng.choice([RoleAttempts(), RoleAttempts(all=count(), pods={"0": count()})]) for r in roles},
+        ),
         failures=tuple(
             Failure(pod="p", time=NOW, exit_code=rng.choice([None, 137]), log_tail="ü\n" * 100)
             for _ in range(rng.randint(0, 10))
@@ -163,6 +166,14 @@ def _any_status(rng: random.Random) -> JobStatus:
         replicas=count(),
         selector=rng.choice(["", "a=b"]),
     ).summarised()
+
+
+def test_of_the_attempts_only_what_is_not_empty_is_written() -> None:
+    """`kubectl get -o yaml` shows what there is; each field more costs the API server a little with every write."""
+    roles = {"trainer": RoleAttempts(completed="0-3"), "master": RoleAttempts()}
+    status = JobStatus(phase="Succeed", attempts=Attempts(roles=roles))
+    assert status.to_json()["attempts"] == {"roles": {"trainer": {"completed": "0-3"}, "master": {}}}
+    assert read_status(status.to_json()) == status
 
 
 NEWER: dict[str, Any] = {
