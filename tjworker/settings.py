@@ -90,10 +90,11 @@ class Settings(BaseSettings):
         500, ge=1, description="most creates and deletes of one pass; the rest waits for the next"
     )
     write_concurrency: int = Field(
-        4,
+        3,
         ge=1,
         le=64,
-        description="most concurrent write requests of one pass; all but one in threads that the process' passes share",
+        description="most concurrent write requests of one pass; all but one in threads that the process' passes share."
+        " More make a big job sooner where the API server has cores to spare, and let its neighbours wait where not",
     )
     keys_per_task: int = Field(
         8,

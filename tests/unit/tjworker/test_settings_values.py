@@ -54,7 +54,7 @@ TABLE: dict[str, Row] = {
     "retry_base_seconds": Row(1, ("0.01", "60"), ABOVE_ZERO),
     "retry_max_seconds": Row(300, ("0.01", "3600"), ABOVE_ZERO),
     "writes_per_pass": Row(500, ("1", "100000"), WHOLE_FROM_ONE),
-    "write_concurrency": Row(4, ("1", "64"), ("65", *WHOLE_FROM_ONE)),
+    "write_concurrency": Row(3, ("1", "64"), ("65", *WHOLE_FROM_ONE)),
     "keys_per_task": Row(8, ("1", "16"), ("17", *WHOLE_FROM_ONE)),
     "autoscale_seconds": Row(5, ("0.1", "600"), ABOVE_ZERO),
     "autoscale_policy": Row("fulfillment", ("fulfillment", "off"), ("", "on", "OFF", "fulfillment,off")),
