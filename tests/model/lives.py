@@ -149,6 +149,8 @@ class Life:
     nodes: Mapping[str, Node] = field(default_factory=dict)
     made: list[Write] = field(default_factory=list)
     """Writes that made an object of it."""
+    earlier: list[Life] = field(default_factory=list)
+    """Jobs of the same name before it, whose pods may hold the names of its own."""
 
     def at(self, seconds: float) -> Version:
         place = bisect_right(self.versions, seconds, key=lambda one: one.at)

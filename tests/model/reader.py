@@ -33,6 +33,8 @@ class Reader:
                 self._job(write)
         for life in self.lives.values():
             life.until, life.nodes, life.due_seconds = until, self._nodes, DUE_SECONDS + late_seconds
+            same = (one for one in self.lives.values() if (one.kind, one.name) == (life.kind, life.name))
+            life.earlier = [one for one in same if one.began_at < life.began_at]
 
     # -- jobs --------------------------------------------------------------------------------------
 

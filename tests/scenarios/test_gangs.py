@@ -57,6 +57,29 @@ def test_pod_groups_of_other_schedulers(scheduler: str) -> None:
     assert (placed(world, "second"), list(world.owners(resource))) == (2, ["second"]), "it is made again"
 
 
+def test_a_gang_whose_pods_stay_is_over_as_soon_as_its_group_is_on_its_way() -> None:
+    """The group goes with the last of its pods, and nothing else of the job: no news would tell of its end."""
+    world = World(nodes=NODES, gang_scheduler="kubernetes")
+    job = gang(2)
+    job["spec"] |= {"cleanPodPolicy": "None", "runPolicy": {"activeDeadlineSeconds": 20}}
+    world.apply(job).run()
+    world.advance(25)
+    assert (world.phase(), len(world.pods())) == ("Failed", 2)
+
+
+def test_a_server_that_waits_for_a_group_of_more_pods_than_there_are_runs_after_a_suspension() -> None:
+    """A known limit (docs/gang.md), and the way out of it: the ReplicaSet's template cannot leave the group."""
+    world = World(nodes=NODES, gang_scheduler="kubernetes")
+    world.apply(training_job(least=3, most=6, fault_tolerant=True)).run().scale("digits", 1).run()
+    assert world.phase() == "Running"
+    (master,) = [name for name in world.pods() if "-master-" in name]
+    world.delete_pod(master).run().advance(60)
+    assert (world.phase(), placed(world, "digits")) == ("Restarting", 1)
+    for suspend in (True, False):
+        world.patch_job("digits", {"spec": {"suspend": suspend}}).run().advance(20)
+    assert (world.phase(), placed(world, "digits")) == ("Running", 2)
+
+
 @pytest.mark.parametrize(("whole", "events"), [(True, 1), (False, 0)], ids=["whole", "not whole"])
 def test_whether_a_gang_that_waits_is_judged_by_a_list_of_nodes_that_is(whole: bool, events: int) -> None:
     """Whether jobs are still being listed has no part in it."""

@@ -239,6 +239,26 @@ def test_a_job_has_one_key_and_another_job_of_its_name_another(version: str) -> 
     assert second["data"] != first["data"]
 
 
+def test_the_service_of_all_pods_is_made_again_while_one_of_them_runs() -> None:
+    w = world().apply(mpi(V2, {"Launcher": role(), "Worker": role(3)})).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    service = "/api/v1/namespaces/default/services/digits"
+    before = w.cluster.client.get(service)["metadata"]["uid"]
+    w.cluster.client.delete(service)
+    w.run()
+    assert w.cluster.client.get(service)["metadata"]["uid"] != before
+
+
+def test_a_launcher_that_waits_for_a_worker_that_has_ended_asks_for_no_key() -> None:
+    w = world().apply(mpi(V2, {"Launcher": role(), "Worker": role(1, run_seconds=5, ready_seconds=60)})).run()
+    w.until("the worker has ended", lambda: w.status()["replicaStatuses"]["Worker"].get("succeeded") == 1)
+    asked = w.requests()["create secrets"]
+    for _ in range(3):
+        w.patch_job("digits", {"metadata": {"labels": {"looked": str(w.clock.now_seconds)}}})
+        w.run().advance(10)
+    assert w.requests()["create secrets"] == asked
+
+
 def test_a_key_is_asked_for_until_a_pod_proves_that_it_is_there() -> None:
     """Nobody may read it. A pod that runs has mounted it."""
     late = role(4, start_seconds=20, ready_seconds=20)

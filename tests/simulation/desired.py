@@ -16,6 +16,7 @@ from tjworker.api.naming import owner_name
 from tjworker.api.status import END_PHASES
 
 Json = dict[str, Any]
+LAUNCHER = "Launcher"
 
 
 def amiss(world: Seen) -> list[str]:
@@ -48,10 +49,11 @@ def amiss(world: Seen) -> list[str]:
     winding = {
         role.name for role in job.roles if role.workload == "Job" and seen.get(owner_name(job.name.name, role.name))
     }
+    waiting = {role.name for role in job.roles if _waits_for_ever(world, job, role, pods)}
     for role in job.roles:
         of_role = [p for p in pods.values() if _labels(p).get(labels.REPLICA_NAME) == role.name]
-        found += _of_a_role(job, role, role.name in winding, of_role)
-    if job.status.phase != "Running" and not found and not winding:
+        found += _of_a_role(job, role, role.name in winding, of_role) if role.name not in waiting else ()
+    if job.status.phase != "Running" and not found and not winding and not waiting:
         found.append(f"every pod is as it should be, and the phase is {job.status.phase}: {job.status.message}")
     return found + list(_services(world, job))
 
@@ -77,6 +79,31 @@ def _after_its_end(job: TrainingJob, pods: dict[str, Json]) -> Iterator[str]:
             for name, pod in pods.items()
             if _clean_pod_policy(job) == "All" or _phase(pod) in ("Pending", "Running")
         )
+
+
+def _waits_for_ever(world: Seen, job: TrainingJob, role: Role, pods: dict[str, Json]) -> bool:
+    """By what its users are told: a launcher starts when every worker is ready, and one that has ended never is; the
+    template of a ReplicaSet or a batch Job cannot leave a PodGroup that wants more pods than there are (docs/gang.md:
+    "Kubernetes' gang scheduling is alpha")."""
+    if role.name == LAUNCHER and job.framework == "mpi":
+        ended = [a for name, a in job.status.attempts.roles.items() if name != role.name and (a.completed or a.failed)]
+        return bool(ended) and not any(_labels(pod).get(labels.REPLICA_NAME) == role.name for pod in pods.values())
+    if role.workload == "Pod":
+        return False
+    members = Counter(
+        pod["spec"].get("schedulingGroup", {}).get("podGroupName")
+        for pod in pods.values()
+        if _phase(pod) in ("Pending", "Running")
+    )
+    groups = world.objects("scheduling.k8s.io/podgroups")
+    return any(
+        group["spec"]["schedulingPolicy"].get("gang", {}).get("minCount", 0) > members[name]
+        for name, group in groups.items()
+    ) and any(
+        _phase(pod) == "Pending" and not pod["spec"].get("nodeName")
+        for pod in pods.values()
+        if _labels(pod).get(labels.REPLICA_NAME) == role.name
+    )
 
 
 def _clean_pod_policy(job: TrainingJob) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from tests.scenarios.world import job, play, role
+from tests.simulation.__main__ import share_of
 from tests.simulation.faults.histories import lived
 from tests.simulation.histories import BUSY_SECONDS, FOR_EVER, Act, History, make_history
 from tests.simulation.quiet import quiet
@@ -25,6 +27,40 @@ def test_a_service_that_an_earlier_job_of_the_name_has_left_keeps_no_end() -> No
     with quiet():
         verdict, _ = lived(history)
     assert not verdict.wrong, verdict.trace
+
+
+FOUND = {
+    2066: "a pod that was evicted before it had an ordinal makes no job run",
+    2165: "a launcher whose workers have ended asks for no key",
+    3966: "a batch Job that is complete is believed after 90 s",
+    4893: "a ReplicaSet's pod waits for a group that wants more pods than there are",
+    7033: "the service of all pods is made again",
+    7566: "what failed beside others, and began anew with them, need not count",
+    9733: "the TensorBoard of an ended job goes after its time",
+    12206: "a pod of an earlier job holds the name on a node that is silent",
+    15486: "a gang whose pods stay is over at once",
+    17062: "a pod that is deleted before its container has run has not failed",
+    19730: "restarts of a server's containers go with its pod",
+}
+"""Histories without a theme that went wrong once, by the operator's fault or the judge's."""
+
+
+@pytest.mark.parametrize("seed", FOUND, ids=FOUND.values())
+def test_a_history_that_went_wrong(seed: int) -> None:
+    with quiet():
+        verdict, _ = lived(make_history(seed))
+    assert not verdict.wrong, f"{verdict.wrong}\n{verdict.trace}"
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.25, 0.5])
+def test_a_share_has_histories_of_every_sort(share: float) -> None:
+    """Every fourth has a theme: of a quarter, evenly spread, all had one."""
+    runs = [str(number) for number in range(4_000)]
+    some = share_of(runs, share)
+    assert (len(some), len(set(some))) == (4_000 * share, 4_000 * share)
+    assert some == share_of(runs, share), "the same each time"
+    of_sort = Counter(int(run) % 4 for run in some)
+    assert min(of_sort.values()) > len(some) / 8, of_sort
 
 
 @pytest.mark.parametrize("before_the_calm", range(5, 65, 20))

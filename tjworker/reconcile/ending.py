@@ -6,13 +6,14 @@ the end phase itself. What has ended is never taken up again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import get_args
 
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.api.ownership import own_workloads
-from tjworker.api.resources import BATCH_JOBS
+from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS
 from tjworker.api.status import FAILED_DELETE, POD_NOT_GONE, ConditionType, Ending, JobStatus, Phase
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import outcome
@@ -21,7 +22,7 @@ from tjworker.reconcile.attempts import forget_rests
 from tjworker.reconcile.children import clean_up, remain
 from tjworker.reconcile.conditions import clear_condition, get_condition, see_generation, set_condition
 from tjworker.reconcile.one_pass import Pass
-from tjworker.reconcile.plan import Delete, Patch, Plan
+from tjworker.reconcile.plan import Delete, Patch, Plan, Write
 from tjworker.reconcile.policies.clean import policy_of_end
 from tjworker.reconcile.policies.stuck_deletion import find_stuck_deletions, report_deletions
 
@@ -48,10 +49,7 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
     if not whole_view or remain(p, policy):
         message = f"the job ends in {end.phase}: {end.message}"
         plan = outcome.finish_plan(job, status, "Terminating", at, writes=writes, message=message)
-        # No controller answers a patch of a batch Job that has ended or has no pods, and the echo of an own write
-        # queues nothing. So the pass that sees the patch is asked for.
-        unanswered = any(isinstance(w, Patch) and w.resource == BATCH_JOBS for w in writes)
-        return replace(plan, requeue_after_seconds=0 if unanswered else stuck.next_seconds)
+        return replace(plan, requeue_after_seconds=0 if _are_unanswered(writes) else stuck.next_seconds)
     how: ConditionType = "Succeeded" if end.phase == "Succeed" else "Failed"
     status = set_condition(status, how, True, end.reason, end.message, now=at, generation=job.generation)
     released = policy != "None" and bool(own_workloads(job, p.observed))
@@ -61,6 +59,15 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
     ttl, until = job.ttl_seconds_after_finished, from_rfc3339(board)
     waits = (None if ttl is None else float(ttl), None if until is None else max(0.0, until - p.now))
     return replace(plan, requeue_after_seconds=min((w for w in waits if w is not None), default=None))
+
+
+def _are_unanswered(writes: Sequence[Write]) -> bool:
+    """No controller answers a patch of a batch Job that has ended or has no pods, nor the deletion of a group, where
+    nothing else goes: its pods stay, and hold it. The echo of an own write queues nothing, so the pass that sees it is
+    asked for."""
+    if any(isinstance(write, Patch) and write.resource == BATCH_JOBS for write in writes):
+        return True
+    return bool(writes) and all(write.resource in ALL_POD_GROUPS for write in writes)
 
 
 def _waits_no_more(job: TrainingJob, status: JobStatus, end: Ending, at: str) -> JobStatus:

@@ -156,11 +156,13 @@ def stopped(pod: PodRecord) -> bool:
 
     Whoever has seen it told to go knows. A pod that had not started by then says of no container when it ended. One
     that no node has taken runs nothing and is granted no grace: pod garbage collection calls it Failed as it takes it
-    away (`gcUnscheduledTerminating`). Else times tell, though the node's clock, which says when it ended, may be behind
-    the API server's, which says when it was asked to go."""
+    away (`gcUnscheduledTerminating`). So does the kubelet with one of which nothing has run yet, without a reason; one
+    that it turns away or evicts has a reason. Else times tell, though the node's clock, which says when it ended, may
+    be behind the API server's, which says when it was asked to go."""
     if pod.was_told_to_go or not pod.deletion_asked_at:
         return pod.was_told_to_go
-    if not pod.node:
+    none_ran = pod.containers and all(c.state == "waiting" for c in pod.containers)
+    if not pod.node or (none_ran and not pod.reason):
         return True
     ended = [c.finished_at for c in pod.containers if c.state == "terminated" and not c.init and c.finished_at]
     return bool(ended) and max(ended) >= pod.deletion_asked_at

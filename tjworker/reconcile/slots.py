@@ -186,7 +186,9 @@ def _state(role: Role, pod: PodRecord | None, index: int, attempt: int, over: st
         return "missing"
     ordinal = ordinal_of(pod)
     if pod.phase in ENDED and ordinal is None:
-        return "running"  # until it has its ordinal: it gets one in this pass and is judged by it in the next
+        # It gets its ordinal in this pass, and is judged by it in the next. Until then nothing comes of it: a job that
+        # runs is said to run, and one that does not is not.
+        return "running" if status.phase == "Running" else "scheduled"
     state = state_of(pod, attempt if ordinal is not None and ordinal[0] == index else 0)
     if state == "running" and role.workload == "ReplicaSet" and not _serves(pod, status):
         return "scheduled"

@@ -61,9 +61,10 @@ def _wanted(life: Life, role: str, index: int) -> list[Span]:
 
 
 def _gaps(life: Life, role: str, index: int) -> Iterator[tuple[Pod | None, float, float]]:
-    """The times without a pod that lives: after which one, from when, until when."""
+    """The times without a pod that lives: after which one, from when, until when. As long as a pod of an earlier job
+    has its name there can be none."""
     last: Pod | None = None
-    since = life.began_at
+    since = max([life.began_at, *(pod.gone_at for one in life.earlier for pod in one.of_index(role, index))])
     for pod in sorted(life.of_index(role, index), key=lambda one: one.made_at):
         yield last, since, pod.made_at
         last, since = pod, pod.over_at

@@ -142,15 +142,18 @@ def _off(life: Life, new: Pod, old: Pod) -> bool:
 
 def failing_programs_rest(life: Life) -> Iterator[str]:
     """The first two restarts of a replica come at once; then it waits 10 s, doubling to 5 minutes, until it has run for
-    ten minutes, or another than the operator takes away the failed pod that rests."""
+    ten minutes, or another than the operator takes away the failed pod that rests. Of several that fail together and
+    begin anew together, one failure counts, whichever: so for one that fails alone later those may not have counted."""
     for pod in life.pods:
         if pod.made_by != "operator" or pod.index is None:
             continue
         earlier = sorted((one for one in life.of_index(pod.role, pod.index) if one.made_at < pod.made_at), key=_made)
         count = 0
+        together = bool(earlier) and _with_others(life, earlier[-1], pod.made_at, ROUNDING_SECONDS)
         for one in earlier:
             lost = loss(life, one)
             fails = lost is not None and lost.certain in ("retryable", "permanent")
+            fails = fails and (together or not _with_others(life, one, pod.made_at))
             count = count + 1 if fails and one.over_at - one.running_at < RUN_TO_FORGET_SECONDS else 0
         if count <= FREE_RESTARTS or _off(life, pod, earlier[0]) or _rest_was_ended(life, earlier[-1], pod):
             continue
@@ -163,15 +166,25 @@ def failing_programs_rest(life: Life) -> Iterator[str]:
 def _rest_was_ended(life: Life, failed: Pod, new: Pod) -> bool:
     """Of pods that failed together and begin anew together, one stays and rests for all: its deletion was no doing of
     the operator, and is not waited for."""
-    for other in life.pods:
-        together = other.succeeded is False and abs(other.ended_at - failed.ended_at) < SEEN_SECONDS
-        rested_until = max(other.ended_at, failed.ended_at) < other.asked_at <= new.made_at
-        if not together or other.asked_by == "operator" or not rested_until:
-            continue
-        for role in life.roles(other.role, other.ended_at, new.made_at):
-            if role.restart_scope == "All" or (role.restart_scope == "Replica" and other.role == failed.role):
-                return True
-    return False
+    return any(
+        max(other.ended_at, failed.ended_at) < other.asked_at <= new.made_at
+        and other.asked_by != "operator"
+        and _takes_along(life, other, failed, new.made_at)
+        for other in life.pods
+    )
+
+
+def _with_others(life: Life, failed: Pod, until: float, within_seconds: float = SEEN_SECONDS) -> bool:
+    near = (one for one in life.pods if abs(one.ended_at - failed.ended_at) < within_seconds and one is not failed)
+    return any(_takes_along(life, other, failed, until) for other in near)
+
+
+def _takes_along(life: Life, other: Pod, failed: Pod, until: float) -> bool:
+    """Both have failed together, and the scope of the other's restart has this one in it."""
+    if other.succeeded is not False or abs(other.ended_at - failed.ended_at) >= SEEN_SECONDS:
+        return False
+    scopes = {role.restart_scope for role in life.roles(other.role, other.ended_at, until)}
+    return "All" in scopes or ("Replica" in scopes and other.role == failed.role)
 
 
 def _made(pod: Pod) -> float:

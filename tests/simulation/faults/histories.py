@@ -27,6 +27,9 @@ FIRST, GROUP = int(os.environ.get("TJ_TEST_HISTORIES", "120")), 30
 """In `make test`; `make sim-all` plays all."""
 QUIET_SECONDS = 1_500.0
 """A job that crashes again and again rests for up to 5 minutes, a batch Job between two pods for up to 10."""
+SETTLED_SECONDS = 100.0
+"""What is as it should be may still be told: that a batch Job is done is believed after 90 s, and the TensorBoard of
+an ended job goes after 30."""
 QUIET_PASSES, QUIET_EVERY_SECONDS = 10, 5.0
 MOST_ENDS_AHEAD = 20
 """So often a history is waited for whose programs are still to end: each end is one more disturbance."""
@@ -92,7 +95,7 @@ def _judge(world: Counted) -> Iterator[str]:
         world.live(lambda: not _end_ahead(world), within_seconds=QUIET_SECONDS)
         wrong = _comes_to_rest(world)
     yield from wrong
-    world.advance(65)
+    world.advance(SETTLED_SECONDS)
     world.requests_made.clear()
     for _ in range(QUIET_PASSES):
         for key in world.memory.queue.add(world.keys()):

@@ -16,16 +16,19 @@ from tjworker.reconcile.replicas import State
 from tjworker.reconcile.workloads.podbody import Json, child_metadata
 
 STARTING: tuple[State, ...] = ("missing", "pending", "scheduled")
+OVER: tuple[State, ...] = ("succeeded", "failed", "blocked")
+"""Such a replica finds nobody any more, and nobody it."""
 
 
 def creates(p: Pass, held: Container[str]) -> Iterator[Create]:
     """Before the pods. `held`: roles whose pods are not made yet."""
     job = p.job
-    starting = any(view.count(*STARTING) for view in p.roles.values())
-    if job.subdomain and starting and job.subdomain not in {service.name for service in p.observed.services}:
+    serves = any(replica.state not in OVER for view in p.roles.values() for replica in view.replicas)
+    if job.subdomain and serves and job.subdomain not in {service.name for service in p.observed.services}:
         yield Create(SERVICES, job.subdomain, _service(p))
     proved = any(view.count("running") for view in p.roles.values())
-    to_make = any(view.count("missing") for name, view in p.roles.items() if name not in held)
+    begun = [view for name, view in p.roles.items() if name not in held]
+    to_make, starting = any(view.count("missing") for view in begun), any(view.count(*STARTING) for view in begun)
     if job.secret is not None and (to_make or (starting and not proved)):
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": child_metadata(job, job.secret.name)}
         yield Create(SECRETS, job.secret.name, body, holds=job.secret.holds)

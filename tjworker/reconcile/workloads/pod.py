@@ -17,6 +17,7 @@ from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create, Delete, Patch, Write
 from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.workloads.environment import role_environment
+from tjworker.reconcile.workloads.jobwide import OVER
 from tjworker.reconcile.workloads.podbody import child_labels, pod_body, service_body
 
 
@@ -115,4 +116,4 @@ def _creates(p: Pass, view: RoleView) -> Iterator[Create]:
 
 
 def _needs_service(replica: Replica) -> bool:
-    return replica.state not in ("succeeded", "failed", "blocked")
+    return replica.state not in OVER

@@ -13,6 +13,7 @@ from tests.support.builders.cluster import FINISHED_AT, PodBuilder
 from tests.support.builders.job import JobBuilder
 from tests.support.kinds import AITRAININGJOBS
 from tests.unit.tjworker.reconcile.passes import World, decide, everything, whys
+from tjworker.api.observed import ContainerRecord
 
 EARLIER, LATER = "2020-01-01T00:00:00Z", "2038-01-01T00:00:00Z"
 
@@ -24,6 +25,9 @@ class Case:
     phase: str = "Failed"
     containers: bool = True
     node: str = "node-a"
+    waiting: bool = False
+    """Its container never ran."""
+    reason: str = ""
 
 
 CASES = {
@@ -34,6 +38,8 @@ CASES = {
     "failed without containers (evicted) before: a failure": Case(LATER, False, containers=False),
     "told to go before a container had started: replaced": Case(EARLIER, True, containers=False),
     "no node had taken it, so it was granted no grace: replaced": Case(LATER, True, containers=False, node=""),
+    "none of its containers had run, so it was granted no grace: replaced": Case(LATER, True, waiting=True),
+    "nor of one that its node has turned away: a failure": Case(LATER, False, waiting=True, reason="Evicted"),
 }
 
 
@@ -43,7 +49,8 @@ def test_a_failed_pod_in_deletion(case: Case) -> None:
     world = World(job).settle().all("running").settle()
     pod: PodBuilder = world.pods["digits-trainer-1"].failed(143)
     pod = pod.deleting(LATER if case.deletion_asked_at else "", case.deletion_asked_at)
-    pod = pod.but(node=case.node)
+    pod = pod.but(node=case.node, reason=case.reason)
+    pod = pod.but(containers=(ContainerRecord("aitj-train"),)) if case.waiting else pod
     world.pods["digits-trainer-1"] = pod if case.containers else pod.but(containers=())
     world.step()
     if not case.want_restarted:

@@ -9,16 +9,21 @@ import pytest
 from tests.unit.tjworker.reconcile.managed import made_pod, observed_of, tolerant
 from tjworker.api.observed import PodRecord
 from tjworker.api.ownership import own_pods
-from tjworker.api.status import Attempts, JobStatus, RoleAttempts
+from tjworker.api.status import Attempts, JobStatus, Phase, RoleAttempts
 from tjworker.reconcile.replicas import RoleView
 from tjworker.reconcile.views import view_roles
 
 
 def look(
-    pods: list[PodRecord], *, replicas: int = 2, attempts: RoleAttempts | None = None, condition: str = ""
+    pods: list[PodRecord],
+    *,
+    replicas: int = 2,
+    attempts: RoleAttempts | None = None,
+    condition: str = "",
+    phase: Phase = "Running",
 ) -> RoleView:
     job = tolerant(replicas)
-    status = JobStatus(attempts=Attempts(roles={"trainer": attempts or RoleAttempts()}))
+    status = JobStatus(phase=phase, attempts=Attempts(roles={"trainer": attempts or RoleAttempts()}))
     observed = observed_of(job, pods, condition=condition)
     return view_roles(job, observed, own_pods(job, observed), status)["trainer"]
 
@@ -33,6 +38,7 @@ class Case:
     attempts: RoleAttempts = field(default_factory=RoleAttempts)
     replicas: int = 2
     condition: str = ""
+    phase: Phase = "Running"
 
 
 def pod(name: str, ordinal: int | None = None, attempt: int = 0, *, state: str = "running") -> PodRecord:
@@ -79,6 +85,9 @@ CASES: dict[str, Case] = {
     "a pod that ended before it got an ordinal is given one first": Case(
         [pod("a", state="failed"), pod("c", 1)], {0: ("running", "a"), 1: ("running", "c")}
     ),
+    "and makes no job run that did not": Case(
+        [pod("a", state="failed"), pod("c", 1)], {0: ("scheduled", "a"), 1: ("running", "c")}, phase="Restarting"
+    ),
     "a deleted pod holds its slot until that is counted": Case(
         [pod("a", 0, state="deleting"), pod("b"), pod("c", 1)],
         {0: ("terminating", "a"), 1: ("running", "c")},
@@ -114,7 +123,7 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("turned", [False, True], ids=["", "in the other order"])
 def test_which_pod_has_which_slot(case: Case, turned: bool) -> None:
     pods = case.pods[::-1] if turned else case.pods
-    view = look(pods, replicas=case.replicas, attempts=case.attempts, condition=case.condition)
+    view = look(pods, replicas=case.replicas, attempts=case.attempts, condition=case.condition, phase=case.phase)
     assert {r.index: (r.state, r.name) for r in view.replicas} == case.want
     assert sorted(p.name for p in view.surplus) == case.want_surplus
     assert sorted(p.name for p in view.others) == case.want_others
