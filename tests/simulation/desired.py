@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from tests.simulation.busy import GPUS
 from tests.simulation.place import Seen
 from tests.support.kinds import resource_of
 from tjworker.api import kinds, labels
@@ -84,7 +85,10 @@ def _after_its_end(job: TrainingJob, pods: dict[str, Json]) -> Iterator[str]:
 def _waits_for_ever(world: Seen, job: TrainingJob, role: Role, pods: dict[str, Json]) -> bool:
     """By what its users are told: a launcher starts when every worker is ready, and one that has ended never is; the
     template of a ReplicaSet or a batch Job cannot leave a PodGroup that wants more pods than there are (docs/gang.md:
-    "Kubernetes' gang scheduling is alpha")."""
+    "Kubernetes' gang scheduling is alpha"); and what asks for more GPUs than all nodes have finds no room."""
+    if any(_finds_no_gpu(pod) for pod in pods.values() if _labels(pod).get(labels.REPLICA_NAME) == role.name):
+        # Each pod of such a job asks for one.
+        return len([pod for pod in pods.values() if _phase(pod) in ("Pending", "Running")]) > GPUS
     if role.name == LAUNCHER and job.framework == "mpi":
         ended = [a for name, a in job.status.attempts.roles.items() if name != role.name and (a.completed or a.failed)]
         return bool(ended) and not any(_labels(pod).get(labels.REPLICA_NAME) == role.name for pod in pods.values())
@@ -104,6 +108,11 @@ def _waits_for_ever(world: Seen, job: TrainingJob, role: Role, pods: dict[str, J
         for pod in pods.values()
         if _labels(pod).get(labels.REPLICA_NAME) == role.name
     )
+
+
+def _finds_no_gpu(pod: Json) -> bool:
+    told = [c.get("message", "") for c in pod["status"].get("conditions") or () if c["type"] == "PodScheduled"]
+    return _phase(pod) == "Pending" and any("Insufficient nvidia.com/gpu" in text for text in told)
 
 
 def _clean_pod_policy(job: TrainingJob) -> str:
