@@ -198,7 +198,9 @@ def _follow(pod: Pod, write: Write) -> None:
     if pod.asked_at == NEVER and (gone or "deletionTimestamp" in meta):
         pod.asked_at, pod.asked_by = at, write.author
     forced = pod.node and pod.ended_at == NEVER and (gone or meta.get("deletionGracePeriodSeconds") == 0)
-    if pod.forced_at == NEVER and forced and write.author == "operator":
+    # Who lets a pod go that another has asked to go with grace 0, and that a finalizer held, has not forced it.
+    asked = write.before is not None and write.before["metadata"].get("deletionGracePeriodSeconds") == 0
+    if pod.forced_at == NEVER and forced and not asked and write.author == "operator":
         pod.forced_at = at
     if gone:
         pod.gone_at = at

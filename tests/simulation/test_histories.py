@@ -34,6 +34,8 @@ FOUND = {
     2165: "a launcher whose workers have ended asks for no key",
     3966: "a batch Job that is complete is believed after 90 s",
     4893: "a ReplicaSet's pod waits for a group that wants more pods than there are",
+    5182: "more GPUs are asked for than there are",
+    6665: "a pod that its user forces out of a node was not forced out by the operator",
     7033: "the service of all pods is made again",
     7566: "what failed beside others, and began anew with them, need not count",
     9733: "the TensorBoard of an ended job goes after its time",
