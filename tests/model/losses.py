@@ -158,6 +158,8 @@ def _failure(life: Life, pod: Pod) -> Iterator[Loss]:
     elif pod.reason == "Evicted":
         # For the program's own limits, or because the node had no more: without DisruptionTarget both readings hold.
         yield from ("evicted", "retryable", "permanent")
+        if pod.running_at == NEVER:
+            yield "deleted"  # a kubelet may have turned it away under the same name
     elif pod.reason == "NodeLost":
         yield "node lost"
     else:

@@ -39,6 +39,7 @@ FOUND = {
     7033: "the service of all pods is made again",
     7566: "what failed beside others, and began anew with them, need not count",
     9733: "the TensorBoard of an ended job goes after its time",
+    11843: "a pod that is evicted before it has run may have been turned away",
     12206: "a pod of an earlier job holds the name on a node that is silent",
     15486: "a gang whose pods stay is over at once",
     17062: "a pod that is deleted before its container has run has not failed",
