@@ -293,7 +293,7 @@ def gpu_faults_are_acted_on(life: Life) -> Iterator[str]:
 
 
 def restarts_reach_as_far_as_told(life: Life) -> Iterator[str]:
-    """With the scopes Replica and All the pods beside the lost one begin anew with it."""
+    """With the scopes Replica and All the pods beside the lost one begin anew with it, where it was wanted."""
     for lost in (one for role in {pod.role for pod in life.pods} for one in losses(life, role)):
         late = lost.at + life.due_seconds + _rest(life, lost.at + life.due_seconds)
         roles = life.roles(lost.pod.role, lost.at - SEEN_SECONDS, late)
@@ -301,6 +301,7 @@ def restarts_reach_as_far_as_told(life: Life) -> Iterator[str]:
         if len(scopes) != 1 or scopes == {"Pod"} or late > min(life.until, life.over_at):
             continue
         sure = lost.certain not in (None, "deleted") and not may_be_final(life, lost, late)
+        sure = sure and (lost.pod.index or 0) < min(role.replicas for role in roles)
         if not sure or not all(must_restart(role, lost) for role in roles):
             continue
         if any(job.suspend for job in life.jobs(lost.at - SEEN_SECONDS, late)):

@@ -138,7 +138,8 @@ def play(run: str) -> Verdict:
         scenario = replace(scenario, over=lambda world: scenario_over(name, world) or _ended(world))
     within = TERMINAL_RETRY_SECONDS + 60 if invalid or storm else 60.0
     outcome = live(scenario, refusing)
-    if invalid and refusing.struck.startswith("POST"):
+    beside = "-tensorboard-" in refusing.struck  # it stands beside the job, which goes on without it
+    if invalid and refusing.struck.startswith("POST") and not beside:
         wrong = [*_failed_for_good(outcome, goes=goes), *outcome.unlike_the_model]
     else:
         wrong = judge(outcome, undisturbed, Allowance(within, unlike=UNTOLD if invalid else None))
