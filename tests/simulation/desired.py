@@ -50,10 +50,13 @@ def amiss(world: Seen) -> list[str]:
     winding = {
         role.name for role in job.roles if role.workload == "Job" and seen.get(owner_name(job.name.name, role.name))
     }
-    waiting = {role.name for role in job.roles if _waits_for_ever(world, job, role, pods)}
+    alive, waiting = [pod for pod in pods.values() if _is_alive(pod)], False
     for role in job.roles:
         of_role = [p for p in pods.values() if _labels(p).get(labels.REPLICA_NAME) == role.name]
-        found += _of_a_role(job, role, role.name in winding, of_role) if role.name not in waiting else ()
+        if _waits_for_ever(world, job, role, of_role, alive):
+            waiting = True
+        else:
+            found += _of_a_role(job, role, role.name in winding, of_role)
     if job.status.phase != "Running" and not found and not winding and not waiting:
         found.append(f"every pod is as it should be, and the phase is {job.status.phase}: {job.status.message}")
     return found + list(_services(world, job))
@@ -78,41 +81,37 @@ def _after_its_end(job: TrainingJob, pods: dict[str, Json]) -> Iterator[str]:
         yield from (
             f"ended, and {name} is {_phase(pod)}"
             for name, pod in pods.items()
-            if _clean_pod_policy(job) == "All" or _phase(pod) in ("Pending", "Running")
+            if _clean_pod_policy(job) == "All" or _is_alive(pod)
         )
 
 
-def _waits_for_ever(world: Seen, job: TrainingJob, role: Role, pods: dict[str, Json]) -> bool:
-    """By what its users are told: a launcher starts when every worker is ready, and one that has ended never is; the
-    template of a ReplicaSet or a batch Job cannot leave a PodGroup that wants more pods than there are (docs/gang.md:
-    "Kubernetes' gang scheduling is alpha"); and what asks for more GPUs than all nodes have finds no room."""
-    if any(_finds_no_gpu(pod) for pod in pods.values() if _labels(pod).get(labels.REPLICA_NAME) == role.name):
-        # Each pod of such a job asks for one.
-        return len([pod for pod in pods.values() if _phase(pod) in ("Pending", "Running")]) > GPUS
+def _waits_for_ever(world: Seen, job: TrainingJob, role: Role, pods: list[Json], alive: list[Json]) -> bool:
+    """By what its users are told. `pods`: those of the role; `alive`: those of the job that live."""
+    if any(map(_finds_no_gpu, pods)):
+        # Each pod of such a job asks for one: no room for more than all nodes have.
+        return len(alive) > GPUS
     if role.name == LAUNCHER and job.framework == "mpi":
-        ended = [a for name, a in job.status.attempts.roles.items() if name != role.name and (a.completed or a.failed)]
-        return bool(ended) and not any(_labels(pod).get(labels.REPLICA_NAME) == role.name for pod in pods.values())
-    if role.workload == "Pod":
-        return False
-    members = Counter(
-        pod["spec"].get("schedulingGroup", {}).get("podGroupName")
-        for pod in pods.values()
-        if _phase(pod) in ("Pending", "Running")
-    )
-    groups = world.objects("scheduling.k8s.io/podgroups")
-    return any(
-        group["spec"]["schedulingPolicy"].get("gang", {}).get("minCount", 0) > members[name]
-        for name, group in groups.items()
-    ) and any(
-        _phase(pod) == "Pending" and not pod["spec"].get("nodeName")
-        for pod in pods.values()
-        if _labels(pod).get(labels.REPLICA_NAME) == role.name
-    )
+        # It starts when every worker is ready, and one that has ended never is.
+        others = (told for name, told in job.status.attempts.roles.items() if name != role.name)
+        return not pods and any(told.completed or told.failed for told in others)
+    # The template of a ReplicaSet or a batch Job cannot leave a group (docs/gang.md).
+    waits = any(_phase(pod) == "Pending" and not pod["spec"].get("nodeName") for pod in pods)
+    return role.workload != "Pod" and waits and _wants_more_than_there_are(world, alive)
 
 
 def _finds_no_gpu(pod: Json) -> bool:
     told = [c.get("message", "") for c in pod["status"].get("conditions") or () if c["type"] == "PodScheduled"]
     return _phase(pod) == "Pending" and any("Insufficient nvidia.com/gpu" in text for text in told)
+
+
+def _wants_more_than_there_are(world: Seen, alive: list[Json]) -> bool:
+    """Some PodGroup does."""
+    members = Counter(pod["spec"].get("schedulingGroup", {}).get("podGroupName") for pod in alive)
+    sizes = {
+        name: group["spec"]["schedulingPolicy"].get("gang", {}).get("minCount", 0)
+        for name, group in world.objects("scheduling.k8s.io/podgroups").items()
+    }
+    return any(size > members[name] for name, size in sizes.items())
 
 
 def _clean_pod_policy(job: TrainingJob) -> str:
@@ -129,7 +128,7 @@ def _of_a_role(job: TrainingJob, role: Role, winds_down: bool, pods: list[Json])
     if attempts is not None:
         final = {*parse_indices(attempts.completed, 10_000), *parse_indices(attempts.failed, 10_000)}
     wanted = {index for index in range(role.replicas) if index not in final}
-    alive = [pod for pod in pods if _phase(pod) in ("Pending", "Running")]
+    alive = [pod for pod in pods if _is_alive(pod)]
     running = [pod for pod in alive if _phase(pod) == "Running" and "deletionTimestamp" not in pod["metadata"]]
     seats = Counter(int(_labels(pod).get(labels.REPLICA_INDEX, -1)) for pod in running)
     if winds_down and len(alive) == len(running) == len(set(seats)):
@@ -174,3 +173,7 @@ def _labels(obj: Json) -> Json:
 
 def _phase(pod: Json) -> str:
     return str(pod["status"].get("phase"))
+
+
+def _is_alive(pod: Json) -> bool:
+    return _phase(pod) in ("Pending", "Running")

@@ -42,8 +42,8 @@ FOUND = {
     11843: "a pod that is evicted before it has run may have been turned away",
     12206: "a pod of an earlier job holds the name on a node that is silent",
     15486: "a gang whose pods stay is over at once",
-    17397: "one that is not wanted any more restarts nobody",
     17062: "a pod that is deleted before its container has run has not failed",
+    17397: "one that is not wanted any more restarts nobody",
     19730: "restarts of a server's containers go with its pod",
 }
 """Histories without a theme that went wrong once, by the operator's fault or the judge's."""

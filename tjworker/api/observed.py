@@ -94,6 +94,11 @@ class PodRecord:
         the kubelet's own word, `startTime`, stands in, by a clock that may be behind."""
         return self.scheduled_at or max(self.started_at, self.created_at)
 
+    @property
+    def never_started(self) -> bool:
+        """None of its containers has run, as far as it names any."""
+        return all(c.state == "waiting" for c in self.containers)
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceRecord:

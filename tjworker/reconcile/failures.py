@@ -102,7 +102,7 @@ def _cause(pod: PodRecord) -> tuple[Kind, Cause]:
 
 def turned_away(pod: PodRecord) -> bool:
     """By its kubelet, before any of its containers ran."""
-    return not pod.disruption and _rejected(pod) and all(c.state == "waiting" for c in pod.containers)
+    return not pod.disruption and _rejected(pod) and pod.never_started
 
 
 def _rejected(pod: PodRecord) -> bool:

@@ -161,8 +161,7 @@ def stopped(pod: PodRecord) -> bool:
     be behind the API server's, which says when it was asked to go."""
     if pod.was_told_to_go or not pod.deletion_asked_at:
         return pod.was_told_to_go
-    none_ran = pod.containers and all(c.state == "waiting" for c in pod.containers)
-    if not pod.node or (none_ran and not pod.reason):
+    if not pod.node or (pod.containers and pod.never_started and not pod.reason):
         return True
     ended = [c.finished_at for c in pod.containers if c.state == "terminated" and not c.init and c.finished_at]
     return bool(ended) and max(ended) >= pod.deletion_asked_at

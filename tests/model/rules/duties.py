@@ -300,9 +300,9 @@ def restarts_reach_as_far_as_told(life: Life) -> Iterator[str]:
         scopes = {role.restart_scope for role in roles if role.workload == "Pod"}
         if len(scopes) != 1 or scopes == {"Pod"} or late > min(life.until, life.over_at):
             continue
+        wanted = (lost.pod.index or 0) < min(role.replicas for role in roles)
         sure = lost.certain not in (None, "deleted") and not may_be_final(life, lost, late)
-        sure = sure and (lost.pod.index or 0) < min(role.replicas for role in roles)
-        if not sure or not all(must_restart(role, lost) for role in roles):
+        if not (wanted and sure) or not all(must_restart(role, lost) for role in roles):
             continue
         if any(job.suspend for job in life.jobs(lost.at - SEEN_SECONDS, late)):
             continue

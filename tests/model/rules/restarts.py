@@ -152,8 +152,8 @@ def failing_programs_rest(life: Life) -> Iterator[str]:
         together = bool(earlier) and _with_others(life, earlier[-1], pod.made_at, ROUNDING_SECONDS)
         for one in earlier:
             lost = loss(life, one)
-            fails = lost is not None and lost.certain in ("retryable", "permanent")
-            fails = fails and (together or not _with_others(life, one, pod.made_at))
+            counts = together or not _with_others(life, one, pod.made_at)
+            fails = counts and lost is not None and lost.certain in ("retryable", "permanent")
             count = count + 1 if fails and one.over_at - one.running_at < RUN_TO_FORGET_SECONDS else 0
         if count <= FREE_RESTARTS or _off(life, pod, earlier[0]) or _rest_was_ended(life, earlier[-1], pod):
             continue
@@ -175,13 +175,13 @@ def _rest_was_ended(life: Life, failed: Pod, new: Pod) -> bool:
 
 
 def _with_others(life: Life, failed: Pod, until: float, within_seconds: float = SEEN_SECONDS) -> bool:
-    near = (one for one in life.pods if abs(one.ended_at - failed.ended_at) < within_seconds and one is not failed)
-    return any(_takes_along(life, other, failed, until) for other in near)
+    others = (one for one in life.pods if one is not failed)
+    return any(_takes_along(life, other, failed, until, within_seconds) for other in others)
 
 
-def _takes_along(life: Life, other: Pod, failed: Pod, until: float) -> bool:
+def _takes_along(life: Life, other: Pod, failed: Pod, until: float, within_seconds: float = SEEN_SECONDS) -> bool:
     """Both have failed together, and the scope of the other's restart has this one in it."""
-    if other.succeeded is not False or abs(other.ended_at - failed.ended_at) >= SEEN_SECONDS:
+    if other.succeeded is not False or abs(other.ended_at - failed.ended_at) >= within_seconds:
         return False
     scopes = {role.restart_scope for role in life.roles(other.role, other.ended_at, until)}
     return "All" in scopes or ("Replica" in scopes and other.role == failed.role)

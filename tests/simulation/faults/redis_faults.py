@@ -39,17 +39,15 @@ class RolledBack(Fault):
         self._number = number
         self._since = max(0, number - commands)
         self._then: tuple[Any, list[tuple[float, JobKey]]] = (None, [])
-        self._began = 0.0
 
     def before(self, world: SimWorld, step: Step) -> None:
         if step.kind != "redis":
             return
-        self._began = self._began or world.clock()
         if step.number == self._since:
             self._then = (world.memory.snapshot(), list(world.tasks))
         if step.number == self._number:
             world.trace.note(world.clock(), "FAULT", f"Redis is as before command {self._since}")
-            self.forgot_a_new_job = world.clock() - self._began < YOUNG_SECONDS
+            self.forgot_a_new_job = world.clock() - world.began_at < YOUNG_SECONDS
             world.memory.restore(self._then[0])
             world.tasks.clear()
             world.tasks.extend(self._then[1])

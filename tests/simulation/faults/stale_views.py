@@ -1,7 +1,7 @@
 """Row 4. A pass decides on an older view: each pass of a scenario is given each view that an earlier one has seen.
 
-So a watch lags: what it has not shown yet comes a second later, as news. What the operator
-itself has written for a new job is remembered by the store, as the first pods have no status for their proof (ADR 30).
+So a watch lags: what it has not shown yet comes a second later, as news. What the operator itself has written for a new
+job is remembered by the store, as the first pods have no status for their proof (ADR 30).
 """
 
 from __future__ import annotations
@@ -28,17 +28,15 @@ class Stale(Fault):
         self._number = number
         self._earlier = earlier
         self._views: list[View] = []
-        self._began = 0.0
 
     def sees(self, world: SimWorld, key: JobKey, view: View) -> View:
         self._views.append(view)
-        self._began = self._began or world.clock()
         if len(self._views) != self._number + 1:
             return view
         world.trace.note(world.clock(), "FAULT", f"pass {self._number} sees the view of pass {self._earlier}")
         world.memory.queue.add_after(key, LAG_SECONDS)
         old = self._views[self._earlier]
-        new_job = not old.min_observed and world.clock() - self._began < YOUNG_SECONDS
+        new_job = not old.min_observed and world.clock() - world.began_at < YOUNG_SECONDS
         return replace(old, min_observed=view.min_observed) if new_job else old
 
 

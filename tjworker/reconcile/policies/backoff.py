@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tjworker.api.indices import MAX_INDEX, ungroup_indices
-from tjworker.api.observed import PodRecord
 from tjworker.api.status import FAILED_CREATE
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.reconcile.attempts import Draft
@@ -81,10 +80,6 @@ def vanished_unseen(p: Pass, view: RoleView, replica: Replica) -> bool:
         return False
     running = get_condition(p.job.status, "Running")
     return running is None or running.reason != FAILED_CREATE
-
-
-def never_started(pod: PodRecord) -> bool:
-    return all(c.state == "waiting" for c in pod.containers)
 
 
 def after_rejection(rejections_before: int, now: float) -> str:

@@ -29,7 +29,7 @@ from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.failures import Diagnosis, counted, describe, diagnose
 from tjworker.reconcile.one_pass import FinalFailure, Pass
-from tjworker.reconcile.policies.backoff import never_started, turn_away, vanish, vanished_unseen
+from tjworker.reconcile.policies.backoff import turn_away, vanish, vanished_unseen
 from tjworker.reconcile.policies.restart_failed import (
     BACKOFF_LIMIT_EXCEEDED,
     RESTART_LIMIT_REACHED,
@@ -78,7 +78,7 @@ def _look(p: Pass, view: RoleView, found: _Found) -> None:
         elif replica.state == "terminating" or _has_vanished(job, view, replica):
             found.draft.raise_pod(replica)
             found.draft.count(replica.role, "user")
-            if replica.state == "terminating" and pod is not None and never_started(pod):
+            if replica.state == "terminating" and pod is not None and pod.never_started:
                 vanish(found.draft, replica, p)
             what = "it is being deleted" if replica.state == "terminating" else "the one before it has vanished"
             found.replaced.append(f"replace {replica.name}: {what}")

@@ -13,7 +13,7 @@ from tjworker.api.model import RestartScope, TrainingJob
 from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.failures import Diagnosis, describe, diagnose
 from tjworker.reconcile.one_pass import FinalFailure, Pass
-from tjworker.reconcile.policies.backoff import after_crash, never_started, turn_away, vanish, vanished_unseen
+from tjworker.reconcile.policies.backoff import after_crash, turn_away, vanish, vanished_unseen
 from tjworker.reconcile.policies.completion import job_verdict
 from tjworker.reconcile.policies.restart import RESTART_POLICIES
 from tjworker.reconcile.policies.restart.rule import Failed, Refusal
@@ -47,7 +47,7 @@ def restart_failed(p: Pass) -> Pass:
             elif replica.state == "terminating" or (replica.state == "missing" and was_there(p.job, view, replica)):
                 draft.raise_pod(replica)
                 draft.count(replica.role, "user")
-                if replica.pod is not None and never_started(replica.pod):
+                if replica.pod is not None and replica.pod.never_started:
                     vanish(draft, replica, p)
                 why = "it has vanished" if replica.pod is None else "it is being deleted"
                 replaced.append(f"replace {replica.name}: {why}")

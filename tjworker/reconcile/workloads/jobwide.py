@@ -13,17 +13,16 @@ from tjworker.api.resources import SECRETS, SERVICES
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create
 from tjworker.reconcile.replicas import State
+from tjworker.reconcile.workloads.pod import needs_service
 from tjworker.reconcile.workloads.podbody import Json, child_metadata
 
 STARTING: tuple[State, ...] = ("missing", "pending", "scheduled")
-OVER: tuple[State, ...] = ("succeeded", "failed", "blocked")
-"""Such a replica finds nobody any more, and nobody it."""
 
 
 def creates(p: Pass, held: Container[str]) -> Iterator[Create]:
     """Before the pods. `held`: roles whose pods are not made yet."""
     job = p.job
-    serves = any(replica.state not in OVER for view in p.roles.values() for replica in view.replicas)
+    serves = any(needs_service(replica) for view in p.roles.values() for replica in view.replicas)
     if job.subdomain and serves and job.subdomain not in {service.name for service in p.observed.services}:
         yield Create(SERVICES, job.subdomain, _service(p))
     proved = any(view.count("running") for view in p.roles.values())

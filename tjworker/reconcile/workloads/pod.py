@@ -17,7 +17,6 @@ from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create, Delete, Patch, Write
 from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.workloads.environment import role_environment
-from tjworker.reconcile.workloads.jobwide import OVER
 from tjworker.reconcile.workloads.podbody import child_labels, pod_body, service_body
 
 
@@ -108,12 +107,13 @@ def _creates(p: Pass, view: RoleView) -> Iterator[Create]:
     for replica in view.replicas:
         if replica.final:
             continue
-        if serves and replica.name not in services and _needs_service(replica):
+        if serves and replica.name not in services and needs_service(replica):
             yield Create(SERVICES, replica.name, service_body(job, view.role, replica.index))
         if replica.state == "missing":
             role_env = role_env or role_environment(job)
             yield Create(PODS, replica.name, pod_body(job, view.role, replica.index, replica.attempt, role_env, p.gang))
 
 
-def _needs_service(replica: Replica) -> bool:
-    return replica.state not in OVER
+def needs_service(replica: Replica) -> bool:
+    """A pod of it can be looked for, or is about to be there."""
+    return replica.state not in ("succeeded", "failed", "blocked")
