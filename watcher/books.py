@@ -27,7 +27,7 @@ class FinishedJobs:
 
     def take(self, job: Projected) -> None:
         if job.change.finished:
-            self._uids[job.change.key] = job.job_uid
+            self._uids[job.change.key] = job.change.job_uid
         else:
             self._uids.pop(job.change.key, None)
 
@@ -35,7 +35,7 @@ class FinishedJobs:
         """Whether this is a child of a finished job. One of another UID belongs to an earlier or a later job of its
         name; a deletion does not say whose child it was, and the store knows."""
         finished = self._uids.get(child.change.key)
-        return finished is not None and child.change.record is not None and child.job_uid in ("", finished)
+        return finished is not None and child.change.record is not None and child.change.job_uid in ("", finished)
 
 
 JobCounts = Mapping[tuple[GroupResource, str], int]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -222,7 +220,7 @@ class MemoryProjection(OverRedis):
         stored = self._redis.tables.jobs.get(change.key)
         if change.key not in self._redis.tables.deaths:
             return False
-        return stored is None or _generation(change) != _generation(stored)
+        return stored is None or change.generation != stored.generation
 
     def _react(self, change: Change, *, edited: bool) -> bool:
         version = f"{change.resource}:{change.rv}"
@@ -276,7 +274,7 @@ class MemoryProjection(OverRedis):
         job = tables.jobs.get(key)
         group = tables.children.get(key, {})
         entry = (change.resource, change.name)
-        own = job and (change.record is None or change.job_uid in ("", _uid(job)))
+        own = job and (change.record is None or change.job_uid in ("", job.job_uid))
         if own and job and job.finished and entry not in group:
             return False
         if not self._is_news(change, "/".join(entry), group.get(entry)):
@@ -297,18 +295,3 @@ class MemoryProjection(OverRedis):
             self._redis.tables.children.pop(key, None)
             if key not in self._redis.tables.jobs:
                 self._redis.tables.seen.pop(key, None)
-
-
-def _generation(job: Change) -> int | None:
-    """None when nobody can read the record."""
-    try:
-        read = json.loads(job.record or b"")
-    except (ValueError, RecursionError):
-        return None
-    generation: int | None = read.get("metadata", {}).get("generation") if isinstance(read, dict) else None
-    return generation
-
-
-def _uid(job: Change) -> str:
-    found = re.search(rb'"uid":"([^"]*)"', job.record or b"")
-    return found[1].decode() if found else ""

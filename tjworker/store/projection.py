@@ -31,11 +31,13 @@ class Change:
     """resourceVersion of the object; for a deletion that of the DELETED event, or of the list that no longer has the
     object. Compared as an integer, as Kubernetes guarantees since 1.35 (KEP-5504); 0 when none is known."""
     record: bytes | None
-    """Compact JSON; None for a deletion."""
+    """Compact JSON; None for a deletion. No store reads it: what a store compares stands beside it."""
     finished: bool = False
     is_job: bool = False
     job_uid: str = ""
-    """Of a child: UID of the job that it belongs to; '' when it does not say."""
+    """UID of the job that it belongs to, of a job its own; '' when it does not say, as a deletion does not."""
+    generation: int = 0
+    """Of a job: `metadata.generation`, which a new spec raises and a status does not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,10 +252,10 @@ def _read_view(key: JobKey, answer: Sequence[Any], progress: Mapping[bytes, byte
 
 
 def _job(value: bytes) -> tuple[int, bytes]:
-    """(resourceVersion, record) of a job's own field, `<version> <finished> <record>`. What the watcher has not written
-    has no record that any seal is good for, so that it is refused like one."""
-    rv, _, rest = value.partition(b" ")
-    return version(rv), rest.partition(b" ")[2]
+    """(resourceVersion, record) of a job's own field, `<version> <finished> <generation> <uid> <record>`. What the
+    watcher has not written has no record that any seal is good for, so that it is refused like one."""
+    rv, *rest = value.split(b" ", 4)
+    return version(rv), rest[3] if len(rest) == 4 else b""
 
 
 def _newest(own: Mapping[bytes, bytes], progress: Mapping[bytes, bytes], namespace: str) -> dict[GroupResource, int]:
@@ -273,7 +273,7 @@ def _encoded(change: Change) -> tuple[Any, ...]:
     """As `apply.lua` reads it."""
     operation = "del" if change.record is None else "end" if change.is_job and change.finished else "put"
     field = "job" if change.is_job else f"{change.resource}/{change.name}"
-    return change.key, change.resource, field, change.rv, operation, change.record or b"", change.job_uid
+    return change.key, field, change.rv, operation, change.record or b"", change.job_uid, change.generation
 
 
 def _triples(records: Sequence[tuple[str, bytes | None]]) -> list[Any]:

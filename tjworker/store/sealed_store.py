@@ -49,7 +49,7 @@ class SealedProjection:
     # -- written by the watcher --------------------------------------------------------------------
     def lead(self, token: int, form: str = "", *, outright: bool = False) -> None:
         before = self._inner.checkpoint()
-        self._inner.lead(token, self._form(form), outright=outright)
+        self._inner.lead(token, form and self._form(form), outright=outright)
         if before != Checkpoint() and before.form.partition(":")[0] not in self._seal.names:
             # Nobody could read these records, and a worker would ask for each of them.
             log.warning("the records in Redis have no seal of ours: they are dropped, and everything is listed again")

@@ -49,11 +49,10 @@ def project(resource: GroupResource, obj: Json, before: Deletion | None = None) 
     rv = int(meta["resourceVersion"])
     if resource == PODS:
         pod = pod_record(obj, meta, owner_uid, before)
-        return Projected(
-            Change(key, resource, pod.name, rv, encode(pod), job_uid=job_uid), job_uid, pod.node, deletion_of(pod)
-        )
+        change = Change(key, resource, pod.name, rv, encode(pod), job_uid=job_uid)
+        return Projected(change, pod.node, deletion_of(pod))
     record = _RECORDS[resource](obj, meta, owner_uid)
-    return Projected(Change(key, resource, record.name, rv, encode(record), job_uid=job_uid), job_uid)
+    return Projected(Change(key, resource, record.name, rv, encode(record), job_uid=job_uid))
 
 
 def identify(resource: GroupResource, obj: Json) -> Change | None:

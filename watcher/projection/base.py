@@ -18,8 +18,6 @@ NO_KEY = JobKey("")
 @dataclass(frozen=True, slots=True)
 class Projected:
     change: Change
-    job_uid: str = ""
-    """UID of the job that the object belongs to (of the job itself for a job); '' when it does not say."""
     node: str = ""
     """The node of a pod that has one."""
     deletion: Deletion | None = None

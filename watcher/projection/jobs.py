@@ -57,11 +57,11 @@ def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Pr
         orjson.dumps(record),
         finished=finished,
         is_job=True,
+        job_uid=meta["uid"],
+        generation=meta.get("generation") or 0,
     )
     phase = text(status.get("phase"))
-    return Projected(
-        change, meta["uid"], phase=phase, expires_at=_expiry(resource, record, status) if finished else None
-    )
+    return Projected(change, phase=phase, expires_at=_expiry(resource, record, status) if finished else None)
 
 
 def _has_seen_the_spec(meta: Json, status: Json) -> bool:

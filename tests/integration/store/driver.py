@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tests.integration.store.worlds import World
+from tests.integration.store.worlds import SEAL, World
 from tests.support.kinds import AITRAININGJOBS
 from tjworker.api.resources import PODS
 from tjworker.base import KEYS_PER_TASK, GroupResource, JobKey
 from tjworker.store.projection import Change, View
+from tjworker.store.sealed_store import sealed
 from tjworker.store.work_queue import Claim, Ending, QueueStats, Taken, Written
 
 A = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/a")
@@ -39,11 +40,13 @@ class Drive:
     def apply(self, *changes: Change, progress: Mapping[str, int] | None = None, writer: int = WRITER) -> list[JobKey]:
         return list(self.projection.apply(writer, changes, progress=progress))
 
-    def job(self, rv: int, key: JobKey = A, *, finished: bool = False, record: bytes | None = None) -> list[JobKey]:
-        return self.apply(a_job(rv, key, finished=finished, record=record))
+    def job(
+        self, rv: int, key: JobKey = A, *, finished: bool = False, record: bytes | None = None, uid: str = ""
+    ) -> list[JobKey]:
+        return self.apply(a_job(rv, key, finished=finished, record=record, uid=uid))
 
     def spec(self, rv: int, generation: int, key: JobKey = A) -> list[JobKey]:
-        return self.job(rv, key, record=b'{"metadata":{"generation":%d}}' % generation)
+        return self.apply(replace(a_job(rv, key), generation=generation))
 
     def no_job(self, rv: int, key: JobKey = A) -> list[JobKey]:
         return self.apply(Change(key, JOBS, "a", rv, None, is_job=True))
@@ -177,9 +180,9 @@ def raised(call: Callable[[], Any]) -> str:
     return ""
 
 
-def a_job(rv: int, key: JobKey = A, *, finished: bool = False, record: bytes | None = None) -> Change:
+def a_job(rv: int, key: JobKey = A, *, finished: bool = False, record: bytes | None = None, uid: str = "") -> Change:
     name = key.rsplit("/", 1)[1]
-    return Change(key, JOBS, name, rv, record or b'{"rv":%d}' % rv, finished=finished, is_job=True)
+    return Change(key, JOBS, name, rv, record or b'{"rv":%d}' % rv, finished=finished, is_job=True, job_uid=uid)
 
 
 def a_pod(rv: int, key: JobKey = A, name: str = "a-0", *, record: bytes | None = None) -> Change:
@@ -201,7 +204,7 @@ def many(count: int, namespace: str = "many") -> list[JobKey]:
 
 def other(d: Drive) -> Any:
     """The store as another process has it."""
-    return d.world.another()
+    return sealed(d.world.another(), SEAL)
 
 
 def drain(d: Drive, *_: Any) -> Any:

@@ -298,16 +298,6 @@ DEATHS = {
     "a status that is written does not, whoever wrote it": Case(
         lambda d: [d.spec(5, 1), _held(d), d.spec(7, 1), d.queued()], [[A], [], [], 0]
     ),
-    "nor does a record that nobody can read, but one that can be read again does": Case(
-        lambda d: [
-            d.job(5, record=b"["),
-            _held(d),
-            d.job(6, record=b"[["),
-            d.job(7, record=b"[" * 2000 + b"]" * 2000),
-            d.spec(8, 1),
-        ],
-        [[A], [], [], [], [A]],
-    ),
     "a new spec that comes while a pass over the old one dies spares the wait": Case(
         lambda d: [
             d.spec(5, 1),

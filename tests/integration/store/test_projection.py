@@ -12,8 +12,6 @@ from tests.integration.store.worlds import World
 from tests.support.kinds import AITRAININGJOBS
 from tjworker.api.resources import BATCH_JOBS, PODS, SERVICES
 
-ENDED = b'{"finished":true,"metadata":{"name":"a","uid":"u1"}}'
-
 
 def whole(d: Drive) -> tuple[bool, bool]:
     """(everything is in, all nodes are)"""
@@ -88,21 +86,15 @@ PROJECTION = {
         [None, [], [], [], 0, {}],
     ),
     "nor does what says that it is of this very job": Case(
-        lambda d: [d.job(7, finished=True, record=ENDED), d.pod(8, job_uid="u1"), d.pods()], [[], [], {}]
+        lambda d: [d.job(7, finished=True, uid="u1"), d.pod(8, job_uid="u1"), d.pods()], [[], [], {}]
     ),
     "a child that comes before the news that its job was made again under a finished one's name is there": Case(
-        lambda d: [
-            d.job(5, finished=True, record=ENDED),
-            d.pod(9, job_uid="u2"),
-            d.queued(),
-            d.job(8),
-            sorted(d.pods()),
-        ],
+        lambda d: [d.job(5, finished=True, uid="u1"), d.pod(9, job_uid="u2"), d.queued(), d.job(8), sorted(d.pods())],
         [[], [], 0, [A], ["a-0"]],
     ),
     "and is gone again, should it have been deleted by then": Case(
         lambda d: [
-            d.job(5, finished=True, record=ENDED),
+            d.job(5, finished=True, uid="u1"),
             d.pod(9, job_uid="u2"),
             d.no_pod(10),
             d.job(8),
@@ -114,7 +106,7 @@ PROJECTION = {
     ),
     "and goes with it, should it have finished by then": Case(
         lambda d: [
-            d.job(5, finished=True, record=ENDED),
+            d.job(5, finished=True, uid="u1"),
             d.pod(9, job_uid="u2"),
             d.job(10, finished=True),
             d.view().job,

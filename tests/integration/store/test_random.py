@@ -45,16 +45,16 @@ def changes(draw: st.DrawFn) -> Change:
     finished = is_job and not gone and draw(st.integers(0, 3)) == 0
     name = "job" if is_job else draw(st.sampled_from(["x-0", "x-1"]))
     spec, uid = draw(st.integers(1, 2)), draw(uids)
-    record = b'{"metadata":{"generation":%d,"uid":"%s"}}' % (spec, uid.encode()) if is_job else b"{}"
     return Change(
         key,
         resource,
         name,
         rv,
-        None if gone else record,
+        None if gone else b"{}",
         finished=finished,
         is_job=is_job,
-        job_uid="" if is_job or gone else uid,
+        job_uid="" if gone else uid,
+        generation=spec if is_job and not gone else 0,
     )
 
 

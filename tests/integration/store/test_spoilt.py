@@ -30,7 +30,8 @@ class Spoilt(Drive):
     """A job that has run, and the store's Redis in somebody else's hands."""
 
     def __init__(self, real_redis: RealRedis) -> None:
-        super().__init__(RedisWorld(real_redis))
+        super().__init__(world := RedisWorld(real_redis))
+        self.projection, self.queue = world.bare.projection, world.bare.queue  # no script knows of seals
         self.redis: redis.Redis = real_redis.client()
         self.prefix = real_redis.prefix
         self.job(10)

@@ -1,4 +1,5 @@
-"""One store in a world whose time a test moves: in memory, and on a real Redis.
+"""One store in a world whose time a test moves: in memory, and on a real Redis. Its records are sealed, as watcher and
+workers have it.
 
 `advance` makes time pass without waiting. On Redis everything that the clock is compared with moves back instead:
 scores of the queues, and what is left to live of each key.
@@ -17,10 +18,16 @@ from tjworker.base import JobKey
 from tjworker.store.connect import open_store
 from tjworker.store.keys import BY_NAME
 from tjworker.store.port import Store
+from tjworker.store.seal import Seal
+from tjworker.store.sealed_store import SealedStore, sealed
+
+SEAL = Seal(["c" * 32], "tj")
 
 
 class World(Protocol):
-    store: Store
+    store: SealedStore
+    bare: Store
+    """The store beneath it, whose records are what stands there. As it is for somebody without a key."""
     real: bool
 
     def advance(self, seconds: float) -> None: ...
@@ -43,7 +50,7 @@ class World(Protocol):
         ...
 
     def another(self) -> Store:
-        """A second process: another store on the same data."""
+        """A second process: another bare store on the same data."""
         ...
 
 
@@ -54,7 +61,8 @@ class MemoryWorld:
         self.now_seconds = 1_000_000.0
         self.messages_waiting = 0
         self._memory = MemoryStore(lambda: self.now_seconds, broker=lambda: self.messages_waiting)
-        self.store: Store = self._memory
+        self.bare: Store = self._memory
+        self.store = sealed(self.bare, SEAL)
         self._saved = self._memory.snapshot()
 
     def advance(self, seconds: float) -> None:
@@ -89,7 +97,8 @@ class RedisWorld:
     def __init__(self, real_redis: RealRedis) -> None:
         self.redis = real_redis
         self.client: redis.Redis = real_redis.client()
-        self.store: Store = open_store(real_redis.url, real_redis.prefix)
+        self.bare: Store = self.another()
+        self.store = sealed(self.bare, SEAL)
         self._saved: dict[bytes, tuple[int, Any]] = {}
 
     def advance(self, seconds: float) -> None:

@@ -2,8 +2,8 @@
 --
 -- ARGV  1 prefix   2 writer's token   3 seq that the writer remembers
 --       4 number n of progress pairs, then n pairs: resource (or resource/namespace), resourceVersion
---       then seven for each change: key, resource, field ('job' or '<resource>/<name>'), resourceVersion,
---       'put' | 'end' (a job that has finished) | 'del', record, of a child the UID of its job ('' when not known)
+--       then seven for each change: key, field ('job' or '<resource>/<name>'), resourceVersion,
+--       'put' | 'end' (a job that has finished) | 'del', record, UID of the job ('' when not known), its generation
 -- Keys  writer, job, known, unfinished, progress, seen, gone, dirty, running, delayed, failures, deaths, min_observed, echo, news, line, in_line, turn, broker
 -- Gives {new seq, keys to publish...}; errors FENCED, LOST.
 local refused = refuse_writer(ARGV[2], ARGV[3])
@@ -50,19 +50,15 @@ local function forget_when_empty(key)
   end
 end
 
-local function generation(record)
-  local readable, job = pcall(cjson.decode, record)
-  return readable and type(job) == 'table' and type(job.metadata) == 'table' and job.metadata.generation or nil
-end
-
--- Has the job a new spec? Asked only where passes over it have died, as it costs reading both records. A status that was
--- written is no cure, whoever wrote it.
-local function is_edited(key, stored, record)
+-- Has the job a new spec? Asked only where passes over it have died. A status that was written is no cure, whoever wrote
+-- it.
+local function is_edited(key, stored, generation)
   if redis.call('HEXISTS', K.deaths, key) == 0 then return false end
-  return not stored or generation(record) ~= generation(string.match(stored, '^%d+ %d (.*)$'))
+  return not stored or generation ~= string.match(stored, '^%d+ %d (%d+) ')
 end
 
-local function change_job(key, resource, rv, op, record)
+local function change_job(key, rv, op, record, uid, generation)
+  local resource = string.match(key, '^[^/]*')
   local stored = redis.call('HGET', K.job .. key, 'job')
   if op == 'del' then
     if not is_news(key, 'job', tonumber(rv), nil, stored) then return end
@@ -77,9 +73,9 @@ local function change_job(key, resource, rv, op, record)
     forget_when_empty(key)
     return
   end
-  local value = rv .. (op == 'end' and ' 1 ' or ' 0 ') .. record
+  local value = table.concat({ rv, op == 'end' and 1 or 0, generation, uid, record }, ' ')
   if not is_news(key, 'job', tonumber(rv), value, stored) then return end
-  local edited = is_edited(key, stored, record)
+  local edited = is_edited(key, stored, generation)
   if op == 'end' then
     redis.call('DEL', K.job .. key, K.seen .. key, K.gone .. key)
     redis.call('SREM', K.unfinished, key)
@@ -92,11 +88,12 @@ local function change_job(key, resource, rv, op, record)
   if op == 'put' then react(key, resource, rv, edited) end
 end
 
-local function change_child(key, resource, field, rv, op, record, job_uid)
+local function change_child(key, field, rv, op, record, job_uid)
+  local resource = string.match(field, '^[^/]*')
   local job = redis.call('HGET', K.job .. key, 'job')
   local finished = job and string.match(job, '^%d+ (%d)') == '1'
   -- A child of another UID belongs to a job that was made again under this one's name, and that is still to come.
-  local another = job_uid ~= '' and op ~= 'del' and not string.find(job or '', '"uid":"' .. job_uid .. '"', 1, true)
+  local another = job_uid ~= '' and op ~= 'del' and string.match(job or '', '^%d+ %d %d+ (%S*) ') ~= job_uid
   local stored = redis.call('HGET', K.job .. key, field)
   -- What stands under a finished job is such a child: its deletion does not say whose it was.
   if finished and not another and not stored then return end
@@ -119,11 +116,11 @@ end
 
 local first = 5 + 2 * tonumber(ARGV[4])
 for i = first, #ARGV, 7 do
-  local key, resource, field, rv, op, record = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
+  local key, field, rv, op, record, job_uid = unpack(ARGV, i, i + 5)
   if field == 'job' then
-    change_job(key, resource, rv, op, record)
+    change_job(key, rv, op, record, job_uid, ARGV[i + 6])
   else
-    change_child(key, resource, field, rv, op, record, ARGV[i + 6])
+    change_child(key, field, rv, op, record, job_uid)
   end
 end
 for i = 5, first - 1, 2 do

@@ -46,6 +46,7 @@ def test_what_of_its_metadata_a_running_job_keeps() -> None:
     assert projected is not None
     assert projected.change.record is not None
     assert orjson.loads(projected.change.record)["metadata"] == kept
+    assert (projected.change.job_uid, projected.change.generation) == ("job-uid", 3)
 
 
 @pytest.mark.parametrize("phase", ["Succeed", "Failed", "Timeout", "Preempted", "NodeFail"])

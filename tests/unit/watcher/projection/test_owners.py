@@ -58,4 +58,4 @@ def test_whose(name: str) -> None:
         assert projected is None
     else:
         assert projected is not None
-        assert (projected.change.key, projected.job_uid) == (case.want_key, case.want_job_uid)
+        assert (projected.change.key, projected.change.job_uid) == (case.want_key, case.want_job_uid)

@@ -41,7 +41,7 @@ def test_a_pod_keeps_what_a_decision_needs_and_nothing_else() -> None:
         "digits-trainer-0",
         42,
     )
-    assert (projected.job_uid, projected.node) == ("job-uid", "node-a")
+    assert (projected.change.job_uid, projected.node) == ("job-uid", "node-a")
     assert projected.change.record is not None
     assert decode(PODS, projected.change.record) == PodRecord(
         name="digits-trainer-0",
