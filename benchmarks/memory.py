@@ -30,7 +30,7 @@ from tjworker.base import JobKey
 from tjworker.kube.client import KubeClient
 from tjworker.runtime import assemble
 from tjworker.settings import Settings
-from tjworker.store.connect import client, open_store
+from tjworker.store.connect import client, open_sealed_store
 
 ROOT = Path(__file__).resolve().parents[1]
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -60,10 +60,16 @@ class Operator:
         for crd in sorted((ROOT / "k8s" / "crds").glob("*.yaml")):
             self.cluster.client.create(CRDS, yaml.safe_load(crd.read_text()))
         self._published: deque[JobKey] = deque()
-        store, handle = open_store(url, PREFIX), self.cluster.apiserver.handle
+        settings = Settings(
+            redis_url=url,
+            key_prefix=PREFIX,
+            record_keys="a-key-of-the-benchmarks-that-is-long-enough",
+            write_concurrency=1,
+        )
+        store, handle = open_sealed_store(settings), self.cluster.apiserver.handle
         self._watcher = InProcessWatcher(handle, store, self.publish, now=self.clock)
         self._runtime = assemble(
-            Settings(write_concurrency=1),
+            settings,
             store,
             KubeClient(InProcessTransport(handle)),
             self,

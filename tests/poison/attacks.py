@@ -18,6 +18,7 @@ import orjson
 from tests.support.memory_redis import Facts, Lock, Tables
 from tjworker.api.resources import PODS
 from tjworker.base import GroupResource, JobKey
+from tjworker.store.packing import pack, unpack
 from tjworker.store.projection import Change
 from tjworker.store.seal import SEAL_BYTES
 
@@ -117,6 +118,8 @@ def _of_records(tables: Tables, arms: Arms) -> Iterator[tuple[str, Attack]]:
         if isinstance(mine, Change):
             yield f"{what} with a version that is never reached", _set(cell, dataclasses.replace(mine, rv=HIGH))
             yield f"{what} said to be finished", _set(cell, dataclasses.replace(mine, finished=not mine.finished))
+            yield f"{what} said to have another spec", _set(cell, dataclasses.replace(mine, generation=HIGH))
+            yield f"{what} said to be another job's", _set(cell, dataclasses.replace(mine, job_uid="another"))
         for number, old in enumerate(arms.earlier):
             if (before := _get(old, cell)) not in (None, mine):
                 yield f"{what} put back from moment {number}", _set(cell, before)
@@ -157,12 +160,18 @@ def _with(value: Any, record: bytes) -> Any:
 
 def _forged(cell: Cell, sealed: bytes, arms: Arms) -> Iterator[tuple[str, bytes]]:
     """Records that the attacker writes himself: without a seal, and with that of the true one."""
-    seal, plain = (sealed[:SEAL_BYTES], sealed[SEAL_BYTES:]) if arms.sealed else (b"", sealed)
-    for name, record in _lies(cell, plain, arms):
+    for name, record in _lies(cell, _read(sealed, arms), arms):
         yield f"says: {name}", record
-        if seal:
-            yield f"says, with the true seal: {name}", seal + record
+        if arms.sealed:
+            yield f"says, with the true seal: {name}", sealed[:SEAL_BYTES] + pack(record)
     yield "is no record", b"\xff\x00"
+    if arms.sealed:
+        yield "is no packed record, with the true seal", sealed[:SEAL_BYTES] + b"\xff\x00"
+
+
+def _read(sealed: bytes, arms: Arms) -> bytes:
+    """What it says: seals hide nothing."""
+    return unpack(sealed[SEAL_BYTES:]) if arms.sealed and sealed else sealed
 
 
 def _lies(cell: Cell, plain: bytes, arms: Arms) -> Iterator[tuple[str, bytes]]:
@@ -212,7 +221,7 @@ def _overdue(job: dict[str, Any]) -> None:
 def _stranger(tables: Tables, arms: Arms) -> bytes:
     """As the watcher would write it if it belonged to the job, of a role that the job does not have."""
     record = _record(tables.jobs[arms.key])
-    uid = orjson.loads(record[SEAL_BYTES if arms.sealed else 0 :])["metadata"]["uid"]
+    uid = orjson.loads(_read(record, arms))["metadata"]["uid"]
     told = {"job-name": arms.key.rsplit("/", 1)[1], "replica-name": "none", "elasticdeeplearning.ai/job-uid": uid}
     return orjson.dumps({**arms.bystander, "owner_uid": uid, "labels": told, "phase": "Running", "ready": True})
 

@@ -16,6 +16,9 @@ from tests.scenarios.world import job, play, role
 from tjworker.api.resources import PODS
 from tjworker.base import JobKey
 from tjworker.controllers.autoscaler import Autoscaler
+from tjworker.store.packing import unpack
+from tjworker.store.projection import Change
+from tjworker.store.seal import MARK, SEAL_BYTES
 
 DIGITS = JobKey(f"{AI}digits")
 
@@ -140,8 +143,16 @@ PLAIN, SECRET = "a-password-in-plain-text", "key-of-a-secret"
 
 
 def held(world: PoisonedWorld) -> dict[str, str]:
-    """Everything that stands in Redis, table by table."""
-    return {f.name: repr(getattr(world.tables, f.name)) for f in dataclasses.fields(world.tables)}
+    """Everything that stands in Redis, table by table, unpacked: anybody can do that, with this product or without."""
+    return {f.name: repr(_unpacked(getattr(world.tables, f.name))) for f in dataclasses.fields(world.tables)}
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _unpacked(entry) for name, entry in value.items()}
+    if isinstance(value, Change):
+        return (value, _unpacked(value.record))
+    return unpack(value[SEAL_BYTES:]) if isinstance(value, bytes) and value.startswith(MARK) else value
 
 
 def with_passwords() -> Any:

@@ -72,9 +72,9 @@ KEYS: tuple[Key, ...] = (
         "hash",
         "watcher",
         "workers, tj",
-        "`job` = `<resourceVersion> <1 when finished> <record>`; `<resource>/<name>` = `<resourceVersion> <record>` of"
-        " each child. A finished job has only `job`, until a child of its successor comes before that. Each record"
-        " begins with its seal.",
+        "`job` = `<resourceVersion> <1 when finished> <generation> <UID> <record>`; `<resource>/<name>` ="
+        " `<resourceVersion> <record>` of each child. A finished job has only `job`, until a child of its successor"
+        " comes before that. Each record begins with its seal and is packed (deflate, words known beforehand).",
     ),
     Key(
         "known",

@@ -7,6 +7,8 @@ import random
 import pytest
 
 from tests.support.seeds import the_seed
+from tjworker.store import packing
+from tjworker.store.packing import pack
 from tjworker.store.seal import SEAL_BYTES, Seal
 
 KEYS = ["first-" * 6, "second-" * 5]
@@ -21,7 +23,7 @@ def seal() -> Seal:
 
 def test_what_was_sealed_is_opened_in_its_place(seal: Seal) -> None:
     sealed = seal.seal(RECORD, *PLACE)
-    assert len(sealed) == len(RECORD) + SEAL_BYTES
+    assert len(sealed) == len(pack(RECORD)) + SEAL_BYTES
     assert seal.open(sealed, *PLACE) == RECORD
     assert seal.seal(RECORD, *PLACE) == sealed, "the same again is no news to the store"
 
@@ -90,3 +92,11 @@ def test_a_keys_name_says_nothing_of_the_key() -> None:
     assert one.names == other.names == {one.name, other.name}
     assert one.name != other.name
     assert not any(key in one.name for key in KEYS)
+
+
+def test_who_packs_with_other_words_has_another_seal_and_name(seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a worker of another version would unpack a record into something else, and trust it."""
+    monkeypatch.setattr(packing, "FORM", bytes(16))
+    other = Seal(KEYS[:1], "tj")
+    assert other.open(seal.seal(RECORD, *PLACE), *PLACE) is None
+    assert other.name != seal.name
