@@ -117,13 +117,18 @@ class Term:
             while not self._stopped.is_set():
                 try:
                     self.writer.step()
-                    looked = self._redis(self._repairs.step)
-                    if looked is not None:
-                        self.writer.confirm(whole=looked)
+                    self._repair()
                 except (Lost, BeganAnew) as error:
                     self._begin_again(error)
         except Stopped:
             return
+
+    def _repair(self) -> None:
+        """When it is time: what only somebody else can have written, and what only somebody else can have taken away.
+        Raises Lost as `writer.confirm`."""
+        looked = self._redis(self._repairs.step)
+        if looked is not None:
+            self.writer.confirm(whole=looked)
 
     def _begin_again(self, error: Lost | BeganAnew) -> None:
         self._threads = [thread for thread in self._threads if thread.is_alive()]

@@ -207,5 +207,6 @@ class InProcessWatcher(Term):
             self.writer.step(0)
             while len(self.feed.queue) or self.writer.sweeping:
                 self.writer.step(0)
+            self._repair()
         except (Lost, BeganAnew) as error:
             self._begin_again(error)

@@ -12,9 +12,9 @@ from typing import Any
 from localcluster.client import ApiError
 from localcluster.kubelet.node import NodeConfig
 from localcluster.objects import timestamp
-from tests.simulation.faults.api_refusals import ANSWERS
 from tests.simulation.histories import ACTS, Act, History
 from tests.simulation.points import Died, Fault, Step
+from tests.simulation.refusals import ANSWERS
 from tests.simulation.world import SimWorld
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tjworker.api.resources import BATCH_JOBS, POD_GROUPS, PODS, REPLICASETS, SERVICES

@@ -192,6 +192,11 @@ def ended(world: SimWorld) -> bool:
     return over and not status.get("tensorboardUntil")  # else that it has gone is still to be told
 
 
+def has_ended(world: SimWorld) -> bool:
+    """Whatever its user still meant to do."""
+    return bool(world.status().get("completionTime")) and not mine(world)
+
+
 def ended_and_kept(world: SimWorld) -> bool:
     """What has ended stays."""
     over = not world.acts and bool(world.status().get("completionTime"))

@@ -27,7 +27,8 @@ of its end; while one is True it is compared."""
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _IP = re.compile(r"\d+\.\d+\.\d+\.\d+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_PHASE = re.compile(r"jobs[^/]*/digits\.status(\.operator)?\.phase$")
+_PHASE = re.compile(r"jobs[^/]*/([^/.]+)\.status(?:\.operator)?\.phase$")
+_RESTARTS = re.compile(r"jobs[^/]*/digits\.status(?:\.operator)?\.restarts$")
 _ANY_OF = re.compile(r"\b(node|trainer|worker)-\d+\b")
 """On which node it was, and which of two trainers or workers fails first, is chance."""
 
@@ -86,9 +87,15 @@ def _as_users_read_it(status: Json) -> Json:
     return {**status, "conditions": {one["type"]: one for one in told}, "state": told[-1]["type"]}
 
 
-def phase_of(values: Mapping[str, Any]) -> str:
+def phase_of(values: Mapping[str, Any], name: str = "digits") -> str:
     """Of the job; "" when it is gone."""
-    return next((str(value) for path, value in values.items() if _PHASE.search(path)), "")
+    found = ((_PHASE.search(path), value) for path, value in values.items())
+    return next((str(value) for path, value in found if path and path[1] == name), "")
+
+
+def restarts_of(values: Mapping[str, Any]) -> int:
+    """All of the job's; 0 when it is gone."""
+    return sum(int(value) for path, value in values.items() if _RESTARTS.search(path))
 
 
 def _paths(path: str, value: Any, reading: _Reading) -> None:

@@ -9,19 +9,18 @@ no later one.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import orjson
 from celery.exceptions import SoftTimeLimitExceeded
 
-from tests.scenarios.test_faults import OVER_QUOTA
 from tests.simulation.fault import Row, Verdict, spread, verdict
-from tests.simulation.oracles import UNTOLD, Allowance, Outcome, Whole, judge, live, whole
+from tests.simulation.oracles import COMPANION, UNTOLD, Allowance, Outcome, Whole, judge, live, whole
 from tests.simulation.points import Fault, Step
+from tests.simulation.refusals import ANSWERS, WORDS
 from tests.simulation.scenarios import SCENARIOS
-from tests.simulation.scripts import mine
-from tests.simulation.state import phase_of
+from tests.simulation.scripts import NAME, has_ended
+from tests.simulation.state import phase_of, restarts_of
 from tests.simulation.world import SimWorld
 from tjworker.base import Transient
 from tjworker.controllers.result import TERMINAL_RETRY_SECONDS
@@ -32,28 +31,8 @@ STORMS = 20
 STORM_CHANCE = 0.2
 REQUESTS_MORE = 12
 """Than an undisturbed scenario makes, after one refusal: the pass again, and what it proves first."""
-WORDS = "made up by the simulation"
-
-
-def _refusal(code: int, reason: str, *, said: str = WORDS, **headers: str) -> HttpResponse:
-    status = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": said}
-    return HttpResponse(code, orjson.dumps(status), headers)
-
-
-ANSWERS: Mapping[str, HttpResponse] = {
-    "409": _refusal(409, "Conflict"),
-    "403": OVER_QUOTA,
-    "forbidden": _refusal(
-        403, "Forbidden", said='it is forbidden: User "worker" cannot do that: no RBAC policy matched'
-    ),
-    "422": _refusal(422, "Invalid"),
-    "429": _refusal(429, "TooManyRequests", **{"retry-after": "2"}),
-    "500": _refusal(500, "InternalError"),
-    "503": _refusal(503, "ServiceUnavailable"),
-}
 WAYS = (*ANSWERS, "time-out", "no-reply", "soft-limit")
-"""`forbidden`: as an API server says that has just started and knows no roles yet. `time-out`: the request never
-arrived; `no-reply`: it was carried out; `soft-limit`: Celery's, in the middle of it."""
+"""`time-out`: the request never arrived; `no-reply`: it was carried out; `soft-limit`: Celery's, in its middle."""
 FOR_WRITES = ("403", "409", "422", "soft-limit")
 """Nothing that only reads is in conflict, invalid or over a quota. (`soft-limit` is that of a pass: not of beat.)"""
 IN_A_STORM = tuple(way for way in WAYS if way != "422")
@@ -135,12 +114,14 @@ def play(run: str) -> Verdict:
     invalid, storm = point.endswith("-422"), point.startswith("storm")
     goes = "ttlSecondsAfterFinished" in str(scenario.manifest)
     if invalid and not goes:  # one that goes after its end is over when it is gone
-        scenario = replace(scenario, over=lambda world: scenario_over(name, world) or _ended(world))
+        scenario = replace(scenario, over=lambda world: scenario_over(name, world) or has_ended(world))
     within = TERMINAL_RETRY_SECONDS + 60 if invalid or storm else 60.0
     outcome = live(scenario, refusing)
     beside = "-tensorboard-" in refusing.struck  # it stands beside the job, which goes on without it
     if invalid and refusing.struck.startswith("POST") and not beside:
-        wrong = [*_failed_for_good(outcome, goes=goes), *outcome.unlike_the_model]
+        wrong = [*_failed_for_good(outcome, refusing.struck, goes=goes), *outcome.unlike_the_model]
+    elif invalid and _ended_before_the_retry(outcome, undisturbed.first):
+        wrong = [*outcome.touched, *outcome.surplus, *outcome.restless, *outcome.unlike_the_model]
     else:
         wrong = judge(outcome, undisturbed, Allowance(within, unlike=UNTOLD if invalid else None))
     usual = undisturbed.steps["write"] + undisturbed.steps.get("read", 0)
@@ -154,17 +135,19 @@ def scenario_over(name: str, world: SimWorld) -> bool:
     return SCENARIOS[name].over(world)
 
 
-def _ended(world: SimWorld) -> bool:
-    """Whatever the user still meant to do."""
-    return bool(world.status().get("completionTime")) and not mine(world)
+def _ended_before_the_retry(outcome: Outcome, undisturbed: Outcome) -> bool:
+    """No pod is replaced before a status says so. What was to be replaced is not, where the rest of the job comes to
+    the same end before that status is tried again."""
+    phases = phase_of(outcome.state), phase_of(undisturbed.state)
+    return outcome.over and phases[0] == phases[1] and restarts_of(outcome.state) < restarts_of(undisturbed.state)
 
 
-def _failed_for_good(outcome: Outcome, *, goes: bool) -> Iterator[str]:
+def _failed_for_good(outcome: Outcome, struck: str, *, goes: bool) -> Iterator[str]:
     """`goes`: the job has a TTL, and is gone by now."""
     if not outcome.over:
         yield f"the scenario is not over after {outcome.seconds:.0f} s"
     said = {path: str(value) for path, value in outcome.state.items() if ".status." in path}
-    phase = phase_of(outcome.state)
+    phase = phase_of(outcome.state, COMPANION if f"/{COMPANION}-" in struck else NAME)
     if phase != "Failed" and not (goes and not phase):
         yield f"a child was refused as invalid, and the job is {phase}"
     if phase and not any(
