@@ -67,7 +67,7 @@ class Operator:
             write_concurrency=1,
         )
         store, handle = open_sealed_store(settings), self.cluster.apiserver.handle
-        self._watcher = InProcessWatcher(handle, store, self.publish, now=self.clock)
+        self._watcher = InProcessWatcher(handle, store, self.publish, now=self.clock, settings=settings)
         self._runtime = assemble(
             settings,
             store,

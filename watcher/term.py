@@ -124,8 +124,8 @@ class Term:
             return
 
     def _repair(self) -> None:
-        """When it is time: what only somebody else can have written, and what only somebody else can have taken away.
-        Raises Lost as `writer.confirm`."""
+        """When it is time, put right what only somebody else can have written, and write again what only somebody else
+        can have taken away. Raises Lost as `writer.confirm`."""
         looked = self._redis(self._repairs.step)
         if looked is not None:
             self.writer.confirm(whole=looked)

@@ -137,13 +137,10 @@ class InProcessWatcher(Term):
         *,
         now: Callable[[], float],
         token: int = 1,
-        namespaces: Sequence[str] = (),
-        page_size: int = 500,
+        settings: Settings | None = None,
         seed: int = 0,
         transport: InProcessTransport | None = None,
         stopped: threading.Event | None = None,
-        kinds: str = "",
-        gang: str = "none",
     ) -> None:
         self.transport = transport or InProcessTransport(handle)
         self._seed = seed
@@ -153,9 +150,7 @@ class InProcessWatcher(Term):
             publish,
             token=token,
             now=now,
-            settings=Settings(
-                namespaces=",".join(namespaces), list_page_size=page_size, kinds=kinds, gang_scheduler=gang
-            ),
+            settings=settings or Settings(),
             wall_clock=now,
             stopped=stopped,
         )

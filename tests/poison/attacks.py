@@ -118,8 +118,10 @@ def _of_records(tables: Tables, arms: Arms) -> Iterator[tuple[str, Attack]]:
         if isinstance(mine, Change):
             yield f"{what} with a version that is never reached", _set(cell, dataclasses.replace(mine, rv=HIGH))
             yield f"{what} said to be finished", _set(cell, dataclasses.replace(mine, finished=not mine.finished))
-            yield f"{what} said to have another spec", _set(cell, dataclasses.replace(mine, generation=HIGH))
-            yield f"{what} said to be another job's", _set(cell, dataclasses.replace(mine, job_uid="another"))
+            for name, generation in {"another": HIGH, "the next": mine.generation + 1}.items():
+                yield f"{what} said to have {name} spec", _set(cell, dataclasses.replace(mine, generation=generation))
+            for name in ("another", *sorted({job.job_uid for job in tables.jobs.values()} - {mine.job_uid})):
+                yield f"{what} said to be {name}'s", _set(cell, dataclasses.replace(mine, job_uid=name))
         for number, old in enumerate(arms.earlier):
             if (before := _get(old, cell)) not in (None, mine):
                 yield f"{what} put back from moment {number}", _set(cell, before)

@@ -14,6 +14,7 @@ from tests.scenarios.world import World, job, play, role
 from tests.support.memory_store import MemoryStore
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse, Stream
+from tjworker.settings import Settings
 from watcher.projection.jobs import TOO_DEEP
 
 JOBS = "/apis/elasticdeeplearning.ai/v1/namespaces/{}/aitrainingjobs"
@@ -64,7 +65,7 @@ class Namespaces(World):
             now=self.clock,
             token=self._token,
             seed=self.seed,
-            namespaces=self.served,
+            settings=Settings(namespaces=",".join(self.served)),
             transport=self.bound,
         )
 

@@ -151,8 +151,7 @@ class World:
             now=self.clock,
             token=self._token,
             seed=self.seed,
-            kinds=self.settings.kinds,
-            gang=self.settings.gang_scheduler,
+            settings=self.settings,
         )
 
     # -- time --------------------------------------------------------------------------------------

@@ -27,8 +27,7 @@ class SimWatcher(InProcessWatcher):
             now=world.clock,
             token=token,
             seed=world.seed,
-            kinds=world.settings.kinds,
-            gang=world.settings.gang_scheduler,
+            settings=world.settings,
             transport=SimTransport(world, actor),
             stopped=_Stopped(world, actor),
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tests.support.memory_redis import EDITED, MemoryRedis, OverRedis, whole
@@ -24,7 +23,7 @@ class MemoryProjection(OverRedis):
         if stands is not None and stands > token and not outright:
             raise Fenced(f"writer {token} by writer {stands}: a newer holder has taken over")
         if form and self._redis.tables.form != form:
-            self._redis.tables.form = ""
+            self._redis.tables.form = _same_key(self._redis.tables.form, form)
             if any("." not in key.partition("/")[0] for key in self.known_keys()):
                 self._redis.tables.synced = False
         self._redis.tables.children_in = False
@@ -237,7 +236,7 @@ class MemoryProjection(OverRedis):
         known = stored.rv if stored else self._redis.facts(self._redis.tables.gone, change.key).get(entry, -1)
         if change.rv != known or stored is None:
             return change.rv > known
-        return change.record is None or replace(change, record=stored.record, finished=stored.finished) != change
+        return change.record is None or _in_redis(change) != _in_redis(stored)
 
     def _change_job(self, change: Change) -> bool:
         """True when there is something to react to."""
@@ -295,3 +294,15 @@ class MemoryProjection(OverRedis):
             self._redis.tables.children.pop(key, None)
             if key not in self._redis.tables.jobs:
                 self._redis.tables.seen.pop(key, None)
+
+
+def _in_redis(change: Change) -> tuple[Any, ...]:
+    """What its field holds besides the version."""
+    of_a_job = (change.finished, change.generation, change.job_uid) if change.is_job else ()
+    return (change.record, *of_a_job)
+
+
+def _same_key(before: str, form: str) -> str:
+    """What both begin with, of forms that name the key of their seals."""
+    name, colon, _ = form.partition(":")
+    return f"{name}:" if colon and before.startswith(f"{name}:") else ""

@@ -13,17 +13,17 @@ from importlib.resources import files
 _WORDS = "".join((files("tjworker.store") / "record_words.txt").read_text().splitlines()).encode()
 """Parts of records, the most frequent last: what is near costs least. Change them as records change; a word that is
 missing costs bytes and no more."""
-FORM = blake2b(_WORDS, digest_size=16).digest()
-"""Of what `pack` writes: `unpack` reads no other."""
 _LEVEL = 6
 _WINDOW_BITS = 13
 """Looks back for 8 KiB. Given as a negative number zlib writes neither header nor checksum: the seal proves more."""
 _MEMORY_LEVEL = 5
 """A packer with that window is 50 KB, which each record copies. One as zlib makes it is 270, and takes ten times as
 long."""
+FORM = blake2b(b"%d " % _WINDOW_BITS + _WORDS, digest_size=16).digest()
+"""Of what `pack` writes: `unpack` reads no other."""
 _PACKER = zlib.compressobj(_LEVEL, zlib.DEFLATED, -_WINDOW_BITS, _MEMORY_LEVEL, zlib.Z_DEFAULT_STRATEGY, _WORDS)
 _UNPACKER = zlib.decompressobj(-_WINDOW_BITS, _WORDS)
-"""Both are never used themselves: a copy that knows the words is made sooner than a new one learns them."""
+"""Neither is used itself: a copy that knows the words is made sooner than a new one learns them."""
 
 
 def pack(record: bytes) -> bytes:

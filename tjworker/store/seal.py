@@ -41,12 +41,16 @@ class Seal:
         return self._seal(0, self._context(place), packed) + packed
 
     def open(self, sealed: bytes, *place: str) -> bytes | None:
-        """The record; None when none of our keys has sealed it for this place."""
+        """The record; None when none of our keys has sealed it for this place. Raises nothing: what cannot be unpacked
+        counts as sealed by somebody else."""
         packed = sealed[SEAL_BYTES:]
         context = self._context(place)
         given = sealed[:SEAL_BYTES]
         opens = any(compare_digest(given, self._seal(which, context, packed)) for which in range(len(self._macs)))
-        return packing.unpack(packed) if opens else None
+        try:
+            return packing.unpack(packed) if opens else None
+        except ValueError:
+            return None
 
     def _context(self, place: Sequence[str]) -> bytes:
         # No name in Kubernetes, and no prefix, holds a zero byte.

@@ -52,7 +52,10 @@ class SealedProjection:
         self._inner.lead(token, form and self._form(form), outright=outright)
         if before != Checkpoint() and before.form.partition(":")[0] not in self._seal.names:
             # Nobody could read these records, and a worker would ask for each of them.
-            log.warning("the records in Redis have no seal of ours: they are dropped, and everything is listed again")
+            log.warning(
+                "the records in Redis have no seal of ours, or not all of them: they are dropped, and everything is"
+                " listed again"
+            )
             self._inner.reset(token)
 
     def apply(

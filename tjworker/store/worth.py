@@ -64,6 +64,12 @@ WORTH: tuple[tuple[str, str, str], ...] = (
         "when the queue is worked off; then with the next key that is queued, or the resync (30 to 60 s)",
     ),
     (
+        "write another generation or UID beside a job's record",
+        "the job is tried early or late after deaths, by 5 minutes at the most; of a job that was made again under its"
+        " name, a pod is missing from the view, so that a pass asks the API server",
+        "with the next event of the job or the pod, or the next list of the watcher",
+    ),
+    (
         "hide a pod while its job succeeds",
         "the pod runs on after the end",
         "when the orphan collector, which reads the API server, comes by",

@@ -28,6 +28,8 @@ class Drive:
     def __init__(self, world: World, *, lead: bool = True) -> None:
         self.world = world
         self.projection: Any = world.store.projection
+        self.beneath: Any = world.bare.projection
+        """Without seals: what stands there."""
         self.queue: Any = world.store.queue
         self.claims: dict[JobKey, Claim] = {}
         self.left: list[JobKey] = []

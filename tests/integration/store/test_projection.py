@@ -42,6 +42,15 @@ PROJECTION = {
         lambda d: [d.apply(a_job(1), *(a_pod(i, name=f"a-{i}") for i in range(2, 1001))), len(d.pods())], [[A], 999]
     ),
     "the same change again is no news": Case(lambda d: [drain(d, d.job(5)), d.job(5), d.queued()], [None, [], 0]),
+    "the same version of a job with another generation or UID is news": Case(
+        lambda d: [
+            drain(d, d.apply(replace(a_job(5, uid="u1"), generation=1))),
+            d.apply(replace(a_job(5, uid="u1"), generation=2)),
+            drain(d),
+            d.apply(replace(a_job(5, uid="u2"), generation=2)),
+        ],
+        [None, [A], None, [A]],
+    ),
     "the same version with another record is news": Case(
         lambda d: [drain(d, d.job(5)), d.job(5, record=b"{}"), d.view().job], [None, [A], b"{}"]
     ),

@@ -249,6 +249,15 @@ def test_the_same_key_leads_again_and_goes_on(system: System) -> None:
     assert again.projection.view(A).synced
 
 
+def test_a_watcher_of_another_version_that_ends_before_it_has_listed_costs_no_record(system: System) -> None:
+    system.store(OURS).projection.lead(2, "another version")
+    again = system.store(OURS)
+    with capture_logs() as logs:
+        again.projection.lead(3, "another version")
+    assert again.projection.checkpoint().form == "", "it lists everything"
+    assert (logs, again.projection.view(A).job) == ([], a_job(5).record)
+
+
 def test_an_empty_redis_needs_no_reset(world: World) -> None:
     store = sealed(world.another(), Seal([OURS], "tj"))
     with capture_logs() as logs:

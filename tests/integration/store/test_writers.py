@@ -67,6 +67,16 @@ WRITERS = {
         ],
         [None, None, "f1", None, "f1", None, ""],
     ),
+    "a writer whose records have the same key leaves its name": Case(
+        lambda d: [
+            d.beneath.mark_synced(1, "red", "key:f1"),
+            d.beneath.lead(1, "key:f2"),
+            d.beneath.checkpoint().form,
+            d.beneath.lead(1, "another:f2"),
+            d.beneath.checkpoint().form,
+        ],
+        [None, None, "key:", None, ""],
+    ),
     "a writer may lead again": Case(lambda d: [d.projection.lead(1), d.job(5)], [None, [A]]),
     "a view is synced once what belongs to jobs has been projected, and the cluster once everything has": Case(
         lambda d: [

@@ -18,6 +18,7 @@ from tjworker.api.records_json import decode_view
 from tjworker.api.resources import PODS
 from tjworker.base import JobKey
 from tjworker.kube.client import KubeClient
+from tjworker.settings import Settings
 
 KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
 NOT_INSTALLED = tuple(
@@ -65,7 +66,7 @@ class Bench:
             self.published.extend,
             now=self.cluster.clock,
             token=self.token,
-            page_size=self.page_size,
+            settings=Settings(list_page_size=self.page_size),
         )
         return self.watcher
 

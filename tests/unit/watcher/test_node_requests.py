@@ -13,6 +13,7 @@ from tests.scenarios.world import play
 from tests.support.memory_store import MemoryStore
 from tests.support.seeds import the_seed
 from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests, decode_node_requests, pod_requests
+from tjworker.settings import Settings
 from watcher.node_requests import ClusterRequests, RequestBook
 
 Json = dict[str, Any]
@@ -114,8 +115,7 @@ def test_whatever_happens_the_sums_are_those_of_a_recount(seed: int | None) -> N
             lambda keys: None,
             now=cluster.clock,
             token=next(tokens),
-            page_size=rng.choice([2, 500]),
-            namespaces=rng.choice([(), ("default", "other")]),
+            settings=Settings(list_page_size=rng.choice([2, 500]), namespaces=rng.choice(["", "default,other"])),
         )
 
     cluster.client.create("/api/v1/namespaces", {"metadata": {"name": "other"}})

@@ -24,6 +24,7 @@ from tests.unit.watcher.test_in_process import JOB
 from tests.unit.watcher.test_in_process import Bench as Local
 from tjworker.api.resources import PODS, SERVICES
 from tjworker.base import GroupResource
+from tjworker.settings import Settings
 from tjworker.store.port import Store
 
 RUNS = 20
@@ -128,7 +129,7 @@ class History:
             lambda keys: None,
             now=self.cluster.clock,
             token=self.token,
-            page_size=self.bench.page_size,
+            settings=Settings(list_page_size=self.bench.page_size),
         )
         self.watcher.lists = False
 

@@ -11,9 +11,16 @@ local token = redis.call('HGET', K.writer, 'token')
 if number(token) > tonumber(ARGV[2]) and ARGV[4] ~= '1' then
   return redis.error_reply('FENCED writer ' .. ARGV[2] .. ' by writer ' .. token)
 end
--- Records of both forms are mixed from here on, until a writer has listed everything.
-if ARGV[3] ~= '' and redis.call('HGET', K.writer, 'form') ~= ARGV[3] then
-  redis.call('HDEL', K.writer, 'form')
+-- Records of both forms are mixed from here on, until a writer has listed everything. Those that the same key has sealed
+-- can be read all the same: its name, which comes first, stays.
+local form = redis.call('HGET', K.writer, 'form') or ''
+if ARGV[3] ~= '' and form ~= ARGV[3] then
+  local name = string.match(ARGV[3], '^[^:]*:')
+  if name and string.sub(form, 1, #name) == name then
+    redis.call('HSET', K.writer, 'form', name)
+  else
+    redis.call('HDEL', K.writer, 'form')
+  end
   -- An earlier version named jobs without the API group: what it knew of their children stands under other keys.
   local known = redis.call('SRANDMEMBER', K.known)
   if known and not string.find(known, '^[^/]*%.') then redis.call('HDEL', K.writer, 'synced') end

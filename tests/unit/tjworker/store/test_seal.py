@@ -94,6 +94,13 @@ def test_a_keys_name_says_nothing_of_the_key() -> None:
     assert not any(key in one.name for key in KEYS)
 
 
+def test_what_cannot_be_unpacked_is_not_opened(seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as other_version:
+        other_version.setattr(packing, "pack", lambda record: record)
+        sealed = seal.seal(RECORD, *PLACE)
+    assert seal.open(sealed, *PLACE) is None
+
+
 def test_who_packs_with_other_words_has_another_seal_and_name(seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a worker of another version would unpack a record into something else, and trust it."""
     monkeypatch.setattr(packing, "FORM", bytes(16))

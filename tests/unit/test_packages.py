@@ -1,0 +1,30 @@
+"""What stands in the packages is in the wheel, from which the image is made: Python's own files come by themselves, all
+others by a pattern of pyproject.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from fnmatch import fnmatch
+
+import pytest
+
+from tests.support.paths import ROOT
+
+PACKAGES = ("tjworker", "watcher")
+DATA = [
+    path
+    for package in PACKAGES
+    for path in sorted((ROOT / package).rglob("*"))
+    if path.is_file() and path.suffix not in (".py", ".pyc")
+]
+
+
+def test_there_is_some() -> None:
+    assert {"record_words.txt", "apply.lua", "py.typed"} <= {path.name for path in DATA}
+
+
+@pytest.mark.parametrize("path", DATA, ids=lambda path: str(path.relative_to(ROOT)))
+def test_data_of_a_package_goes_into_the_wheel(path: object) -> None:
+    with (ROOT / "pyproject.toml").open("rb") as project:
+        patterns = tomllib.load(project)["tool"]["setuptools"]["package-data"]["*"]
+    assert any(fnmatch(str(path).rpartition("/")[2], pattern) for pattern in patterns), patterns
