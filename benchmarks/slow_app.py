@@ -12,15 +12,20 @@ from tjworker.kube.client import KubeClient
 from tjworker.publisher import Publisher
 from tjworker.runtime import Runtime, assemble
 from tjworker.settings import load_settings
-from tjworker.store.connect import open_store
+from tjworker.store.connect import open_sealed_store
 
 __all__ = ["app"]
 
 
 def _runtime() -> Runtime:
     settings = load_settings()
-    store = open_store(settings.redis_url, settings.key_prefix)
-    return assemble(settings, store, KubeClient(SlowTransport()), Publisher(settings), owner=f"pid {os.getpid()}")
+    return assemble(
+        settings,
+        open_sealed_store(settings),
+        KubeClient(SlowTransport()),
+        Publisher(settings),
+        owner=f"pid {os.getpid()}",
+    )
 
 
 tasks.use(_runtime)

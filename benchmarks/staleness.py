@@ -26,6 +26,7 @@ import orjson
 from benchmarks.apiserver import NODE
 from benchmarks.loads import job
 from benchmarks.player import running
+from benchmarks.support.records import with_records
 from benchmarks.support.valkey import Valkey
 from tjworker.api.kinds.aitrainingjob import RESOURCE as AITRAININGJOBS
 from tjworker.api.resources import PODS
@@ -110,7 +111,7 @@ class Seen(SealedProjection):
 
 class Watched:
     def __init__(self, url: str, publisher: Publisher) -> None:
-        settings = Settings(redis_url=url, record_keys="a-key-of-the-benchmarks-that-is-long-enough")
+        settings = with_records(url)
         plain = open_store(settings.redis_url, settings.key_prefix)
         seal = open_seal(settings.record_key_list, settings.key_prefix)
         self._seen = Seen(plain.projection, seal, plain.queue.once)
