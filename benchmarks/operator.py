@@ -54,6 +54,7 @@ class Operator:
         self._api = api
         self._workers = workers
         self._url = ""
+        self._redis: list[str] = []
         self._store: Store
         self._watcher_mark = 0
 
@@ -66,11 +67,19 @@ class Operator:
         data.mkdir(exist_ok=True)
         for left in data.rglob("*.aof*"):
             left.unlink()
-        self._processes.start(
-            "redis", [str(get_binary_path()), "--port", str(port), "--dir", str(data), *REDIS_OPTIONS]
-        )
-        self._until("Redis answers", self._redis_answers)
+        self._redis = [str(get_binary_path()), "--port", str(port), "--dir", str(data), *REDIS_OPTIONS]
         mark = len(self._processes.log("worker"))
+        self.start_on_what_is_there()
+        self.until_watcher_says(SYNCED)
+        self._until(
+            "the workers are ready",
+            lambda: len(re.findall(r"bench\d@\S+ ready", self._processes.log("worker")[mark:])) == len(self._workers),
+        )
+
+    def start_on_what_is_there(self) -> None:
+        """All of it, after `stop`, on the Redis that it left; waits for Redis alone."""
+        self._processes.start("redis", self._redis)
+        self._until("Redis answers", self._redis_answers)
         self.start_watcher()
         for number, size in enumerate(self._workers):
             self._processes.start(
@@ -78,11 +87,6 @@ class Operator:
                 [*self._worker, "-n", f"bench{number}@%h", "--concurrency", str(size)],
                 env=self._environment("worker"),
             )
-        self.until_watcher_says(SYNCED)
-        self._until(
-            "the workers are ready",
-            lambda: len(re.findall(r"bench\d@\S+ ready", self._processes.log("worker")[mark:])) == len(self._workers),
-        )
 
     def stop_watcher(self) -> None:
         """In order, as in an update: it gives its lease back."""

@@ -1,6 +1,7 @@
-"""Celery's consumer (the loop of a worker's main process), with four changes: task events go out in groups, the wait
-between two tries to reach the broker stays short, a message that no worker of ours would send is refused before it
-takes a slot, and of the remote control only what asks is left. The app selects it with the setting `worker_consumer`.
+"""Celery's consumer (the loop of a worker's main process), with five changes: task events go out in groups, the wait
+between two tries to reach the broker stays short, and so does that for the other workers at each start, a message that
+no worker of ours would send is refused before it takes a slot, and of the remote control only what asks is left. The
+app selects it with the setting `worker_consumer`.
 What a task's request tells Flower of an end that was no success is ours, too.
 
 The events, their order and their times stay Celery's. A worker's main process takes 1.1 ms a no-op task instead of 1.7
@@ -17,8 +18,10 @@ from billiard.einfo import ExceptionWithTraceback
 from celery.exceptions import InvalidTaskError, Retry
 from celery.worker import state
 from celery.worker.consumer import Consumer as CeleryConsumer
+from celery.worker.consumer import Mingle
 from celery.worker.control import Panel
 from celery.worker.request import Request
+from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
 from tjworker.settings import load_settings
@@ -35,6 +38,7 @@ RECONNECT_MOST_SECONDS = 4.0
 without Redis a worker would take no task for that long."""
 
 
+MINGLE_SECONDS = 0.1
 SIGN_SECONDS = 1.0
 REQUEST = "tjworker.consumer:TaskRequest"
 """The option `Request` of a task, as text: only a worker loads it."""
@@ -108,6 +112,24 @@ def only_asking(commands: MutableMapping[str, Any], kinds: Mapping[str, Any]) ->
 only_asking(Panel.data, Panel.meta)
 
 
+def hello(consumer: Any) -> Any:
+    """What the other workers answer at each start, by their names: their logical clocks, by which Flower orders events.
+    Gossip brings those of who answers too late. Celery waits for a second, whoever answers, and takes no task before.
+    The other thing that it asks for, revoked tasks, does not exist here.
+
+    By a connection of its own, whose wait for answers Redis ends as soon: the consumer's waits for a second, and would
+    not ask for tasks before. Nobody answers while Redis is away, which the next step meets in its own way."""
+    try:
+        with consumer.app.connection_for_read(transport_options={"max_retries": 0}) as connection:
+            connection.transport.brpop_timeout = MINGLE_SECONDS
+            inspect = consumer.app.control.inspect(timeout=MINGLE_SECONDS, connection=connection)
+            answers = inspect.hello(consumer.hostname, []) or {}
+    except (KombuError, RedisError, OSError):
+        return {}
+    answers.pop(consumer.hostname, None)
+    return answers
+
+
 class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
     """Three events a task, each its own message, are a third of the main process's work. Here they share a message."""
 
@@ -125,6 +147,9 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
             open_health(settings, self.report)
         except OSError:
             raise SystemExit(2) from None
+        for step in self.steps:
+            if isinstance(step, Mingle):  # other steps name the class, so that it cannot be another one
+                step.send_hello = hello
         super().start()
 
     def register_with_event_loop(self, hub: Any) -> None:

@@ -108,9 +108,13 @@ def test_what_small_jobs_waited_is_told_by_nearest_rank() -> None:
 def test_what_finished_jobs_cost_is_one_row_a_count_at_the_start_at_the_loss_of_redis_and_at_the_restart() -> None:
     emptied = finished.Emptied(1.26, 30.04)
     again = finished.Restart(1.14, 1.5, [0.04, 0.05, 0.8], 61.04)
+    whole = finished.Restart(1.24, 1.8, [0.04, 0.05, 0.8], 62.04)
     lines = list(
-        finished.render([finished.Found(50_000, 12.34, 0.5, [0.03, 0.02, 0.9], 4.26, 170.4, 40.6, emptied, again)])
+        finished.render(
+            [finished.Found(50_000, 12.34, 0.5, [0.03, 0.02, 0.9], 4.26, 170.4, 40.6, emptied, again, whole)]
+        )
     )
     assert cells(lines[2]) == ["50,000", "12.3", "0.50", "30", "900", "4.3", "170", "41"]
     assert cells(lines[6]) == ["50,000", "1.3", "30.0"]
-    assert cells(lines[10]) == ["50,000", "1.1", "1.50", "50", "800", "61.0"]
+    assert cells(lines[10]) == ["50,000", "the watcher", "1.1", "1.50", "50", "800", "61.0"]
+    assert cells(lines[11]) == ["50,000", "every process", "1.2", "1.80", "50", "800", "62.0"]

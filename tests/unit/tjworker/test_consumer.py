@@ -10,13 +10,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from celery.app.control import Inspect
 from celery.worker.consumer import Consumer as CeleryConsumer
+from celery.worker.consumer import Mingle
 from kombu.connection import Connection
 from redis.exceptions import RedisError
 
 from benchmarks.support.valkey import Valkey
 from tjworker import consumer
 from tjworker.app import make_app
+from tjworker.broker import Channel
 from tjworker.consumer import EVENTS_GATHER_SECONDS, RECONNECT_MOST_SECONDS, Consumer
 from tjworker.settings import Settings
 from tjworker.telemetry.worker_health import IGNORING_LIMIT_SECONDS, Ignored
@@ -101,6 +104,50 @@ def test_a_worker_that_ends_sends_what_it_has_gathered(world: World, monkeypatch
 def test_workers_run_it() -> None:
     app = make_app(Settings())
     assert app.Worker(pool="solo").consumer_cls == "tjworker.consumer:Consumer"
+
+
+def starting(app: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """A consumer that has been started but for Celery's part, and its step that asks the other workers."""
+    monkeypatch.setattr(CeleryConsumer, "start", lambda self: None)
+    monkeypatch.setattr(consumer, "open_health", lambda *_: None)
+    mingle, made = object.__new__(Mingle), object.__new__(Consumer)
+    made.steps, made.app, made.hostname = [object(), mingle], app, "me"
+    made.start()
+    return made, mingle
+
+
+def test_a_worker_that_starts_asks_the_others_by_a_connection_that_waits_a_tenth_of_a_second(
+    own_valkey: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The consumer's own would wait for a second, in which no task is taken."""
+    waits: list[float] = []
+    start: Any = Channel._brpop_start
+
+    def noted(channel: Any, *rest: Any) -> Any:
+        waits.append(channel.brpop_timeout)
+        return start(channel, *rest)
+
+    monkeypatch.setattr(Channel, "_brpop_start", noted)
+    with make_app(Settings(redis_url=own_valkey.url)) as app:
+        made, mingle = starting(app, monkeypatch)
+        assert mingle.send_hello(made) == {}
+    assert set(waits) == {0.1}
+
+
+def test_nobody_answers_a_worker_that_starts_while_redis_goes_away(
+    own_valkey: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with make_app(Settings(redis_url=own_valkey.url)) as app:
+        made, mingle = starting(app, monkeypatch)
+        own_valkey.kill()
+        assert mingle.send_hello(made) == {}
+
+
+def test_the_answers_of_others_are_kept_and_not_its_own(own_valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Inspect, "hello", lambda *_: {"me": {"clock": 1}, "another": {"clock": 9}})
+    with make_app(Settings(redis_url=own_valkey.url)) as app:
+        made, mingle = starting(app, monkeypatch)
+        assert mingle.send_hello(made) == {"another": {"clock": 9}}
 
 
 def test_a_broker_that_is_away_is_asked_again_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
