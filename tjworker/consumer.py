@@ -1,8 +1,8 @@
 """Celery's consumer (the loop of a worker's main process), with five changes: task events go out in groups, the wait
 between two tries to reach the broker stays short, and so does that for the other workers at each start, a message that
 no worker of ours would send is refused before it takes a slot, and of the remote control only what asks is left. The
-app selects it with the setting `worker_consumer`.
-What a task's request tells Flower of an end that was no success is ours, too.
+app selects it with the setting `worker_consumer`. What a task's request tells Flower of an end that was no success is
+ours, too.
 
 The events, their order and their times stay Celery's. A worker's main process takes 1.1 ms a no-op task instead of 1.7
 (docs/internals/performance.md).

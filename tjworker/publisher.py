@@ -36,6 +36,8 @@ TASKS_PER_BATCH = 200
 SHOWN_CHARS = 1_000
 _AWAY = (redis.RedisError, OSError)
 _CALLS_NOBODY = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
+_json = json.JSONEncoder(separators=(",", ":")).encode
+"""Without blanks: each message goes over the network twice. Made once: `json.dumps` would make one each time."""
 
 
 class KeyPublisher(Protocol):
@@ -136,11 +138,6 @@ class Publisher:
                 "properties": properties,
             }
         )
-
-
-def _json(value: Any) -> str:
-    """Without blanks: each message goes over the network twice."""
-    return json.dumps(value, separators=(",", ":"))
 
 
 def shown(keys: Sequence[JobKey]) -> str:

@@ -171,9 +171,13 @@ def _forged(cell: Cell, sealed: bytes, arms: Arms) -> Iterator[tuple[str, bytes]
         yield "is no packed record, with the true seal", sealed[:SEAL_BYTES] + b"\xff\x00"
 
 
-def _read(sealed: bytes, arms: Arms) -> bytes:
-    """What it says: seals hide nothing."""
-    return unpack(sealed[SEAL_BYTES:]) if arms.sealed and sealed else sealed
+def read_sealed(sealed: bytes) -> bytes:
+    """What it says, to anybody: seals hide nothing."""
+    return unpack(sealed[SEAL_BYTES:])
+
+
+def _read(record: bytes, arms: Arms) -> bytes:
+    return read_sealed(record) if arms.sealed and record else record
 
 
 def _lies(cell: Cell, plain: bytes, arms: Arms) -> Iterator[tuple[str, bytes]]:

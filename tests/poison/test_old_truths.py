@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from tests.poison.attacks import read_sealed
 from tests.poison.lives import AI
 from tests.poison.world import PoisonedWorld
 from tests.scenarios.elastic import COOLDOWN_SECONDS, FULL, TICK_SECONDS, elastic, foreign, trainers, wants
@@ -16,9 +17,7 @@ from tests.scenarios.world import job, play, role
 from tjworker.api.resources import PODS
 from tjworker.base import JobKey
 from tjworker.controllers.autoscaler import Autoscaler
-from tjworker.store.packing import unpack
 from tjworker.store.projection import Change
-from tjworker.store.seal import MARK, SEAL_BYTES
 
 DIGITS = JobKey(f"{AI}digits")
 
@@ -143,7 +142,7 @@ PLAIN, SECRET = "a-password-in-plain-text", "key-of-a-secret"
 
 
 def held(world: PoisonedWorld) -> dict[str, str]:
-    """Everything that stands in Redis, table by table, unpacked: anybody can do that, with this product or without."""
+    """Everything that stands in Redis, table by table, and what its records say."""
     return {f.name: repr(_unpacked(getattr(world.tables, f.name))) for f in dataclasses.fields(world.tables)}
 
 
@@ -152,7 +151,7 @@ def _unpacked(value: Any) -> Any:
         return {name: _unpacked(entry) for name, entry in value.items()}
     if isinstance(value, Change):
         return (value, _unpacked(value.record))
-    return unpack(value[SEAL_BYTES:]) if isinstance(value, bytes) and value.startswith(MARK) else value
+    return read_sealed(value) if isinstance(value, bytes) else value
 
 
 def with_passwords() -> Any:

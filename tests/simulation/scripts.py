@@ -187,9 +187,8 @@ def mine(world: SimWorld) -> list[str]:
 
 
 def ended(world: SimWorld) -> bool:
-    status = world.status()
-    over = not world.acts and bool(status.get("completionTime")) and not mine(world)
-    return over and not status.get("tensorboardUntil")  # else that it has gone is still to be told
+    over = not world.acts and has_ended(world)
+    return over and not world.status().get("tensorboardUntil")  # else that it has gone is still to be told
 
 
 def has_ended(world: SimWorld) -> bool:

@@ -27,8 +27,6 @@ of its end; while one is True it is compared."""
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _IP = re.compile(r"\d+\.\d+\.\d+\.\d+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_PHASE = re.compile(r"jobs[^/]*/([^/.]+)\.status(?:\.operator)?\.phase$")
-_RESTARTS = re.compile(r"jobs[^/]*/digits\.status(?:\.operator)?\.restarts$")
 _ANY_OF = re.compile(r"\b(node|trainer|worker)-\d+\b")
 """On which node it was, and which of two trainers or workers fails first, is chance."""
 
@@ -89,13 +87,18 @@ def _as_users_read_it(status: Json) -> Json:
 
 def phase_of(values: Mapping[str, Any], name: str = "digits") -> str:
     """Of the job; "" when it is gone."""
-    found = ((_PHASE.search(path), value) for path, value in values.items())
-    return next((str(value) for path, value in found if path and path[1] == name), "")
+    return str(_in_status(values, name, "phase") or "")
 
 
 def restarts_of(values: Mapping[str, Any]) -> int:
     """All of the job's; 0 when it is gone."""
-    return sum(int(value) for path, value in values.items() if _RESTARTS.search(path))
+    return int(_in_status(values, "digits", "restarts") or 0)
+
+
+def _in_status(values: Mapping[str, Any], name: str, field: str) -> Any:
+    """None when there is none."""
+    where = re.compile(rf"jobs[^/]*/{name}\.status(\.operator)?\.{field}$")
+    return next((value for path, value in values.items() if where.search(path)), None)
 
 
 def _paths(path: str, value: Any, reading: _Reading) -> None:

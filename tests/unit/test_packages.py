@@ -4,13 +4,14 @@ others by a pattern of pyproject.toml."""
 from __future__ import annotations
 
 import tomllib
-from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 
 from tests.support.paths import ROOT
 
 PACKAGES = ("tjworker", "watcher")
+PATTERNS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
 DATA = [
     path
     for package in PACKAGES
@@ -24,7 +25,5 @@ def test_there_is_some() -> None:
 
 
 @pytest.mark.parametrize("path", DATA, ids=lambda path: str(path.relative_to(ROOT)))
-def test_data_of_a_package_goes_into_the_wheel(path: object) -> None:
-    with (ROOT / "pyproject.toml").open("rb") as project:
-        patterns = tomllib.load(project)["tool"]["setuptools"]["package-data"]["*"]
-    assert any(fnmatch(str(path).rpartition("/")[2], pattern) for pattern in patterns), patterns
+def test_data_of_a_package_goes_into_the_wheel(path: Path) -> None:
+    assert any(map(path.match, PATTERNS)), PATTERNS

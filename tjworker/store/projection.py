@@ -110,8 +110,8 @@ class Projection(Protocol):
     def lead(self, token: int, form: str = "", *, outright: bool = False) -> None:
         """Become the writer; a writer leads again after Lost. `form` is that of the records it writes: when another one
         was marked synced, the checkpoint has no form from now on; of `key:form` it has `key:` where that is the same.
-        Raises Fenced when a newer writer has been here, but
-        not with `outright`: then the token there is known to be nobody's."""
+        Raises Fenced when a newer writer has been here, but not with `outright`: then the token there is known to be
+        nobody's."""
         ...
 
     def apply(

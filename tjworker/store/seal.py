@@ -18,9 +18,9 @@ from tjworker.base import Terminal
 from tjworker.store import packing
 
 DIGEST_BYTES = 16
-MARK = b"s2."
+_MARK = b"s2."
 """The form of the seal, so that a later one can be told from it. `s1.` had a record that was not packed."""
-SEAL_BYTES = len(MARK) + len(urlsafe_b64encode(bytes(DIGEST_BYTES)).rstrip(b"=")) + 1
+SEAL_BYTES = len(_MARK) + len(urlsafe_b64encode(bytes(DIGEST_BYTES)).rstrip(b"=")) + 1
 
 
 class Seal:
@@ -28,7 +28,8 @@ class Seal:
 
     def __init__(self, keys: Sequence[str], prefix: str) -> None:
         self._prefix = prefix.encode()
-        hashed, form = [blake2b(key.encode(), digest_size=64).digest() for key in keys], packing.FORM
+        hashed = [blake2b(key.encode(), digest_size=64).digest() for key in keys]
+        form = packing.FORM
         self._macs = [blake2b(key=key, digest_size=DIGEST_BYTES, salt=form, person=b"tj-record") for key in hashed]
         names = [blake2b(key=key, digest_size=8, salt=form, person=b"tj-key-name").hexdigest() for key in hashed]
         self.name = names[0]
@@ -60,7 +61,7 @@ class Seal:
         mac = self._macs[which].copy()
         mac.update(context)
         mac.update(packed)
-        return MARK + urlsafe_b64encode(mac.digest()).rstrip(b"=") + b" "
+        return _MARK + urlsafe_b64encode(mac.digest()).rstrip(b"=") + b" "
 
 
 def open_seal(keys: Sequence[str], prefix: str) -> Seal:
