@@ -11,12 +11,14 @@ does. What failed is tried last then.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from tjworker.api.kinds import written_status
+from tjworker.api.labels import JOB_UID
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS
 from tjworker.api.status import FAILED_CREATE, JobStatus
@@ -280,10 +282,9 @@ class Executor:
                 raise
             # Ours, from a pass that was cut off after the create: as good as created. Foreign: refused.
             live = self._kube.get(write.resource, job.name.namespace, write.name)
-            owners = {o["uid"] for o in write.body["metadata"].get("ownerReferences", ())}
-            if live is not None and owners & {o.get("uid") for o in live["metadata"].get("ownerReferences", ())}:
+            if live is not None and _is_the_same(write.body, live):
                 return _Result(write, live, found=True)
-            message = f'{write.body["kind"]} "{write.name}" exists already and {_whose(live)}'
+            message = f'{write.body["kind"]} "{write.name}" exists already and {_whose(write.body, live)}'
             raise Transient(message, status=409, reason="AlreadyExists") from conflict
 
     def _create_secret(self, job: Job, write: Create) -> _Result:
@@ -336,7 +337,23 @@ def _straggler(lease: Lease, write: Write) -> Hashable:
     return (lease.key, write.resource, "" if isinstance(write, Create) else write.name)
 
 
-def _whose(live: Json | None) -> str:
+def _is_the_same(made: Mapping[str, Any], live: Json) -> bool:
+    """Of this job, and made here. What another operator has made of a guest's job lacks the label, and is in no
+    projection (`watcher.projection`)."""
+    labelled = JOB_UID not in made["metadata"].get("labels", {}) or JOB_UID in (live["metadata"].get("labels") or {})
+    return labelled and _has_its_owner(made, live)
+
+
+def _has_its_owner(made: Mapping[str, Any], live: Json | None) -> bool:
+    owners, found = (
+        {o.get("uid") for o in (one or {}).get("metadata", {}).get("ownerReferences", ())} for one in (made, live)
+    )
+    return bool(owners & found)
+
+
+def _whose(made: Mapping[str, Any], live: Json | None) -> str:
+    if _has_its_owner(made, live):
+        return "was made for this job by another operator: delete it, unless it goes by itself"
     owners = (live or {"metadata": {}})["metadata"].get("ownerReferences", ())
     owner = next((o for o in owners if o.get("controller")), None)
     if owner is None:

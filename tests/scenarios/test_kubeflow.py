@@ -308,16 +308,45 @@ def _pod_of_training_operator(owner: Json) -> Json:
 def _by_training_operator(condition: str) -> Json:
     """As training-operator leaves a status."""
     at = "2026-01-01T00:00:00Z"
-    over = condition != "Running"
+    over = condition in ("Succeeded", "Failed")
     told = [("Created", "True"), *([("Running", "False")] if over else []), (condition, "True")]
     return {
-        "startTime": at,
+        **({"startTime": at} if over or condition == "Running" else {}),
         **({"completionTime": at} if over else {}),
         "conditions": [
             {"type": t, "status": s, "reason": f"PyTorchJob{t}", "lastUpdateTime": at, "lastTransitionTime": at}
-            for t, s in told
+            for t, s in dict(told).items()
         ],
     }
+
+
+def test_a_job_that_waits_in_kueues_queue_is_taken_over_from_training_operator() -> None:
+    """Created suspended there: no pods, conditions Created and Suspended."""
+    w = world()
+    made = w.cluster.client.create(JOBS, job(PYTORCH, {"Master": role(), "Worker": role(1)}, {"suspend": True}))
+    w.cluster.client.update(f"{JOBS}/digits/status", made | {"status": _by_training_operator("Suspended")})
+    w.run().advance(60)
+    after = w.cluster.client.get(f"{JOBS}/digits")["status"]
+    assert {c["type"] for c in after["conditions"] if c["status"] == "True"} == {"Created", "Suspended"}
+    assert "completionTime" not in after
+    w.cluster.client.patch(f"{JOBS}/digits", {"spec": {"runPolicy": {"suspend": False}}})
+    w.run().advance(30)
+    after = w.cluster.client.get(f"{JOBS}/digits")["status"]
+    assert (sorted(w.pods()), after["conditions"][-1]["type"]) == ([M, W0], "Running")
+
+
+def test_a_pod_of_training_operators_that_is_still_going_holds_its_name_and_not_the_job() -> None:
+    """Kueue has evicted the job, and admits it again before its pod is gone."""
+    w = world()
+    made = w.cluster.client.create(JOBS, job(PYTORCH, {"Worker": role(1)}))
+    w.cluster.client.update(f"{JOBS}/digits/status", made | {"status": _by_training_operator("Suspended")})
+    w.create_pod(_pod_of_training_operator(made))
+    w.run().advance(30)
+    after = w.cluster.client.get(f"{JOBS}/digits")["status"]
+    assert "was made for this job by another operator" in after["operator"]["message"]
+    w.delete_pod(W0).run().advance(60)
+    after = w.cluster.client.get(f"{JOBS}/digits")["status"]
+    assert (list(w.pods()), after["conditions"][-1]["type"]) == ([W0], "Running")
 
 
 @pytest.mark.parametrize("condition", ["Succeeded", "Failed"])

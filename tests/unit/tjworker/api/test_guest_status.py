@@ -178,26 +178,59 @@ def test_the_counts_of_each_role(kind: GroupResource) -> None:
     assert "replicaStatuses" not in written(kind, status_of(()))
 
 
-ELSEWHERE: tuple[tuple[tuple[str, ...], str], ...] = (
-    ((), ""),
-    (("Created False",), ""),
-    (("Created True",), "refused"),
-    (("Created True", "Running True"), "refused"),
-    (("Created True", "Running False", "Succeeded True"), "Succeed"),
-    (("Created True", "Running False", "Failed True"), "Failed"),
-    (("Created True", "Failed False", "Succeeded True"), "Succeed"),
-    (("Created True", "Succeeded True", "Failed True"), "Failed"),
-)
-"""Conditions that another operator has left, and the phase that the job has here then."""
+@dataclass(frozen=True)
+class Left:
+    """A status that another operator has left behind, and what becomes of the job here."""
+
+    true: tuple[str, ...] = ()
+    """Types of its conditions that are True."""
+    false: tuple[str, ...] = ()
+    active: int | None = None
+    """Of its first role, where there are `replicaStatuses`."""
+    started: bool = False
+    """It has a `startTime`."""
+    want: str = ""
+    """The phase in which the job has ended, `refused`, or nothing: it is taken over."""
+
+
+ELSEWHERE: dict[str, Left] = {
+    "no condition": Left(),
+    "a condition that is not true": Left(false=("Created",)),
+    "accepted, and stopped before a pod was made (onOwnerCreateFunc)": Left(("Created",)),
+    "accepted, and its pods wait for nodes: replicaStatuses are there": Left(("Created",), active=0, want="refused"),
+    "accepted, and started": Left(("Created",), started=True, want="refused"),
+    "created suspended, in Kueue's queue (ReconcileJobs)": Left(("Created", "Suspended")),
+    "evicted by Kueue: its pods are deleted": Left(("Created", "Suspended"), ("Running",), 0, started=True),
+    "evicted by Kueue, and a pod still counts": Left(("Created", "Suspended"), ("Running",), 1, want="refused"),
+    "resumed, and no pod runs yet": Left(("Created",), ("Suspended", "Running"), 0, True, "refused"),
+    "it runs": Left(("Created", "Running"), (), 2, True, "refused"),
+    "it runs, by its condition alone (an XDLJob of KubeDL, MPIJob v1)": Left(("Created", "Running"), want="refused"),
+    "it restarts: others of its pods may run": Left(("Created", "Restarting"), want="refused"),
+    "a worker runs, the master not yet": Left(("Created",), active=1, want="refused"),
+    "it has succeeded": Left(("Created", "Succeeded"), ("Running",), 0, True, "Succeed"),
+    "it has failed": Left(("Created", "Failed"), ("Running",), 0, True, "Failed"),
+    "it has failed, and its pods were left to run": Left(("Created", "Failed"), ("Running",), 2, True, "Failed"),
+    "it has succeeded after a failure that was taken back": Left(("Created", "Succeeded"), ("Failed",), want="Succeed"),
+    "both ends": Left(("Created", "Succeeded", "Failed"), want="Failed"),
+}
+"""By training-operator 1.9 (common/job.go, core/status.go), KubeDL 0.5 (job_controller) and mpi-operator 0.6."""
 
 
 @pytest.mark.parametrize("kind", GUESTS)
-def test_what_another_operator_has_ended_stays_ended_and_what_it_has_begun_is_let_be(kind: GroupResource) -> None:
+def test_what_becomes_of_a_job_that_another_operator_has_had(kind: GroupResource) -> None:
     raw = manifest(kind, {name: role(n) for name, n in GUESTS[kind].items()})
-    for conditions, want in ELSEWHERE:
-        told = [dict(zip(("type", "status"), one.split(), strict=True)) for one in conditions]
-        job = parse(kind, {**raw, "status": {"conditions": told, "completionTime": at(5)}})
+    for sentence, left in ELSEWHERE.items():
+        told = [{"type": t, "status": "True"} for t in left.true] + [{"type": t, "status": "False"} for t in left.false]
+        status: Json = {"conditions": told}
+        if left.started:
+            status["startTime"] = at(4)
+        if left.want in ("Succeed", "Failed"):
+            status["completionTime"] = at(5)
+        if left.active is not None:
+            status["replicaStatuses"] = {next(iter(GUESTS[kind])): {"active": left.active} if left.active else {}}
+        job = parse(kind, {**raw, "status": status})
         errors = "; ".join(map(str, getattr(job, "errors", ())))
-        assert ("another operator has begun this job" in errors) is (want == "refused"), conditions
-        if want != "refused":
-            assert (job.status.phase, job.status.completion_time) == (want, at(5) if want else None), conditions
+        assert ("another operator has begun this job" in errors) is (left.want == "refused"), sentence
+        if left.want != "refused":
+            ended = at(5) if left.want else None
+            assert (job.status.phase, job.status.completion_time) == (left.want, ended), sentence

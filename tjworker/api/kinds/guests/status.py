@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
-from tjworker.api.kinds.base import CamelModel, Parsed, mapping, text
+from tjworker.api.kinds.base import CamelModel, Parsed, mapping, number, text
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.status import Condition, JobStatus, ReplicaStatus
 
@@ -160,8 +160,20 @@ def _replica_statuses(style: Style, job: TrainingJob, status: JobStatus) -> dict
 
 
 def of_another_operator(status: object) -> str:
-    """What a status without our memory says of the job: `Succeeded` or `Failed`, `begun`, or nothing."""
-    told = mapping(status).get("conditions")
+    """What a status without our memory says of the job: `Succeeded` or `Failed`, `begun`, or nothing.
+
+    A job waits there, and has no pods, while it is suspended (in Kueue's queue) or nobody has gone further than to
+    accept it. The first pass that makes pods writes `replicaStatuses`, and in most kinds `startTime`. Pods of theirs
+    that still wait for a node count as begun: they would take the names of ours.
+    """
+    seen = mapping(status)
+    told = seen.get("conditions")
     found = [mapping(c) for c in told if isinstance(c, Mapping)] if isinstance(told, list) else []
-    true = [text(c.get("type")) for c in found if c.get("status") == "True"]
-    return next((type_ for type_ in ("Failed", "Succeeded") if type_ in true), "begun" if true else "")
+    true = {text(c.get("type")) for c in found if c.get("status") == "True"}
+    for end in ("Failed", "Succeeded"):
+        if end in true:
+            return end
+    roles = [mapping(role) for role in mapping(seen.get("replicaStatuses")).values()]
+    if "Suspended" in true and not any(number(role.get("active")) for role in roles):
+        return ""
+    return "begun" if roles or seen.get("startTime") or true - {"Created", "Suspended"} else ""
