@@ -71,6 +71,28 @@ def evicted_for_the_nodes_sake(world: Driver) -> None:
     assert world.phase() != "Failed"
 
 
+def containers_lost_with_their_node(world: Driver) -> None:
+    """The node was rebooted within its grace: `OnNodeFail` replaces the pod, and no limit is used up."""
+    lost = play(failing_attempts=1, failing_run_seconds=1, failing_exit_code=137, reason="ContainerStatusUnknown")
+    world.apply(job({"trainer": role(1, annotations=play(), restartPolicy="OnNodeFail")}, "beside"))
+    world.until("its neighbour runs", lambda: world.phase("beside") == "Running")
+    neighbour = world.uids()["beside-trainer-0"]
+    world.apply(job({"trainer": role(1, annotations=lost, restartPolicy="OnNodeFail", restartLimit=0)}, backoffLimit=0))
+    world.until(
+        "its pod is another one, and runs", lambda: _counts(world) == {"node": 1} and world.phase() == "Running"
+    )
+    assert world.uids()["beside-trainer-0"] == neighbour
+
+
+def a_command_that_cannot_be_started(world: Driver) -> None:
+    """`ExitCode` retries 128, but not of a container that never started; its message names the command alone."""
+    wrong = play(run_seconds=0, exit_code=128, reason="StartError")
+    world.apply(job({"trainer": role(1, annotations=wrong, restartPolicy="ExitCode")}))
+    world.until("it has failed at once", lambda: world.phase() == "Failed")
+    assert _counts(world) == {}
+    assert "a command that cannot be started is not retryable" in world.condition("Failed")["message"]
+
+
 def _two_trainers(world: Driver) -> dict[str, str]:
     slow = play(terminate_seconds=2)
     world.apply(job({"trainer": role(2, annotations=slow, restartPolicy="OnFailure", restartScope="Pod")}))
@@ -160,6 +182,8 @@ KUBELET_SCENARIOS: Mapping[str, Scenario] = {
     },
     "an eviction for the program's own limits is the program's failure": evicted_for_its_own_limits,
     "an eviction for the node's sake uses up no limit": evicted_for_the_nodes_sake,
+    "containers that are lost with their node are its failure": containers_lost_with_their_node,
+    "a command that cannot be started is not retried": a_command_that_cannot_be_started,
     "a NoExecute taint on a healthy node moves its pods, and fails nobody": maintenance_of_a_healthy_node,
     "a node that shuts down in order moves its pods, and fails nobody": a_node_shuts_down_in_order,
     "a node that flaps keeps its pods": a_flapping_node_keeps_its_pods,

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tjworker.api.labels import TRACKING_FINALIZER, of_object
-from tjworker.api.observed import ContainerRecord, PodRecord
+from tjworker.api.observed import CONTAINER_STATUS_UNKNOWN, ContainerRecord, PodRecord
 from tjworker.api.podgroups import pod_group_of
 from tjworker.api.quantity import saturated, whole
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
@@ -57,8 +57,9 @@ def pod_record(obj: Json, meta: Json, owner_uid: str, before: Deletion | None = 
             disruption = condition.get("reason") or ""
             disruption_message = (condition.get("message") or "")[:MESSAGE_CHARS]
     node = spec.get("nodeName") or ""
-    containers = [_container(entry, init=True) for entry in status.get("initContainerStatuses") or ()]
-    containers += [_container(entry, init=False) for entry in status.get("containerStatuses") or ()]
+    failed = status.get("phase") == "Failed"
+    containers = [_container(entry, init=True, failed=failed) for entry in status.get("initContainerStatuses") or ()]
+    containers += [_container(entry, init=False, failed=failed) for entry in status.get("containerStatuses") or ()]
     return PodRecord(
         name=meta["name"],
         uid=meta["uid"],
@@ -86,7 +87,14 @@ def pod_record(obj: Json, meta: Json, owner_uid: str, before: Deletion | None = 
     )
 
 
-def _container(entry: Json, *, init: bool) -> ContainerRecord:
+def _lost(entry: Json) -> Json | None:
+    """How a container ended that its runtime no longer knows. The kubelet shows it as waiting, though its pod has
+    failed and nothing will start any more (`convertToAPIContainerStatuses`)."""
+    last = (entry.get("lastState") or {}).get("terminated") or {}
+    return last if last.get("reason") == CONTAINER_STATUS_UNKNOWN else None
+
+
+def _container(entry: Json, *, init: bool, failed: bool) -> ContainerRecord:
     state = entry.get("state") or {}
     sick = tuple(
         device["resourceID"]
@@ -101,7 +109,7 @@ def _container(entry: Json, *, init: bool) -> ContainerRecord:
         "init": init,
         "unhealthy_devices": sick,
     }
-    if ended := state.get("terminated"):
+    if ended := state.get("terminated") or (_lost(entry) if failed else None):
         return ContainerRecord(
             state="terminated",
             reason=ended.get("reason") or "",

@@ -76,7 +76,9 @@ class RestartCounts(_Model):
 
     application: Count = Field(0, description="because the training program failed")
     node: Count = Field(0, description="because a node or a GPU failed or was drained")
-    preemption: Count = Field(0, description="because pods of higher priority preempted it, or it was evicted")
+    preemption: Count = Field(
+        0, description="because a pod of higher priority took its place. An eviction counts as node"
+    )
     user: Count = Field(0, description="because a user deleted the pod")
 
 

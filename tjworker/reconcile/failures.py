@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from tjworker.api.naming import counted_names
-from tjworker.api.observed import ENDED_PHASES, TAINTED, ContainerRecord, PodRecord
+from tjworker.api.observed import CONTAINER_STATUS_UNKNOWN, ENDED_PHASES, TAINTED, ContainerRecord, PodRecord
 from tjworker.api.status import Cause, Failure
 from tjworker.api.timefmt import from_rfc3339
 
@@ -22,6 +22,12 @@ program's own limits it comes without DisruptionTarget."""
 _PREEMPTION_REASONS = frozenset({"Preempting", "PreemptionByScheduler"})
 _REJECTED = "Pod was rejected: "
 """How the message of a pod begins that the kubelet does not admit, for whichever reason."""
+_LOST = frozenset({(CONTAINER_STATUS_UNKNOWN, 137), ("Unknown", 255)})
+"""Reason and exit code that the kubelet and containerd make up for a container whose end nobody saw, as after a reboot
+of its node. The program exited with neither."""
+_CANNOT_START = frozenset({"StartError", "ContainerCannotRun"})
+"""Reason of a container whose command could not be started: containerd's, and cri-dockerd's. Its exit code, 126 to 128,
+is the runtime's and not the program's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,8 @@ class Diagnosis:
     exit_codes: frozenset[int]
     """Non-zero exit codes of the containers that count."""
     failure: Failure
+    cannot_start: bool = False
+    """The command of a container that counts could not be started: another try would end in the same way."""
 
 
 def counted(pod: PodRecord) -> tuple[ContainerRecord, ...]:
@@ -58,8 +66,9 @@ def diagnose(pod: PodRecord, now: str) -> Diagnosis:
         return _by_node(pod, "gpu_fault", "GPUFault", pod.gpu_fault, now)
     ended = _ended_badly(counted(pod))
     # Exit codes are those of the containers that count; but a pod that another one fails is told with that one.
-    first = min(ended or _ended_badly(pod.containers), key=lambda c: (c.finished_at or "~", c.name), default=None)
-    kind, cause = _cause(pod)
+    bad = ended or _ended_badly(pod.containers)
+    first = min(bad, key=lambda c: (c.finished_at or "~", c.name), default=None)
+    kind, cause = _cause(pod, bad)
     return Diagnosis(
         kind,
         cause,
@@ -70,10 +79,22 @@ def diagnose(pod: PodRecord, now: str) -> Diagnosis:
             container=first.name if first else "",
             exit_code=first.exit_code if first else None,
             reason=pod.disruption or pod.reason or (first.reason if first else "") or "Failed",
-            message=(pod.disruption_message or pod.message or (first.message if first else ""))[:1024],
+            message=(pod.disruption_message or pod.message or (_message(first) if first else ""))[:1024],
             time=(first.finished_at if first else "") or now,
         ),
+        cannot_start=any(c.reason in _CANNOT_START for c in ended),
     )
+
+
+def _message(container: ContainerRecord) -> str:
+    """Of a command that could not be started, what is wrong with it: the runtime puts the names of its layers in front,
+    and the code of its protocol behind."""
+    message = container.message
+    if container.reason not in _CANNOT_START:
+        return message
+    message = message.strip().removesuffix(": unknown")
+    found = message.rfind("exec: ")
+    return message[found:] if found >= 0 else message.rpartition(": ")[2]
 
 
 def _ended_badly(containers: Iterable[ContainerRecord]) -> list[ContainerRecord]:
@@ -86,7 +107,8 @@ def _by_node(pod: PodRecord, kind: Kind, reason: str, why: str, now: str) -> Dia
     )
 
 
-def _cause(pod: PodRecord) -> tuple[Kind, Cause]:
+def _cause(pod: PodRecord, bad: Sequence[ContainerRecord]) -> tuple[Kind, Cause]:
+    """`bad`: the containers that made the pod fail."""
     if pod.disruption in _PREEMPTION_REASONS or pod.reason in _PREEMPTION_REASONS:
         return "disrupted", "preemption"
     if pod.disruption == "DeletionByPodGC" or pod.reason == "NodeLost" or (pod.disruption == TAINTED and pod.node_ill):
@@ -95,7 +117,8 @@ def _cause(pod: PodRecord) -> tuple[Kind, Cause]:
         return "turned_away", "node"
     if not pod.disruption and _rejected(pod):
         return "disrupted", "node"  # a kubelet that is started anew admits its pods once more, and ends what has run
-    if pod.disruption or pod.reason in _NODE_REASONS or pod.reason.startswith("OutOf"):
+    by_node = pod.disruption or pod.reason in _NODE_REASONS or pod.reason.startswith("OutOf")
+    if by_node or (not pod.reason and bad and all((c.reason, c.exit_code) in _LOST for c in bad)):
         return "disrupted", "node"
     return "exit", "application"
 

@@ -37,6 +37,8 @@ class Why:
     want_cause: str = "application"
 
 
+RUNC = "failed to create containerd task: runc create failed: unable to start container process: "
+NOT_FOUND = "executable file not found in $PATH"
 WHYS = {
     "a container's own reason and message": Why(
         lambda p: p.failed(3, reason="OOMKilled").containers(message="out of memory"),
@@ -57,6 +59,17 @@ WHYS = {
     ),
     "no container has a reason, nor has the pod": Why(
         lambda p: p.but(phase="Failed", containers=()), ("Failed", "", "", None), "pod digits-trainer-0 failed: Failed"
+    ),
+    "a command that is not there: the runtime's layers are left out": Why(
+        lambda p: p.failed(128, reason="StartError").containers(message=f'{RUNC}exec: "pyhton": {NOT_FOUND}: unknown'),
+        ("StartError", f'exec: "pyhton": {NOT_FOUND}', "aitj-main", 128),
+        "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 128 "
+        f'(exec: "pyhton": {NOT_FOUND})',
+    ),
+    "a mount that the runtime cannot make": Why(
+        lambda p: p.failed(128, reason="StartError").containers(message=f'{RUNC}error mounting "/x": not a directory'),
+        ("StartError", "not a directory", "aitj-main", 128),
+        "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 128 (not a directory)",
     ),
     "without a node it names none": Why(
         lambda p: p.but(phase="Failed", reason="UnexpectedAdmissionError", containers=()),
@@ -123,6 +136,53 @@ BY_REASON = {
     "DeadlineExceeded": ("exit", "application"),
     "": ("exit", "application"),
 }
+
+
+def unknown(pod: PodBuilder) -> PodBuilder:
+    return pod.failed(137, reason="ContainerStatusUnknown")
+
+
+BY_CONTAINER: dict[str, tuple[Callable[[PodBuilder], PodBuilder], tuple[str, str]]] = {
+    "the kubelet no longer knows the container": (unknown, ("disrupted", "node")),
+    "containerd no longer knows how it ended": (lambda p: p.failed(255, reason="Unknown"), ("disrupted", "node")),
+    "the program itself exits with 137": (lambda p: p.failed(137), ("exit", "application")),
+    "the program itself exits with 255": (lambda p: p.failed(255), ("exit", "application")),
+    "a sidecar alone is lost": (
+        lambda p: p.but(containers=(*p.record.containers, ContainerRecord("side"))).failed(
+            137, "side", "ContainerStatusUnknown"
+        ),
+        ("disrupted", "node"),
+    ),
+    "the program has failed by itself before its sidecar was lost": (
+        lambda p: (
+            p.but(containers=(*p.record.containers, ContainerRecord("side")))
+            .failed(1)
+            .but_container("side", exit_code=137, reason="ContainerStatusUnknown")
+        ),
+        ("exit", "application"),
+    ),
+    "the pod was over its own deadline": (lambda p: unknown(p).but(reason="DeadlineExceeded"), ("exit", "application")),
+    "the pod was over its own limit of storage": (lambda p: unknown(p).but(reason="Evicted"), ("exit", "application")),
+    "its command cannot be started": (lambda p: p.failed(128, reason="StartError"), ("exit", "application")),
+}
+
+
+@pytest.mark.parametrize(("change", "want"), BY_CONTAINER.values(), ids=BY_CONTAINER.keys())
+def test_whose_fault_it_was_by_what_is_told_of_the_containers(
+    change: Callable[[PodBuilder], PodBuilder], want: tuple[str, str]
+) -> None:
+    found = diagnose(change(make_pod(make_job().role("trainer", 1).build(), "trainer", 0)).build(), NOW_TEXT)
+    assert (found.kind, found.cause) == want
+
+
+@pytest.mark.parametrize(("reason", "want"), [("StartError", False), ("ContainerCannotRun", False), ("Error", True)])
+@pytest.mark.parametrize("policy", ["ExitCode", "OnNodeFailWithExitCode"])
+def test_a_command_that_cannot_be_started_is_retried_by_no_exit_code(policy: str, reason: str, want: bool) -> None:
+    job = make_job().role("trainer", 1, restart=policy).build()
+    status = status_of(decide(job, everything(job, make_pod(job, "trainer", 0).failed(128, reason=reason))))
+    assert (status.ending is None) is want
+    if status.ending is not None:
+        assert status.ending.message.endswith("a command that cannot be started is not retryable")
 
 
 @pytest.mark.parametrize(("reason", "want"), BY_CONDITION.items(), ids=BY_CONDITION.keys())

@@ -88,8 +88,21 @@ class PodCase:
     want: dict[str, Any] = field(default_factory=dict)
 
 
+LOST = {
+    "name": "side",
+    "state": {"waiting": {"reason": "ContainerCreating"}},
+    "lastState": {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}},
+}
 POD_CASES: dict[str, PodCase] = {
     "A pod just made is Pending.": PodCase(want={"phase": "Pending", "scheduled": False, "node": ""}),
+    "A pod has failed, and of a container the kubelet has lost only the last state tells.": PodCase(
+        {"phase": "Failed", "containerStatuses": [LOST]},
+        want={"containers": (ContainerRecord("side", "terminated", "ContainerStatusUnknown", exit_code=137),)},
+    ),
+    "A container that the kubelet has lost is started again: it waits.": PodCase(
+        {"phase": "Running", "containerStatuses": [LOST]},
+        want={"containers": (ContainerRecord("side", "waiting", "ContainerCreating"),)},
+    ),
     "A pod that fits nowhere keeps the scheduler's words.": PodCase(
         {
             "conditions": [

@@ -9,6 +9,8 @@ def refuse(failed: Failed) -> Refusal | None:
         return None
     if kind != "exit":
         return by_policy(failed)
+    if failed.diagnosis.cannot_start:
+        return Refusal(f"restartPolicy {failed.role.restart_policy}: a command that cannot be started is not retryable")
     if codes and codes <= failed.job.retryable_exit_codes:
         return None
     told = ", ".join(map(str, sorted(codes))) or "none"
