@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tjworker.api.node_requests import NodeRequests
 from tjworker.base import JobKey
 from tjworker.kube.reflector import Closed
+from watcher.node_requests import Sum
 from watcher.projection import Projected
 
 
@@ -38,7 +38,7 @@ class Batch:
     """The list shows an object older than it was known before: history went back."""
     resumed: bool = False
     """From a resumed watch, which runs beside its source's list (`watcher.resume`)."""
-    requests: Mapping[str, NodeRequests] = field(default_factory=dict)
+    requests: Mapping[str, Sum] = field(default_factory=dict)
     """Node -> what the pods of this source request there, where that has changed (`watcher.node_requests`)."""
     refused: bool = False
     """Its first list is refused for want of permission; it may come at any time."""

@@ -2,18 +2,19 @@
 
 A book has an entry for each pod that has not finished, and per node the sum of its entries. Sums are whole numbers, so
 adding and subtracting never drifts; a test compares them with a recount. Pods that wait for a node stand under WAITING,
-except those that may not be scheduled yet (gates) or are being deleted. Equal requests are kept once: 20,000 pods cost
-a few MB. Safe to be given the same pod twice.
+except those that may not be scheduled yet (gates) or are being deleted; and once more together with those that are like
+them (`api.waiting_pods`). Equal requests are kept once: 20,000 pods cost a few MB. Safe to be given the same pod twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests, pod_requests
+from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests, encode_node_requests, pod_requests
 from tjworker.api.observed import ENDED_PHASES
+from tjworker.api.waiting_pods import WaitingPods, encode_waiting_pods, is_waiting_name, waiting_name, waiting_pod
 
 Json = Mapping[str, Any]
 Identity = tuple[str, str]
@@ -25,6 +26,12 @@ class _Entry:
     rv: int
     node: str
     requests: NodeRequests
+    waits_as: str = ""
+    """Under which name it stands with those that are like it; '' for a pod that has a node."""
+
+
+Sum = NodeRequests | WaitingPods
+"""Of a node, or under WAITING; of pods that wait and are alike."""
 
 
 class RequestBook:
@@ -35,6 +42,8 @@ class RequestBook:
         self._sums: dict[str, NodeRequests] = {}
         self._touched: set[str] = set()
         self._shared: dict[NodeRequests, NodeRequests] = {}
+        self._waiting: dict[str, dict[Identity, WaitingPods]] = {}
+        """By name, those that are alike, the first of them the example."""
 
     def put(self, identity: Identity, pod: Json, rv: int) -> None:
         known = self._entries.get(identity)
@@ -51,27 +60,45 @@ class RequestBook:
                 pods=1
             )  # no API server lets such a pod in; if one did, the others count all the same
         requests = self._shared.setdefault(requests, requests)
-        self._entries[identity] = _Entry(rv, node, requests)
-        if known is not None and (known.node, known.requests) == (node, requests):
+        waiting = waiting_pod("/".join(identity), pod, requests) if node == WAITING else None
+        waits_as = waiting_name(waiting) if waiting is not None else ""
+        self._entries[identity] = _Entry(rv, node, requests, waits_as)
+        if known is not None and (known.node, known.requests, known.waits_as) == (node, requests, waits_as):
             return
         if known is not None:
-            self._count(known, -1)
+            self._forget(identity, known)
         self._count(self._entries[identity], 1)
+        if waiting is not None:
+            self._waiting.setdefault(waits_as, {})[identity] = waiting
+            self._touched.add(waits_as)
 
     def remove(self, identity: Identity) -> None:
         known = self._entries.pop(identity, None)
         if known is not None:
-            self._count(known, -1)
+            self._forget(identity, known)
 
     def keep(self, exists: Callable[[Identity], bool]) -> None:
         """A whole list has been seen: what it did not show is gone."""
         for identity in [one for one in self._entries if not exists(one)]:
             self.remove(identity)
 
-    def touched(self) -> dict[str, NodeRequests]:
+    def touched(self) -> dict[str, Sum]:
         """The sums that have changed since the last call; NOTHING for a node without pods."""
-        nodes, self._touched = self._touched, set()
-        return {node: self._sums.get(node, NOTHING) for node in nodes}
+        names, self._touched = self._touched, set()
+        return {name: self._alike(name) if is_waiting_name(name) else self._sums.get(name, NOTHING) for name in names}
+
+    def _alike(self, name: str) -> Sum:
+        alike = self._waiting.get(name)
+        return replace(next(iter(alike.values())), pods=len(alike)) if alike else NOTHING
+
+    def _forget(self, identity: Identity, known: _Entry) -> None:
+        self._count(known, -1)
+        if known.waits_as:
+            alike = self._waiting[known.waits_as]
+            del alike[identity]
+            if not alike:
+                del self._waiting[known.waits_as]
+            self._touched.add(known.waits_as)
 
     def _count(self, entry: _Entry, times: int) -> None:
         left = self._sums.get(entry.node, NOTHING).plus(entry.requests, times)
@@ -96,10 +123,10 @@ class ClusterRequests:
     """The sums of all reflectors together (one a namespace, where not all are served), for the writer."""
 
     def __init__(self) -> None:
-        self._of: dict[str, dict[str, NodeRequests]] = {}
+        self._of: dict[str, dict[str, Sum]] = {}
         self._touched: set[str] = set()
 
-    def update(self, source: str, requests: Mapping[str, NodeRequests]) -> None:
+    def update(self, source: str, requests: Mapping[str, Sum]) -> None:
         mine = self._of.setdefault(source, {})
         for node, its in requests.items():
             if its.pods:
@@ -108,16 +135,23 @@ class ClusterRequests:
                 mine.pop(node, None)
         self._touched.update(requests)
 
-    def touched(self) -> dict[str, NodeRequests]:
+    def touched(self) -> dict[str, Sum]:
         nodes, self._touched = self._touched, set()
         return {node: self._sum(node) for node in sorted(nodes)}
 
-    def everything(self) -> dict[str, NodeRequests]:
+    def everything(self) -> dict[str, Sum]:
         self._touched.clear()
         return {node: self._sum(node) for node in sorted({node for mine in self._of.values() for node in mine})}
 
-    def _sum(self, node: str) -> NodeRequests:
+    def _sum(self, name: str) -> Sum:
         total = NOTHING
         for mine in self._of.values():
-            total = total.plus(mine.get(node, NOTHING))
+            its = mine.get(name, NOTHING)
+            if isinstance(its, WaitingPods):
+                return its  # they are of one namespace, which one reflector shows
+            total = total.plus(its)
         return total
+
+
+def encode(sum_: Sum) -> bytes:
+    return encode_waiting_pods(sum_) if isinstance(sum_, WaitingPods) else encode_node_requests(sum_)

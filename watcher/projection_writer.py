@@ -17,11 +17,11 @@ from functools import partial
 
 import structlog
 
-from tjworker.api.node_requests import encode_node_requests
 from tjworker.api.resources import NODES, PODS
 from tjworker.base import JobKey
 from tjworker.store.port import Store
 from tjworker.store.projection import Change, Lost
+from watcher import node_requests
 from watcher.books import FinishedJobs, Jobs, Overlap
 from watcher.delay_queue import DelayQueue
 from watcher.event_queue import Batch, EventQueue
@@ -222,7 +222,7 @@ class ProjectionWriter:
             self._has_children = True
             log.info("what belongs to jobs is in the projection: each job is decided on once it is shown")
         if not self.synced and self._progress.complete:
-            requests = {node: encode_node_requests(sum_) for node, sum_ in self._requests.everything().items()}
+            requests = {node: node_requests.encode(sum_) for node, sum_ in self._requests.everything().items()}
             self._redis(lambda: self._projection.apply_node_requests(self._token, requests, whole=True))
             self._redis(lambda: self._projection.mark_synced(self._token, self._history.cluster, this_form()))
             self.synced = True
@@ -258,7 +258,7 @@ class ProjectionWriter:
     def _write_requests(self) -> None:
         touched = self._requests.touched()
         if touched:
-            encoded = {node: encode_node_requests(sum_) if sum_.pods else None for node, sum_ in touched.items()}
+            encoded = {node: node_requests.encode(sum_) if sum_.pods else None for node, sum_ in touched.items()}
             self._redis(lambda: self._projection.apply_node_requests(self._token, encoded))
 
     def _apply(self, changes: Sequence[Change]) -> None:

@@ -11,13 +11,7 @@ from typing import Any
 from tjworker.api.observed import NodeRecord
 
 Json = Mapping[str, Any]
-_NODE_LABELS = (
-    "kubernetes.io/hostname",
-    "node.kubernetes.io/instance-type",
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-    "nvidia.com/gpu.product",
-)
+_KEEPS_AWAY = ("NoSchedule", "NoExecute")
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 
 
@@ -42,7 +36,6 @@ def node_record(obj: Json) -> NodeRecord:
         "",
     )
     word = ready.get("status", "Unknown")
-    labels = meta.get("labels") or {}
     return NodeRecord(
         name=meta["name"],
         uid=meta["uid"],
@@ -59,5 +52,10 @@ def node_record(obj: Json) -> NodeRecord:
             for name, value in (status.get("allocatable") or {}).items()
             if name in ("cpu", "memory", "pods") or "/" in name
         },
-        labels={name: labels[name] for name in _NODE_LABELS if name in labels},
+        labels=meta.get("labels") or {},
+        taints=tuple(
+            (taint.get("key") or "", taint.get("value") or "", taint["effect"])
+            for taint in spec.get("taints") or ()
+            if taint.get("effect") in _KEEPS_AWAY
+        ),
     )

@@ -64,16 +64,18 @@ WAITING = "-"
 def encode_node_requests(requests: NodeRequests) -> bytes:
     """Compact JSON: cpu, memory, their limits, pods, then the extended resources by name. Here sums saturate and not
     before, so that what was added can be subtracted again."""
-    return orjson.dumps(
-        [
-            saturated(requests.cpu_milli),
-            saturated(requests.memory_bytes),
-            saturated(requests.cpu_limit_milli),
-            saturated(requests.memory_limit_bytes),
-            requests.pods,
-            {name: saturated(n) for name, n in requests.extended},
-        ]
-    )
+    return orjson.dumps(amounts(requests))
+
+
+def amounts(requests: NodeRequests) -> list[Any]:
+    return [
+        saturated(requests.cpu_milli),
+        saturated(requests.memory_bytes),
+        saturated(requests.cpu_limit_milli),
+        saturated(requests.memory_limit_bytes),
+        requests.pods,
+        {name: saturated(n) for name, n in requests.extended},
+    ]
 
 
 def decode_node_requests(data: bytes) -> NodeRequests:

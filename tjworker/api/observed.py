@@ -83,6 +83,11 @@ class PodRecord:
     """Extended resources the pod holds, by name (limits)."""
     pod_group: str = ""
     """Name of the PodGroup that it belongs to, whichever gang scheduler's."""
+    requests: Mapping[str, int] = field(default_factory=dict)
+    """What it takes of its node, as the scheduler counts it: cpu in thousandths, memory in bytes, extended resources in
+    pieces. With what a LimitRange, a sidecar or a webhook has added. Empty in an older watcher's record."""
+    priority: int = 0
+    """spec.priority, which admission sets from its PriorityClass."""
     lost: str = ""
     """Why the pod is lost with its node. Found by `reconcile.nodes`; the watcher leaves it empty."""
     node_ill: str = ""
@@ -175,6 +180,8 @@ class NodeRecord:
     allocatable: Mapping[str, str] = field(default_factory=dict)
     """cpu, memory, pods and extended resources, as quantities."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[tuple[str, str, str], ...] = ()
+    """Key, value and effect of those that keep new pods away: NoSchedule and NoExecute."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tjworker.api.labels import TRACKING_FINALIZER, of_object
+from tjworker.api.node_requests import pod_requests
 from tjworker.api.observed import CONTAINER_STATUS_UNKNOWN, ContainerRecord, PodRecord
 from tjworker.api.podgroups import pod_group_of
 from tjworker.api.quantity import saturated, whole
@@ -84,7 +85,18 @@ def pod_record(obj: Json, meta: Json, owner_uid: str, before: Deletion | None = 
         containers=tuple(containers),
         gpus=_extended(spec),
         pod_group=pod_group_of(meta, spec),
+        requests=_requests(spec, status),
+        priority=saturated(spec.get("priority") or 0),
     )
+
+
+def _requests(spec: Json, status: Json) -> dict[str, int]:
+    try:
+        asked = pod_requests(spec, status)
+    except (ValueError, TypeError, AttributeError):
+        return {}  # no API server lets such a pod in
+    amounts = {"cpu": asked.cpu_milli, "memory": asked.memory_bytes, **dict(asked.extended)}
+    return {name: saturated(amount) for name, amount in amounts.items() if amount}
 
 
 def _lost(entry: Json) -> Json | None:

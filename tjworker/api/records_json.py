@@ -69,6 +69,8 @@ def decode(resource: GroupResource, data: bytes) -> Record:
             raw["containers"] = tuple(_container(entry) for entry in raw["containers"])
         if "ports" in raw:
             raw["ports"] = tuple(raw["ports"])
+        if "taints" in raw:
+            raw["taints"] = tuple(tuple(taint) for taint in raw["taints"])
         record: Record = RECORD_TYPES[resource](**_known(RECORD_TYPES[resource], raw))
     except (AttributeError, orjson.JSONDecodeError, TypeError, KeyError) as error:
         raise Terminal(f"projection of {resource} cannot be read: {error} in {data[:80]!r}") from error

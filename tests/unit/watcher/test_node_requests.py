@@ -10,9 +10,12 @@ import pytest
 from benchmarks.support.inprocess import InProcessWatcher
 from localcluster.cluster import LocalCluster
 from tests.scenarios.world import play
+from tests.support.builders import make_node
 from tests.support.memory_store import MemoryStore
 from tests.support.seeds import the_seed
 from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests, decode_node_requests, pod_requests
+from tjworker.api.placement import may_go_to
+from tjworker.api.waiting_pods import WaitingPods, decode_waiting_pods, encode_waiting_pods, is_waiting_name
 from tjworker.settings import Settings
 from watcher.node_requests import ClusterRequests, RequestBook
 
@@ -49,9 +52,11 @@ def test_where_a_pod_counts(sentence: str) -> None:
     pod, want = PODS[sentence]
     book = RequestBook()
     book.put(("default", "p"), pod, 1)
-    assert book.touched() == want
+    found = book.touched()
+    assert {name: sum_ for name, sum_ in found.items() if not is_waiting_name(name)} == want
+    assert any(map(is_waiting_name, found)) is (WAITING in want)
     book.remove(("default", "p"))
-    assert book.touched() == dict.fromkeys(want, NOTHING)
+    assert book.touched() == dict.fromkeys(found, NOTHING)
 
 
 def test_the_same_again_and_older_news_change_nothing() -> None:
@@ -63,7 +68,56 @@ def test_the_same_again_and_older_news_change_nothing() -> None:
     book.put(("default", "p"), a_pod(), 6)
     assert book.touched() == {}
     book.put(("default", "p"), a_pod("", cpu="2"), 7)
-    assert book.touched() == {"n": NOTHING, WAITING: NodeRequests(2000, 5, 0, 0, 1)}
+    two = NodeRequests(2000, 5, 0, 0, 1)
+    found = book.touched()
+    (name,) = filter(is_waiting_name, found)
+    assert found == {"n": NOTHING, WAITING: two, name: WaitingPods(two, 1, "default/p")}
+
+
+def waiting(book: RequestBook) -> list[WaitingPods]:
+    return [sum_ for sum_ in book.touched().values() if isinstance(sum_, WaitingPods)]
+
+
+def test_pods_that_wait_and_are_alike_stand_together_under_the_name_of_the_first() -> None:
+    book = RequestBook()
+    for name in ("a", "b", "c"):
+        book.put(("default", name), a_pod("", phase="Pending"), 1)
+    assert waiting(book) == [WaitingPods(ONE, 3, "default/a")]
+    book.remove(("default", "a"))
+    assert waiting(book) == [WaitingPods(ONE, 2, "default/b")]
+    book.put(("default", "b"), a_pod(), 2)
+    assert waiting(book) == [WaitingPods(ONE, 1, "default/c")]
+
+
+DIFFERENT: dict[str, tuple[tuple[str, str], Json]] = {
+    "another namespace": (("other", "p"), {}),
+    "another priority": (("default", "p"), {"priority": 5}),
+    "another node selector": (("default", "p"), {"nodeSelector": {"disk": "ssd"}}),
+    "another toleration": (("default", "p"), {"tolerations": [{"key": "gpu", "operator": "Exists"}]}),
+}
+
+
+@pytest.mark.parametrize(("identity", "spec"), DIFFERENT.values(), ids=DIFFERENT.keys())
+def test_pods_that_differ_in_what_decides_about_their_room_stand_apart(identity: tuple[str, str], spec: Json) -> None:
+    book = RequestBook()
+    book.put(("default", "first"), a_pod("", phase="Pending"), 1)
+    other = a_pod("", phase="Pending")
+    book.put(identity, {**other, "spec": {**other["spec"], **spec}}, 1)
+    found = waiting(book)
+    assert sorted(one.pods for one in found) == [1, 1]
+    for one in found:
+        assert decode_waiting_pods(encode_waiting_pods(one)) == one
+        older = decode_node_requests(encode_waiting_pods(one))
+        assert (older.cpu_milli, older.pods) == (1000, 1), "an older worker knows no such node"
+
+
+def test_a_pod_that_says_too_much_about_where_it_may_go_can_go_nowhere() -> None:
+    pod = a_pod("", phase="Pending")
+    pod["spec"]["nodeSelector"] = {f"key-{i}": "x" * 60 for i in range(100)}
+    book = RequestBook()
+    book.put(("default", "p"), pod, 1)
+    (found,) = waiting(book)
+    assert not may_go_to(make_node("a").build(), found.constraints)
 
 
 def test_sums_of_several_informers_are_one() -> None:
@@ -143,6 +197,9 @@ def test_whatever_happens_the_sums_are_those_of_a_recount(seed: int | None) -> N
         for _ in range(3):
             cluster.advance(2)
             watcher.pump()
-        told = {node: decode_node_requests(data) for node, data in store.projection.cluster().node_requests.items()}
+        written = store.projection.cluster().node_requests
+        told = {node: decode_node_requests(data) for node, data in written.items() if not is_waiting_name(node)}
         assert store.projection.cluster().synced, f"seed {seed}"
         assert told == recount(cluster.client.get("/api/v1/pods")["items"]), f"seed {seed}, after {what}"
+        alike = [decode_waiting_pods(data) for name, data in written.items() if is_waiting_name(name)]
+        assert sum(one.pods for one in alike) == told.get(WAITING, NOTHING).pods, f"seed {seed}, after {what}"

@@ -23,6 +23,8 @@ MADE: dict[str, Any] = {
     "gpus": {"nvidia.com/gpu": 2},
     "conditions": {"GpuXid": "m"},
     "allocatable": {"cpu": "4"},
+    "requests": {"cpu": 1000},
+    "taints": (("gpu", "", "NoSchedule"),),
     "ready": True,
     "scheduled": True,
     "unschedulable": "0/3",

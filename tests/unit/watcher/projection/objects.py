@@ -111,7 +111,7 @@ NODE: dict[str, Any] = {
         "name": "node-a",
         "uid": "n1",
         "resourceVersion": "9",
-        "labels": {"kubernetes.io/hostname": "a", "secret": "x"},
+        "labels": {"kubernetes.io/hostname": "a", "disk": "ssd"},
     },
     "spec": {
         "unschedulable": True,

@@ -26,7 +26,8 @@ def test_a_node_keeps_its_health_and_what_it_has() -> None:
         unreachable_since="2026-01-01T00:00:40Z",
         conditions={"GpuXid": "Xid 79"},
         allocatable={"cpu": "4", "memory": "8Gi", "pods": "110", "nvidia.com/gpu": "8"},
-        labels={"kubernetes.io/hostname": "a"},
+        labels={"kubernetes.io/hostname": "a", "disk": "ssd"},
+        taints=(("node.kubernetes.io/unreachable", "", "NoExecute"),),
     )
     change = project_node(NODE).change
     assert change.record is not None

@@ -77,6 +77,7 @@ def test_a_pod_keeps_what_a_decision_needs_and_nothing_else() -> None:
             ContainerRecord("side", "waiting", reason="ImagePullBackOff", message="no such image"),
         ),
         gpus={"nvidia.com/gpu": 3},
+        requests={"cpu": 1000, "memory": 2**30, "nvidia.com/gpu": 3},
     )
     assert b"s3cret" not in projected.change.record
 

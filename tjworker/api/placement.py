@@ -1,0 +1,82 @@
+"""Where a pod may go, by its own words: node selector, required node affinity, tolerations. Pure.
+
+What else keeps a pod from a node (volumes, pod affinity, spread, host ports) is left to the scheduler. Source:
+`GetRequiredNodeAffinity` and `TolerationsTolerateTaint` in k8s.io/component-helpers/scheduling/corev1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tjworker.api.observed import NodeRecord
+
+Json = Mapping[str, Any]
+_NODE_LIFECYCLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Tolerated for five minutes by nearly every pod; a node with one of these taints is not Ready and does not count."""
+
+
+def constraints_of(spec: Json) -> dict[str, Any]:
+    """Of a pod or a template: `{}` where nothing is said. Equal for pods that may go to the same nodes."""
+    found: dict[str, Any] = {}
+    if selector := spec.get("nodeSelector"):
+        found["nodeSelector"] = selector
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is not None:
+        found["terms"] = required.get("nodeSelectorTerms") or []
+    tolerations = [t for t in spec.get("tolerations") or () if t.get("key") not in _NODE_LIFECYCLE]
+    if tolerations:
+        found["tolerations"] = tolerations
+    return found
+
+
+def may_go_to(node: NodeRecord, constraints: Json) -> bool:
+    """Whatever room it has."""
+    labels = node.labels
+    if any(labels.get(key) != value for key, value in (constraints.get("nodeSelector") or {}).items()):
+        return False
+    if "terms" in constraints and not any(_matches(node, term) for term in constraints["terms"]):
+        return False
+    tolerations = constraints.get("tolerations") or ()
+    return all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in node.taints)
+
+
+def _matches(node: NodeRecord, term: Json) -> bool:
+    """A term without any expression matches nothing."""
+    by_label, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not by_label and not by_field:
+        return False
+    return all(_holds(one, node.labels) for one in by_label) and all(
+        _holds(one, {"metadata.name": node.name}) for one in by_field
+    )
+
+
+def _holds(expression: Json, labels: Mapping[str, str]) -> bool:
+    key, operator, values = expression.get("key", ""), expression.get("operator"), expression.get("values") or ()
+    if operator == "In":
+        return key in labels and labels[key] in values
+    if operator == "NotIn":
+        return key not in labels or labels[key] not in values
+    if operator == "Exists":
+        return key in labels
+    if operator == "DoesNotExist":
+        return key not in labels
+    return operator in ("Gt", "Lt") and _beyond(operator, labels.get(key, ""), values)
+
+
+def _beyond(operator: str, label: str, values: Iterable[str]) -> bool:
+    try:
+        (limit,) = values
+        return int(label) > int(limit) if operator == "Gt" else int(label) < int(limit)
+    except ValueError:
+        return False
+
+
+def _tolerates(toleration: Json, taint: tuple[str, str, str]) -> bool:
+    key, value, effect = taint
+    if toleration.get("effect") not in (None, "", effect):
+        return False
+    if toleration.get("operator") == "Exists":
+        return toleration.get("key") in (None, "", key)
+    return toleration.get("key") == key and (toleration.get("value") or "") == value

@@ -1,0 +1,93 @@
+"""Pods that wait for a node, those that are alike together: what each wants, how urgent it is, where it may go. Pure.
+
+The watcher writes them beside the sums of the nodes (`api.node_requests`), and the autoscaler asks of each whether it
+could ever have a node. A worker that knows only sums reads them as those of a node that is not there, and leaves them
+out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from tjworker.api import labels
+from tjworker.api.labels import of_object
+from tjworker.api.node_requests import WAITING, NodeRequests, amounts
+from tjworker.api.placement import constraints_of
+from tjworker.api.quantity import saturated
+from tjworker.base import Terminal
+
+Json = Mapping[str, Any]
+NOWHERE: Mapping[str, Any] = {"terms": []}
+"""No node fits."""
+MAX_CONSTRAINTS_BYTES = 4096
+"""Of a pod that says more about where it may go, it is not known."""
+_MORE = ""
+"""The name under which an entry says what a sum does not; no resource has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPods:
+    requests: NodeRequests
+    """Of one of them."""
+    pods: int
+    example: str
+    """`namespace/name` of one."""
+    priority: int = 0
+    job_uid: str = ""
+    """Of the job of ours that they belong to; '' for strangers."""
+    role: str = ""
+    constraints: Mapping[str, Any] = field(default_factory=dict)
+    """See `api.placement`."""
+
+
+def waiting_pod(name: str, pod: Json, requests: NodeRequests) -> WaitingPods:
+    """Of one pod; `name`: `namespace/name`."""
+    spec = pod.get("spec") or {}
+    ours = of_object(pod["metadata"])
+    uid = ours.get(labels.JOB_UID, "")
+    constraints = constraints_of(spec)
+    if len(orjson.dumps(constraints)) > MAX_CONSTRAINTS_BYTES:
+        constraints = dict(NOWHERE)
+    return WaitingPods(
+        requests,
+        1,
+        name,
+        saturated(spec.get("priority") or 0),
+        uid,
+        ours.get(labels.REPLICA_NAME, "") if uid else "",
+        constraints,
+    )
+
+
+def waiting_name(pods: WaitingPods) -> str:
+    """Where they stand in the projection: the same for pods that are alike. No node can have this name."""
+    namespace = pods.example.partition("/")[0]
+    alike = (namespace, pods.job_uid, pods.role, pods.priority, pods.constraints, amounts(pods.requests))
+    return f"{WAITING}{blake2b(orjson.dumps(alike, option=orjson.OPT_SORT_KEYS), digest_size=9).hexdigest()}"
+
+
+def is_waiting_name(name: str) -> bool:
+    return name.startswith(WAITING) and name != WAITING
+
+
+def encode_waiting_pods(pods: WaitingPods) -> bytes:
+    *sums, extended = amounts(pods.requests)
+    more = [pods.pods, pods.example, pods.priority, pods.job_uid, pods.role, pods.constraints]
+    return orjson.dumps([*sums, {**extended, _MORE: more}])
+
+
+def decode_waiting_pods(data: bytes) -> WaitingPods:
+    """Raises Terminal for anything that `encode_waiting_pods` did not make."""
+    try:
+        *sums, extended = orjson.loads(data)
+        pods, example, priority, uid, role, constraints = extended.pop(_MORE)
+        cpu, memory, cpu_limit, memory_limit, one = (int(n) for n in sums)
+        requests = NodeRequests(cpu, memory, cpu_limit, memory_limit, one, tuple(sorted(extended.items())))
+        return WaitingPods(requests, int(pods), str(example), int(priority), str(uid), str(role), dict(constraints))
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise Terminal(f"the projection of waiting pods cannot be read: {error} in {data[:80]!r}") from error
