@@ -58,9 +58,6 @@ def pod_record(obj: Json, meta: Json, owner_uid: str, before: Deletion | None = 
             disruption = condition.get("reason") or ""
             disruption_message = (condition.get("message") or "")[:MESSAGE_CHARS]
     node = spec.get("nodeName") or ""
-    failed = status.get("phase") == "Failed"
-    containers = [_container(entry, init=True, failed=failed) for entry in status.get("initContainerStatuses") or ()]
-    containers += [_container(entry, init=False, failed=failed) for entry in status.get("containerStatuses") or ()]
     return PodRecord(
         name=meta["name"],
         uid=meta["uid"],
@@ -82,7 +79,7 @@ def pod_record(obj: Json, meta: Json, owner_uid: str, before: Deletion | None = 
         unschedulable="" if node else unschedulable,
         disruption=disruption,
         disruption_message=disruption_message,
-        containers=tuple(containers),
+        containers=_containers(status),
         gpus=_extended(spec),
         pod_group=pod_group_of(meta, spec),
         requests=_requests(spec, status),
@@ -97,6 +94,13 @@ def _requests(spec: Json, status: Json) -> dict[str, int]:
         return {}  # no API server lets such a pod in
     amounts = {"cpu": asked.cpu_milli, "memory": asked.memory_bytes, **dict(asked.extended)}
     return {name: saturated(amount) for name, amount in amounts.items() if amount}
+
+
+def _containers(status: Json) -> tuple[ContainerRecord, ...]:
+    failed = status.get("phase") == "Failed"
+    found = [_container(entry, init=True, failed=failed) for entry in status.get("initContainerStatuses") or ()]
+    found += [_container(entry, init=False, failed=failed) for entry in status.get("containerStatuses") or ()]
+    return tuple(found)
 
 
 def _lost(entry: Json) -> Json | None:
