@@ -105,6 +105,16 @@ class Enough:
 
 
 @dataclass(frozen=True, slots=True)
+class Runs:
+    """When the condition Running is True, of a kind for which it is so before every desired replica runs."""
+
+    roles: tuple[str, ...]
+    """A replica of one of these runs."""
+    after_all: bool = False
+    """Not before every desired replica has run; then it stays so, as when the job is scaled."""
+
+
+@dataclass(frozen=True, slots=True)
 class GangPolicy:
     """What a job asks of a gang scheduler, beside the number of pods that start together (`min_available`)."""
 
@@ -159,6 +169,8 @@ class TrainingJob:
     """Of a kind that is another operator's."""
     enough: Enough | None = None
     """Beside the policies of roles and job, of a kind that counts over roles."""
+    runs: Runs | None = None
+    """None: Running is True while every desired replica runs."""
     roles_path: str = "spec.replicaSpecs"
     """Where the manifest has the roles, for messages."""
     ignored: tuple[str, ...] = ()

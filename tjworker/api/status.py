@@ -82,6 +82,8 @@ class RestartCounts(_Model):
     user: Count = Field(0, description="because a user deleted the pod")
 
 
+ALL_RUN = "AllReplicasRunning"
+"""Reason of the condition Running while nothing is waited for."""
 POD_NOT_GONE = "PodNotGone"
 """Reason of the condition Running while a pod's deletion does not come to its end."""
 FAILED_CREATE = "FailedCreate"

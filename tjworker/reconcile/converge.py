@@ -11,12 +11,12 @@ from itertools import islice
 
 from tjworker.api import labels
 from tjworker.api.resources import PODS
-from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, JobStatus, Phase, ScaleRecord
+from tjworker.api.status import ALL_RUN, FAILED_CREATE, FAILED_DELETE, JobStatus, Phase, ScaleRecord
 from tjworker.reconcile import outcome, phase
 from tjworker.reconcile.addons import hostnetwork, tensorboard
 from tjworker.reconcile.attempts import record_running
 from tjworker.reconcile.children import strays
-from tjworker.reconcile.conditions import clear_condition, get_condition, set_condition
+from tjworker.reconcile.conditions import clear_condition, get_condition, is_true, set_condition
 from tjworker.reconcile.first_status import WAIT_SECONDS, may_wait_for_pods
 from tjworker.reconcile.frameworks import find_framework
 from tjworker.reconcile.one_pass import Pass
@@ -157,18 +157,32 @@ def _conditions(
 def _running_condition(
     p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions, writes: Sequence[Write], gang: GangPass
 ) -> JobStatus:
+    """Of a job that runs before every replica does (`Runs`) it is True, and says beside that what the others wait
+    for."""
+    told = _tell_running(p, status, new, stuck, writes, gang)
+    why = get_condition(told, "Running")
+    if new == "Running" or why is None or not phase.runs(p.job, p.roles, new, ran=is_true(status, "Running")):
+        return told
+    return set_condition(status, "Running", True, why.reason, why.message, now=p.at, generation=p.job.generation)
+
+
+def _tell_running(
+    p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions, writes: Sequence[Write], gang: GangPass
+) -> JobStatus:
     generation, old = p.job.generation, get_condition(status, "Running")
     if new == "Running":
-        reason, message = "AllReplicasRunning", "every desired replica runs"
+        reason, message = ALL_RUN, "every desired replica runs"
         missing = any(isinstance(w, Create) and not w.beside for w in writes)  # such as the service of a pod that runs
         if missing and old is not None and old.reason == FAILED_CREATE:
             reason, message = old.reason, old.message
         return set_condition(status, "Running", True, reason, message, now=p.at, generation=generation)
     if old is not None and old.reason == FAILED_CREATE and any(v.count("missing") for v in p.roles.values()):
-        return status  # what the API server said about a refused child stays until the child is there
+        # What the API server said about a refused child stays until the child is there.
+        return set_condition(status, "Running", False, old.reason, old.message, now=p.at, generation=generation)
     waiting = phase.waiting_for(p.roles, _held(p, gang), gang.told, gang.too_large)
     if old is not None and (old.reason, waiting.reason) == ("ErrImagePull", "ImagePullBackOff"):
-        return status  # the kubelet alternates between the two; the first says why
+        # The kubelet alternates between the two; the first says why.
+        return set_condition(status, "Running", False, old.reason, old.message, now=p.at, generation=generation)
     reason = waiting.reason or new
     held = StuckDeletions() if waiting.reason else stuck  # what keeps a pod from starting says more
     told = report_deletions(p.job, status, held, writes, reason, waiting.message, p.at)

@@ -14,7 +14,7 @@ from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.api.ownership import own_workloads
 from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS
-from tjworker.api.status import FAILED_DELETE, POD_NOT_GONE, ConditionType, Ending, JobStatus, Phase
+from tjworker.api.status import ALL_RUN, FAILED_DELETE, POD_NOT_GONE, ConditionType, Ending, JobStatus, Phase
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import outcome
 from tjworker.reconcile.addons import tensorboard
@@ -39,7 +39,7 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
     assert end is not None  # noqa: S101  the caller has looked
     policy = policy_of_end(job, end.phase, p.rules.autoclean)
     status = forget_rests(p.status.model_copy(update={"ending": end}))
-    for type_ in ("Running", "Restarting", "Scaling", "Suspended", "Stalled"):
+    for type_ in ("Restarting", "Scaling", "Suspended", "Stalled"):
         status = clear_condition(status, type_, end.reason, end.message, now=at, generation=job.generation)
     status = _waits_no_more(job, status, end, at)
     status = outcome.numbers(job, status, p.roles, live=False)
@@ -71,13 +71,14 @@ def _are_unanswered(writes: Sequence[Write]) -> bool:
 
 
 def _waits_no_more(job: TrainingJob, status: JobStatus, end: Ending, at: str) -> JobStatus:
-    """A job that was not running no longer waits for what its condition Running names. Where that told more than the
-    phase does (no node has room, an image is not there), it stays to be read: it may be why the job ends. A job that
-    came to its end before anything was told of it reads as one of which it was."""
+    """A job no longer waits for what its condition Running names. Where that told more than the phase does (no node has
+    room, an image is not there), it stays to be read: it may be why the job ends. A job that came to its end before
+    anything was told of it reads as one of which it was."""
     old = get_condition(status, "Running")
-    if old is not None and old.reason in (end.reason, POD_NOT_GONE, FAILED_DELETE):
+    if old is not None and old.status == "False" and old.reason in (end.reason, POD_NOT_GONE, FAILED_DELETE):
         return status
-    told = old is not None and old.reason not in get_args(Phase)
+    waits = old is not None and (old.status == "False" or job.runs is not None)
+    told = waits and old is not None and old.reason not in (*get_args(Phase), ALL_RUN)
     message = f"{end.message}; before that {old.reason}: {old.message}" if old is not None and told else end.message
     return set_condition(status, "Running", False, end.reason, message, now=at, generation=job.generation)
 

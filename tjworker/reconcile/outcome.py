@@ -88,10 +88,7 @@ def _untold(old: JobStatus, view: RoleView) -> list[PodRecord]:
 
 
 def _uncounted(status: JobStatus) -> JobStatus:
-    conditions = tuple(
-        c.model_copy(update={"message": ""}) if (c.type, c.status) == ("Running", "False") else c
-        for c in status.conditions
-    )
+    conditions = tuple(c.model_copy(update={"message": ""}) if c.type == "Running" else c for c in status.conditions)
     roles = {
         name: a.model_copy(update={"ran": "", "made": "", "completed": ""}) for name, a in status.attempts.roles.items()
     }
@@ -124,7 +121,7 @@ def _without_old_targets(job: TrainingJob, status: JobStatus) -> JobStatus:
 def _stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:
     """One event when the reason that blocks a job first appears: the scheduler has refused it, an image is missing."""
     was, now = get_condition(old, "Running"), get_condition(new, "Running")
-    if now is None or now.status == "True" or now.reason == new.phase:
+    if now is None or now.reason == new.phase:
         return ()
     if new.phase not in _WAITING and now.reason != POD_NOT_GONE:
         return ()
@@ -141,9 +138,7 @@ def _only_numbers_moved(old: JobStatus, new: JobStatus) -> bool:
 
 def _numberless(status: JobStatus) -> JobStatus:
     conditions = tuple(
-        c.model_copy(update={"message": _without_the_schedulers_numbers(c)})
-        if (c.type, c.status) == ("Running", "False")
-        else c
+        c.model_copy(update={"message": _without_the_schedulers_numbers(c)}) if c.type == "Running" else c
         for c in status.conditions
     )
     return status.model_copy(update={"message": _NUMBER.sub("#", status.message), "conditions": conditions})

@@ -24,6 +24,14 @@ def _desired_run(views: Mapping[str, RoleView]) -> bool:
     return all(view.count("running", "succeeded", "failed") == len(view.replicas) for view in views.values())
 
 
+def runs(job: TrainingJob, views: Mapping[str, RoleView], new: Phase, *, ran: bool) -> bool:
+    """What the condition Running says. `ran`: it was True before."""
+    if new in ("Running", "Restarting") or job.runs is None:
+        return new == "Running"
+    counts = any(views[name].count("running") for name in job.runs.roles if name in views)
+    return counts and (ran or not job.runs.after_all)
+
+
 def live_phase(was: Phase, views: Mapping[str, RoleView], *, restarted: bool, scaled: bool) -> Phase:
     """`restarted` and `scaled`: decided in this pass. A job that scales or restarts stays so until every desired
     replica runs; it never goes back to Pending once it has run."""

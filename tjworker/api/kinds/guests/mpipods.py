@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tjworker.api.kinds.base import Json, mapping
-from tjworker.api.model import JobSecret, MPILaunch, Role, TrainingJob
+from tjworker.api.model import JobSecret, MPILaunch, Role, Runs, TrainingJob
 from tjworker.api.naming import containers
 
 LAUNCHER, WORKER = "Launcher", "Worker"
+RUNS = Runs((LAUNCHER,), after_all=True)
 SSHD = ("/usr/sbin/sshd", "-De")
 ROOT_SSH = "/root/.ssh"
 ROOT_SSH_MODE = 0o600

@@ -231,6 +231,7 @@ def _job(read: Reading, raw: Json, head: Header, templates: Mapping[str, Json]) 
         suspend_field=read.run_path("suspend"),
         scale_role="Worker" if "Worker" in read.specs else None,
         enough=shape.enough(read.spec, read.specs),
+        runs=shape.runs(read.spec, read.specs),
         roles_path=read.where,
         guest_labels=shape.family.labels(shape.kind),
         ignored=(

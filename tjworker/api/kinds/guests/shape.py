@@ -19,6 +19,7 @@ from tjworker.api.model import (
     FrameworkType,
     GuestFramework,
     LabelsOfGuest,
+    Runs,
     TrainingJob,
 )
 from tjworker.base import GroupResource
@@ -61,6 +62,12 @@ class Dressed:
     uid: str
 
 
+def runs_with_master(specs: Specs) -> Runs:
+    """With its master, by whichever name; without one as soon as any worker runs."""
+    masters = tuple(name for name in ("Chief", "Master") if name in specs)
+    return Runs(masters or ("Worker",))
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What one kind is."""
@@ -80,6 +87,8 @@ class Shape:
     ends the job with success."""
     enough: Callable[[Any, Specs], Enough | None] = lambda spec, specs: None
     """With how many successes the job is done, where its kind counts them over roles."""
+    runs: Callable[[Any, Specs], Runs] = lambda spec, specs: runs_with_master(specs)
+    """When its operator says Running."""
     clean_pod_policy: CleanPodPolicy = "None"
     backoff_limit: int | None = None
     default_restart: Literal["Never", "OnFailure", "ExitCode"] = "Never"

@@ -14,6 +14,7 @@ from tjworker.api.kinds.guests.spec import role_rules
 from tjworker.api.kinds.kubedl.family import KUBEDL
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.quantity import Quantity
+from tjworker.api.model import Runs
 from tjworker.api.quantity import asked_whole, whole
 
 ROLES = ("Scheduler", "WebService", "Worker")
@@ -117,6 +118,7 @@ SHAPE = Shape(
     spec_model=MarsJobSpec,
     specs=lambda spec: spec.mars_replica_specs,
     complete=lambda spec, specs: {"Scheduler": "All"},
+    runs=lambda spec, specs: Runs(("Worker",)),
     restart=lambda spec, role: {"WebService": "Always", "Worker": "ExitCode"}.get(role, "Never"),
     needed=("Scheduler",),
     never_fails=lambda spec: ("WebService", "Worker"),

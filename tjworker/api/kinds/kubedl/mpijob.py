@@ -154,6 +154,7 @@ SHAPE = Shape(
     spec_model=MPIJobSpec,
     specs=lambda spec: spec.mpi_replica_specs or {},
     complete=_complete,
+    runs=lambda spec, specs: mpipods.RUNS,
     clean_pod_policy="Running",
     lone=(mpipods.LAUNCHER,),
     needed=(mpipods.LAUNCHER,),

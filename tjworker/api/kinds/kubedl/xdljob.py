@@ -13,7 +13,7 @@ from tjworker.api.kinds.guests.spec import replicas_of, role_rules
 from tjworker.api.kinds.kubedl.family import KUBEDL
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.runpolicy import MAX_PODS
-from tjworker.api.model import Enough
+from tjworker.api.model import Enough, Runs
 
 ROLES = ("PS", "Scheduler", "Worker", "ExtendRole")
 WORKERS = ("Worker", "ExtendRole")
@@ -80,6 +80,7 @@ SHAPE = Shape(
     specs=lambda spec: spec.xdl_replica_specs,
     complete=lambda spec, specs: dict.fromkeys(WORKERS, "All"),
     enough=_enough,
+    runs=lambda spec, specs: Runs(ROLES),
     clean_pod_policy="Running",
     backoff_limit=20,
     dress=_dress,

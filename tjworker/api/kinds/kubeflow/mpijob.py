@@ -146,6 +146,7 @@ SHAPE = Shape(
     spec_model=MPIJobSpec,
     specs=lambda spec: spec.mpi_replica_specs,
     complete=_complete,
+    runs=lambda spec, specs: mpipods.RUNS,
     restart=_restart,
     lone=(mpipods.LAUNCHER,),
     needed=(mpipods.LAUNCHER,),
