@@ -5,6 +5,7 @@ Pure; a schema is compiled once. The store is changed by the server, never here.
 
 from __future__ import annotations
 
+import logging
 import re
 from functools import lru_cache
 from typing import Any
@@ -20,6 +21,7 @@ from localcluster.resources import BUILTIN, Resource
 from localcluster.schema import compiled
 from localcluster.wire import Json
 
+_log = logging.getLogger(__name__)
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _DNS1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
@@ -63,7 +65,7 @@ def served(definition: Json) -> list[tuple[Resource, Custom]]:
                     compiled(raw) if raw else None,
                     raw,
                     _shape(orjson.dumps(raw)),
-                    tuple(version.get("additionalPrinterColumns", ())),
+                    _columns(definition["metadata"]["name"], version),
                     sub.get("scale"),
                     "status" in sub,
                     storage,
@@ -74,6 +76,19 @@ def served(definition: Json) -> list[tuple[Resource, Custom]]:
             )
         )
     return rows
+
+
+def _columns(name: str, version: Json) -> tuple[Json, ...]:
+    """Those before the first that cannot be read: the API server, too, leaves out the rest, and says so in its log."""
+    found: list[Json] = []
+    for column in version.get("additionalPrinterColumns", ()):
+        try:
+            jsonpath.compile_path(column["jsonPath"])
+        except jsonpath.PathError as error:
+            _log.warning("CRD %s, version %s: no column from %s on: %s", name, version["name"], column["name"], error)
+            break
+        found.append(column)
+    return tuple(found)
 
 
 @lru_cache(maxsize=32)

@@ -1,4 +1,4 @@
-"""The JSONPath of printer columns and scale paths: fields, indexes, wildcards and simple filters. Pure."""
+"""The JSONPath of printer columns and scale paths: fields, indexes, slices, wildcards and simple filters. Pure."""
 
 from __future__ import annotations
 
@@ -10,22 +10,27 @@ from typing import Any
 import orjson
 
 _STEP = re.compile(
-    r"\.?\[\s*(?P<all>\*)\s*\]|\.?\[\s*(?P<index>-?\d+)\s*\]|\.?\[\s*['\"](?P<quoted>(?:[^'\"\\]|\\.)+)['\"]\s*\]"
+    r"\.?\[\s*(?P<all>\*)\s*\]|\.?\[\s*(?P<index>-?\d+)\s*\]|\.?\[(?P<slice>-?\d*:-?\d*(?::\d*)?)\]"
+    r"|\.?\[\s*['\"](?P<quoted>(?:[^'\"\\]|\\.)+)['\"]\s*\]"
     r"|\.?\[\?\(\s*(?P<filter>.+?)\s*\)\]|\.(?P<name>(?:[^.\[\]\\]|\\.)+)"
 )
 _FILTER = re.compile(r"^@((?:\.[^\s=!<>]+)?)\s*(==|!=|<=|>=|<|>)\s*(.+)$")
 Step = Callable[[Any], list[Any]]
 
 
+class PathError(ValueError):
+    """The path cannot be read; the message says from where on."""
+
+
 @lru_cache(1024)
 def compile_path(text: str) -> Callable[[Any], list[Any]]:
-    """A function from an object to the values that the path finds; nothing for a path that it cannot read."""
+    """A function from an object to the values that the path finds. Raises PathError for a path that it cannot read."""
     steps: list[Step] = []
     position, text = 0, text if text.startswith((".", "[")) else "." + text
     while position < len(text):
         found = _STEP.match(text, position)
         if found is None:
-            return lambda _obj: []
+            raise PathError(f"{text} cannot be read from {text[position:]!r} on")
         steps.append(_step(found))
         position = found.end()
 
@@ -44,10 +49,28 @@ def _step(found: re.Match[str]) -> Step:
     if found["index"]:
         number = int(found["index"])
         return lambda value: [value[number]] if isinstance(value, list) and -len(value) <= number < len(value) else []
+    if found["slice"]:
+        return _slice(found["slice"])
     if found["filter"]:
         return _filter(found["filter"])
     name = (found["quoted"] or found["name"]).replace("\\", "")
     return lambda value: [value[name]] if isinstance(value, dict) and name in value else []
+
+
+def _slice(text: str) -> Step:
+    """As client-go slices: where a bound is outside of the list, nothing is found, instead of what Python would cut."""
+    begin, end, step = (int(part) if part else None for part in (*text.split(":"), "")[:3])
+
+    def find(value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            return []
+        first, last = (
+            default if bound is None else bound + len(value) if bound < 0 else bound
+            for bound, default in ((begin, 0), (end, len(value)))
+        )
+        return value[first : last : step or 1] if 0 <= first <= last <= len(value) and step != 0 else []
+
+    return find
 
 
 def _children(value: Any) -> list[Any]:

@@ -306,7 +306,10 @@ def _whole(text: str) -> int:
 
 
 def _first(obj: Json, path: str, default: Any) -> Any:
-    found = jsonpath.compile_path(path)(obj)
+    try:
+        found = jsonpath.compile_path(path)(obj)
+    except jsonpath.PathError:  # the API server, too, takes any path that begins with a dot
+        return default
     return found[0] if found else default
 
 

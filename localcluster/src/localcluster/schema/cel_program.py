@@ -15,7 +15,7 @@ import cel
 
 from localcluster.schema.cel_functions import BUILT_IN, FUNCTIONS, NO_OVERLOAD
 from localcluster.schema.cel_source import Token, arguments, closing, rewrite, tokenize
-from localcluster.schema.cel_values import declared, escape
+from localcluster.schema.cel_values import declared, names_of
 from localcluster.schema.node import Node
 
 # The library reports each exception of a Python function as a warning too; the rule's own error tells it already.
@@ -118,7 +118,7 @@ class _Names:
     def _field(self, dot: Token, name: str, node: Node) -> Node | None:
         if node.properties:
             for key, child in node.properties.items():
-                if escape(key) == name and declared(child):
+                if name in names_of(key) and declared(child):
                     return child
             self.issues.append(_issue(self._source, dot.offset, f"undefined field '{name}'"))
             return None

@@ -21,6 +21,8 @@ _RESERVED: Final = """
 true false null in as break const continue else for function if import let loop package namespace return var void while
 """
 RESERVED: Final = frozenset(_RESERVED.split())
+SELECTABLE: Final = RESERVED - {"true", "false", "null", "in"}
+"""Words that are no variables, and yet stand as they are behind a dot: `self.namespace`."""
 _ESCAPABLE: Final = re.compile(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*")
 _PARTS: Final = re.compile(r"__|\.|-|/")
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
@@ -36,6 +38,13 @@ def escape(name: str) -> str | None:
     if name in RESERVED:
         return f"__{name}__"
     return _PARTS.sub(lambda part: _ESCAPES[part[0]], name)
+
+
+def names_of(field: str) -> tuple[str, ...]:
+    """Behind a dot: its name in CEL, and for a reserved word the word itself (apiserver's cel/types.go,
+    recognizeKeywordAsFieldName)."""
+    name = escape(field)
+    return () if name is None else (name, field) if field in SELECTABLE else (name,)
 
 
 def with_type_and_metadata(node: Node) -> Node:
@@ -90,6 +99,8 @@ def _fields(value: dict[str, Any], node: Node) -> dict[str, Any]:
         name = escape(key)
         if schema is not None and name is not None and declared(schema):
             visible[name] = to_cel(child, schema)
+            if key in SELECTABLE:
+                visible[key] = visible[name]
     return visible
 
 

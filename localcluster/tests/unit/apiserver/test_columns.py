@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from localcluster.apiserver.jsonpath import compile_path, show
+from localcluster.apiserver import crds
+from localcluster.apiserver.jsonpath import PathError, compile_path, show
 from localcluster.apiserver.tables.durations import human, since
 from localcluster.apiserver.tables.pods import POD
 from localcluster.wire import Json
@@ -210,13 +211,40 @@ PATHS: dict[str, list[Any]] = {
     ".conditions[?(@.missing)].type": [],
     ".conditions[?(@.n)].type": ["Ready", "Other"],
     ".a.b[?(@>1)]": [2, 3],
-    ".a[": [],
+    ".a.b[-1:]": [3],
+    ".a.b[-2:].none": [],
+    ".a.b[0:2]": [1, 2],
+    ".a.b[:-1]": [1, 2],
+    ".a.b[::2]": [1, 3],
+    ".a.b[1:1]": [],
+    ".a.b[2:1]": [],
+    ".a.b[1:4]": [],
+    ".a.b[-4:]": [],
+    ".a.b[:]": [1, 2, 3],
+    ".a[0:1]": [],
+    ".conditions[-1:].type": ["Other"],
 }
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_what_a_path_finds(path: str) -> None:
     assert compile_path(path)(OBJECT) == PATHS[path]
+
+
+@pytest.mark.parametrize("path", [".a[", ".a[b]", ".a[1:2:3:4]", ".a[-]"])
+def test_a_path_that_cannot_be_read_is_no_empty_column(path: str) -> None:
+    with pytest.raises(PathError, match="cannot be read from"):
+        compile_path(path)
+
+
+def test_a_definition_whose_column_cannot_be_read_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    names = {"plural": "things", "singular": "thing", "kind": "Thing"}
+    columns = [{"name": n, "type": "string", "jsonPath": p} for n, p in (("A", ".a"), ("B", ".b["), ("C", ".c"))]
+    version = {"name": "v1", "served": True, "storage": True, "additionalPrinterColumns": columns}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    ((_, custom),) = crds.served({"metadata": {"name": "things.example.com"}, "spec": spec})
+    assert [column["name"] for column in custom.columns] == ["A"]
+    assert "CRD things.example.com, version v1: no column from B on: .b[ cannot be read from '['" in caplog.text
 
 
 def test_how_a_value_is_shown() -> None:
