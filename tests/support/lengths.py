@@ -42,4 +42,4 @@ def find_long_parts(root: Path) -> list[str]:
 
 if __name__ == "__main__":
     for part in find_long_parts(ROOT):
-        print(f"long: {part}")
+        print(f"long: {part}")  # noqa: T201
