@@ -53,20 +53,6 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in headings(target), f"{link}: there is no such heading"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_prose_is_at_most_100_columns_wide(page: Path) -> None:
-    """Code, tables and links may be wider."""
-    code = re.compile(r"^ *```.*?^ *```", flags=re.DOTALL | re.MULTILINE)
-    prose = code.sub(lambda block: "\n" * block[0].count("\n"), page.read_text(encoding="utf-8"))
-    wide = [
-        f"{page.relative_to(ROOT)}:{number}: {len(line)} columns, at most 100; break the line"
-        for number, line in enumerate(prose.splitlines(), 1)
-        if len(line) > 100 and not line.startswith(("|", "    "))
-        if "](" not in line and not re.fullmatch(r" *`[^`]+`\S*", line)
-    ]
-    assert not wide, "\n".join(wide)
-
-
 def test_pages_are_reached_from_the_readme() -> None:
     seen, todo = set[Path](), [ROOT / "README.md"]
     while todo:
