@@ -20,6 +20,7 @@ from tjworker.reconcile.workloads.podbody import pod_body
 IDENTITY = {"name", "api_version", "kind", "uid", "resource_version", "generation", "status", "created_at"}
 OF_THE_KIND = {
     "guest_labels",
+    "runs",
     "ignored",
     "roles_path",
     "scale_role",
