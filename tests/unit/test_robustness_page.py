@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 
 from tests.model.rules import RULES
-from tests.mutation.bugs import read_bugs
 from tests.simulation.faults import ROWS
 from tests.support.paths import ROOT
 
@@ -38,22 +37,6 @@ def test_each_file_that_it_names_is_there() -> None:
     assert len(named) > 60
     missing = [name for name in sorted(named) if not any((ROOT / folder / name).exists() for folder in BESIDE)]
     assert not missing
-
-
-def test_each_bug_that_it_tells_of_is_in_the_catalogue() -> None:
-    told = [
-        cells[0]
-        for columns in (
-            ("bug", "the first test that fails"),
-            ("bug", "the test that was missing"),
-            ("bug", "now noticed by"),
-            ("bug", "histories of 200 flagged"),
-        )
-        for cells in rows_of(*columns)
-    ]
-    assert len(told) > 70
-    known = {bug.sentence for bug in read_bugs().values()}
-    assert [sentence for sentence in told if sentence not in known] == []
 
 
 def test_each_row_of_the_simulation_is_told_by_its_own_sentence() -> None:
