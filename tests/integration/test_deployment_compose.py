@@ -225,17 +225,14 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """`docker compose --profile local up`, with one worker."""
     folder = tmp_path_factory.mktemp("compose")
     made = Host(folder, load(SECRETS))
-    for name in ("bin", "kube", "etc/redis", "etc/redis-ca"):
+    for name in ("bin", "kube", "etc/redis-tls", "etc/redis-ca"):
         (folder / name).mkdir(parents=True)
     (folder / "bin" / "valkey-server").symlink_to(tls.tls_server() or get_binary_path())
     command_line(made, folder / "bin" / "valkey-cli")
-    (folder / "etc" / "redis" / "users.acl").write_text(
-        # One user more, to read afterwards what was refused.
-        made.project["configs"]["redis-users"]["content"] + "user auditor on nopass ~* &* +@all\n",
-        encoding="utf-8",
-    )
     with contextlib.ExitStack() as stack:
-        run(made, "certificates")
+        run(made, "setup")
+        with (folder / "etc" / "redis-tls" / "users.acl").open("a", encoding="utf-8") as users:
+            users.write("user auditor on nopass ~* &* +@all\n")  # reads afterwards what Redis has refused
         if tls.tls_server() is None:
             stack.enter_context(tls.proxy(made.certificate, made.ports["plain"], made.ports["6379"]))
         stack.callback(made.stop)

@@ -161,7 +161,7 @@ def test_nothing_deprecated_is_in_it() -> None:
         (("services", "redis", "healthcheck", "interval"), 5, "interval"),
         (("services", "flower", "ports"), "5555", "ports"),
         (("volums",), {}, "volums is no property here"),
-        (("configs", "redis-users", "content"), {"a": 1}, "content"),
+        (("configs", "certificates", "file"), {"a": 1}, "file"),
     ],
 )
 def test_the_check_finds(where: tuple[str, ...], value: Any, want: str) -> None:

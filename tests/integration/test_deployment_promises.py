@@ -76,7 +76,6 @@ KEEPS: dict[str, str] = {
     "--tls-cert-file": "/etc/redis-tls/tls.crt",
     "--tls-key-file": "/etc/redis-tls/tls.key",
     "--tls-ca-cert-file": "/etc/redis-tls/ca.crt",
-    "--aclfile": "/etc/redis/users.acl",
     "--dir": "/data",
 }
 
@@ -91,6 +90,9 @@ def test_redis_is_told_the_same_in_both_and_keeps_what_it_is_given(
 ) -> None:
     applied, composed = options(found["redis"].container["args"]), options(services["redis"]["command"])
     assert KEEPS.items() <= applied.items()
+    # compose makes the file in the volume of the certificate, Kubernetes mounts a Secret
+    assert composed.pop("--aclfile") == "/etc/redis-tls/users.acl"
+    assert applied.pop("--aclfile") == "/etc/redis/users.acl"
     assert composed.items() <= applied.items()
     assert applied.keys() - composed.keys() == {"--aof-load-truncated", "--tcp-keepalive"}
     assert applied["--aof-load-truncated"] == "yes", "a file that was cut off is no reason not to start"
@@ -117,7 +119,7 @@ def test_redis_alone_holds_its_key_and_the_others_know_who_signed_it(
             assert volume["secret"]["items"] == [{"key": "ca.crt", "path": "ca.crt"}], name
             assert mount["mountPath"] == "/etc/redis-ca"
     key = {name for name, s in services.items() if any(v.startswith("redis-tls:") for v in s.get("volumes", ()))}
-    assert key == {"redis", "certificates"}
+    assert key == {"redis", "setup"}
     assert "redis-tls:/etc/redis-tls:ro" in services["redis"]["volumes"]
     for name in PROCESSES:
         assert "redis-ca:/etc/redis-ca:ro" in services[name]["volumes"], name
@@ -142,8 +144,8 @@ PUBLISHED: dict[str, tuple[str, ...]] = {
 }
 """For this machine alone."""
 WAITS: dict[str, dict[str, str]] = {
-    "certificates": {},
-    "redis": {"certificates": "service_completed_successfully"},
+    "setup": {},
+    "redis": {"setup": "service_completed_successfully"},
     **{name: {"redis": "service_healthy", "localcluster": "service_healthy"} for name in ("watcher", "worker")},
     **{name: {"redis": "service_healthy"} for name in ("beat", "flower")},
     "localcluster": {},
@@ -153,8 +155,8 @@ WAITS: dict[str, dict[str, str]] = {
 
 def test_what_is_published_is_for_this_machine_alone(services: dict[str, Any]) -> None:
     assert {name: tuple(s["ports"]) for name, s in services.items() if s.get("ports")} == PUBLISHED
-    assert not any("network_mode" in s for name, s in services.items() if name != "certificates")
-    assert services["certificates"]["network_mode"] == "none"
+    assert not any("network_mode" in s for name, s in services.items() if name != "setup")
+    assert services["setup"]["network_mode"] == "none"
 
 
 def test_who_waits_for_whom(services: dict[str, Any]) -> None:
@@ -171,7 +173,7 @@ def test_who_waits_for_whom(services: dict[str, Any]) -> None:
 
 
 def test_every_container_is_hardened_and_comes_back(services: dict[str, Any]) -> None:
-    once = {"certificates", "crds"}
+    once = {"setup", "crds"}
     for name, service in services.items():
         assert service["read_only"] is True, name
         assert (service["cap_drop"], service["security_opt"]) == (["ALL"], ["no-new-privileges:true"]), name

@@ -164,7 +164,7 @@ def commands() -> dict[str, list[str]]:
     """What the image is told to run, by itself and by compose and its health checks."""
     found = {f"CMD of {stage}": json.loads(of(stage, "CMD")[-1]) for stage in FINAL_STAGES}
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
-    others = {"redis", "certificates"}  # of another image; of a shell and openssl, which every image of Debian has
+    others = {"redis", "setup"}  # of another image; of a shell and openssl, which every image of Debian has
     return found | {name: [str(word) for word in s["command"]] for name, s in services.items() if name not in others}
 
 

@@ -151,7 +151,7 @@ def test_as_whom_each_runs() -> None:
     context = PODS["redis"]["securityContext"]
     assert (context["runAsUser"], context["runAsGroup"], context["fsGroup"]) == (999, 999, 999)
     assert context["fsGroupChangePolicy"] == "OnRootMismatch"
-    assert SERVICES["redis"]["user"] == SERVICES["certificates"]["user"] == "999:1000", "who may read the key"
+    assert SERVICES["redis"]["user"] == SERVICES["setup"]["user"] == "999:1000", "who may read the key"
     assert "user" not in SERVICES["localcluster"]
     (certificate,) = [v for v in PODS["redis"]["volumes"] if v["name"] == "certificate"]
     assert certificate["secret"]["defaultMode"] == 0o440, "its group alone, which is fsGroup"
@@ -186,8 +186,8 @@ def test_each_writer_of_a_volume_is_its_owner() -> None:
         if not volume.endswith(":ro")
     }
     assert written == {
-        ("/etc/redis-tls", "certificates"),
-        ("/etc/redis-ca", "certificates"),
+        ("/etc/redis-tls", "setup"),
+        ("/etc/redis-ca", "setup"),
         ("/data", "redis"),
         ("/data", "localcluster"),
         ("/kube", "localcluster"),
@@ -202,12 +202,14 @@ def test_each_container_has_a_folder_of_its_own_to_write_to_and_no_more() -> Non
     for name, pod in PODS.items():
         assert [v for v in pod["volumes"] if "emptyDir" in v] == [{"name": "tmp", "emptyDir": {}}], name
         assert {"name": "tmp", "mountPath": TMP} in CONTAINERS[name]["volumeMounts"], name
-    secrets = {
+    configs = {
         (config["source"], config["target"], config["mode"])
         for service in SERVICES.values()
         for config in service.get("configs", ())
     }
-    assert secrets == {("certificates", "/certificates.sh", 0o444), ("redis-users", "/etc/redis/users.acl", 0o444)}
+    # A config with `content` is copied into the container, which fails where its root file system is read-only.
+    assert configs == {("certificates", "/certificates.sh", 0o444)}
+    assert not any("content" in config for config in COMPOSE["configs"].values())
 
 
 # -- the image -------------------------------------------------------------------------------------

@@ -1,12 +1,18 @@
 """Redis' users: which keys, channels and commands each process needs there, and no other. The only place that says so.
 
-Data only. `tj up` takes its users from here; those of k8s/secrets.sh and docker-compose.yml, which run without Python,
-are compared with it by a test, and docs/redis.md shows it. That it is enough, and nothing else allowed, is measured on
+`tj up` and docker-compose.yml take their users from here; those of k8s/secrets.sh, which runs without Python, are
+compared with it by a test, and docs/redis.md shows it. That it is enough, and nothing else allowed, is measured on
 a real Redis (tests/integration/test_redis_users.py, test_deployment_compose.py).
+
+    REDIS_PASSWORD=... REDIS_TASKS_PASSWORD=... python -m tjworker.store.users     # prints the ACL file
 """
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 DATABASE = 0
@@ -68,3 +74,24 @@ def acl(prefix: str, operator: str, tasks: str) -> list[str]:
         OPERATOR.rule(operator, prefix),
         TASKS.rule(tasks, prefix),
     ]
+
+
+def acl_of_environment(environment: Mapping[str, str]) -> list[str]:
+    """The ACL file for the passwords REDIS_PASSWORD and REDIS_TASKS_PASSWORD. Raises ValueError for a password that is
+    missing, or that an ACL file or a URL would read as something else."""
+    passwords = []
+    for name in ("REDIS_PASSWORD", "REDIS_TASKS_PASSWORD"):
+        password = environment.get(name, "")
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", password):
+            problem = "holds other characters" if password else "is not set"
+            raise ValueError(f"{name} {problem}: set it in .env, to letters and digits only")
+        passwords.append(f">{password}")
+    return acl("tj", *passwords)
+
+
+if __name__ == "__main__":
+    try:
+        lines = acl_of_environment(os.environ)
+    except ValueError as error:
+        sys.exit(str(error))
+    sys.stdout.write("\n".join(lines) + "\n")
