@@ -203,12 +203,12 @@ def test_each_container_has_a_folder_of_its_own_to_write_to_and_no_more() -> Non
         assert [v for v in pod["volumes"] if "emptyDir" in v] == [{"name": "tmp", "emptyDir": {}}], name
         assert {"name": "tmp", "mountPath": TMP} in CONTAINERS[name]["volumeMounts"], name
     configs = {
-        (config["source"], config["target"], config["mode"])
+        (config["source"], config["target"])
         for service in SERVICES.values()
         for config in service.get("configs", ())
     }
     # A config with `content` is copied into the container, which fails where its root file system is read-only.
-    assert configs == {("certificates", "/certificates.sh", 0o444)}
+    assert configs == {("certificates", "/certificates.sh")}
     assert not any("content" in config for config in COMPOSE["configs"].values())
 
 

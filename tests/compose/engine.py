@@ -1,0 +1,138 @@
+"""A container engine, its Compose, and base images for the project's Dockerfile and docker-compose.yml.
+
+Where a registry answers, base images come from it. Elsewhere they are made from Debian packages with debootstrap, which
+needs root; Debian's Redis then plays Valkey.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PULL_SECONDS = 300
+BASE = "localhost/trainingjob-operator-test-python:bookworm"
+REDIS = "localhost/trainingjob-operator-test-redis:bookworm"
+PACKAGES = "python3,python3-pip,python-is-python3,ca-certificates,openssl,redis-server"
+AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
+_REDIS_FILE = f"""
+FROM {BASE}
+RUN ln -s /usr/bin/redis-server /usr/local/bin/valkey-server && ln -s /usr/bin/redis-cli /usr/local/bin/valkey-cli \
+    && mkdir /data && chown 999:1000 /data
+"""
+
+
+class NoEngineError(Exception):
+    """What is missing on this machine, and how to get it."""
+
+
+def docker(
+    *words: str, timeout_seconds: float = 60, stdin: str = "", environment: Mapping[str, str] | None = None
+) -> str:
+    """The standard output. Raises CalledProcessError with both outputs."""
+    done = subprocess.run(
+        ["docker", *words],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout_seconds,
+        env=os.environ | dict(environment or {}),
+        check=False,
+    )
+    if done.returncode:
+        raise subprocess.CalledProcessError(done.returncode, f"docker {' '.join(words)}", done.stdout, done.stderr)
+    return done.stdout
+
+
+def find_engine() -> str:
+    """The versions of engine and Compose, in words. Raises NoEngineError."""
+    try:
+        server = docker("version", "--format", "{{.Server.Version}}").strip()
+    except FileNotFoundError:
+        raise NoEngineError("there is no docker: install an engine (Debian: apt-get install docker.io)") from None
+    except subprocess.CalledProcessError as error:
+        raise NoEngineError(f"no container engine answers: start dockerd ({error.stderr.strip()[-200:]})") from None
+    try:
+        compose = docker("compose", "version", "--short").strip()
+    except subprocess.CalledProcessError:
+        raise NoEngineError("docker has no Compose: install the plug-in docker-compose, 2.24 or newer") from None
+    return f"Docker Engine {server}, Compose {compose}"
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    python: str
+    redis: str
+
+
+def base_images(wanted: Mapping[str, str]) -> Images:
+    """Those that docker-compose.yml names (PYTHON_IMAGE, REDIS_IMAGE), else stand-ins. Raises NoEngineError."""
+    if all(_is_here(image) or _pull(image) for image in wanted.values()):
+        return Images(wanted["PYTHON_IMAGE"], wanted["REDIS_IMAGE"])
+    if not _is_here(BASE):
+        _make_base()
+    if not _is_here(REDIS):
+        docker(
+            "build",
+            "-q",
+            "-t",
+            REDIS,
+            "-",
+            stdin=_REDIS_FILE,
+            timeout_seconds=120,
+            environment={"DOCKER_BUILDKIT": "0"},
+        )
+    return Images(BASE, REDIS)
+
+
+def _is_here(image: str) -> bool:
+    return bool(docker("images", "--quiet", image).strip())
+
+
+def _pull(image: str) -> bool:
+    try:
+        docker("pull", "--quiet", image, timeout_seconds=PULL_SECONDS)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+        return False
+    return True
+
+
+def _make_base() -> None:
+    if os.geteuid() != 0 or shutil.which("debootstrap") is None:
+        raise NoEngineError(
+            "no registry answers for the base images; as root, with debootstrap installed, they are made from packages"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        root, archive = Path(folder, "root"), Path(folder, "root.tar")
+        run("debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(root), *_mirror())
+        # Behind a proxy that signs what it passes on, pip in the image trusts whom this machine trusts.
+        if AUTHORITIES.is_file():
+            shutil.copy(AUTHORITIES, root / AUTHORITIES.relative_to("/"))
+        run("tar", "-C", str(root), "-cf", str(archive), ".")
+        changes = ("ENV PIP_BREAK_SYSTEM_PACKAGES=1", f"ENV PIP_CERT={AUTHORITIES}")
+        docker(
+            "import",
+            *(word for line in changes for word in ("--change", line)),
+            str(archive),
+            BASE,
+            timeout_seconds=120,
+        )
+
+
+def run(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
+    if done.returncode:
+        raise NoEngineError(f"{' '.join(words[:2])} failed: {(done.stdout + done.stderr).strip()[-500:]}")
+
+
+def _mirror() -> Sequence[str]:
+    """The mirror that this machine installs from, if it is a Debian."""
+    for path in sorted(Path("/etc/apt").glob("sources.list.d/*.sources")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.startswith("URIs:"):
+                return line.split()[1:2]
+    return ()

@@ -1,0 +1,307 @@
+"""docker-compose.yml on a real container engine, by the commands of its first lines: `make test-compose`.
+
+Skipped where no engine answers. tests/integration/test_deployment_compose.py plays the same file as plain processes.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from benchmarks.support.valkey import free_port
+from tests.compose.engine import NoEngineError, base_images, docker, find_engine
+from tests.support.paths import ROOT
+from tests.support.waiting import until
+
+pytestmark = [
+    pytest.mark.xdist_group("engine"),
+    pytest.mark.skipif("TJ_COMPOSE" not in os.environ, reason="needs a container engine: make test-compose"),
+]
+Json = dict[str, Any]
+LONG_RUNNING = ("redis", "localcluster", "watcher", "worker", "beat", "flower")
+START_SECONDS = 300.0
+"""From `up` until every service is healthy, images included."""
+TRAINING_SECONDS = 300.0
+COPIED = ("docker-compose.yml", "Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "LICENSE", "requirements")
+COPIED_CODE = ("beat_schedule.py", "tjworker", "watcher", "localcluster", "k8s", "examples")
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A copy of the tree with an `.env` of its own, so that the checkout stays as it is."""
+
+    folder: Path
+    name: str
+    env: dict[str, str]
+    profiles: tuple[str, ...] = ("--profile", "local")
+
+    def compose(self, *words: str, timeout_seconds: float = 120.0, environment: Mapping[str, str] | None = None) -> str:
+        names = ("compose", "--project-name", self.name, "--project-directory", str(self.folder))
+        files = ("-f", str(self.folder / "docker-compose.yml"))
+        return docker(*names, *files, *self.profiles, *words, timeout_seconds=timeout_seconds, environment=environment)
+
+    def containers(self, service: str = "") -> list[Json]:
+        """As `docker compose ps --all` tells of them."""
+        lines = self.compose("ps", "--all", "--format", "json", *([service] if service else [])).splitlines()
+        return [json.loads(line) for line in lines]
+
+    def started_at(self, service: str) -> set[str]:
+        found = [
+            docker("inspect", "--format", "{{.State.StartedAt}}", c["ID"]).strip() for c in self.containers(service)
+        ]
+        return set(found)
+
+    def are_healthy(self, *services: str, each: int = 1) -> bool:
+        found = [c for service in services for c in self.containers(service)]
+        return len(found) >= each * len(services) and all(c["Health"] == "healthy" for c in found)
+
+    def kubectl(self, *words: str) -> str:
+        return self.compose("exec", "-T", "localcluster", "kubectl", "--kubeconfig", "/kube/config", *words)
+
+    def phase_of(self, job: str) -> str:
+        return self.kubectl("get", "aitj", job, "--ignore-not-found", "-o", "jsonpath={.status.phase}")
+
+    def logs(self) -> str:
+        return self.compose("ps", "--all") + self.compose("logs", "--tail", "15", "--no-color")
+
+    def until(self, what: str, condition: Callable[[], object], within_seconds: float = 120.0) -> None:
+        until(what, condition, within_seconds, context=self.logs, look_seconds=0.5)
+
+
+def first_lines() -> list[str]:
+    """The commands that docker-compose.yml begins with, each on one line."""
+    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8").partition("\nname:")[0]
+    text = re.sub(r" \\\n#\s+", " ", text)
+    return [line.removeprefix("#   ").partition("   ")[0].strip() for line in text.splitlines() if line[:4] == "#   "]
+
+
+def copy_of_the_tree(folder: Path) -> Path:
+    for name in (*COPIED, *COPIED_CODE):
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy(source, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """The stack with a cluster of its own, started as the first lines of the file say."""
+    try:
+        found = find_engine()
+        defaults = re.findall(
+            r"\$\{(PYTHON_IMAGE|REDIS_IMAGE):-([^}]+)\}", (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+        )
+        images = base_images(dict(defaults))
+    except NoEngineError as missing:
+        pytest.skip(str(missing))
+    folder = copy_of_the_tree(tmp_path_factory.mktemp("compose"))
+    make_env, up, *_ = first_lines()
+    subprocess.run(make_env, shell=True, cwd=folder, check=True)  # noqa: S602  the line that a user pastes
+    assert (folder / ".env").stat().st_mode & 0o077 == 0
+    ports = {"FLOWER_PUBLISHED_PORT": free_port(), "LOCAL_API_PUBLISHED_PORT": free_port()}
+    with (folder / ".env").open("a", encoding="utf-8") as file:
+        file.write(f"PYTHON_IMAGE={images.python}\nREDIS_IMAGE={images.redis}\n")
+        file.writelines(f"{name}={port}\n" for name, port in ports.items())
+    env = dict(line.split("=", 1) for line in (folder / ".env").read_text(encoding="utf-8").splitlines())
+    made = Project(folder, f"tjtest{os.getpid()}", env)
+    print(f"{found}; base images {images.python}, {images.redis}")  # noqa: T201  what was tested
+    try:
+        words = up.removeprefix("docker compose --profile local ").split()
+        made.compose(*words, "--detach", timeout_seconds=START_SECONDS)
+        made.until("every service is healthy", lambda: made.are_healthy(*LONG_RUNNING), START_SECONDS)
+        yield made
+    finally:
+        made.compose("down", "--volumes", "--timeout", "5")
+
+
+def flower(project: Project, path: str, credentials: str = "") -> tuple[int, str]:
+    request = urllib.request.Request(f"http://127.0.0.1:{project.env['FLOWER_PUBLISHED_PORT']}{path}")
+    if credentials:
+        request.add_header("Authorization", f"Basic {base64.b64encode(credentials.encode()).decode()}")
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310  the loopback
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, ""
+
+
+def kill(container: str) -> None:
+    """As a crash does. `docker kill` would tell the engine that somebody wants the container stopped."""
+    os.kill(int(docker("inspect", "--format", "{{.State.Pid}}", container)), 9)
+
+
+def run_job(project: Project, name: str) -> None:
+    manifest = yaml.safe_dump(
+        {
+            "apiVersion": "elasticdeeplearning.ai/v1",
+            "kind": "AITrainingJob",
+            "metadata": {"name": name},
+            "spec": {
+                "replicaSpecs": {
+                    "trainer": {
+                        "replicas": 2,
+                        "template": {
+                            "spec": {"containers": [{"name": "aitj-main", "image": "none", "command": ["true"]}]}
+                        },
+                    }
+                }
+            },
+        }
+    )
+    (project.folder / "job.yaml").write_text(manifest, encoding="utf-8")
+    project.compose("cp", str(project.folder / "job.yaml"), "localcluster:/data/job.yaml")
+    project.kubectl("apply", "-f", "/data/job.yaml")
+    project.until(f"{name} has succeeded", lambda: project.phase_of(name) == "Succeed", 180.0)
+
+
+def test_services_that_prepare_have_ended_well(project: Project) -> None:
+    for service in ("setup", "crds"):
+        (container,) = project.containers(service)
+        assert (container["State"], container["ExitCode"]) == ("exited", 0), service
+
+
+def test_the_example_trains_to_its_end_through_a_kill_of_every_worker(project: Project) -> None:
+    *_, apply = first_lines()
+    project.compose(*apply.removeprefix("docker compose --profile local ").split())
+    project.until("digits runs", lambda: project.phase_of("digits") == "Running")
+    for container in project.containers("worker"):
+        kill(container["ID"])
+    project.until("digits has succeeded", lambda: project.phase_of("digits") == "Succeed", TRAINING_SECONDS)
+    log = project.kubectl("logs", "digits-trainer-0", "--tail", "1")
+    assert re.search(r"accuracy 0\.[89]", log), log
+
+
+@pytest.mark.parametrize("service", LONG_RUNNING)
+def test_the_engine_restarts_a_service_that_was_killed(project: Project, service: str) -> None:
+    before = project.started_at(service)
+    for container in project.containers(service):
+        kill(container["ID"])
+    project.until(f"{service} is started again", lambda: not project.started_at(service) & before)
+    project.until("every service is healthy", lambda: project.are_healthy(*LONG_RUNNING))
+    run_job(project, f"after-{service}")
+
+
+def test_flower_shows_itself_to_its_password_alone(project: Project) -> None:
+    assert flower(project, "/")[0] == 401
+    assert flower(project, "/", "admin:wrong")[0] == 401
+    status, page = flower(project, "/workers", project.env["FLOWER_BASIC_AUTH"])
+    assert (status, "celery@" in page) == (200, True)
+
+
+def test_workers_are_scaled(project: Project) -> None:
+    project.compose("up", "--detach", "--scale", "worker=4", timeout_seconds=START_SECONDS)
+    project.until("four workers are healthy", lambda: project.are_healthy("worker", each=4))
+    run_job(project, "four-workers")
+
+
+def test_jobs_and_queue_outlive_down_and_up(project: Project) -> None:
+    jobs = project.kubectl("get", "aitj", "-o", "name")
+    project.compose("down")
+    assert not project.containers()
+    project.compose("up", "--detach", timeout_seconds=START_SECONDS)
+    project.until("every service is healthy", lambda: project.are_healthy(*LONG_RUNNING))
+    assert project.kubectl("get", "aitj", "-o", "name") == jobs
+    assert "DB loaded from append only file" in project.compose("logs", "redis")
+    run_job(project, "after-down-and-up")
+
+
+def test_without_env_nothing_starts_and_the_message_names_the_file(project: Project, tmp_path: Path) -> None:
+    bare = Project(copy_of_the_tree(tmp_path), f"{project.name}bare", {})
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        bare.compose("up", "--detach")
+    assert "set it in .env, as the first lines of docker-compose.yml show" in refused.value.stderr
+
+
+def test_a_port_in_use_is_named(project: Project) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            project.compose("up", "--detach", "flower", environment={"FLOWER_PUBLISHED_PORT": port})
+        assert re.search(rf"127\.0\.0\.1:{port}.*address already in use", refused.value.stderr, re.DOTALL)
+    project.compose("up", "--detach", "flower")
+
+
+def test_a_password_that_would_break_the_url_is_refused_by_its_name(project: Project) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        project.compose("run", "--rm", "--no-deps", "-e", "REDIS_PASSWORD=p@ss", "setup")
+    lines = docker(
+        *("run", "--rm", "-e", "REDIS_PASSWORD=p@ss", "localhost/trainingjob-operator:0.1.0"),
+        *("sh", "-c", "python -m tjworker.store.users 2>&1 || true"),
+    )
+    assert lines.strip() == "REDIS_PASSWORD holds other characters: set it in .env, to letters and digits only"
+
+
+@contextlib.contextmanager
+def forwarded(host: str, port: int) -> Iterator[int]:
+    """A port of `host` that leads to a port of the loopback."""
+
+    def pump(source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = server.accept()
+                upstream = socket.create_connection(("127.0.0.1", port))
+                for pair in ((client, upstream), (upstream, client)):
+                    threading.Thread(target=pump, args=pair, daemon=True).start()
+
+    with socket.create_server((host, 0)) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
+
+
+def test_the_cluster_of_a_kubeconfig_is_operated(project: Project, tmp_path: Path) -> None:
+    """The real control plane. No kubelet is there, so the job's pods wait for a node."""
+    control_plane = pytest.importorskip("controlplane")
+    gateway = docker("network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}").strip()
+    with control_plane.ControlPlane() as plane:
+        config = json.loads(Path(plane.kubeconfig).read_text(encoding="utf-8"))
+        cluster = config["clusters"][0]["cluster"]
+        with forwarded(gateway, int(cluster["server"].rpartition(":")[2])) as port:
+            own = tmp_path / "kube"
+            own.mkdir()
+            shared = {**cluster, "server": f"https://{gateway}:{port}", "tls-server-name": "127.0.0.1"}
+            config["clusters"][0]["cluster"] = shared
+            (own / "config").write_text(json.dumps(config), encoding="utf-8")
+            kubectl = [str(ROOT / ".venv/bin/kubectl"), "--kubeconfig", str(plane.kubeconfig)]
+            subprocess.run([*kubectl, "apply", "--server-side", "-f", str(ROOT / "k8s/crds")], check=True)
+            other = Project(project.folder, f"{project.name}own", project.env, profiles=())
+            settings = {"KUBE_DIR": str(own), "RUN_AS": f"{os.getuid()}:{os.getgid()}"}
+            settings |= {"FLOWER_PUBLISHED_PORT": str(free_port())}
+            try:
+                other.compose("up", "--detach", timeout_seconds=START_SECONDS, environment=settings)
+                subprocess.run([*kubectl, "apply", "-f", str(ROOT / "examples/digits/job.yaml")], check=True)
+                pods = [*kubectl, "get", "pods", "-o", "name"]
+                other.until("pods are made", lambda: "pod/digits-trainer-1" in subprocess.check_output(pods, text=True))
+            finally:
+                other.compose("down", "--volumes", "--timeout", "5", environment=settings)
+
+
+def test_down_with_volumes_leaves_nothing(project: Project) -> None:
+    project.compose("down", "--volumes")
+    mine = ("--quiet", "--filter", f"label=com.docker.compose.project={project.name}")
+    assert docker("ps", "--all", *mine) == docker("volume", "ls", *mine) == docker("network", "ls", *mine) == ""
