@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import ipaddress
 import json
 import os
 import re
@@ -185,7 +186,7 @@ def test_the_example_trains_to_its_end_through_a_kill_of_every_worker(project: P
     for container in project.containers("worker"):
         kill(container["ID"])
     project.until("digits has succeeded", lambda: project.phase_of("digits") == "Succeed", TRAINING_SECONDS)
-    log = project.kubectl("logs", "digits-trainer-0", "--tail", "1")
+    log = project.kubectl("logs", "digits-master-0", "--tail", "1")
     assert re.search(r"accuracy 0\.[89]", log), log
 
 
@@ -277,7 +278,8 @@ def forwarded(host: str, port: int) -> Iterator[int]:
 def test_the_cluster_of_a_kubeconfig_is_operated(project: Project, tmp_path: Path) -> None:
     """The real control plane. No kubelet is there, so the job's pods wait for a node."""
     control_plane = pytest.importorskip("controlplane")
-    gateway = docker("network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}").strip()
+    subnet = docker("network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Subnet}}").strip()
+    gateway = str(next(ipaddress.ip_network(subnet).hosts()))
     with control_plane.ControlPlane() as plane:
         config = json.loads(Path(plane.kubeconfig).read_text(encoding="utf-8"))
         cluster = config["clusters"][0]["cluster"]
