@@ -36,7 +36,7 @@ LINES = {
         "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 3; restart, scope Pod; "
         "pod digits-trainer-0 has no node: 0/2 nodes are available.",
     ),
-    "Running": Line(lambda w: w.all("running").settle(), "every desired replica runs"),
+    "Running": Line(lambda w: w.all("running").settle(), "the replica is running"),
     "Succeed": Line(lambda w: w.all("succeeded").settle(), "all roles are complete (trainer 1/1)"),
 }
 
