@@ -8,6 +8,7 @@ happens, with the time since the start, above a live table if there is one; thre
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
 import time
@@ -17,12 +18,14 @@ from typing import TYPE_CHECKING
 import click
 
 from tjworker.base import printable
+from tjworker.cli.wrapping import wrap
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 LINES = "\n\t"
+NO_END = 100_000
 
 
 def echo(
@@ -35,13 +38,16 @@ def echo(
     click.echo(head + (paint(text) if paint else text), err=err, nl=nl, color=colour)
 
 
-def wrapped(text: str, *, indent: str = "", after: str = "") -> list[str]:
+def wrapped(text: str, *, indent: str = "", after: str | None = None, err: bool = False) -> list[str]:
     """As lines no wider than the terminal; as one where nobody looks. `after`: further indent of what follows."""
-    import shutil
-    import textwrap
+    under = None if after is None else len(indent + after)
+    width = terminal_width(err=err)
+    return [part for line in text.split("\n") for part in wrap(indent + line, width, under=under)]
 
-    width = max(40, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 10_000
-    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + after)
+
+def terminal_width(*, err: bool = False) -> int:
+    """Without end for a file or a program: nothing is wrapped there."""
+    return max(40, shutil.get_terminal_size().columns) if (sys.stderr if err else sys.stdout).isatty() else NO_END
 
 
 class Reporter:
@@ -66,10 +72,11 @@ class Reporter:
         self.line(f"{self.elapsed_seconds():6.1f}s  {line}", style=style)
 
     def line(self, text: str = "", *, style: str = "") -> None:
-        """Text as it stands, but for what a terminal would obey."""
+        """Text as it stands, but for what a terminal would obey and for the lines that it would break within a word."""
         text = printable(text, keep=LINES)
         with self._lock:
             if self.rich is not None:
+                text = "\n".join(part for line in text.split("\n") for part in wrap(line, self.rich.width))
                 self.rich.print(text, style=style or None, markup=False, soft_wrap=True)
                 return
             try:

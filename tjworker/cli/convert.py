@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tjworker.cli.console import echo
+from tjworker.cli.console import echo, wrapped
 
 if TYPE_CHECKING:
     from tjworker.cli.manifests import Manifest
@@ -113,9 +113,9 @@ def _refuse_invalid(manifest: Manifest, made: Converted) -> None:
 
 def _report(manifest: Manifest, made: Converted) -> None:
     for left in made.left:
-        echo(f"{manifest.source}: {left}", err=True)
+        echo("\n".join(wrapped(f"{manifest.source}: {left}", err=True)), err=True)
     for note in made.notes:
-        echo(f"{manifest.source}: note: {note}", err=True)
+        echo("\n".join(wrapped(f"{manifest.source}: note: {note}", err=True)), err=True)
 
 
 def _written(made: dict[str, object], source: Source, origins: Origins, place: Path, manifest: Manifest) -> str:

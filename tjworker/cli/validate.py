@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tjworker.cli.console import echo
+from tjworker.cli.console import echo, wrapped
 
 
 @click.command(short_help="Check manifests, without a cluster.")
@@ -25,7 +25,7 @@ def validate(files: tuple[str, ...]) -> int:
         if manifest in jobs:
             echo(f"{manifest.source}: {manifest.given.split()[0]} {manifest.name} is valid")
             for hint in hints(manifest):
-                echo(f"{manifest.source}: note: {hint}", err=True)
+                echo("\n".join(wrapped(f"{manifest.source}: note: {hint}", err=True)), err=True)
         else:
             echo(f"{manifest.source}: {manifest.given} is no job: not checked", err=True)
     return 0
