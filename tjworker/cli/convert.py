@@ -61,7 +61,7 @@ def _documents(file: str) -> list[tuple[str, int]]:
     for number, place, manifest in manifests:
         kind = conversion.find(manifest.raw)
         if kind is None:
-            what = "is one already" if _is_own(manifest) else "is no job"
+            what = "is one already" if _is_own(manifest) else "is not a job"
             echo(f"{manifest.source}: {manifest.given} {what}: printed as it is", err=True)
             told.append((_written(manifest.raw, sources[number], WHOLE, place, manifest), 0))
             continue

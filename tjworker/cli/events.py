@@ -13,7 +13,7 @@ from tjworker.cli.options import in_namespace, which_job
 from tjworker.cli.output import dump
 
 
-@click.command(short_help="Show what was said of a job and its pods.")
+@click.command(short_help="Show the events of a job and its pods.")
 @which_job
 @click.option("--warnings", is_flag=True, help="Only warnings.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print.")

@@ -54,7 +54,7 @@ def tj() -> None:
     tj demo               a real training run on this machine, from start to end
     tj up                 the whole product on this machine, until Ctrl-C
     tj get [JOB]          which jobs there are; one job, its pods and why it waits or failed
-    tj describe JOB       how it stands, why, and what comes next
+    tj describe JOB       its state, why, and what comes next
     tj doctor             what is wrong, and what to do about it
     """
 

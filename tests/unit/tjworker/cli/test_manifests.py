@@ -126,7 +126,7 @@ def test_the_examples_are_valid_and_what_stands_beside_them_is_left_alone(typed_
     done = typed_at.tj("validate", *map(str, found))
     assert done.exit_code == 0, done.stderr
     assert done.stdout.count(" is valid") >= len(files)
-    assert "Service (v1) is no job: not checked" in done.stderr
+    assert "Service (v1) is not a job: not checked" in done.stderr
 
 
 UNREADABLE: dict[str, tuple[bytes, str]] = {
