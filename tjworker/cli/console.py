@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -38,16 +38,21 @@ def echo(
     click.echo(head + (paint(text) if paint else text), err=err, nl=nl, color=colour)
 
 
-def wrapped(text: str, *, indent: str = "", after: str | None = None, err: bool = False) -> list[str]:
-    """As lines no wider than the terminal; as one where nobody looks. `after`: further indent of what follows."""
+def wrapped(text: str, *, indent: str = "", after: str | None = None) -> list[str]:
+    """As lines no wider than the terminal; as they are where nobody looks. `after`: further indent of what follows."""
     under = None if after is None else len(indent + after)
-    width = terminal_width(err=err)
-    return [part for line in text.split("\n") for part in wrap(indent + line, width, under=under)]
+    return [part for line in text.split("\n") for part in wrap(indent + line, terminal_width(sys.stdout), under=under)]
 
 
-def terminal_width(*, err: bool = False) -> int:
+def complain(text: str) -> None:
+    """A message on stderr, in lines no wider than a terminal that shows it."""
+    width = terminal_width(sys.stderr)
+    echo("\n".join(part for line in text.split("\n") for part in wrap(line, width)), err=True)
+
+
+def terminal_width(stream: TextIO) -> int:
     """Without end for a file or a program: nothing is wrapped there."""
-    return max(40, shutil.get_terminal_size().columns) if (sys.stderr if err else sys.stdout).isatty() else NO_END
+    return max(40, shutil.get_terminal_size().columns) if stream.isatty() else NO_END
 
 
 class Reporter:

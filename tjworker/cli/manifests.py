@@ -78,7 +78,10 @@ def load(file: str) -> tuple[str, list[tuple[str, Json]]]:
         raise UserError(f"{file} is not valid YAML: {error}") from None
     if not documents:
         raise UserError(f"{file} has no manifest in it")
-    found = [(file if len(documents) == 1 else f"{file}, document {n}", one) for n, one in enumerate(documents, 1)]
+    found = [
+        (file if len(documents) == 1 else f"{file}, document {n} (line {line})", one)
+        for n, (line, one) in enumerate(documents, 1)
+    ]
     for source, document in found:
         if not isinstance(document, dict):
             raise UserError(f"{source} is no manifest: it must have apiVersion, kind, metadata and spec")

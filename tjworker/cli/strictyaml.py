@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -29,16 +30,26 @@ class _Strict(_LOADER):  # type: ignore[misc]
         return super().construct_mapping(node, deep)
 
 
-def read_documents(text: str) -> list[Any]:
-    """Without the empty ones. Raises NotYaml."""
+def read_documents(text: str) -> list[tuple[int, Any]]:
+    """Each with the line on which it begins, without the empty ones. Raises NotYaml."""
     try:
-        return [document for document in yaml.load_all(text, Loader=_Strict) if document is not None]
+        return [(line, document) for line, document in _documents(text) if document is not None]
     except NotYaml:
         raise
     except yaml.MarkedYAMLError as error:
         raise NotYaml(_words(error, text)) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise NotYaml(" ".join(str(error).split())) from None
+
+
+def _documents(text: str) -> Iterator[tuple[int, Any]]:
+    loader = _Strict(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            yield node.start_mark.line + 1, loader.construct_document(node)
+    finally:
+        loader.dispose()
 
 
 def _words(error: yaml.MarkedYAMLError, text: str) -> str:

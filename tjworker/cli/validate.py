@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tjworker.cli.console import echo, wrapped
+from tjworker.cli.console import complain, echo
 
 
 @click.command(short_help="Check manifests, without a cluster.")
@@ -26,7 +26,7 @@ def validate(files: tuple[str, ...]) -> int:
         if manifest in jobs:
             echo(f"{manifest.source}: {manifest.given.split()[0]} {manifest.name} is valid")
             for hint in hints(manifest):
-                echo("\n".join(wrapped(f"{manifest.source}: note: {hint}", err=True)), err=True)
+                complain(f"{manifest.source}: note: {hint}")
         else:
-            echo(f"{manifest.source}: {manifest.given} is not a job: not checked", err=True)
+            complain(f"{manifest.source}: {manifest.given} is not a job: not checked")
     return 0

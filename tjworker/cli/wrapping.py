@@ -1,7 +1,7 @@
 """Lines that fit a width, broken between words: what follows stands below the column that the line ends with. Pure.
 
-Every command that prints sentences wraps them here. Names of pods, paths and addresses stay whole, so that they can be
-copied; one that is wider than the width stands in a line of its own.
+Every command that prints sentences wraps them here. Names of pods, paths, addresses and what stands in backticks stay
+whole, so that they can be copied; one that is wider than the width stands in a line of its own.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import re
 import textwrap
 
 _COLUMNS = re.compile(r" *(?:\S+(?: \S+)* {2,})+(?=\S)")
+_COMMAND = re.compile(r"`[^`]+`")
+_KEPT_BLANK = "\0"
 _WIDEST_LABEL = 0.5
 """Of the width: below a wider label there would be too little room."""
 
@@ -24,12 +26,6 @@ def wrap(line: str, width: int, *, under: int | None = None) -> list[str]:
         under = columns.end() if columns and columns.end() <= width * _WIDEST_LABEL else start + 2
     # A list without blanks, as in a setting, is broken behind its commas.
     text = line if " " in line[under:].strip() else f"{line[:under]}{line[under:].replace(',', ', ')}"
-    return textwrap.wrap(
-        text,
-        width,
-        subsequent_indent=" " * under,
-        break_long_words=False,
-        break_on_hyphens=False,
-        replace_whitespace=False,
-        drop_whitespace=True,
-    ) or [""]
+    text = _COMMAND.sub(lambda found: found[0].replace(" ", _KEPT_BLANK), text)
+    parts = textwrap.wrap(text, width, subsequent_indent=" " * under, break_long_words=False, break_on_hyphens=False)
+    return [part.replace(_KEPT_BLANK, " ") for part in parts]

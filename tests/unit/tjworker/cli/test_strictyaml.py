@@ -43,4 +43,9 @@ READ: dict[str, tuple[str, list[object]]] = {
 
 @pytest.mark.parametrize(("text", "documents"), READ.values(), ids=list(READ))
 def test_what_kubectl_reads_is_read(text: str, documents: list[object]) -> None:
-    assert read_documents(text) == documents
+    assert [document for _, document in read_documents(text)] == documents
+
+
+def test_each_document_has_its_line() -> None:
+    text = "# a job\nkind: A\n---\n---\n\nkind: B\n"
+    assert read_documents(text) == [(2, {"kind": "A"}), (6, {"kind": "B"})]

@@ -49,6 +49,10 @@ WRAPPED: dict[str, tuple[str, list[str]]] = {
         f"{'word ' * 14}digits-trainer-0-of-a-long-job-name",
         [("word " * 14).rstrip(), "  digits-trainer-0-of-a-long-job-name"],
     ),
+    "a command to be copied stays in one line": (
+        f"{'word ' * 12}`tj up --kinds tfjobs.kubeflow.org` switches it on",
+        [("word " * 12).rstrip(), "  `tj up --kinds tfjobs.kubeflow.org` switches it on"],
+    ),
     "nothing": ("", [""]),
 }
 
