@@ -11,6 +11,7 @@ import dataclasses
 import os
 import platform
 import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ import click
 from tjworker.base import OperatorError
 from tjworker.cli.checks.check import Check, good
 from tjworker.cli.cluster import choose_kubeconfig, open_cluster
-from tjworker.cli.console import echo, wrapped
+from tjworker.cli.console import echo, terminal_width, wrapped
 from tjworker.cli.errors import UserError
 from tjworker.cli.output import dump
 from tjworker.cli.stack.paths import StatePaths
@@ -190,7 +191,8 @@ def _as_object(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) ->
 def _print_table(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) -> None:
     from tjworker.cli.rows import align
 
-    width = max(len(check.name) for check in checks)
+    # A longer name pushes its own detail aside, not that of all.
+    width = min(max(len(check.name) for check in checks), terminal_width(sys.stdout) // 3)
     subject = ""
     for check in checks:
         if check.subject != subject:
@@ -200,7 +202,7 @@ def _print_table(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) 
         first, *more = wrapped(f"{'':<6}  {check.name:<{width}}  {check.detail}")
         echo("\n".join([first[6:], *more]), head=f"  {click.style(f'{word:<4}', fg=colour)}")
         if check.advice:
-            echo("\n".join(wrapped(f"{'':<6}  {'':<{width}}  -> {check.advice}")))
+            echo("\n".join(wrapped(f"-> {check.advice}", indent=" " * 10, after="   ")))
     if rows:
         echo("\nSettings")
         table = [(variable, source, "(empty)" if value == "" else str(value)) for variable, value, source in rows]

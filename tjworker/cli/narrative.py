@@ -86,7 +86,7 @@ def _headline(job: TrainingJob, now: datetime) -> Iterator[str]:
     else:
         yield f"{kind} is {status.phase}{for_}, {made}."
     if status.message:
-        yield f"{status.message}."
+        yield f"{status.message.removesuffix('.')}."
     if whose := tenancy(job.annotations):
         yield f"It is for {whose}."
 

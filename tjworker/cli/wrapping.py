@@ -12,7 +12,7 @@ import textwrap
 _COLUMNS = re.compile(r" *(?:\S+(?: \S+)* {2,})+(?=\S)")
 _COMMAND = re.compile(r"`[^`]+`")
 _KEPT_BLANK = "\0"
-_WIDEST_LABEL = 0.5
+_WIDEST_LABEL = 0.65
 """Of the width: below a wider label there would be too little room."""
 
 
@@ -24,8 +24,8 @@ def wrap(line: str, width: int, *, under: int | None = None) -> list[str]:
     columns = _COLUMNS.match(line)
     if under is None:
         under = columns.end() if columns and columns.end() <= width * _WIDEST_LABEL else start + 2
+    text = _COMMAND.sub(lambda found: found[0].replace(" ", _KEPT_BLANK), line)
     # A list without blanks, as in a setting, is broken behind its commas.
-    text = line if " " in line[under:].strip() else f"{line[:under]}{line[under:].replace(',', ', ')}"
-    text = _COMMAND.sub(lambda found: found[0].replace(" ", _KEPT_BLANK), text)
+    text = " ".join(w.replace(",", ", ") if len(w) > width - under else w for w in text.split(" "))
     parts = textwrap.wrap(text, width, subsequent_indent=" " * under, break_long_words=False, break_on_hyphens=False)
     return [part.replace(_KEPT_BLANK, " ") for part in parts]

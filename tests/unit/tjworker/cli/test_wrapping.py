@@ -38,11 +38,11 @@ WRAPPED: dict[str, tuple[str, list[str]]] = {
         [f"  {'a' * 50}  some words some words some", "    words some words some words"],
     ),
     "a list of a setting": (
-        f"  TJ_KINDS   default   {','.join(f'kind{n}.kubeflow.org' for n in range(5))}",
+        f"  TJ_KINDS                          default   {','.join(f'kind{n}.kubeflow.org' for n in range(3))}",
         [
-            "  TJ_KINDS   default   kind0.kubeflow.org, kind1.kubeflow.org,",
-            "                       kind2.kubeflow.org, kind3.kubeflow.org,",
-            "                       kind4.kubeflow.org",
+            "  TJ_KINDS                          default   kind0.kubeflow.org,",
+            "                                              kind1.kubeflow.org,",
+            "                                              kind2.kubeflow.org",
         ],
     ),
     "a name stays whole": (
