@@ -83,7 +83,7 @@ class Outcome:
 
     def summary(self) -> str:
         counts: dict[str, list[str]] = {}
-        for (verb, plural), n in self.written.items():
+        for (verb, plural), n in sorted(self.written.items()):
             counts.setdefault(verb, []).append(f"{n} {plural if n > 1 else plural.removesuffix('s')}")
         parts = [f"{verb} {', '.join(counted)}" for verb, counted in counts.items()]
         if self.refused or self.invalid:

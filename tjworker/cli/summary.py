@@ -64,13 +64,13 @@ def next_steps() -> list[str]:
     return [
         "What to try next",
         "",
-        "  make up                                    the same stack, until Ctrl-C; type the two lines it prints",
-        "  kubectl apply -f examples/digits/job.yaml  train again; then, while it runs:",
-        "  tj logs digits -f                          every replica's log, replacements included",
-        "  tj describe digits                         its state; what the autoscaler did, and why",
+        "  make up                                    the same stack, until Ctrl-C; in it:",
+        "  kubectl apply -f examples/digits/job.yaml  train again; while it runs:",
+        "  tj logs digits -f                          all replicas, replacements included",
+        "  tj describe digits                         its state, and the reasons for it",
         "  tj timeline digits                         its phases and pods over time",
-        "  tj scale digits --replicas 3               at once; the autoscaler may change it again after 30 s",
-        "  kubectl delete pod digits-trainer-0        it is replaced; the training continues",
+        "  tj scale digits --replicas 3               the autoscaler may change it later",
+        "  kubectl delete pod digits-trainer-0        it is replaced; training goes on",
     ]
 
 

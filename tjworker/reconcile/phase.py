@@ -140,8 +140,9 @@ def waiting_for(views: Mapping[str, RoleView], held: Mapping[str, str], gang: st
 
 def and_more(pods: int) -> str:
     """Behind the name of a pod, where a sentence is about others too: what is the matter stands after it, in the words
-    of a scheduler or a kubelet, which have full stops of their own."""
-    return f" (and {pods} more pod{'s' if pods > 1 else ''})" if pods else ""
+    of a scheduler or a kubelet, which have full stops of their own. No plural: a number alone that moves is not worth a
+    write of the status (`outcome`)."""
+    return f" (and {pods} more)" if pods else ""
 
 
 def tell_all_run(views: Mapping[str, RoleView]) -> str:
