@@ -176,10 +176,17 @@ setup:
 	fi; \
 	rm -f .venv/.stamp; \
 	export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_INPUT=1; \
-	$(PY) -m pip install --quiet --require-hashes -r requirements/dev.txt || { \
+	packages="$$(grep -c '==' requirements/dev.txt)"; printf 'set-up: fetching %s packages ' "$$packages"; \
+	{ PYTHONUNBUFFERED=1 $(PY) -m pip install --progress-bar off --require-hashes -r requirements/dev.txt || echo "pip has failed"; } | \
+	while IFS= read -r line; do case "$$line" in \
+	  Collecting\ *) printf . ;; \
+	  Installing\ collected\ packages*) printf '\nset-up: installing them (a minute or so)\n' ;; \
+	  "pip has failed") echo; exit 1 ;; \
+	esac; done || { \
 	  echo "set-up: pip could not install requirements/dev.txt (above: why). It needs a package index, this once: mend the network, or name" >&2; \
 	  echo "a mirror (PIP_INDEX_URL=https://...), and run the same command again" >&2; exit 1; \
 	}; \
+	echo "set-up: installing the project"; \
 	$(PY) -m pip install --quiet --no-deps --no-build-isolation -e localcluster -e controlplane -e .; \
 	printf '%s' "$$key" > .venv/.stamp; \
 	echo "set-up: .venv is ready"

@@ -12,9 +12,25 @@ export LC_ALL=C
 
 days=3650
 month_seconds=2592000
-folder=${1:?FOLDER NAME...}
+usage() {
+  cat <<'END'
+usage: sh k8s/certificates.sh FOLDER NAME...
+
+Makes FOLDER/ca.crt, FOLDER/tls.crt and FOLDER/tls.key for a Redis that its clients call NAME,
+unless a certificate is there that is good for a month and more. Needs openssl.
+END
+}
+case ${1:-} in -h | --help)
+  usage
+  exit
+  ;;
+esac
+if [ $# -lt 2 ]; then
+  usage >&2
+  exit 2
+fi
+folder=$1
 shift
-: "${1:?FOLDER NAME...}"
 
 fail() {
   echo "certificates.sh: $1" >&2

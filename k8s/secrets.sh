@@ -10,6 +10,30 @@
 set -eu
 umask 077
 
+usage() {
+  cat <<'END'
+usage: sh k8s/secrets.sh [certificate] | kubectl apply --server-side -f -
+
+Prints the Secrets that the installation needs, with new passwords and keys.
+With `certificate`: only the Secret with a new certificate of Redis.
+
+  NAMESPACE=tj-system   namespace of the operator
+  KEY_PREFIX=tj         as the setting TJ_KEY_PREFIX
+END
+}
+case ${1:-} in
+'' | certificate) ;;
+-h | --help)
+  usage
+  exit
+  ;;
+*)
+  echo "secrets.sh: unknown argument $1" >&2
+  usage >&2
+  exit 2
+  ;;
+esac
+
 prefix=${KEY_PREFIX:-tj}
 namespace=${NAMESPACE:-tj-system}
 
@@ -58,17 +82,10 @@ $certificate
 $key
 END
 }
-case ${1:-} in
-certificate)
+if [ "${1:-}" = certificate ]; then
   certificate
   exit
-  ;;
-'') ;;
-*)
-  echo "secrets.sh: it prints everything, or with the word \`certificate\` that Secret alone; what is $1?" >&2
-  exit 2
-  ;;
-esac
+fi
 
 redis=$(random)
 tasks=$(random)

@@ -10,10 +10,10 @@ does. What failed is tried last then.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import is_about_the_object
 from tjworker.kube.port import Json
 from tjworker.lease import Lease
-from tjworker.reconcile.plan import Create, Delete, Plan, Write
+from tjworker.reconcile.plan import Create, Delete, Patch, Plan, Write
 from tjworker.secret_content import secret_content
 from tjworker.settings import Settings
 from tjworker.stragglers import Stragglers
@@ -76,12 +76,16 @@ class Outcome:
     (no answer, a missing permission) it was the last of the pass."""
     untold: JobStatus | None = None
     """As of the plan: it has not been written."""
+    written: Counter[tuple[str, str]] = field(default_factory=Counter, compare=False)
+    """("created", "pods") -> how many; for people."""
     left: int = 0
     """Writes for which there was no time left."""
 
     def summary(self) -> str:
-        counts = {"created": self.creates, "deleted": self.deletes, "patched": self.patches}
-        parts = [f"{what} {n}" for what, n in counts.items() if n]
+        counts: dict[str, list[str]] = {}
+        for (verb, plural), n in sorted(self.written.items()):
+            counts.setdefault(verb, []).append(f"{n} {plural if n > 1 else plural.removesuffix('s')}")
+        parts = [f"{verb} {', '.join(counted)}" for verb, counted in counts.items()]
         if self.refused or self.invalid:
             parts.append("a create was refused")
         if self.beside:
@@ -91,6 +95,9 @@ class Outcome:
         if self.left:
             parts.append(f"{self.left} more when it is its turn again")
         return ", ".join([(self.untold or self.job.status).phase or "accepted", *parts])
+
+
+_VERBS: Mapping[type[Write], str] = {Create: "created", Delete: "deleted", Patch: "patched"}
 
 
 @dataclass(slots=True)
@@ -312,6 +319,7 @@ class Executor:
             news = result.found or (isinstance(write, Delete) and _gone_at_once(result.answer))
             if version := _version(result.answer):
                 (lease.gone if news else lease.versions).append((write.resource, version))
+            outcome.written[_VERBS[type(write)], write.resource.partition(".")[0]] += 1
             if isinstance(write, Create):
                 outcome.creates += 1
                 outcome.made_pods |= write.resource in MAKE_PODS

@@ -148,3 +148,20 @@ def test_an_installation_for_some_namespaces_asks_for_no_right_that_the_whole_on
     some, whole = rights([*rbac.apart(), *rbac.served()]), rights(rbac.cluster_wide())
     assert some
     assert some <= whole
+
+
+USAGE = {
+    "help with the Secrets": (("k8s/secrets.sh", "--help"), 0),
+    "an argument that is unknown": (("k8s/secrets.sh", "certificates"), 2),
+    "help with the certificate": (("k8s/certificates.sh", "-h"), 0),
+    "no folder": (("k8s/certificates.sh",), 2),
+    "no names": (("k8s/certificates.sh", "folder"), 2),
+}
+
+
+@pytest.mark.parametrize(("command", "code"), USAGE.values(), ids=list(USAGE))
+def test_the_scripts_say_how_they_are_used(command: tuple[str, ...], code: int) -> None:
+    done = subprocess.run(["sh", *command], cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    said, silent = (done.stderr, done.stdout) if code else (done.stdout, done.stderr)
+    assert (done.returncode, silent) == (code, "")
+    assert f"usage: sh {command[0]} " in said

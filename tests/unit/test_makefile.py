@@ -69,7 +69,8 @@ esac
 """
 
 
-def test_a_set_up_without_a_network_says_what_it_needs_and_is_not_taken_for_done(tmp_path: Path) -> None:
+def set_up(folder: Path, python: str) -> subprocess.CompletedProcess[str]:
+    """`make setup` in a folder with what the environment is made from, with this script as its Python."""
     for name in (
         "Makefile",
         "pyproject.toml",
@@ -78,16 +79,43 @@ def test_a_set_up_without_a_network_says_what_it_needs_and_is_not_taken_for_done
         "requirements/runtime.txt",
         "requirements/dev.txt",
     ):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
-    python = tmp_path / "python-without-network"
-    python.write_text(PYTHON_WITHOUT_NETWORK)
-    python.chmod(0o755)
-    command = ["make", "demo", f"PYTHON={python}"]
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    script = folder / "a-python"
+    script.write_text(python)
+    script.chmod(0o755)
+    command = ["make", "setup", f"PYTHON={script}"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_a_set_up_without_a_network_says_what_it_needs_and_is_not_taken_for_done(tmp_path: Path) -> None:
     for _ in range(2):
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+        done = set_up(tmp_path, PYTHON_WITHOUT_NETWORK)
         assert done.returncode != 0
         assert "ERROR: no way to the index" in done.stderr
         assert "PIP_INDEX_URL" in done.stderr
         assert "run the same command again" in done.stderr
         assert not (tmp_path / ".venv" / ".stamp").exists()
+
+
+PYTHON_THAT_INSTALLS = """#!/bin/sh
+case "$*" in
+  "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+  *"pip install"*"--require-hashes"*)
+    echo "Collecting a==1 (from -r requirements/dev.txt (line 1))"; echo "  Using cached a-1-py3-none-any.whl (9 kB)"
+    echo "Collecting b==1 (from -r requirements/dev.txt (line 2))"
+    echo "Installing collected packages: b, a"; echo "Successfully installed a-1 b-1" ;;
+esac
+"""
+
+
+def test_a_set_up_shows_each_stage_and_a_dot_for_each_package(tmp_path: Path) -> None:
+    done = set_up(tmp_path, PYTHON_THAT_INSTALLS)
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stdout.splitlines() if "with" not in line]
+    assert [line.partition(" packages ")[2] for line in told if " packages " in line] == [".."]
+    assert [line.removeprefix("set-up: ") for line in told if " packages " not in line] == [
+        "installing them (a minute or so)",
+        "installing the project",
+        ".venv is ready",
+    ]

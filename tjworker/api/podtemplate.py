@@ -16,7 +16,9 @@ from pydantic.json_schema import SkipJsonSchema
 PRESERVE: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-
+NAME_OR_NONE = rf"^({DNS_SUBDOMAIN.removeprefix('^').removesuffix('$')})?$"
+"""Go's clients write a field that is not set as an empty text."""
+ABSOLUTE_PATH = "^(/.*)?$"
 LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 
 LabelValue = Annotated[str, Field(max_length=63, pattern=LABEL_VALUE)]

@@ -8,6 +8,7 @@ from datetime import datetime
 from tjworker.base import printable
 from tjworker.cli.chart import Chart, Lane
 from tjworker.cli.rows import duration
+from tjworker.cli.wrapping import wrap
 
 LABEL_WIDTH = 20
 MAX_PODS = 40
@@ -17,7 +18,7 @@ _TICK_WIDTH = 10
 
 
 def lines(chart: Chart, width: int = 80, *, letters: bool = False) -> Iterator[str]:
-    """No line is wider than `width` (of at least 60), but for what happened, which a terminal wraps."""
+    """No line is wider than `width` (of at least 60)."""
     signs = LETTERS if letters else BLOCKS
     names = [lane.name for lane in (*chart.phases, *chart.pods)]
     label = min(LABEL_WIDTH, max((len(name) for name in names), default=0))
@@ -34,9 +35,10 @@ def lines(chart: Chart, width: int = 80, *, letters: bool = False) -> Iterator[s
         yield f"... and {len(chart.pods) - MAX_PODS} more replicas (-o svg draws all)"
         yield ""
     if chart.pods:
-        yield _legend(signs)
+        yield from wrap(_legend(signs), width, under=0)
     for mark in chart.told:
-        yield f"{duration((mark.at - chart.begin).total_seconds()):>7}  {printable(mark.about)}"
+        at = f"{duration((mark.at - chart.begin).total_seconds()):>7}  "
+        yield from wrap(f"{at}{printable(mark.about)}", width, under=len(at))
 
 
 def _legend(signs: dict[str, str]) -> str:

@@ -8,21 +8,24 @@ happens, with the time since the start, above a live table if there is one; thre
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from tjworker.base import printable
+from tjworker.cli.wrapping import wrap
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 LINES = "\n\t"
+NO_END = 100_000
 
 
 def echo(
@@ -35,13 +38,21 @@ def echo(
     click.echo(head + (paint(text) if paint else text), err=err, nl=nl, color=colour)
 
 
-def wrapped(text: str, *, indent: str = "", after: str = "") -> list[str]:
-    """As lines no wider than the terminal; as one where nobody looks. `after`: further indent of what follows."""
-    import shutil
-    import textwrap
+def wrapped(text: str, *, indent: str = "", after: str | None = None) -> list[str]:
+    """As lines no wider than the terminal; as they are where nobody looks. `after`: further indent of what follows."""
+    under = None if after is None else len(indent + after)
+    return [part for line in text.split("\n") for part in wrap(indent + line, terminal_width(sys.stdout), under=under)]
 
-    width = max(40, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 10_000
-    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + after)
+
+def complain(text: str) -> None:
+    """A message on stderr, in lines no wider than a terminal that shows it."""
+    width = terminal_width(sys.stderr)
+    echo("\n".join(part for line in text.split("\n") for part in wrap(line, width)), err=True)
+
+
+def terminal_width(stream: TextIO) -> int:
+    """Without end for a file or a program: nothing is wrapped there."""
+    return max(40, shutil.get_terminal_size().columns) if stream.isatty() else NO_END
 
 
 class Reporter:
@@ -66,10 +77,11 @@ class Reporter:
         self.line(f"{self.elapsed_seconds():6.1f}s  {line}", style=style)
 
     def line(self, text: str = "", *, style: str = "") -> None:
-        """Text as it stands, but for what a terminal would obey."""
+        """Text as it stands, but for what a terminal would obey and for the lines that it would break within a word."""
         text = printable(text, keep=LINES)
         with self._lock:
             if self.rich is not None:
+                text = "\n".join(part for line in text.split("\n") for part in wrap(line, self.rich.width))
                 self.rich.print(text, style=style or None, markup=False, soft_wrap=True)
                 return
             try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tjworker.cli.console import echo
+from tjworker.cli.console import complain, echo
 
 if TYPE_CHECKING:
     from tjworker.cli.manifests import Manifest
@@ -39,7 +39,7 @@ def convert(files: tuple[str, ...], strict: bool) -> int:
     if not (strict and left_out):
         echo("---\n".join(text for text, _ in documents), nl=False)
     if left_out:
-        echo(f"tj: {left_out} field{'s do' if left_out > 1 else ' does'} not carry over", err=True)
+        complain(f"tj: {left_out} field{'s do' if left_out > 1 else ' does'} not carry over")
     return EXIT_LEFT_OUT if left_out else 0
 
 
@@ -61,8 +61,8 @@ def _documents(file: str) -> list[tuple[str, int]]:
     for number, place, manifest in manifests:
         kind = conversion.find(manifest.raw)
         if kind is None:
-            what = "is one already" if _is_own(manifest) else "is no job"
-            echo(f"{manifest.source}: {manifest.given} {what}: printed as it is", err=True)
+            what = "is one already" if _is_own(manifest) else "is not a job"
+            complain(f"{manifest.source}: {manifest.given} {what}: printed as it is")
             told.append((_written(manifest.raw, sources[number], WHOLE, place, manifest), 0))
             continue
         made = kind.convert(manifest.raw)
@@ -113,9 +113,9 @@ def _refuse_invalid(manifest: Manifest, made: Converted) -> None:
 
 def _report(manifest: Manifest, made: Converted) -> None:
     for left in made.left:
-        echo(f"{manifest.source}: {left}", err=True)
+        complain(f"{manifest.source}: {left}")
     for note in made.notes:
-        echo(f"{manifest.source}: note: {note}", err=True)
+        complain(f"{manifest.source}: note: {note}")
 
 
 def _written(made: dict[str, object], source: Source, origins: Origins, place: Path, manifest: Manifest) -> str:
@@ -125,5 +125,5 @@ def _written(made: dict[str, object], source: Source, origins: Origins, place: P
     text, lost = comments.write(made, source, {new: (*place, *old) for new, old in origins.items()})
     if lost and not place:
         listed = "; ".join(lost)
-        echo(f"{manifest.source}: note: comments of fields that are gone: {listed}", err=True)
+        complain(f"{manifest.source}: note: comments of fields that are gone: {listed}")
     return text

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LOOK_EVERY_SECONDS = 0.2
 
 
-@click.command(short_help="Delete jobs and all that is theirs.")
+@click.command(short_help="Delete jobs and everything they own.")
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...", shell_complete=job_names)
 @click.option("--wait/--no-wait", default=True, help="Wait until each is gone, its pods included (default).")
 @click.option("--timeout", type=click.FloatRange(min=0), default=0.0, help="Seconds to wait; 0, the default: no limit.")

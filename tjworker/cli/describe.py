@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from tjworker.cli.narrative import Section
 
 
-@click.command(short_help="Say how a job stands, and why.")
+@click.command(short_help="Explain the state of a job.")
 @which_job
 @in_namespace
 def describe(job: str, namespace: str | None) -> int:
-    """Say how JOB stands: why it waits or failed, who restarted it and when the next try comes, what the autoscaler
-    did, how much is left of its time limits, and how old all that is.
+    """Explain the state of JOB: why it is waiting or failed, what restarted it and when it retries, what the autoscaler
+    did, how much of its time limits is left, and how old this information is.
 
     \b
     tj describe digits

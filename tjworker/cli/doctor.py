@@ -11,6 +11,7 @@ import dataclasses
 import os
 import platform
 import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ import click
 from tjworker.base import OperatorError
 from tjworker.cli.checks.check import Check, good
 from tjworker.cli.cluster import choose_kubeconfig, open_cluster
-from tjworker.cli.console import echo
+from tjworker.cli.console import echo, terminal_width, wrapped
 from tjworker.cli.errors import UserError
 from tjworker.cli.output import dump
 from tjworker.cli.stack.paths import StatePaths
@@ -190,20 +191,22 @@ def _as_object(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) ->
 def _print_table(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) -> None:
     from tjworker.cli.rows import align
 
-    width = max(len(check.name) for check in checks)
+    # A longer name pushes its own detail aside, not that of all.
+    width = min(max(len(check.name) for check in checks), terminal_width(sys.stdout) // 3)
     subject = ""
     for check in checks:
         if check.subject != subject:
             subject = check.subject
             echo(("" if check is checks[0] else "\n") + subject[:1].upper() + subject[1:])
         word, colour = _MARKS[check.state]
-        echo(f"  {check.name:<{width}}  {check.detail}", head=f"  {click.style(f'{word:<4}', fg=colour)}")
+        first, *more = wrapped(f"{'':<6}  {check.name:<{width}}  {check.detail}")
+        echo("\n".join([first[6:], *more]), head=f"  {click.style(f'{word:<4}', fg=colour)}")
         if check.advice:
-            echo(f"  {'':<4}  {'':<{width}}  -> {check.advice}")
+            echo("\n".join(wrapped(f"-> {check.advice}", indent=" " * 10, after="   ")))
     if rows:
         echo("\nSettings")
-        table = [(variable, "(empty)" if value == "" else str(value), source) for variable, value, source in rows]
-        echo("\n".join(f"  {line}" for line in align(table)))
+        table = [(variable, source, "(empty)" if value == "" else str(value)) for variable, value, source in rows]
+        echo("\n".join(part for line in align(table) for part in wrapped(f"  {line}")))
     failed, warned = (sum(check.state == state for check in checks) for state in ("failed", "warning"))
     verdict = "everything is in order" if not failed else f"{failed} check{'s' if failed > 1 else ''} failed"
     echo(f"\n{verdict}" + (f", {warned} warning{'s' if warned > 1 else ''}" if warned else ""))

@@ -8,12 +8,12 @@ import dataclasses
 
 import click
 
-from tjworker.cli.console import echo
+from tjworker.cli.console import echo, wrapped
 from tjworker.cli.options import in_namespace, which_job
 from tjworker.cli.output import dump
 
 
-@click.command(short_help="Show what was said of a job and its pods.")
+@click.command(short_help="Show the events of a job and its pods.")
 @which_job
 @click.option("--warnings", is_flag=True, help="Only warnings.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print.")
@@ -42,5 +42,6 @@ def events(job: str, warnings: bool, output: str, namespace: str | None) -> int:
             echo(f"no {'warnings' if warnings else 'events'} of {job}; Kubernetes keeps them for an hour", err=True)
             return 0
         now = rows.utc_now()
-        echo("\n".join(rows.align([happenings.HEADER, *(happenings.row(h, now) for h in shown)])))
+        table = rows.align([happenings.HEADER, *(happenings.row(h, now) for h in shown)])
+        echo("\n".join(part for line in table for part in wrapped(line)))
         return 0

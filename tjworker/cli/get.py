@@ -102,7 +102,7 @@ def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
     if pods:
         echo("\n" + "\n".join(rows.align([rows.POD_HEADER, *(rows.pod_row(p, now) for p in pods)])), paint=rows.paint)
     if failures := rows.failure_lines(found.raw, now):
-        echo("\nNEWEST FAILURES\n" + "\n".join(failures))
+        echo("\nNEWEST FAILURES\n" + "\n".join(part for line in failures for part in wrapped(line)))
     return 0
 
 

@@ -15,16 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tjworker.api import crd
-from tjworker.api.kinds import KINDS, KNOWN_KINDS, parse
+from tjworker.api.kinds import KINDS, KNOWN_KINDS, parse, trainingjob
 from tjworker.api.kinds.base import JobKind
+from tjworker.api.kinds.trainingjob.spec import DEFAULT_IMAGE
 from tjworker.api.model import FieldError, InvalidJob, TrainingJob
 from tjworker.api.naming import env_name
+from tjworker.api.podrules import resource_rules, template_rules
 from tjworker.api.unknown import unknown_fields
 from tjworker.cli.errors import UserError
 from tjworker.cli.podfields import template_errors, unknown_field
+from tjworker.cli.strictyaml import NotYaml, read_documents
 from tjworker.reconcile.frameworks import framework_errors, role_ports
 
 Json = dict[str, Any]
@@ -68,16 +69,19 @@ def load(file: str) -> tuple[str, list[tuple[str, Json]]]:
     """Its text, and its documents, each with the words for where it stands."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        documents = [d for d in yaml.load_all(text, Loader=_safe_loader()) if d is not None]
+        documents = read_documents(text)
     except OSError as error:
         raise UserError(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UserError(f"{file} is no text: a manifest is YAML or JSON in UTF-8") from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise UserError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from None
+    except NotYaml as error:
+        raise UserError(f"{file} is not valid YAML: {error}") from None
     if not documents:
         raise UserError(f"{file} has no manifest in it")
-    found = [(file if len(documents) == 1 else f"{file}, document {n}", one) for n, one in enumerate(documents, 1)]
+    found = [
+        (file if len(documents) == 1 else f"{file}, document {n} (line {line})", one)
+        for n, (line, one) in enumerate(documents, 1)
+    ]
     for source, document in found:
         if not isinstance(document, dict):
             raise UserError(f"{source} is no manifest: it must have apiVersion, kind, metadata and spec")
@@ -94,10 +98,6 @@ def items(source: str, document: Json) -> Iterator[tuple[tuple[str | int, ...], 
         yield (), Manifest(source, document)
 
 
-def _safe_loader() -> Any:
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
 def errors(manifest: Manifest) -> list[FieldError]:
     """What is wrong with it; [] when the API server and the operator would take it."""
     kind = manifest.kind
@@ -109,6 +109,8 @@ def errors(manifest: Manifest) -> list[FieldError]:
     spec = manifest.raw.get("spec")
     found += [unknown_field(one.path, one.name, one.known) for one in unknown_fields(spec, schema, "spec")]
     found += _template_errors(spec, schema, "spec")
+    if kind is trainingjob.JOB_KIND:
+        found += _edl_errors(spec)
     parsed = parse(kind.resource, manifest.raw)
     if isinstance(parsed, InvalidJob):
         known_paths = {error.path for error in found}
@@ -138,22 +140,50 @@ def _template_errors(value: Any, schema: Mapping[str, Any], path: str) -> Iterat
             continue
         if name == "template":
             yield from template_errors(part, f"{path}.{name}")
+            yield from template_rules(part, f"{path}.{name}")
         else:
             yield from _template_errors(part, below, f"{path}.{name}")
 
 
-def hints(manifest: Manifest) -> Iterator[str]:
-    """What is valid and yet not what its author will expect."""
-    parsed = parse(manifest.kind.resource, manifest.raw) if manifest.kind else None
-    if not isinstance(parsed, TrainingJob) or sum(role.replicas for role in parsed.roles) < 2:
+def _edl_errors(spec: Any) -> Iterator[FieldError]:
+    """Of a TrainingJob, which has no template: its roles share one image and one list of volumes."""
+    if not isinstance(spec, dict):
         return
-    deaf = [role for role in parsed.roles if role.workload == "Pod" and not role_ports(parsed, role)]
-    if deaf:
-        names = ", ".join(f"{env_name(role.name)}_HOSTS" for role in deaf)
-        yield (
-            f"{names} will be empty in the pods of {manifest.name}: no port of {', '.join(role.name for role in deaf)}"
-            " has a name that begins with `aitj-`; add one where the others connect to it"
-        )
+    shared = {"image": spec.get("image") or DEFAULT_IMAGE, "volumeMounts": spec.get("volumeMounts")}
+    for error in template_rules({"spec": {"volumes": spec.get("volumes"), "containers": [shared]}}, ""):
+        yield FieldError(error.path.replace(".containers[0]", "").removeprefix("."), error.message)
+    for role in ("master", "pserver", "trainer"):
+        if isinstance(spec.get(role), dict):
+            yield from resource_rules(spec[role].get("resources"), f"spec.{role}.resources")
+
+
+def hints(manifest: Manifest) -> Iterator[str]:
+    """What is valid and yet not what its author will expect. Nothing of another operator's kind: its manifests are
+    written for that operator."""
+    if manifest.kind is None or manifest.kind.guest:
+        return
+    parsed = parse(manifest.kind.resource, manifest.raw)
+    if not isinstance(parsed, TrainingJob):
+        return
+    read = _references(manifest.raw.get("spec"))
+    pods = [role for role in parsed.roles if role.workload == "Pod"]
+    for role in pods:
+        name = f"{env_name(role.name)}_HOSTS"
+        if name in read and not role_ports(parsed, role):
+            yield f"{name} will be empty: {role.name} has no port whose name begins with `aitj-`; add one"
+    for role in pods:
+        spec = role.template["spec"]
+        if spec.get("restartPolicy"):
+            yield f"restartPolicy of {role.name}'s template has no effect: the role's counts ({role.restart_policy})"
+        for container in (*spec["containers"], *(spec.get("initContainers") or ())):
+            names = [variable["name"] for variable in container.get("env") or ()]
+            for name in sorted({name for name in names if names.count(name) > 1}):
+                yield f"container {container['name']} of {role.name} sets {name} twice: the last one counts"
+
+
+def _references(value: Any) -> frozenset[str]:
+    """Words of the spec that are names of such variables."""
+    return frozenset(re.findall(r"[A-Z][A-Z0-9_]*_HOSTS\b", str(value)))
 
 
 def refuse_the_wrong(manifests: list[Manifest]) -> None:

@@ -34,8 +34,8 @@ _TROUBLES = (POD_NOT_GONE, FAILED_CREATE, FAILED_DELETE)
 _CAUSES = {
     "application": "because its program failed",
     "node": "because of a node or a GPU",
-    "preemption": "because its pod was preempted or evicted",
-    "user": "because somebody deleted its pod",
+    "preemption": "because a pod of higher priority took its place",
+    "user": "because its pod was deleted",
 }
 
 
@@ -86,7 +86,7 @@ def _headline(job: TrainingJob, now: datetime) -> Iterator[str]:
     else:
         yield f"{kind} is {status.phase}{for_}, {made}."
     if status.message:
-        yield f"{status.message}."
+        yield f"{status.message.removesuffix('.')}."
     if whose := tenancy(job.annotations):
         yield f"It is for {whose}."
 
@@ -149,7 +149,7 @@ def _role(role: Role, job: TrainingJob, pods: Sequence[Json], now: datetime) -> 
         parts.append(f"{said.succeeded} succeeded")
     if said is not None and said.failed:
         parts.append(f"{said.failed} failed")
-    if role.elastic:
+    if role.elastic and not job.status.ended:
         who = {"Auto": "the autoscaler moves it", "Manual": "`tj scale` moves it", "Never": "nothing moves it"}
         parts.append(f"{role.min_replicas} to {role.max_replicas}, {who[role.edl_policy]}")
     return f"{role.name}: {'; '.join(parts)}"
@@ -259,9 +259,9 @@ def _autoscaler(job: TrainingJob, now: datetime, obstacles: Mapping[str, str]) -
         if not role.autoscaled or job.status.ended:
             continue
         if role.declared_replicas is not None:
-            yield f"{role.name}: {role.replicas} wanted in the place of {role.declared_replicas} ({role.spec_path})"
+            yield f"{role.name}: target {role.replicas} ({role.spec_path} is {role.declared_replicas})"
         elif role.name in job.status.targets:
-            yield f"{role.name}: its target is set aside, for {role.spec_path} was changed by hand"
+            yield f"{role.name}: follows {role.spec_path}, which was changed by hand"
         if role.name in obstacles:
             yield f"{role.name}: has {role.replicas} and could have {role.max_replicas}: {obstacles[role.name]}"
     for record in job.status.scale_records[:SHOWN_RECORDS]:
@@ -272,7 +272,7 @@ def _autoscaler(job: TrainingJob, now: datetime, obstacles: Mapping[str, str]) -
 def _times(job: TrainingJob, now: datetime) -> Iterator[str]:
     status = job.status
     if status.start_running_time:
-        yield f"ran whole for the first time {rows.age(status.start_running_time, now)} ago"
+        yield f"all replicas first ran {rows.age(status.start_running_time, now)} ago"
     if status.suspended_seconds:
         yield f"was suspended for {rows.duration(status.suspended_seconds)} in all; time limits do not count that"
     if status.ended:
@@ -287,7 +287,7 @@ def _times(job: TrainingJob, now: datetime) -> Iterator[str]:
     if running is not None:
         yield f"{rows.duration(running)} left of {job.time_limit_field} {job.time_limit_seconds} s{stands}"
     elif job.time_limit_seconds is not None:
-        yield f"{job.time_limit_field} {job.time_limit_seconds} s begins when every replica runs"
+        yield f"{job.time_limit_field} {job.time_limit_seconds} s begins when all replicas run"
     if active is not None:
         yield f"{rows.duration(active)} left of activeDeadlineSeconds {job.active_deadline_seconds}{stands}"
 

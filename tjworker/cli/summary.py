@@ -64,19 +64,13 @@ def next_steps() -> list[str]:
     return [
         "What to try next",
         "",
-        (
-            "  make up                                    the same stack, until Ctrl-C; prints two lines that kubectl"
-            " and tj need"
-        ),
-        "  kubectl apply -f examples/digits/job.yaml  train again; then, while it runs:",
-        "  tj logs digits -f                          every replica's log, replacements included",
-        "  tj describe digits                         how it stands, and what the autoscaler did and why",
+        "  make up                                    the same stack, until Ctrl-C; in it:",
+        "  kubectl apply -f examples/digits/job.yaml  train again; while it runs:",
+        "  tj logs digits -f                          all replicas, replacements included",
+        "  tj describe digits                         its state, and the reasons for it",
         "  tj timeline digits                         its phases and pods over time",
-        (
-            "  tj scale digits --replicas 3               it is heard; the autoscaler goes on from there half a minute"
-            " later"
-        ),
-        "  kubectl delete pod digits-trainer-0        it comes back; the training goes on",
+        "  tj scale digits --replicas 3               the autoscaler may change it later",
+        "  kubectl delete pod digits-trainer-0        it is replaced; training goes on",
     ]
 
 

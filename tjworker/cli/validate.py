@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
-from tjworker.cli.console import echo
+from tjworker.cli.console import complain, echo
 
 
 @click.command(short_help="Check manifests, without a cluster.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 def validate(files: tuple[str, ...]) -> int:
-    """Check each job in FILE (`-`: stdin) as the API server and the operator would, and each field of its pod
-    templates, without a cluster. What only a cluster knows (quotas, images, room) is not looked at.
+    """Check each job in FILE (`-`: stdin) without a cluster: its fields, the rules of its kind, and Kubernetes' rules
+    for the pod templates. What only a cluster knows is not checked: quotas, admission policies, whether the image
+    exists, whether there is room.
 
     \b
     tj validate job.yaml
@@ -25,7 +26,7 @@ def validate(files: tuple[str, ...]) -> int:
         if manifest in jobs:
             echo(f"{manifest.source}: {manifest.given.split()[0]} {manifest.name} is valid")
             for hint in hints(manifest):
-                echo(f"{manifest.source}: note: {hint}", err=True)
+                complain(f"{manifest.source}: note: {hint}")
         else:
-            echo(f"{manifest.source}: {manifest.given} is no job: not checked", err=True)
+            complain(f"{manifest.source}: {manifest.given} is not a job: not checked")
     return 0

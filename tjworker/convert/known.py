@@ -33,7 +33,7 @@ INSTEAD: Mapping[str, str] = {
 """By the end of the field's path: what to do about one that nothing acts on."""
 OWN_NAME = "$(TRAININGJOB_NAME)"
 """What stands in the place of a job's UID where a template has it: a manifest has none yet."""
-_LEAVE_OUT = "leave it out: nothing acts on it"
+_LEAVE_OUT = "leave it out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _unknown(kind: JobKind, raw: Json) -> Iterator[Left]:
 def _ignored(raw: Json, job: TrainingJob) -> Iterator[Left]:
     for told in (one for one in job.ignored if not one.startswith("label ")):
         path, _, more = told.replace("annotation ", "metadata.annotations.").partition(" ")
-        why = f"nothing acts on it {more}".rstrip()
+        why = f"it has no effect {more}".rstrip()
         end = ".".join(path.split(".")[-2:])
         value = job.annotations.get(path.removeprefix("metadata.annotations."), at(raw, path))
         yield Left(path, value, why, INSTEAD.get(end, _LEAVE_OUT))

@@ -171,7 +171,7 @@ def _tell_running(
 ) -> JobStatus:
     generation, old = p.job.generation, get_condition(status, "Running")
     if new == "Running":
-        reason, message = ALL_RUN, "every desired replica runs"
+        reason, message = ALL_RUN, phase.tell_all_run(p.roles)
         missing = any(isinstance(w, Create) and not w.beside for w in writes)  # such as the service of a pod that runs
         if missing and old is not None and old.reason == FAILED_CREATE:
             reason, message = old.reason, old.message
@@ -194,7 +194,7 @@ def _tell_running(
 def _phase_message(p: Pass, new: Phase, scales: tuple[ScaleRecord, ...]) -> str:
     counts = ", ".join(f"{n} {v.count('running', 'succeeded')}/{v.role.replicas}" for n, v in p.roles.items())
     if new == "Running":
-        return f"every desired replica runs ({counts})"
+        return f"{phase.tell_all_run(p.roles)} ({counts})"
     if new == "Restarting":
         return p.restarted or f"pods are being replaced ({counts})"
     if new == "Scaling":

@@ -123,8 +123,8 @@ class Pass:
 
     def restart(self, why: Sequence[str]) -> Pass:
         """Pods are replaced, each for one of these reasons. The first reason of a pass is told to the user."""
-        more = f", and {len(why) - 1} more" if len(why) > 1 else ""
-        return replace(self, restarted=self.restarted or f"{why[0]}{more}") if why else self
+        of = f"{len(why)} restarts, the first: " if len(why) > 1 else ""
+        return replace(self, restarted=self.restarted or f"{of}{why[0]}") if why else self
 
     def met(self, failures: Sequence[Failure]) -> Pass:
         """Pods failed: into the status, newest first, and their logs are asked for. Of many at once the first are kept:

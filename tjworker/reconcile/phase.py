@@ -133,10 +133,23 @@ def waiting_for(views: Mapping[str, RoleView], held: Mapping[str, str], gang: st
     if first is None:
         return Waiting()
     (*_, name), reason, why = first
-    others = f", and {waiting - 1} more" if waiting > 1 else ""
     together = f"; {gang}" if gang and reason in ("", "Unschedulable") else ""
-    message = f"pod {name} {why}{others}{together}"
+    message = f"pod {name}{and_more(waiting - 1)} {why}{together}"
     return Waiting(GANG_TOO_LARGE, f"{too_large}. {message}") if together and too_large else Waiting(reason, message)
+
+
+def and_more(pods: int) -> str:
+    """Behind the name of a pod, where a sentence is about others too: what is the matter stands after it, in the words
+    of a scheduler or a kubelet, which have full stops of their own. No plural: a number alone that moves is not worth a
+    write of the status (`outcome`)."""
+    return f" (and {pods} more)" if pods else ""
+
+
+def tell_all_run(views: Mapping[str, RoleView]) -> str:
+    replicas = [replica for view in views.values() for replica in view.replicas]
+    which = f"all {len(replicas)} replicas are" if len(replicas) > 1 else "the replica is"
+    ended = any(replica.state != "running" for replica in replicas)
+    return f"{which} running{' or ended' if ended else ''}"
 
 
 _FITS_WITHOUT_OTHERS = "waiting for minCount pods from a gang"
@@ -151,7 +164,7 @@ FIRST_POD = ". pod "
 _UNASSIGNED = ("", "is waiting for a node")
 _VANISHES = (
     "BackOff",
-    "is made again after a rest: its pods are deleted before they start, and not by the operator; is there the node"
+    "is recreated after a back-off: its pods are deleted before they start, and not by the operator; is there the node"
     " that its template names, and what does the API server's audit log say?",
 )
 _BLOCKED = ("Blocked", "waits for an older pod of that name, of another owner, to go")
@@ -174,8 +187,8 @@ def _why_waiting(replica: Replica) -> tuple[str, str]:
     if pod is None:
         return _BLOCKED if replica.state == "blocked" else _UNASSIGNED
     if replica.state == "outdated" and pod.phase == "Failed" and not pod.deleted_at:
-        turned = f"is made again after a rest: its kubelet turned it away ({pod.reason})"
-        return "BackOff", turned if turned_away(pod) else "has failed and is made again"  # the first time at once
+        turned = f"is recreated after a back-off: its kubelet turned it away ({pod.reason})"
+        return "BackOff", turned if turned_away(pod) else "failed and is being recreated"  # the first time at once
     if replica.state in ("outdated", "terminating"):
         # Named with its node: a deletion that does not come to its end hangs on the kubelet there, or on a finalizer.
         return (

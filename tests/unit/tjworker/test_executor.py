@@ -4,6 +4,7 @@ it when it is cut off or put to sleep at any write is played in rows 1 and 7 of 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -193,8 +194,14 @@ def test_writes_of_one_pass_are_under_way_at_once() -> None:
 SUMMARIES = {
     "a pass that did nothing says the phase": (Outcome, "Running"),
     "each kind of write is counted": (
-        lambda j: Outcome(j, creates=3, deletes=2, patches=1, status_writes=1),
-        "Running, created 3, deleted 2, patched 1",
+        lambda j: Outcome(
+            j,
+            written=Counter(
+                {("created", "pods"): 2, ("created", "services"): 1, ("deleted", "pods"): 1, ("patched", "jobs"): 1}
+            ),
+            status_writes=1,
+        ),
+        "Running, created 2 pods, 1 service, deleted 1 pod, patched 1 job",
     ),
     "a refused create is said": (lambda j: Outcome(j, refused=Transient("x")), "Running, a create was refused"),
 }

@@ -69,7 +69,7 @@ def test_a_pass_that_writes_slowly_stops_and_leaves_the_rest_to_its_next_turn() 
     done = waits.turn(*pods)
     assert (done.creates, done.left) == (4, 36)
     assert PASS_SECONDS <= waits.took < PASS_SECONDS + 3
-    assert done.summary().endswith("created 4, 36 more when it is its turn again")
+    assert done.summary().endswith("created 4 pods, 36 more when it is its turn again")
 
 
 def test_a_pass_that_writes_at_the_usual_speed_writes_all() -> None:

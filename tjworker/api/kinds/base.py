@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.status import JobStatus
+from tjworker.api.wording import problem_words
 from tjworker.base import GroupResource, JobName
 
 Json = Mapping[str, Any]
@@ -271,20 +272,10 @@ def _repair(value: Any, path: Sequence[int | str], problem: str, context: Mappin
 
 
 def field_errors(error: ValidationError, root: str = "spec") -> tuple[FieldError, ...]:
-    """pydantic's errors in kubectl's form: the path, a short value, the rule."""
-    problems = error.errors(include_url=False)
-    found = [
-        FieldError(field_path(root, p["loc"]), _message(p["msg"], p["type"], p["input"])) for p in problems[:MAX_ERRORS]
-    ]
-    return tuple(found)
+    """What is wrong with a spec in kubectl's form: the path, a short value, the rule."""
+    problems = error.errors(include_url=False)[:MAX_ERRORS]
+    return tuple(FieldError(field_path(root, p["loc"]), problem_words(p)) for p in problems)
 
 
 def field_path(root: str, loc: Sequence[int | str]) -> str:
     return root + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc)
-
-
-def _message(rule: str, kind: str, value: object) -> str:
-    if kind == "missing":
-        return "required value"
-    shown = repr(value) if isinstance(value, str | int | float | bool | None) else type(value).__name__
-    return f"{shown[:80]}: {rule[:1].lower()}{rule[1:]}"

@@ -8,12 +8,10 @@ from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.quantity import Quantity
 from tjworker.api.model import CleanPodPolicy, GangPolicy
 from tjworker.api.podgroups import QUEUE_ANNOTATION
-from tjworker.api.podtemplate import DNS_SUBDOMAIN
+from tjworker.api.podtemplate import NAME_OR_NONE
 
 MAX_PODS = 50_000
 MAX_INT32 = 2**31 - 1
-_NAME_OR_NONE = rf"^({DNS_SUBDOMAIN.removeprefix('^').removesuffix('$')})?$"
-"""Go's clients write a field that is not set as an empty text."""
 
 
 def min_available_rule(replicas: str) -> dict[str, str]:
@@ -46,13 +44,13 @@ class SchedulingPolicy(CamelModel):
     queue: str | None = Field(
         None,
         max_length=253,
-        pattern=_NAME_OR_NONE,
+        pattern=NAME_OR_NONE,
         description=f"queue of the PodGroup (Volcano). Default: the job's annotation {QUEUE_ANNOTATION}",
     )
     priority_class: str | None = Field(
         None,
         max_length=253,
-        pattern=_NAME_OR_NONE,
+        pattern=NAME_OR_NONE,
         description="PriorityClass of the PodGroup, and of pods whose template names none. Default: spec.priority,"
         " where there is such a class",
     )

@@ -22,9 +22,10 @@ WORKERS = 2
 MEASURED = ("watcher", *(f"worker{n}" for n in range(1, WORKERS + 1)), "beat")
 """Services with metrics of their own. (Flower shows what it counts on its own port.)"""
 RECORD_KEYS = "TJ_RECORD_KEYS"
-TASKS_COLUMNS = "name,uuid,args,state,result,received,runtime,worker"
-"""Which job a task was for stands in its arguments, how it ended in its result, and the uuid leads to its page: Flower
-does not show that by itself. In k8s/base/flower.yaml and docker-compose.yml, too."""
+TASKS_COLUMNS = "args,state,result,received,runtime,uuid,worker,name"
+"""Flower's defaults lack the arguments, which name the job, and the result, which says what was done. The columns up to
+the runtime, and the begin of the uuid, which links to the task's page, fit a window of 1400 pixels. In
+k8s/base/flower.yaml and docker-compose.yml, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,7 @@ def _left(spec: JobSpec, raw: Json) -> Iterator[Left]:
 _FIELDS = (
     ("minSuccess", "a role is complete by all, any or its first pod", "set completePolicy of the role"),
     ("networkTopology", "nothing places pods by network", "set affinity or topologySpreadConstraints in the templates"),
-    ("runningEstimate", "nothing acts on it", "set timeLimit where it is to be a limit"),
+    ("runningEstimate", "it has no effect", "set timeLimit where it is to be a limit"),
 )
 _TASK_FIELDS = (
     ("topologyPolicy", "nothing places pods by NUMA node", "set the kubelet's topologyManagerPolicy on the nodes"),

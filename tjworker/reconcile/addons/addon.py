@@ -13,9 +13,11 @@ from typing import TypeVar
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
 
 from tjworker.api.kinds.base import MAX_ERRORS, field_path
 from tjworker.api.model import FieldError, TrainingJob
+from tjworker.api.wording import rule_words
 from tjworker.reconcile.rules import Rules
 
 
@@ -56,7 +58,7 @@ def read_config(job: TrainingJob, annotation: str, model: type[AnyConfig]) -> Re
         return model.model_validate(raw), ()
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)[:MAX_ERRORS]
-        return None, tuple(_error(path, p["loc"], p["type"], p["msg"], model) for p in problems)
+        return None, tuple(_error(path, p, model) for p in problems)
 
 
 def _read_object(text: str) -> tuple[object, str]:
@@ -83,12 +85,13 @@ def _unwritable(raw: object) -> str:
     return ""
 
 
-def _error(path: str, loc: tuple[int | str, ...], kind: str, rule: str, model: type[Config]) -> FieldError:
-    if kind == "extra_forbidden":
+def _error(path: str, problem: ErrorDetails, model: type[Config]) -> FieldError:
+    """Without the value, which may be a secret."""
+    if problem["type"] == "extra_forbidden":
         known = ", ".join(sorted(field.alias or name for name, field in model.model_fields.items()))
-        return FieldError(path, f"has the unknown key {str(loc[-1])[:80]!r}; take it out. Known are {known}")
-    said = "required value" if kind == "missing" else f"{rule[:1].lower()}{rule[1:]}"
-    return FieldError(field_path(path, loc), said)
+        unknown = str(problem["loc"][-1])[:80]
+        return FieldError(path, f"has the unknown key {unknown!r}; take it out. Known are {known}")
+    return FieldError(field_path(path, problem["loc"]), rule_words(problem))
 
 
 def _example(model: type[Config]) -> str:

@@ -14,6 +14,7 @@ from tjworker.api.observed import PodRecord
 from tjworker.api.status import FAILED_DELETE, POD_NOT_GONE, JobStatus
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile.conditions import get_condition, set_condition
+from tjworker.reconcile.phase import and_more
 from tjworker.reconcile.plan import Delete, Patch, Write
 
 CONFIRM_SECONDS = 10.0
@@ -44,10 +45,10 @@ def find_stuck_deletions(pods: Iterable[PodRecord], now: float) -> StuckDeletion
     if not stuck:
         return StuckDeletions(next_seconds=wait)
     first = min(stuck, key=lambda p: (p.deleted_at, p.name))
+    others = and_more(len(stuck) - 1)
     where = f" on node {first.node}" if first.node else ""
-    others = f", and {len(stuck) - 1} more" if len(stuck) > 1 else ""
     return StuckDeletions(
-        f"pod {first.name}{where} was to be gone by {first.deleted_at} and is still there{others}: a finalizer holds it"
+        f"pod {first.name}{where}{others} was to be gone by {first.deleted_at} and is still there: a finalizer holds it"
         " (see its metadata.finalizers), or the kubelet of its node does not answer",
         wait,
     )

@@ -194,9 +194,9 @@ def test_what_the_job_says(case: Case) -> None:
 def test_an_invalid_job_names_field_value_and_rule() -> None:
     job = make_job().role("trainer", 3, most=2, restart="Sometimes").parse()
     assert isinstance(job, InvalidJob)
-    *others, last = (repr(policy) for policy in get_args(RestartPolicy))
+    *others, last = (str(policy) for policy in get_args(RestartPolicy))
     assert [str(e) for e in job.errors] == [
-        f"spec.replicaSpecs.trainer.restartPolicy: 'Sometimes': input should be {', '.join(others)} or {last}"
+        f"spec.replicaSpecs.trainer.restartPolicy: 'Sometimes': must be {', '.join(others)} or {last}"
     ]
     job = make_job().role("trainer", 3, most=2).parse()
     assert isinstance(job, InvalidJob)

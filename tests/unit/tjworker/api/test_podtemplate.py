@@ -22,9 +22,9 @@ POD: dict[str, tuple[dict[str, Any], str]] = {
     "volumes that are no list": ({"volumes": 5}, "volumes: 5"),
     "a volume that is a text": ({"volumes": ["x"]}, "volumes[0]: 'x'"),
     "a volume without a name": ({"volumes": [{"emptyDir": {}}]}, "volumes[0].name: required value"),
-    "a volume whose name is an object": ({"volumes": [{"name": {}}]}, "volumes[0].name: dict"),
+    "a volume whose name is an object": ({"volumes": [{"name": {}}]}, "volumes[0].name: an object"),
     "a securityContext that is a text": ({"securityContext": "x"}, "securityContext: 'x'"),
-    "a dnsConfig that is a list": ({"dnsConfig": []}, "dnsConfig: list"),
+    "a dnsConfig that is a list": ({"dnsConfig": []}, "dnsConfig: a list"),
     "searches that are no list": ({"dnsConfig": {"searches": 5}}, "dnsConfig.searches: 5"),
     "a search that is a number": ({"dnsConfig": {"searches": [5]}}, "dnsConfig.searches[0]: 5"),
 }

@@ -111,8 +111,8 @@ CASES: dict[str, Case] = {
             "no Kubernetes cluster is configured",
             "tj up",
             "2 checks failed",
-            "TJ_RESYNC_SECONDS                 7.0                                    environment",
-            "TJ_LOG_LEVEL                      INFO                                   default",
+            "TJ_RESYNC_SECONDS                 environment   7.0",
+            "TJ_LOG_LEVEL                      default       INFO",
         ),
     ),
     "a name that is no setting is a warning of doctor's": Case(
@@ -138,7 +138,7 @@ CASES: dict[str, Case] = {
         ("doctor",),
         1,
         ("using .tj/kubeconfig",),
-        ("mine                                   local stack", "redis://127.0.0.1:1/0                  local stack"),
+        ("local stack   mine", "local stack   redis://127.0.0.1:1/0"),
         files={
             ".tj/kubeconfig": KUBECONFIG,
             ".tj/env": "TJ_KEY_PREFIX='mine'\nTJ_REDIS_URL='redis://:geheim@127.0.0.1:1/0'\n",

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.support.builders import make_job, make_training_job
+from tests.support.guests import GUESTS, KIND_OF, whole_guest
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.unit.tjworker.cli.conftest import TypedAt
 from tjworker.cli import informer
@@ -83,9 +84,9 @@ WRONG: dict[str, tuple[Any, str]] = {
         container(livenessProbe={"periodSeconds": True}),
         f"{TEMPLATE}.spec.containers[0].livenessProbe.periodSeconds: True is not a whole number",
     ),
-    "what is no quantity": (
+    "what is not a quantity": (
         container(resources={"limits": {"memory": "lots"}}),
-        f"{TEMPLATE}.spec.containers[0].resources.limits.memory: 'lots' is no quantity",
+        f"{TEMPLATE}.spec.containers[0].resources.limits.memory: 'lots' is not a quantity",
     ),
 }
 
@@ -125,7 +126,7 @@ def test_the_examples_are_valid_and_what_stands_beside_them_is_left_alone(typed_
     done = typed_at.tj("validate", *map(str, found))
     assert done.exit_code == 0, done.stderr
     assert done.stdout.count(" is valid") >= len(files)
-    assert "Service (v1) is no job: not checked" in done.stderr
+    assert "Service (v1) is not a job: not checked" in done.stderr
 
 
 UNREADABLE: dict[str, tuple[bytes, str]] = {
@@ -213,7 +214,7 @@ RUNS: dict[str, tuple[tuple[str, ...], int, str]] = {
     "no image": (("--", "train"), 2, "Missing option '--image'"),
     "a variable without a value": (("--image", "x", "--env", "A"), 2, "'A' is not NAME=VALUE"),
     "bounds that cross": (("--image", "x", "--replicas", "3", "--max-replicas", "2"), 2, "2 is below --replicas 3"),
-    "memory that is none": (("--image", "x", "--memory", "lots"), 1, "'lots' is no quantity"),
+    "memory that is none": (("--image", "x", "--memory", "lots"), 1, "'lots' is not a quantity"),
     "a name that is none": (("--image", "x", "--name", "My Job"), 1, "metadata.name: 'My Job'"),
 }
 
@@ -287,17 +288,52 @@ def test_what_is_waited_for(
 
 
 HINTS: dict[str, tuple[Any, str]] = {
-    "no port that counts": (
-        make_job("digits").role("trainer", 2, template=_of()),
-        "TRAINER_HOSTS will be empty in the pods of digits: no port of",
+    "no port that counts, and a command that reads the addresses": (
+        make_job("digits").role("trainer", 2, template=_of(command=["train", "--peers=$(TRAINER_HOSTS)"])),
+        "TRAINER_HOSTS will be empty: trainer has no port whose name begins with `aitj-`; add one",
     ),
-    "a job of one pod looks for nobody": (make_job("digits").role("trainer", 1, template=_of()), ""),
+    "in a variable": (
+        make_job("digits").role("trainer", 2, template=_of(env=[{"name": "PEERS", "value": "$(TRAINER_HOSTS)"}])),
+        "TRAINER_HOSTS will be empty",
+    ),
+    "nothing reads the addresses": (make_job("digits").role("trainer", 2, template=_of()), ""),
+    "the addresses of another role are read": (
+        make_job("digits").role("trainer", 2, template=_of(args=["$(PSERVER_HOSTS)"])),
+        "",
+    ),
     "a framework has a port of its own": (
-        make_job("digits").role("trainer", 2, template=_of()).spec(frameworkType="pytorch"),
+        make_job("digits").role("trainer", 2, template=_of(args=["$TRAINER_HOSTS"])).spec(frameworkType="pytorch"),
         "",
     ),
     "a TrainingJob has other ways": (make_training_job(), ""),
+    "a restartPolicy of the template": (
+        make_job("digits").role("trainer", template={"spec": {**_of()["spec"], "restartPolicy": "OnFailure"}}),
+        "restartPolicy of trainer's template has no effect: the role's counts (",
+    ),
+    "a variable that is set twice": (
+        make_job("digits").role("trainer", template=_of(env=[{"name": "A", "value": v} for v in "12"])),
+        "container aitj-a of trainer sets A twice: the last one counts",
+    ),
 }
+
+
+def test_a_kind_of_another_operator_has_no_hints() -> None:
+    for resource in GUESTS:
+        manifest = whole_guest(resource)
+        for role in manifest["spec"][KIND_OF[resource].roles_field].values():
+            role["template"]["spec"]["containers"][0]["args"] = ["$(WORKER_HOSTS) $(LAUNCHER_HOSTS) $(MASTER_HOSTS)"]
+        assert list(hints(Manifest("job.yaml", manifest))) == []
+
+
+def test_every_rule_that_is_broken_is_named_at_once() -> None:
+    job = make_job("digits").role("trainer", 2, least=5, most=4).manifest()
+    with pytest.raises(UserError) as refused:
+        refuse_the_wrong([Manifest("job.yaml", job)])
+    assert str(refused.value).splitlines() == [
+        "2 errors",
+        "    job.yaml: spec.replicaSpecs.trainer.minReplicas: 5: must be at most maxReplicas (4)",
+        "    job.yaml: spec.replicaSpecs.trainer.replicas: 2: must be at least minReplicas (5)",
+    ]
 
 
 @pytest.mark.parametrize("sentence", HINTS)

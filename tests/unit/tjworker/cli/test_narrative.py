@@ -192,7 +192,7 @@ CASES: dict[str, Case] = {
         .status(phase="Running", restart_counts={"trainer": RestartCounts(application=2, user=1)}),
         "Restarts",
         (
-            "trainer: 2 because its program failed, 1 because somebody deleted its pod (restartLimit 5",
+            "trainer: 2 because its program failed, 1 because its pod was deleted (restartLimit 5",
             "backoffLimit: 2 of 6 used",
         ),
     ),
@@ -208,7 +208,7 @@ CASES: dict[str, Case] = {
         ),
         "Autoscaler",
         (
-            "trainer: 4 wanted in the place of 2 (spec.replicaSpecs.trainer.replicas)",
+            "trainer: target 4 (spec.replicaSpecs.trainer.replicas is 2)",
             "20s ago trainer 2 -> 4: autoscaler: room for 2 more",
         ),
     ),
@@ -228,7 +228,7 @@ CASES: dict[str, Case] = {
     "a target that a person set aside": Case(
         ELASTIC.status(phase="Running", targets={"trainer": 4}, targets_beside={"trainer": 3}),
         "Autoscaler",
-        ("trainer: its target is set aside, for spec.replicaSpecs.trainer.replicas was changed by hand",),
+        ("trainer: follows spec.replicaSpecs.trainer.replicas, which was changed by hand",),
     ),
     "what is left of each limit": Case(
         DIGITS.spec(timeLimit=100)
@@ -236,7 +236,7 @@ CASES: dict[str, Case] = {
         .status(phase="Running", start_time=ago(50), start_running_time=ago(40)),
         "Time",
         (
-            "ran whole for the first time 40s ago",
+            "all replicas first ran 40s ago",
             "60s left of spec.timeLimit 100 s",
             "2m30s left of activeDeadlineSeconds 200",
         ),
@@ -246,12 +246,12 @@ CASES: dict[str, Case] = {
         .suspended()
         .status(phase="Suspended", start_time=ago(50), start_running_time=ago(40), suspend_time=ago(30)),
         "Time",
-        ("ran whole for the first time 40s ago", "90s left of spec.timeLimit 100 s once it goes on"),
+        ("all replicas first ran 40s ago", "90s left of spec.timeLimit 100 s once it goes on"),
     ),
     "a limit that has not begun": Case(
         DIGITS.spec(timeLimit=100).status(phase="Pending"),
         "Time",
-        ("spec.timeLimit 100 s begins when every replica runs",),
+        ("spec.timeLimit 100 s begins when all replicas run",),
     ),
     "when an ended job is deleted": Case(
         DIGITS.run_policy(ttlSecondsAfterFinished=90).status(phase="Failed", completion_time=ago(30)),
@@ -381,3 +381,9 @@ def test_a_status_that_says_too_few_is_doubted_like_one_that_says_too_many(said:
     }
     told = list(narrative.doubts(job, [runs], NOW))
     assert [f"says that {said} of trainer run, and 1 do" in line for line in told] == [True] * doubted
+
+
+def test_of_a_job_that_has_ended_nothing_is_said_of_scaling() -> None:
+    job = ELASTIC.status(phase="Failed", completion_time=ago(30))
+    replicas = next(s for s in _said(job.object(), job.build(), Case(job, "", ())) if s.title == "Replicas")
+    assert replicas.lines == ("trainer: 0 of 2 run",)

@@ -64,7 +64,7 @@ def test_a_worker_that_dies_once_is_no_news() -> None:
     room = Room()
     assert room.die() == 0
     room.deadly = False
-    assert room.world.worker.reconcile(KEY) == "Pending, created 2"
+    assert room.world.worker.reconcile(KEY) == "Pending, created 1 pod, 1 service"
     assert room.condition() == ("", "", "")
 
 
@@ -81,7 +81,7 @@ def test_the_first_pass_that_comes_to_its_end_takes_that_back() -> None:
     room = Room()
     room.die(3)
     room.deadly = False
-    assert "created 2" in room.world.worker.reconcile(KEY)
+    assert "created 1 pod, 1 service" in room.world.worker.reconcile(KEY)
     assert room.queue().stats().queued == 1, "the next pass is asked for at once"
     assert room.condition()[0] == "True"
     room.world.watch()
@@ -111,7 +111,7 @@ def test_between_two_deaths_every_other_job_gets_its_turn() -> None:
         room.world.worker.reconcile(OTHER)
     results = [room.world.worker.reconcile(OTHER) for _ in range(2)]
     assert results[0].startswith("2 jobs: ")
-    assert results[0].count("Pending, created 2") == 2
+    assert results[0].count("Pending, created 1 pod, 1 service") == 2
     assert results[1].startswith("nothing to do"), "the one that died is not tried again"
 
 

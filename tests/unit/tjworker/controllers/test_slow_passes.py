@@ -47,7 +47,7 @@ class Room:
 def test_a_job_whose_creates_are_slow_joins_the_line_again_and_gets_all_its_pods_in_the_end() -> None:
     room = Room(seconds=3)
     results = [room.turn() for _ in range(40)]
-    assert results[0].startswith("Pending, created 2"), "the other job"
+    assert results[0].startswith("Pending, created 1 pod, 1 service"), "the other job"
     assert "more when it is its turn again" in results[1]
     assert room.world.store.queue.stats().failing == 0
     assert max(seconds for _, seconds in room.passes) < PASS_SECONDS + 3

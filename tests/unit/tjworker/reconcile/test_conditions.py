@@ -70,11 +70,11 @@ def test_a_job_that_ends_without_running_waits_for_nothing_any_more(said: tuple[
 def test_the_words_of_a_job_that_runs_is_scaled_and_runs_again() -> None:
     world = World(make_job().role("trainer", 2).build()).settle().all("running")
     plan = world.step()
-    assert condition(world.job.status, "Running") == ("True", "AllReplicasRunning", "every desired replica runs")
+    assert condition(world.job.status, "Running") == ("True", "AllReplicasRunning", "all 2 replicas are running")
     assert [(e.type, e.reason, e.message) for e in plan.events] == [
-        ("Normal", "Running", "every desired replica runs (trainer 2/2)")
+        ("Normal", "Running", "all 2 replicas are running (trainer 2/2)")
     ]
-    assert plan.decisions == ("phase Pending -> Running: every desired replica runs (trainer 2/2)",)
+    assert plan.decisions == ("phase Pending -> Running: all 2 replicas are running (trainer 2/2)",)
     world.job = replace(make_job().role("trainer", 3).build(), status=world.job.status)
     plan = world.step()
     assert condition(world.job.status, "Scaling") == ("True", "ReplicasChanged", "scaling trainer to 3")

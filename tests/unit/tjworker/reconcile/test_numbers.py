@@ -149,7 +149,7 @@ def test_the_event_of_what_blocks_a_job_has_the_words_of_its_condition() -> None
     plan = decide(job, observe(make_pod(job, "trainer", 0).unschedulable("0/3 nodes"), make_pod(job, "trainer", 1)))
     told = condition(status_of(plan), "Running")[2]
     assert [(e.type, e.reason, e.message) for e in plan.events] == [("Warning", "Unschedulable", told)]
-    assert told.startswith("pod digits-trainer-0 has no node: 0/3 nodes, and 1 more")
+    assert told.startswith("pod digits-trainer-0 (and 1 more) has no node: 0/3 nodes")
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Creating", "Restarting", "Scaling"])

@@ -94,14 +94,14 @@ def waiting(job: TrainingJob) -> dict[str, PodBuilder]:
 WAITS = {
     "no node: the scheduler's own words": Waits(
         "unschedulable",
-        "pod digits-trainer-0 has no node: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu., and 1 more",
+        "pod digits-trainer-0 (and 1 more) has no node: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
     ),
     "an image that cannot be pulled: container, node and reason": Waits(
         "image",
-        "pod digits-trainer-0 on node node-a cannot start container aitj-main: "
-        'ImagePullBackOff Back-off pulling image "nope", and 1 more',
+        "pod digits-trainer-0 (and 1 more) on node node-a cannot start container aitj-main: "
+        'ImagePullBackOff Back-off pulling image "nope"',
     ),
-    "just starting": Waits("starting", "pod digits-trainer-0 is starting on node node-a, and 1 more"),
+    "just starting": Waits("starting", "pod digits-trainer-0 (and 1 more) is starting on node node-a"),
 }
 
 

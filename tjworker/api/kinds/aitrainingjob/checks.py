@@ -120,6 +120,10 @@ def _role_errors(job: str, name: str, role: ReplicaSpec, asked: int) -> Iterator
         yield FieldError(path, f"the name of a role {rules.ROLE_RULE}, such as trainer or data-loader")
     if name.lower() in rules.RESERVED_ROLES:
         yield FieldError(path, f"the role name {name} is reserved: its environment variables would be the job's")
+    if role.min_replicas is not None and role.max_replicas is not None and role.max_replicas < role.min_replicas:
+        yield FieldError(
+            f"{path}.minReplicas", f"{role.min_replicas}: must be at most maxReplicas ({role.max_replicas})"
+        )
     if role.min_replicas is not None and role.min_replicas > role.replicas:
         yield FieldError(f"{path}.replicas", f"{role.replicas}: must be at least minReplicas ({role.min_replicas})")
     if role.max_replicas is not None and role.max_replicas < role.replicas:

@@ -23,6 +23,7 @@ from tjworker.api.kinds.guests.spec import GuestCleanPodPolicy, ReplicaSpec, rol
 from tjworker.api.kinds.kubeflow.family import KUBEFLOW
 from tjworker.api.kinds.kubeflow.spec import KubeflowSpec, RunPolicy
 from tjworker.api.model import EndPolicy, FieldError, LabelsOfGuest, MPILaunch, TrainingJob
+from tjworker.api.podtemplate import ABSOLUTE_PATH
 
 V1, V2 = "v1", "v2beta1"
 BACKOFF_LIMIT = 6
@@ -49,7 +50,7 @@ class MPIJobSpec(KubeflowSpec):
     ssh_auth_mount_path: str | None = Field(
         None,
         max_length=1024,
-        pattern="^(/.*)?$",
+        pattern=ABSOLUTE_PATH,
         description=f"v2beta1: the folder of the ssh keys in every pod. Default: {mpipods.ROOT_SSH}",
     )
     launcher_creation_policy: Literal["", "AtStartup", "WaitForWorkersReady"] | None = Field(

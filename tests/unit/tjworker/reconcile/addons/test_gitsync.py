@@ -153,7 +153,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "a list": ("[]", "must be a JSON object"),
     "no source": ("{}", "].source: required value"),
     "an unknown key": ('{"source": "https://a/b", "sorce": 1}', "has the unknown key 'sorce'; take it out. Known are"),
-    "a number for a text": ('{"source": 7}', "].source: input should be a valid string"),
+    "a number for a text": ('{"source": 7}', "].source: must be text"),
     "a password": ('{"source": "https://a/b", "password": "hunter2"}', "].password: must not stand in an annotation"),
     "a password in the URL": ('{"source": "https://me:hunter2@a/b"}', "must not have a user or a password in the URL"),
     "a token in the URL": ('{"source": "https://hunter2@a/b"}', "must not have a user or a password in the URL"),

@@ -141,13 +141,13 @@ def test_every_kind_has_it_and_the_users_of_guests_do_not_count_it(job: Training
 
 REFUSED: dict[str, tuple[Json | str, str]] = {
     "no logDir": ({}, "].logDir: required value"),
-    "an empty one": ({"logDir": ""}, "].logDir: string should have at least 1 character"),
+    "an empty one": ({"logDir": ""}, "].logDir: must not be empty"),
     "an option in its place": ({"logDir": "--host=x"}, "must be a path or a URL, and not begin with -"),
     "an unknown key": (
         {"logDir": "/a", "ttl": 5},
         "has the unknown key 'ttl'; take it out. Known are image, ingressSpec",
     ),
-    "a time that has been": ({"logDir": "/a", "ttlSecondsAfterJobFinished": -1}, "greater than or equal to 0"),
+    "a time that has been": ({"logDir": "/a", "ttlSecondsAfterJobFinished": -1}, "must be at least 0"),
     "an image with a blank": ({"logDir": "/a", "image": "a b"}, "the name of an image has no blanks"),
     "half a character": ({"logDir": "/\ud800"}, "has what a pod's JSON cannot carry: str is not valid UTF-8"),
     "no JSON": ("/a", 'is not JSON: Expecting value at line 1, column 1; write an object, such as {"logDir": "..."}'),

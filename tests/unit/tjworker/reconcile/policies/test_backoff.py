@@ -146,7 +146,7 @@ def test_while_it_rests_the_status_says_so_and_the_failed_pod_stays() -> None:
     plan = loop.step()
     status = status_of(plan)
     assert status.phase == "Restarting"
-    assert "is made again after a rest: its kubelet turned it away (TopologyAffinityError)" in status.message
+    assert "is recreated after a back-off: its kubelet turned it away (TopologyAffinityError)" in status.message
     assert status.attempts.roles["trainer"].rejections == {"2": "0"}
     assert status.attempts.roles["trainer"].resting == {to_rfc3339(loop.now - 1 + 40): "0"}
     assert POD in loop.pods
@@ -244,7 +244,7 @@ def test_pods_that_are_deleted_before_they_start_come_back_ever_more_slowly(spoi
     made = creates_in_ten_minutes(loop, spoil)
     waits = [round(b - a, -1) for a, b in pairwise(made)]
     assert waits == [0, 0, 10, 20, 40, 80, 160]
-    assert "is made again after a rest: its pods are deleted before they start" in loop.job.status.message
+    assert "is recreated after a back-off: its pods are deleted before they start" in loop.job.status.message
     assert "BackOff" in loop.events
 
 

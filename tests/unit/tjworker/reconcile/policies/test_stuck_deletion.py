@@ -33,7 +33,7 @@ HELD: dict[str, tuple[list[str], float, str, float | None]] = {
     "two should be": (
         ["node-a", "node-b"],
         60,
-        f"pod p0 on node node-a {WAS} and is still there, and 1 more: {WHO}",
+        f"pod p0 on node node-a (and 1 more) {WAS} and is still there: {WHO}",
         None,
     ),
 }

@@ -1,0 +1,51 @@
+"""Table: texts that kubectl refuses, and what their author is told: the line, and what to do there."""
+
+from __future__ import annotations
+
+import pytest
+
+from tjworker.cli.strictyaml import NotYaml, read_documents
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "a key twice": ("a: 1\nb: 2\na: 3\n", "line 3: a is there already, in line 1; remove one of them"),
+    "a key twice in one line": ("a: {b: 1, b: 2}\n", "line 1: b is there already, in line 1"),
+    "a key twice deep in a list": ("a:\n- b: 1\n- c: 1\n  d: 2\n  c: 3\n", "line 5: c is there already, in line 3"),
+    "a key twice, once in quotes": ('a: 1\n"a": 2\n', "line 2: a is there already, in line 1"),
+    "a key twice in the second document": ("a: 1\n---\na: 1\na: 2\n", "line 4: a is there already, in line 3"),
+    "a tab before a key": ("a: 1\nb:\n\tc: 2\n", "line 3 begins with a tab: YAML indents with spaces"),
+    "a tab after spaces": ("a:\n  b: 1\n  \tc: 2\n", "line 3 begins with a tab: YAML indents with spaces"),
+    "a bracket that is not closed": ("a: [1\nb: 2\n", "line 2, column 2: did not find expected ',' or ']'"),
+    "two colons": ("a: b: c\n", "line 1, column 5: mapping values are not allowed in this context"),
+    "a list as a key": ("a: {[1]: 2}\n", "line 1, column 5: found unhashable key"),
+}
+
+
+@pytest.mark.parametrize(("text", "says"), REFUSED.values(), ids=list(REFUSED))
+def test_the_line_is_named(text: str, says: str) -> None:
+    with pytest.raises(NotYaml) as refused:
+        read_documents(text)
+    assert says in str(refused.value)
+    assert "<unicode string>" not in str(refused.value)
+
+
+READ: dict[str, tuple[str, list[object]]] = {
+    "the same key in two objects": ("- a: 1\n- a: 2\n", [[{"a": 1}, {"a": 2}]]),
+    "the same key in two documents": ("a: 1\n---\na: 2\n", [{"a": 1}, {"a": 2}]),
+    "a merge, and a key of it anew": (
+        "x: &x {b: 1, c: 2}\ny:\n  <<: *x\n  b: 3\n",
+        [{"x": {"b": 1, "c": 2}, "y": {"b": 3, "c": 2}}],
+    ),
+    "a tab in a text": ("a: 'b\tc'\n", [{"a": "b\tc"}]),
+    "a tab in a block of a script": ("a: |\n  x\n  \ty\n", [{"a": "x\n\ty\n"}]),
+    "no document": ("---\n# nothing\n", []),
+}
+
+
+@pytest.mark.parametrize(("text", "documents"), READ.values(), ids=list(READ))
+def test_what_kubectl_reads_is_read(text: str, documents: list[object]) -> None:
+    assert [document for _, document in read_documents(text)] == documents
+
+
+def test_each_document_has_its_line() -> None:
+    text = "# a job\nkind: A\n---\n---\n\nkind: B\n"
+    assert read_documents(text) == [(2, {"kind": "A"}), (6, {"kind": "B"})]

@@ -1,0 +1,63 @@
+"""The documents of a YAML text, as kubectl reads them with strict validation: no key twice. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+class NotYaml(ValueError):
+    """What is wrong with the text, and in which line."""
+
+
+class _Strict(_LOADER):  # type: ignore[misc]
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
+        first: dict[str, int] = {}
+        for key, _ in node.value:
+            # A key of `<<` is meant to stand under the same key again; a list as a key is refused below.
+            if key.tag == _MERGE or not isinstance(key, yaml.ScalarNode):
+                continue
+            line = key.start_mark.line + 1
+            if key.value in first:
+                earlier = first[key.value]
+                raise NotYaml(f"line {line}: {key.value} is there already, in line {earlier}; remove one of them")
+            first[key.value] = line
+        return super().construct_mapping(node, deep)
+
+
+def read_documents(text: str) -> list[tuple[int, Any]]:
+    """Each with the line on which it begins, without the empty ones. Raises NotYaml."""
+    try:
+        return [(line, document) for line, document in _documents(text) if document is not None]
+    except NotYaml:
+        raise
+    except yaml.MarkedYAMLError as error:
+        raise NotYaml(_words(error, text)) from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise NotYaml(" ".join(str(error).split())) from None
+
+
+def _documents(text: str) -> Iterator[tuple[int, Any]]:
+    loader = _Strict(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            yield node.start_mark.line + 1, loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _words(error: yaml.MarkedYAMLError, text: str) -> str:
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return " ".join(str(error).split())
+    for number, line in enumerate(text.splitlines()[: mark.line + 1], 1):
+        if "\t" in line[: len(line) - len(line.lstrip())]:
+            return f"line {number} begins with a tab: YAML indents with spaces"
+    context = f" {error.context}" if error.context and "block" not in error.context else ""
+    return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}{context}"
