@@ -8,6 +8,7 @@ happens, with the time since the start, above a live table if there is one; thre
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
@@ -42,6 +43,31 @@ def wrapped(text: str, *, indent: str = "", after: str = "") -> list[str]:
 
     width = max(40, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 10_000
     return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + after)
+
+
+def complain(text: str) -> None:
+    """A message on stderr, in lines no wider than a terminal that shows it. What stands in backticks stays in one line,
+    to be copied."""
+    import shutil
+
+    if sys.stderr.isatty():
+        width = max(40, shutil.get_terminal_size().columns)
+        text = "\n".join(part for line in text.split("\n") for part in _folded(line, width))
+    echo(text, err=True)
+
+
+_COMMAND = re.compile("`[^`]+`")
+_KEPT_BLANK = "\0"
+
+
+def _folded(line: str, width: int) -> list[str]:
+    """The lines after the first are indented further."""
+    import textwrap
+
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    kept = _COMMAND.sub(lambda found: found[0].replace(" ", _KEPT_BLANK), line)
+    parts = textwrap.wrap(kept, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return [part.replace(_KEPT_BLANK, " ") for part in parts] or [""]
 
 
 class Reporter:

@@ -14,7 +14,7 @@ import sys
 
 import click
 
-from tjworker.cli.console import echo
+from tjworker.cli.console import complain, echo
 from tjworker.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
 
 COMMANDS = (
@@ -72,10 +72,10 @@ def run(argv: list[str]) -> int:
         error.show()
         return error.exit_code
     except UserError as error:
-        echo(f"tj: {error}", err=True)
+        complain(f"tj: {error}")
         return EXIT_FAILED
     except OperatorError as error:
-        echo(f"tj: {error.message}", err=True)
+        complain(f"tj: {error.message}")
         return EXIT_FAILED
     except OSError as error:
         return _give_up_writing(error)

@@ -7,7 +7,6 @@ fail when its first pod is made.
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,11 +17,12 @@ from typing import Any
 import yaml
 
 from tjworker.api import crd
-from tjworker.api.kinds import KINDS, KNOWN_KINDS, parse
+from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.kinds.base import JobKind
 from tjworker.api.model import FieldError, InvalidJob, TrainingJob
 from tjworker.api.naming import env_name
 from tjworker.api.unknown import unknown_fields
+from tjworker.cli import strangers
 from tjworker.cli.errors import UserError
 from tjworker.cli.podfields import template_errors, unknown_field
 from tjworker.reconcile.frameworks import framework_errors, role_ports
@@ -49,10 +49,18 @@ class Manifest:
 
     @property
     def is_other(self) -> bool:
-        """Some other object of Kubernetes, such as the Service beside a job; not a job that is misspelt."""
-        named = str(self.raw.get("kind") or "")
-        close = difflib.get_close_matches(named, [kind.kind for kind in KINDS.values()], n=1)
-        return bool(named and self.raw.get("apiVersion")) and not close and self.kind is None
+        """Some other object of Kubernetes, such as the claim beside a job; not a job that is misspelt."""
+        return self.kind is None and not strangers.foreign(self.raw) and not self.is_misspelt
+
+    @property
+    def is_misspelt(self) -> bool:
+        return self.kind is None and bool(strangers.misspelt(self.raw))
+
+    @property
+    def why_no_job(self) -> str:
+        """Of an object of no supported kind: what to do with it instead."""
+        why = strangers.foreign(self.raw) or strangers.misspelt(self.raw) or strangers.unsupported()
+        return f"{self.given} {why}"
 
     @property
     def kind(self) -> JobKind | None:
@@ -68,7 +76,7 @@ def load(file: str) -> tuple[str, list[tuple[str, Json]]]:
     """Its text, and its documents, each with the words for where it stands."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        documents = [d for d in yaml.load_all(text, Loader=_safe_loader()) if d is not None]
+        documents = [(line, d) for line, d in _documents(text) if d is not None]
     except OSError as error:
         raise UserError(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -77,11 +85,25 @@ def load(file: str) -> tuple[str, list[tuple[str, Json]]]:
         raise UserError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from None
     if not documents:
         raise UserError(f"{file} has no manifest in it")
-    found = [(file if len(documents) == 1 else f"{file}, document {n}", one) for n, one in enumerate(documents, 1)]
+    found = [
+        (file if len(documents) == 1 else f"{file}, document {n} (line {line})", one)
+        for n, (line, one) in enumerate(documents, 1)
+    ]
     for source, document in found:
         if not isinstance(document, dict):
             raise UserError(f"{source} is no manifest: it must have apiVersion, kind, metadata and spec")
     return text, found
+
+
+def _documents(text: str) -> Iterator[tuple[int, Any]]:
+    """Each with the line on which it begins."""
+    loader = _safe_loader()(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            yield node.start_mark.line + 1, loader.construct_document(node)
+    finally:
+        loader.dispose()
 
 
 def items(source: str, document: Json) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:
@@ -102,8 +124,7 @@ def errors(manifest: Manifest) -> list[FieldError]:
     """What is wrong with it; [] when the API server and the operator would take it."""
     kind = manifest.kind
     if kind is None:
-        known = " or ".join(f"{k.kind} ({', '.join(k.api_versions)})" for k in KINDS.values())
-        return [FieldError("kind", f"{manifest.given} is no job: expected {known}")]
+        return [FieldError("kind", manifest.why_no_job)]
     found = list(_name_errors(manifest.raw))
     schema = crd.build(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec = manifest.raw.get("spec")

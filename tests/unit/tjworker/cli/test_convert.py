@@ -48,7 +48,7 @@ CASES: dict[str, Case] = {
     "objects beside a job are printed as they are": Case(
         f"{CLAIM}---\n{JAXJOB}",
         want_kinds=("PersistentVolumeClaim", "AITrainingJob"),
-        want_says=("-, document 1: PersistentVolumeClaim (v1) is no job: printed as it is",),
+        want_says=("-, document 1 (line 2): PersistentVolumeClaim (v1) is no job: printed as it is",),
     ),
     "so is a job that is one already": Case(OWN, want_says=("is one already: printed as it is",)),
     "a list is what it lists": Case(
