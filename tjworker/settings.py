@@ -65,9 +65,8 @@ class Settings(BaseSettings):
 
     kinds: str = Field(
         "",
-        pattern=r"^[a-z0-9.,\s]*$",
-        description="job kinds of other operators to serve beside the two own, by the names of their CRDs, such as"
-        " pytorchjobs.kubeflow.org, separated by commas; of each, its folder in k8s/kinds is installed",
+        description="job kinds of other operators to serve beside the two own: `all`, or their names, such as PaddleJob"
+        " or pytorchjobs.kubeflow.org, separated by commas; of each, its folder in k8s/kinds is installed",
     )
 
     resync_seconds: float = Field(30, gt=0, description="how often the resync looks for keys whose task was lost")
@@ -270,7 +269,7 @@ class Settings(BaseSettings):
 
     @property
     def kind_list(self) -> tuple[str, ...]:
-        """The CRDs of other operators' kinds to serve."""
+        """Other operators' kinds to serve, as they were named: `api.kinds.served` knows which are meant."""
         return _names(self.kinds)
 
     @property

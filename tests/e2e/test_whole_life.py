@@ -92,6 +92,33 @@ def explain(stack: LocalStack, job: str) -> str:
     return json.dumps(stack.job(job), indent=1)[-3000:] + stack.output[-1500:] + logs
 
 
+WAITED: dict[str, tuple[str, tuple[str, ...], int, tuple[str, ...]]] = {
+    # program, options, exit code, lines of the programs
+    "what both replicas write is shown, to the last line": (
+        "echo begin; sleep 1; echo end",
+        (),
+        0,
+        ("trainer-0 | begin", "trainer-0 | end", "trainer-1 | begin", "trainer-1 | end"),
+    ),
+    "the end of the job is the exit code": ("echo oh; exit 3", ("--restarts", "0"), 1, ("trainer-0 | oh",)),
+    "phases alone": ("echo quiet", ("--quiet",), 0, ()),
+}
+
+
+@pytest.mark.parametrize("name", WAITED)
+def test_who_waits_for_a_job_sees_what_it_writes(name: str, stack: LocalStack) -> None:
+    program, options, code, want = WAITED[name]
+    job = f"waited-{list(WAITED).index(name)}"
+    replicas = ("--replicas", "2") if code == 0 else ()
+    command = ("run", "--name", job, "--image", "none", "--wait", *replicas, *options, "--", "sh", "-c", program)
+    done = stack.tj(*command)
+    assert done.returncode == code, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert sorted(line for line in lines if line.startswith("trainer-")) == list(want), done.stdout
+    assert lines[0].startswith(f"{job}: created in namespace default")
+    assert lines[-1].startswith(f"{job}: {'Failed' if code else 'Succeed'}"), "the end comes after the last line"
+
+
 def test_a_job_runs_is_seen_scales_and_succeeds(stack: LocalStack, tmp_path: Path) -> None:
     finish = tmp_path / "finish"
     stack.kubectl("apply", "-f", "-", stdin=manifest("whole", finish))

@@ -7,7 +7,8 @@ what the kubernetes package finds (in-cluster, ~/.kube/config).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 DEFAULT_STATE_DIR = ".tj"
 """Of a local stack, in the current folder."""
+STACK_SETTINGS = "env"
+"""Its settings, beside its kubeconfig: `TJ_NAME=value`, as a shell reads them."""
 REQUEST_TIMEOUT_SECONDS = 15.0
 USER_AGENT = "tj/0.1"
 """What a person has written with `tj` is no field of the operator's, in server-side apply's eyes."""
@@ -35,6 +38,8 @@ class Cluster:
     """Of the current context; `default` when it names none."""
     host: str = ""
     """Its address, for messages."""
+    operator: Mapping[str, str] | None = None
+    """Settings of its operator (`TJ_NAME`); one that is not among them has its default. None: not known here."""
 
 
 def choose_kubeconfig(*, quiet: bool = False) -> Path | None:
@@ -47,6 +52,31 @@ def choose_kubeconfig(*, quiet: bool = False) -> Path | None:
             echo(f"using {local} (KUBECONFIG is not set)", err=True)
         return local
     return None
+
+
+def stack_settings(kubeconfig: Path) -> Mapping[str, str]:
+    """Those of the local stack that wrote this kubeconfig; {} when none did."""
+    try:
+        text = (kubeconfig.parent / STACK_SETTINGS).read_text(encoding="utf-8")
+        pairs = [word.partition("=") for word in shlex.split(text)]
+    except (OSError, ValueError):
+        return {}
+    return {name: value for name, _, value in pairs if name.startswith("TJ_")}
+
+
+def missing_settings(kubeconfig: Path | None) -> Mapping[str, str]:
+    """Those of the local stack that this environment does not set itself, for what reads settings in this process."""
+    found = stack_settings(kubeconfig or Path(os.environ.get("KUBECONFIG") or "kubeconfig"))
+    return {name: value for name, value in found.items() if name not in os.environ}
+
+
+def operator_settings(kubeconfig: Path | None) -> Mapping[str, str] | None:
+    """Of the operator of that cluster (None: see `choose_kubeconfig`): a local stack's, which lie beside its
+    kubeconfig; else this environment's, where it is the operator's own pod or names TJ_KINDS; else None."""
+    if found := stack_settings(kubeconfig or Path(os.environ.get("KUBECONFIG") or "kubeconfig")):
+        return found
+    told = {name: value for name, value in os.environ.items() if name.startswith("TJ_")}
+    return told if "TJ_KINDS" in told or (told and "KUBERNETES_SERVICE_HOST" in os.environ) else None
 
 
 @contextmanager
@@ -67,7 +97,8 @@ def open_cluster(
         raise UserError(f"{error.message}; or start a local one with `tj up`") from None
     client = KubeClient(transport, request_timeout_seconds=request_timeout_seconds)
     try:
-        yield Cluster(client, transport, _context_namespace(kubeconfig), str(configuration.host))
+        namespace, host = _context_namespace(kubeconfig), str(configuration.host)
+        yield Cluster(client, transport, namespace, host, operator_settings(kubeconfig))
     finally:
         client.close()
 

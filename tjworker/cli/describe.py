@@ -30,7 +30,7 @@ def describe(job: str, namespace: str | None) -> int:
     """
     from tjworker.cli import narrative, rows
     from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.jobs import find_job, job_events, job_pods, parsed
+    from tjworker.cli.jobs import find_job, job_events, job_pods, parsed, untaken
 
     with user_cluster() as cluster:
         where = namespace or cluster.namespace
@@ -40,6 +40,8 @@ def describe(job: str, namespace: str | None) -> int:
         model, now = parsed(found), rows.utc_now()
         ill, obstacles = _around(cluster, model, now)
         sections = narrative.describe(found.raw, model, pods, seen, now, ill_nodes=ill, obstacles=obstacles)
+        if (waits := untaken(found, cluster.operator)) not in ("", narrative.UNTAKEN):
+            sections.append(narrative.Section("Switched off", (waits,)))
     echo("\n\n".join("\n".join(_shown(section)) for section in sections))
     return 0
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import platform
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,11 +22,10 @@ import click
 
 from tjworker.base import OperatorError
 from tjworker.cli.checks.check import Check, good
-from tjworker.cli.cluster import choose_kubeconfig, open_cluster
+from tjworker.cli.cluster import choose_kubeconfig, missing_settings, open_cluster
 from tjworker.cli.console import echo, terminal_width, wrapped
 from tjworker.cli.errors import UserError
 from tjworker.cli.output import dump
-from tjworker.cli.stack.paths import StatePaths
 
 if TYPE_CHECKING:
     from tjworker.settings import Settings
@@ -45,7 +43,7 @@ def doctor(output: str) -> int:
     Exit code 1 when a check has failed; a warning is not a failure.
     """
     kubeconfig = choose_kubeconfig()
-    of_stack = stack_settings(kubeconfig or Path(os.environ.get("KUBECONFIG") or "kubeconfig"))
+    of_stack = missing_settings(kubeconfig)
     checks, settings = examine(kubeconfig, of_stack)
     rows = list(setting_rows(settings, of_stack)) if settings else []
     if output != "table":
@@ -55,16 +53,6 @@ def doctor(output: str) -> int:
     return 0 if good(checks) else 1
 
 
-def stack_settings(kubeconfig: Path) -> Mapping[str, str]:
-    """Of the local stack that wrote this kubeconfig, without those that the environment has; {} when none did."""
-    try:
-        text = StatePaths(kubeconfig.parent).environment.read_text(encoding="utf-8")
-        pairs = [word.partition("=") for word in shlex.split(text)]
-    except (OSError, ValueError):
-        return {}
-    return {name: value for name, _, value in pairs if name.startswith("TJ_") and name not in os.environ}
-
-
 def examine(kubeconfig: Path | None, of_stack: Mapping[str, str]) -> tuple[list[Check], Settings | None]:
     """Every check, and the settings where they are valid."""
     from pydantic import ValidationError
@@ -72,9 +60,14 @@ def examine(kubeconfig: Path | None, of_stack: Mapping[str, str]) -> tuple[list[
     os.environ.update(of_stack)  # everything that reads settings in this process must read the same
     refusal = ""
     try:
+        from tjworker.api.kinds import served
         from tjworker.settings import load_settings, settings_or_exit
 
         settings = load_settings()
+        served(settings.kind_list)
+    except OperatorError as error:
+        wrong = Check(_HERE, "settings", "failed", error.message, "correct or unset it; docs/settings.md lists all")
+        return [_versions(), wrong], None
     except ValidationError:
         try:
             settings_or_exit()
@@ -118,6 +111,7 @@ def _cluster(kubeconfig: Path | None, settings: Settings, clock_seconds: Callabl
     from tjworker.api.kinds import served
     from tjworker.cli.checks import cluster as checks
     from tjworker.cli.checks import jobs, operator
+    from tjworker.cli.checks import kinds as kind_checks
     from tjworker.kube.rbac import NAMESPACE
 
     try:
@@ -130,9 +124,10 @@ def _cluster(kubeconfig: Path | None, settings: Settings, clock_seconds: Callabl
             found = checks.check(cluster.transport, settings.namespace_list, now, f"{which}", own, kinds, gang)
             yield from found
             if found[0].state != "failed":
+                yield from kind_checks.check(cluster.api, kinds)
                 now = checks.server_now(cluster.transport) or datetime.now(UTC)
                 yield operator.leader(cluster.api, settings, now)
-                yield from jobs.check(cluster.api, settings.namespace_list)
+                yield from jobs.check(cluster.api, settings.namespace_list, kinds)
     except UserError as error:
         yield checks.SUBJECT.failed("configured", str(error), "set KUBECONFIG, or start a local stack: `tj up`")
     except OperatorError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tjworker.cli.console import echo, wrapped
+from tjworker.cli.console import complain, echo, wrapped
 from tjworker.cli.options import in_namespace, job_names
 from tjworker.cli.output import dump, typed_name
 
@@ -43,8 +43,7 @@ def get(job: str | None, output: str, namespace: str | None, all_namespaces: boo
     from tjworker.cli.jobs import kinds_called
 
     # The name of a job has no dot.
-    kinds = kinds_called(job) if job and "." in job and "/" not in job and not watch else []
-    job = None if kinds else job
+    of_kind, job = (job, None) if job and "." in job and "/" not in job and not watch else (None, job)
     if job and all_namespaces:
         raise click.UsageError("JOB and --all-namespaces exclude each other: a name is unique in a namespace only")
     if watch and output in ("json", "yaml", "name"):
@@ -55,14 +54,17 @@ def get(job: str | None, output: str, namespace: str | None, all_namespaces: boo
             return _watch(cluster, job, where, wide=output == "wide")
         if job:
             return _show_one(cluster, job, where, output)
+        kinds = kinds_called(cluster.api, of_kind, cluster.operator) if of_kind else []
         return _show_all(cluster, where, output, kinds)
 
 
 def _show_all(cluster: Cluster, namespace: str, output: str, kinds: list[GroupResource]) -> int:
     from tjworker.cli import rows
-    from tjworker.cli.jobs import list_jobs
+    from tjworker.cli.jobs import look
 
-    found = list_jobs(cluster.api, namespace, kinds)
+    found, refused = look(cluster.api, namespace, kinds)
+    if refused:
+        complain(f"left out, as you may not list them: {', '.join(refused)}")
     if output in ("json", "yaml"):
         dump({"apiVersion": "v1", "kind": "List", "items": [f.raw for f in found]}, output)
         return 0
@@ -70,7 +72,7 @@ def _show_all(cluster: Cluster, namespace: str, output: str, kinds: list[GroupRe
         echo("".join(f"{typed_name(f)}\n" for f in found), nl=False)
         return 0
     if not found:
-        echo(f"no jobs in {f'namespace {namespace}' if namespace else 'any namespace'}", err=True)
+        complain(f"no jobs in {f'namespace {namespace}' if namespace else 'any namespace'}")
         return 0
     wide, now = output == "wide", rows.utc_now()
     table = [rows.job_header(wide=wide), *(rows.job_row(f.raw, now, wide=wide) for f in found)]
@@ -83,7 +85,7 @@ def _show_all(cluster: Cluster, namespace: str, output: str, kinds: list[GroupRe
 
 def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
     from tjworker.cli import rows
-    from tjworker.cli.jobs import find_job, job_pods
+    from tjworker.cli.jobs import find_job, job_pods, untaken
 
     found = find_job(cluster.api, namespace, name)
     if output in ("json", "yaml"):
@@ -96,6 +98,8 @@ def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
     echo("\n".join(rows.align([rows.job_header(wide=wide), rows.job_row(found.raw, now, wide=wide)])), paint=rows.paint)
     if not wide and (message := rows.job_message(found.raw)):
         echo("\n" + "\n".join(wrapped(message)))
+    if waits := untaken(found, cluster.operator):
+        echo("\n" + "\n".join(wrapped(waits[:1].upper() + waits[1:])))
     pods = job_pods(cluster.api, found)
     for doubt in _doubts(found, pods):
         echo("\n".join(wrapped(doubt)))
@@ -123,7 +127,8 @@ def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) ->
     from tjworker.cli import rows
     from tjworker.cli.errors import tell_outage
     from tjworker.cli.informer import Informer
-    from tjworker.cli.jobs import find_job, served_kinds
+    from tjworker.cli.jobs import find_job
+    from tjworker.cli.kinds import installed_kinds
 
     if name:
         name = find_job(cluster.api, namespace, name).name
@@ -136,7 +141,7 @@ def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) ->
     widths = (24, 12, 8, 8, 8, 14, 0)
     echo(_fixed(rows.job_header(wide=wide), widths))
     with ExitStack() as stack:
-        for number, resource in enumerate(served_kinds()):
+        for number, resource in enumerate(installed_kinds(cluster.api)):
             # One of them is enough to say that the server is away.
             on_outage = tell_outage if number == 0 else None
             stack.enter_context(Informer(cluster.api, resource, namespace, on_change=on_change, on_outage=on_outage))

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tjworker.api import labels
-from tjworker.api.kinds import KNOWN_KINDS, parse, served
-from tjworker.api.kinds.base import JobKind, seen_status
+from tjworker.api.kinds import KINDS, KNOWN_KINDS, called, parse
+from tjworker.api.kinds.base import seen_status
 from tjworker.api.model import InvalidJob, Role, TrainingJob
 from tjworker.api.resources import EVENTS, PODS
 from tjworker.base import OperatorError, with_article
 from tjworker.cli import happenings
 from tjworker.cli.errors import UserError
 from tjworker.cli.happenings import Happening
+from tjworker.cli.kinds import installed_kinds, operator_kinds, switched_off
+from tjworker.kube.errors import NO_PERMISSION
 
 if TYPE_CHECKING:
     from tjworker.base import GroupResource
@@ -63,45 +65,55 @@ def list_all(api: KubeClient, resource: GroupResource, namespace: str, *, label_
             return
 
 
-def served_kinds() -> Mapping[GroupResource, JobKind]:
-    """Our own, and those of other operators that TJ_KINDS names here. Raises UserError for a name that is none's."""
-    from tjworker.settings import settings_or_exit
-
-    try:
-        return served(settings_or_exit().kind_list)
-    except OperatorError as error:
-        raise UserError(error.message) from error
-
-
 def list_jobs(api: KubeClient, namespace: str, kinds: Iterable[GroupResource] = ()) -> list[FoundJob]:
-    """By namespace and name. `kinds`: those alone."""
-    found = []
-    for resource in kinds or served_kinds():
+    """By namespace and name. `kinds`: those alone. Raises OperatorError where the user may not list them."""
+    return look(api, namespace, kinds)[0]
+
+
+def look(
+    api: KubeClient, namespace: str, kinds: Iterable[GroupResource] = ()
+) -> tuple[list[FoundJob], list[GroupResource]]:
+    """The jobs by namespace and name, and the kinds that this user may not list. Those are other operators' alone:
+    where a cluster has their CRDs for somebody else, the user may have no right to them. A refusal of what the user
+    has named, or of our own kinds, raises OperatorError: it is not an empty list."""
+    found, refused, asked = [], [], list(kinds)
+    for resource in asked or installed_kinds(api):
         try:
             found += [FoundJob(resource, raw) for raw in list_all(api, resource, namespace)]
         except OperatorError as error:
-            if error.status != 404:
+            if error.status in NO_PERMISSION and not asked and resource not in KINDS:
+                refused.append(resource)
+            elif error.status != 404:
                 raise
-    return sorted(found, key=lambda f: (f.raw["metadata"]["namespace"], f.name, f.resource))
+    return sorted(found, key=lambda f: (f.raw["metadata"]["namespace"], f.name, f.resource)), refused
 
 
-def kinds_called(called: str) -> list[GroupResource]:
-    """As kubectl names a resource: tfjobs.training.kubedl.io, tfjob.training.kubedl.io, tfjobs, tfjob; aitj."""
-    return [
-        resource
-        for resource, kind in served_kinds().items()
-        if called.lower() in (kind.plural, kind.singular, kind.short_name, resource, f"{kind.singular}.{kind.group}")
-    ]
+def kinds_called(api: KubeClient, name: str, operator: Mapping[str, str] | None = None) -> list[GroupResource]:
+    """The installed kinds that kubectl calls so: tfjobs.training.kubedl.io, tfjob.training.kubedl.io, tfjobs, tfjob;
+    aitj. Raises UserError when there is none. `operator`: its settings, see `Cluster.operator`."""
+    installed = installed_kinds(api)
+    if found := called(name, installed.values()):
+        return [kind.resource for kind in found]
+    if known := called(name):
+        raise UserError(switched_off(known, operator_kinds(operator)))
+    raise UserError(f"{name!r} is not a job kind; this cluster has: {', '.join(installed)}")
 
 
-def find_job(api: KubeClient, namespace: str, called: str) -> FoundJob:
-    """The job of that name, of whichever kind; or `<kind>/<name>`. Raises UserError when there is none, or one of each
-    kind."""
-    kind, slash, name = called.rpartition("/")
-    kinds = kinds_called(kind) if slash else list(served_kinds())
-    if not kinds:
-        raise UserError(f"{kind!r} is no kind of job that is served here; use: {', '.join(served_kinds())}")
-    found = [FoundJob(resource, raw) for resource in kinds if (raw := _get(api, resource, namespace, name)) is not None]
+def find_job(api: KubeClient, namespace: str, wanted: str) -> FoundJob:
+    """The job of that name, of whichever kind the cluster has; or `<kind>/<name>`. Raises UserError when there is none,
+    or one of each kind."""
+    kind, slash, name = wanted.rpartition("/")
+    kinds = kinds_called(api, kind) if slash else list(installed_kinds(api))
+    found, refused = [], []
+    for resource in kinds:
+        try:
+            raw = _get(api, resource, namespace, name)
+        except OperatorError as error:
+            if error.status not in NO_PERMISSION or slash or resource in KINDS:
+                raise
+            refused.append(resource)
+        else:
+            found += [FoundJob(resource, raw)] if raw is not None else []
     if len(found) == 1:
         return found[0]
     if found:
@@ -109,11 +121,20 @@ def find_job(api: KubeClient, namespace: str, called: str) -> FoundJob:
             f"{name} is the name of jobs of {len(found)} kinds in namespace {namespace}; use one of:"
             f" {', '.join(f'{one.resource}/{name}' for one in found)}"
         )
-    known = [job.name for job in list_jobs(api, namespace)][:10]
-    hint = (
-        f"there are: {', '.join(known)}" if known else "it has none; -n names another namespace, `tj get -A` shows all"
-    )
-    raise UserError(f"no job {name} in namespace {namespace}; {hint}")
+    raise UserError(f"no job {name} in namespace {namespace}{_but(refused)}; {_elsewhere(api, namespace, name)}")
+
+
+def _elsewhere(api: KubeClient, namespace: str, name: str) -> str:
+    """What a user may have meant who named a job that is not there."""
+    if kinds := called(name):
+        return f"{name} is a kind of job: `tj get {kinds[0].resource}` lists its jobs"
+    if known := [job.name for job in list_jobs(api, namespace)][:10]:
+        return f"there are: {', '.join(known)}"
+    return "it has none; -n names another namespace, `tj get -A` shows all"
+
+
+def _but(refused: Sequence[GroupResource]) -> str:
+    return f" that you may read ({', '.join(refused)} you may not)" if refused else ""
 
 
 def _get(api: KubeClient, resource: GroupResource, namespace: str, name: str) -> Json | None:
@@ -133,6 +154,18 @@ def parsed(job: FoundJob) -> TrainingJob:
             f"the spec of {job.raw['metadata']['name']} cannot be used: " + "; ".join(map(str, model.errors))
         )
     return model
+
+
+def untaken(job: FoundJob, operator: Mapping[str, str] | None) -> str:
+    """Why a job has no phase; '' for one that has. `operator`: its settings, see `Cluster.operator`."""
+    from tjworker.cli.narrative import UNTAKEN
+
+    if job.status.get("phase"):
+        return ""
+    kind, of_operator = KNOWN_KINDS[job.resource], operator_kinds(operator)
+    if of_operator is not None and kind.resource not in of_operator:
+        return f"the operator does not serve its kind, so it waits: {switched_off([kind], of_operator)}"
+    return UNTAKEN
 
 
 def job_events(api: KubeClient, job: FoundJob) -> list[Happening]:
@@ -196,6 +229,25 @@ def _as_written(job: FoundJob, role: str) -> str | None:
     specs = (job.raw.get("spec") or {}).get(KNOWN_KINDS[job.resource].roles_field)
     names = specs if isinstance(specs, dict) else {}
     return next((str(name) for name in names if str(name).lower() == role.lower()), None)
+
+
+def autoscaler_goes_on(job: FoundJob, role: str, operator: Mapping[str, str] | None) -> str:
+    """That the autoscaler may change what a user has just set; '' for a role that it does not scale. `operator`: its
+    settings, see `Cluster.operator`."""
+    model = parse(job.resource, job.raw)
+    roles = model.roles if isinstance(model, TrainingJob) else ()
+    settings = operator or {}
+    if not any(one.name == role and one.autoscaled for one in roles) or settings.get(_POLICY) == "off":
+        return ""
+    from tjworker.settings import Settings
+
+    default = f"{Settings.model_fields['autoscale_cooldown_seconds'].default:g} s"
+    known = f" of {settings[_COOLDOWN]} s" if _COOLDOWN in settings else f" of {default}"
+    when = known if operator is not None else f", {default} by default"
+    return f"{job.name}: the autoscaler scales {role}, and may change this again after its cool-down{when}"
+
+
+_POLICY, _COOLDOWN = "TJ_AUTOSCALE_POLICY", "TJ_AUTOSCALE_COOLDOWN_SECONDS"
 
 
 def _refuse_out_of_bounds(job: str, role: Role, replicas: int) -> None:

@@ -20,7 +20,7 @@ from tjworker.cli import rows
 from tjworker.cli.cluster import Cluster, open_cluster
 from tjworker.cli.console import Reporter
 from tjworker.cli.informer import Informer
-from tjworker.cli.jobs import served_kinds
+from tjworker.cli.kinds import chosen_kinds
 from tjworker.cli.overview import job_table, pod_table
 from tjworker.cli.stack.local import Stack
 from tjworker.store.connect import open_store
@@ -35,7 +35,7 @@ def looking_on(stack: Stack, reporter: Reporter) -> Iterator[Cluster]:
     with ExitStack() as opened:
         cluster = opened.enter_context(open_cluster(stack.plan.paths.kubeconfig))
         tell_jobs, tell_pods = _changes(reporter, _job_state), _changes(reporter, _pod_state)
-        kinds = served_kinds()
+        kinds = chosen_kinds()
         informers = {
             resource: opened.enter_context(Informer(cluster.api, resource, on_change=tell if reporter.plain else None))
             for resource, tell in (*((kind, tell_jobs) for kind in kinds), (PODS, tell_pods))

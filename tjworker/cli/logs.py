@@ -55,7 +55,7 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
         check_replica(found, role, index)
         wanted = Wanted(role, index)
         if follow:
-            with _printer(fold=not excerpt.timestamps) as emit:
+            with printer(fold=not excerpt.timestamps) as emit:
                 Follower(cluster, where, found, wanted, excerpt, emit).run()
             return 0
         chosen = [t for pod in job_pods(cluster.api, found) for t in targets(pod, wanted)]
@@ -63,7 +63,7 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
             _tell_what_is_left(found, wanted)
             return 0
         wrote = False
-        with _printer(fold=not excerpt.timestamps) as emit:
+        with printer(fold=not excerpt.timestamps) as emit:
             for target in chosen:
                 for line in read_log(cluster.transport, where, target, excerpt):
                     emit(target.label, line)
@@ -99,7 +99,7 @@ def _tell_what_is_left(job: FoundJob, wanted: Wanted) -> None:
             "(default: All). `Running` keeps those that have ended; `tj logs -f` follows a job while it runs"
         )
     echo(f"the pods of {name} are gone; of those that failed its status has the last lines:", err=True)
-    with _printer(fold=True) as emit:
+    with printer(fold=True) as emit:
         for label, line in found:
             emit(label, line)
 
@@ -122,7 +122,7 @@ def _seconds(duration: str) -> int:
 
 
 @contextmanager
-def _printer(*, fold: bool) -> Iterator[Callable[[str, str], None]]:
+def printer(*, fold: bool) -> Iterator[Callable[[str, str], None]]:
     """Prints `label | line`. On a terminal each label has a colour of its own, and with `fold` a traceback that another
     replica has shown already is one line."""
     if not sys.stdout.isatty():  # a file, or a program that reads it: a log is what the program wrote

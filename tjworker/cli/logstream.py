@@ -10,6 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from tjworker.api import labels, naming
+from tjworker.api.kinds.base import seen_status
 from tjworker.api.resources import PODS
 from tjworker.base import OperatorError, Transient
 from tjworker.cli.errors import tell_outage
@@ -162,8 +163,18 @@ class Follower:
     """Follows every wanted container of a job, present and future."""
 
     def __init__(
-        self, cluster: Cluster, namespace: str, job: FoundJob, wanted: Wanted, excerpt: Excerpt, emit: Emit
+        self,
+        cluster: Cluster,
+        namespace: str,
+        job: FoundJob,
+        wanted: Wanted,
+        excerpt: Excerpt,
+        emit: Emit,
+        *,
+        tells_outage: bool = True,
     ) -> None:
+        """`tells_outage`: says on stderr when the API server is away; of several followers one is enough."""
+        self._tells_outage = tells_outage
         self._cluster, self._namespace, self._job, self._wanted = cluster, namespace, job, wanted
         self._excerpt, self._emit = excerpt, emit
         self._lock = threading.Lock()
@@ -188,7 +199,7 @@ class Follower:
             self._namespace,
             label_selector=pods_selector(name),
             on_change=self._on_pod,
-            on_outage=tell_outage,
+            on_outage=tell_outage if self._tells_outage else None,
         ):
             while not stop.is_set() and not self._reader_gone and not self._ended(name, uid):
                 stop.wait(0.5)
@@ -227,7 +238,8 @@ class Follower:
             now = self._cluster.api.get(self._job.resource, self._namespace, name)
         except OperatorError:
             return False
-        return now is None or now["metadata"]["uid"] != uid or bool((now.get("status") or {}).get("completionTime"))
+        # Our own status, wherever its kind has it.
+        return now is None or now["metadata"]["uid"] != uid or bool(seen_status(now).get("completionTime"))
 
     def _look_again(self, name: str) -> set[tuple[str, str, int]]:
         """The job may have ended before the informer had seen its last pods, or any. Returns the containers that go on

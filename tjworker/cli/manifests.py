@@ -7,7 +7,6 @@ fail when its first pod is made.
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from tjworker.api import crd
-from tjworker.api.kinds import KINDS, KNOWN_KINDS, parse, trainingjob
+from tjworker.api.kinds import KNOWN_KINDS, parse, trainingjob
 from tjworker.api.kinds.base import JobKind
 from tjworker.api.kinds.trainingjob.spec import DEFAULT_IMAGE
 from tjworker.api.model import FieldError, InvalidJob, TrainingJob
 from tjworker.api.naming import env_name
 from tjworker.api.podrules import resource_rules, template_rules
 from tjworker.api.unknown import unknown_fields
+from tjworker.cli import strangers
 from tjworker.cli.errors import UserError
 from tjworker.cli.podfields import template_errors, unknown_field
 from tjworker.cli.strictyaml import NotYaml, read_documents
@@ -50,10 +50,18 @@ class Manifest:
 
     @property
     def is_other(self) -> bool:
-        """Some other object of Kubernetes, such as the Service beside a job; not a job that is misspelt."""
-        named = str(self.raw.get("kind") or "")
-        close = difflib.get_close_matches(named, [kind.kind for kind in KINDS.values()], n=1)
-        return bool(named and self.raw.get("apiVersion")) and not close and self.kind is None
+        """Some other object of Kubernetes, such as the claim beside a job; not a job that is misspelt."""
+        return self.kind is None and not strangers.foreign(self.raw) and not self.is_misspelt
+
+    @property
+    def is_misspelt(self) -> bool:
+        return self.kind is None and bool(strangers.misspelt(self.raw))
+
+    @property
+    def why_no_job(self) -> str:
+        """Of an object of no supported kind: what to do with it instead."""
+        why = strangers.foreign(self.raw) or strangers.misspelt(self.raw) or strangers.unsupported()
+        return f"{self.given} {why}"
 
     @property
     def kind(self) -> JobKind | None:
@@ -102,8 +110,7 @@ def errors(manifest: Manifest) -> list[FieldError]:
     """What is wrong with it; [] when the API server and the operator would take it."""
     kind = manifest.kind
     if kind is None:
-        known = " or ".join(f"{k.kind} ({', '.join(k.api_versions)})" for k in KINDS.values())
-        return [FieldError("kind", f"{manifest.given} is no job: expected {known}")]
+        return [FieldError("kind", manifest.why_no_job)]
     found = list(_name_errors(manifest.raw))
     schema = crd.build(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec = manifest.raw.get("spec")

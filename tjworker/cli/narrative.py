@@ -21,11 +21,14 @@ from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, POD_NOT_GONE, Cond
 from tjworker.api.tenancy import tenancy
 from tjworker.cli import happenings, rows
 from tjworker.cli.happenings import Happening
+from tjworker.reconcile.failures import start_error
 from tjworker.reconcile.policies.limits import time_left
 
 Json = Mapping[str, Any]
 STALE_SECONDS = 5.0
 """A pass answers a change of a pod within a fraction of this."""
+UNTAKEN = "the operator has not taken it up yet. `tj doctor` says whether it runs."
+"""Of a job without a phase."""
 SHOWN_WAITING = 3
 NONE: Mapping[str, str] = MappingProxyType({})
 SHOWN_RECORDS = 3
@@ -77,7 +80,7 @@ def _headline(job: TrainingJob, now: datetime) -> Iterator[str]:
     kind = f"{job.kind} {name} in namespace {job.name.namespace}"
     made = f"made {rows.age(job.created_at, now)} ago"
     if not status.phase:
-        yield f"{kind}, {made}: the operator has not taken it up yet. `tj doctor` says whether it runs."
+        yield f"{kind}, {made}: {UNTAKEN}"
         return
     told = next((c for c in status.conditions if c.type == _CONDITION_OF.get(status.phase, status.phase)), None)
     for_ = f" for {rows.age(told.last_transition_time, now)}" if told and told.status == "True" else ""
@@ -180,14 +183,19 @@ _PROSE = re.compile(
     r'Back-off pulling image "[^"]*": (?:ErrImagePull: )?|Failed to pull image "[^"]*": '
     r'|rpc error: code = \w+ desc = |failed to pull and unpack image "[^"]*": '
 )
+_CANNOT_START = "OCI runtime create failed"
+"""In the event of a container whose command cannot be started, among the layers of its runtime."""
 _PULLS = re.compile(r"(?<=cannot start: )ErrImagePull\b")
 _NO_NEWS = re.compile(r'Error: (ErrImagePull|ImagePullBackOff)|Back-off pulling image "[^"]*"')
 """Of the events of an image that cannot be pulled."""
 
 
 def gist(said: str) -> str:
-    """Of an image that cannot be pulled, what is the matter. The kubelet tells it anew with each try, in the words of
-    the container runtime, now as one reason and now as the other; so of several pods it is never the same."""
+    """Of an image that cannot be pulled and of a command that cannot be started, what is the matter, without the layers
+    of the container runtime. Of an image the kubelet tells it anew with each try, in other words each time, so of
+    several pods it is never the same."""
+    if _CANNOT_START in said:
+        return start_error(said)
     return _PULLS.sub("ImagePullBackOff", _PROSE.sub("", said) or said)
 
 

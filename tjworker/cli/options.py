@@ -8,6 +8,14 @@ from click.shell_completion import CompletionItem
 COMPLETES_WITHIN_SECONDS = 2.0
 """Nobody waits longer for a key press."""
 
+without_logs = click.option(
+    "-q",
+    "--no-logs",
+    "--quiet",
+    "no_logs",
+    is_flag=True,
+    help="With --wait: phases alone, without the programs' output.",
+)
 in_namespace = click.option("-n", "--namespace", help="Namespace; default: the context's.")
 
 

@@ -22,6 +22,8 @@ POD_HEADER = ("POD", "PHASE", "READY", "ATTEMPT", "NODE", "AGE")
 
 SHOWN_FAILURES = 3
 SHOWN_LOG_LINES = 5
+LONG_MESSAGE = 30
+"""Of several failures a longer one is said once."""
 
 
 _COLOURS = {
@@ -86,12 +88,15 @@ def failure_lines(raw: Mapping[str, Any], now: datetime) -> list[str]:
     any."""
     lines: list[str] = []
     shown: dict[str, str] = {}
+    said: dict[str, str] = {}
     for failure in (seen_status(raw).get("failures") or [])[:SHOWN_FAILURES]:
         where = f" on {failure['node']}" if failure.get("node") else ""
+        message, pod = str(failure.get("message") or ""), str(failure.get("pod"))
+        if len(message) > LONG_MESSAGE and message in said:
+            message = f"as {said[message]} above"
+        said.setdefault(message, pod)
         code = f"exit code {failure['exitCode']}" if failure.get("exitCode") is not None else ""
-        how = ", ".join(
-            part for part in (code, str(failure.get("reason") or ""), str(failure.get("message") or "")) if part
-        )
+        how = ", ".join(part for part in (code, str(failure.get("reason") or ""), message) if part)
         lines.append(f"{failure.get('pod')}{where}, {age(failure.get('time'), now)} ago: {printable(how) or 'failed'}")
         tail = str(failure.get("logTail") or "")
         first = shown.setdefault(tail, str(failure.get("pod")))

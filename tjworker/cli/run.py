@@ -11,13 +11,13 @@ from typing import Any
 
 import click
 
-from tjworker.cli.options import in_namespace
+from tjworker.cli.options import in_namespace, without_logs
 from tjworker.cli.output import as_object, dump
 
 Json = dict[str, Any]
 
 
-@click.command(short_help="Make a job from a command line.")
+@click.command(short_help="Create a job from a command line.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @click.option("--image", required=True, help="Image of every replica.")
 @click.option("--name", help="Name of the job; default: the image's, and five letters.")
@@ -29,14 +29,16 @@ Json = dict[str, Any]
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable; may be given many times.")
 @click.option("--restarts", type=click.IntRange(min=0), default=3, help="How often a failed replica is restarted (3).")
 @click.option("--port", type=click.IntRange(1, 65535), help="A port by which the replicas reach each other.")
-@click.option("-w", "--wait", is_flag=True, help="Wait for its end; exit code 1 unless it succeeds.")
-@click.option("--dry-run", is_flag=True, help="Print the manifest and make nothing.")
+@click.option("-w", "--wait", is_flag=True, help="Show its output and wait for its end; 1 unless it succeeds.")
+@without_logs
+@click.option("--dry-run", is_flag=True, help="Print the manifest and create nothing.")
 @as_object
 @in_namespace
-def run(wait: bool, dry_run: bool, output: str | None, namespace: str | None, **asked: Any) -> int:
-    """Make a job of one role, `trainer`, whose replicas all run COMMAND (default: the image's own).
+def run(wait: bool, no_logs: bool, dry_run: bool, output: str | None, namespace: str | None, **asked: Any) -> int:
+    """Create a job of one role, `trainer`, whose replicas all run COMMAND (default: the image's own).
 
     \b
+    tj run --image busybox --wait -- sh -c "echo hello"
     tj run --image registry.example.com/train:1 --replicas 4 --gpus 1 -- python train.py --epochs 3
     tj run --image busybox --dry-run -- true > job.yaml
     """
@@ -50,8 +52,8 @@ def run(wait: bool, dry_run: bool, output: str | None, namespace: str | None, **
         dump(manifest.raw, "json" if output == "json" else "yaml")
         return 0
     with user_cluster() as cluster:
-        made = create(cluster, manifest, namespace, output)
-        return follow(cluster, [made]) if wait else 0
+        made = create(cluster, manifest, namespace or cluster.namespace, output)
+        return follow(cluster, [made], logs=not (no_logs or output)) if wait else 0
 
 
 @dataclass(frozen=True, slots=True)

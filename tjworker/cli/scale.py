@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import click
 
+from tjworker.cli.console import complain
 from tjworker.cli.options import in_namespace, role_names, which_job
 from tjworker.cli.output import as_object, tell
 
@@ -27,7 +28,7 @@ def scale(job: str, replicas: int, role: str | None, output: str | None, namespa
     tj scale digits --replicas 5
     """
     from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.jobs import FoundJob, find_job, scaling
+    from tjworker.cli.jobs import FoundJob, autoscaler_goes_on, find_job, scaling
 
     with user_cluster() as cluster:
         where = namespace or cluster.namespace
@@ -37,4 +38,6 @@ def scale(job: str, replicas: int, role: str | None, output: str | None, namespa
         changed = f"{asked.before} -> {replicas}" if asked.before != replicas else f"is {replicas} already"
         raw = cluster.api.get(found.resource, where, found.name) if output else None
         tell(f"{job}: {asked.role} {changed}", found if raw is None else FoundJob(found.resource, raw), output)
+        if goes_on := autoscaler_goes_on(found, asked.role, cluster.operator):
+            complain(goes_on)
         return 0

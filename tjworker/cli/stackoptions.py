@@ -29,6 +29,23 @@ class _Quantity(click.ParamType[str]):
         return str(value)
 
 
+class _Kinds(click.ParamType[str]):
+    """Refused here, with the names that there are."""
+
+    name = "kinds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from tjworker.cli.errors import UserError
+        from tjworker.cli.kinds import kinds_named
+        from tjworker.settings import Settings
+
+        try:
+            kinds_named(Settings(kinds=str(value)).kind_list, "it")
+        except UserError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
 def stack_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The fields of `stack.services.StackOptions`, and `plain`."""
     options = (
@@ -53,6 +70,12 @@ def stack_options(function: Callable[..., Any]) -> Callable[..., Any]:
             default="",
             metavar="QUANTITY",
             help="CPUs that each node says it has [default: the machine's].",
+        ),
+        click.option(
+            "--kinds",
+            type=_Kinds(),
+            metavar="all|KIND,...",
+            help="Job kinds of other operators to serve, too, such as PaddleJob [default: those of TJ_KINDS].",
         ),
         click.option(
             "--control-plane",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,11 +31,9 @@ def top(output: str) -> int:
 
     Needs the operator's Redis (TJ_REDIS_URL; beside a local stack it is known) for queue and workers.
     """
-    from tjworker.cli.cluster import choose_kubeconfig, user_cluster
-    from tjworker.cli.doctor import stack_settings
+    from tjworker.cli.cluster import choose_kubeconfig, missing_settings, user_cluster
 
-    kubeconfig = choose_kubeconfig(quiet=True) or Path(os.environ.get("KUBECONFIG") or "kubeconfig")
-    os.environ.update(stack_settings(kubeconfig))
+    os.environ.update(missing_settings(choose_kubeconfig(quiet=True)))
     with user_cluster() as cluster:
         found, phases = _cluster(cluster)
     settings = _settings()

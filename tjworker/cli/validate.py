@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from tjworker.cli.console import complain, echo
+
+if TYPE_CHECKING:
+    from tjworker.cli.manifests import Manifest
 
 
 @click.command(short_help="Check manifests, without a cluster.")
@@ -20,13 +25,31 @@ def validate(files: tuple[str, ...]) -> int:
     from tjworker.cli.manifests import hints, read, refuse_the_wrong
 
     manifests = read(files)
-    jobs = [m for m in manifests if not m.is_other] or manifests
+    # A file of nothing but other objects is the wrong file; beside jobs they are left alone.
+    jobs = [m for m in manifests if m.kind or m.is_misspelt] or manifests
     refuse_the_wrong(jobs)
     for manifest in manifests:
         if manifest in jobs:
             echo(f"{manifest.source}: {manifest.given.split()[0]} {manifest.name} is valid")
             for hint in hints(manifest):
                 complain(f"{manifest.source}: note: {hint}")
-        else:
+        elif manifest.is_other:
             complain(f"{manifest.source}: {manifest.given} is not a job: not checked")
+        else:
+            complain(f"{manifest.source}: not checked: {manifest.why_no_job}")
+    _note_kinds_that_are_off(jobs)
     return 0
+
+
+def _note_kinds_that_are_off(manifests: list[Manifest]) -> None:
+    """Without asking a cluster: by the settings of the local stack or of this environment, where there are any."""
+    from tjworker.cli.cluster import choose_kubeconfig, operator_settings
+    from tjworker.cli.kinds import how_to_switch_on, operator_kinds, switched_off
+
+    of_operator = operator_kinds(operator_settings(choose_kubeconfig(quiet=True)))
+    guests = {manifest.kind.resource: manifest.kind for manifest in manifests if manifest.kind and manifest.kind.guest}
+    for kind in guests.values():
+        if of_operator is None:
+            complain(f"note: {kind.kind} ({kind.group}) is served where it is on: {how_to_switch_on([kind])}")
+        elif kind.resource not in of_operator:
+            complain(f"note: {switched_off([kind], of_operator)}")

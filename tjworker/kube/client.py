@@ -6,13 +6,13 @@ returns None.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import orjson
 
 from tjworker.api.resources import PODS
-from tjworker.base import Conflict, GroupResource, Terminal, Transient
+from tjworker.base import Conflict, GroupResource, OperatorError, Terminal, Transient
 from tjworker.kube.decode import loads
 from tjworker.kube.errors import NOT_FOUND, to_error
 from tjworker.kube.port import HttpResponse, Json, ListPage, Stream, Transport
@@ -150,6 +150,39 @@ class KubeClient:
             )
         finally:
             stream.close()
+
+    def served_resources(self, groups: Collection[str]) -> frozenset[str]:
+        """`plural.group` of everything that the API server serves in these API groups. One request; an API server that
+        does not aggregate its discovery (before 1.30) is asked once more for each version of a group that it has."""
+        listed = self._json("GET", "/apis", what="list API groups")
+        if listed.get("kind") == "APIGroupDiscoveryList":
+            return frozenset(
+                f"{resource['resource']}.{group['metadata']['name']}"
+                for group in listed.get("items") or ()
+                if group["metadata"]["name"] in groups
+                for version in group.get("versions") or ()
+                for resource in version.get("resources") or ()
+            )
+        versions = [
+            (str(group["name"]), str(version["groupVersion"]))
+            for group in listed.get("groups") or ()
+            if group["name"] in groups
+            for version in group.get("versions") or ()
+        ]
+        return frozenset(
+            f"{row['name']}.{group}" for group, version in versions for row in self.resources_of(version) or ()
+        )
+
+    def resources_of(self, api_version: str) -> list[Json] | None:
+        """The rows of discovery for `v1` or `<group>/<version>`, with their subresources; None when the API server does
+        not serve it."""
+        path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+        try:
+            return list(self._json("GET", path, what=f"list resources of {api_version}").get("resources") or ())
+        except OperatorError as error:
+            if error.status == 404:
+                return None
+            raise
 
     def alive(self) -> bool:
         """Whether the API server answers at all: a cheap request, never a list. Raises nothing."""

@@ -29,6 +29,9 @@ USER_AGENT = "trainingjob-operator/0.1"
 JSON = "application/json"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 """Else the whole object, which nobody who has just written it needs."""
+DISCOVERY_PATH = "/apis"
+DISCOVERY = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,{JSON}"
+"""Every group with its resources in one answer; an API server older than 1.30 answers with the list of groups."""
 _RELOAD_SECONDS = 10.0
 _CREDENTIALS_SECONDS = 1.0
 """For how long credentials are used before the kubernetes package is asked again whether they are still good: asking
@@ -101,7 +104,8 @@ class KubeTransport:
             try:
                 with _transient():
                     pool, headers = self._pool, self._headers(content_type if body is not None else "")
-                    headers["accept"] = JSON if method == "GET" else self._written_accept
+                    read = DISCOVERY if target == DISCOVERY_PATH else JSON
+                    headers["accept"] = read if method == "GET" else self._written_accept
                     answer = HttpStream(pool, pool.send(method, target, body, headers, timeout_seconds))
                 status = answer.status
             finally:

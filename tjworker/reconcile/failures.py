@@ -87,11 +87,12 @@ def diagnose(pod: PodRecord, now: str) -> Diagnosis:
 
 
 def _message(container: ContainerRecord) -> str:
+    return start_error(container.message) if container.reason in _CANNOT_START else container.message
+
+
+def start_error(message: str) -> str:
     """Of a command that could not be started, what is wrong with it: the runtime puts the names of its layers in front,
     and the code of its protocol behind."""
-    message = container.message
-    if container.reason not in _CANNOT_START:
-        return message
     message = message.strip().removesuffix(": unknown")
     found = message.rfind("exec: ")
     return message[found:] if found >= 0 else message.rpartition(": ")[2]

@@ -45,7 +45,7 @@ TABLE: dict[str, Row] = {
     ),
     "own_namespace": Row("", ("tj-system",)),
     "namespaces": Row("", ("a", "a,b")),
-    "kinds": Row("", ("pytorchjobs.kubeflow.org", "a.b, c.d"), ("PyTorchJobs", "a/b", "a;b")),
+    "kinds": Row("", ("pytorchjobs.kubeflow.org", "PyTorchJob, jaxjobs", "all")),
     "resync_seconds": Row(30, ("0.1", "3600"), ABOVE_ZERO),
     "full_resync_seconds": Row(600, ("0.1", "86400"), ABOVE_ZERO),
     "collect_orphans_seconds": Row(600, ("0.1", "86400"), ABOVE_ZERO),

@@ -7,6 +7,7 @@ its resource and permissions (`tjworker.kube.resources`), its CRD, its page of t
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -24,6 +25,8 @@ GUEST_KINDS: tuple[JobKind, ...] = (*kubeflow.JOB_KINDS, *kubedl.JOB_KINDS)
 KINDS: Mapping[GroupResource, JobKind] = {kind.resource: kind for kind in JOB_KINDS}
 """Our own by resource, as it stands in a JobKey."""
 KNOWN_KINDS: Mapping[GroupResource, JobKind] = {kind.resource: kind for kind in (*JOB_KINDS, *GUEST_KINDS)}
+EVERY_KIND = "all"
+"""In TJ_KINDS: every guest."""
 Owners = Mapping[tuple[str, str], GroupResource]
 
 
@@ -35,14 +38,47 @@ def owners(kinds: Iterable[JobKind]) -> Owners:
 OWNERS = owners(KNOWN_KINDS.values())
 
 
-def served(chosen: Iterable[str]) -> Mapping[GroupResource, JobKind]:
-    """Our own kinds, and the guests whose CRDs are named. Raises Terminal for a name that is none's."""
-    guests = {str(kind.resource): kind for kind in GUEST_KINDS}
-    wanted = tuple(chosen)
-    unknown = sorted(set(wanted) - guests.keys())
-    if unknown:
-        raise Terminal(f"TJ_KINDS names {', '.join(unknown)}, which is no kind known here; use: {', '.join(guests)}")
-    return {**KINDS, **{kind.resource: kind for name, kind in guests.items() if name in wanted}}
+def called(name: str, among: Iterable[JobKind] = KNOWN_KINDS.values()) -> tuple[JobKind, ...]:
+    """The kinds that a user may mean: the names by which kubectl knows a resource, in letters of either case. Two
+    operators' kinds may have one name in common; `<plural>.<group>` is always of one kind."""
+    wanted = name.lower()
+    return tuple(
+        kind
+        for kind in among
+        if wanted
+        and wanted in (kind.plural, kind.singular, kind.short_name, kind.resource, f"{kind.singular}.{kind.group}")
+    )
+
+
+def word_for(kind: JobKind) -> str:
+    """The shortest name for TJ_KINDS: `PaddleJob`; `tfjobs.kubeflow.org`, as KubeDL has a TFJob, too."""
+    return kind.kind if len(called(kind.kind)) == 1 else kind.resource
+
+
+def served(chosen: Iterable[str], source: str = "TJ_KINDS") -> Mapping[GroupResource, JobKind]:
+    """Our own kinds, and the guests that are chosen: by any name that `called` knows, or `all`. Raises Terminal for a
+    name that is no kind's, or that two have; `source` is where the user wrote it."""
+    wanted: set[GroupResource] = set()
+    for name in chosen:
+        if name.lower() == EVERY_KIND:
+            wanted |= KNOWN_KINDS.keys()
+            continue
+        found = called(name)
+        if not found:
+            raise Terminal(f"{source} names {name}, which is not a known job kind; {_known(name)}")
+        if len(found) > 1:
+            both = " or ".join(kind.resource for kind in found)
+            raise Terminal(f"{source} names {name}, which is a kind of {len(found)} operators; use {both}")
+        wanted.add(found[0].resource)
+    return {**KINDS, **{kind.resource: kind for kind in GUEST_KINDS if kind.resource in wanted}}
+
+
+def _known(name: str) -> str:
+    spelt = {spelling: kind.kind for kind in GUEST_KINDS for spelling in (kind.singular, kind.plural, kind.resource)}
+    close = difflib.get_close_matches(name.lower(), spelt, n=1)
+    meant = [word_for(kind) for kind in GUEST_KINDS if close and kind.kind == spelt[close[0]]]
+    hint = f"did you mean {' or '.join(meant)}? There are" if meant else "use"
+    return f"{hint} {EVERY_KIND}, {', '.join(map(word_for, GUEST_KINDS))}"
 
 
 def kind_of_labels(told: Mapping[str, str], among: Owners = OWNERS) -> GroupResource | None:

@@ -90,21 +90,29 @@ def definition(transport: Transport, job_kind: JobKind) -> Check:
     except OperatorError as error:
         return SUBJECT.failed(name, error.message, "try again")
     if answer.status == 404:
-        return Check(SUBJECT, name, _missing(job_kind), "is not installed", APPLY_CRDS)
+        return Check(SUBJECT, name, _missing(job_kind), "is not installed", _apply(job_kind))
     if answer.status in NO_PERMISSION:
         return _served(transport, job_kind, name)
     if answer.status != 200:
         return SUBJECT.failed(name, to_error(answer, f"get {name}").message, "look at the API server's log")
-    return _compared(name, wanted, orjson.loads(answer.body))
+    return _compared(name, wanted, orjson.loads(answer.body), _apply(job_kind))
 
 
-def _compared(name: str, wanted: Json, found: Json) -> Check:
+def _apply(job_kind: JobKind) -> str:
+    """A kind of another operator's has a folder of its own."""
+    if job_kind.guest is None:
+        return APPLY_CRDS
+    folder = f"k8s/kinds/{job_kind.resource}"
+    return f"run `kubectl apply --server-side --force-conflicts -k {folder}`; a local stack installs it when it starts"
+
+
+def _compared(name: str, wanted: Json, found: Json, apply: str) -> Check:
     conditions = {c["type"]: c for c in (found.get("status") or {}).get("conditions") or []}
     if conditions.get("Established", {}).get("status") != "True":
         why = conditions.get("NamesAccepted", {}).get("message", "") or "is not established"
         return SUBJECT.failed(name, why, "`kubectl describe crd` says why; another CRD may have its names")
     if difference := first_difference(wanted["spec"], found.get("spec") or {}, "spec"):
-        return SUBJECT.failed(name, f"is not the one of this version: {difference} differs", APPLY_CRDS)
+        return SUBJECT.failed(name, f"is not the one of this version: {difference} differs", apply)
     return SUBJECT.ok(name, "is served, with the schema of this version")
 
 
@@ -114,7 +122,7 @@ def _served(transport: Transport, job_kind: JobKind, name: str) -> Check:
         r.get("name") == job_kind.plural for r in orjson.loads(answer.body).get("resources", [])
     ):
         return SUBJECT.ok(name, "is served (this user may not read CRDs, so its schema was not compared)")
-    return Check(SUBJECT, name, _missing(job_kind), "is not served", APPLY_CRDS)
+    return Check(SUBJECT, name, _missing(job_kind), "is not served", _apply(job_kind))
 
 
 def _missing(job_kind: JobKind) -> State:

@@ -6,11 +6,11 @@ A job waits until the foreign object goes: the operator touches nothing that it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from tjworker.api import naming
-from tjworker.api.kinds import KNOWN_KINDS, parse
+from tjworker.api.kinds import KINDS, KNOWN_KINDS, parse
 from tjworker.api.kinds.base import JobKind, seen_status
 from tjworker.api.model import InvalidJob
 from tjworker.api.owners import controller
@@ -27,10 +27,12 @@ _TROUBLES = (POD_NOT_GONE, FAILED_CREATE, FAILED_DELETE)
 Json = dict[str, Any]
 
 
-def check(api: KubeClient, namespaces: Sequence[str]) -> Iterator[Check]:
-    """`namespaces`: those that the operator serves; empty: all."""
+def check(
+    api: KubeClient, namespaces: Sequence[str], kinds: Collection[GroupResource] = tuple(KINDS)
+) -> Iterator[Check]:
+    """`namespaces`: those that the operator serves; empty: all. `kinds`: other jobs are another operator's."""
     try:
-        found = [job for namespace in namespaces or ("",) for job in list_jobs(api, namespace)]
+        found = [job for namespace in namespaces or ("",) for job in list_jobs(api, namespace, kinds)]
     except OperatorError as error:
         yield SUBJECT.skipped("waiting", f"the jobs cannot be listed: {error.message}")
         return

@@ -47,6 +47,8 @@ def run(options: StackOptions, say: Say, body: Callable[[Stack], int]) -> int:
     """Start the stack, run `body` once it is ready, stop the stack. Returns what Supervisor.run returns; raises
     UserError."""
     paths = StatePaths(options.state_dir.resolve())
+    if options.kinds is not None:
+        os.environ["TJ_KINDS"] = options.kinds  # before anything reads the settings of this process
     with lock.take(paths) as held, ports.Claims() as claims:
         swept = processes.end_all(paths, grace_seconds=3.0)
         if swept:
@@ -137,14 +139,14 @@ def _check_control_plane(root: Path) -> None:
 def _check_settings() -> None:
     """Every process of the operator would refuse a wrong variable: say so once, before anything starts. Of a name that
     is none each warns in its log, where nobody who has just started a stack looks."""
-    from tjworker.cli.jobs import served_kinds
+    from tjworker.cli.kinds import chosen_kinds
     from tjworker.settings import settings_or_exit, unknown_variables
 
     try:
         settings_or_exit()
     except SystemExit as refusal:
         raise UserError(str(refusal)) from None
-    served_kinds()  # raises UserError for one that is none
+    chosen_kinds()  # raises UserError for a name that is no kind's
     for warning in unknown_variables(os.environ).values():
         echo(f"warning: {warning}", err=True)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tjworker.cli.cluster import STACK_SETTINGS
+
 
 @dataclass(frozen=True, slots=True)
 class StatePaths:
@@ -23,7 +25,7 @@ class StatePaths:
     @property
     def environment(self) -> Path:
         """The operator's settings (`TJ_NAME=value`, as a shell reads them), Redis' password among them."""
-        return self.root / "env"
+        return self.root / STACK_SETTINGS
 
     @property
     def lock(self) -> Path:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tjworker.api.kinds import KINDS, served
 from tjworker.cli.stack import probes
 from tjworker.cli.stack.paths import StatePaths
 from tjworker.settings import Settings
@@ -62,6 +63,8 @@ class StackOptions:
     """What each node says it has, for example 8; '': what the machine has."""
     control_plane: str
     """`local`, or `real`: Kubernetes itself, built by `make control-plane`."""
+    kinds: str | None = None
+    """Other operators' kinds to serve; None: those of TJ_KINDS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,14 +217,11 @@ def _of_cluster(plan: StackPlan, name: str, argv: tuple[str, ...], **options: An
 
 # -- the operator ------------------------------------------------------------------------------------
 def _crds(plan: StackPlan, cluster: str) -> Service:
-    guests = [plan.root / "k8s" / "kinds" / kind / "crd.yaml" for kind in _guests(plan)]
+    chosen = Settings(kinds=plan.environment.get("TJ_KINDS", "")).kind_list
+    guests = [plan.root / "k8s" / "kinds" / kind / "crd.yaml" for kind in served(chosen) if kind not in KINDS]
     files = [word for path in (plan.root / "k8s" / "crds", *guests) for word in ("-f", str(path))]
     argv = (str(kubectl_path()), "apply", "--server-side", "--force-conflicts", *files)
     return Service("crds", argv, operator_environment(plan), plan.root, (cluster,), one_shot=True)
-
-
-def _guests(plan: StackPlan) -> tuple[str, ...]:
-    return Settings(kinds=plan.environment.get("TJ_KINDS", "")).kind_list
 
 
 def _watcher(plan: StackPlan, after: tuple[str, ...]) -> Service:

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 from localcluster.objects import seconds_of
@@ -75,7 +77,10 @@ def read(folder: Path, options: LogOptions, size: int | None = None) -> bytes:
 
 
 class Follower:
-    """`ended` says whether the container has ended; then, what is left is given and `done` becomes true."""
+    """`ended` says whether the container has ended; then, what is left is given and `done` becomes true.
+
+    Holds the log open, as a kubelet does: the last lines of a container whose pod is deleted at once are still there.
+    """
 
     def __init__(self, folder: Path, options: LogOptions, ended: Callable[[], bool]) -> None:
         self._path = folder / "log"
@@ -83,16 +88,16 @@ class Follower:
         self._ended = ended
         self._left = options.limit_bytes
         self.done = False
-        self._inode, self._offset = self._place()
-        self._first: bytes | None = read(folder, options, self._offset)
+        self._file = self._open()
+        offset = self._file.seek(0, os.SEEK_END) if self._file else 0
+        self._first: bytes | None = read(folder, options, offset)
         self._rest = b""
 
-    def _place(self) -> tuple[int, int]:
+    def _open(self) -> FileIO | None:
         try:
-            stat = self._path.stat()
+            return FileIO(self._path)
         except FileNotFoundError:
-            return 0, 0
-        return stat.st_ino, stat.st_size
+            return None
 
     def poll(self) -> bytes:
         over = self._ended()
@@ -106,25 +111,19 @@ class Follower:
         return data
 
     def _new_lines(self) -> list[bytes]:
-        inode, size = self._place()
-        data = b""
-        if inode != self._inode:
-            rotated = self._path.with_name("log.1")
-            if self._inode and rotated.exists() and rotated.stat().st_ino == self._inode:
-                data += _tail(rotated, self._offset)
-            self._inode, self._offset = inode, 0
-        if size > self._offset:
-            fresh = _tail(self._path, self._offset)
-            self._offset += len(fresh)
-            data += fresh
+        rotated = self._is_rotated()  # asked first: the old file is complete once another has its name
+        data = self._file.readall() if self._file else b""
+        if rotated and (newer := self._open()) is not None:
+            if self._file:
+                self._file.close()
+            self._file = newer
+            data += newer.readall()
         *lines, self._rest = (self._rest + data).split(b"\n")
         return [line for line in lines if line]
 
-
-def _tail(path: Path, offset: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return file.read()
-    except FileNotFoundError:
-        return b""
+    def _is_rotated(self) -> bool:
+        """Another file has the log's name by now, or the first one has come."""
+        try:
+            return self._file is None or self._path.stat().st_ino != os.fstat(self._file.fileno()).st_ino
+        except FileNotFoundError:
+            return False

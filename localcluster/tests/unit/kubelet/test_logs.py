@@ -52,6 +52,11 @@ FOLLOWED: dict[str, tuple[LogOptions, tuple[Step, ...], list[str]]] = {
         (writes("one"), in_turn(writes("two"), rotates, writes("three"))),
         ["one\n", "two\nthree\n"],
     ),
+    "what came just before the pod was deleted, with its folder": (
+        LogOptions(),
+        (writes("one"), in_turn(writes("two"), lambda folder: (folder / "log").unlink())),
+        ["one\n", "two\n"],
+    ),
     "a line that is half written waits for its end": (
         LogOptions(),
         (writes("one"), writes_raw(f"{STAMP} stdout F tw"), writes_raw("o\n")),

@@ -18,7 +18,18 @@ from tests.support.kinds import AITRAININGJOBS, TEST_KINDS, TRAININGJOBS, resour
 from tests.support.paths import ROOT
 from tests.unit.tjworker.api import refusals
 from tjworker.api import crd
-from tjworker.api.kinds import GUEST_KINDS, JOB_KINDS, KINDS, KNOWN_KINDS, OWNERS, kind_of_labels, owners, parse, served
+from tjworker.api.kinds import (
+    GUEST_KINDS,
+    JOB_KINDS,
+    KINDS,
+    KNOWN_KINDS,
+    OWNERS,
+    kind_of_labels,
+    owners,
+    parse,
+    served,
+    word_for,
+)
 from tjworker.api.labels import GROUP_NAME, JOB_KIND
 from tjworker.api.model import TrainingJob
 from tjworker.base import GroupResource, JobName, Terminal, parse_key
@@ -80,11 +91,45 @@ def test_the_table_is_keyed_by_what_stands_in_keys() -> None:
     assert {kind.resource: kind for kind in (*JOB_KINDS, *GUEST_KINDS)} == KNOWN_KINDS
 
 
-def test_guests_are_served_by_the_names_of_their_crds() -> None:
-    assert served([]) == KINDS
-    assert served(["tfjobs.kubeflow.org"]).keys() - KINDS.keys() == {"tfjobs.kubeflow.org"}
-    with pytest.raises(Terminal, match="TJ_KINDS names TFJob, which is no kind known here; use: pytorchjobs"):
-        served(["TFJob"])
+CHOSEN: dict[str, tuple[tuple[str, ...], set[str]]] = {
+    "nobody names one": ((), set()),
+    "by the name of its CRD": (("tfjobs.kubeflow.org",), {"tfjobs.kubeflow.org"}),
+    "by its kind": (("PaddleJob",), {"paddlejobs.kubeflow.org"}),
+    "in other letters": (("paddlejob", "MARSJOB"), {"paddlejobs.kubeflow.org", "marsjobs.training.kubedl.io"}),
+    "by its plural": (("jaxjobs",), {"jaxjobs.kubeflow.org"}),
+    "by kind and group, as kubectl takes it": (("TFJob.training.kubedl.io",), {"tfjobs.training.kubedl.io"}),
+    "our own are served anyhow": (("AITrainingJob",), set()),
+    "all": (("all",), {str(kind.resource) for kind in GUEST_KINDS}),
+    "all, in other letters and beside another": (("ALL", "JAXJob"), {str(kind.resource) for kind in GUEST_KINDS}),
+}
+NOT_CHOSEN: dict[str, tuple[str, str]] = {
+    "a kind of two operators": (
+        "TFJob",
+        "TJ_KINDS names TFJob, which is a kind of 2 operators; use tfjobs.kubeflow.org or tfjobs.training.kubedl.io",
+    ),
+    "a plural of two": ("mpijobs", "use mpijobs.kubeflow.org or mpijobs.training.kubedl.io"),
+    "nearly one": ("PadleJob", "TJ_KINDS names PadleJob, which is not a known job kind; did you mean PaddleJob? There"),
+    "nearly one of two": ("pytorch", "did you mean pytorchjobs.kubeflow.org or pytorchjobs.training.kubedl.io?"),
+    "a stranger": ("a/b;c", "which is not a known job kind; use all, pytorchjobs.kubeflow.org, tfjobs.kubeflow.org,"),
+}
+
+
+@pytest.mark.parametrize(("names", "want"), CHOSEN.values(), ids=CHOSEN.keys())
+def test_which_guests_are_served(names: tuple[str, ...], want: set[str]) -> None:
+    assert served(names).keys() == KINDS.keys() | want
+
+
+@pytest.mark.parametrize(("name", "says"), NOT_CHOSEN.values(), ids=NOT_CHOSEN.keys())
+def test_a_name_that_does_not_say_which_is_refused_with_those_that_do(name: str, says: str) -> None:
+    with pytest.raises(Terminal) as refused:
+        served([name])
+    assert says in refused.value.message
+
+
+def test_the_word_for_a_kind_is_understood_and_means_it_alone() -> None:
+    for kind in GUEST_KINDS:
+        assert served([word_for(kind)]).keys() - KINDS.keys() == {kind.resource}
+        assert word_for(kind).lower() in {kind.kind.lower(), kind.resource}
 
 
 # -- what every kind needs beside its folder ---------------------------------------------------------

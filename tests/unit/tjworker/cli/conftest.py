@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -18,7 +18,7 @@ from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response
 from tests.support.builders import JobBuilder
 from tjworker.api import crd
-from tjworker.api.kinds import KINDS
+from tjworker.api.kinds import KINDS, KNOWN_KINDS
 from tjworker.base import GroupResource
 from tjworker.cli import cluster as cluster_of_commands
 from tjworker.cli import main
@@ -30,17 +30,18 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 @cache
 def _crd(resource: GroupResource) -> dict[str, Any]:
-    return crd.build(KINDS[resource])
+    return crd.build(KNOWN_KINDS[resource])
 
 
 class TypedAt:
-    """An API server with both CRDs."""
+    """An API server with both CRDs, and those of these guests. `operator`: see `Cluster.operator`."""
 
-    def __init__(self, kinds: tuple[GroupResource, ...] = tuple(KINDS)) -> None:
+    def __init__(self, *guests: str, operator: Mapping[str, str] | None = None) -> None:
+        self.operator = operator
         self._server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
         self.transport = InProcessTransport(self._server.handle)
         self.api = KubeClient(self.transport)
-        for resource in kinds:
+        for resource in (*KINDS, *map(GroupResource, guests)):
             self._post(CRDS, _crd(resource))
 
     def add(self, *jobs: JobBuilder) -> None:
@@ -77,20 +78,20 @@ class _Run(click.Command):
 
 
 @pytest.fixture
-def typed_at(a_cluster: Callable[[], TypedAt]) -> TypedAt:
+def typed_at(a_cluster: Callable[..., TypedAt]) -> TypedAt:
     return a_cluster()
 
 
 @pytest.fixture
-def a_cluster(monkeypatch: pytest.MonkeyPatch) -> Callable[[], TypedAt]:
-    """Makes one; the commands go to the newest."""
+def a_cluster(monkeypatch: pytest.MonkeyPatch) -> Callable[..., TypedAt]:
+    """Makes one, as TypedAt is made; the commands go to the newest."""
 
-    def make() -> TypedAt:
-        server = TypedAt()
+    def make(*guests: str, operator: Mapping[str, str] | None = None) -> TypedAt:
+        server = TypedAt(*guests, operator=operator)
 
         @contextmanager
         def user_cluster(**_: Any) -> Iterator[cluster_of_commands.Cluster]:
-            yield cluster_of_commands.Cluster(server.api, server.transport, "default")
+            yield cluster_of_commands.Cluster(server.api, server.transport, "default", operator=server.operator)
 
         monkeypatch.setattr(cluster_of_commands, "user_cluster", user_cluster)
         return server

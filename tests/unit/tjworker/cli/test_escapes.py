@@ -121,7 +121,7 @@ def test_a_log_is_tamed_on_a_terminal_and_whole_in_a_file(
     stream: io.StringIO, want_raw: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdout", stream)
-    with logs._printer(fold=True) as emit:
+    with logs.printer(fold=True) as emit:
         emit("trainer-0", f"loss {TITLE}")
     said = stream.getvalue()
     assert (TITLE in said) is want_raw

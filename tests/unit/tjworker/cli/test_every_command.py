@@ -213,5 +213,5 @@ def test_the_namespace_of_a_manifest_goes_before_the_contexts(
     )
     done = typed_at.tj("submit", str(file), *args)
     assert done.exit_code == 0, done.output
-    assert f"new: made in namespace {want};" in done.stdout
+    assert f"new: created in namespace {want};" in done.stdout
     assert typed_at.api.get(AITRAININGJOBS, want, "new") is not None

@@ -22,10 +22,18 @@ from tjworker.api.kinds.base import JobKind
 from tjworker.api.status import Ending
 from tjworker.base import GroupResource
 from tjworker.cli.errors import UserError
-from tjworker.cli.jobs import FoundJob, Scaling, check_replica, find_job, list_jobs, scaling, suspending
+from tjworker.cli.jobs import (
+    FoundJob,
+    Scaling,
+    autoscaler_goes_on,
+    check_replica,
+    find_job,
+    list_jobs,
+    scaling,
+    suspending,
+)
 from tjworker.kube.client import KubeClient
 from tjworker.kube.resources import RESOURCES
-from tjworker.settings import load_settings
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -64,25 +72,17 @@ def test_a_cluster_may_do_with_one_kind() -> None:
     assert find_job(api, "default", "b").resource == TRAININGJOBS
 
 
-def test_kinds_of_other_operators_are_there_where_they_are_switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_of_every_installed_kind_are_found_whatever_the_shell_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """With our own status, which is a field of theirs."""
     kind = GUEST_KINDS[0]
     api = cluster(guests=[kind])
     made = api.create(kind.resource, "default", GUEST)
     api.update_status(kind.resource, "default", "g", {**made, "status": {"operator": {"phase": "Running"}}})
-    assert list_jobs(api, "default") == []
-    monkeypatch.setenv("TJ_KINDS", kind.resource)
-    load_settings.cache_clear()
-    try:
-        found = find_job(api, "default", "g")
-        assert (found.resource, found.status["phase"]) == (kind.resource, "Running")
-        assert suspending(found, True) == {"spec": {"runPolicy": {"suspend": True}}}
-        monkeypatch.setenv("TJ_KINDS", "tfjob")
-        load_settings.cache_clear()
-        with pytest.raises(UserError, match="TJ_KINDS names tfjob, which is no kind known here; use: pytorchjobs"):
-            list_jobs(api, "default")
-    finally:
-        load_settings.cache_clear()
+    monkeypatch.setenv("TJ_KINDS", "none that there is")
+    found = find_job(api, "default", "g")
+    assert (found.resource, found.status["phase"]) == (kind.resource, "Running")
+    assert [job.name for job in list_jobs(api, "default")] == ["g"]
+    assert suspending(found, True) == {"spec": {"runPolicy": {"suspend": True}}}
 
 
 GUEST = {
@@ -113,7 +113,10 @@ def test_one_of_two_kinds_is_named_as_kubectl_names_it(called: str) -> None:
     api = cluster(make_training_job("a"), make_job("a").role("trainer"))
     assert find_job(api, "default", called).resource == TRAININGJOBS
     assert [job.resource for job in list_jobs(api, "default", [TRAININGJOBS])] == [TRAININGJOBS]
-    with pytest.raises(UserError, match="'tfjobs' is no kind of job that is served here; use: aitrainingjobs"):
+    with pytest.raises(UserError, match="'pods' is not a job kind; this cluster has: aitrainingjobs"):
+        find_job(api, "default", "pods/a")
+    both = r"^TFJob \(kubeflow.org\) and TFJob \(training.kubedl.io\) are switched off here: start the local stack"
+    with pytest.raises(UserError, match=both):
         find_job(api, "default", "tfjobs/a")
 
 
@@ -178,6 +181,48 @@ def test_what_scaling_writes(case: Case) -> None:
     with pytest.raises(UserError) as refused:
         scaling(found, case.role, 5)
     assert str(refused.value).startswith(case.want)
+
+
+ELASTIC = make_job().role("trainer", 2, minReplicas=1, maxReplicas=4, edlPolicy="Auto").role("pserver", 1)
+STACK = {"TJ_REDIS_URL": "redis://h"}
+PER_DEFAULT = "digits: the autoscaler scales trainer, and may change this again after its cool-down, 30 s by default"
+WARNED: dict[str, tuple[JobBuilder, str, dict[str, str] | None, str]] = {
+    "nothing is known of the operator": (ELASTIC, "trainer", None, PER_DEFAULT),
+    "a local stack with the default": (ELASTIC, "trainer", STACK, "its cool-down of 30 s"),
+    "a local stack with another": (
+        ELASTIC,
+        "trainer",
+        {**STACK, "TJ_AUTOSCALE_COOLDOWN_SECONDS": "90"},
+        "its cool-down of 90 s",
+    ),
+    "a TrainingJob": (make_training_job(least=2, most=6, fault_tolerant=True), "trainer", None, PER_DEFAULT),
+    "a role that the autoscaler leaves alone": (ELASTIC, "pserver", None, ""),
+    "a role that is scaled by hand": (
+        make_job().role("trainer", 2, minReplicas=1, maxReplicas=4, edlPolicy="Manual"),
+        "trainer",
+        None,
+        "",
+    ),
+    "an operator without an autoscaler": (ELASTIC, "trainer", {**STACK, "TJ_AUTOSCALE_POLICY": "off"}, ""),
+}
+
+
+@pytest.mark.parametrize(("job", "role", "operator", "says"), WARNED.values(), ids=WARNED.keys())
+def test_scaling_by_hand_says_that_the_autoscaler_goes_on(
+    job: JobBuilder, role: str, operator: dict[str, str] | None, says: str
+) -> None:
+    said = autoscaler_goes_on(FoundJob(job.resource, job.object()), role, operator)
+    assert said.endswith(says)
+    assert bool(said) == bool(says)
+
+
+def test_a_guest_that_is_scaled_by_annotation_is_warned_of_too() -> None:
+    raw = guest_job(GroupResource("pytorchjobs.kubeflow.org"))
+    raw["metadata"]["annotations"] = {"elasticdeeplearning.ai/edl-policy": "Auto"}
+    raw["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 4}
+    found = FoundJob(GroupResource("pytorchjobs.kubeflow.org"), raw)
+    assert autoscaler_goes_on(found, "Worker", None) == PER_DEFAULT.replace("trainer", "Worker")
+    assert autoscaler_goes_on(found, "Master", None) == ""
 
 
 NOT_SCALED: dict[str, tuple[str, str | None, int, str]] = {

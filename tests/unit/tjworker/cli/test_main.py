@@ -71,7 +71,7 @@ CASES: dict[str, Case] = {
     "a cluster that does not answer is named, with what to do": Case(
         ("get",),
         1,
-        ("list aitrainingjobs", "Is it running? `tj up` starts"),
+        ("list API groups", "Is it running? `tj up` starts"),
         env={"KUBECONFIG": "config"},
         files={"config": KUBECONFIG},
     ),
@@ -88,6 +88,15 @@ CASES: dict[str, Case] = {
     "a run that is over is not followed": Case(("logs", "a", "-f", "-p"), 2, ("--follow and --previous exclude",)),
     "a setting that is wrong is named before anything starts": Case(
         ("up", "--plain"), 1, ("TJ_RESYNC_SECONDS", "soon"), env={"TJ_RESYNC_SECONDS": "soon"}
+    ),
+    "a kind of two operators is asked for by its group": Case(
+        ("up", "--kinds", "TFJob"), 2, ("TFJob, which is a kind of 2 operators; use tfjobs.kubeflow.org or",)
+    ),
+    "a kind that there is not is refused with the names": Case(
+        ("up", "--kinds", "all,Widget"), 2, ("it names Widget, which is not a known job kind; use all, pytorchjobs",)
+    ),
+    "a wrong kind in the environment is what doctor finds": Case(
+        ("doctor",), 1, want_stdout=("FAIL", "TJ_KINDS names PadleJob", "PaddleJob?"), env={"TJ_KINDS": "PadleJob"}
     ),
     "a Redis that does not answer is named without its password": Case(
         ("up", "--plain"),

@@ -15,6 +15,7 @@ from tests.support.builders import make_job, make_training_job
 from tests.support.guests import GUESTS, KIND_OF, whole_guest
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.unit.tjworker.cli.conftest import TypedAt
+from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.cli import informer
 from tjworker.cli.errors import UserError
 from tjworker.cli.jobs import FoundJob
@@ -42,11 +43,12 @@ def spec(**fields: Any) -> dict[str, Any]:
 WRONG: dict[str, tuple[Any, str]] = {
     "another object": (
         {"kind": "Service", "apiVersion": "v1"},
-        "kind: Service (v1) is no job: expected AITrainingJob (elasticdeeplearning.ai/v1) or TrainingJob",
+        "kind: Service (v1) is not a supported job kind; supported are AITrainingJob (elasticdeeplearning.ai/v1) and",
     ),
     "a version that is not served": (
         GOOD | {"apiVersion": "elasticdeeplearning.ai/v9"},
-        "kind: AITrainingJob (elasticdeeplearning.ai/v9) is no job",
+        "kind: AITrainingJob (elasticdeeplearning.ai/v9) is not a supported job kind; did you mean AITrainingJob"
+        " (elasticdeeplearning.ai/v1)?",
     ),
     "no name": (GOOD | {"metadata": {}}, "metadata.name: is missing"),
     "a name that Kubernetes does not take": (
@@ -129,13 +131,171 @@ def test_the_examples_are_valid_and_what_stands_beside_them_is_left_alone(typed_
     assert "Service (v1) is not a job: not checked" in done.stderr
 
 
+STRANGERS: dict[str, tuple[str, str, str]] = {
+    "a job of Volcano is translated": (
+        "batch.volcano.sh/v1alpha1",
+        "Job",
+        "Job (batch.volcano.sh/v1alpha1) is another operator's job: `tj convert FILE` translates it",
+    ),
+    "a job of Kubeflow Trainer 2 is not supported yet": (
+        "trainer.kubeflow.org/v1alpha1",
+        "TrainJob",
+        "TrainJob (trainer.kubeflow.org/v1alpha1) is a job of Kubeflow Trainer 2, which is not supported yet",
+    ),
+    "a misspelt kind": ("v1", "AITrainJob", "did you mean AITrainingJob (elasticdeeplearning.ai/v1)?"),
+    "no group": ("v1", "AITrainingJob", "did you mean AITrainingJob (elasticdeeplearning.ai/v1)?"),
+    "a kind in other letters": ("kubeflow.org/v1", "PytorchJob", "did you mean PyTorchJob (kubeflow.org/v1)?"),
+    "an old version of a guest": ("kubeflow.org/v1beta2", "TFJob", "did you mean TFJob (kubeflow.org/v1)?"),
+    "a kind of two operators without its group": (
+        "v1",
+        "TFJob",
+        "did you mean TFJob (kubeflow.org/v1) or TFJob (training.kubedl.io/v1alpha1)?",
+    ),
+}
+OTHERS: dict[str, tuple[str, str]] = {
+    "a job of Kubernetes": ("batch/v1", "Job"),
+    "a CronJob": ("batch/v1", "CronJob"),
+    "another kind of Kubeflow's": ("kubeflow.org/v1", "Notebook"),
+    "a workload": ("apps/v1", "Deployment"),
+    "a job of Ray": ("ray.io/v1", "RayJob"),
+    "a set of jobs": ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+}
+
+
+@pytest.mark.parametrize("command", ["submit", "validate"])
+@pytest.mark.parametrize(("version", "kind", "says"), STRANGERS.values(), ids=STRANGERS.keys())
+def test_what_looks_like_a_job_and_is_none_says_what_to_do(
+    version: str, kind: str, says: str, command: str, tmp_path: Path, typed_at: TypedAt
+) -> None:
+    """Also beside a job: Volcano, if it is there, would run its own."""
+    file = tmp_path / "job.yaml"
+    strange = {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": {}}
+    for manifests in ([strange], [GOOD, strange]):
+        file.write_text(yaml.safe_dump_all(manifests))
+        done = typed_at.tj(command, str(file))
+        assert says in done.stderr
+        assert done.exit_code == 1 or command == "validate"
+        assert not typed_at.api.list_page(AITRAININGJOBS, "default").items
+
+
+@pytest.mark.parametrize(("version", "kind"), OTHERS.values(), ids=OTHERS.keys())
+def test_other_objects_are_no_misspelt_jobs(version: str, kind: str) -> None:
+    assert Manifest("job.yaml", {"apiVersion": version, "kind": kind}).is_other
+
+
+def test_every_supported_kind_is_named(tmp_path: Path, typed_at: TypedAt) -> None:
+    file = tmp_path / "service.yaml"
+    file.write_text("{apiVersion: v1, kind: Service, metadata: {name: a}}")
+    said = typed_at.tj("submit", str(file)).stderr
+    assert [kind.kind for kind in KNOWN_KINDS.values() if kind.kind not in said] == []
+    assert [kind.group for kind in KNOWN_KINDS.values() if kind.group not in said] == []
+
+
+CLAIM = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "conf"}, "data": {"lr": "0.1"}}
+CLASS = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7}
+
+
+def submitted(typed_at: TypedAt, tmp_path: Path, *manifests: dict[str, Any], args: tuple[str, ...] = ()) -> Any:
+    file = tmp_path / "jobs.yaml"
+    file.write_text(yaml.safe_dump_all(manifests))
+    return typed_at.tj("submit", str(file), *args)
+
+
+def job_named(name: str) -> dict[str, Any]:
+    return make_job(name).workers(1).manifest() | {"metadata": {"name": name}}
+
+
+def test_other_objects_are_applied_as_they_are_in_their_order(tmp_path: Path, typed_at: TypedAt) -> None:
+    done = submitted(typed_at, tmp_path, CLAIM, job_named("a"), CONFIG, CLASS)
+    assert done.exit_code == 0, done.stderr
+    assert [line.partition(";")[0] for line in done.stdout.splitlines()] == [
+        "persistentvolumeclaim/data created",
+        "a: created in namespace default",
+        "configmap/conf created",
+        "priorityclass.scheduling.k8s.io/high created",
+    ]
+    again = submitted(typed_at, tmp_path, CLAIM, CONFIG | {"data": {"lr": "0.2"}}, job_named("b"))
+    assert again.stdout.splitlines()[:2] == ["persistentvolumeclaim/data unchanged", "configmap/conf configured"]
+    path = "/api/v1/namespaces/default/configmaps/conf"
+    made = yaml.safe_load(typed_at.transport.request("GET", path).body)
+    assert made["data"] == {"lr": "0.2"}
+    assert [one["manager"] for one in made["metadata"]["managedFields"]] == ["tj"]
+
+
+def test_they_go_where_the_jobs_go(tmp_path: Path, typed_at: TypedAt) -> None:
+    typed_at.transport.request("POST", "/api/v1/namespaces", body=b'{"metadata": {"name": "team-a"}}')
+    done = submitted(typed_at, tmp_path, CONFIG, CLASS, job_named("a"), args=("-n", "team-a"))
+    assert done.exit_code == 0, done.stderr
+    path = "/api/v1/namespaces/{}/configmaps/conf"
+    assert typed_at.transport.request("GET", path.format("team-a")).status == 200
+    assert typed_at.transport.request("GET", path.format("default")).status == 404
+
+
+def test_what_a_program_reads_are_the_jobs(tmp_path: Path, typed_at: TypedAt) -> None:
+    done = submitted(typed_at, tmp_path, CONFIG, job_named("a"), args=("-o", "yaml"))
+    assert yaml.safe_load(done.stdout)["metadata"]["name"] == "a"
+    assert done.stderr.startswith("configmap/conf created")
+    named = submitted(typed_at, tmp_path, CONFIG, job_named("b"), args=("-o", "name"))
+    assert named.stdout.splitlines() == ["configmap/conf", "aitrainingjob.elasticdeeplearning.ai/b"]
+
+
+NOT_APPLIED: dict[str, tuple[dict[str, Any], str]] = {
+    "a kind that the cluster does not serve": (
+        {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}},
+        "jobs.yaml, document 2 (line {line}): Widget (example.com/v1) is not served by this cluster",
+    ),
+    "no name": (
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}},
+        "jobs.yaml, document 2 (line {line}): metadata.name: is missing",
+    ),
+    "no metadata": ({"apiVersion": "v1", "kind": "ConfigMap"}, "metadata.name: is missing"),
+    "two namespaces": (
+        CONFIG | {"metadata": {"name": "a", "namespace": "here"}},
+        "document 2 (line {line}) has the namespace here, and -n says default",
+    ),
+    "a misspelt job": (container(comand=["x"]), "document 2 (line {line}): spec.replicaSpecs.trainer.template.spec."),
+}
+
+
+@pytest.mark.parametrize(("other", "says"), NOT_APPLIED.values(), ids=NOT_APPLIED.keys())
+def test_what_is_wrong_with_one_document_keeps_all_from_being_made(
+    other: dict[str, Any], says: str, tmp_path: Path, typed_at: TypedAt
+) -> None:
+    done = submitted(typed_at, tmp_path, job_named("a"), other, CONFIG, args=("-n", "default"))
+    assert done.exit_code == 1
+    line = (tmp_path / "jobs.yaml").read_text().splitlines().index("---") + 2
+    assert says.format(line=line) in done.stderr
+    assert not typed_at.api.list_page(AITRAININGJOBS, "default").items
+    assert typed_at.transport.request("GET", "/api/v1/namespaces/default/configmaps/conf").status == 404
+
+
+def test_a_field_that_somebody_else_manages_is_left_to_them(tmp_path: Path, typed_at: TypedAt) -> None:
+    path = "/api/v1/namespaces/default/configmaps/conf"
+    body = yaml.safe_dump(CONFIG | {"data": {"lr": "9"}}).encode()
+    query = {"fieldManager": "argo"}
+    typed_at.transport.request("PATCH", path, query=query, body=body, content_type="application/apply-patch+yaml")
+    done = submitted(typed_at, tmp_path, CONFIG, job_named("a"))
+    assert done.exit_code == 1
+    assert 'conflict with "argo"' in done.stderr
+    assert "change it with what made it (such as `kubectl apply`), or take it out of the file" in done.stderr
+
+
 UNREADABLE: dict[str, tuple[bytes, str]] = {
     "a file that is not there": (b"", "cannot read"),
     "what is no YAML": (b"a: [", "is not valid YAML"),
     "what is no text": (b"\xff\xfe\x00", "is no text"),
     "an empty file": (b"---\n", "has no manifest in it"),
     "a list of words": (b"- a\n- b\n", "is no manifest"),
-    "half a manifest": (b"kind: AITrainingJob\n", "AITrainingJob (no apiVersion) is no job"),
+    "half a manifest": (
+        b"kind: AITrainingJob\n",
+        "AITrainingJob (no apiVersion) is not a supported job kind; did you mean",
+    ),
     "deep nesting": (b"a: " + b"[" * 20_000, "is not valid YAML"),
 }
 
@@ -161,7 +321,7 @@ def test_submit_makes_all_jobs_of_a_file_or_none(tmp_path: Path, typed_at: Typed
     file.write_text(yaml.safe_dump_all([GOOD, make_training_job("edl").manifest()]))
     done = typed_at.tj("submit", str(file))
     assert done.exit_code == 0, done.stderr
-    assert "digits: made in namespace default" in done.stdout
+    assert "digits: created in namespace default" in done.stdout
     assert typed_at.api.get(TRAININGJOBS, "default", "edl")
 
 
@@ -208,8 +368,8 @@ def test_run_makes_a_job_that_does_what_was_asked() -> None:
 
 
 RUNS: dict[str, tuple[tuple[str, ...], int, str]] = {
-    "a command after --": (("--image", "x", "--name", "a", "--", "train", "--epochs", "3"), 0, "a: made in"),
-    "an image alone": (("--image", "x", "--name", "a"), 0, "a: made in"),
+    "a command after --": (("--image", "x", "--name", "a", "--", "train", "--epochs", "3"), 0, "a: created in"),
+    "an image alone": (("--image", "x", "--name", "a"), 0, "a: created in"),
     "a dry run prints a manifest": (("--image", "x", "--dry-run"), 0, "kind: AITrainingJob"),
     "no image": (("--", "train"), 2, "Missing option '--image'"),
     "a variable without a value": (("--image", "x", "--env", "A"), 2, "'A' is not NAME=VALUE"),
@@ -224,7 +384,7 @@ def test_run(args: tuple[str, ...], code: int, says: str, typed_at: TypedAt) -> 
     done = typed_at.tj("run", *args)
     assert done.exit_code == code, done.output
     assert says in (done.stderr if code else done.stdout)
-    assert len(typed_at.api.list_page(AITRAININGJOBS, "default").items) == ("made in" in done.stdout)
+    assert len(typed_at.api.list_page(AITRAININGJOBS, "default").items) == ("created in" in done.stdout)
 
 
 def _told(name: str, phase: str, kind: str = "MODIFIED", uid: str = "") -> tuple[str, dict[str, Any]]:

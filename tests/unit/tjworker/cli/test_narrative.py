@@ -335,6 +335,25 @@ def test_the_events_alone_are_one_line() -> None:
     assert line.endswith(f"pod/digits-trainer-2, Failed: {SHORT}")
 
 
+OF_RUNC = (
+    "Error: failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed"
+    ": unable to start container process: error during container init: "
+    'exec: "pyhton": executable file not found in $PATH: unknown'
+)
+NOT_FOUND = 'exec: "pyhton": executable file not found in $PATH'
+
+
+@pytest.mark.parametrize("message", ["", f"pod digits-trainer-0 failed: exited with code 128 ({NOT_FOUND})"])
+def test_a_command_that_cannot_be_started_is_named_without_the_layers_of_the_runtime(message: str) -> None:
+    """And once: not again as a warning where the status says it."""
+    builder = DIGITS.status(phase="Failed", message=message)
+    pods = [f"pod/digits-trainer-{index}" for index in range(2)]
+    warnings = [Happening(ago(9), ago(9), 1, "Warning", "Failed", pod, OF_RUNC) for pod in pods]
+    sections = {s.title: s.lines for s in describe(builder.object(), builder.build(), (), warnings, NOW)}
+    want = () if message else (f"9s ago, pod/digits-trainer-0, pod/digits-trainer-1, Failed: {NOT_FOUND}",)
+    assert sections.get("Newest warnings", ()) == want
+
+
 PODS: dict[str, tuple[dict[str, Any], str]] = {
     "one that runs waits for nothing": (pod(), ""),
     "one that has ended neither": (pod(phase="Failed"), ""),

@@ -107,6 +107,7 @@ FAILED = {
     "time": "2026-01-02T03:03:35Z",
     "logTail": "one\ntwo\n",
 }
+NOT_FOUND = 'exec: "pyhton": executable file not found in $PATH'
 FAILURES: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
     "none": ([], []),
     "a program that failed, with its last words": (
@@ -124,6 +125,10 @@ FAILURES: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
     "what a terminal would obey is not printed": (
         [{**FAILED, "reason": "\x1b[2J", "logTail": "\x1b]0;x\x07"}],
         ["digits-trainer-0 on node-1, 30s ago: exit code 3,  [2J", "    |  ]0;x "],
+    ),
+    "a long message is said once": (
+        [{"pod": pod, "exitCode": 128, "message": NOT_FOUND, "time": "2026-01-02T03:03:35Z"} for pod in "aba"],
+        [f"a, 30s ago: exit code 128, {NOT_FOUND}", *(f"{pod}, 30s ago: exit code 128, as a above" for pod in "ba")],
     ),
     "of many the newest": (
         [{**FAILED, "pod": str(i), "logTail": ""} for i in range(9)],

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from tests.support.builders import make_job
 from tests.support.kinds import AITRAININGJOBS
 from tjworker.cli import informer
+from tjworker.cli.console import complain
+from tjworker.cli.errors import EXIT_INTERRUPTED
 from tjworker.cli.jobs import FoundJob
 from tjworker.cli.submit import follow
 from tjworker.kube.port import Json
@@ -79,6 +82,44 @@ def telling(history: tuple[tuple[str, str], ...]) -> Any:
             pass
 
     return Told
+
+
+def test_ctrl_c_ends_the_command_and_says_how_to_come_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(*_where: Any, **_more: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(informer, "Informer", stopped)
+    cluster: Any = SimpleNamespace(api=None)
+    for names, says in (
+        ("a", "a goes on in the cluster; `tj logs a -f` shows its output again, `tj delete a` ends it"),
+        ("ab", "a b go on in the cluster; `tj get` shows how far they are, `tj delete a b` ends them"),
+    ):
+        jobs = [FoundJob(AITRAININGJOBS, seen(name, "")) for name in names]
+        assert follow(cluster, jobs) == EXIT_INTERRUPTED
+        assert capsys.readouterr().err.strip() == says
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_message_is_folded_at_a_terminals_width_and_its_commands_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"tj: {'word ' * 8}`tj up --kinds pytorchjobs.kubeflow.org` ends it\n    an error"
+    shown = {}
+    monkeypatch.setenv("COLUMNS", "60")
+    for stream in (Terminal(), io.StringIO()):
+        monkeypatch.setattr("sys.stderr", stream)
+        complain(text)
+        shown[stream.isatty()] = stream.getvalue()
+    assert shown[False] == f"{text}\n", "a program reads it as it is"
+    lines = shown[True].splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "  `tj up --kinds pytorchjobs.kubeflow.org` ends it" in lines
+    assert lines[-1] == "    an error"
+    assert " ".join(shown[True].split()) == " ".join(text.split())
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())

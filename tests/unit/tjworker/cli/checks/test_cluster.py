@@ -155,6 +155,14 @@ def test_what_is_found(case: Case) -> None:
     assert "/a/kubeconfig" in by_name["reachable"].detail
 
 
+def test_a_kind_of_another_operators_is_installed_from_its_own_folder() -> None:
+    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
+    kind = served(["PaddleJob"])[GroupResource("paddlejobs.kubeflow.org")]
+    found = cluster.definition(InProcessTransport(server.handle), kind)
+    assert (found.state, found.detail) == ("warning", "is not installed")
+    assert "-k k8s/kinds/paddlejobs.kubeflow.org`" in found.advice
+
+
 def test_secrets_are_asked_for_only_where_mpijobs_are_served() -> None:
     server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
     mpijobs = ("mpijobs.kubeflow.org", "mpijobs.training.kubedl.io")

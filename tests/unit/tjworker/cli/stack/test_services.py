@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.paths import ROOT
 from tjworker.cli.stack import probes, services
 from tjworker.cli.stack.paths import StatePaths
 from tjworker.cli.stack.services import Service, StackOptions, StackPlan
@@ -166,6 +167,13 @@ def test_the_crds_of_the_kinds_that_are_served_are_applied_once(tmp_path: Path) 
     assert [str(file) for file in files] == ["crds", *kinds]
     assert crds.argv.count("-f") == 3
     assert crds.one_shot
+
+
+def test_the_crds_of_all_kinds_are_applied_by_one_word(tmp_path: Path) -> None:
+    crds = build(tmp_path, TJ_KINDS="all")["crds"]
+    assert {Path(path).parent.name for path in crds.argv if path.endswith("crd.yaml")} == {
+        path.name for path in (ROOT / "k8s" / "kinds").iterdir()
+    }
 
 
 def test_each_has_time_to_stop(tmp_path: Path) -> None:

@@ -1,0 +1,100 @@
+"""Which kinds of job a command can meet: those whose CRDs the cluster has, and those that its operator serves. A kind
+that only one of the two knows is switched off. Reads only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from tjworker.api.kinds import EVERY_KIND, GUEST_KINDS, KINDS, served, word_for
+from tjworker.base import OperatorError
+from tjworker.cli.errors import UserError
+from tjworker.kube.errors import NO_PERMISSION
+
+if TYPE_CHECKING:
+    from tjworker.api.kinds.base import JobKind
+    from tjworker.base import GroupResource
+    from tjworker.kube.client import KubeClient
+
+Kinds = Mapping["GroupResource", "JobKind"]
+_INSTALLED: WeakKeyDictionary[KubeClient, Kinds] = WeakKeyDictionary()
+"""A command looks up several things, and a CRD that comes meanwhile can wait for the next command."""
+
+
+def installed_kinds(api: KubeClient) -> Kinds:
+    """Our own, and each other operator's kind whose CRD the cluster has, whatever TJ_KINDS says here: one request for
+    each client. Of our own a cluster may lack one; reading it then says so."""
+    if api not in _INSTALLED:
+        _INSTALLED[api] = {**KINDS, **_guests(api)}
+    return _INSTALLED[api]
+
+
+def _guests(api: KubeClient) -> Kinds:
+    try:
+        there = api.served_resources({kind.group for kind in GUEST_KINDS})
+    except OperatorError as error:
+        if error.status not in NO_PERMISSION:
+            raise
+        return chosen_kinds()  # a cluster that hides its discovery: what the environment names is tried
+    return {kind.resource: kind for kind in GUEST_KINDS if kind.resource in there}
+
+
+def chosen_kinds() -> Kinds:
+    """Our own, and those that TJ_KINDS of this environment names. Raises UserError for a name that is none's."""
+    from tjworker.settings import settings_or_exit
+
+    return kinds_named(settings_or_exit().kind_list)
+
+
+def kinds_named(names: Iterable[str], source: str = "TJ_KINDS") -> Kinds:
+    """Our own and these. Raises UserError for a name that is none's."""
+    try:
+        return served(names, source)
+    except OperatorError as error:
+        raise UserError(error.message) from error
+
+
+def operator_kinds(settings: Mapping[str, str] | None) -> Kinds | None:
+    """Those that an operator with these settings serves; None when they are not known (see `Cluster.operator`)."""
+    if settings is None:
+        return None
+    from tjworker.settings import Settings
+
+    return kinds_named(Settings(kinds=settings.get("TJ_KINDS", "")).kind_list)
+
+
+def is_off(kind: JobKind, installed: Collection[GroupResource], of_operator: Collection[GroupResource] | None) -> bool:
+    """A job of this kind cannot be made, or would wait for ever."""
+    return kind.resource not in installed or (of_operator is not None and kind.resource not in of_operator)
+
+
+def how_to_switch_on(kinds: Iterable[JobKind], of_operator: Kinds | None = None) -> str:
+    """`of_operator`: those that it serves already, which the same list must name."""
+    more = list(kinds)
+    already = [kind for kind in (of_operator or {}).values() if kind.guest]
+    words = EVERY_KIND if len(more) + len(already) == len(GUEST_KINDS) else ",".join(map(word_for, (*already, *more)))
+    page = "docs/kinds.md" if any(kind.group == "kubeflow.org" for kind in more) else "docs/kubedl.md"
+    if len(more) > 1:
+        in_a_cluster = "add them to TJ_KINDS of the operator and apply their folders in k8s/kinds"
+    else:
+        in_a_cluster = f"add it to TJ_KINDS of the operator and `kubectl apply -k k8s/kinds/{more[0].resource}`"
+    return f"start the local stack with `tj up --kinds {words}`; in a cluster {in_a_cluster} ({page})"
+
+
+def switched_off(kinds: Collection[JobKind], of_operator: Kinds | None = None) -> str:
+    """What a user reads who means a kind that is off."""
+    names = " and ".join(f"{kind.kind} ({kind.group})" for kind in kinds)
+    are = "is" if len(kinds) == 1 else "are"
+    return f"{names} {are} switched off here: {how_to_switch_on(kinds, of_operator)}"
+
+
+def known_words() -> str:
+    """Every kind that there is, for messages."""
+    own = " and ".join(f"{kind.kind} ({kind.api_versions[0]})" for kind in KINDS.values())
+    of_groups: dict[str, list[str]] = {}
+    for kind in GUEST_KINDS:
+        of_groups.setdefault(kind.group, []).append(kind.kind)
+    guests = "; ".join(f"{', '.join(names)} ({group})" for group, names in of_groups.items())
+    return f"{own}; where they are switched on, {guests}"
