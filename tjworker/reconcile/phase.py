@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tjworker.api.model import Role, TrainingJob
-from tjworker.api.observed import PodRecord
+from tjworker.api.observed import EVICTED, PodRecord
 from tjworker.api.status import FAILED_CREATE, MAX_SCALE_RECORDS, JobStatus, Phase, ReplicaStatus, ScaleRecord
 from tjworker.reconcile.failures import turned_away
 from tjworker.reconcile.replicas import Replica, RoleView
@@ -68,7 +68,7 @@ def replica_status(view: RoleView, *, live: bool) -> ReplicaStatus:
 
 
 def _evicted(pod: PodRecord) -> bool:
-    return pod.reason == "Evicted" or pod.disruption == "EvictionByEvictionAPI"
+    return pod.reason == EVICTED or pod.disruption == "EvictionByEvictionAPI"
 
 
 def scale_changes(job: TrainingJob, status: JobStatus, now: str) -> tuple[ScaleRecord, ...]:
