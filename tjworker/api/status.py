@@ -127,8 +127,8 @@ class RoleAttempts(_Model):
     )
     started: str = Field(
         "",
-        description="of an elastic role: indices whose pod has run in any attempt, as ranges; those that are scaled away"
-        " are forgotten",
+        description="of an elastic role: indices whose pod has run in any attempt, as ranges; those that are scaled"
+        " away are forgotten",
     )
 
 

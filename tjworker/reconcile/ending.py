@@ -44,7 +44,7 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
     status = _waits_no_more(job, status, end, at)
     status = outcome.numbers(job, status, p.roles, live=False)
     stuck = find_stuck_deletions(p.pods, p.now)
-    writes = clean_up(p, cleaning, f"the job ends in {end.phase} ({end.reason}), cleanPodPolicy is {cleaning}")
+    writes = clean_up(p, cleaning, f"the job ends in {end.phase}, and {cleaning} takes it")
     status = report_deletions(job, status, stuck, writes, end.reason, end.message, at)
     if not whole_view or remain(p, cleaning):
         message = f"the job ends in {end.phase}: {end.message}"

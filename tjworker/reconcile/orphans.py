@@ -196,7 +196,7 @@ def find_orphans(
                 why = f"its job {c.owner.key} has ended, and the time of its TensorBoard is over"
                 found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
         elif c.owner in owners and ended and c.owner in ended and _outlived(c, ended[c.owner], c.owner in keeping):
-            why = f"its job {c.owner.key} has ended, and cleanPodPolicy {ended[c.owner]} would have taken it"
+            why = f"its job {c.owner.key} has ended, and {ended[c.owner]} would have taken it"
             found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
     return sorted(found, key=lambda o: (o.namespace, o.delete.resource, o.delete.name))
 

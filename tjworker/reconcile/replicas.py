@@ -94,8 +94,8 @@ class RoleView:
 
     @property
     def complete(self) -> bool:
-        """Every replica that counts has succeeded. A surplus replica does not count: one above the desired number, which
-        is not in `replicas`; and in an elastic role one above minReplicas that has never started."""
+        """Every replica that counts has succeeded. A surplus replica does not count: one beyond the desired number,
+        which is not in `replicas`, and in an elastic role one beyond minReplicas that has never started."""
         succeeded = self.indices("succeeded")
         if not succeeded or len(succeeded) == len(self.replicas) or not self.role.elastic:
             return bool(succeeded) and len(succeeded) == len(self.replicas)

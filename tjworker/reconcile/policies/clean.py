@@ -24,6 +24,8 @@ class Cleaning:
     policy: CleanPodPolicy
     roles: Mapping[str, CleanPodPolicy] = field(default_factory=dict)
     """The policy of single roles, where it differs."""
+    by: str = ""
+    """What decides so, where that is not the job's cleanPodPolicy."""
 
     @property
     def takes_pods(self) -> bool:
@@ -39,7 +41,7 @@ class Cleaning:
         return policy == "All" or (policy == "Running" and phase not in ENDED_PHASES)
 
     def __str__(self) -> str:
-        return self.policy
+        return self.by or f"cleanPodPolicy {self.policy}"
 
 
 def cleaning_at(job: TrainingJob | InvalidJob, phase: str, reason: str, autoclean: bool) -> Cleaning:
@@ -48,14 +50,16 @@ def cleaning_at(job: TrainingJob | InvalidJob, phase: str, reason: str, autoclea
     frees."""
     if keeps_all(job, autoclean):
         return Cleaning("None")
-    policy: CleanPodPolicy = "None"
-    if isinstance(job, TrainingJob):
-        at_limit = job.limit_clean_policy if reason in _LIMITS else None
-        policy = at_limit or job.clean_pod_policy
-    if policy == "None" and phase in _FREES:
-        policy = "Running"
+    policy = job.clean_pod_policy if isinstance(job, TrainingJob) else "None"
     batch = job.batch_roles if isinstance(job, TrainingJob) else ()
-    return Cleaning(policy, dict.fromkeys(batch, "Running"))
+    by = ""
+    if isinstance(job, TrainingJob) and reason in _LIMITS and job.limit_clean_policy is not None:
+        policy, by = job.limit_clean_policy, f"the end by {reason}"
+    elif policy == "None" and phase in _FREES:
+        policy, by = "Running", f"the end in {phase}"
+    elif policy == "None" and batch:
+        by = f"the end of the role {' and '.join(batch)}"
+    return Cleaning(policy, dict.fromkeys(batch, "Running"), by)
 
 
 def cleaning_after(job: TrainingJob | InvalidJob, autoclean: bool) -> Cleaning:

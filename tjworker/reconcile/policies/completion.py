@@ -116,7 +116,7 @@ def _who_succeeded(view: RoleView) -> str:
     if succeeded == role.replicas:
         return f"role {role.name} has succeeded"
     idle = role.replicas - succeeded
-    return f"every replica of role {role.name} that started has succeeded; {idle} above minReplicas never started"
+    return f"every replica of role {role.name} that started has succeeded; {idle} beyond minReplicas never started"
 
 
 def _enough(job: TrainingJob, views: Mapping[str, RoleView]) -> str:

@@ -78,6 +78,6 @@ def test_a_failure_without_an_exit_code_is_not_retryable() -> None:
     ending = status_of(plan).ending
     assert ending is not None
     assert ending.message == (
-        "pod digits-trainer-0 on node node-a failed: Failed; restartPolicy ExitCode: a failure without an exit code is not"
-        " retryable"
+        "pod digits-trainer-0 on node node-a failed: Failed;"
+        " restartPolicy ExitCode: a failure without an exit code is not retryable"
     )
