@@ -19,6 +19,7 @@ from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import pod_name
 from tjworker.api.observed import PodRecord, WorkloadRecord
 from tjworker.api.status import JobStatus, RoleAttempts
+from tjworker.reconcile.failures import fails_in_part
 
 State = Literal[
     "missing",  # no pod of this index
@@ -68,6 +69,8 @@ class RoleView:
     """Indices whose pod has been made in this attempt and has not been seen to run; empty likewise."""
     ever_ran: frozenset[int] = frozenset()
     """Indices whose pod the status has seen run in any attempt; those of an elastic role alone."""
+    main_container: str | None = None
+    """As of the job."""
 
     @cached_property
     def _tally(self) -> Counter[State]:
@@ -86,6 +89,10 @@ class RoleView:
             return {}
         vanished = ungroup_indices(self.attempts.vanished, MAX_INDEX)
         return {i: until for i, until in ungroup_indices(self.attempts.resting, MAX_INDEX).items() if i in vanished}
+
+    def has_failed(self, pod: PodRecord) -> bool:
+        """The pod has failed; or its main container has, where the role does not wait for the others to end."""
+        return pod.phase == "Failed" or fails_in_part(self.role, pod, self.main_container)
 
     @cached_property
     def started(self) -> frozenset[int]:
@@ -165,7 +172,14 @@ def view_named(
     surplus = tuple(p for p in mine if p.name not in wanted)
     ran, made = parse_indices(attempts.ran, role.replicas), parse_indices(attempts.made, role.replicas)
     return RoleView(
-        role, tuple(replicas), surplus, attempts, ran=ran, made=made, ever_ran=ever_ran(role, attempts, status)
+        role,
+        tuple(replicas),
+        surplus,
+        attempts,
+        ran=ran,
+        made=made,
+        ever_ran=ever_ran(role, attempts, status),
+        main_container=job.main_container,
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tjworker.api.model import RestartScope, TrainingJob
 from tjworker.api.status import BACKOFF_LIMIT_EXCEEDED
 from tjworker.reconcile.attempts import Draft
-from tjworker.reconcile.failures import Diagnosis, describe, diagnose, fails_in_part
+from tjworker.reconcile.failures import Diagnosis, describe, diagnose
 from tjworker.reconcile.one_pass import FinalFailure, Pass
 from tjworker.reconcile.policies.backoff import after_crash, turn_away, vanish, vanished_unseen
 from tjworker.reconcile.policies.completion import job_verdict
@@ -75,7 +75,7 @@ def _failure(p: Pass, view: RoleView, replica: Replica) -> Failed | None:
     # depend on whether a pass happens in between.
     over = replica.state in ("failed", "lost") or (replica.state == "terminating" and bool(pod.disruption))
     faulty = bool(pod.gpu_fault) and replica.state in ("running", "scheduled")
-    in_part = replica.state == "running" and fails_in_part(view.role, pod, p.job.main_container)
+    in_part = replica.state == "running" and view.has_failed(pod)
     if not over and not faulty and not in_part:
         return None
     diagnosis = diagnose(pod, p.at, p.job.main_container)

@@ -13,7 +13,7 @@ import pytest
 from tests.support.builders import PodBuilder
 from tests.support.guests import parsed
 from tests.unit.tjworker.api.guest_cases import manifest
-from tests.unit.tjworker.reconcile.passes import World
+from tests.unit.tjworker.reconcile.passes import World, condition
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import ContainerRecord
 from tjworker.base import GroupResource
@@ -266,3 +266,20 @@ def test_what_a_failed_pod_brings(case: Case) -> None:
     policies = {"OnNodeFailWithExitCode", "OnNodeFail"}
     told = " ".join(c.message for c in status.conditions)
     assert not any(policy in told for policy in policies), "no manifest of this kind can have that policy"
+
+
+def test_a_pod_whose_main_container_fails_again_and_again_beside_a_sidecar_rests() -> None:
+    """As every pod whose program fails: a kubelet lets it rest in its crash loop, too."""
+    case = CASES["KubeDL fails a pod over whose main container was killed, though a sidecar runs"]
+    pod = "digits-worker-0"
+    world = World(read(case)).settle()
+    for _ in range(3):
+        world.all("running").settle()
+        world.pods[pod] = ended(case)(world.pods[pod])
+        world.step()
+        world.step()
+    assert world.attempts() == {pod: 2}, "the failed pod stays, for its log"
+    assert condition(world.job.status, "Running")[:2] == ("False", "BackOff")
+    world.now += 30
+    world.settle()
+    assert world.attempts() == {pod: 3}
