@@ -172,6 +172,8 @@ class TrainingJob:
     retries_unknown_exit: bool = False
     """With ExitCode, a pod that failed before its main container ended, such as in an init container, is retryable."""
     clean_pod_policy: CleanPodPolicy = "All"
+    backoff_ends: bool = False
+    """A used-up backoffLimit ends the job, whatever the `fail_policy` of the role that has used it up."""
     limit_clean_policy: CleanPodPolicy | None = None
     """The policy at an end by activeDeadlineSeconds or backoffLimit; None: `clean_pod_policy`."""
     batch_roles: tuple[str, ...] = ()

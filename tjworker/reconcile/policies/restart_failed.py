@@ -136,6 +136,9 @@ def _judge(p: Pass, failed: Sequence[Failed], draft: Draft) -> Pass:
         # Only a role that can fail explains why the job does.
         one, refusal = next(((f, r) for f, r in final if f.role.fail_policy != "None"), final[0])
         p = replace(p, final=final_failure(one.diagnosis, refusal.why, refusal.reason))
+    for one, refusal in final:
+        if p.job.backoff_ends and refusal.reason == BACKOFF_LIMIT_EXCEEDED:
+            p = p.propose("Failed", refusal.reason, f"{describe(one.diagnosis.failure)}; {refusal.why}")
     kept = [f"{describe(one.diagnosis.failure)}; it stays failed: {refusal.why}" for one, refusal in final]
     return p.follow(draft.status()).decide(*kept, *restarted).restart(restarted)
 

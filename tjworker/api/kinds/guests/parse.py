@@ -242,6 +242,8 @@ def _job(read: Reading, raw: Json, head: Header, templates: Mapping[str, Json]) 
         suspend_field=read.run_path("suspend"),
         limit_clean_policy=None if shape.batch_roles(read.spec) else shape.family.limit_clean_policy,
         batch_roles=shape.batch_roles(read.spec),
+        # `ReconcileJobs` of both operators: `jobExceedsLimit` fails the job before anything else is asked.
+        backoff_ends=True,
         main_container=shape.container,
         retries_unknown_exit=shape.family.retries_unknown_exit,
         scale_role="Worker" if "Worker" in read.specs else None,
