@@ -25,6 +25,7 @@ from tjworker.base import JobName
 from tjworker.reconcile.gangs.room import why_too_large
 from tjworker.reconcile.orphans import Candidate, candidate, find_orphans
 from tjworker.reconcile.peers import KINDS, left_out, role_counts, role_list, tell_left_out
+from tjworker.reconcile.policies.clean import Cleaning
 
 Json = dict[str, Any]
 NOW = 1_767_225_600.0
@@ -185,7 +186,8 @@ def _orphans(draw: random.Random) -> list[Any]:
     nodes = draw.choice((None, frozenset({"n0"}), frozenset({"n0", "n1"})))
     workloads = {c.workload: draw.choice(("ours", "foreign", "gone", "gone")) for c in found if c.workload}
     workloads = {name: whose for name, whose in workloads.items() if draw.random() < 0.8}
-    taken = find_orphans(found, owners, nodes, NOW, workloads, ended, boards, keeping)  # type: ignore[arg-type]
+    cleanings = {job: Cleaning(policy) for job, policy in ended.items()}  # type: ignore[arg-type]
+    taken = find_orphans(found, owners, nodes, NOW, workloads, cleanings, boards, keeping)  # type: ignore[arg-type]
     return [_plain(c) for c in found] + [(one.namespace, one.delete) for one in taken]
 
 

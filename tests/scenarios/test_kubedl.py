@@ -55,10 +55,22 @@ LIVES: dict[str, Life] = {
     "a TFJob tries again what was killed, and nothing else": Life(
         job(TF, {"PS": role(), "Worker": role(**WRONG)}), "Failed", why="exited with code 1"
     ),
-    "a PyTorchJob ends with its master, and its pods stay": Life(
-        job(PYTORCH, {"Master": role(**DONE), "Worker": role(2)}),
+    "a PyTorchJob ends with its master and all workers, and its pods stay": Life(
+        job(PYTORCH, {"Master": role(**DONE), "Worker": role(2, **DONE)}),
         "Succeeded",
         ("digits-master-0", "digits-worker-0", "digits-worker-1"),
+    ),
+    "a PyTorchJob goes on without its master while a worker trains": Life(
+        job(PYTORCH, {"Master": role(**DONE), "Worker": role(2)}), "Running"
+    ),
+    "a TFJob with AllWorkers goes on without its chief while a worker trains": Life(
+        job(TF, {"Chief": role(**DONE), "Worker": role(2)}, successPolicy="AllWorkers"), "Running"
+    ),
+    "a TFJob with AllWorkers ends with its chief and all workers": Life(
+        job(TF, {"Chief": role(**DONE), "Worker": role(2, **DONE)}, successPolicy="AllWorkers"), "Succeeded"
+    ),
+    "a TFJob without AllWorkers ends with its chief": Life(
+        job(TF, {"Chief": role(**DONE), "Worker": role(2)}), "Succeeded", ("digits-chief-0",)
     ),
     "an XGBoostJob ends with its master": Life(
         job(XGB, {"Master": role(**DONE), "Worker": role()}, cleanPodPolicy="All"), "Succeeded", ()
@@ -83,6 +95,18 @@ LIVES: dict[str, Life] = {
     ),
     "an MPIJob whose cleanPodPolicy stands where the first versions had it": Life(
         job(MPI, {"Launcher": role(**DONE), "Worker": role(1)}, cleanPodPolicy="All"), "Succeeded", ()
+    ),
+    "a worker that fails does not end an MPIJob": Life(
+        job(MPI, {"Launcher": role(), "Worker": role(2, "Never", **WRONG)}), "Running"
+    ),
+    "a launcher whose workers have failed before it is made": Life(
+        job(MPI, {"Launcher": role(**DONE), "Worker": role(2, "Never", ready_seconds=60, **WRONG)}), "Succeeded"
+    ),
+    "a deadline takes what cleanPodPolicy says, here what runs": Life(
+        job(TF, {"Worker": role(2)}, activeDeadlineSeconds=10), "Failed", (), "activeDeadlineSeconds"
+    ),
+    "a deadline takes what cleanPodPolicy says, here nothing": Life(
+        job(PYTORCH, {"Master": role()}, activeDeadlineSeconds=10), "Failed", ("digits-master-0",)
     ),
     "a launcher that fails ends its MPIJob": Life(
         job(MPI, {"Launcher": role(**WRONG), "Worker": role(1)}), "Failed", why="exited with code 1"

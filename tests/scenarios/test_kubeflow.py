@@ -107,8 +107,15 @@ LIVES: dict[str, Life] = {
     "backoffLimit 0: no restart": Life(
         job(PYTORCH, {"Master": role(**WRONG)}, {"backoffLimit": 0}), "Failed", why="backoffLimit 0"
     ),
-    "activeDeadlineSeconds": Life(
-        job(PYTORCH, {"Master": role()}, {"activeDeadlineSeconds": 10}), "Failed", why="activeDeadlineSeconds"
+    # common/job.go: `DeletePodsAndServices` ignores cleanPodPolicy, here None, while the job has no condition Failed.
+    "a used-up backoffLimit takes every pod": Life(
+        job(PYTORCH, {"Master": role(**WRONG), "Worker": role(1)}, {"backoffLimit": 0}), "Failed", ()
+    ),
+    "activeDeadlineSeconds takes every pod": Life(
+        job(PYTORCH, {"Master": role(), "Worker": role(1, **DONE)}, {"activeDeadlineSeconds": 10}),
+        "Failed",
+        (),
+        why="activeDeadlineSeconds",
     ),
     "suspended from the start": Life(job(PYTORCH, {"Master": role()}, {"suspend": True}), "Suspended", ()),
     "role names in any case": Life(job(PYTORCH, {"master": role(), "WORKER": role(1)}), "Running", (M, W0)),

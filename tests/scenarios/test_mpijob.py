@@ -64,8 +64,41 @@ LIVES: dict[str, Life] = {
     "cleanPodPolicy Running takes the workers, whose sshd never ends": Life(
         {"Launcher": role(**DONE), "Worker": role(2)}, "Succeeded", {"cleanPodPolicy": "Running"}, (L,)
     ),
-    "cleanPodPolicy All takes the launcher, too": Life(
-        {"Launcher": role(**DONE), "Worker": role(2)}, "Succeeded", {"cleanPodPolicy": "All"}, ()
+    # mpi_job_controller.go: `deleteWorkerPods`.
+    "cleanPodPolicy All of v2beta1 takes the workers alone": Life(
+        {"Launcher": role(**DONE), "Worker": role(2)}, "Succeeded", {"cleanPodPolicy": "All"}, (L,)
+    ),
+    # common/job.go: `DeletePodsAndServices`.
+    "cleanPodPolicy All of v1 takes the launcher, too": Life(
+        {"Launcher": role(**DONE), "Worker": role(2)}, "Succeeded", {"cleanPodPolicy": "All"}, (), V1
+    ),
+    # `newLauncherJob`: its batch Job gets activeDeadlineSeconds, and the workers cleanPodPolicy.
+    "a deadline of v2beta1 ends the launcher, and its workers stay as cleanPodPolicy None says": Life(
+        {"Launcher": role(), "Worker": role(2)}, "Failed", {"activeDeadlineSeconds": 10}, (W0, W1), why="activeDeadline"
+    ),
+    "a deadline of v2beta1 ends the launcher, and cleanPodPolicy Running its workers": Life(
+        {"Launcher": role(), "Worker": role(2)},
+        "Failed",
+        {"activeDeadlineSeconds": 10, "cleanPodPolicy": "Running"},
+        (),
+    ),
+    "a used-up backoffLimit of v2beta1 leaves the launcher's log": Life(
+        {"Launcher": role(**WRONG), "Worker": role(1)}, "Failed", {"backoffLimit": 0, "cleanPodPolicy": "All"}, (L,)
+    ),
+    "a deadline of v1 takes every pod": Life(
+        {"Launcher": role(), "Worker": role(2)}, "Failed", {"activeDeadlineSeconds": 10}, (), V1
+    ),
+    "a launcher of v2beta1 with Never is made again, as by its batch Job": Life(
+        {"Launcher": role(1, "Never", **WRONG), "Worker": role(1)}, "Running", want_restarts=1
+    ),
+    "failures of workers of v2beta1 do not use up backoffLimit": Life(
+        {"Launcher": role(), "Worker": role(1, "OnFailure", **WRONG)}, "Running", {"backoffLimit": 0}, want_restarts=1
+    ),
+    "a launcher whose worker has ended before is made": Life(
+        {"Launcher": role(**DONE), "Worker": role(2, ready_seconds=30, **DONE)}, "Succeeded"
+    ),
+    "likewise in v1": Life(
+        {"Launcher": role(**DONE), "Worker": role(2, ready_seconds=30, **DONE)}, "Succeeded", version=V1
     ),
     "v1 has its own cleanPodPolicy": Life(
         {"Launcher": role(**DONE), "Worker": role(2)}, "Succeeded", {"cleanPodPolicy": "Running"}, (L,), V1

@@ -17,7 +17,6 @@ from tjworker.api.naming import owner_name
 from tjworker.api.status import END_PHASES
 
 Json = dict[str, Any]
-LAUNCHER = "Launcher"
 
 
 def amiss(world: Seen) -> list[str]:
@@ -77,12 +76,10 @@ def _to_come(job: TrainingJob) -> Iterator[str]:
 
 
 def _after_its_end(job: TrainingJob, pods: dict[str, Json]) -> Iterator[str]:
-    if _clean_pod_policy(job) != "None":
-        yield from (
-            f"ended, and {name} is {_phase(pod)}"
-            for name, pod in pods.items()
-            if _clean_pod_policy(job) == "All" or _is_alive(pod)
-        )
+    for name, pod in pods.items():
+        policy = _clean_pod_policy(job, _labels(pod).get(labels.REPLICA_NAME, ""))
+        if policy == "All" or (policy == "Running" and _is_alive(pod)):
+            yield f"ended, and {name} is {_phase(pod)}"
 
 
 def _waits_for_ever(world: Seen, job: TrainingJob, role: Role, pods: list[Json], alive: list[Json]) -> bool:
@@ -90,10 +87,6 @@ def _waits_for_ever(world: Seen, job: TrainingJob, role: Role, pods: list[Json],
     if any(map(_finds_no_gpu, pods)):
         # Each pod of such a job asks for one: no room for more than all nodes have.
         return len(alive) > GPUS
-    if role.name == LAUNCHER and job.framework == "mpi":
-        # It starts when every worker is ready, and one that has ended never is.
-        others = (told for name, told in job.status.attempts.roles.items() if name != role.name)
-        return not pods and any(told.completed or told.failed for told in others)
     # The template of a ReplicaSet or a batch Job cannot leave a group (docs/gang.md).
     waits = any(_phase(pod) == "Pending" and not pod["spec"].get("nodeName") for pod in pods)
     return role.workload != "Pod" and waits and _wants_more_than_there_are(world, alive)
@@ -114,8 +107,13 @@ def _wants_more_than_there_are(world: Seen, alive: list[Json]) -> bool:
     return any(size > members[name] for name, size in sizes.items())
 
 
-def _clean_pod_policy(job: TrainingJob) -> str:
-    """An end that is to free what the job holds leaves nothing running."""
+def _clean_pod_policy(job: TrainingJob, role: str) -> str:
+    """An end that is to free what the job holds leaves nothing running; nor does a batch Job that has ended."""
+    if role in job.batch_roles:
+        return "Running"
+    reason = job.status.ending.reason if job.status.ending else ""
+    if job.limit_clean_policy is not None and reason in ("DeadlineExceeded", "BackoffLimitExceeded"):
+        return job.limit_clean_policy
     frees = job.status.phase in ("Preempted", "Timeout", "NodeFail")
     return "Running" if job.clean_pod_policy == "None" and frees else job.clean_pod_policy
 

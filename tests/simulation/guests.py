@@ -76,7 +76,7 @@ def tensorflow(wish: Wish, family: str = "kubeflow.org") -> Json:
 
 
 def mpi(wish: Wish) -> Json:
-    """Its launcher ends it, and may fail first."""
+    """Its launcher ends it, and may fail first; the pod of the launcher is kept."""
     return guest("mpijobs.kubeflow.org", {"Launcher": (1, wish), "Worker": (wish.trainers, FOR_EVER)}, "OnFailure")
 
 
@@ -164,8 +164,8 @@ GUESTS: Mapping[str, Scenario] = {
     "pytorch-loses-worker": _of(LOSES_WORKER, pytorch(Wish())),
     "tf-succeeds": _of(replace(SCRIPTS["succeeds"], over=ended_and_kept), tensorflow(Wish()), alone=True),
     "tf-restarts": _of(replace(SCRIPTS["restarts"], over=ended_and_kept), tensorflow(_flaky), alone=True),
-    "mpi-succeeds": _of(SCRIPTS["succeeds"], mpi(Wish())),
-    "mpi-restarts": _of(SCRIPTS["restarts"], mpi(_flaky)),
+    "mpi-succeeds": _of(replace(SCRIPTS["succeeds"], over=ended_and_kept), mpi(Wish())),
+    "mpi-restarts": _of(replace(SCRIPTS["restarts"], over=ended_and_kept), mpi(_flaky)),
     "mpi-deleted": _of(SCRIPTS["deleted"], mpi(SCRIPTS["deleted"].wish)),
     "mpi-suspended": _of(SUSPENDED, mpi(Wish())),
     "mpi-loses-worker": _of(LOSES_WORKER, mpi(Wish())),

@@ -37,6 +37,13 @@ class Role:
     edl_policy: EdlPolicy = "Manual"
     """`Never`: the number of pods is fixed while the job exists."""
     restart_policy: RestartPolicy = "Never"
+    restart_words: str = ""
+    """The policy as messages name it, where that is not `restart_policy`: in the words of the manifest."""
+    fails_in_part: bool = False
+    """A pod counts as failed as soon as its main container has, even while other containers of it run, if the
+    restart policy replaces it then. (Else when all of its containers have ended.)"""
+    fails_when_evicted: bool = False
+    """A pod that is evicted and not replaced fails the role, whatever `fail_policy` says."""
     restart_scope: RestartScope = "All"
     restart_limit: int | None = None
     """None: no limit; of workload ReplicaSet, the operator's setting."""
@@ -159,7 +166,19 @@ class TrainingJob:
     """Pods that a gang scheduler starts together or not at all; None: all that the job cannot do without."""
     gang: GangPolicy = GangPolicy()
     retryable_exit_codes: frozenset[int] = frozenset(range(128, 256))
+    main_container: str | None = None
+    """Name of the one container whose exit code counts; where a pod has none of that name, its first counts. None: as
+    in kinds of our own, those that `naming.counted_names` finds by their prefix."""
+    retries_unknown_exit: bool = False
+    """With ExitCode, a pod that failed before its main container ended, such as in an init container, is retryable."""
     clean_pod_policy: CleanPodPolicy = "All"
+    backoff_ends: bool = False
+    """A used-up backoffLimit ends the job, whatever the `fail_policy` of the role that has used it up."""
+    limit_clean_policy: CleanPodPolicy | None = None
+    """The policy at an end by activeDeadlineSeconds or backoffLimit; None: `clean_pod_policy`."""
+    batch_roles: tuple[str, ...] = ()
+    """Roles that the kind's own operator runs as a batch Job. backoffLimit counts their failures alone. After any end
+    none of their pods runs, and those that have ended stay with their logs, whatever the cleanPodPolicy."""
     fail_policy: JobEndPolicy = "Any"
     complete_policy: JobEndPolicy = "All"
     suspend: bool = False
@@ -189,6 +208,10 @@ class TrainingJob:
     @property
     def key(self) -> JobKey:
         return self.name.key
+
+    def counts_for_backoff(self, role: str) -> bool:
+        """backoffLimit counts the failures of this role."""
+        return not self.batch_roles or role in self.batch_roles
 
     @property
     def calls_itself(self) -> str:

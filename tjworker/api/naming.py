@@ -55,10 +55,12 @@ def env_name(role: str) -> str:
     return role.upper().replace("-", "_")
 
 
-def counted_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Of a pod's container names (in the template's order, without init containers) those whose exit codes count: the
-    `aitj-` ones, else the first, else none."""
-    counted = tuple(name for name in names if name.startswith(COUNTED_PREFIX))
+def counted_names(names: Sequence[str], main: str | None = None) -> tuple[str, ...]:
+    """Of a pod's container names (in the template's order, without init containers) those whose exit codes count.
+
+    `main` is `TrainingJob.main_container`. None: the `aitj-` ones count. A name: that container counts, wherever it
+    stands in the list. Where no container matches, the first counts; of a pod without containers, none."""
+    counted = tuple(name for name in names if (name.startswith(COUNTED_PREFIX) if main is None else name == main))
     return counted or tuple(names[:1])
 
 

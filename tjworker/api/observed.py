@@ -18,6 +18,8 @@ ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 """Of a pod: it will never run again."""
 CONTAINER_STATUS_UNKNOWN = "ContainerStatusUnknown"
 """Reason that the kubelet gives for a container that its runtime no longer knows."""
+EVICTED = "Evicted"
+"""Reason of a pod that its kubelet has evicted."""
 TAINTED = "DeletionByTaintManager"
 """Reason of the condition DisruptionTarget of a pod that does not tolerate a taint NoExecute of its node."""
 

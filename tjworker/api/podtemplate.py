@@ -65,8 +65,9 @@ class DNSConfig(_Model):
 
 
 class Container(_Model):
-    """A container, as in a Pod. The exit codes of those whose name starts with `aitj-` count for restartPolicy
-    `ExitCode`; without one, those of the first container."""
+    """A container, as in a Pod. For restartPolicy `ExitCode` the exit codes of those count whose name starts with
+    `aitj-`, and in jobs of other operators' kinds that of the container that is named as there (`pytorch`,
+    `tensorflow`); without one, that of the first container."""
 
     name: str = Field(
         min_length=1, max_length=63, pattern=DNS_LABEL, description="name of the container, unique in the pod"

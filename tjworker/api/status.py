@@ -82,6 +82,9 @@ class RestartCounts(_Model):
     user: Count = Field(0, description="because a user deleted the pod")
 
 
+DEADLINE_EXCEEDED = "DeadlineExceeded"
+BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
+"""Reasons of an end by a limit of the job's run policy, in the words of a batch Job of Kubernetes."""
 ALL_RUN = "AllReplicasRunning"
 """Reason of the condition Running while nothing is waited for."""
 POD_NOT_GONE = "PodNotGone"
@@ -121,6 +124,11 @@ class RoleAttempts(_Model):
     )
     ran: str = Field(
         "", description="indices whose pod has run in this attempt, as ranges, while the job is not Running"
+    )
+    started: str = Field(
+        "",
+        description="of an elastic role: indices whose pod has run in any attempt, as ranges; those that are scaled"
+        " away are forgotten",
     )
 
 

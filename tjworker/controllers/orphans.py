@@ -15,7 +15,6 @@ from typing import Any
 import structlog
 
 from tjworker.api import kinds
-from tjworker.api.model import CleanPodPolicy
 from tjworker.api.resources import BATCH_JOBS, NODES, REPLICASETS
 from tjworker.api.status import END_PHASES
 from tjworker.api.timefmt import from_rfc3339
@@ -35,7 +34,7 @@ from tjworker.reconcile.orphans import (
     candidate,
     find_orphans,
 )
-from tjworker.reconcile.policies.clean import policy_of_end
+from tjworker.reconcile.policies.clean import Cleaning, cleaning_after
 from tjworker.reconcile.rules import keeps_all
 from tjworker.settings import Settings, turn_seconds
 from tjworker.store.port import Store
@@ -51,7 +50,7 @@ class Observation:
 
     candidates: list[Candidate] = field(default_factory=list)
     owners: dict[JobName, Uid | None] = field(default_factory=dict)
-    ended: dict[JobName, CleanPodPolicy] = field(default_factory=dict)
+    ended: dict[JobName, Cleaning] = field(default_factory=dict)
     boards: dict[JobName, float] = field(default_factory=dict)
     keeping: set[JobName] = field(default_factory=set)
     workloads: dict[WorkloadName, WorkloadOf] = field(default_factory=dict)
@@ -136,11 +135,11 @@ class OrphanCollector:
                     self._observe_owner(found, name)
 
     def _observe_owner(self, found: Observation, name: JobName) -> None:
-        """The UID that the job has now, and the cleanPodPolicy of its end if it has ended."""
+        """The UID that the job has now, and which pods its end deletes if it has ended."""
         raw = self._kube.get(name.resource, name.namespace, name.name)
         job = None if raw is None else kinds.parse(name.resource, raw)
         if job is not None and job.status.ended:
-            found.ended[name] = policy_of_end(job, job.status.phase, self._settings.autoclean)
+            found.ended[name] = cleaning_after(job, self._settings.autoclean)
             if keeps_all(job, self._settings.autoclean):
                 found.keeping.add(name)
             if (until := from_rfc3339(job.status.tensorboard_until)) is not None:

@@ -17,6 +17,7 @@ from tjworker.api.kinds.base import JobKind, mapping, strings, text
 from tjworker.api.kinds.kubedl.mpijob import OLD_RUN_POLICY
 from tjworker.api.labels import KUEUE_QUEUE
 from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.naming import containers, counted_names
 from tjworker.api.unknown import unknown_fields
 from tjworker.base import GroupResource, with_article
 from tjworker.convert import write
@@ -61,7 +62,13 @@ def convert(kind: JobKind, raw: Json, special: Special) -> Converted | Refused:
         return Refused(job.errors)
     extra = special(raw, job)
     made = write.manifest(extra.job, write.own_metadata(metadata, extra.acted_upon), tuple(_order(raw, job)))
-    left = (*_unknown(kind, raw), *_ignored(raw, extra.job), *extra.left, *metadata_left(metadata))
+    left = (
+        *_unknown(kind, raw),
+        *_ignored(raw, extra.job),
+        *_main_containers(raw, job),
+        *extra.left,
+        *metadata_left(metadata),
+    )
     return Converted(made, left, (*extra.notes, *_labels(job)), {**_role_origins(raw, job), **extra.origins})
 
 
@@ -132,6 +139,20 @@ def _ignored(raw: Json, job: TrainingJob) -> Iterator[Left]:
         end = ".".join(path.split(".")[-2:])
         value = job.annotations.get(path.removeprefix("metadata.annotations."), at(raw, path))
         yield Left(path, value, why, INSTEAD.get(end, _LEAVE_OUT))
+
+
+def _main_containers(raw: Json, job: TrainingJob) -> Iterator[Left]:
+    """Containers whose exit codes counted, and that another one takes the place of in an AITrainingJob."""
+    for role in job.roles:
+        names = [container.get("name", "") for container in containers(role.template)]
+        if (counted := counted_names(names, job.main_container)) != counted_names(names):
+            path = ".".join(written_path(raw, role.spec_path) or ())
+            yield Left(
+                f"{path}.template.spec.containers",
+                names,
+                f"the exit code of {counted[0]} counted; of an AITrainingJob it is that of {counted_names(names)[0]}",
+                f"put {counted[0]} first, or begin its name with aitj-",
+            )
 
 
 def metadata_left(metadata: Json) -> Iterator[Left]:

@@ -18,6 +18,7 @@ AT_A_NEW_ATTEMPT: Mapping[str, Literal["raised", "forgotten", "a result", "kept"
     "all": "raised",
     "pods": "forgotten",
     "ran": "forgotten",
+    "started": "kept",
     "made": "forgotten",
     "vanished": "forgotten",
     "completed": "a result",
@@ -69,10 +70,10 @@ class Draft:
         self._counts: dict[str, RestartCounts] = {}
         self._tallies: dict[tuple[str, Tally], dict[int, str]] = {}
 
-    def application_restarts(self, role: str | None = None) -> int:
-        """Restarts for the application's own failures so far: those of one role, or of all."""
+    def application_restarts(self, *roles: str) -> int:
+        """Restarts for the application's own failures so far: those of these roles, or without a name of all."""
         counts = {**self._status.restart_counts, **self._counts}
-        return sum(c.application for name, c in counts.items() if role in (None, name))
+        return sum(c.application for name, c in counts.items() if not roles or name in roles)
 
     def count(self, role: str, cause: Cause) -> None:
         old = self._counts.get(role) or self._status.restart_counts.get(role) or RestartCounts()
@@ -204,8 +205,9 @@ def record_running(
     changed = {}
     for name, view in views.items():
         old = status.attempts.roles.get(name, RoleAttempts())
+        started = {"started": format_indices(view.started)} if view.role.elastic else {}
         if phase == "Running":
-            changed[name] = old.model_copy(update={"ran": "", **_AT_REST_NO_MORE})
+            changed[name] = old.model_copy(update={"ran": "", **started, **_AT_REST_NO_MORE})
             continue
         run = view.indices("running")
         before = parse_indices(old.ran, MAX_INDEX)
@@ -214,6 +216,7 @@ def record_running(
         vanished = ungroup_indices(old.vanished, MAX_INDEX)
         changed[name] = old.model_copy(
             update={
+                **started,
                 "ran": format_indices((*run, *again)) if view.role.workload == "Pod" else old.ran,
                 "made": format_indices(waiting),
                 "vanished": group_indices({i: n for i, n in vanished.items() if i not in run}),

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tjworker.api import labels
-from tjworker.api.model import CleanPodPolicy
-from tjworker.api.observed import PodGroupRecord
+from tjworker.api.observed import ENDED_PHASES, PodGroupRecord, PodRecord
 from tjworker.api.ownership import own_services, own_tensorboard
 from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, PODS, REPLICASETS, SERVICES
 from tjworker.base import GroupResource
@@ -19,7 +18,7 @@ from tjworker.reconcile.gangs import GANGS, find_gang
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Write
 from tjworker.reconcile.pod_group import delete_group
-from tjworker.reconcile.policies.clean import goes
+from tjworker.reconcile.policies.clean import Cleaning
 from tjworker.reconcile.workloads import owner
 from tjworker.reconcile.workloads.pod import delete_pod, delete_service, to_delete
 
@@ -31,29 +30,33 @@ class Child:
     resources: tuple[GroupResource, ...]
     strays: Callable[[Pass], Iterable[Write]]
     """Deletes of the job's own whose role the spec no longer has."""
-    clean_up: Callable[[Pass, CleanPodPolicy, str], Iterable[Write]]
-    """(pass, policy but None, why) -> deletes of what goes at an end and is not on its way yet."""
-    remain: Callable[[Pass, CleanPodPolicy], bool]
-    """(pass, policy but None) -> something that goes is still there, on its way or not, or could still come."""
+    clean_up: Callable[[Pass, Cleaning, str], Iterable[Write]]
+    """(pass, cleaning that takes pods, why) -> deletes of what goes at an end and is not on its way yet."""
+    remain: Callable[[Pass, Cleaning], bool]
+    """(pass, cleaning that takes pods) -> something that goes is still there, on its way or not, or could come."""
     goes_always: bool = False
-    """Whatever the policy, and so asked with None as well."""
+    """Whatever the policy, and so asked about a cleaning that takes no pod as well."""
 
 
 def strays(p: Pass) -> list[Write]:
     return [w for child in CHILDREN for w in child.strays(p)]
 
 
-def clean_up(p: Pass, policy: CleanPodPolicy, why: str) -> list[Write]:
+def clean_up(p: Pass, cleaning: Cleaning, why: str) -> list[Write]:
     """Deletes of what goes and is not on its way yet."""
-    return [w for child in _going(policy) for w in child.clean_up(p, policy, why)]
+    return [w for child in _going(cleaning) for w in child.clean_up(p, cleaning, why)]
 
 
-def remain(p: Pass, policy: CleanPodPolicy) -> bool:
-    return any(child.remain(p, policy) for child in _going(policy))
+def remain(p: Pass, cleaning: Cleaning) -> bool:
+    return any(child.remain(p, cleaning) for child in _going(cleaning))
 
 
-def _going(policy: CleanPodPolicy) -> Iterator[Child]:
-    return (child for child in CHILDREN if policy != "None" or child.goes_always)
+def _going(cleaning: Cleaning) -> Iterator[Child]:
+    return (child for child in CHILDREN if cleaning.takes_pods or child.goes_always)
+
+
+def _goes(cleaning: Cleaning, pod: PodRecord) -> bool:
+    return cleaning.goes(pod.labels.get(labels.REPLICA_NAME, ""), pod.phase)
 
 
 def _stray_pods(p: Pass) -> Iterator[Write]:
@@ -64,11 +67,11 @@ def _stray_pods(p: Pass) -> Iterator[Write]:
             yield delete_pod(pod, _NO_ROLE)
 
 
-def _clean_pods(p: Pass, policy: CleanPodPolicy, why: str) -> Iterator[Write]:
+def _clean_pods(p: Pass, cleaning: Cleaning, why: str) -> Iterator[Write]:
     """A pod that its ReplicaSet or batch Job takes once released is left to it; the others are deleted as any."""
     left = owner.left_running(p.job, p.observed)
     for pod in p.pods:
-        if goes(policy, pod) and to_delete(pod) and not owner.goes_by_itself(p.job, pod, left):
+        if _goes(cleaning, pod) and to_delete(pod) and not owner.goes_by_itself(p.job, pod, left):
             yield delete_pod(pod, why)
 
 
@@ -82,35 +85,39 @@ def _stray_services(p: Pass) -> Iterator[Write]:
             yield delete_service(service, _NO_ROLE)
 
 
-def _clean_services(p: Pass, policy: CleanPodPolicy, why: str) -> Iterator[Write]:
+def _clean_services(p: Pass, cleaning: Cleaning, why: str) -> Iterator[Write]:
     """A service goes with its pod."""
-    stay = _staying(p, policy)
+    stay = _staying(p, cleaning)
     for service in own_services(p.job, p.observed):
         if service.name not in stay:
             yield delete_service(service, why)
 
 
-def _services_remain(p: Pass, policy: CleanPodPolicy) -> bool:
-    stay = _staying(p, policy)
+def _services_remain(p: Pass, cleaning: Cleaning) -> bool:
+    stay = _staying(p, cleaning)
     _, board = own_tensorboard(p.job, p.observed)  # it has a time of its own
     return any(s.owner_uid == p.job.uid and s.name not in stay and s != board for s in p.observed.services)
 
 
-def _going_groups(p: Pass, policy: CleanPodPolicy) -> list[tuple[GroupResource, PodGroupRecord]]:
+def _going_groups(p: Pass, cleaning: Cleaning) -> list[tuple[GroupResource, PodGroupRecord]]:
     """A group whose deletion is asked for goes with the last of its pods, which nobody waits for: they may stay."""
     gang = find_gang(p.rules)
-    if gang is None or (p.keeps_all and policy == "None"):
+    if gang is None or (p.keeps_all and not cleaning.takes_pods):
         return []
     groups = p.observed.pod_groups.get(gang.resource, ())
     return [(gang.resource, g) for g in groups if g.owner_uid == p.job.uid and not g.deleted_at]
 
 
-def _staying(p: Pass, policy: CleanPodPolicy) -> set[str]:
-    return {pod.name for pod in p.pods if not goes(policy, pod)}
+def _staying(p: Pass, cleaning: Cleaning) -> set[str]:
+    """Names of the services that stay."""
+    pods = [pod for pod in p.pods if not _goes(cleaning, pod)]
+    # The one service of all pods serves those that still run.
+    shared = {p.job.subdomain} if any(pod.phase not in ENDED_PHASES for pod in pods) else set()
+    return {pod.name for pod in pods} | shared
 
 
 CHILDREN: tuple[Child, ...] = (
-    Child((PODS,), _stray_pods, _clean_pods, remain=lambda p, policy: any(goes(policy, pod) for pod in p.pods)),
+    Child((PODS,), _stray_pods, _clean_pods, remain=lambda p, cleaning: any(_goes(cleaning, pod) for pod in p.pods)),
     Child(
         (REPLICASETS, BATCH_JOBS),
         _stray_owners,
@@ -121,8 +128,10 @@ CHILDREN: tuple[Child, ...] = (
     Child(
         ALL_POD_GROUPS,
         strays=lambda p: (),
-        clean_up=lambda p, policy, why: [delete_group(resource, g, why) for resource, g in _going_groups(p, policy)],
-        remain=lambda p, policy: bool(_going_groups(p, policy)),
+        clean_up=lambda p, cleaning, why: [
+            delete_group(resource, g, why) for resource, g in _going_groups(p, cleaning)
+        ],
+        remain=lambda p, cleaning: bool(_going_groups(p, cleaning)),
         goes_always=True,
     ),
 )

@@ -87,7 +87,7 @@ def _is_suspect(begun: Pass, view: RoleView, replica: Replica) -> bool:
         return False
     if pod is None:
         return replica.state == "missing" and was_there(begun.job, view, replica)
-    if replica.state in ("failed", "lost", "terminating") or pod.gpu_fault:
+    if replica.state in ("failed", "lost", "terminating") or pod.gpu_fault or view.has_failed(pod):
         return True
     return _cannot_start(replica)
 

@@ -106,14 +106,21 @@ def _held(p: Pass, gang: GangPass) -> dict[str, str]:
     framework, held = find_framework(p.job), {}
     for role in p.job.roles:
         for name in framework.waits_for(p.job, role):
-            ready = sum(_is_ready(replica) for replica in p.roles[name].replicas)
-            if ready < len(p.roles[name].replicas):
-                held[role.name] = f"is made when the role {name} is ready: {ready} of {len(p.roles[name].replicas)} are"
+            replicas = p.roles[name].replicas
+            ready, ended = sum(map(_is_ready, replicas)), sum(map(_has_ended, replicas))
+            if ready + ended < len(replicas):
+                told = f" and {ended} ended" if ended else ""
+                held[role.name] = f"is made when the role {name} is ready: {ready} of {len(replicas)} are{told}"
     return held
 
 
 def _is_ready(replica: Replica) -> bool:
     return replica.state == "running" and replica.pod is not None and replica.pod.ready
+
+
+def _has_ended(replica: Replica) -> bool:
+    """It will never be ready again, so no wait for it could end."""
+    return replica.state == "succeeded" or (replica.state == "failed" and replica.final)
 
 
 def _made(writes: Iterable[Write]) -> dict[str, set[int]]:

@@ -23,7 +23,7 @@ from tjworker.reconcile.children import clean_up, remain
 from tjworker.reconcile.conditions import clear_condition, get_condition, see_generation, set_condition
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Delete, Patch, Plan, Write
-from tjworker.reconcile.policies.clean import policy_of_end
+from tjworker.reconcile.policies.clean import cleaning_at
 from tjworker.reconcile.policies.stuck_deletion import find_stuck_deletions, report_deletions
 
 
@@ -37,22 +37,22 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
     very pass has made objects that it does not show) the end phase waits."""
     job, end, at = p.job, p.end, p.at
     assert end is not None  # noqa: S101  the caller has looked
-    policy = policy_of_end(job, end.phase, p.rules.autoclean)
+    cleaning = cleaning_at(job, end.phase, end.reason, p.rules.autoclean)
     status = forget_rests(p.status.model_copy(update={"ending": end}))
     for type_ in ("Restarting", "Scaling", "Suspended", "Stalled"):
         status = clear_condition(status, type_, end.reason, end.message, now=at, generation=job.generation)
     status = _waits_no_more(job, status, end, at)
     status = outcome.numbers(job, status, p.roles, live=False)
     stuck = find_stuck_deletions(p.pods, p.now)
-    writes = clean_up(p, policy, f"the job ends in {end.phase}, cleanPodPolicy is {policy}")
+    writes = clean_up(p, cleaning, f"the job ends in {end.phase}, and {cleaning} takes it")
     status = report_deletions(job, status, stuck, writes, end.reason, end.message, at)
-    if not whole_view or remain(p, policy):
+    if not whole_view or remain(p, cleaning):
         message = f"the job ends in {end.phase}: {end.message}"
         plan = outcome.finish_plan(job, status, "Terminating", at, writes=writes, message=message)
         return replace(plan, requeue_after_seconds=0 if _are_unanswered(writes) else stuck.next_seconds)
     how: ConditionType = "Succeeded" if end.phase == "Succeed" else "Failed"
     status = set_condition(status, how, True, end.reason, end.message, now=at, generation=job.generation)
-    released = policy != "None" and bool(own_workloads(job, p.observed))
+    released = cleaning.takes_pods and bool(own_workloads(job, p.observed))
     board = tensorboard.at_the_end(job, p.observed, p.now)
     status = status.model_copy(update={"completion_time": at, "released": released, "tensorboard_until": board})
     plan = outcome.finish_plan(job, status, end.phase, at, writes=(), message=end.message)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from tjworker.api.model import Role
 from tjworker.api.naming import counted_names
 from tjworker.api.observed import CONTAINER_STATUS_UNKNOWN, ENDED_PHASES, TAINTED, ContainerRecord, PodRecord
 from tjworker.api.status import Cause, Failure
@@ -39,32 +40,44 @@ class Diagnosis:
     failure: Failure
     cannot_start: bool = False
     """The command of a container that counts could not be started: another try would end in the same way."""
+    main_ended: bool = True
+    """A container that counts has ended, with 0 or with another code."""
 
 
-def counted(pod: PodRecord) -> tuple[ContainerRecord, ...]:
-    """The containers that count for exit codes: `aitj-*`, else the first one, as in trainingjob-operator. Init
-    containers count only when none of those ever ran."""
+def counted(pod: PodRecord, main: str | None = None) -> tuple[ContainerRecord, ...]:
+    """The containers whose exit codes count; `main` as in `counted_names`.
+
+    In kinds of our own, failed init containers count when none of the others has ended (trainingjob-operator). In kinds
+    of other operators an init container never counts: training-operator and KubeDL read containerStatuses alone
+    (`ReconcilePods`, `reconcileOnePod`)."""
     mains = tuple(c for c in pod.containers if not c.init)
-    names = set(counted_names([c.name for c in mains]))
+    names = set(counted_names([c.name for c in mains], main))
     chosen = tuple(c for c in mains if c.name in names)
-    if any(c.state == "terminated" for c in chosen):
+    if main is not None or any(c.state == "terminated" for c in chosen):
         return chosen
     broken = tuple(c for c in pod.containers if c.init and c.state == "terminated" and c.exit_code)
     return broken or chosen
 
 
-def ended_at(pod: PodRecord) -> float | None:
+def fails_in_part(role: Role, pod: PodRecord, main: str | None) -> bool:
+    """The pod's main container has failed, and the role does not wait for the other containers of the pod to end."""
+    return role.fails_in_part and pod.phase == "Running" and bool(_ended_badly(counted(pod, main)))
+
+
+def ended_at(pod: PodRecord, main: str | None = None) -> float | None:
     """When the last of its containers that count ended, by its node's clock."""
-    return max((t for c in counted(pod) if (t := from_rfc3339(c.finished_at)) is not None), default=None)
+    return max((t for c in counted(pod, main) if (t := from_rfc3339(c.finished_at)) is not None), default=None)
 
 
-def diagnose(pod: PodRecord, now: str) -> Diagnosis:
-    """What ended this failed pod, or what will. `now` stands in where the pod itself has no time."""
+def diagnose(pod: PodRecord, now: str, main: str | None = None) -> Diagnosis:
+    """What ended this failed pod, or what will. `now` stands in where the pod itself has no time; `main` as in
+    `counted_names`."""
     if pod.lost and pod.phase not in ENDED_PHASES:
         return _by_node(pod, "node_lost", "NodeLost", pod.lost, now)
     if pod.gpu_fault and pod.phase != "Failed":
         return _by_node(pod, "gpu_fault", "GPUFault", pod.gpu_fault, now)
-    ended = _ended_badly(counted(pod))
+    counting = counted(pod, main)
+    ended = _ended_badly(counting)
     # Exit codes are those of the containers that count; but a pod that another one fails is told with that one.
     bad = ended or _ended_badly(pod.containers)
     first = min(bad, key=lambda c: (c.finished_at or "~", c.name), default=None)
@@ -83,6 +96,7 @@ def diagnose(pod: PodRecord, now: str) -> Diagnosis:
             time=(first.finished_at if first else "") or now,
         ),
         cannot_start=any(c.reason in _CANNOT_START for c in ended),
+        main_ended=any(c.state == "terminated" for c in counting),
     )
 
 

@@ -31,12 +31,11 @@ from typing import Any, Literal
 from tjworker.api import labels
 from tjworker.api.kinds import OWNERS, kind_of_labels, trainingjob
 from tjworker.api.kinds.trainingjob.pods import ROLE_LABELS
-from tjworker.api.model import CleanPodPolicy
 from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, PODS, REPLICASETS, SERVICES
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.base import GroupResource, JobName, Uid
 from tjworker.reconcile.plan import Delete
-from tjworker.reconcile.policies.clean import goes
+from tjworker.reconcile.policies.clean import Cleaning
 
 MIN_AGE_SECONDS = 60.0
 EARLIER_LABELS = tuple(ROLE_LABELS.values())
@@ -84,6 +83,8 @@ class Candidate:
     node: str = ""
     phase: str = ""
     """Of a pod."""
+    role: str = ""
+    """Of a pod, as its label says."""
     of_tensorboard: bool = False
     earlier: bool = False
     """Of an earlier EDL operator: its label names the job, without a UID, and nothing controls it."""
@@ -128,6 +129,7 @@ def candidate(resource: GroupResource, obj: Mapping[str, Any]) -> Candidate | No
         meta.get("deletionTimestamp") or "",
         node,
         phase,
+        told.get(labels.REPLICA_NAME, ""),
         of_tensorboard=labels.TENSORBOARD_CONFIG in told,
     )
 
@@ -156,15 +158,15 @@ def find_orphans(
     nodes: frozenset[str] | None,
     now: float,
     workloads: Mapping[WorkloadName, WorkloadOf] | None = None,
-    ended: Mapping[JobName, CleanPodPolicy] | None = None,
+    ended: Mapping[JobName, Cleaning] | None = None,
     boards: Mapping[JobName, float] | None = None,
     keeping: Set[JobName] = frozenset(),
 ) -> list[Orphan]:
     """`owners`: UID of each job that a candidate names, None for one that does not exist; a job that is not in it is
     unknown and nothing of it is touched. `nodes`: names of the nodes that exist, None where they may not be read.
     `workloads`: what is known of each ReplicaSet and batch Job that a pod names; a pod whose workload is not in
-    it is not touched. `ended`: of each job that has ended its cleanPodPolicy. `boards`: until when its TensorBoard
-    stays, where it does. `keeping`: those of them whose end takes nothing at all."""
+    it is not touched. `ended`: of each job that has ended, which pods its end deletes. `boards`: until when its
+    TensorBoard stays, where it does. `keeping`: those of them whose end takes nothing at all."""
     found = []
     for c in candidates:
         created = from_rfc3339(c.created_at)
@@ -194,7 +196,7 @@ def find_orphans(
                 why = f"its job {c.owner.key} has ended, and the time of its TensorBoard is over"
                 found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
         elif c.owner in owners and ended and c.owner in ended and _outlived(c, ended[c.owner], c.owner in keeping):
-            why = f"its job {c.owner.key} has ended, and cleanPodPolicy {ended[c.owner]} would have taken it"
+            why = f"its job {c.owner.key} has ended, and {ended[c.owner]} would have taken it"
             found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
     return sorted(found, key=lambda o: (o.namespace, o.delete.resource, o.delete.name))
 
@@ -206,7 +208,7 @@ def _earlier(c: Candidate, owner: JobName, owners: Mapping[JobName, Uid | None])
     return [Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why))]
 
 
-def _outlived(c: Candidate, policy: CleanPodPolicy, keeps: bool) -> bool:
+def _outlived(c: Candidate, cleaning: Cleaning, keeps: bool) -> bool:
     """An end phase is only written when nothing that goes is left. A service stays with its pod, so unless all go it is
     let be; what a ReplicaSet or batch Job keeps is its controller's, and the owner itself stays, released. A PodGroup
     goes whatever the policy, but where the pods that stay go on (`_going_groups` of `children`)."""
@@ -214,4 +216,4 @@ def _outlived(c: Candidate, policy: CleanPodPolicy, keeps: bool) -> bool:
         return False
     if c.resource in ALL_POD_GROUPS:
         return not keeps
-    return (c.resource == PODS and goes(policy, c)) or (c.resource == SERVICES and policy == "All")
+    return (c.resource == PODS and cleaning.goes(c.role, c.phase)) or (c.resource == SERVICES and cleaning.takes_all)

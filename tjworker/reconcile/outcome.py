@@ -89,9 +89,8 @@ def _untold(old: JobStatus, view: RoleView) -> list[PodRecord]:
 
 def _uncounted(status: JobStatus) -> JobStatus:
     conditions = tuple(c.model_copy(update={"message": ""}) if c.type == "Running" else c for c in status.conditions)
-    roles = {
-        name: a.model_copy(update={"ran": "", "made": "", "completed": ""}) for name, a in status.attempts.roles.items()
-    }
+    told = {"ran": "", "made": "", "started": "", "completed": ""}
+    roles = {name: a.model_copy(update=told) for name, a in status.attempts.roles.items()}
     return status.model_copy(
         update={
             "conditions": conditions,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tjworker.api.model import Role, TrainingJob
-from tjworker.api.observed import PodRecord
+from tjworker.api.observed import EVICTED, PodRecord
 from tjworker.api.status import FAILED_CREATE, MAX_SCALE_RECORDS, JobStatus, Phase, ReplicaStatus, ScaleRecord
 from tjworker.reconcile.failures import turned_away
 from tjworker.reconcile.replicas import Replica, RoleView
@@ -68,7 +68,7 @@ def replica_status(view: RoleView, *, live: bool) -> ReplicaStatus:
 
 
 def _evicted(pod: PodRecord) -> bool:
-    return pod.reason == "Evicted" or pod.disruption == "EvictionByEvictionAPI"
+    return pod.reason == EVICTED or pod.disruption == "EvictionByEvictionAPI"
 
 
 def scale_changes(job: TrainingJob, status: JobStatus, now: str) -> tuple[ScaleRecord, ...]:
@@ -117,7 +117,7 @@ def waiting_for(views: Mapping[str, RoleView], held: Mapping[str, str], gang: st
     waiting = 0
     for view in views.values():
         for replica in view.replicas:
-            reason, why = _why_waiting(replica)
+            reason, why = _why_waiting(view, replica)
             if replica.state == "missing" and replica.index in view.unmade_until:
                 reason, why = _VANISHES
             elif replica.state == "missing" and view.role.name in held:
@@ -179,14 +179,14 @@ def _why_not_made(view: RoleView, replica: Replica) -> tuple[str, str]:
     return "", f"waits to be made by its {view.role.workload}, or for a node"
 
 
-def _why_waiting(replica: Replica) -> tuple[str, str]:
+def _why_waiting(view: RoleView, replica: Replica) -> tuple[str, str]:
     """(reason, words); no words for a replica that does not wait."""
     pod = replica.pod
     if replica.state in ("running", "succeeded", "failed"):
         return "", ""
     if pod is None:
         return _BLOCKED if replica.state == "blocked" else _UNASSIGNED
-    if replica.state == "outdated" and pod.phase == "Failed" and not pod.deleted_at:
+    if replica.state == "outdated" and view.has_failed(pod) and not pod.deleted_at:
         turned = f"is recreated after a back-off: its kubelet turned it away ({pod.reason})"
         return "BackOff", turned if turned_away(pod) else "failed and is being recreated"  # the first time at once
     if replica.state in ("outdated", "terminating"):

@@ -19,6 +19,7 @@ from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import pod_name
 from tjworker.api.observed import PodRecord, WorkloadRecord
 from tjworker.api.status import JobStatus, RoleAttempts
+from tjworker.reconcile.failures import fails_in_part
 
 State = Literal[
     "missing",  # no pod of this index
@@ -66,6 +67,10 @@ class RoleView:
     """Indices whose pod the status has seen run in this attempt; empty while the job is Running."""
     made: frozenset[int] = frozenset()
     """Indices whose pod has been made in this attempt and has not been seen to run; empty likewise."""
+    ever_ran: frozenset[int] = frozenset()
+    """Indices whose pod the status has seen run in any attempt; those of an elastic role alone."""
+    main_container: str | None = None
+    """As of the job."""
 
     @cached_property
     def _tally(self) -> Counter[State]:
@@ -85,10 +90,46 @@ class RoleView:
         vanished = ungroup_indices(self.attempts.vanished, MAX_INDEX)
         return {i: until for i, until in ungroup_indices(self.attempts.resting, MAX_INDEX).items() if i in vanished}
 
+    def has_failed(self, pod: PodRecord) -> bool:
+        """The pod has failed; or its main container has, where the role does not wait for the others to end."""
+        return pod.phase == "Failed" or fails_in_part(self.role, pod, self.main_container)
+
+    @cached_property
+    def started(self) -> frozenset[int]:
+        """Of an elastic role: indices whose pod runs or has run, in any attempt."""
+        return self.ever_ran | {r.index for r in self.replicas if _has_started(r)}
+
+    @property
+    def complete(self) -> bool:
+        """Every replica that counts has succeeded. A surplus replica does not count: one beyond the desired number,
+        which is not in `replicas`, and in an elastic role one beyond minReplicas that has never started."""
+        succeeded = self.indices("succeeded")
+        if not succeeded or len(succeeded) == len(self.replicas) or not self.role.elastic:
+            return bool(succeeded) and len(succeeded) == len(self.replicas)
+        least, started = self.role.min_replicas or 0, self.started
+        return all(r.index in succeeded or (r.index >= least and r.index not in started) for r in self.replicas)
+
     @property
     def settled(self) -> bool:
         """Every replica has succeeded or failed for good."""
         return all(r.state == "succeeded" or (r.state == "failed" and r.final) for r in self.replicas)
+
+
+def _has_started(replica: Replica) -> bool:
+    if replica.final or replica.state in ("running", "succeeded"):
+        return True
+    return replica.pod is not None and not replica.pod.never_started
+
+
+def ever_ran(role: Role, attempts: RoleAttempts, status: JobStatus) -> frozenset[int]:
+    """See `RoleView.ever_ran`. A job that was Running had a pod for each index below what was desired then."""
+    if not role.elastic:
+        return frozenset()
+    found = parse_indices(attempts.started, role.replicas) | parse_indices(attempts.ran, role.replicas)
+    old = status.replica_statuses.get(role.name)
+    if status.phase == "Running" and old is not None:
+        found |= frozenset(range(min(old.desired, role.replicas)))
+    return found
 
 
 def attempt_of(attempts: RoleAttempts, index: int) -> int:
@@ -130,7 +171,16 @@ def view_named(
     wanted = {r.name for r in replicas} if mine else set()
     surplus = tuple(p for p in mine if p.name not in wanted)
     ran, made = parse_indices(attempts.ran, role.replicas), parse_indices(attempts.made, role.replicas)
-    return RoleView(role, tuple(replicas), surplus, attempts, ran=ran, made=made)
+    return RoleView(
+        role,
+        tuple(replicas),
+        surplus,
+        attempts,
+        ran=ran,
+        made=made,
+        ever_ran=ever_ran(role, attempts, status),
+        main_container=job.main_container,
+    )
 
 
 ENDED: Mapping[str, State] = {"Succeeded": "succeeded", "Failed": "failed"}

@@ -17,7 +17,8 @@ def rest_seconds(times: int, first_seconds: float = TURNED_AWAY_SECONDS) -> floa
     return min(LONGEST_SECONDS, first_seconds * 2.0 ** min(times, 10))
 
 
-def ran_long(pod: PodRecord) -> bool:
-    """So long that what failed before it counts no longer. Both times are of its node's clock."""
-    began, ended = from_rfc3339(pod.started_at), ended_at(pod)
+def ran_long(pod: PodRecord, main: str | None = None) -> bool:
+    """So long that what failed before it counts no longer. Both times are of its node's clock. `main` as in
+    `counted_names`."""
+    began, ended = from_rfc3339(pod.started_at), ended_at(pod, main)
     return began is not None and ended is not None and ended - began >= FORGIVEN_AFTER_SECONDS

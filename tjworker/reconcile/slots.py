@@ -30,6 +30,7 @@ from tjworker.reconcile.replicas import (
     RoleView,
     State,
     attempt_of,
+    ever_ran,
     pod_attempt,
     pod_index,
     state_of,
@@ -70,7 +71,17 @@ def view_slots(
     placed = {p.name for p in (*slots.values(), *surplus)}
     others = tuple(p for p in mine if p.name not in placed)
     made = parse_indices(attempts.made, role.replicas)
-    return RoleView(role, tuple(replicas), tuple(surplus), attempts, owner, misled, others, made=made)
+    return RoleView(
+        role,
+        tuple(replicas),
+        tuple(surplus),
+        attempts,
+        owner,
+        misled,
+        others,
+        made=made,
+        ever_ran=ever_ran(role, attempts, status),
+    )
 
 
 def find_owner(job: TrainingJob, role: Role, observed: Observed) -> WorkloadRecord | None:

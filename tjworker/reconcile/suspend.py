@@ -11,6 +11,7 @@ from tjworker.reconcile.attempts import raise_for_suspend
 from tjworker.reconcile.children import clean_up
 from tjworker.reconcile.conditions import clear_condition, set_condition
 from tjworker.reconcile.one_pass import Pass
+from tjworker.reconcile.policies.clean import Cleaning
 from tjworker.reconcile.policies.stuck_deletion import find_stuck_deletions, report_deletions
 
 
@@ -39,7 +40,7 @@ def _stay_suspended(p: Pass) -> Pass:
         status = clear_condition(status, type_, "Suspended", message, now=at, generation=job.generation)
     stuck = find_stuck_deletions(p.pods, p.now)
     why = "the job is suspended"
-    writes = [*clean_up(p, "All", why), *tensorboard.remove(job, p.observed, why)]
+    writes = [*clean_up(p, Cleaning("All"), why), *tensorboard.remove(job, p.observed, why)]
     status = report_deletions(job, status, stuck, writes, "Suspended", message, at)
     status = phase.with_scale_records(status, phase.scale_changes(job, job.status, at))
     status = outcome.numbers(job, status, p.roles, live=False)

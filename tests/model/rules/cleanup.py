@@ -14,16 +14,17 @@ def an_end_takes_what_its_policy_says(life: Life) -> Iterator[str]:
     """Once the end phase stands there: of All no pod and no service is left, of Running none that runs."""
     if life.ended_at == NEVER or (job := life.at(life.ended_at).job) is None:
         return
-    policies = {one.clean_pod_policy for one in life.jobs(life.ending_at - SEEN_SECONDS, life.ended_at)}
+    policies = _policies(life, "", life.ended_at)
     at = life.ended_at
     if "None" in policies or _reason(life) == "InvalidSpec":
         return
+    running = {role: "Running" in _policies(life, role, life.ended_at) for role in {pod.role for pod in life.pods}}
     keepers = {thing.uid: thing.gone_at for thing in life.things}
     pods = [
         pod.name
         for pod in life.pods
         if pod.there(at)
-        and ("Running" not in policies or pod.alive(at))
+        and (not running[pod.role] or pod.alive(at))
         and keepers.get(pod.keeper, NEVER) > at  # else it goes with its ReplicaSet or batch Job, which is gone already
     ]
     held = {pod.name for pod in life.pods if pod.there(at)}
@@ -40,10 +41,10 @@ def an_end_leaves_what_its_policy_keeps(life: Life) -> Iterator[str]:
     """The operator takes no pod of None, and of Running none that has ended."""
     if life.ending_at == NEVER:
         return
-    policies = {one.clean_pod_policy for one in life.jobs(life.ending_at - SEEN_SECONDS, NEVER)}
     phase = (life.at(life.ending_at).status.get("ending") or {}).get("phase")
     forced = phase in ("Preempted", "Timeout", "NodeFail")
     for pod in life.pods:
+        policies = _policies(life, pod.role, NEVER)
         if not pod.there(life.ending_at) or "All" in policies or not policies:
             continue
         kept = pod.ended_at <= life.ending_at if "Running" in policies or forced else True
@@ -63,9 +64,10 @@ def an_end_is_over_in_time(life: Life) -> Iterator[str]:
     """Pods that have to go are told so; from Terminating to its end as soon as none of them is left."""
     if life.ending_at == NEVER:
         return
-    policies = {one.clean_pod_policy for one in life.jobs(life.ending_at - SEEN_SECONDS, NEVER)}
-    going = [pod for pod in life.pods if pod.there(life.ending_at) and policies == {"All"}]
-    going += [pod for pod in life.pods if pod.alive(life.ending_at) and policies not in ({"All"}, {"None"})]
+    of = {role: _policies(life, role, NEVER) for role in {pod.role for pod in life.pods}}
+    going = [pod for pod in life.pods if pod.there(life.ending_at) and of[pod.role] == {"All"}]
+    going += [pod for pod in life.pods if pod.alive(life.ending_at) and of[pod.role] not in ({"All"}, {"None"})]
+    policies = _policies(life, "", NEVER)
     told = life.ending_at + life.due_seconds
     if told < min(life.until, life.asked_at, life.gone_at):
         left = [pod.name for pod in going if pod.lost_at > told]
@@ -99,6 +101,15 @@ def an_ended_job_goes_after_its_ttl(life: Life) -> Iterator[str]:
         late = life.versions[-1].at + max(whole, default=0) + life.due_seconds
         if whole and len(whole) == len(limits) and life.until > late and life.asked_at > late:
             yield f"{life.name} ended at {life.says(life.ended_at)}, its TTL is {max(whole)}, and it is still there"
+
+
+def _policies(life: Life, role: str, until: float) -> set[str]:
+    """Of the pods of this role, by every version of the spec that the end may have been decided on."""
+    found: set[str] = set()
+    for job in life.jobs(life.ending_at - SEEN_SECONDS, until):
+        limit = job.limit_clean_policy if _reason(life) in ("DeadlineExceeded", "BackoffLimitExceeded") else None
+        found.add("Running" if role in job.batch_roles else limit or job.clean_pod_policy)
+    return found
 
 
 def _reason(life: Life) -> str:

@@ -95,15 +95,19 @@ def _enough(life: Life, job: TrainingJob, at: float) -> bool:
 def _role_may_be(life: Life, role: Role, at: float) -> End:
     if role.workload == "Job":
         return _trainers_may_be(life, role, at)
-    states = replicas(life, role, at)
+    states = without_idle(life, role, replicas(life, role, at), at)
     failing = {index: "succeeded" if state == "succeeded" else "runs" for index, state in states.items()}
     return role_ends(role.complete_policy, "None", failing)  # type: ignore[arg-type]
 
 
 def _trainers_may_be(life: Life, role: Role, at: float) -> End:
-    """Fault tolerant: one has succeeded, and the others have ended. Else all have succeeded."""
+    """Fault tolerant: one has succeeded, and the others have ended. Else all have succeeded; or, of an elastic role,
+    minReplicas of them, and no other runs."""
     pods = life.of_role(role.name)
     succeeded = sum(pod.succeeded and pod.ended_at <= at for pod in pods)
+    started = [pod for pod in pods if pod.running_at <= at and pod.alive(at) and pod.asked_at > at]
+    if role.elastic and succeeded >= max(1, role.min_replicas or 0) and not started:
+        return "complete"
     running = [pod for pod in pods if pod.alive(at) and pod.asked_at > at]
     tolerant = role.restart_policy == "Always"
     if succeeded >= role.replicas or (tolerant and succeeded and not running):
@@ -123,6 +127,18 @@ def replicas(life: Life, role: Role, at: float) -> dict[int, Replica]:
         else:
             found[index] = "succeeded" if newest.succeeded else "failed"
     return found
+
+
+def without_idle(life: Life, role: Role, states: dict[int, Replica], at: float) -> dict[int, Replica]:
+    """Without the replicas of an elastic role beyond minReplicas that have never started, where any has succeeded."""
+    if not role.elastic or "succeeded" not in states.values():
+        return states
+    least = role.min_replicas or 0
+
+    def has_started(index: int) -> bool:
+        return any(min(pod.running_at, pod.ended_at) <= at for pod in life.of_index(role.name, index))
+
+    return {index: state for index, state in states.items() if index < least or has_started(index)}
 
 
 def _states(life: Life, at: float) -> str:

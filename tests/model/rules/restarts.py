@@ -209,9 +209,11 @@ def limits_hold(life: Life) -> Iterator[str]:
                 )
         if backoffs and None not in backoffs:
             most = max(limit for limit in backoffs if limit is not None)
-            total = sum(own.values())
+            batch = {role for job in jobs for role in job.batch_roles}
+            counted = {role: count for role, count in own.items() if not batch or role in batch}
+            total = sum(counted.values())
             servers = {role.name for job in jobs for role in job.roles if role.workload == "ReplicaSet"}
-            restarted = any(count > was.get(role, 0) for role, count in own.items() if role not in servers)
+            restarted = any(count > was.get(role, 0) for role, count in counted.items() if role not in servers)
             where = f"{life.name} has restarted {total} times, its backoffLimit is {most}"
             yield where if total > most and restarted else ""
 

@@ -52,7 +52,7 @@ def _waits(view: RoleView, replica: Replica) -> bool:
     pod = replica.pod
     if pod is None:
         return replica.state == "missing" and replica.index in view.unmade_until
-    return replica.state == "outdated" and pod.phase == "Failed" and not pod.deleted_at
+    return replica.state == "outdated" and view.has_failed(pod) and not pod.deleted_at
 
 
 def after_crash(crashes_before: int, now: float) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from tjworker.api.model import EndPolicy, JobEndPolicy, TrainingJob
+from tjworker.api.observed import EVICTED
 from tjworker.reconcile.failures import describe
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Plan
@@ -45,15 +46,12 @@ def end_by_failure(p: Pass) -> Pass:
     return p.ending("Failed", verdict.reason, describe(before[0]) if before else verdict.message)
 
 
-def _met(policy: EndPolicy, indices: frozenset[int], replicas: int) -> bool:
+def _met(policy: EndPolicy, indices: frozenset[int], all_met: bool) -> bool:
     if policy == "Any":
         return bool(indices)
     if policy == "Rank0":
         return 0 in indices
-    if policy == "All":
-        # A surplus replica does not count: only those wanted now.
-        return len(indices) == replicas
-    return False
+    return policy == "All" and all_met
 
 
 def role_verdict(view: RoleView) -> Verdict:
@@ -61,10 +59,13 @@ def role_verdict(view: RoleView) -> Verdict:
     role = view.role
     if not role.replicas:
         return ""  # scaled to none: no replica has succeeded or failed
-    if role.complete_policy != "None" and _met(role.complete_policy, view.indices("succeeded"), role.replicas):
+    if _met(role.complete_policy, view.indices("succeeded"), view.complete):
         return "complete"
-    failed = frozenset(r.index for r in view.replicas if r.state == "failed" and r.final)
-    if failed and _met(role.fail_policy, failed, role.replicas):
+    final = [r for r in view.replicas if r.state == "failed" and r.final]
+    failed = frozenset(r.index for r in final)
+    if failed and _met(role.fail_policy, failed, len(failed) == role.replicas):
+        return "failed"
+    if role.fails_when_evicted and any(r.pod is not None and r.pod.reason == EVICTED for r in final):
         return "failed"
     # Every pod has ended and neither policy is met, for example two of three succeeded with failPolicy All: nothing
     # will ever change that, and waiting would hang the job. With None the user has said "never by itself".
@@ -90,13 +91,32 @@ def job_verdict(job: TrainingJob, views: Mapping[str, RoleView]) -> JobVerdict:
     complete = [n for n, v in verdicts.items() if v == "complete"]
     can_complete = [n for n, v in views.items() if v.role.complete_policy != "None" and v.role.replicas]
     if _job_met(job.complete_policy, complete, can_complete):
-        what = "all roles are" if job.complete_policy == "All" else f"role {complete[0]} is"
-        return JobVerdict("complete", "Completed", f"{what} complete ({_progress(views)})")
+        return JobVerdict("complete", "Completed", f"{_what_decided(job, views, complete)} ({_progress(views)})")
     failed = [n for n, v in verdicts.items() if v == "failed"]
     can_fail = [n for n, v in views.items() if v.role.fail_policy != "None" and v.role.replicas]
     if _job_met(job.fail_policy, failed, can_fail):
         return JobVerdict("failed", "ReplicaFailed", f"role {', '.join(failed)} has failed")
     return JobVerdict("")
+
+
+def _what_decided(job: TrainingJob, views: Mapping[str, RoleView], complete: Sequence[str]) -> str:
+    """The replicas whose success completes the job. `complete`: the roles that are."""
+    deciding = complete if job.complete_policy == "All" else complete[:1]
+    if len(deciding) == len(views) and all(v.count("succeeded") == v.role.replicas for v in views.values()):
+        return "all roles are complete"
+    return " and ".join(_who_succeeded(views[name]) for name in deciding)
+
+
+def _who_succeeded(view: RoleView) -> str:
+    role, succeeded = view.role, view.count("succeeded")
+    if role.complete_policy == "Rank0":
+        return f"replica 0 of role {role.name} has succeeded"
+    if role.complete_policy == "Any":
+        return f"a replica of role {role.name} has succeeded"
+    if succeeded == role.replicas:
+        return f"role {role.name} has succeeded"
+    idle = role.replicas - succeeded
+    return f"every replica of role {role.name} that started has succeeded; {idle} beyond minReplicas never started"
 
 
 def _enough(job: TrainingJob, views: Mapping[str, RoleView]) -> str:

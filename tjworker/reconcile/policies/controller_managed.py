@@ -24,18 +24,13 @@ from dataclasses import dataclass, field, replace
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import ENDED_PHASES, PodRecord
-from tjworker.api.status import Failure, JobStatus, RestartCounts
+from tjworker.api.status import BACKOFF_LIMIT_EXCEEDED, Failure, JobStatus, RestartCounts
 from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.failures import Diagnosis, counted, describe, diagnose
 from tjworker.reconcile.one_pass import FinalFailure, Pass
 from tjworker.reconcile.policies.backoff import turn_away, vanish, vanished_unseen
-from tjworker.reconcile.policies.restart_failed import (
-    BACKOFF_LIMIT_EXCEEDED,
-    RESTART_LIMIT_REACHED,
-    final_failure,
-    was_there,
-)
+from tjworker.reconcile.policies.restart_failed import RESTART_LIMIT_REACHED, final_failure, was_there
 from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.slots import ordinal_of
 

@@ -4,7 +4,7 @@ its own, and stands still in the suspensions after that moment alone. Pure."""
 from __future__ import annotations
 
 from tjworker.api.model import TrainingJob
-from tjworker.api.status import JobStatus
+from tjworker.api.status import DEADLINE_EXCEEDED, JobStatus
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile.one_pass import Pass
 
@@ -16,7 +16,7 @@ def end_by_deadline(p: Pass) -> Pass:
         return p.ending("Timeout", "TimeLimitExceeded", message)
     if active is not None and active <= 0:
         message = f"the job has been active for longer than activeDeadlineSeconds {p.job.active_deadline_seconds}"
-        return p.ending("Failed", "DeadlineExceeded", message)
+        return p.ending("Failed", DEADLINE_EXCEEDED, message)
     return p
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tjworker.api.model import RestartScope, TrainingJob
+from tjworker.api.status import BACKOFF_LIMIT_EXCEEDED
 from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.failures import Diagnosis, describe, diagnose
 from tjworker.reconcile.one_pass import FinalFailure, Pass
@@ -22,8 +23,6 @@ from tjworker.reconcile.rests import ran_long
 
 RESTART_LIMIT_REACHED = "RestartLimitReached"
 """Reason of an end: a role may not be restarted once more, by the operator or by a ReplicaSet."""
-BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
-"""Nor the job; a batch Job of Kubernetes says so with this word."""
 
 
 def restart_failed(p: Pass) -> Pass:
@@ -76,14 +75,15 @@ def _failure(p: Pass, view: RoleView, replica: Replica) -> Failed | None:
     # depend on whether a pass happens in between.
     over = replica.state in ("failed", "lost") or (replica.state == "terminating" and bool(pod.disruption))
     faulty = bool(pod.gpu_fault) and replica.state in ("running", "scheduled")
-    if not over and not faulty:
+    in_part = replica.state == "running" and view.has_failed(pod)
+    if not over and not faulty and not in_part:
         return None
-    diagnosis = diagnose(pod, p.at)
+    diagnosis = diagnose(pod, p.at, p.job.main_container)
     if diagnosis.kind == "turned_away" and was_there(p.job, view, replica):
         # By a kubelet that was started anew and wrote an empty status: its program had run.
         diagnosis = replace(diagnosis, kind="disrupted")
     failed = Failed(p.job, view.role, replica, diagnosis, view.attempts)
-    # A pod with a GPU at fault still runs: it is only taken away when its policy replaces it.
+    # A pod with a GPU at fault, or of which other containers run, is only taken away when its policy replaces it.
     return failed if over or RESTART_POLICIES[view.role.restart_policy](failed) is None else None
 
 
@@ -133,8 +133,12 @@ def _judge(p: Pass, failed: Sequence[Failed], draft: Draft) -> Pass:
     for one, _ in final:
         draft.fail(one.replica)
     if final and p.final is None:
-        one, refusal = final[0]
+        # Only a role that can fail explains why the job does.
+        one, refusal = next(((f, r) for f, r in final if f.role.fail_policy != "None"), final[0])
         p = replace(p, final=final_failure(one.diagnosis, refusal.why, refusal.reason))
+    for one, refusal in final:
+        if p.job.backoff_ends and refusal.reason == BACKOFF_LIMIT_EXCEEDED:
+            p = p.propose("Failed", refusal.reason, f"{describe(one.diagnosis.failure)}; {refusal.why}")
     kept = [f"{describe(one.diagnosis.failure)}; it stays failed: {refusal.why}" for one, refusal in final]
     return p.follow(draft.status()).decide(*kept, *restarted).restart(restarted)
 
@@ -152,7 +156,7 @@ def _restart(p: Pass, one: Failed, draft: Draft) -> set[str]:
     else:
         draft.raise_roles(sorted(reached), whole_job=scope == "All")
     if one.diagnosis.cause == "application" and one.replica.pod is not None:
-        crashes = draft.crash(one.replica, sorted(reached), anew=ran_long(one.replica.pod))
+        crashes = draft.crash(one.replica, sorted(reached), anew=ran_long(one.replica.pod, p.job.main_container))
         if until := after_crash(crashes, p.now):
             draft.rest(one.replica, until, p.at)
     return reached
@@ -187,6 +191,8 @@ def _refusal(one: Failed, draft: Draft) -> Refusal | None:
         return refusal
     if role.restart_limit is not None and draft.application_restarts(role.name) >= role.restart_limit:
         return Refusal(f"restartLimit {role.restart_limit} of role {role.name} is used up", RESTART_LIMIT_REACHED)
-    if job.backoff_limit is not None and draft.application_restarts() >= job.backoff_limit:
+    if job.backoff_limit is None or not job.counts_for_backoff(role.name):
+        return None
+    if draft.application_restarts(*job.batch_roles) >= job.backoff_limit:
         return Refusal(f"backoffLimit {job.backoff_limit} of the job is used up", BACKOFF_LIMIT_EXCEEDED)
     return None

@@ -1,7 +1,10 @@
 """Which failures of a job of another operator's are followed by a restart, by kind, role, restart policy and exit code;
 and which roles decide that it is done, by the roles that it has.
 
-Defaults and meanings are those of docs/kinds.md, docs/kubedl.md and the descriptions of `restartPolicy`.
+Defaults and meanings are those of docs/kinds.md, docs/kubedl.md and the descriptions of `restartPolicy`. The rules of
+ends were read in the operators' sources: `UpdateJobStatus` of each controller of training-operator 1.9
+(pkg/controller.v1), `updateMPIJobStatus` of mpi-operator 0.6 (pkg/controller), `UpdateJobStatus` and
+`updateGeneralJobStatus` of KubeDL 0.5 (controllers).
 """
 
 from __future__ import annotations
@@ -66,6 +69,17 @@ def default(kind: str, role_name: str) -> str:
     return told if isinstance(told, str) else told[role_name]
 
 
+ACTS_AS: Mapping[tuple[str, str, str], str] = {
+    # A batch Job makes its pod again whatever the restart policy of that (`newLauncherJob`).
+    ("mpijobs.kubeflow.org", "Launcher", "Never"): "OnFailure",
+    # `launcherStatus.Failed > 0` fails the job before the launcher could fail over (controllers/mpi/job.go).
+    ("mpijobs.training.kubedl.io", "Launcher", "ExitCode"): "Never",
+    # Likewise a scheduler, in so many words (controllers/mars/status.go).
+    ("marsjobs.training.kubedl.io", "Scheduler", "ExitCode"): "Never",
+}
+"""Kind, role, restart policy -> the policy whose meaning it has there."""
+
+
 def restarts(policy: str, code: int) -> bool:
     """As the description of `restartPolicy` has it."""
     return policy in ("Always", "OnFailure") or (policy == "ExitCode" and 128 <= code <= 255)
@@ -103,7 +117,8 @@ def test_which_failures_are_followed_by_a_restart(kind: str) -> None:
                 assert f"{name}.restartPolicy: {policy}: must be Never or OnFailure" in refusal_of(resource, raw)
                 continue
             job = parsed(resource, raw)
-            acting = policy or default(kind, name)
+            written = policy or default(kind, name)
+            acting = ACTS_AS.get((kind, name, written), written)
             found = {code: is_restarted(job, job.role(name), code) for code in CODES}
             assert found == {code: restarts(acting, code) for code in CODES}, (name, policy)
             for why in LOST:
@@ -128,6 +143,11 @@ PT2, TF2, XGB2, XDL, MARS, MPI2, EDL = (
 )
 ELASTIC: Json = {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 2}}
 LAST: Json = {"successPolicy": "AllWorkers"}
+LAST_OF_KUBEDL: tuple[tuple[str, Json, Mapping[str, str]], ...] = (
+    ("Chief Worker", LAST, {"Chief": "All", "Worker": "All"}),
+    ("Master Worker", LAST, {"Master": "All", "Worker": "All"}),
+)
+"""controllers/tensorflow/status.go: `succeed = succeed && allWorkersSucceed`."""
 OF_TF: tuple[tuple[str, Json, Mapping[str, str]], ...] = (
     ("Worker", {}, {"Worker": "Rank0"}),
     ("Worker", LAST, {"Worker": "All"}),
@@ -136,9 +156,7 @@ OF_TF: tuple[tuple[str, Json, Mapping[str, str]], ...] = (
     ("PS Worker", LAST, {"Worker": "All"}),
     ("Evaluator PS Worker", {}, {"Worker": "Rank0"}),
     ("Chief Worker", {}, {"Chief": "All"}),
-    ("Chief Worker", LAST, {"Chief": "All"}),
     ("Master Worker", {}, {"Master": "All"}),
-    ("Master Worker", LAST, {"Master": "All"}),
     ("Chief Evaluator PS Worker", {}, {"Chief": "All"}),
     ("Chief", {}, {"Chief": "All"}),
 )
@@ -159,8 +177,9 @@ ENDS: tuple[Ends, ...] = (
     Ends(MPI2, "Launcher Worker", {"Launcher": "All"}),
     Ends(EDL, "Master", {"Master": "All"}),
     Ends(PT2, "Master", {"Master": "All"}),
-    Ends(PT2, "Master Worker", {"Master": "All"}),
-    Ends(PT2, "Master Worker", {"Master": "All"}, {"enableElastic": True, **ELASTIC}),
+    # controllers/pytorch/status.go: `succeed = succeed && allWorkersSucceed`.
+    Ends(PT2, "Master Worker", {"Master": "All", "Worker": "All"}),
+    Ends(PT2, "Master Worker", {"Master": "All", "Worker": "All"}, {"enableElastic": True, **ELASTIC}),
     Ends(MARS, "Scheduler", {"Scheduler": "All"}),
     Ends(MARS, "Scheduler WebService Worker", {"Scheduler": "All"}),
     Ends(XDL, "PS Scheduler Worker", {"Worker": "All"}),
@@ -168,8 +187,11 @@ ENDS: tuple[Ends, ...] = (
     Ends(XDL, "ExtendRole Worker", {"ExtendRole": "All", "Worker": "All"}),
     *(Ends(kind, roles, {"Master": "All"}) for kind in (XGB, XGB2) for roles in ("Master", "Master Worker")),
     *(Ends(kind, roles, decide, spec) for kind in (TF, TF2) for roles, spec, decide in OF_TF),
+    *(Ends(TF2, roles, decide, spec) for roles, spec, decide in LAST_OF_KUBEDL),
+    # training-operator reads successPolicy in the branch without a chief alone.
+    *(Ends(TF, roles, {roles.split()[0]: "All"}, spec) for roles, spec, _ in LAST_OF_KUBEDL),
 )
-NEVER_FAIL: Mapping[str, tuple[str, ...]] = {MARS: ("WebService", "Worker")}
+NEVER_FAIL: Mapping[str, tuple[str, ...]] = {MARS: ("WebService", "Worker"), MPI2: ("Worker",)}
 """Roles whose failed pods do not end the job; of all other kinds none, but for a TFJob's dynamic workers."""
 
 
@@ -199,3 +221,40 @@ def test_dynamic_workers_of_a_tfjob_fail_for_themselves(value: bool | None, want
     )
     assert {one.name: one.fail_policy for one in job.roles} == {"PS": "Any", "Worker": want}
     assert job.role("Worker").elastic is (want == "None")
+
+
+CONTAINERS: Mapping[str, str] = {
+    "jaxjobs.kubeflow.org": "jax",
+    "mpijobs.kubeflow.org": "mpi",
+    "mpijobs.kubeflow.org, v1": "mpi",
+    "paddlejobs.kubeflow.org": "paddle",
+    "pytorchjobs.kubeflow.org": "pytorch",
+    "tfjobs.kubeflow.org": "tensorflow",
+    "xgboostjobs.kubeflow.org": "xgboost",
+    "elasticdljobs.training.kubedl.io": "elasticdl",
+    "marsjobs.training.kubedl.io": "mars",
+    "mpijobs.training.kubedl.io": "mpi",
+    "pytorchjobs.training.kubedl.io": "pytorch",
+    "tfjobs.training.kubedl.io": "tensorflow",
+    "xdljobs.training.kubedl.io": "xdl",
+    "xgboostjobs.training.kubedl.io": "xgboostjob",
+}
+"""`GetDefaultContainerName` of each controller: `*JobDefaultContainerName` of pkg/apis/kubeflow.org/v1 and of
+apis/training/v1alpha1."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_each_operator_looks_at_and_what_its_limits_delete(kind: str) -> None:
+    resource, spec = KINDS[kind]
+    job = parsed(resource, manifest(resource, {name: role() for name in ROLES[resource]}, **spec))
+    kubedl, batch = resource.endswith(".training.kubedl.io"), kind == MPI
+    assert job.main_container == CONTAINERS[kind]
+    assert job.retries_unknown_exit is not kubedl, "0xbeef: at least 128, and none of KubeDL's codes"
+    assert job.batch_roles == (("Launcher",) if batch else ())
+    assert job.limit_clean_policy == (None if kubedl or batch else "All")
+    for policy in ("Always", "OnFailure", "Never", "ExitCode"):
+        if batch and policy in ("Always", "ExitCode"):
+            continue
+        raw = manifest(resource, {name: role(restartPolicy=policy) for name in ROLES[resource]}, **spec)
+        want = policy in ("Always", "OnFailure") or (policy == "ExitCode" and kubedl)
+        assert {one.fails_in_part for one in parsed(resource, raw).roles} == {want}, policy

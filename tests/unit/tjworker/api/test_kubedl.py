@@ -64,7 +64,7 @@ CASES: dict[str, Case] = {
             "Master.restart_policy": "OnNodeFailWithExitCode",
             "Worker.restart_policy": "Always",
             "Master.complete_policy": "All",
-            "Worker.complete_policy": "None",
+            "Worker.complete_policy": "All",
             "Worker.elastic": False,
         },
     ),

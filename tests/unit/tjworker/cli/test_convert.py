@@ -20,6 +20,7 @@ PEER_MANIFESTS = os.environ.get("TJ_PEER_MANIFESTS", "")
 FOLDER = ROOT / "examples/kinds"
 JAXJOB = (FOLDER / "jaxjob.yaml").read_text(encoding="utf-8")
 MANAGED = JAXJOB.replace("metadata:\n", "metadata:\n  finalizers: [example.com/hold]\n", 1)
+SIDECAR_FIRST = JAXJOB.replace("containers:\n", "containers:\n          - {name: proxy, image: proxy}\n")
 CLAIM = "# disk\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n"
 OWN = "apiVersion: elasticdeeplearning.ai/v1\nkind: AITrainingJob\nmetadata: {name: a}\nspec: {}\n"
 
@@ -42,6 +43,11 @@ CASES: dict[str, Case] = {
             '-: metadata.finalizers: ["example.com/hold"]: they are promises of other programs',
             "1 field does not carry",
         ),
+    ),
+    "a sidecar stands before the container whose exit code counts": Case(
+        SIDECAR_FIRST,
+        want_code=EXIT_LEFT_OUT,
+        want_says=("the exit code of jax counted; of an AITrainingJob it is that of proxy; put jax first",),
     ),
     "with --strict nothing is printed then": Case(MANAGED, ("--strict",), EXIT_LEFT_OUT, (), ("1 field does not",)),
     "and with --strict a job that carries over is": Case(JAXJOB, ("--strict",)),

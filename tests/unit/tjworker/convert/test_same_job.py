@@ -30,9 +30,17 @@ OF_THE_KIND = {
     "labels",
     "annotations",
     "priority_class",
+    "main_container",
+    "retries_unknown_exit",
+    "backoff_ends",
+    "limit_clean_policy",
+    "batch_roles",
 }
 """What a kind says of itself, and what the manifest's metadata has."""
-OF_THE_ROLE = {"spec_path", "declared_replicas", "overruled", "workload"}
+OF_THE_ROLE = {
+    *("spec_path", "declared_replicas", "overruled", "workload"),
+    *("restart_words", "fails_in_part", "fails_when_evicted"),
+}
 NOT_WHOLE = ("mpijob.yaml", "kubedl-mpijob.yaml", "kubedl-xdljob.yaml", "kubedl-marsjob.yaml")
 """Of which something cannot be carried over."""
 WHOLE = sorted(set(SERVED) - set(NOT_WHOLE))

@@ -129,7 +129,8 @@ GOES = {
         make_job().role("trainer", 1).annotate({"Preempted": ""}),
         lambda j: _running(j, 0),
         dict.fromkeys(
-            ("pods/digits-trainer-0", "services/digits-trainer-0"), "the job ends in Preempted, cleanPodPolicy is All"
+            ("pods/digits-trainer-0", "services/digits-trainer-0"),
+            "the job ends in Preempted, and cleanPodPolicy All takes it",
         ),
     ),
     "of a role that is gone": Goes(

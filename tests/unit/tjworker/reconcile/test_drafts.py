@@ -24,6 +24,7 @@ FULL: Mapping[str, Any] = {
     "completed": "4",
     "failed": "5",
     "ran": "0-2",
+    "started": "0-3",
     "made": "0,3",
     "vanished": {"2": "0", "3": "1"},
     "crashes": {"1": "0", "2": "1"},
@@ -204,7 +205,7 @@ def test_of_a_job_that_runs_nothing_is_said_but_what_a_next_failure_asks_for() -
     status = JobStatus(attempts=Attempts(roles={"trainer": said, "ps": said}))
     views = {name: _seen("running", JOB.role(name), said) for name in ("trainer", "ps")}
     got = record_running(status, views, "Running", {"trainer": {2}}).attempts.roles
-    kept = {name: FULL[name] for name in ("all", "pods", "completed", "failed", "crashes")}
+    kept = {name: FULL[name] for name in ("all", "pods", "completed", "failed", "crashes", "started")}
     assert got == {"trainer": RoleAttempts(**kept), "ps": RoleAttempts(**kept)}
 
 
@@ -245,5 +246,5 @@ def test_a_suspension_begins_anew_where_there_is(left: Callable[[TrainingJob], R
 
 
 def test_a_job_that_ends_forgets_what_waits_and_keeps_what_was() -> None:
-    kept = {name: FULL[name] for name in ("all", "pods", "completed", "failed", "ran", "crashes")}
+    kept = {name: FULL[name] for name in ("all", "pods", "completed", "failed", "ran", "started", "crashes")}
     assert forget_rests(STATUS).attempts.roles == {"ps": RoleAttempts(**kept), "trainer": RoleAttempts(**kept)}

@@ -10,7 +10,7 @@ from tests.support.guests import guest_job
 from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.model import InvalidJob
 from tjworker.base import GroupResource
-from tjworker.reconcile.policies.clean import policy_of_end
+from tjworker.reconcile.policies.clean import cleaning_at
 from tjworker.reconcile.rules import keeps_all
 
 KEPT: dict[str, tuple[JobBuilder, bool]] = {
@@ -28,7 +28,7 @@ def test_a_job_without_autoclean(case: tuple[JobBuilder, bool]) -> None:
     for one in (job, broken):
         assert keeps_all(one, autoclean=False) == kept
         assert not keeps_all(one, autoclean=True)
-        assert policy_of_end(one, "Preempted", autoclean=False) == ("None" if kept else policy(one))
+        assert cleaning_at(one, "Preempted", "", autoclean=False).policy == ("None" if kept else policy(one))
 
 
 def policy(job: object) -> str:

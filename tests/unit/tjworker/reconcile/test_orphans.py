@@ -16,6 +16,7 @@ from tjworker.api.timefmt import to_rfc3339
 from tjworker.base import GroupResource, JobName, Uid
 from tjworker.reconcile.orphans import MIN_AGE_SECONDS, Candidate, WorkloadName, WorkloadOf, candidate, find_orphans
 from tjworker.reconcile.plan import Delete
+from tjworker.reconcile.policies.clean import Cleaning
 
 JOB = JobName(AITRAININGJOBS, "default", "digits")
 NODES = frozenset({"node-a"})
@@ -195,7 +196,7 @@ def test_orphan(case: Case) -> None:
     job = case.candidate.owner or JOB
     owners = {job: Uid(case.owner) if case.owner else None} if case.known else {}
     workloads = {WORKLOAD: case.workload} if case.workload else None
-    ended = {job: case.ended} if case.ended else {}
+    ended = {job: Cleaning(case.ended)} if case.ended else {}
     keeping = frozenset({job} if case.keeps else ())
     found = find_orphans([case.candidate], owners, case.nodes, NOW, workloads, ended, keeping=keeping)
     assert [o.delete for o in found] == ([case.want] if case.want else [])

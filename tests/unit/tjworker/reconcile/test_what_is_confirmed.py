@@ -26,6 +26,7 @@ class Case:
     policy: str = "Always"
     suspend: bool = False
     annotate: bool = False
+    in_part: bool = False
 
 
 CASES: dict[str, Case] = {
@@ -38,6 +39,12 @@ CASES: dict[str, Case] = {
     "one is being deleted": Case(lambda p: p.running().deleting(ago(-20)), (SECOND,)),
     "one is being evicted": Case(
         lambda p: p.running().deleting(ago(-20)).but(disruption="EvictionByEvictionAPI"), (SECOND,)
+    ),
+    "one's main container has failed beside others that run, and it is restarted": Case(
+        lambda p: p.running().containers(state="terminated", exit_code=1), (SECOND,), in_part=True
+    ),
+    "likewise, where the role waits for the others to end": Case(
+        lambda p: p.running().containers(state="terminated", exit_code=1), ()
     ),
     "one has vanished": Case(lambda _: None, (SECOND,)),
     "one is lost with its node": Case(lambda p: p.on("ill").running(), (SECOND,)),
@@ -52,9 +59,10 @@ CASES: dict[str, Case] = {
 def _job(case: Case) -> TrainingJob:
     builder = make_job().role("trainer", 3, restart=case.policy, scope=case.scope).suspended(case.suspend)
     builder = builder.annotate({"Failed": "enough"}) if case.annotate else builder
-    return builder.status(
+    job = builder.status(
         phase="Running", start_time=ago(900), replica_statuses={"trainer": ReplicaStatus(desired=3, active=3)}
     ).build()
+    return replace(job, roles=tuple(replace(role, fails_in_part=case.in_part) for role in job.roles))
 
 
 def _plan(case: Case, *confirmed: str) -> Plan:

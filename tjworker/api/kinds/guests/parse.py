@@ -50,6 +50,17 @@ _RESTARTS: Mapping[str, RestartPolicy] = {
 }
 
 
+def _restart_policy(shape: Shape, spec: Any, role: str, written: str) -> tuple[RestartPolicy, str]:
+    """How the role's pods restart, and the policy as messages name it."""
+    if role in shape.batch_roles(spec):
+        # A batch Job makes its pod again until backoffLimit is used up: with Never a new pod, with OnFailure a new
+        # container (`newLauncherJob` of mpi-operator).
+        return "Always", written
+    if written == "ExitCode" and role in shape.final:
+        return "Never", f"ExitCode, which {shape.final[role]}"
+    return _RESTARTS[written], written
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """A spec that the model has read."""
@@ -229,6 +240,12 @@ def _job(read: Reading, raw: Json, head: Header, templates: Mapping[str, Json]) 
         clean_pod_policy=run.clean_pod_policy or shape.clean_pod_policy,
         suspend=bool(run.suspend),
         suspend_field=read.run_path("suspend"),
+        limit_clean_policy=None if shape.batch_roles(read.spec) else shape.family.limit_clean_policy,
+        batch_roles=shape.batch_roles(read.spec),
+        # `ReconcileJobs` of both operators: `jobExceedsLimit` fails the job before anything else is asked.
+        backoff_ends=True,
+        main_container=shape.container,
+        retries_unknown_exit=shape.family.retries_unknown_exit,
         scale_role="Worker" if "Worker" in read.specs else None,
         enough=shape.enough(read.spec, read.specs),
         runs=shape.runs(read.spec, read.specs),
@@ -298,6 +315,8 @@ def _role(read: Reading, name: str, template: Json, autoscaled: bool) -> Role:
     free = (0, rules.MAX_REPLICAS) if name in shape.freely_scaled(spec) else (None, None)
     least, most = elastic_bounds(elastic, role) if elastic else free
     unset = shape.restart(spec, name) if shape.restart else shape.default_restart
+    written = role.restart_policy or unset
+    restart_policy, restart_words = _restart_policy(shape, spec, name, written)
     return Role(
         name=name,
         workload="Pod",
@@ -306,9 +325,14 @@ def _role(read: Reading, name: str, template: Json, autoscaled: bool) -> Role:
         min_replicas=least,
         max_replicas=most,
         edl_policy="Auto" if autoscaled and elastic else "Manual",
-        restart_policy=_RESTARTS[role.restart_policy or unset],
+        restart_policy=restart_policy,
+        restart_words=restart_words,
+        # Under their own operators, OnFailure and Always let the kubelet restart a container while others run.
+        fails_in_part=written in ("Always", "OnFailure")
+        or (written == "ExitCode" and shape.family.exit_code_of_running),
         restart_scope="Pod",
         fail_policy="None" if name in shape.never_fails(spec) else "Any",
+        fails_when_evicted=name in shape.fails_when_evicted,
         complete_policy=shape.complete(spec, read.specs).get(name, "None"),
         spec_path=f"{read.path(name)}.replicas",
     )

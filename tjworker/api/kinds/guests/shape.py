@@ -47,6 +47,12 @@ class Family:
     scale_paths: tuple[str, str]
     is_for_another: Callable[[Json], bool] = lambda raw: False
     """The job says that another controller has it."""
+    limit_clean_policy: CleanPodPolicy | None = None
+    """Which pods activeDeadlineSeconds and backoffLimit delete; None: those that cleanPodPolicy says."""
+    retries_unknown_exit: bool = False
+    """With ExitCode, a pod without an exit code of its main container is made again."""
+    exit_code_of_running: bool = False
+    """With ExitCode, the operator looks at the exit code of the main container while the pod still runs."""
     known_to_kueue: bool = False
     """Kueue suspends its jobs until it admits them."""
     ignored_annotations: tuple[str, ...] = ()
@@ -76,6 +82,8 @@ class Shape:
     kind: str
     plural: str
     framework: FrameworkType | GuestFramework
+    container: str
+    """Name of the main container (`GetDefaultContainerName`): its exit code counts, wherever it stands in the list."""
     specs_field: str
     """Of spec: the map of roles."""
     roles: tuple[str, ...]
@@ -94,6 +102,10 @@ class Shape:
     default_restart: Literal["Never", "OnFailure", "ExitCode"] = "Never"
     restart: Callable[[Any, str], str] | None = None
     """(spec, role) -> the restart policy of a role that sets none, in place of `default_restart`."""
+    final: Mapping[str, str] = field(default_factory=dict)
+    """Role -> why ExitCode restarts none of its pods."""
+    batch_roles: Callable[[Any], tuple[str, ...]] = lambda spec: ()
+    """See `TrainingJob`."""
     lone: tuple[str, ...] = ()
     """Roles of one replica."""
     needed: tuple[str, ...] = ()
@@ -104,6 +116,8 @@ class Shape:
     """The bounds of the workers' number, where they have some."""
     never_fails: Callable[[Any], tuple[str, ...]] = lambda spec: ()
     """Roles whose failed pods do not end the job."""
+    fails_when_evicted: tuple[str, ...] = ()
+    """Of those, the roles whose evicted pods do."""
     freely_scaled: Callable[[Any], tuple[str, ...]] = lambda spec: ()
     """Roles whose number of replicas may change while they run, without bounds."""
     ignored: Callable[[Any], Iterator[str]] = lambda spec: iter(())

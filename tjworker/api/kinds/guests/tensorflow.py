@@ -22,7 +22,8 @@ class TFJobFields(CamelModel, Generic[R]):
 
     success_policy: Literal["", "AllWorkers"] | None = Field(
         None,
-        description="of a job without Chief and Master: empty, it succeeds with worker 0; `AllWorkers`, with the last",
+        description="of a job without Chief and Master: empty, it succeeds with worker 0; `AllWorkers`, with all"
+        " workers",
     )
     tf_replica_specs: dict[str, R] = Field(
         min_length=1,
@@ -32,24 +33,27 @@ class TFJobFields(CamelModel, Generic[R]):
     )
 
 
-def tfjob(family: Family, spec_model: type[TFJobFields[Any]]) -> Shape:
+def tfjob(family: Family, spec_model: type[TFJobFields[Any]], *, workers_beside_chief: bool = False) -> Shape:
+    """`workers_beside_chief`: successPolicy AllWorkers counts in a job with a chief, too."""
     return Shape(
         family=family,
         kind="TFJob",
         plural="tfjobs",
         framework="tensorflow",
+        container="tensorflow",
         specs_field="tfReplicaSpecs",
         roles=ROLES,
         spec_model=spec_model,
         specs=lambda spec: spec.tf_replica_specs,
-        complete=lambda spec, specs: _complete(spec.success_policy, specs),
+        complete=lambda spec, specs: _complete(spec.success_policy, specs, workers_beside_chief),
         lone=LONE,
     )
 
 
-def _complete(success_policy: str | None, specs: Specs) -> Mapping[str, EndPolicy]:
+def _complete(success_policy: str | None, specs: Specs, workers_beside_chief: bool) -> Mapping[str, EndPolicy]:
     """With the chief; without one with the first worker, or, as the policy says, the last."""
     chiefs = [name for name in LONE if name in specs]
+    every = success_policy == "AllWorkers"
     if chiefs:
-        return {chiefs[0]: "All"}
-    return {"Worker": "All" if success_policy == "AllWorkers" else "Rank0"}
+        return {chiefs[0]: "All", **({"Worker": "All"} if every and workers_beside_chief else {})}
+    return {"Worker": "All" if every else "Rank0"}

@@ -1,4 +1,4 @@
-"""What Kubeflow's XGBoostJob and KubeDL's have in common, which is all but the family. Pure."""
+"""What Kubeflow's XGBoostJob and KubeDL's have in common: all but the family and the container's name. Pure."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ class XGBoostJobFields(CamelModel, Generic[R]):
     )
 
 
-def xgboostjob(family: Family, spec_model: type[XGBoostJobFields[Any]]) -> Shape:
+def xgboostjob(family: Family, spec_model: type[XGBoostJobFields[Any]], container: str) -> Shape:
     return Shape(
         family=family,
         kind="XGBoostJob",
         plural="xgboostjobs",
         framework="xgboost",
+        container=container,
         specs_field="xgbReplicaSpecs",
         roles=ROLES,
         spec_model=spec_model,

@@ -31,6 +31,7 @@ SHAPE = Shape(
     kind="ElasticDLJob",
     plural="elasticdljobs",
     framework="",
+    container="elasticdl",
     specs_field="elasticdlReplicaSpecs",
     roles=ROLES,
     spec_model=ElasticDLJobSpec,

@@ -46,6 +46,8 @@ KUBEDL = Family(
     status_model=KubeDLStatus,
     style=Style(reasons=lambda kind: "Job", calls=lambda job: f"{job.kind} {job.name.name}", more_of_role=_evicted),
     columns=columns(("spec",)),
+    # `reconcileOnePod` of job_controller/pod.go: a pod fails over where it is Failed or its main container has ended.
+    exit_code_of_running=True,
     # KubeDL has no scale subresource, and its status no selector.
     scale_paths=(".status.operator.replicas", ".status.operator.selector"),
     ignored_annotations=tuple(

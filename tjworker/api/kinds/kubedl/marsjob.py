@@ -113,6 +113,7 @@ SHAPE = Shape(
     kind="MarsJob",
     plural="marsjobs",
     framework="mars",
+    container="mars",
     specs_field="marsReplicaSpecs",
     roles=ROLES,
     spec_model=MarsJobSpec,
@@ -120,6 +121,9 @@ SHAPE = Shape(
     complete=lambda spec, specs: {"Scheduler": "All"},
     runs=lambda spec, specs: Runs(("Worker",)),
     restart=lambda spec, role: {"WebService": "Always", "Worker": "ExitCode"}.get(role, "Never"),
+    # `updateGeneralJobStatus` of controllers/mars/status.go: a scheduler holds its state in memory, so one that has
+    # failed ends the job whatever its restart policy.
+    final={"Scheduler": "restarts no scheduler of a MarsJob"},
     needed=("Scheduler",),
     never_fails=lambda spec: ("WebService", "Worker"),
     dress=_dress,

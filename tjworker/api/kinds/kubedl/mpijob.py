@@ -149,6 +149,7 @@ SHAPE = Shape(
     kind="MPIJob",
     plural="mpijobs",
     framework="mpi",
+    container=CONTAINER,
     specs_field="mpiReplicaSpecs",
     roles=ROLES,
     spec_model=MPIJobSpec,
@@ -156,6 +157,11 @@ SHAPE = Shape(
     complete=_complete,
     runs=lambda spec, specs: mpipods.RUNS,
     clean_pod_policy="Running",
+    # `UpdateJobStatus` of controllers/mpi/job.go: a launcher that has failed ends the job before it could fail over; of
+    # the workers only one that is evicted does.
+    final={mpipods.LAUNCHER: "restarts no launcher of KubeDL's MPIJob"},
+    never_fails=lambda spec: (mpipods.WORKER,),
+    fails_when_evicted=(mpipods.WORKER,),
     lone=(mpipods.LAUNCHER,),
     needed=(mpipods.LAUNCHER,),
     dress=_dress,

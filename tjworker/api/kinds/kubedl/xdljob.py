@@ -74,6 +74,7 @@ SHAPE = Shape(
     kind="XDLJob",
     plural="xdljobs",
     framework="xdl",
+    container="xdl",
     specs_field="xdlReplicaSpecs",
     roles=ROLES,
     spec_model=XDLJobSpec,

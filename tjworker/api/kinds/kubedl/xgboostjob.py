@@ -12,5 +12,5 @@ class XGBoostJobSpec(XGBoostJobFields[KubeDLReplicaSpec], KubeDLRunPolicy):
     """What the job is to do."""
 
 
-SHAPE = xgboostjob(KUBEDL, XGBoostJobSpec)
+SHAPE = xgboostjob(KUBEDL, XGBoostJobSpec, "xgboostjob")
 JOB_KIND = job_kind(SHAPE, "An XGBoost or LightGBM job of KubeDL: a master, which has the tracker, and workers.")

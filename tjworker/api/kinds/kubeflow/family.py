@@ -55,5 +55,10 @@ KUBEFLOW = Family(
     columns=(STATE, AGE, MESSAGE),
     scale_paths=(".status.replicaStatuses.Worker.active", ".status.replicaStatuses.Worker.selector"),
     is_for_another=_is_for_another,
+    # `ReconcileJobs` of common/job.go calls DeletePodsAndServices before the job has its condition Failed, and then
+    # that function ignores cleanPodPolicy.
+    limit_clean_policy="All",
+    # `ReconcilePods` of common/pod.go: 0xbeef, at least 128, stands in for an exit code that is not there.
+    retries_unknown_exit=True,
     known_to_kueue=True,
 )

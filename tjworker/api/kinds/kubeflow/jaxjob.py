@@ -26,6 +26,7 @@ SHAPE = Shape(
     kind="JAXJob",
     plural="jaxjobs",
     framework="jax",
+    container="jax",
     specs_field="jaxReplicaSpecs",
     roles=ROLES,
     spec_model=JAXJobSpec,

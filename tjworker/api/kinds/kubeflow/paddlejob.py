@@ -46,6 +46,7 @@ SHAPE = Shape(
     kind="PaddleJob",
     plural="paddlejobs",
     framework="paddle",
+    container="paddle",
     specs_field="paddleReplicaSpecs",
     roles=ROLES,
     spec_model=PaddleJobSpec,

@@ -110,6 +110,7 @@ SHAPE = Shape(
     kind="PyTorchJob",
     plural="pytorchjobs",
     framework="pytorch",
+    container="pytorch",
     specs_field="pytorchReplicaSpecs",
     roles=ROLES,
     spec_model=PyTorchJobSpec,

@@ -13,5 +13,5 @@ class XGBoostJobSpec(XGBoostJobFields[ReplicaSpec], KubeflowSpec):
     """What the job is to do."""
 
 
-SHAPE = xgboostjob(KUBEFLOW, XGBoostJobSpec)
+SHAPE = xgboostjob(KUBEFLOW, XGBoostJobSpec, "xgboost")
 JOB_KIND = job_kind(SHAPE, "An XGBoost or LightGBM job of Kubeflow: a master, which has the tracker, and workers.")

@@ -37,5 +37,10 @@ Rule = Callable[[Failed], Refusal | None]
 """None: the replica is restarted."""
 
 
+def policy_words(role: Role) -> str:
+    """The restart policy as the manifest has it."""
+    return role.restart_words or role.restart_policy
+
+
 def by_policy(failed: Failed) -> Refusal:
-    return Refusal(f"restartPolicy is {failed.role.restart_policy}")
+    return Refusal(f"restartPolicy is {policy_words(failed.role)}")

@@ -72,11 +72,12 @@ def test_why_a_failure_is_not_followed_by_a_restart(policy: str, want: str) -> N
     )
 
 
-def test_a_failure_without_an_exit_code_is_not_retryable_and_says_none() -> None:
+def test_a_failure_without_an_exit_code_is_not_retryable() -> None:
     job = make_job().role("trainer", 1, restart="ExitCode").build()
     plan = decide(job, everything(job, make_pod(job, "trainer", 0).on("node-a").but(phase="Failed", containers=())))
     ending = status_of(plan).ending
     assert ending is not None
     assert ending.message == (
-        "pod digits-trainer-0 on node node-a failed: Failed; restartPolicy ExitCode: exit code none is not retryable"
+        "pod digits-trainer-0 on node node-a failed: Failed;"
+        " restartPolicy ExitCode: a failure without an exit code is not retryable"
     )
