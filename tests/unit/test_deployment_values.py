@@ -203,9 +203,7 @@ def test_each_container_has_a_folder_of_its_own_to_write_to_and_no_more() -> Non
         assert [v for v in pod["volumes"] if "emptyDir" in v] == [{"name": "tmp", "emptyDir": {}}], name
         assert {"name": "tmp", "mountPath": TMP} in CONTAINERS[name]["volumeMounts"], name
     configs = {
-        (config["source"], config["target"])
-        for service in SERVICES.values()
-        for config in service.get("configs", ())
+        (config["source"], config["target"]) for service in SERVICES.values() for config in service.get("configs", ())
     }
     # A config with `content` is copied into the container, which fails where its root file system is read-only.
     assert configs == {("certificates", "/certificates.sh")}
