@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import structlog
 
 from tjworker.base import Terminal
+from tjworker.clock import ClusterClock
 from tjworker.controllers.autoscaler import Autoscaler
 from tjworker.controllers.jobs import JobReconciler
 from tjworker.controllers.orphans import OrphanCollector
@@ -47,6 +48,7 @@ class Runtime:
     autoscaler: Autoscaler
     orphans: OrphanCollector
     resync: Resync
+    clock: ClusterClock
 
 
 def assemble(
@@ -56,12 +58,13 @@ def assemble(
     publisher: KeyPublisher,
     *,
     owner: str,
-    clock: Callable[[], float] = time.time,
+    clock: ClusterClock | None = None,
     monotonic: Callable[[], float] = time.monotonic,
     threads: bool = True,
 ) -> Runtime:
     """`owner` names this process in the leases that it takes. Without `threads` (tests, simulations) one thing comes
     after another."""
+    clock = clock or ClusterClock(monotonic=monotonic)
     events = EventRecorder(kube, clock=clock, background=threads)
     executor = Executor(kube, events, settings)
     jobs = JobReconciler(
@@ -77,6 +80,7 @@ def assemble(
         Autoscaler(store, kube, settings, clock=clock, monotonic=monotonic),
         OrphanCollector(store, kube, settings, clock=clock),
         Resync(store.queue, publisher, settings),
+        clock,
     )
 
 
@@ -86,13 +90,17 @@ def connect(settings: Settings) -> Runtime:
     try:
         # One connection for each pass, one for each further write beside it, one for the events.
         connections = settings.keys_per_task + settings.write_concurrency + 1
-        transport = KubeTransport(pool_size=connections, metadata_only=True, answered=count_request)
+        clock = ClusterClock()
+        transport = KubeTransport(
+            pool_size=connections, metadata_only=True, answered=count_request, dated=clock.see_date
+        )
         store = open_sealed_store(settings)
     except Terminal as error:
         log.error(error.message)
         raise
     kube = KubeClient(transport, request_timeout_seconds=settings.request_timeout_seconds)
-    return assemble(settings, store, kube, Publisher(settings), owner=f"{socket.gethostname()}/{os.getpid()}")
+    owner = f"{socket.gethostname()}/{os.getpid()}"
+    return assemble(settings, store, kube, Publisher(settings), owner=owner, clock=clock)
 
 
 class ProcessRuntime:

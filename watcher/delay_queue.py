@@ -6,7 +6,6 @@ drains the sorted set. Safe to run twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from tjworker.base import JobKey
@@ -19,10 +18,9 @@ OVERDUE_SECONDS = 60.0
 
 
 class DelayQueue:
-    def __init__(self, queue: WorkQueue, redis: RedisRetry, wall_clock: Callable[[], float]) -> None:
+    def __init__(self, queue: WorkQueue, redis: RedisRetry) -> None:
         self._queue = queue
         self._redis = redis
-        self._wall_clock = wall_clock
         self._unwritten: dict[JobKey, float] = {}
         self._expiring: dict[JobKey, float] = {}
         """Every finished job with a TTL -> when it has passed."""
@@ -37,13 +35,18 @@ class DelayQueue:
         """A finished job is in no resync: when its TTL has passed, only the delayed keys know. They are lost with
         Redis, so they are written again whenever the job is seen."""
         unwritten, self._unwritten = self._unwritten, {}
+        if not unwritten:
+            return
+        now = self._redis(self._queue.time)
         for key, at in unwritten.items():
-            self._redis(partial(self._queue.add_after, key, max(0.0, at - self._wall_clock())))
+            self._redis(partial(self._queue.add_after, key, max(0.0, at - now)))
 
     def queue_overdue(self) -> list[JobKey]:
         """Queue the finished jobs whose TTL passed long ago and that are still there: their timer was taken away, or
         their deletion does not go through. Returns those to publish."""
-        long_ago = self._wall_clock() - OVERDUE_SECONDS
+        if not self._expiring:
+            return []
+        long_ago = self._redis(self._queue.time) - OVERDUE_SECONDS
         overdue = sorted(key for key, at in self._expiring.items() if at < long_ago)
         return self._redis(partial(self._queue.add, overdue)) if overdue else []
 

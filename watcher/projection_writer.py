@@ -9,7 +9,6 @@ history began anew: after the last two everything must be listed again, for anot
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -62,7 +61,6 @@ class ProjectionWriter:
         token: int,
         sources: Iterable[str],
         now: Callable[[], float],
-        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._projection, self._work_queue = store.projection, store.queue
         self._publish = publish
@@ -78,7 +76,7 @@ class ProjectionWriter:
         self.jobs = Jobs()
         self._nodes = NodeWakeups(store.projection, redis, self._finished)
         self._requests = ClusterRequests()
-        self._delays = DelayQueue(store.queue, redis, wall_clock)
+        self._delays = DelayQueue(store.queue, redis)
         self._sweeps: deque[Sweep] = deque()
         self._queued: list[JobKey] = []
         """To be published at the end of this step."""

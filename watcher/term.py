@@ -54,7 +54,6 @@ class Term:
         token: int,
         now: Callable[[], float],
         settings: Settings,
-        wall_clock: Callable[[], float] = time.time,
         stopped: threading.Event | None = None,
     ) -> None:
         self.over = threading.Event()
@@ -90,9 +89,7 @@ class Term:
             kinds=served(settings.kind_list),
             gang=settings.gang_scheduler,
         )
-        self._make_writer = partial(
-            ProjectionWriter, store, publish, redis=self._redis, token=token, now=now, wall_clock=wall_clock
-        )
+        self._make_writer = partial(ProjectionWriter, store, publish, redis=self._redis, token=token, now=now)
         self._make_parts()
 
     def _make_parts(self) -> None:

@@ -151,7 +151,6 @@ class InProcessWatcher(Term):
             token=token,
             now=now,
             settings=settings or Settings(),
-            wall_clock=now,
             stopped=stopped,
         )
         self._led = False

@@ -51,14 +51,7 @@ class Loops:
         sources = [row.name for row in watched(KNOWN_KINDS)]
         redis = RedisRetry(threading.Event(), lambda: 0.0)
         self.writer = ProjectionWriter(
-            self.store,
-            self.published.extend,
-            self.queue,
-            redis=redis,
-            token=1,
-            sources=sources,
-            now=lambda: 0.0,
-            wall_clock=lambda: NOW,
+            self.store, self.published.extend, self.queue, redis=redis, token=1, sources=sources, now=lambda: 0.0
         )
         self.writer.lead()
         self.projectors = {name: Projector(name, self.queue, lambda: "red", Outage(lambda: 0.0)) for name in sources}

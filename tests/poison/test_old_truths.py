@@ -14,6 +14,7 @@ from tests.poison.lives import AI
 from tests.poison.world import PoisonedWorld
 from tests.scenarios.elastic import COOLDOWN_SECONDS, FULL, TICK_SECONDS, elastic, foreign, trainers, wants
 from tests.scenarios.world import job, play, role
+from tests.support.clocks import shared
 from tjworker.api.resources import PODS
 from tjworker.base import JobKey
 from tjworker.controllers.autoscaler import Autoscaler
@@ -79,7 +80,9 @@ class Elastic(PoisonedWorld):
 
     def __init__(self) -> None:
         super().__init__(nodes=1, autoscale_seconds=TICK_SECONDS, autoscale_cooldown_seconds=COOLDOWN_SECONDS)
-        self.autoscaler = Autoscaler(self.store, self.api, self.settings, clock=self.clock, monotonic=self.clock)
+        self.autoscaler = Autoscaler(
+            self.store, self.api, self.settings, clock=shared(self.clock), monotonic=self.clock
+        )
 
     def ticks(self, number: int) -> Elastic:
         for _ in range(number):

@@ -18,6 +18,7 @@ from tests.scenarios.elastic import (
     wants,
 )
 from tests.scenarios.world import World, training_job
+from tests.support.clocks import shared
 from tjworker.controllers.autoscaler import Autoscaler
 
 
@@ -41,7 +42,7 @@ class ElasticWorld(World):
         )
 
     def new_autoscaler(self) -> Autoscaler:
-        return Autoscaler(self.store, self.api, self.settings, clock=self.clock, monotonic=self.clock)
+        return Autoscaler(self.store, self.api, self.settings, clock=shared(self.clock), monotonic=self.clock)
 
     def advance(self, seconds: float, step_seconds: float = 1.0) -> World:
         left = seconds

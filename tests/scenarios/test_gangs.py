@@ -9,6 +9,7 @@ import pytest
 from localcluster.kubelet.node import NodeConfig
 from tests.scenarios.gang_scenarios import GANG_SCENARIOS, gang, placed, size, uid
 from tests.scenarios.world import World, training_job
+from tests.support.clocks import shared
 from tests.support.pod_groups import POD_GROUP_CRDS, full_pod_group
 from tjworker.controllers.orphans import OrphanCollector
 from tjworker.kube.resources import RESOURCES
@@ -129,7 +130,7 @@ def test_the_orphan_collector_leaves_the_group_of_a_job_that_lives(ending: str) 
     world = World(nodes=NODES, gang_scheduler="kubernetes")
     run_seconds = None if ending == "lives" else 3600.0
     world.apply(gang(4, run_seconds=run_seconds, spec={"cleanPodPolicy": "None"})).run()
-    collector = OrphanCollector(world.store, world.api, world.settings, clock=world.clock)
+    collector = OrphanCollector(world.store, world.api, world.settings, clock=shared(world.clock))
     made = uid(world)
     for _ in range(12):
         world.advance(600, step_seconds=300)
@@ -146,7 +147,7 @@ def test_a_job_without_autoclean_keeps_its_group_at_its_end_and_the_orphan_colle
     made = uid(world)
     world.until("it ends", lambda: world.phase() == "Succeed")
     world.advance(3600, step_seconds=300)
-    collector = OrphanCollector(world.store, world.api, world.settings, clock=world.clock)
+    collector = OrphanCollector(world.store, world.api, world.settings, clock=shared(world.clock))
     assert (collector.collect(), uid(world)) == ((0, 0), made)
 
 
@@ -160,7 +161,7 @@ def test_a_group_that_came_after_an_edl_jobs_end_goes_unless_that_end_took_nothi
     late["metadata"] = {name: late["metadata"][name] for name in ("labels", "ownerReferences")} | {"name": "late"}
     del late["status"]
     world.create(GANGS["kubernetes"].resource, late)
-    collector = OrphanCollector(world.store, world.api, world.settings, clock=lambda: world.clock() + 61)
+    collector = OrphanCollector(world.store, world.api, world.settings, clock=shared(lambda: world.clock() + 61))
     assert collector.collect() == (int(autoclean), 0)
     world.run()
     assert ("late" in world.owners(GANGS["kubernetes"].resource)) is not autoclean

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.scenarios.world import World, job, role, training_job
+from tests.support.clocks import shared
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.support.paths import ROOT
 from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
@@ -22,7 +23,9 @@ class Field:
     def __init__(self, **settings: Any) -> None:
         self.world = World(**settings).apply(job({"trainer": role(1)})).run()
         self.uid = self.world.get(AITRAININGJOBS, "digits")["metadata"]["uid"]
-        self.collector = OrphanCollector(self.world.store, self.world.api, self.world.settings, clock=self.world.clock)
+        self.collector = OrphanCollector(
+            self.world.store, self.world.api, self.world.settings, clock=shared(self.world.clock)
+        )
 
     def pod(self, name: str, *, owner: dict[str, Any] | None, labelled: bool = True, node: str = "node-0") -> None:
         labels = {"elasticdeeplearning.ai/job-uid": "gone", "job-name": "old"} if labelled else {}
@@ -41,7 +44,7 @@ class Field:
 
     def collect(self, after_seconds: float = 61) -> int:
         # Time passes for the collector alone: the cluster's own garbage collector would be faster.
-        self.collector._clock = lambda: self.world.clock() + after_seconds
+        self.collector._clock = shared(lambda: self.world.clock() + after_seconds)
         self.deleted, self.failed = self.collector.collect()
         return self.deleted
 
@@ -340,7 +343,7 @@ def test_without_autoclean_an_ended_edl_job_keeps_what_has_come_since_as_its_end
             "spec": {"containers": [{"name": "a", "image": "b"}], "nodeName": "node-0"},
         }
     )
-    collector = OrphanCollector(world.store, world.api, world.settings, clock=lambda: world.clock() + 61)
+    collector = OrphanCollector(world.store, world.api, world.settings, clock=shared(lambda: world.clock() + 61))
     assert collector.collect() == (int(autoclean), 0)
 
 

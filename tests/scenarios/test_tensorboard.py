@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from tests.scenarios.world import CountingTransport, World, job, play, role
+from tests.support.clocks import shared
 from tjworker.api import kinds
 from tjworker.api.model import FieldError, InvalidJob
 from tjworker.controllers.orphans import OrphanCollector
@@ -201,7 +202,7 @@ def test_one_of_an_ended_job_goes_though_the_spec_cannot_be_used_any_more(
         world.until("it is gone", lambda: there(world) == (False, False), within_seconds=120)
         world.until("that is written", lambda: "tensorboardUntil" not in world.status())
     else:
-        later = OrphanCollector(world.store, world.api, world.settings, clock=lambda: world.clock() + 300)
+        later = OrphanCollector(world.store, world.api, world.settings, clock=shared(lambda: world.clock() + 300))
         assert later.collect() == (2, 0)
     assert (world.phase(), world.condition("Failed")) == ("Succeed", {})
 
@@ -250,5 +251,5 @@ def test_the_orphan_collector_lets_it_live_and_takes_it_when_nobody_else_has() -
         def clock(later: float = later) -> float:
             return world.clock() + later
 
-        found.append(OrphanCollector(world.store, world.api, world.settings, clock=clock).collect())
+        found.append(OrphanCollector(world.store, world.api, world.settings, clock=shared(clock)).collect())
     assert found == [(0, 0), (2, 0)]

@@ -22,6 +22,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.driver import VirtualClock
 from localcluster.kubelet.node import NodeConfig
 from tests.scenarios.driver import HOLD
+from tests.support.clocks import shared
 from tests.support.kinds import AITRAININGJOBS, collection_of, resource_of
 from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
@@ -136,7 +137,7 @@ class World:
             self.api,
             self.queue,
             owner=owner,
-            clock=self.clock,
+            clock=shared(self.clock),
             monotonic=self.clock,
             threads=False,
         )

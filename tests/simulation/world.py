@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 import orjson
@@ -43,6 +43,7 @@ from tjworker.api.kinds.base import seen_status
 from tjworker.api.resources import POD_GROUPS, PODS, SERVICES
 from tjworker.app import app
 from tjworker.base import GroupResource, JobKey, Terminal, Transient
+from tjworker.clock import ClusterClock
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import Json
 from tjworker.kube.resources import RESOURCES
@@ -161,17 +162,22 @@ class SimWorld(World):
     # -- processes ---------------------------------------------------------------------------------
 
     def make_runtime(self, owner: str) -> Runtime:
-        """What it remembers dies with its process."""
+        """What it remembers dies with its process. Its machine's clocks are wrong, each by hours."""
+        hours = random.Random(owner).sample(range(-12, 13), 2)
+        wall, monotonic = (partial(self._clock_ahead, 3600 * ahead) for ahead in hours)
         return assemble(
             self.settings,
             SimStore(self, owner),
             KubeClient(SimTransport(self, owner)),
             SimQueue(self, owner),
             owner=owner,
-            clock=self.clock,
-            monotonic=self.clock,
+            clock=ClusterClock(wall=wall, monotonic=monotonic),
+            monotonic=monotonic,
             threads=False,
         )
+
+    def _clock_ahead(self, seconds: float) -> float:
+        return self.clock() + seconds
 
     def make_store(self) -> MemoryStore:
         return MemoryStore(clock=self.clock, broker=self.messages)

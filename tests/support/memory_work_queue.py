@@ -83,7 +83,8 @@ class MemoryWorkQueue(OverRedis):
         left = len(claims) < KEYS_PER_TASK and self._redis.tasks_missing() > 0
         publish = [self._first(min(self._redis.tables.line.values()))] if left else []
         projection = MemoryProjection(self._redis)
-        return Taken([(claim, projection.view(claim.key)) for claim in claims], publish)
+        at = self._redis.clock() if claims else 0.0
+        return Taken([(claim, projection.view(claim.key)) for claim in claims], publish, at)
 
     @whole
     def renew(self, claim: Claim, ttl_seconds: float) -> None:
@@ -222,6 +223,10 @@ class MemoryWorkQueue(OverRedis):
             return False
         self._redis.tables.once[name] = self._redis.clock() + period_seconds
         return True
+
+    @whole
+    def time(self) -> float:
+        return self._redis.clock()
 
     def certificate_ends(self) -> float | None:
         return None

@@ -26,6 +26,7 @@ from tjworker.api.status import MAX_SCALE_RECORDS, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.autoscale import Decision, JobState, Move, Rules, decide
 from tjworker.base import Conflict, GroupResource, Invalid, JobKey, parse_key
+from tjworker.clock import ClusterClock
 from tjworker.controllers.isolation import Isolation
 from tjworker.kube.client import KubeClient
 from tjworker.settings import OFF, Settings, turn_seconds
@@ -59,7 +60,7 @@ class Autoscaler:
         kube: KubeClient,
         settings: Settings,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: ClusterClock,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -84,6 +85,7 @@ class Autoscaler:
         if not self._store.queue.once(NAME, turn):
             return "another run has this period"
         ends = self._monotonic() + turn
+        self._clock.see_redis(self._store.queue.time())
         cluster = self._store.projection.cluster()
         if not cluster.synced:
             return "the projection is not synced yet"

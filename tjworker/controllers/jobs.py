@@ -18,6 +18,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.base import Fenced, Invalid, JobKey, OperatorError, Terminal, Transient, parse_key
+from tjworker.clock import ClusterClock
 from tjworker.controllers.beside import Beside
 from tjworker.controllers.live_children import read_children
 from tjworker.controllers.live_nodes import read_nodes
@@ -112,7 +113,7 @@ class JobReconciler:
         settings: Settings,
         *,
         owner: str,
-        clock: Callable[[], float] = time.time,
+        clock: ClusterClock,
         monotonic: Callable[[], float] = time.monotonic,
         threads: bool = True,
     ) -> None:
@@ -148,6 +149,7 @@ class JobReconciler:
         self._releases.publish(taken.publish)
         if not taken.views:
             return [Worked(JobKey(text), _refused(refusal), 0)] if refusal else []
+        self._clock.see_redis(taken.at)
         # All at once: a lease is as old as the view that came with it.
         ttl, most = settings.lock_ttl_seconds, settings.task_soft_time_limit_seconds
         passes = [

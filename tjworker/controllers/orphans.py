@@ -7,8 +7,7 @@ unknown nothing is deleted. A kind that is not installed is passed over.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +18,7 @@ from tjworker.api.resources import BATCH_JOBS, NODES, REPLICASETS
 from tjworker.api.status import END_PHASES
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.base import Conflict, GroupResource, JobKey, JobName, OperatorError, Terminal, Uid
+from tjworker.clock import ClusterClock
 from tjworker.controllers.isolation import Isolation
 from tjworker.kube.client import KubeClient
 from tjworker.kube.decode import loads
@@ -60,9 +60,7 @@ class Observation:
 class OrphanCollector:
     """One a process. Remembers nothing but which errors it has logged."""
 
-    def __init__(
-        self, store: Store, kube: KubeClient, settings: Settings, *, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, store: Store, kube: KubeClient, settings: Settings, *, clock: ClusterClock) -> None:
         self._store = store
         self._kube = kube
         self._settings = settings
@@ -77,6 +75,7 @@ class OrphanCollector:
         self.failed = 0
         if not self._store.queue.once(NAME, turn_seconds(self._settings.collect_orphans_seconds)):
             return "another beat was first"
+        self._clock.see_redis(self._store.queue.time())
         deleted, self.failed = self.collect()
         return f"{deleted} deleted{f', {self.failed} failed' if self.failed else ''}"
 

@@ -49,11 +49,14 @@ class KubeTransport:
         user_agent: str = USER_AGENT,
         metadata_only: bool = False,
         answered: Callable[[str, int, float], None] = lambda verb, status, seconds: None,
+        dated: Callable[[str], None] = lambda date: None,
     ) -> None:
         """`answered` is told of each request: its verb (WATCH for a watch), the answer's status (0 when none came), and
         how long that took. It must neither wait nor raise. `user_agent`: the API server names the manager of fields
-        after it. `metadata_only`: a write is answered with the metadata of the object, where the server can do that."""
+        after it. `metadata_only`: a write is answered with the metadata of the object, where the server can do that.
+        `dated` gets the header `Date` of each answer, '' where it has none."""
         self._answered = answered
+        self._dated = dated
         self._written_accept = METADATA if metadata_only else JSON
         self._user_agent = user_agent
         self._given = configuration is not None
@@ -108,6 +111,7 @@ class KubeTransport:
                     headers["accept"] = read if method == "GET" else self._written_accept
                     answer = HttpStream(pool, pool.send(method, target, body, headers, timeout_seconds))
                 status = answer.status
+                self._dated(answer.headers.get("date", ""))
             finally:
                 self._answered(verb or method, status, monotonic() - began)
             return answer

@@ -58,8 +58,8 @@ class RedisWorkQueue:
         answer = self._redis.run("acquire", key, owner, milliseconds(ttl_seconds), most, 1)
         if answer is None:
             return Taken()
-        publish, *shared = answer[:3]
-        taken = answer[3:]
+        publish, *shared, at = answer[:4]
+        taken = answer[4:]
         claims = [_claim(one, owner) for one in taken]
         try:
             views = self._views(claims, shared, taken)
@@ -68,7 +68,7 @@ class RedisWorkQueue:
             with suppress(OperatorError):
                 self.finish_all([Ending(claim, failed=True) for claim in claims])
             raise
-        return Taken(list(zip(claims, views, strict=True)), job_keys([publish] if publish else []))
+        return Taken(list(zip(claims, views, strict=True)), job_keys([publish] if publish else []), float(at))
 
     def _views(self, claims: Sequence[Claim], shared: Sequence[Any], taken: Sequence[Sequence[Any]]) -> list[View]:
         """Of what `acquire.lua` gave; that of a big job is read by itself."""
@@ -134,6 +134,13 @@ class RedisWorkQueue:
             # One that ends later than its period, or never, is not ours: it would stop the task. It gets the period's
             # end, and one caller.
             return bool(self._redis.client.pexpire(key, period, lt=True))
+
+    def time(self) -> float:
+        def ask() -> float:
+            seconds, microseconds = self._redis.client.time()
+            return float(seconds) + float(microseconds) / 1e6
+
+        return self._redis.read(ask)
 
     def certificate_ends(self) -> float | None:
         return self._redis.read(lambda: certificate_ends(self._redis.client))

@@ -51,6 +51,8 @@ class Taken:
     views: Sequence[tuple[Claim, View]] = ()
     publish: Sequence[JobKey] = ()
     """Of keys that were left in line: the caller publishes a task for them, as none waits."""
+    at: float = 0.0
+    """The store's time, in Unix seconds; 0 when no key was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,10 @@ class WorkQueue(Protocol):
 
     def once(self, name: str, period_seconds: float) -> bool:
         """True for one caller a period: two beats do no harm. The period begins with that caller."""
+        ...
+
+    def time(self) -> float:
+        """The store's own time, in Unix seconds: the clock that all processes share."""
         ...
 
     def certificate_ends(self) -> float | None:

@@ -46,7 +46,7 @@ def test_a_finished_job_that_a_new_watcher_sees_is_queued_when_its_ttl_has_passe
     finished = deepcopy(JOB)
     finished["spec"]["runPolicy"] = policy
     finished["status"] = {"phase": "Succeed", "observedGeneration": 3, "completionTime": to_rfc3339(now - 30)}
-    bench = Bench(MemoryStore(clock=lambda: now), wall_clock=lambda: now)
+    bench = Bench(MemoryStore(clock=lambda: now))
     projected = project(AITRAININGJOBS, finished)
     assert projected is not None
     assert projected.change.finished

@@ -163,10 +163,14 @@ def test_a_list_beside_a_resumed_watch_may_be_behind_that_watch() -> None:
 class Queue:
     """In the place of the work queue: what it was asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: list[float]) -> None:
+        self._clock = clock
         self.timers: list[tuple[str, float]] = []
         self.added: list[list[str]] = []
         self.limits: list[int] = []
+
+    def time(self) -> float:
+        return self._clock[0]
 
     def add_after(self, key: JobKey, seconds: float) -> None:
         self.timers.append((key, seconds))
@@ -186,8 +190,8 @@ def finished(name: str, expires_at: float | None) -> Projected:
 
 
 def timers(clock: list[float]) -> tuple[Queue, DelayQueue]:
-    queue = Queue()
-    return queue, DelayQueue(cast(Any, queue), cast(Any, lambda call: call()), lambda: clock[0])
+    queue = Queue(clock)
+    return queue, DelayQueue(cast(Any, queue), cast(Any, lambda call: call()))
 
 
 def test_each_ttl_is_written_once_whenever_the_job_is_seen() -> None:

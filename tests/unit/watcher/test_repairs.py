@@ -103,7 +103,7 @@ def test_a_projection_that_somebody_calls_unsynced_is_synced_again_but_not_one_t
 @pytest.mark.parametrize("later", [replace(job(rv=8, phase="Succeed"), expires_at=None), gone(job(), 8)])
 def test_a_job_that_keeps_no_ttl_or_is_gone_is_queued_by_none(later: Projected) -> None:
     clock = [1000.0]
-    bench = Bench(MemoryStore(clock=lambda: clock[0]), wall_clock=lambda: clock[0])
+    bench = Bench(MemoryStore(clock=lambda: clock[0]))
     bench.put(AITRAININGJOBS, replace(job(phase="Succeed"), expires_at=1100.0))
     bench.put(AITRAININGJOBS, later)
     bench.store._redis.tables.delayed.clear()
@@ -116,7 +116,7 @@ def test_a_job_that_keeps_no_ttl_or_is_gone_is_queued_by_none(later: Projected) 
 
 def test_a_finished_job_whose_timer_was_taken_away_is_queued_when_its_ttl_has_long_passed() -> None:
     clock = [1000.0]
-    bench = Bench(MemoryStore(clock=lambda: clock[0]), wall_clock=lambda: clock[0])
+    bench = Bench(MemoryStore(clock=lambda: clock[0]))
     finished = job(phase="Succeed")
     bench.put(AITRAININGJOBS, replace(finished, expires_at=1100.0))
     bench.store._redis.tables.delayed.clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,12 +23,7 @@ SOURCES = (AITRAININGJOBS, PODS, NODES)
 
 class Bench:
     def __init__(
-        self,
-        store: MemoryStore | None = None,
-        *,
-        token: int = 1,
-        now: Callable[[], float] = lambda: 0.0,
-        wall_clock: Callable[[], float] = time.time,
+        self, store: MemoryStore | None = None, *, token: int = 1, now: Callable[[], float] = lambda: 0.0
     ) -> None:
         self.store = store or MemoryStore()
         self.published: list[JobKey] = []
@@ -38,7 +32,6 @@ class Bench:
         self.publish: Callable[[Sequence[JobKey]], None] = self.published.extend
         self._token = token
         self._now = now
-        self._wall_clock = wall_clock
         self._make_writer()
         self.writer.lead()
 
@@ -46,14 +39,7 @@ class Bench:
         self.events = EventQueue(50_000)
         self.redis = RedisRetry(self.stopped, lambda: 0.0)
         self.writer = ProjectionWriter(
-            self.store,
-            self._publish,
-            self.events,
-            redis=self.redis,
-            token=self._token,
-            sources=SOURCES,
-            now=self._now,
-            wall_clock=self._wall_clock,
+            self.store, self._publish, self.events, redis=self.redis, token=self._token, sources=SOURCES, now=self._now
         )
 
     def _publish(self, keys: Sequence[JobKey]) -> None:

@@ -4,9 +4,9 @@
 --       4 lease in milliseconds   5 how many keys at most   6 '1': with their views
 -- Keys  line, in_line, turn, dirty, running, delayed, lock, fence, news, deaths, job, seen, min_observed, progress, writer, broker
 -- Gives {a key to publish or '', then of each key taken {fencing token as text, key, passes over it that died in a
--- row}}; nil when no key is in line. With views two things stand before the keys taken: the hash `progress`, and `token`,
--- `synced` and `children` of the writer; and each key taken ends with the hashes job, seen and min_observed, each of them
--- an error where it is of another type. A job of so many records that reading it would keep others waiting has none of
+-- row}}; nil when no key is in line. With views three things stand before the keys taken: the hash `progress`; `token`,
+-- `synced` and `children` of the writer; the time, in Unix seconds as text. Each key taken then ends with the hashes job,
+-- seen and min_observed, each of them an error where it is of another type. A job of so many records that reading it would keep others waiting has none of
 -- the three.
 --
 -- A key whose last pass died is taken alone: should it be what kills its process, no other pass dies with it. A key to
@@ -64,5 +64,6 @@ if ARGV[6] == '1' then
   end
   table.insert(answer, 2, redis.pcall('HGETALL', K.progress))
   table.insert(answer, 3, redis.pcall('HMGET', K.writer, 'token', 'synced', 'children'))
+  table.insert(answer, 4, string.format('%.6f', now()))
 end
 return answer

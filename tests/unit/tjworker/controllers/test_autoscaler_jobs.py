@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.builders import make_job
 from tjworker.base import JobKey
+from tjworker.clock import ClusterClock
 from tjworker.controllers.autoscaler import Autoscaler
 from tjworker.settings import Settings
 
@@ -20,7 +21,7 @@ class Desk:
         self.unfinished: dict[JobKey, tuple[int, bytes]] = {}
         store: Any = SimpleNamespace(projection=SimpleNamespace(unfinished=lambda: self.unfinished))
         kube: Any = None
-        self.autoscaler = Autoscaler(store, kube, Settings())
+        self.autoscaler = Autoscaler(store, kube, Settings(), clock=ClusterClock())
 
     def put(self, name: str, version: int, replicas: int, edl: str = "Auto") -> None:
         job = make_job(name).role("trainer", replicas, least=1, most=9, edl=edl)

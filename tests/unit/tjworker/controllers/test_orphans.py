@@ -10,6 +10,7 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.scenarios.test_orphans import Field, owned_by
+from tests.support.clocks import Alone
 from tjworker.base import Transient
 from tjworker.kube.port import HttpResponse
 
@@ -65,7 +66,7 @@ def test_an_orphan_whose_deletion_hangs_until_the_time_limit_keeps_the_others_fo
 
 def test_the_result_of_the_task_counts_what_failed() -> None:
     field = with_answers(with_three_orphans(), lambda m, p: DENIED if (m, p[-8:]) == ("DELETE", "/a-first") else None)
-    field.collector._clock = lambda: field.world.clock() + 61
+    field.collector._clock = Alone(lambda: field.world.clock() + 61)
     assert field.collector.run() == "2 deleted, 1 failed"
     assert field.collector.run() == "another beat was first"
 

@@ -12,6 +12,7 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.scenarios.world import CountingTransport, World, job, role
+from tests.support.clocks import shared
 from tests.support.waiting import until
 from tjworker.base import JobKey, Terminal, Transient
 from tjworker.controllers.result import Result, Worked, in_words, worst
@@ -145,7 +146,7 @@ class Hanging:
             KubeClient(self.transport),
             self.world.queue,
             owner="worker-1",
-            clock=self.world.clock,
+            clock=shared(self.world.clock),
             monotonic=self.world.clock,
         )
         self.caller = ThreadPoolExecutor(1)
@@ -224,7 +225,7 @@ class Together:
             KubeClient(Slow(self.world)),
             self.world.queue,
             owner="worker-1",
-            clock=self.world.clock,
+            clock=shared(self.world.clock),
             monotonic=self.world.clock,
         ).jobs
         self.world.queue.published.clear()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.scenarios.world import World
+from tests.support.clocks import shared
 from tjworker.controllers.autoscaler import Autoscaler
 from tjworker.controllers.orphans import OrphanCollector
 
@@ -15,11 +16,11 @@ Run = Callable[[], str]
 
 
 def autoscaler(world: World) -> Run:
-    return Autoscaler(world.store, world.api, world.settings, clock=world.clock, monotonic=world.clock).run
+    return Autoscaler(world.store, world.api, world.settings, clock=shared(world.clock), monotonic=world.clock).run
 
 
 def collector(world: World) -> Run:
-    return OrphanCollector(world.store, world.api, world.settings, clock=world.clock).run
+    return OrphanCollector(world.store, world.api, world.settings, clock=shared(world.clock)).run
 
 
 def resync(world: World) -> Run:

@@ -1,0 +1,97 @@
+"""The time of decisions: Redis' clock, checked against the API server's; never that of the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from email.utils import formatdate
+
+import pytest
+from structlog.testing import capture_logs
+
+from tjworker.clock import ClusterClock, Offsets
+
+TRUE = 1_767_225_600.0
+HOUR = 3600.0
+
+
+class Machine:
+    """A machine on which seconds pass, and what its process has heard of other clocks."""
+
+    def __init__(self, wall_ahead: float = 0.0, monotonic: float = 17.0) -> None:
+        self.passed = 0.0
+        self.clock = ClusterClock(
+            wall=lambda: TRUE + self.passed + wall_ahead, monotonic=lambda: monotonic + self.passed
+        )
+
+    def hears(self, redis_ahead: float | None = None, api_server_ahead: float | None = None) -> Machine:
+        if redis_ahead is not None:
+            self.clock.see_redis(TRUE + self.passed + redis_ahead)
+        if api_server_ahead is not None:
+            self.clock.see_date(formatdate(TRUE + self.passed + api_server_ahead, usegmt=True))
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    wall_ahead: float = 0.0
+    redis_ahead: float | None = None
+    api_server_ahead: float | None = None
+    want_ahead: float = 0.0
+    """Of the true time."""
+
+
+CASES: dict[str, Case] = {
+    "A machine whose clock is five minutes ahead decides by Redis' time.": Case(300, 0, None),
+    "A machine whose clock is hours behind decides by Redis' time.": Case(-5 * HOUR, 0, 0),
+    "Where Redis is ahead of the API server, the API server's earlier time counts.": Case(0, 300, 0, 0.5),
+    "Where Redis is behind the API server, Redis' earlier time counts.": Case(0, -300, 0, -300),
+    "Clocks that differ by less than a few seconds agree, and Redis' counts.": Case(0, 3, 0, 3),
+    "Before the first word of Redis the API server's time counts.": Case(300, None, 0, 0.5),
+    "Before any word of another clock the machine's counts.": Case(300, None, None, 300),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_which_time_counts(name: str) -> None:
+    case = CASES[name]
+    machine = Machine(case.wall_ahead).hears(case.redis_ahead, case.api_server_ahead)
+    assert machine.clock() == pytest.approx(TRUE + case.want_ahead)
+    machine.passed = 90.0
+    assert machine.clock() == pytest.approx(TRUE + 90 + case.want_ahead), "it goes on between two readings"
+
+
+def test_a_clock_that_is_set_right_counts_again() -> None:
+    machine = Machine().hears(redis_ahead=300, api_server_ahead=0)
+    machine.passed = 60.0
+    machine.hears(redis_ahead=0)
+    assert machine.clock() == pytest.approx(TRUE + 60)
+
+
+@pytest.mark.parametrize("header", ["", "yesterday", "Thu, 99 Foo 2026 00:00:00 GMT"])
+def test_a_date_that_cannot_be_read_changes_nothing(header: str) -> None:
+    machine = Machine().hears(redis_ahead=0)
+    machine.clock.see_date(header)
+    assert machine.clock() == pytest.approx(TRUE)
+
+
+def test_how_far_each_clock_is_ahead_is_known() -> None:
+    assert Machine(300).clock.offsets() == Offsets()
+    found = Machine(300).hears(redis_ahead=0, api_server_ahead=0).clock.offsets()
+    assert found.process == pytest.approx(300)
+    assert found.redis == pytest.approx(0)
+    assert found.api_server == pytest.approx(0.5)
+
+
+def test_a_wrong_clock_is_logged_once_and_again_after_ten_minutes() -> None:
+    machine = Machine(wall_ahead=300)
+    with capture_logs() as logs:
+        for passed in (0.0, 1.0, 599.0, 601.0):
+            machine.passed = passed
+            machine.hears(redis_ahead=0)
+    assert [(line["log_level"], line["process_ahead_seconds"]) for line in logs] == [("warning", 300.0)] * 2
+
+
+def test_clocks_that_agree_are_not_logged() -> None:
+    with capture_logs() as logs:
+        Machine(wall_ahead=1).hears(redis_ahead=0, api_server_ahead=0)
+    assert logs == []

@@ -1,0 +1,107 @@
+"""The time on which decisions rest: the same in every process, whatever the clock of its machine says.
+
+It is Redis' time. A process reads it with each claim of keys and carries it on with its monotonic clock. The API
+server's `Date` checks it: where the two differ, the earlier time counts, since a limit that ends a job late does less
+harm than a limit that ends it early. The local wall clock only serves until the first reading, for log lines; how far
+it is off is reported.
+
+Thread-safe. Does no I/O.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+TOLERANCE_SECONDS = 5.0
+"""Two clocks that are closer agree: `Date` has whole seconds, and an answer is on its way for a while."""
+DATE_PERIOD_SECONDS = 10.0
+"""Between two readings of `Date`: to parse one takes longer than the rest of a small answer."""
+REPORT_PERIOD_SECONDS = 600.0
+"""Between two log lines about the same clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """How far clocks are ahead of the time that counts, in seconds; None while unknown."""
+
+    process: float | None = None
+    """The wall clock of this process' machine."""
+    redis: float | None = None
+    api_server: float | None = None
+
+
+class ClusterClock:
+    """One a process."""
+
+    def __init__(
+        self, *, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._wall = wall
+        self._monotonic = monotonic
+        # Each is the difference between a clock and this process' monotonic clock.
+        self._redis: float | None = None
+        self._api_server: float | None = None
+        self._date_due = 0.0
+        self._report_due = 0.0
+
+    def __call__(self) -> float:
+        """Unix seconds."""
+        offset = self._offset()
+        return self._wall() if offset is None else self._monotonic() + offset
+
+    def see_redis(self, seconds: float) -> None:
+        """Redis has just answered that it is `seconds`, in Unix time."""
+        self._redis = seconds - self._monotonic()
+        self._report()
+
+    def see_date(self, header: str) -> None:
+        """The API server has just sent this `Date`; '' for none. One that cannot be read is passed over."""
+        now = self._monotonic()
+        if not header or now < self._date_due:
+            return
+        self._date_due = now + DATE_PERIOD_SECONDS
+        try:
+            # In the middle of its second.
+            self._api_server = parsedate_to_datetime(header).timestamp() + 0.5 - now
+        except (ValueError, TypeError, OverflowError):
+            return
+
+    def offsets(self) -> Offsets:
+        """Of the clocks that have been read."""
+        right = self._offset()
+        if right is None:
+            return Offsets()
+        return Offsets(
+            process=self._wall() - self._monotonic() - right,
+            redis=None if self._redis is None else self._redis - right,
+            api_server=None if self._api_server is None else self._api_server - right,
+        )
+
+    def _offset(self) -> float | None:
+        """Of the time that counts; None before the first reading."""
+        redis, api_server = self._redis, self._api_server
+        if redis is None or (api_server is not None and redis - api_server > TOLERANCE_SECONDS):
+            return api_server
+        return redis
+
+    def _report(self) -> None:
+        """A clock that is off is logged when that begins, and from time to time while it lasts."""
+        now = self._monotonic()
+        if now < self._report_due:
+            return
+        off = self.offsets()
+        wrong = {
+            f"{name}_ahead_seconds": round(seconds, 1)
+            for name, seconds in (("process", off.process), ("redis", off.redis), ("api_server", off.api_server))
+            if seconds is not None and abs(seconds) > TOLERANCE_SECONDS
+        }
+        if wrong:
+            self._report_due = now + REPORT_PERIOD_SECONDS
+            log.warning("a clock is wrong: run NTP on that machine; time limits do not rest on it", **wrong)
