@@ -48,6 +48,8 @@ class Role:
     """spec.replicas while the autoscaler's target replaces it in `replicas`; else None."""
     overruled: int | None = None
     """The role's own number where the job's `spec.replicas` stands in for it; else None."""
+    makes_pods: bool = True
+    """False: what its pods are made of cannot be used. Those that are there stay, and no more are made."""
 
     @property
     def elastic(self) -> bool:
@@ -185,6 +187,10 @@ class TrainingJob:
     """As the status has it in this pass: what pods that are made now are told."""
     scale_role: str | None = None
     """The role that the CRD's scale subresource moves, None when this job has no such role."""
+    errors: tuple[FieldError, ...] = ()
+    """What of the spec and annotations of a job that has begun cannot be used. The job is operated by the rest."""
+    unread_annotations: frozenset[str] = frozenset()
+    """Annotations among these: what they have added to the job stays as it is."""
 
     @property
     def key(self) -> JobKey:
@@ -215,6 +221,18 @@ class TrainingJob:
     def role(self, name: str) -> Role:
         return next(r for r in self.roles if r.name == name)
 
+    def without_new_pods(self) -> TrainingJob:
+        return replace(self, roles=tuple(replace(role, makes_pods=False) for role in self.roles))
+
+    def with_last_numbers(self) -> TrainingJob:
+        """Each role with as many replicas as the status last said that it should have. The status records them before
+        pods are made or deleted for them, so this number has been usable."""
+        return replace(self, roles=tuple(self._with_last_number(role) for role in self.roles))
+
+    def _with_last_number(self, role: Role) -> Role:
+        last = self.status.replica_statuses.get(role.name)
+        return role if last is None else replace(role, replicas=last.desired, declared_replicas=None, overruled=None)
+
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
@@ -229,7 +247,8 @@ class FieldError:
 
 @dataclass(frozen=True, slots=True)
 class InvalidJob:
-    """A job whose spec cannot be used. Name, UID and status are there, so that the operator can report the errors."""
+    """A job whose spec or annotations cannot be used as they are. It does not start; one that has begun is operated by
+    the `rest`."""
 
     name: JobName
     api_version: str
@@ -240,6 +259,10 @@ class InvalidJob:
     status: JobStatus
     errors: tuple[FieldError, ...]
     deleted_at: str = ""
+    rest: TrainingJob | None = None
+    """The job as far as it can be used. None: not even its roles can be told."""
+    for_good: bool = False
+    """No edit makes it usable: it has to be created again."""
 
     @classmethod
     def of(cls, job: TrainingJob | InvalidJob, errors: tuple[FieldError, ...]) -> InvalidJob:
@@ -254,4 +277,9 @@ class InvalidJob:
             status=job.status,
             errors=errors,
             deleted_at=job.deleted_at,
+            rest=job.rest if isinstance(job, InvalidJob) else job,
         )
+
+    @property
+    def ttl_seconds_after_finished(self) -> int | None:
+        return None if self.rest is None else self.rest.ttl_seconds_after_finished

@@ -120,7 +120,7 @@ def waiting_for(views: Mapping[str, RoleView], held: Mapping[str, str], gang: st
             reason, why = _why_waiting(replica)
             if replica.state == "missing" and replica.index in view.unmade_until:
                 reason, why = _VANISHES
-            elif replica.state == "missing" and view.role.name in held:
+            elif view.role.name in held and _is_held(view, replica):
                 reason, why = "", held[view.role.name]
             elif (reason, why) == _UNASSIGNED and view.role.workload != "Pod":
                 reason, why = _why_not_made(view, replica)
@@ -137,6 +137,11 @@ def waiting_for(views: Mapping[str, RoleView], held: Mapping[str, str], gang: st
     together = f"; {gang}" if gang and reason in ("", "Unschedulable") else ""
     message = f"pod {name} {why}{others}{together}"
     return Waiting(GANG_TOO_LARGE, f"{too_large}. {message}") if together and too_large else Waiting(reason, message)
+
+
+def _is_held(view: RoleView, replica: Replica) -> bool:
+    """A pod that has failed waits for the same as one that is missing, where none can be made in its place."""
+    return replica.state == "missing" or (replica.state == "outdated" and not view.role.makes_pods)
 
 
 _FITS_WITHOUT_OTHERS = "waiting for minCount pods from a gang"
