@@ -128,6 +128,8 @@ class GangPolicy:
     """Where the manifest has it, for messages."""
     priority_class_field: str = "priorityClass"
     """As it calls that."""
+    unread: bool = False
+    """It cannot be used: the PodGroup that is there stays as it was made, and none is made."""
 
 
 @dataclass(frozen=True, slots=True)

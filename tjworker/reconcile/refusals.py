@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tjworker.api.kinds.base import MAX_ERRORS
-from tjworker.api.model import FieldError, GangPolicy, InvalidJob, TrainingJob
+from tjworker.api.model import FieldError, InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.api.ownership import own_pods, own_workloads
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, JobStatus
@@ -96,8 +96,7 @@ def _keep_numbers(job: TrainingJob, rules: Rules) -> TrainingJob:
 _CHECKS = (
     _Check(_namespace_errors, lambda job, _: job.without_new_pods()),
     _Check(lambda job, _: framework_errors(job), _keep_numbers),
-    # The PodGroup is there; what it was made with counts.
-    _Check(gang_errors, lambda job, _: replace(job, gang=GangPolicy(path=job.gang.path))),
+    _Check(gang_errors, lambda job, _: replace(job, gang=replace(job.gang, unread=True))),
 )
 
 

@@ -75,6 +75,8 @@ def salvage(kind: JobKind, raw: Json, status: JobStatus) -> TrainingJob | None:
     job = read(base)
     if job is None or UNREADABLE in raw or not (dropped or kept):  # what is wrong is not there
         return job and job.without_new_pods()
+    if any(path[-1] in ("runPolicy", "schedulingPolicy") for path in dropped):
+        job = replace(job, gang=replace(job.gang, unread=True))
     missing = {name for name in names if kind.roles_field and "template" not in mapping(roles.get(name))}
     return _without_pods_of(job, dropped, missing)
 
@@ -172,6 +174,6 @@ def _ports(container: Json, seen: dict[str, int]) -> Iterator[dict[str, Any]]:
     listed = container.get("ports")
     for port in listed if isinstance(listed, list) else ():
         name, number = mapping(port).get("name"), mapping(port).get("containerPort")
-        if isinstance(name, str) and type(number) is int and len(name) <= 15 and 0 < number < 65536:
-            if seen.setdefault(name, number) == number:
-                yield {"name": name, "containerPort": number}
+        fits = isinstance(name, str) and len(name) <= 15 and type(number) is int and 0 < number < 65536
+        if fits and seen.setdefault(str(name), number or 0) == number:
+            yield {"name": name, "containerPort": number}

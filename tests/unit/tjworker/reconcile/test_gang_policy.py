@@ -141,7 +141,7 @@ def test_what_no_scheduler_acts_on_is_told_as_such_and_refused_by_nobody(gang: s
     assert "schedulingPolicy.queue (" in condition(status_of(decide(job, rules=rules(gang))), "Created")[2]
 
 
-def test_a_job_that_runs_is_left_as_it_is() -> None:
+def test_of_a_job_that_has_begun_no_group_is_made_until_its_policy_is_mended() -> None:
     job = trainers(2).annotate({QUEUE: "Team A"}).build()
     begun = replace(job, status=job.status.model_copy(update={"start_time": "2026-01-01T00:00:00Z"}))
     plan = decide(begun, rules=rules("volcano"))
