@@ -5,7 +5,7 @@ Nothing behind the parser asks which kind a job came from. Frozen; built by `kin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -223,8 +223,14 @@ class TrainingJob:
     def role(self, name: str) -> Role:
         return next(r for r in self.roles if r.name == name)
 
-    def without_new_pods(self) -> TrainingJob:
-        return replace(self, roles=tuple(replace(role, makes_pods=False) for role in self.roles))
+    def without_new_pods(self, names: Container[str] | None = None) -> TrainingJob:
+        """`names`: of these roles; None: of all. They are scaled down where that is asked, and not up."""
+        chosen = (role if names is not None and role.name not in names else self._closed(role) for role in self.roles)
+        return replace(self, roles=tuple(chosen))
+
+    def _closed(self, role: Role) -> Role:
+        last = self._with_last_number(role)
+        return replace(last if last.replicas < role.replicas else role, makes_pods=False)
 
     def with_last_numbers(self) -> TrainingJob:
         """Each role with as many replicas as the status last said that it should have. The status records them before

@@ -90,7 +90,7 @@ def _keep_numbers(job: TrainingJob, rules: Rules) -> TrainingJob:
     """What a framework cannot run is mostly a number of replicas, or that the autoscaler is to change it."""
     kept = job.with_last_numbers()
     kept = replace(kept, roles=tuple(replace(r, edl_policy="Manual") if r.autoscaled else r for r in kept.roles))
-    return kept.without_new_pods() if framework_errors(kept) else kept
+    return job.without_new_pods() if framework_errors(kept) else kept
 
 
 _CHECKS = (

@@ -88,7 +88,7 @@ def _without_pods_of(job: TrainingJob, dropped: Sequence[Path], missing: Set[str
     if any(path[-2] not in names or len(path) == LENGTH_OF_SHARED for path in of_pods):
         return job.without_new_pods()
     lacking = missing | {path[-2] for path in of_pods}
-    return replace(job, roles=tuple(replace(r, makes_pods=False) if r.name in lacking else r for r in job.roles))
+    return job.without_new_pods(lacking)
 
 
 def _base(kind: JobKind, raw: Json, numbers: Mapping[str, int], roles: Json) -> dict[str, Any]:
