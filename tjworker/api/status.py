@@ -242,6 +242,11 @@ class JobStatus(_Model):
             " its first pods. The one end that an edit of the job takes back"
         ),
     )
+    refused_annotations: str = Field(
+        "",
+        max_length=64,
+        description="digest of the annotations with which its first pods were refused: no generation tells of an edit",
+    )
     last_reconcile_time: str | None = Field(None, description="when the status last changed")
     observed_generation: Count = Field(0, description="metadata.generation that this status was decided on")
     message: str = Field("", description="why the job is in its phase, in one line")

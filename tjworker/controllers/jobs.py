@@ -22,7 +22,7 @@ from tjworker.controllers.beside import Beside
 from tjworker.controllers.live_children import read_children
 from tjworker.controllers.live_nodes import read_nodes
 from tjworker.controllers.observing import Observation, Observing
-from tjworker.controllers.release import LOST, Releases
+from tjworker.controllers.release import LOST, STALE_RETRY_SECONDS, Releases
 from tjworker.controllers.result import BesideRests, Result, Worked, after_error, in_words, not_retryable
 from tjworker.executor import PASS_SECONDS, Executor, Outcome
 from tjworker.kube.client import KubeClient
@@ -323,7 +323,8 @@ class JobReconciler:
             plan, goes_on = refuse_child(job, observed, self._clock(), message, made_pods=outcome.made_pods)
             if not goes_on:
                 self._carry_out(lease, job, plan)
-                return Result(f"refused: {message}", after_seconds=plan.requeue_after_seconds)
+                # The next pass takes away what this one has made.
+                return Result(f"refused: {message}", after_seconds=STALE_RETRY_SECONDS)
             # What the API server refuses may be mended by an edit, which is news, or in the cluster, which is none.
             error = Transient(message, status=error.status, reason=error.reason)
         else:

@@ -25,7 +25,7 @@ from tjworker.reconcile.policies.creating import replace_stuck_creating
 from tjworker.reconcile.policies.died_passes import tell_died_passes
 from tjworker.reconcile.policies.limits import end_by_deadline
 from tjworker.reconcile.policies.restart_failed import restart_failed
-from tjworker.reconcile.refusals import is_mended, judge, refuse_spec, try_again
+from tjworker.reconcile.refusals import is_mended, judge, leave_refused, refuse_spec
 from tjworker.reconcile.rules import Rules
 from tjworker.reconcile.spec_errors import tell_errors
 from tjworker.reconcile.suspend import suspend
@@ -56,10 +56,9 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rul
     job = judge(job, observed, rules)
     if isinstance(job, InvalidJob):
         return refuse_spec(job, observed, now)
-    if not job.status.refused:
-        return _pass(job, observed, now, rules)
-    plan = _pass(replace(job, status=JobStatus()), observed, now, rules)
-    return plan if is_mended(job, observed) else try_again(job, plan, now)
+    if job.status.refused and not is_mended(job, observed):
+        return leave_refused(Pass.begin(job, observed, now, rules), now)
+    return _pass(replace(job, status=JobStatus()) if job.status.refused else job, observed, now, rules)
 
 
 def _pass(job: TrainingJob, observed: Observed, now: float, rules: Rules) -> Plan:

@@ -7,6 +7,8 @@ edited into one that can be used.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -18,11 +20,13 @@ from tjworker.api.ownership import own_pods, own_workloads
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, JobStatus
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile.addons import ADDONS
+from tjworker.reconcile.children import clean_up
 from tjworker.reconcile.conditions import get_condition, is_true, see_generation, set_condition
 from tjworker.reconcile.ending import delete_after_ttl
 from tjworker.reconcile.frameworks import framework_errors
 from tjworker.reconcile.gangs import gang_errors
-from tjworker.reconcile.plan import Create, Event, Plan
+from tjworker.reconcile.one_pass import Pass
+from tjworker.reconcile.plan import Event, Plan
 from tjworker.reconcile.rules import Rules
 from tjworker.reconcile.spec_errors import INVALID_SPEC, MAX_MESSAGE
 
@@ -142,6 +146,7 @@ def _refuse(job: TrainingJob | InvalidJob, refused: Literal["", "Spec", "Create"
     told = job.status if job.status.refused else JobStatus()
     status = set_condition(told, "Failed", True, INVALID_SPEC, message, now=at, generation=job.generation)
     ended = {"phase": "Failed", "refused": refused, "completion_time": told.completion_time or at}
+    ended |= {"refused_annotations": _digest(job) if refused == "Create" else ""}
     plan = _tell(job, see_generation(status.model_copy(update=ended), job.generation).summarised(), at)
     if plan.status is not None and job.ttl_seconds_after_finished is not None:
         return replace(plan, requeue_after_seconds=float(job.ttl_seconds_after_finished))
@@ -162,22 +167,26 @@ def _tell(job: TrainingJob | InvalidJob, status: JobStatus, at: str) -> Plan:
 
 
 def is_mended(job: TrainingJob, observed: Observed) -> bool:
-    """A refused job that can be taken up: its status begins anew. What the API server did not take is tried first, as
-    long as the spec is the same, so that the status of a job that goes on being refused does not flap."""
-    seen = job.status.observed_generation == job.generation
-    return job.status.refused == "Spec" or not seen or has_begun(job, observed)
+    """A refused job that can be used now begins anew. What the API server did not take it is not asked again unedited:
+    a policy of the cluster, which may be mended from outside, answers otherwise (`kube.errors`)."""
+    status = job.status
+    seen = status.refused_annotations in ("", _digest(job))  # '': pruned by a CRD that is older
+    edited = status.observed_generation != job.generation or not seen
+    return status.refused == "Spec" or edited or has_begun(job, observed)
 
 
-def try_again(job: TrainingJob, plan: Plan, now: float) -> Plan:
-    """Of the plan that the job would have if it began anew, what the API server has refused: such as by a policy of the
-    cluster, which may have been mended. The pass that sees the pods takes the job up."""
-    deletion, left = delete_after_ttl(job, now)
-    if deletion is not None:
-        return deletion
-    writes = tuple(write for write in plan.writes if isinstance(write, Create))
-    # The echo of an own write queues nothing, so the pass that sees the pods is asked for.
-    again = 0.0 if writes else left
-    return replace(plan, status=None, untold=None, writes=writes, events=(), decisions=(), requeue_after_seconds=again)
+def _digest(job: TrainingJob | InvalidJob) -> str:
+    if isinstance(job, InvalidJob):
+        return ""
+    return hashlib.sha256(json.dumps(sorted(job.annotations.items())).encode()).hexdigest()[:16]
+
+
+def leave_refused(p: Pass, now: float) -> Plan:
+    """Of a job whose first pods were refused nothing is left, such as their services or a PodGroup, which holds
+    room."""
+    deletion, left = delete_after_ttl(p.job, now)
+    why = "the job has been refused before it began"
+    return deletion or Plan(writes=tuple(clean_up(p, "All", why)), requeue_after_seconds=left)
 
 
 # -- while it goes on --------------------------------------------------------------------------------

@@ -90,10 +90,23 @@ def test_a_job_whose_first_pods_the_api_server_calls_invalid_is_failed_with_its_
     assert [c.type for c in status.conditions] == ["Failed"]
     refused = replace(job, status=status)
     assert refuse_child(refused, Observed(), NOW + 60, WORDS, made_pods=False)[0].empty, "told once"
-    again = decide(refused, now=NOW + 60)
-    assert (again.status, again.untold, created(again)) == (None, None, ["digits-trainer-0", "digits-trainer-1"])
-    edited = decide(replace(refused, generation=2), now=NOW + 60)
-    assert (status_of(edited).phase, created(edited)) == ("Pending", created(again))
+    again = decide(refused, observe(make_service(refused, "trainer", 0)), now=NOW + 60)
+    assert (again.status, [w.name for w in again.writes]) == (None, ["digits-trainer-0"]), "nothing of it stays"
+    for edited in (replace(refused, generation=2), replace(refused, annotations={"note": "mended"})):
+        plan = decide(edited, now=NOW + 60)
+        assert (status_of(plan).phase, created(plan)) == ("Pending", ["digits-trainer-0", "digits-trainer-1"])
+    expires = replace(refused, ttl_seconds_after_finished=60)
+    assert decide(expires, now=NOW + 59).requeue_after_seconds == 1
+    assert [w.name for w in decide(expires, now=NOW + 60).writes] == ["digits"]
+
+
+def test_a_job_that_was_refused_at_once_is_deleted_after_its_ttl() -> None:
+    spec = make_job().role("trainer", 2).spec(restartingExitCode="1,999").run_policy(ttlSecondsAfterFinished=3)
+    plan = decide(spec.parse())
+    assert plan.requeue_after_seconds == 3
+    refused = spec.status(status_of(plan)).parse()
+    assert decide(refused, now=NOW + 2).requeue_after_seconds == 1
+    assert [w.name for w in decide(refused, now=NOW + 3).writes] == ["digits"]
 
 
 def test_what_to_do_is_said_after_however_many_words_of_the_api_server() -> None:
