@@ -140,10 +140,7 @@ class OrphanCollector:
         raw = self._kube.get(name.resource, name.namespace, name.name)
         job = None if raw is None else kinds.parse(name.resource, raw)
         if job is not None and job.status.ended:
-            # A job that was refused has had no pods; what was made before them holds room, as a PodGroup does.
-            found.ended[name] = (
-                "All" if job.status.refused else policy_of_end(job, job.status.phase, self._settings.autoclean)
-            )
+            found.ended[name] = policy_of_end(job, job.status.phase, self._settings.autoclean)
             if keeps_all(job, self._settings.autoclean):
                 found.keeping.add(name)
             if (until := from_rfc3339(job.status.tensorboard_until)) is not None:
