@@ -90,8 +90,9 @@ def gang_size(job: TrainingJob) -> int:
 
 
 def more_than_all(job: TrainingJob) -> bool:
-    """The job asks for more pods at once than it has: none starts until that is mended."""
-    return job.min_available is not None and job.min_available > sum(role.replicas for role in job.roles)
+    """The job asks for more pods at once than it could ever have: none starts until that is mended."""
+    most = sum(max(role.replicas, role.max_replicas or 0, role.declared_replicas or 0) for role in job.roles)
+    return job.min_available is not None and job.min_available > most
 
 
 def _starts_at_once(job: TrainingJob, role: Role) -> bool:
