@@ -48,6 +48,9 @@ one more write, which `request_timeout_seconds` bounds. No write waits for a thr
 UNTOLD_SECONDS = 1.0
 """So old a pass may be when it makes the pods of a new job without a status before them. A holder that slept meanwhile
 writes the status, which proves its view; one whose clock slept with it is told by the renewal of its lease."""
+REFUSED_CREATES_A_PASS = 3
+"""So many creates that are refused for what they make alone do not keep the others back. A template of ten thousand
+pods that the API server does not take costs a pass no more; those that failed are tried last in the next one."""
 MAKE_PODS = frozenset({PODS, REPLICASETS, BATCH_JOBS})
 """What is counted as a job's first pod."""
 LOG_TAILS_SECONDS = 2.0
@@ -66,9 +69,13 @@ class Outcome:
     patches: int = 0
     status_writes: int = 0
     refused: OperatorError | None = None
-    """The first create that the API server refused for now; later creates were not tried."""
+    """Of the first create that the API server refused, unless it called the child invalid."""
     invalid: Invalid | None = None
-    """The API server called a child invalid, so a retry cannot help."""
+    """The API server called a child invalid: the first of them."""
+    refusals: int = 0
+    """Creates that were refused, each for what it makes alone."""
+    blocked: bool = False
+    """A create was refused for a reason that holds for any other (a quota, no answer): no more were tried."""
     beside: OperatorError | None = None
     """The first error of a create of what only stands beside the job. Nothing was kept back for it."""
     undeleted: OperatorError | None = None
@@ -80,6 +87,14 @@ class Outcome:
     """("created", "pods") -> how many; for people."""
     left: int = 0
     """Writes for which there was no time left."""
+
+    def refuse(self, error: OperatorError, *, alone: bool) -> None:
+        self.refusals += alone
+        self.blocked |= not alone
+        if isinstance(error, Invalid):
+            self.invalid = self.invalid or error
+        else:
+            self.refused = self.refused or error
 
     def summary(self) -> str:
         counts: dict[str, list[str]] = {}
@@ -208,7 +223,8 @@ class Executor:
         # One create at a time after a refused one, so that a job over its quota costs one failing request a pass.
         told = {(c.type, c.reason) for c in outcome.job.status.conditions}
         width = 1 if ("Running", FAILED_CREATE) in told else self._width
-        waiting = deque(self._stragglers.last(writes, lambda write: _straggler(lease, write)))
+        ordered = self._stragglers.last(writes, lambda write: _straggler(lease, write))
+        waiting = deque(self._stragglers.last(ordered, lambda write: _refused_child(lease, write)))
         begun = outcome.status_writes > 0
         while waiting:
             if begun and lease.held_seconds >= PASS_SECONDS:
@@ -216,7 +232,7 @@ class Executor:
                 return
             lease.ensure()
             begun = True
-            if outcome.refused or outcome.invalid:
+            if outcome.blocked or outcome.refusals >= REFUSED_CREATES_A_PASS:
                 waiting = deque(w for w in waiting if not isinstance(w, Create))
             failed: OperatorError | None = None
             for result in self._batch(outcome.job, waiting, width, lease):
@@ -311,9 +327,12 @@ class Executor:
             return error
         # Further creates were not tried once one was refused, so what succeeds beside it says nothing.
         held_up = error is not None or (isinstance(write, Create) and outcome.refused is not None)
+        alone = error is not None and _is_about_one_child(error)
         beside = isinstance(write, Create) and write.beside
         if not beside:  # it keeps nothing back, and may not come before what was kept back either
             self._stragglers.note(_straggler(lease, write), failed=held_up)
+            if isinstance(write, Create):
+                self._stragglers.note(_refused_child(lease, write), failed=alone)
         if error is None:
             # What another has written since is news, and so is that nothing is left: no echo of ours.
             news = result.found or (isinstance(write, Delete) and _gone_at_once(result.answer))
@@ -322,7 +341,7 @@ class Executor:
             outcome.written[_VERBS[type(write)], write.resource.partition(".")[0]] += 1
             if isinstance(write, Create):
                 outcome.creates += 1
-                outcome.made_pods |= write.resource in MAKE_PODS
+                outcome.made_pods |= write.resource in MAKE_PODS and not write.beside
             elif isinstance(write, Delete):
                 outcome.deletes += 1
             else:
@@ -333,15 +352,22 @@ class Executor:
             if not is_about_the_object(error):
                 return error
             outcome.undeleted = outcome.undeleted or error
-        elif isinstance(error, Invalid):
-            outcome.invalid = outcome.invalid or error
         else:
-            outcome.refused = outcome.refused or error
+            outcome.refuse(error, alone=alone)
         return None
 
 
+def _is_about_one_child(error: OperatorError) -> bool:
+    """Another create may succeed all the same: admission or validation refused this object, or its name is taken."""
+    return is_about_the_object(error) or error.reason == "AlreadyExists"
+
+
+def _refused_child(lease: Lease, write: Write) -> Hashable:
+    return (lease.key, write.resource, write.name, "refused")
+
+
 def _straggler(lease: Lease, write: Write) -> Hashable:
-    """A create that fails keeps back all further ones, so they count as one."""
+    """Most creates that fail keep back all further ones, so they count as one (but see `_refused_child`)."""
     return (lease.key, write.resource, "" if isinstance(write, Create) else write.name)
 
 

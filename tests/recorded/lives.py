@@ -102,7 +102,7 @@ class Life:
         why = self.draw.choice(("exceeded quota: pods", "admission webhook denied the request: " + "x" * 1100))
         report = self.draw.choice((report_create_failure, report_delete_failure, report_tensorboard_failure, None))
         if report is None:
-            return refuse_child(job, observed, self.now, self.rules, why)
+            return refuse_child(job, observed, self.now, why, made_pods=False)[0]
         return report(job, self.now, why)
 
     def _observed(self) -> Observed:

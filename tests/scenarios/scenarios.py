@@ -257,6 +257,42 @@ def a_refused_template_ends_the_job_with_the_api_servers_words(world: Driver) ->
     _gone(world)
 
 
+def a_refused_pod_leaves_the_others_alone(world: Driver) -> None:
+    """Scaled up with a template that the API server does not take: the pods that run go on, and the job ends as they
+    do. Mended, it goes up."""
+    world.apply(job({"trainer": role(2), "ps": role(1, completePolicy="None", failPolicy="None")}))
+    _running(world)
+    before = world.uids()
+    bad = role(3)
+    bad["template"]["spec"]["containers"][0]["imagePullPolicy"] = "Sometimes"
+    world.patch_job("digits", {"spec": {"replicaSpecs": {"trainer": bad}}})
+    world.until("the job says so", lambda: world.condition("Running").get("reason") == "FailedCreate")
+    assert "imagePullPolicy" in world.condition("Running")["message"]
+    assert world.uids() == before
+    world.delete_pod("digits-ps-0")
+    world.until(
+        "another role's pod comes back", lambda: world.uids().get("digits-ps-0", "") not in ("", before["digits-ps-0"])
+    )
+    assert {name: uid for name, uid in world.uids().items() if "trainer" in name}.items() <= before.items()
+    good = {"spec": {"replicaSpecs": {"trainer": role(3)}}}
+    good["spec"]["replicaSpecs"]["trainer"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = "IfNotPresent"
+    world.patch_job("digits", good)
+    world.until("the third is there", lambda: "digits-trainer-2" in world.pods() and world.phase() == "Running")
+    assert all(world.uids()[name] == uid for name, uid in before.items() if "trainer" in name)
+
+
+def a_job_that_was_refused_begins_when_it_is_mended(world: Driver) -> None:
+    bad = role(1, annotations=play(run_seconds=3))
+    bad["template"]["spec"]["containers"][0]["imagePullPolicy"] = "Sometimes"
+    world.apply(job({"trainer": bad}))
+    _ends(world, "Failed")
+    bad["template"]["spec"]["containers"][0]["imagePullPolicy"] = "IfNotPresent"
+    world.patch_job("digits", {"spec": {"replicaSpecs": {"trainer": bad}}})
+    _ends(world, "Succeed")
+    assert world.condition("Failed").get("status") != "True"
+    assert world.condition("Succeeded")["status"] == "True"
+
+
 def a_typo_in_a_container_is_refused_by_name(world: Driver) -> None:
     """The API server would drop the field without a word, and the container would run the image's own command."""
     bad = role(1)
@@ -336,6 +372,8 @@ SCENARIOS: Mapping[str, Scenario] = {
     "a template that the API server refuses ends the job with its words": (
         a_refused_template_ends_the_job_with_the_api_servers_words
     ),
+    "a pod that the API server refuses leaves the others of its job alone": a_refused_pod_leaves_the_others_alone,
+    "a job that was refused begins when it is mended": a_job_that_was_refused_begins_when_it_is_mended,
     "a typo inside a container is refused by name": a_typo_in_a_container_is_refused_by_name,
     "a foreign pod of a wanted name is not touched, and the job says so": a_foreign_pod_is_not_touched,
     "two jobs share a namespace without meeting": two_jobs_share_a_namespace,

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from localcluster.client import ApiError
 from tests.scenarios.test_kubeflow import DONE, PREFIX, WRONG, conditions, environment, job, role, state, world
 from tests.scenarios.world import World
 from tjworker.api.kinds import parse
@@ -340,7 +341,17 @@ BROKEN: dict[str, tuple[Json, str]] = {
 }
 
 
-@pytest.mark.parametrize("sentence", BROKEN)
+BY_THE_API_SERVER = {"two launchers": "an MPIJob has one Launcher", "no launcher": "an MPIJob has a Launcher: add it"}
+"""Of these, what its schema refuses already."""
+
+
+@pytest.mark.parametrize("sentence", BY_THE_API_SERVER)
+def test_what_the_schema_can_tell_the_api_server_refuses(sentence: str) -> None:
+    with pytest.raises(ApiError, match=BY_THE_API_SERVER[sentence]):
+        world().apply(BROKEN[sentence][0])
+
+
+@pytest.mark.parametrize("sentence", sorted(BROKEN.keys() - BY_THE_API_SERVER.keys()))
 def test_what_cannot_be_is_said_and_nothing_is_made(sentence: str) -> None:
     made, why = BROKEN[sentence]
     w = world().apply(made).run().advance(30)

@@ -98,8 +98,8 @@ def test_who_hangs_is_started_anew_within_three_minutes(name: str, limit_seconds
 CHECKS: dict[str, dict[str, str]] = {
     **{name: {"interval": "10s", "timeout": "5s", "start_period": "60s"} for name in ("watcher", "worker", "beat")},
     "flower": {"interval": "10s", "timeout": "5s", "start_period": "30s"},
-    "redis": {"interval": "5s", "timeout": "5s", "start_period": "60s", "start_interval": "1s"},
-    "localcluster": {"interval": "5s", "timeout": "5s", "start_period": "30s", "start_interval": "1s"},
+    "redis": {"interval": "2s", "timeout": "5s", "start_period": "60s"},
+    "localcluster": {"interval": "2s", "timeout": "5s", "start_period": "30s"},
 }
 ASKS = {"watcher": "8080/readyz", "worker": "8080/readyz", "beat": "8080/readyz", "flower": "5555/healthcheck"}
 

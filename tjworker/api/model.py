@@ -5,7 +5,7 @@ Nothing behind the parser asks which kind a job came from. Frozen; built by `kin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -55,6 +55,8 @@ class Role:
     """spec.replicas while the autoscaler's target replaces it in `replicas`; else None."""
     overruled: int | None = None
     """The role's own number where the job's `spec.replicas` stands in for it; else None."""
+    makes_pods: bool = True
+    """False: what its pods are made of cannot be used. Those that are there stay, and no more are made."""
 
     @property
     def elastic(self) -> bool:
@@ -133,6 +135,8 @@ class GangPolicy:
     """Where the manifest has it, for messages."""
     priority_class_field: str = "priorityClass"
     """As it calls that."""
+    unread: bool = False
+    """It cannot be used: the PodGroup that is there stays as it was made, and none is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +208,10 @@ class TrainingJob:
     """As the status has it in this pass: what pods that are made now are told."""
     scale_role: str | None = None
     """The role that the CRD's scale subresource moves, None when this job has no such role."""
+    errors: tuple[FieldError, ...] = ()
+    """What of the spec and annotations of a job that has begun cannot be used. The job is operated by the rest."""
+    unread_annotations: frozenset[str] = frozenset()
+    """Annotations among these: what they have added to the job stays as it is."""
 
     @property
     def key(self) -> JobKey:
@@ -238,6 +246,24 @@ class TrainingJob:
     def role(self, name: str) -> Role:
         return next(r for r in self.roles if r.name == name)
 
+    def without_new_pods(self, names: Container[str] | None = None) -> TrainingJob:
+        """`names`: of these roles; None: of all. They are scaled down where that is asked, and not up."""
+        chosen = (role if names is not None and role.name not in names else self._closed(role) for role in self.roles)
+        return replace(self, roles=tuple(chosen))
+
+    def _closed(self, role: Role) -> Role:
+        last = self._with_last_number(role)
+        return replace(last if last.replicas < role.replicas else role, makes_pods=False)
+
+    def with_last_numbers(self) -> TrainingJob:
+        """Each role with as many replicas as the status last said that it should have. The status records them before
+        pods are made or deleted for them, so this number has been usable."""
+        return replace(self, roles=tuple(self._with_last_number(role) for role in self.roles))
+
+    def _with_last_number(self, role: Role) -> Role:
+        last = self.status.replica_statuses.get(role.name)
+        return role if last is None else replace(role, replicas=last.desired, declared_replicas=None, overruled=None)
+
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
@@ -252,7 +278,8 @@ class FieldError:
 
 @dataclass(frozen=True, slots=True)
 class InvalidJob:
-    """A job whose spec cannot be used. Name, UID and status are there, so that the operator can report the errors."""
+    """A job whose spec or annotations cannot be used as they are. It does not start; one that has begun is operated by
+    the `rest`."""
 
     name: JobName
     api_version: str
@@ -263,6 +290,10 @@ class InvalidJob:
     status: JobStatus
     errors: tuple[FieldError, ...]
     deleted_at: str = ""
+    rest: TrainingJob | None = None
+    """The job as far as it can be used. None: not even its roles can be told."""
+    for_good: bool = False
+    """No edit makes it usable: it has to be created again."""
 
     @classmethod
     def of(cls, job: TrainingJob | InvalidJob, errors: tuple[FieldError, ...]) -> InvalidJob:
@@ -277,4 +308,9 @@ class InvalidJob:
             status=job.status,
             errors=errors,
             deleted_at=job.deleted_at,
+            rest=job.rest if isinstance(job, InvalidJob) else job,
         )
+
+    @property
+    def ttl_seconds_after_finished(self) -> int | None:
+        return None if self.rest is None else self.rest.ttl_seconds_after_finished

@@ -15,13 +15,15 @@ from tjworker.api.resources import BATCH_JOBS, REPLICASETS
 from tjworker.base import GroupResource
 
 
-def own_workloads(job: TrainingJob, observed: Observed) -> tuple[tuple[GroupResource, WorkloadRecord], ...]:
+def own_workloads(
+    job: TrainingJob | InvalidJob, observed: Observed
+) -> tuple[tuple[GroupResource, WorkloadRecord], ...]:
     """ReplicaSets and batch Jobs controlled by this very job, each with its resource."""
     found = ((REPLICASETS, observed.replicasets), (BATCH_JOBS, observed.jobs))
     return tuple((resource, w) for resource, owners in found for w in owners if w.owner_uid == job.uid)
 
 
-def own_pods(job: TrainingJob, observed: Observed) -> tuple[PodRecord, ...]:
+def own_pods(job: TrainingJob | InvalidJob, observed: Observed) -> tuple[PodRecord, ...]:
     """By name, without that of its TensorBoard, which is no replica. A pod whose labels name another job is not this
     job's, even if a controller of this job has adopted it."""
     workloads = {w.uid for _, w in own_workloads(job, observed)}

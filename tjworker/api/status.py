@@ -243,6 +243,18 @@ class JobStatus(_Model):
     )
     host_ports: HostPorts | None = Field(None, description="ports of a job on the host network")
     tensorboard_until: str | None = Field(None, description="until when the TensorBoard of an ended job stays")
+    refused: Literal["", "Spec", "Create"] = Field(
+        "",
+        description=(
+            "the job is Failed and never had a pod: its `Spec` cannot be used, or the API server refused to `Create`"
+            " its first pods. The one end that an edit of the job takes back"
+        ),
+    )
+    refused_annotations: str = Field(
+        "",
+        max_length=64,
+        description="digest of the annotations with which its first pods were refused: no generation tells of an edit",
+    )
     last_reconcile_time: str | None = Field(None, description="when the status last changed")
     observed_generation: Count = Field(0, description="metadata.generation that this status was decided on")
     message: str = Field("", description="why the job is in its phase, in one line")

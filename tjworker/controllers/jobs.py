@@ -317,17 +317,20 @@ class JobReconciler:
         job = outcome.job if outcome.untold is None else replace(outcome.job, status=outcome.untold)
         if isinstance(job, InvalidJob):  # it creates nothing
             raise Terminal(f"a create was refused for the invalid job {job.name.key}")
-        if outcome.invalid is not None:
-            self._carry_out(
-                lease, job, refuse_child(job, observed, self._clock(), self._rules, outcome.invalid.message)
-            )
-            # The clean-up must see what this pass has created.
-            return Result(f"refused: {outcome.invalid.message}", after_seconds=STALE_RETRY_SECONDS)
-        error = outcome.refused or Transient("refused")
+        error = outcome.invalid or outcome.refused or Transient("refused")
         message = error.message
         if error.reason == NOT_INSTALLED:
             message += tell_what_is_missing(self._rules)
-        plan = report_create_failure(job, self._clock(), message)
+        if outcome.invalid is not None:
+            plan, goes_on = refuse_child(job, observed, self._clock(), message, made_pods=outcome.made_pods)
+            if not goes_on:
+                self._carry_out(lease, job, plan)
+                # The next pass takes away what this one has made.
+                return Result(f"refused: {message}", after_seconds=STALE_RETRY_SECONDS)
+            # What the API server refuses may be mended by an edit, which is news, or in the cluster, which is none.
+            error = Transient(message, status=error.status, reason=error.reason)
+        else:
+            plan = report_create_failure(job, self._clock(), message)
         # The create may have waited for its answer: then the next pass tells it, before it tries again.
         if not plan.empty and (outcome.untold is None or lease.held_seconds < PASS_SECONDS):
             self._executor.apply(job, plan, lease)

@@ -18,6 +18,7 @@ from tjworker.base import JobKey, Terminal, parse_key
 from tjworker.controllers.result import Result
 from tjworker.kube.client import KubeClient
 from tjworker.priorities import PriorityClasses
+from tjworker.reconcile import take_up
 from tjworker.store.projection import Projection, View
 
 UNSYNCED_RETRY_SECONDS = 1.0
@@ -73,7 +74,7 @@ class Observing:
             return Result("the job is gone")
         if name.resource not in kinds.KNOWN_KINDS:
             raise Terminal(f"{name.resource} is no job kind of this operator")
-        job = kinds.parse(name.resource, raw)
+        job = take_up(kinds.parse(name.resource, raw), observed)
         if isinstance(job, TrainingJob) and job.priority and not job.status.ended:
             if not ask:
                 return None

@@ -9,7 +9,7 @@ from tjworker.reconcile.core import reconcile
 from tjworker.reconcile.gangs import tell_what_is_missing
 from tjworker.reconcile.plan import Plan
 from tjworker.reconcile.policies.died_passes import report_died_passes
-from tjworker.reconcile.refusals import refuse_child, report_create_failure, report_delete_failure
+from tjworker.reconcile.refusals import refuse_child, report_create_failure, report_delete_failure, take_up
 from tjworker.reconcile.rules import Rules
 
 __all__ = [
@@ -22,5 +22,6 @@ __all__ = [
     "report_delete_failure",
     "report_died_passes",
     "report_tensorboard_failure",
+    "take_up",
     "tell_what_is_missing",
 ]

@@ -25,8 +25,8 @@ from tjworker.reconcile.pod_group import GangPass, is_withheld, see_gang
 from tjworker.reconcile.policies.backoff import find_resting
 from tjworker.reconcile.policies.limits import seconds_to_deadline
 from tjworker.reconcile.policies.stuck_deletion import StuckDeletions, find_stuck_deletions, report_deletions
-from tjworker.reconcile.refusals import INVALID_SPEC
-from tjworker.reconcile.replicas import Replica, pod_attempt
+from tjworker.reconcile.replicas import Replica
+from tjworker.reconcile.unusable import find_kept, is_of_old_attempt
 from tjworker.reconcile.workloads import WORKLOADS, jobwide
 from tjworker.reconcile.workloads.owner import unjudged
 
@@ -39,9 +39,8 @@ def converge(p: Pass) -> Plan:
     resting = find_resting(p.roles, p.now)
     gang = see_gang(p)
     p = replace(p, gang=gang.membership)
-    due = (
-        w for w in _writes(p, gang) if not (w.resource == PODS and w.name in resting.pods and not isinstance(w, Patch))
-    )
+    staying = resting.pods | find_kept(p)
+    due = (w for w in _writes(p, gang) if not (w.resource == PODS and w.name in staying and not isinstance(w, Patch)))
     writes = list(islice(due, p.rules.writes_per_pass + 1))  # one more tells `Pass.complete` that there are more
     made = _made(writes[: p.rules.writes_per_pass])
     if not job.status.start_time:  # by a pass that left the first status to this one
@@ -81,12 +80,9 @@ def converge(p: Pass) -> Plan:
 def _writes(p: Pass, gang: GangPass) -> Iterator[Write]:
     # A restart of a whole role or job begins when the last pod of the old attempt is gone: a new trainer must not meet
     # an old parameter server.
-    old_attempt_lives = any(
-        r.state == "outdated" and r.pod is not None and pod_attempt(r.pod) < v.attempts.all
-        for v in p.roles.values()
-        for r in v.replicas
-    )
-    yield from strays(p)
+    old_attempt_lives = any(is_of_old_attempt(r, v) for v in p.roles.values() if v.role.makes_pods for r in v.replicas)
+    if not p.job.errors:
+        yield from strays(p)
     yield from gang.writes
     held = _held(p, gang)
     if not old_attempt_lives and not gang.waits:
@@ -105,6 +101,9 @@ def _held(p: Pass, gang: GangPass) -> dict[str, str]:
         return dict.fromkeys(p.roles, gang.waits)
     framework, held = find_framework(p.job), {}
     for role in p.job.roles:
+        if not role.makes_pods:
+            held[role.name] = "is made when the spec is mended: the condition Failed says what is wrong"
+            continue
         for name in framework.waits_for(p.job, role):
             replicas = p.roles[name].replicas
             ready, ended = sum(map(_is_ready, replicas)), sum(map(_has_ended, replicas))
@@ -140,10 +139,6 @@ def _conditions(
 ) -> JobStatus:
     at, generation = p.at, p.job.generation
     status = _running_condition(p, status, new, stuck, writes, gang)
-    refused = get_condition(status, "Failed")
-    if refused is not None and refused.reason == INVALID_SPEC:
-        mended = "the spec can be used again"
-        status = set_condition(status, "Failed", False, "SpecMended", mended, now=at, generation=generation)
     old = get_condition(status, "Restarting")
     if new != "Restarting":
         # Why it was restarted, and when that was over, stays to be read when the events have gone.

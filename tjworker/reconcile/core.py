@@ -7,10 +7,11 @@ new policy is a step: one function from Pass to Pass in a file of its own, and a
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
-from tjworker.api.timefmt import to_rfc3339
-from tjworker.reconcile.addons import add_all
+from tjworker.api.status import JobStatus
 from tjworker.reconcile.attempts import record_successes
 from tjworker.reconcile.confirm import to_confirm
 from tjworker.reconcile.converge import converge
@@ -24,8 +25,9 @@ from tjworker.reconcile.policies.creating import replace_stuck_creating
 from tjworker.reconcile.policies.died_passes import tell_died_passes
 from tjworker.reconcile.policies.limits import end_by_deadline
 from tjworker.reconcile.policies.restart_failed import restart_failed
-from tjworker.reconcile.refusals import refuse_framework, refuse_gang, refuse_namespace, refuse_spec
+from tjworker.reconcile.refusals import is_mended, judge, leave_refused, refuse_spec
 from tjworker.reconcile.rules import Rules
+from tjworker.reconcile.spec_errors import tell_errors
 from tjworker.reconcile.suspend import suspend
 
 # In order of precedence. A step before an end is asked by every pass, so that what it records survives the end.
@@ -49,17 +51,19 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rul
     collector takes its objects with it."""
     if job.deleted_at:
         return Plan()
-    if job.name.namespace == rules.own_namespace:
-        job = refuse_namespace(job)
-    job = refuse_gang(refuse_framework(job), rules)
-    if isinstance(job, TrainingJob) and not job.status.ended:
-        job = add_all(job, rules)
-    if job.status.ended:
+    if job.status.ended and not job.status.refused:
         return after_the_end(job, observed, now)
+    job = judge(job, observed, rules)
     if isinstance(job, InvalidJob):
-        return refuse_spec(job, to_rfc3339(now), has_pods=any(p.owner_uid == job.uid for p in observed.pods))
+        return refuse_spec(job, observed, now)
+    if job.status.refused and not is_mended(job, observed):
+        return leave_refused(Pass.begin(job, observed, now, rules), now)
+    return _pass(replace(job, status=JobStatus()) if job.status.refused else job, observed, now, rules)
+
+
+def _pass(job: TrainingJob, observed: Observed, now: float, rules: Rules) -> Plan:
     begun = Pass.begin(job, observed, now, rules)
-    return to_confirm(begun, _decide(begun))
+    return tell_errors(job, to_confirm(begun, _decide(begun)))
 
 
 def _decide(p: Pass) -> Plan:

@@ -85,21 +85,29 @@ def _waits_no_more(job: TrainingJob, status: JobStatus, end: Ending, at: str) ->
 
 def after_the_end(job: TrainingJob | InvalidJob, observed: Observed, now: float) -> Plan:
     """An ended job wants nothing more, until its ttlSecondsAfterFinished has passed: then it is deleted itself; and
-    that of its TensorBoard, which goes then. A spec that has been edited into one that cannot be used says no ttl."""
+    that of its TensorBoard, which goes then. Whatever else of the spec cannot be read, a ttl that can be counts."""
     plan = see_the_spec(job)
-    completed = from_rfc3339(job.status.completion_time)
-    left, ttl = None, job.ttl_seconds_after_finished if isinstance(job, TrainingJob) else None
-    if ttl is not None and completed is not None:
-        left = completed + ttl - now
-        if left <= 0:
-            why = f"ttlSecondsAfterFinished {ttl} has passed since {job.status.completion_time}"
-            return Plan(writes=(Delete(job.name.resource, job.name.name, job.uid, why=why),), decisions=(why,))
+    deletion, left = delete_after_ttl(job, now)
+    if deletion is not None:
+        return deletion
     if plan.empty:
         plan = tensorboard.after_the_end(job, observed, now) or plan
     elif job.status.tensorboard_until:
         left = 0
     waits = [seconds for seconds in (left, plan.requeue_after_seconds) if seconds is not None]
     return replace(plan, requeue_after_seconds=min(waits, default=None))
+
+
+def delete_after_ttl(job: TrainingJob | InvalidJob, now: float) -> tuple[Plan | None, float | None]:
+    """The deletion of the job itself, once it is due; else the seconds until then, None where it never is."""
+    ttl, completed = job.ttl_seconds_after_finished, from_rfc3339(job.status.completion_time)
+    if ttl is None or completed is None:
+        return None, None
+    left = completed + ttl - now
+    if left > 0:
+        return None, left
+    why = f"ttlSecondsAfterFinished {ttl} has passed since {job.status.completion_time}"
+    return Plan(writes=(Delete(job.name.resource, job.name.name, job.uid, why=why),), decisions=(why,)), None
 
 
 def see_the_spec(job: TrainingJob | InvalidJob) -> Plan:

@@ -20,6 +20,7 @@ from tjworker.reconcile.peers import tell_left_out
 from tjworker.reconcile.plan import Event, EventType, Plan, Write
 from tjworker.reconcile.replicas import RoleView
 from tjworker.reconcile.rules import Rules
+from tjworker.reconcile.spec_errors import note_errors
 
 GATHER_SECONDS = 1.0
 _NUMBER = re.compile("[0-9]+")
@@ -160,7 +161,8 @@ def accept(job: TrainingJob, at: str, rules: Rules, pods: Sequence[PodRecord] = 
         status = status.model_copy(update={"start_time": min(began, at)})
     told = ("the job is accepted", tell_left_out(job), _overruled(job), _ignored(job, rules))
     message = "; ".join(text for text in told if text)
-    return set_condition(status, "Created", True, "Accepted", message, now=at, generation=job.generation)
+    status = set_condition(status, "Created", True, "Accepted", message, now=at, generation=job.generation)
+    return note_errors(job, status, at)
 
 
 def _overruled(job: TrainingJob) -> str:

@@ -120,7 +120,7 @@ def waiting_for(views: Mapping[str, RoleView], held: Mapping[str, str], gang: st
             reason, why = _why_waiting(view, replica)
             if replica.state == "missing" and replica.index in view.unmade_until:
                 reason, why = _VANISHES
-            elif replica.state == "missing" and view.role.name in held:
+            elif view.role.name in held and _is_held(view, replica):
                 reason, why = "", held[view.role.name]
             elif (reason, why) == _UNASSIGNED and view.role.workload != "Pod":
                 reason, why = _why_not_made(view, replica)
@@ -150,6 +150,11 @@ def tell_all_run(views: Mapping[str, RoleView]) -> str:
     which = f"all {len(replicas)} replicas are" if len(replicas) > 1 else "the replica is"
     ended = any(replica.state != "running" for replica in replicas)
     return f"{which} running{' or ended' if ended else ''}"
+
+
+def _is_held(view: RoleView, replica: Replica) -> bool:
+    """A pod that has failed waits for the same as one that is missing, where none can be made in its place."""
+    return replica.state == "missing" or (replica.state == "outdated" and not view.role.makes_pods)
 
 
 _FITS_WITHOUT_OTHERS = "waiting for minCount pods from a gang"

@@ -83,8 +83,16 @@ def gang_size(job: TrainingJob) -> int:
     them: they must not wait for it."""
     roles = [role for role in job.roles if _starts_at_once(job, role)]
     total = sum(role.replicas for role in roles)
+    if more_than_all(job):
+        return job.min_available or 1
     least = sum((role.min_replicas or 0) if role.elastic else role.replicas for role in roles)
     return max(1, min(job.min_available or least, total))
+
+
+def more_than_all(job: TrainingJob) -> bool:
+    """The job asks for more pods at once than it could ever have: none starts until that is mended."""
+    most = sum(max(role.replicas, role.max_replicas or 0, role.declared_replicas or 0) for role in job.roles)
+    return job.min_available is not None and job.min_available > most
 
 
 def _starts_at_once(job: TrainingJob, role: Role) -> bool:
@@ -95,6 +103,8 @@ def see_gang(p: Pass) -> GangPass:
     gang = find_gang(p.rules)
     if gang is None:
         return GangPass()
+    if p.status.start_running_time and more_than_all(p.job):  # scaled down since: what has run is not kept waiting
+        p = replace(p, job=replace(p.job, min_available=None))
     name = "" if names_its_own(p.job) else p.job.name.name
     member = Membership(gang, name, p.rules.gang_scheduler_name or gang.scheduler_name)
     if not name:
@@ -106,37 +116,38 @@ def see_gang(p: Pass) -> GangPass:
         return _judge_room(p, _keep_up(p, member, mine, members), members)
     if not members.able:
         return GangPass(member)
-    if there:
-        return GangPass(member, waits=f"waits for the PodGroup {name} of an earlier job of this name to go")
+    waits = "waits for its PodGroup, which is made when its scheduling policy is mended" if p.job.gang.unread else ""
+    if waits or there:
+        return GangPass(member, waits=waits or f"waits for the PodGroup {name} of an earlier job of this name to go")
     return GangPass(member, (_create(p.job, gang, members.needed),), f"waits for its PodGroup {name} to be made")
 
 
 def _keep_up(p: Pass, member: Membership, group: PodGroupRecord, members: _Members) -> GangPass:
     fits = members.needed <= group.size <= members.most
-    keeps_waiting = members.waiting and group.size > members.able
+    keeps_waiting = members.waiting and group.size > members.able and not more_than_all(p.job)
     empty = not members.placed and not members.without_node
     if group.deleted_at and empty:  # with pods in it, it stays until they end, and counts
         return GangPass(member, waits=f"waits for the PodGroup {group.name}, which is being deleted, to go")
-    edited = group.asked not in ("", asked_of(member.gang, p.job))
+    edited = not p.job.gang.unread and group.asked not in ("", asked_of(member.gang, p.job))
     size = group.size if fits and not keeps_waiting else members.needed
     if size == group.size and not edited:
-        return GangPass(member, told=_tell(group))
+        return GangPass(member, told=_tell(group, p.job))
     news = f"{size} pods start together, not {group.size}" if size != group.size else "its scheduling policy was edited"
     if member.gang.resize is not None:
         change = _edit(p.job, member.gang, group, size) if edited else {"spec": member.gang.resize(size)}
-        return GangPass(member, (_patch(member.gang.resource, group, change, news),), told=_tell(group))
+        return GangPass(member, (_patch(member.gang.resource, group, change, news),), told=_tell(group, p.job))
     if not members.placed:
         why = f"PodGroup {group.name} is made again: {news}"
         return GangPass(member, tuple(_make_again(p, member.gang, group, members, why)), f"waits: {why}")
     if not keeps_waiting:
-        return GangPass(member, told=_tell(group))
+        return GangPass(member, told=_tell(group, p.job))
     why = f"PodGroup {group.name} would keep it waiting: it wants {group.size} pods, and {members.able} can join"
     alone = (delete_pod(pod, why) for pod in members.without_node if pod.owner_uid == p.job.uid)
     return GangPass(replace(member, group=""), tuple(alone))
 
 
 def _judge_room(p: Pass, found: GangPass, members: _Members) -> GangPass:
-    if members.placed or not any(pod.unschedulable for pod in members.without_node):
+    if more_than_all(p.job) or members.placed or not any(pod.unschedulable for pod in members.without_node):
         return found
     nodes = p.observed.every_node
     if nodes is None:
@@ -182,7 +193,13 @@ def _create(job: TrainingJob, gang: Gang, size: int) -> Create:
     return Create(gang.resource, job.name.name, body, awaited=True)
 
 
-def _tell(group: PodGroupRecord) -> str:
+def _tell(group: PodGroupRecord, job: TrainingJob) -> str:
+    if more_than_all(job):
+        pods = sum(role.replicas for role in job.roles)
+        return (
+            f"{job.gang.path}.minAvailable is {job.min_available}, and the job has {pods} pods: none starts until it is"
+            f" at most {pods}"
+        )
     of = f"{group.size} pods of the job start together or none does (PodGroup {group.name}"
     return f"{of}: {group.told})" if group.told else f"{of})"
 
@@ -206,7 +223,8 @@ def _count(p: Pass, name: str) -> _Members:
             else:
                 waiting = True
                 without_node.append(pod)
-    return _Members(max(1, min(most, able)), most, able, tuple(without_node), placed, waiting)
+    needed = most if more_than_all(p.job) else max(1, min(most, able))
+    return _Members(needed, most, able, tuple(without_node), placed, waiting)
 
 
 def is_withheld(write: Write) -> bool:

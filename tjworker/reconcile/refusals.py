@@ -1,76 +1,196 @@
-"""What cannot be done: a spec that cannot be used, a child that the API server will not take. Pure."""
+"""What cannot be done: a spec that cannot be used, a child that the API server will not take. Pure.
+
+Two rules. A job that has begun goes on: a spec that cannot be used keeps its last usable numbers and its defaults, and
+a child that is refused is tried again. A job that has not begun is Failed and makes nothing, and starts once it is
+edited into one that can be used.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from tjworker.api.kinds.base import MAX_ERRORS
 from tjworker.api.model import FieldError, InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
-from tjworker.api.status import FAILED_CREATE, FAILED_DELETE
+from tjworker.api.ownership import own_pods, own_workloads
+from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, JobStatus
 from tjworker.api.timefmt import to_rfc3339
+from tjworker.reconcile.addons import ADDONS
+from tjworker.reconcile.children import clean_up
 from tjworker.reconcile.conditions import get_condition, is_true, see_generation, set_condition
-from tjworker.reconcile.ending import finish
+from tjworker.reconcile.ending import delete_after_ttl
 from tjworker.reconcile.frameworks import framework_errors
 from tjworker.reconcile.gangs import gang_errors
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Event, Plan
+from tjworker.reconcile.policies.clean import Cleaning
 from tjworker.reconcile.rules import Rules
+from tjworker.reconcile.spec_errors import INVALID_SPEC, MAX_MESSAGE
 
-INVALID_SPEC = "InvalidSpec"
-"""Reason of the condition Failed: True before the start, False while a job that runs waits for its spec to be
-mended."""
-MEND = "; the job has ended: mend its manifest, delete the job and apply it again"
-"""What to do about a child that no later try can make. After the API server's words, however long these are."""
-MAX_MESSAGE = 1024
-"""Characters: the limit of an event's note."""
+MEND = "; nothing of the job is made: edit it, and it starts"
+"""After the API server's words about the first children of a job."""
 
 
-def refuse_spec(job: InvalidJob, at: str, *, has_pods: bool = False) -> Plan:
-    """A spec that the schema let pass and that cannot be used. Before the start that is the job's end; a job that runs
-    is left as it is until its spec is mended."""
-    message = "; ".join(str(e) for e in job.errors)
+def has_begun(job: TrainingJob | InvalidJob, observed: Observed) -> bool:
+    """It has had a pod, or it was accepted: from then on nothing that is written into its spec stops its operation."""
+    if own_pods(job, observed) or own_workloads(job, observed):
+        return True
+    return bool(job.status.start_time) and not job.status.refused
+
+
+def take_up(job: TrainingJob | InvalidJob, observed: Observed) -> TrainingJob | InvalidJob:
+    """A job that has begun is operated by what of its spec can be read."""
+    if isinstance(job, TrainingJob) or job.rest is None or not has_begun(job, observed):
+        return job
+    return replace(job.rest, errors=job.errors)
+
+
+# -- what is wrong with a job, beside what its parser refuses ----------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    errors: Callable[[TrainingJob, Rules], Iterable[FieldError]]
+    keep: Callable[[TrainingJob, Rules], TrainingJob]
+    """The job with the errors, and which has begun, as it can be operated."""
+
+
+def judge(job: TrainingJob | InvalidJob, observed: Observed, rules: Rules) -> TrainingJob | InvalidJob:
+    """The job as its annotations want it, with what is wrong with it; an InvalidJob where it must not begin."""
+    begun = has_begun(job, observed)
+    job = take_up(job, observed)
+    if isinstance(job, InvalidJob):
+        return job
+    for check in _CHECKS:
+        errors = tuple(check.errors(job, rules))
+        if errors:
+            job = replace(check.keep(job, rules), errors=(*job.errors, *errors)[:MAX_ERRORS])
+    for addon in ADDONS:
+        errors = tuple(addon.errors(job, rules)) if addon.annotation in job.annotations else ()
+        if errors:
+            unread = job.unread_annotations | {addon.annotation}
+            job = replace(job, errors=(*job.errors, *errors)[:MAX_ERRORS], unread_annotations=unread)
+            job = addon.keep(job, rules)
+        elif addon.annotation in job.annotations:
+            job = addon.apply(job, rules)
+    return InvalidJob.of(job, job.errors) if job.errors and not begun else job
+
+
+def _namespace_errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
+    """A job in the operator's own namespace: its template could take the labels of the operator's Redis, the service
+    account of its workers and the Secret with its passwords."""
+    if job.name.namespace == rules.own_namespace:
+        yield FieldError(
+            "metadata.namespace",
+            f"{job.name.namespace} is the operator's own namespace, in which it serves no jobs; create the job in"
+            " another",
+        )
+
+
+def _keep_numbers(job: TrainingJob, rules: Rules) -> TrainingJob:
+    """What a framework cannot run is mostly a number of replicas, or that the autoscaler is to change it."""
+    kept = job.with_last_numbers()
+    kept = replace(kept, roles=tuple(replace(r, edl_policy="Manual") if r.autoscaled else r for r in kept.roles))
+    return job.without_new_pods() if framework_errors(kept) else kept
+
+
+_CHECKS = (
+    _Check(_namespace_errors, lambda job, _: job.without_new_pods()),
+    _Check(lambda job, _: framework_errors(job), _keep_numbers),
+    _Check(gang_errors, lambda job, _: replace(job, gang=replace(job.gang, unread=True))),
+)
+
+
+# -- before a job has begun --------------------------------------------------------------------------
+
+
+def refuse_spec(job: InvalidJob, observed: Observed, now: float) -> Plan:
+    """Nothing is made of a spec that the schema let pass and that cannot be used: the job is Failed, until an edit
+    mends it or its ttlSecondsAfterFinished has passed. A job that has begun comes here only where not even its roles
+    can be told: that is reported, and its pods stay."""
+    message, at = "; ".join(map(str, job.errors)), to_rfc3339(now)
     told = get_condition(job.status, "Failed")
     # The pods may go before the start time is written: then only what was told of them says that they were there.
     of_a_start = told is not None and (told.status, told.reason) == ("False", INVALID_SPEC)
-    started = has_pods or bool(job.status.start_time) or of_a_start
-    status = set_condition(job.status, "Failed", not started, INVALID_SPEC, message, now=at, generation=job.generation)
-    if not started:
-        status = status.model_copy(update={"phase": "Failed", "start_time": at, "completion_time": at})
-    status = see_generation(status, job.generation).summarised()
+    if of_a_start or has_begun(job, observed):
+        status = set_condition(job.status, "Failed", False, INVALID_SPEC, message, now=at, generation=job.generation)
+        return _tell(job, see_generation(status, job.generation).summarised(), at)
+    return _refuse(job, "" if job.for_good else "Spec", message, now)
+
+
+def refuse_child(
+    job: TrainingJob, observed: Observed, now: float, message: str, *, made_pods: bool
+) -> tuple[Plan, bool]:
+    """The API server called a child invalid (422). A job that has had a pod (`made_pods`: in this very pass) goes on,
+    says so, and tries that child again: the pods that are there are fine. One that never had any is Failed until it is
+    edited. Also tells whether it goes on."""
+    goes_on = made_pods or bool(own_pods(job, observed) or own_workloads(job, observed)) or _had_pods(job.status)
+    if job.status.ending is not None or (job.status.ended and not job.status.refused):
+        return Plan(), goes_on
+    if goes_on:
+        return report_create_failure(job, now, message), True
+    return _refuse(job, "Create", f"{message[: MAX_MESSAGE - len(MEND)]}{MEND}", now), False
+
+
+def _had_pods(status: JobStatus) -> bool:
+    attempts = status.attempts.roles.values()
+    ran = any(role.all or role.pods or role.completed or role.failed or role.ran for role in attempts)
+    return bool(ran or status.start_running_time or status.restarts or status.failures)
+
+
+def _refuse(job: TrainingJob | InvalidJob, refused: Literal["", "Spec", "Create"], message: str, now: float) -> Plan:
+    at = to_rfc3339(now)
+    told = job.status if job.status.refused else JobStatus()
+    status = set_condition(told, "Failed", True, INVALID_SPEC, message, now=at, generation=job.generation)
+    ended = {"phase": "Failed", "refused": refused, "completion_time": told.completion_time or at}
+    ended |= {"refused_annotations": _digest(job) if refused == "Create" else ""}
+    plan = _tell(job, see_generation(status.model_copy(update=ended), job.generation).summarised(), at)
+    if plan.status is not None and job.ttl_seconds_after_finished is not None:
+        return replace(plan, requeue_after_seconds=float(job.ttl_seconds_after_finished))
+    deletion, left = delete_after_ttl(job, now)
+    return deletion or replace(plan, requeue_after_seconds=left)
+
+
+def _tell(job: TrainingJob | InvalidJob, status: JobStatus, at: str) -> Plan:
     if status == job.status:
         return Plan()
+    said = get_condition(status, "Failed")
+    message = said.message if said else ""
+    events: tuple[Event, ...] = ()
+    if said != get_condition(job.status, "Failed"):
+        events = (Event("Warning", INVALID_SPEC, message),)
     status = status.model_copy(update={"last_reconcile_time": at})
-    events = (Event("Warning", INVALID_SPEC, message[:MAX_MESSAGE]),)
-    return Plan(status, events=events, decisions=(f"refuse the spec: {message}",))
+    return Plan(status, events=events, decisions=(f"refuse the spec: {message}",) if events else ())
 
 
-def refuse_namespace(job: TrainingJob | InvalidJob) -> InvalidJob:
-    """A job in the operator's own namespace: its template could take the labels of the operator's Redis, the service
-    account of its workers and the Secret with its passwords."""
-    error = FieldError(
-        "metadata.namespace",
-        f"{job.name.namespace} is the operator's own namespace, in which it serves no jobs; create the job in another",
-    )
-    return InvalidJob.of(job, (error,))
+def is_mended(job: TrainingJob, observed: Observed) -> bool:
+    """A refused job that can be used now begins anew. What the API server did not take it is not asked again unedited:
+    a policy of the cluster, which may be mended from outside, answers otherwise (`kube.errors`)."""
+    status = job.status
+    seen = status.refused_annotations in ("", _digest(job))  # '': pruned by a CRD that is older
+    edited = status.observed_generation != job.generation or not seen
+    return status.refused == "Spec" or edited or has_begun(job, observed)
 
 
-def refuse_framework(job: TrainingJob | InvalidJob) -> TrainingJob | InvalidJob:
-    """A job that its framework cannot run, such as one with two masters. One that has ended runs no more."""
-    errors = () if isinstance(job, InvalidJob) or job.status.ended else framework_errors(job)
-    return InvalidJob.of(job, errors) if errors else job
+def _digest(job: TrainingJob | InvalidJob) -> str:
+    if isinstance(job, InvalidJob):
+        return ""
+    return hashlib.sha256(json.dumps(sorted(job.annotations.items())).encode()).hexdigest()[:16]
 
 
-def refuse_gang(job: TrainingJob | InvalidJob, rules: Rules) -> TrainingJob | InvalidJob:
-    """A job that asks its gang scheduler for what that cannot read. One that has ended asks no more."""
-    errors = () if isinstance(job, InvalidJob) or job.status.ended else tuple(gang_errors(job, rules))
-    return InvalidJob.of(job, errors) if errors else job
+def leave_refused(p: Pass, now: float) -> Plan:
+    """Of a job whose first pods were refused nothing is left, such as their services or a PodGroup, which holds
+    room."""
+    deletion, left = delete_after_ttl(p.job, now)
+    why = "the job has been refused before it began"
+    return deletion or Plan(writes=tuple(clean_up(p, Cleaning("All"), why)), requeue_after_seconds=left)
 
 
-def refuse_child(job: TrainingJob, observed: Observed, now: float, rules: Rules, message: str) -> Plan:
-    """The API server called a child invalid (422): the template is wrong, and trying again cannot help. The job
-    ends."""
-    if job.status.ended or job.status.ending is not None:
-        return Plan()
-    p = Pass.begin(job, observed, now, rules)
-    return finish(p.ending("Failed", INVALID_SPEC, f"{message[: MAX_MESSAGE - len(MEND)]}{MEND}"), whole_view=False)
+# -- while it goes on --------------------------------------------------------------------------------
 
 
 def report_create_failure(job: TrainingJob, now: float, message: str) -> Plan:

@@ -19,6 +19,8 @@ from tjworker.store.projection import Change
 from watcher.projection.base import Json, Projected
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+LEVELS_KEPT = 3
+"""Of a spec that cannot be kept whole: down to the fields of a role, and of the run policy."""
 TOO_DEEP = "is nested too deep to be kept: mend the spec so that no field has more than 200 levels"
 _META = ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
 
@@ -42,12 +44,24 @@ def project_job(resource: GroupResource, obj: Json) -> Projected:
     try:
         return _project(resource, obj, meta, status)
     except orjson.JSONEncodeError:
-        return _project(resource, {**obj, "spec": {}, UNREADABLE: TOO_DEEP}, meta, status)
+        return _project(resource, {**obj, "spec": _readable(obj.get("spec")) or {}, UNREADABLE: TOO_DEEP}, meta, status)
+
+
+def _readable(value: object, levels: int = LEVELS_KEPT) -> object:
+    """Without what cannot be written: a job that has begun is operated by the rest. None where nothing is left."""
+    try:
+        orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        if levels == 0 or not isinstance(value, dict):
+            return None
+        parts = ((name, _readable(part, levels - 1)) for name, part in value.items() if isinstance(name, str))
+        return {name: part for name, part in parts if part is not None}
+    return value
 
 
 def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Projected:
     """`status` is our own, wherever it stands in the object."""
-    finished = text(status.get("phase")) in END_PHASES and _has_seen_the_spec(meta, status)
+    finished = text(status.get("phase")) in END_PHASES and _has_seen_the_spec(meta, status) and not _may_begin(status)
     record = _finished_record(resource, obj, status) if finished else _job_record(obj, meta)
     change = Change(
         job_key(resource, meta),
@@ -68,6 +82,12 @@ def _has_seen_the_spec(meta: Json, status: Json) -> bool:
     """An ended job whose spec was edited is owed one more pass, which says so in the status: `kubectl wait` asks for
     it."""
     return status.get("observedGeneration") in (None, 0, meta.get("generation"))
+
+
+def _may_begin(status: Json) -> bool:
+    """A job that was refused before it began starts once its spec or an annotation is mended: its record stays whole,
+    and its changes queue it. (An edit of an annotation moves no generation.)"""
+    return bool(status.get("refused"))
 
 
 def _expiry(resource: GroupResource, record: Json, status: Json) -> float | None:

@@ -32,6 +32,8 @@ class Api(CountingTransport):
     def __init__(self, world: World) -> None:
         super().__init__(world.cluster)
         self.instead: dict[str, HttpResponse | OperatorError] = {}
+        self.refused: dict[str, HttpResponse] = {}
+        """By the name of what is to be made."""
         self.asked: list[str] = []
         self.queries: list[dict[str, str]] = []
         self.timeouts: list[float] = []
@@ -44,6 +46,8 @@ class Api(CountingTransport):
         fault = next((f for start, f in self.instead.items() if asked.startswith(start)), None)
         if isinstance(fault, OperatorError):
             raise fault
+        if method == "POST" and (name := orjson.loads(more["body"])["metadata"].get("name")) in self.refused:
+            return self.refused[name]
         return fault or super().request(method, path, **more)
 
 

@@ -11,6 +11,7 @@ from tests.unit.tjworker.executing import Room, refusal, status_of
 from tjworker.api.resources import PODS, SERVICES
 from tjworker.api.status import Condition
 from tjworker.base import Terminal, Transient
+from tjworker.executor import REFUSED_CREATES_A_PASS
 from tjworker.kube.port import HttpResponse
 from tjworker.reconcile.plan import Create, Delete, Patch
 
@@ -88,7 +89,40 @@ def test_an_invalid_child_is_told_from_a_refused_one() -> None:
     done = room.apply(room.pod("a"), room.pod("b"))
     assert done.invalid is not None
     assert "made up: Invalid" in done.invalid.message
-    assert (done.refused, done.creates, room.api.asked.count("POST pods")) == (None, 0, 1)
+    assert (done.refused, done.creates, room.api.asked.count("POST pods")) == (None, 0, 2)
+
+
+REFUSED_ALONE = {
+    "it is invalid": refusal(422, "Invalid"),
+    "admission denies it": refusal(403, "Forbidden", 'admission webhook "w" denied the request: no'),
+}
+
+
+@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize("answer", REFUSED_ALONE.values(), ids=REFUSED_ALONE.keys())
+def test_a_pod_that_is_refused_for_itself_keeps_no_other_from_being_made(answer: HttpResponse, width: int) -> None:
+    room = Room(width=width)
+    room.api.refused["b"] = answer
+    done = room.apply(*(room.pod(name) for name in "abcd"))
+    assert (done.creates, room.names()) == (3, ["a", "c", "d"])
+    assert (done.refused is None) != (done.invalid is None)
+
+
+def test_a_template_that_is_refused_for_each_of_its_pods_costs_a_pass_a_few_requests_and_then_come_the_others() -> None:
+    room = Room()
+    for name in "abcde":
+        room.api.refused[name] = refusal(422, "Invalid")
+    wanted = [room.pod(name) for name in "abcdefg"]
+    assert room.apply(*wanted).creates == 0
+    assert room.api.asked.count("POST pods") == REFUSED_CREATES_A_PASS
+    assert (room.apply(*wanted).creates, room.names()) == (2, ["f", "g"]), "what has failed comes last"
+
+
+def test_a_quota_that_is_used_up_costs_one_request_however_many_pods_are_missing() -> None:
+    room = Room()
+    room.api.instead["POST pods"] = refusal(403, "Forbidden", 'pods "a" is forbidden: exceeded quota: gpus')
+    room.apply(*(room.pod(name) for name in "abcd"))
+    assert room.api.asked.count("POST pods") == 1
 
 
 @pytest.mark.parametrize("code", [403, 422, 500])

@@ -157,7 +157,7 @@ def test_what_an_answer_leads_to(what: str, says: str) -> None:
         return
     done = desk.apply(write, BEHIND)
     alone = isinstance(failed, Invalid) or says == "denied"
-    tried = failed is None or beside or (not made and alone)
+    tried = failed is None or beside or alone
     want = Outcome(done.job, status_writes=1, creates=int(tried), made_pods=tried)
     if failed is None:
         want.creates += made
@@ -165,10 +165,9 @@ def test_what_an_answer_leads_to(what: str, says: str) -> None:
         want.deletes, want.patches = int(isinstance(write, Delete)), int(isinstance(write, Patch))
     elif beside:
         want.beside = failed
-    elif made and isinstance(failed, Invalid):
-        want.invalid = failed
     elif made:
-        want.refused = failed
+        want.refusals, want.blocked = int(alone), not alone
+        want.invalid, want.refused = (failed, None) if isinstance(failed, Invalid) else (None, failed)
     else:
         want.undeleted = failed
     assert done == want

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tjworker.api import labels
 from tjworker.api.kinds import aitrainingjob, kubedl, kubeflow, trainingjob
 from tjworker.api.kinds.base import UNREADABLE, JobKind, Parsed, unreadable
+from tjworker.api.kinds.salvage import salvage
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.status import JobStatus
 from tjworker.base import GroupResource, Terminal
@@ -94,10 +96,13 @@ def kind_of_labels(told: Mapping[str, str], among: Owners = OWNERS) -> GroupReso
 def parse(resource: GroupResource, raw: Mapping[str, Any]) -> TrainingJob | InvalidJob:
     """The job behind any JSON object of the kind `resource` (a key of KNOWN_KINDS), as the autoscaler has it. Never
     raises for the object's content."""
-    if isinstance(raw, Mapping) and UNREADABLE in raw:
-        return unreadable(raw, KNOWN_KINDS[resource])
-    job = KNOWN_KINDS[resource].parse(raw)
-    return job.with_targets() if isinstance(job, TrainingJob) else job
+    kind = KNOWN_KINDS[resource]
+    raw = raw if isinstance(raw, Mapping) else {}
+    job = unreadable(raw, kind) if UNREADABLE in raw else kind.parse(raw)
+    if isinstance(job, TrainingJob):
+        return job.with_targets()
+    rest = None if job.for_good else salvage(kind, raw, job.status)
+    return replace(job, rest=rest and rest.with_targets())
 
 
 def written_status(job: Parsed, status: JobStatus) -> dict[str, Any]:

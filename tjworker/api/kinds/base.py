@@ -86,7 +86,9 @@ class JobKind:
     """(role, replicas) -> the merge patch that scales a role which the scale subresource does not name; None: none
     scales."""
     roles_field: str = "replicaSpecs"
-    """Of spec: the map of roles, where it has one."""
+    """Of spec: the map of roles. Empty: each role is a field of spec."""
+    bare_spec: Callable[[Mapping[str, int]], dict[str, Any]] | None = None
+    """(role -> replicas) -> a spec that says no more than that; None: `roles_field` with a template each."""
     run_policy_path: tuple[str, ...] = ("spec", "runPolicy")
     """Of the object that has ttlSecondsAfterFinished and its like."""
     suspend_path: tuple[str, ...] = ("spec", "suspend")
@@ -100,6 +102,18 @@ class JobKind:
     def resource(self) -> GroupResource:
         """Its part of a JobKey, its name in `kube.resources` and in KINDS; also the name of its CRD."""
         return GroupResource(f"{self.plural}.{self.group}")
+
+    @property
+    def roles_path(self) -> tuple[str, ...]:
+        """Of the object whose fields are the roles."""
+        return ("spec", self.roles_field) if self.roles_field else ("spec",)
+
+    def skeleton(self, numbers: Mapping[str, int], templates: Mapping[str, Json]) -> dict[str, Any]:
+        """A spec with these roles and nothing else."""
+        if self.bare_spec is not None:
+            return self.bare_spec(numbers)
+        roles = {name: {"replicas": number, "template": templates[name]} for name, number in numbers.items()}
+        return {self.roles_field: roles}
 
     @property
     def api_versions(self) -> tuple[str, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
 
 from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.quantity import Quantity
@@ -12,6 +14,14 @@ from tjworker.api.podtemplate import NAME_OR_NONE
 
 MAX_PODS = 50_000
 MAX_INT32 = 2**31 - 1
+CleanPodPolicyOrNone = Annotated[
+    CleanPodPolicy | None,
+    BeforeValidator(
+        lambda value: None if value == "" else value,
+        json_schema_input_type=Literal["", "All", "Running", "None"] | None,
+    ),
+]
+"""KubeDL's CleanPodPolicyUndefined is the empty text: Go clients write it for a policy that is not set."""
 
 
 def min_available_rule(replicas: str) -> dict[str, str]:
@@ -79,8 +89,8 @@ def gang_policy(policy: SchedulingPolicy | None) -> GangPolicy:
 class RunPolicy(CamelModel):
     """The job as a whole, in the words of the KubeDL job API."""
 
-    clean_pod_policy: CleanPodPolicy | None = Field(
-        None, description="as spec.cleanPodPolicy; a job that sets both sets them alike"
+    clean_pod_policy: CleanPodPolicyOrNone = Field(
+        None, description='as spec.cleanPodPolicy; a job that sets both sets them alike. "" sets nothing'
     )
     ttl_seconds_after_finished: int | None = Field(
         None,

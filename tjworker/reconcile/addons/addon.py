@@ -40,6 +40,8 @@ class Addon:
     """What is wrong with the annotation of a job that has it."""
     apply: Callable[[TrainingJob, Rules], TrainingJob] = lambda job, _: job
     """The job with what the annotation adds to its pods."""
+    keep: Callable[[TrainingJob, Rules], TrainingJob] = lambda job, _: job
+    """The job that has begun, and whose annotation cannot be acted on, as it is operated."""
 
 
 def path_of(annotation: str) -> str:

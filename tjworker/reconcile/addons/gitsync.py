@@ -254,4 +254,5 @@ def _environment(config: GitSync) -> list[Json]:
     return [*own, *made]
 
 
-ADDON = Addon(ANNOTATION_GIT_SYNC, _errors, _apply)
+# No pod without the code that the others have.
+ADDON = Addon(ANNOTATION_GIT_SYNC, _errors, _apply, keep=lambda job, _: job.without_new_pods())

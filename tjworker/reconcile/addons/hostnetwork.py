@@ -77,7 +77,9 @@ def draw(p: Pass) -> Pass:
     """With the ports of this attempt, drawn where there are none yet; without, where the annotation is gone. A range
     that has become too small, or is gone, takes no ports from a job that has some: it keeps them."""
     had, attempt = p.status.host_ports, p.status.attempts.job
-    if p.job.annotations.get(ANNOTATION) != HOST:
+    if ANNOTATION in p.job.unread_annotations:
+        drawn = had if had is None else had.model_copy(update={"attempt": attempt})
+    elif p.job.annotations.get(ANNOTATION) != HOST:
         drawn = None
     elif had is not None and had.attempt == attempt:
         drawn = had
@@ -97,4 +99,9 @@ def block(job: TrainingJob, ports: tuple[int, int], attempt: int) -> HostPorts:
     return HostPorts(first=first + int.from_bytes(drawn[:8], "big") % size, low=first, high=last, attempt=attempt)
 
 
-ADDON = Addon(ANNOTATION, _errors, _apply)
+def _keep(job: TrainingJob, rules: Rules) -> TrainingJob:
+    """Its pods have the network that the status tells of, which has ports for so many as there are."""
+    return job if job.status.host_ports is None else _apply(job.with_last_numbers(), rules)
+
+
+ADDON = Addon(ANNOTATION, _errors, _apply, _keep)

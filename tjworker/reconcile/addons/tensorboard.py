@@ -118,6 +118,8 @@ def _errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
 
 def shape(p: Pass) -> Iterator[Write]:
     """After all that the job itself needs."""
+    if ANNOTATION in p.job.unread_annotations:
+        return
     config = wanted(p.job)
     if config is None:
         yield from remove(p.job, p.observed, f"the annotation {ANNOTATION} is gone")
@@ -161,6 +163,8 @@ def remove(job: TrainingJob | InvalidJob, observed: Observed, why: str) -> Itera
 def tell(p: Pass, status: JobStatus) -> tuple[JobStatus, tuple[Event, ...]]:
     """The condition TensorBoard, and an event when it begins to say what is wrong."""
     config, generation = wanted(p.job), p.job.generation
+    if ANNOTATION in p.job.unread_annotations:
+        return status, ()
     if config is None:
         gone = f"the annotation {ANNOTATION} is gone"
         return clear_condition(status, "TensorBoard", "Removed", gone, now=p.at, generation=generation), ()

@@ -39,12 +39,12 @@ def shape_owner(
     """`count`: of the pods that the owner is to keep."""
     job, role, owner = p.job, view.role, view.owner
     if owner is None:
-        if not _name_taken(job, role, p.observed, resource):
+        if role.makes_pods and not _name_taken(job, role, p.observed, resource):
             yield _create(p, view, resource, api_version, spec, restart_policy)
         return
     if owner.deleted_at:
         return  # it is being deleted; once it is gone it is made again
-    if view.misled and owner.condition:
+    if view.misled and owner.condition and role.makes_pods:
         yield _make_again(resource, owner)
         return
     if owner.desired != count and not owner.condition:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.guests import parsed
-from tests.unit.tjworker.api.guest_cases import Json, manifest, refusal_of, role
+from tests.unit.tjworker.api.guest_cases import Json, manifest, role
 from tjworker.api.model import Enough, TrainingJob
 from tjworker.base import GroupResource
 
@@ -267,12 +267,14 @@ def test_one_bound_stands_for_the_other(
 
 
 @pytest.mark.parametrize("kind", [PYTORCH, PADDLE, KUBEDL_PYTORCH])
-def test_a_bound_alone_is_both_and_other_workers_are_refused(kind: GroupResource) -> None:
+def test_a_bound_alone_is_both_and_workers_beyond_it_are_as_many_as_are_asked_for(kind: GroupResource) -> None:
+    """As at its own operator, where an HPA brings their number back."""
     roles = {"Worker": role(3), **({"Master": role()} if kind == KUBEDL_PYTORCH else {})}
     more: Json = {"enableElastic": True} if kind == KUBEDL_PYTORCH else {}
     for bound, number in (("maxReplicas", 5), ("minReplicas", 2)):
-        raw = manifest(kind, roles, elasticPolicy={bound: number}, **more)
-        assert f"Worker.replicas: 3: elasticPolicy wants it from {number} to {number}" in refusal_of(kind, raw)
+        job = parsed(kind, manifest(kind, roles, elasticPolicy={bound: number}, **more))
+        worker = job.role("Worker")
+        assert (worker.replicas, worker.min_replicas, worker.max_replicas) == (3, number, number)
 
 
 SHARES: dict[str, tuple[str, int, str | None]] = {

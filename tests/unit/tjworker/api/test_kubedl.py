@@ -251,11 +251,6 @@ REFUSED: dict[str, Refusal] = {
         "spec.marsReplicaSpecs.Scheduler: required value",
     ),
     "a role of another kind": (XDL, manifest(XDL, {"Master": role()}), "is no role of an XDLJob: use PS, Scheduler"),
-    "a gang larger than the job": (
-        TF,
-        manifest(TF, {"PS": role()}, schedulingPolicy={"minAvailable": 2}),
-        "spec.schedulingPolicy.minAvailable: 2: must be at most the sum of all replicas (1)",
-    ),
     "more percent than there are": (
         XDL,
         manifest(XDL, {"PS": role()}, minFinishWorkRate=101),
@@ -275,11 +270,6 @@ REFUSED: dict[str, Refusal] = {
         MPI,
         manifest(MPI, {"Launcher": role(2), "Worker": role()}),
         "spec.mpiReplicaSpecs.Launcher.replicas: 2: must be 1",
-    ),
-    "a gang larger than an MPIJob": (
-        MPI,
-        manifest(MPI, {"Launcher": role(), "Worker": role()}, runPolicy={"schedulingPolicy": {"minAvailable": 3}}),
-        "spec.runPolicy.schedulingPolicy.minAvailable: 3: must be at most the sum of all replicas (2)",
     ),
     "an ElasticDLJob with workers, which its master makes": (
         ELASTICDL,

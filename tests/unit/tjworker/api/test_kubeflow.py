@@ -114,22 +114,12 @@ REFUSED: dict[str, Refusal] = {
         manifest(PYTORCH, {"Master": role(1)}, elasticPolicy={"minReplicas": 1}),
         "spec.pytorchReplicaSpecs.Worker: must be there",
     ),
-    "more workers than the bounds": (
-        PYTORCH,
-        manifest(PYTORCH, {"Worker": role(4)}, elasticPolicy={"minReplicas": 1, "maxReplicas": 3}),
-        "spec.pytorchReplicaSpecs.Worker.replicas: 4: elasticPolicy wants it from 1 to 3",
-    ),
     "an XGBoostJob without a master": (
         XGB,
         manifest(XGB, {"Worker": role(1)}),
         "Master: required value: an XGBoostJob",
     ),
     "a JAXJob with a master": (JAX, manifest(JAX, {"Master": role(1)}), "is no role of a JAXJob: use Worker"),
-    "a gang larger than the job": (
-        TF,
-        manifest(TF, {"PS": role(1)}, runPolicy={"schedulingPolicy": {"minAvailable": 2}}),
-        "minAvailable: 2: must be at most",
-    ),
     "an unknown policy": (TF, manifest(TF, {"PS": role(1, restartPolicy="Sometimes")}), "restartPolicy"),
 }
 

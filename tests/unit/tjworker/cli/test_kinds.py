@@ -292,11 +292,15 @@ def test_doctor_names_what_is_off_and_what_is_on_by_half(case: Examined, a_clust
 # -- whose settings ----------------------------------------------------------------------------------
 SETTINGS: dict[str, tuple[str | None, dict[str, str], Mapping[str, str] | None]] = {
     "a local stack's lie beside its kubeconfig": ("TJ_KINDS=all\nPATH=/bin\n", {}, {"TJ_KINDS": "all"}),
-    "and go before the shell's, which it does not read": ("TJ_A=1\n", {"TJ_KINDS": "all"}, {"TJ_A": "1"}),
+    "and go before the shell's, which it does not read": (
+        "TJ_LOG_LEVEL=1\n",
+        {"TJ_KINDS": "all"},
+        {"TJ_LOG_LEVEL": "1"},
+    ),
     "in the operator's own pod they are the environment's": (
         None,
-        {"TJ_A": "1", "KUBERNETES_SERVICE_HOST": "10.0.0.1"},
-        {"TJ_A": "1"},
+        {"TJ_LOG_LEVEL": "1", "KUBERNETES_SERVICE_HOST": "10.0.0.1"},
+        {"TJ_LOG_LEVEL": "1"},
     ),
     "a shell that names the kinds speaks of the operator": (None, {"TJ_KINDS": ""}, {"TJ_KINDS": ""}),
     "any other shell says nothing of it": (None, {"TJ_REDIS_URL": "redis://h"}, None),
@@ -313,7 +317,7 @@ def test_what_is_known_of_the_operators_settings(
 ) -> None:
     if beside is not None:
         (tmp_path / "env").write_text(beside)
-    for name in ("TJ_KINDS", "TJ_A", "TJ_REDIS_URL", "KUBERNETES_SERVICE_HOST"):
+    for name in ("TJ_KINDS", "TJ_LOG_LEVEL", "TJ_REDIS_URL", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     for name, value in shell.items():
         monkeypatch.setenv(name, value)

@@ -9,8 +9,8 @@ import pytest
 from tests.support.builders import make_job, make_pod, make_service, observe
 from tests.support.kinds import AITRAININGJOBS
 from tests.unit.tjworker.reconcile.passes import NOW, World, decide, running, status_of
-from tjworker.api.model import FieldError, InvalidJob
-from tjworker.api.status import Ending, JobStatus
+from tjworker.api.model import InvalidJob
+from tjworker.api.status import Ending, JobStatus, ReplicaStatus
 from tjworker.reconcile.plan import Delete, Plan
 
 
@@ -69,13 +69,15 @@ def test_a_ttl_that_is_over_deletes_the_job_that_was_seen_and_no_successor_of_it
     assert decide(job, now=NOW - 1) == Plan(requeue_after_seconds=1)
 
 
-def test_an_ended_job_whose_spec_cannot_be_used_any_more_has_no_ttl() -> None:
-    """What else its spec says is not believed either: it stays until somebody mends or deletes it."""
+def test_a_ttl_that_can_be_read_counts_whatever_else_of_the_spec_cannot() -> None:
     ended = JobStatus(phase="Succeed", completion_time="2026-01-01T00:00:00Z", observed_generation=1)
-    job = make_job().role("trainer", 1).run_policy(ttlSecondsAfterFinished=1).status(ended).build()
-    assert [w.name for w in decide(job).writes] == ["digits"]
-    refused = InvalidJob.of(job, (FieldError("spec.replicaSpecs", "cannot be"),))
-    assert decide(refused) == Plan()
+    good = make_job().role("trainer", 1).run_policy(ttlSecondsAfterFinished=1).status(ended)
+    seen = {"trainer": ReplicaStatus(desired=1)}
+    for job in (good, good.spec(failPolicy="Most").status(replica_statuses=seen)):
+        assert [w.name for w in decide(job.parse()).writes] == ["digits"]
+    no_ttl = good.run_policy(ttlSecondsAfterFinished=-1).status(replica_statuses=seen).parse()
+    assert isinstance(no_ttl, InvalidJob)
+    assert decide(no_ttl) == Plan()
 
 
 def test_an_end_waits_for_no_service_but_the_jobs_own() -> None:

@@ -141,7 +141,7 @@ def test_what_no_scheduler_acts_on_is_told_as_such_and_refused_by_nobody(gang: s
     assert "schedulingPolicy.queue (" in condition(status_of(decide(job, rules=rules(gang))), "Created")[2]
 
 
-def test_a_job_that_runs_is_left_as_it_is() -> None:
+def test_of_a_job_that_has_begun_no_group_is_made_until_its_policy_is_mended() -> None:
     job = trainers(2).annotate({QUEUE: "Team A"}).build()
     begun = replace(job, status=job.status.model_copy(update={"start_time": "2026-01-01T00:00:00Z"}))
     plan = decide(begun, rules=rules("volcano"))
@@ -232,3 +232,19 @@ def test_a_group_that_cannot_be_changed_is_made_again_until_its_pods_have_nodes(
     assert edited("kubernetes", {}, urgent) == []
     (gone,) = edited("kubernetes", {}, urgent, waits=True)
     assert isinstance(gone, Delete)
+
+
+def test_a_gang_larger_than_the_job_waits_and_says_so_until_it_is_mended_or_the_job_has_run() -> None:
+    job = replace(make_job().role("trainer", 2).build(), min_available=10)
+    plan = decide(job, rules=rules("volcano"))
+    (made,) = plan.writes
+    assert isinstance(made, Create)
+    assert made.body["spec"]["minMember"] == 10
+    told = (
+        "spec.runPolicy.schedulingPolicy.minAvailable is 10, and the job has 2 pods: none starts until it is at most 2"
+    )
+    there = seen("volcano", job, [group(job, 10)], [])
+    assert told in condition(status_of(decide(job, there, rules=rules("volcano"))), "Running")[2]
+    ran = replace(job, status=job.status.model_copy(update={"start_running_time": "2026-01-01T00:00:00Z"}))
+    (again,) = [w for w in decide(ran, rules=rules("volcano")).writes if isinstance(w, Create)]
+    assert again.body["spec"]["minMember"] == 2

@@ -12,14 +12,17 @@ import pytest
 from tests.support.builders import PodBuilder, make_job, make_node, observe
 from tests.support.builders.job import JobBuilder
 from tests.support.paths import ROOT
-from tests.unit.tjworker.reconcile.passes import NOW, World, decide, deleted, status_of
-from tjworker.api.model import EndPolicy, RestartPolicy, RestartScope
+from tests.unit.tjworker.reconcile.passes import NOW, RULES, World, decide, deleted, status_of
+from tjworker.api.kinds import parse
+from tjworker.api.labels import ANNOTATION_GIT_SYNC, ANNOTATION_NETWORK_MODE, ANNOTATION_TENSORBOARD
+from tjworker.api.model import EndPolicy, RestartPolicy, RestartScope, TrainingJob
 from tjworker.api.observed import TAINTED
 from tjworker.api.resources import NODES
 from tjworker.api.status import RoleAttempts
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile.policies.completion import job_verdict, role_verdict
 from tjworker.reconcile.policies.restart import RESTART_POLICIES
+from tjworker.reconcile.refusals import judge
 from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.rests import LONGEST_SECONDS
 
@@ -354,3 +357,52 @@ def test_scaling_from_2_to_3(row: Row) -> None:
     assert (world.job.status.phase, f"{len(world.pods)} pods") == (phase, pods)
     if row["phase"] in ("Pending", "Running"):
         assert before.items() <= {n: world.record(n).uid for n in world.pods}.items()
+
+
+SPOILT: dict[str, dict[str, Any]] = {
+    "numbers of replicas, or their bounds": {"replicaSpecs": {"trainer": {"replicas": 9}}},
+    "a bound below or above that number": {"replicaSpecs": {"trainer": {"maxReplicas": 1}}},
+    "a policy, `timeLimit`, `runPolicy`, `restartingExitCode`": {
+        "failPolicy": "Most",
+        "timeLimit": "soon",
+        "runPolicy": 5,
+        "restartingExitCode": "999",
+    },
+    "`suspend`": {"suspend": "no"},
+    "a role's `template`": {"replicaSpecs": {"trainer": {"template": {}}}},
+    "another field that pods are made of": {"schedulerName": 5},
+    "`frameworkType` for these roles": {"frameworkType": "mpi"},
+}
+BY_ANNOTATION = {
+    "the annotation of git-sync": ANNOTATION_GIT_SYNC,
+    "the annotation of TensorBoard": ANNOTATION_TENSORBOARD,
+    "the annotation of the network mode": ANNOTATION_NETWORK_MODE,
+}
+
+
+@pytest.mark.parametrize("row", table("what cannot be used"), ids=lambda row: row["what cannot be used"])
+def test_what_a_job_that_has_begun_has_in_place_of_what_cannot_be_used(row: Row) -> None:
+    what = row["what cannot be used"]
+    plain = make_job().role("ps", 1).role("trainer", 3, least=1, most=4, edl="Manual")
+    world = World(plain.build()).settle().all("running").settle()
+    raw = plain.status(world.job.status).object()
+    for field, value in SPOILT.get(what, {}).items():
+        raw["spec"] = merged(raw["spec"], {field: value})
+    if what in BY_ANNOTATION:
+        raw["metadata"]["annotations"] = {BY_ANNOTATION[what]: "{"}
+    observed = observe(*world.pods.values(), *world.services.values())
+    job = judge(parse(plain.resource, raw), observed, RULES)
+    assert isinstance(job, TrainingJob)
+    assert job.errors
+    assert {role.name: role.replicas for role in job.roles} == {"ps": 1, "trainer": 3}
+    makes = {"as ever": {"ps", "trainer"}, "none, of the role": {"ps"}, "none": set()}[row["new pods"]]
+    assert {role.name for role in job.roles if role.makes_pods} == makes
+    assert (job.suspend, job.fail_policy, job.time_limit_seconds) == (False, "Any", None)
+    plan = decide(job, observed)
+    assert plan.writes == ()
+
+
+def merged(old: Any, patch: Any) -> Any:
+    return (
+        {**old, **{n: merged(old.get(n), p) for n, p in patch.items()}} if isinstance(patch, dict) and patch else patch
+    )

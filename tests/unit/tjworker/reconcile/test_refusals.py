@@ -43,49 +43,89 @@ def test_a_spec_that_only_the_operator_can_refuse_ends_the_job_and_creates_nothi
     assert decide(invalid(status_of(plan))).empty
 
 
-def test_a_running_job_whose_spec_becomes_unusable_is_left_as_it_is_until_it_is_mended() -> None:
-    world = World(make_job().role("trainer", 2).build()).settle().all("running").settle()
-    plan = decide(invalid(world.job.status))
-    assert status_of(plan).phase == "Running"
-    assert plan.writes == ()
-    condition = get_condition(status_of(plan), "Failed")
-    assert condition is not None
-    assert (condition.status, condition.reason) == ("False", "InvalidSpec")
-    world.job = make_job().role("trainer", 2).status(status_of(plan)).build()
-    world.settle()
-    condition = get_condition(world.job.status, "Failed")
-    assert condition is not None
-    assert (condition.status, condition.reason) == ("False", "SpecMended")
-
-
-def test_a_child_that_the_api_server_calls_invalid_ends_the_job_with_its_words() -> None:
-    job = make_job().role("trainer", 2).build()
-    plan = refuse_child(
-        job, Observed(), NOW, RULES, 'Pod "digits-trainer-0" is invalid: spec.containers[0].image: Required value'
-    )
+def test_a_refused_job_starts_once_its_spec_is_mended() -> None:
+    refused = status_of(decide(invalid()))
+    assert refused.refused == "Spec"
+    assert (refused.start_time, refused.observed_generation) == (None, 1)
+    mended = make_job().role("trainer", 2).metadata(generation=2).status(refused).build()
+    plan = decide(mended)
     status = status_of(plan)
-    assert (status.phase, status.ending.reason if status.ending else "") == ("Terminating", "InvalidSpec")
-    assert "Required value" in (status.ending.message if status.ending else "")
-    assert status.ending is not None
-    assert status.ending.message.endswith("mend its manifest, delete the job and apply it again")
+    assert (status.phase, status.refused, status.completion_time) == ("Pending", "", None)
+    assert get_condition(status, "Failed") is None
+    assert created(plan) == ["digits-trainer-0", "digits-trainer-1"]
+
+
+def test_a_job_that_has_begun_goes_on_when_its_spec_becomes_unusable() -> None:
+    world = World(make_job().role("trainer", 2).build()).settle().all("running").settle()
+    plan = decide(invalid(world.job.status), observe(*world.pods.values(), *world.services.values()))
+    assert (status_of(plan).phase, plan.writes) == ("Running", ())
+    told = condition(status_of(plan), "Failed")
+    assert told[:2] == ("False", "InvalidSpec")
+    assert told[2].startswith("spec.restartingExitCode: '1,999': must be a list of exit codes from 0 to 255")
+    assert "the job goes on with the last values that could be used, or the defaults" in told[2]
+    assert ("Warning", "InvalidSpec") in [(e.type, e.reason) for e in plan.events]
+    world.job = invalid(world.job.status).rest or world.job
+    world.all("succeeded")
+    ended = decide(invalid(status_of(plan)), observe(*world.pods.values(), *world.services.values()))
+    assert status_of(ended).ending is not None
+    world.job = make_job().role("trainer", 2).status(status_of(plan)).build()
+    world.all("running").settle()
+    assert condition(world.job.status, "Failed")[:2] == ("False", "SpecMended")
+
+
+WORDS = 'Pod "digits-trainer-1" is invalid: spec.containers[0].image: Required value'
+
+
+def test_a_job_whose_first_pods_the_api_server_calls_invalid_is_failed_with_its_words_and_not_for_good() -> None:
+    job = make_job().role("trainer", 2).build()
+    plan, goes_on = refuse_child(after(job, decide(job)), Observed(), NOW, WORDS, made_pods=False)
+    status = status_of(plan)
+    assert not goes_on
+    assert (status.phase, status.refused, status.completion_time) == ("Failed", "Create", NOW_TEXT)
+    assert condition(status, "Failed") == (
+        "True",
+        "InvalidSpec",
+        f"{WORDS}; nothing of the job is made: edit it, and it starts",
+    )
+    assert [c.type for c in status.conditions] == ["Failed"]
+    refused = replace(job, status=status)
+    assert refuse_child(refused, Observed(), NOW + 60, WORDS, made_pods=False)[0].empty, "told once"
+    again = decide(refused, observe(make_service(refused, "trainer", 0)), now=NOW + 60)
+    assert (again.status, [w.name for w in again.writes]) == (None, ["digits-trainer-0"]), "nothing of it stays"
+    for edited in (replace(refused, generation=2), replace(refused, annotations={"note": "mended"})):
+        plan = decide(edited, now=NOW + 60)
+        assert (status_of(plan).phase, created(plan)) == ("Pending", ["digits-trainer-0", "digits-trainer-1"])
+    expires = replace(refused, ttl_seconds_after_finished=60)
+    assert decide(expires, now=NOW + 59).requeue_after_seconds == 1
+    assert [w.name for w in decide(expires, now=NOW + 60).writes] == ["digits"]
+
+
+def test_a_job_that_was_refused_at_once_is_deleted_after_its_ttl() -> None:
+    spec = make_job().role("trainer", 2).spec(restartingExitCode="1,999").run_policy(ttlSecondsAfterFinished=3)
+    plan = decide(spec.parse())
+    assert plan.requeue_after_seconds == 3
+    refused = spec.status(status_of(plan)).parse()
+    assert decide(refused, now=NOW + 2).requeue_after_seconds == 1
+    assert [w.name for w in decide(refused, now=NOW + 3).writes] == ["digits"]
 
 
 def test_what_to_do_is_said_after_however_many_words_of_the_api_server() -> None:
-    ending = status_of(refuse_child(make_job().role("trainer", 2).build(), Observed(), NOW, RULES, "x" * 5000)).ending
-    assert ending is not None
-    assert len(ending.message) == 1024
-    assert ending.message.endswith("apply it again")
+    job = make_job().role("trainer", 2).build()
+    said = condition(status_of(refuse_child(job, Observed(), NOW, "x" * 5000, made_pods=False)[0]), "Failed")[2]
+    assert len(said) == 1024
+    assert said.endswith("edit it, and it starts")
 
 
-def test_a_refused_child_of_a_job_that_keeps_its_pods_takes_nothing_away() -> None:
-    job = make_job().role("trainer", 2).spec(cleanPodPolicy="None").build()
-    made = observe(
-        make_pod(job, "trainer", 0).running(), make_service(job, "trainer", 0), make_service(job, "trainer", 1)
-    )
-    plan = refuse_child(
-        job, made, NOW, RULES, 'Pod "digits-trainer-1" is invalid: spec.containers[0].image: Required value'
-    )
-    assert (status_of(plan).phase, plan.writes) == ("Terminating", ())
+def test_a_refused_pod_of_a_job_that_has_one_is_told_and_takes_nothing_away() -> None:
+    job = make_job().role("trainer", 2).build()
+    started = after(job, decide(job))
+    made = observe(make_pod(job, "trainer", 0).running(), make_service(job, "trainer", 0))
+    for observed, made_pods in ((made, False), (Observed(), True)):
+        plan, goes_on = refuse_child(started, observed, NOW, WORDS, made_pods=made_pods)
+        assert goes_on
+        assert (status_of(plan).phase, plan.writes) == ("Pending", ())
+        assert condition(status_of(plan), "Running") == ("False", "FailedCreate", WORDS)
+        assert get_condition(status_of(plan), "Failed") is None
 
 
 def test_a_child_that_cannot_be_made_for_now_puts_the_servers_words_into_a_condition_once() -> None:
@@ -125,7 +165,7 @@ def test_a_refused_spec_is_told_once_with_the_time_and_its_words() -> None:
     assert isinstance(job, InvalidJob)
     plan = decide(job)
     status = status_of(plan)
-    assert (status.start_time, status.completion_time, status.last_reconcile_time) == (NOW_TEXT, NOW_TEXT, NOW_TEXT)
+    assert (status.start_time, status.completion_time, status.last_reconcile_time) == (None, NOW_TEXT, NOW_TEXT)
     assert [(e.type, e.reason) for e in plan.events] == [("Warning", "InvalidSpec")]
     assert plan.events[0].message == condition(status, "Failed")[2]
     assert plan.decisions == (f"refuse the spec: {plan.events[0].message}",)

@@ -112,6 +112,7 @@ SPEC: tuple[Rule, ...] = (
         "rule": (
             "!has(self.cleanPodPolicy) || !has(self.runPolicy) || !has(self.runPolicy.cleanPodPolicy)"
             " || self.cleanPodPolicy == self.runPolicy.cleanPodPolicy"
+            " || self.cleanPodPolicy == '' || self.runPolicy.cleanPodPolicy == ''"
         ),
         "fieldPath": ".cleanPodPolicy",
         "message": "cleanPodPolicy and runPolicy.cleanPodPolicy must agree; set one of them",

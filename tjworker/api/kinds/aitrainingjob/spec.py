@@ -10,16 +10,8 @@ from pydantic import ConfigDict, Field
 
 from tjworker.api.kinds.aitrainingjob import rules
 from tjworker.api.kinds.base import CamelModel
-from tjworker.api.kinds.runpolicy import MAX_INT32, RunPolicy
-from tjworker.api.model import (
-    CleanPodPolicy,
-    EdlPolicy,
-    EndPolicy,
-    FrameworkType,
-    JobEndPolicy,
-    RestartPolicy,
-    RestartScope,
-)
+from tjworker.api.kinds.runpolicy import MAX_INT32, CleanPodPolicyOrNone, RunPolicy
+from tjworker.api.model import EdlPolicy, EndPolicy, FrameworkType, JobEndPolicy, RestartPolicy, RestartScope
 from tjworker.api.podtemplate import LABEL_VALUE, PodTemplate
 
 
@@ -138,11 +130,11 @@ class AITrainingJobSpec(CamelModel):
         description='retryable exit codes, 0 to 255, separated by commas, such as "137,128". Default: 128 to 255',
         json_schema_extra=rules.extension(*rules.CODES),
     )
-    clean_pod_policy: CleanPodPolicy | None = Field(
+    clean_pod_policy: CleanPodPolicyOrNone = Field(
         None,
         description=(
             "which pods go when the job has ended: `All`, those still `Running`, or `None`; services go with the "
-            "pods. Default: All"
+            'pods. Default, and "": All'
         ),
     )
     fail_policy: JobEndPolicy = Field(

@@ -125,7 +125,7 @@ def parse(shape: Shape, raw: Json) -> Parsed:
     head = _header(shape, raw, seen)
     spec_json = mapping(raw.get("spec"))
     if seen == "begun":
-        return InvalidJob(**head, errors=(FieldError("status.conditions", _BEGUN),))
+        return InvalidJob(**head, errors=(FieldError("status.conditions", _BEGUN),), for_good=True)
     try:
         spec: Any = shape.spec_model.model_validate(spec_json)
     except ValidationError as error:
@@ -178,12 +178,6 @@ def _broken(read: Reading) -> Iterator[FieldError]:
     elastic = shape.elastic(read.spec)
     if elastic is not None:
         yield from _elastic_errors(read, elastic)
-    policy = read.run.scheduling_policy
-    if policy is not None and policy.min_available is not None and policy.min_available > total:
-        yield FieldError(
-            read.run_path("schedulingPolicy.minAvailable"),
-            f"{policy.min_available}: must be at most the sum of all replicas ({total})",
-        )
 
 
 def _role_errors(read: Reading, name: str, role: ReplicaSpec) -> Iterator[FieldError]:
@@ -205,14 +199,10 @@ def _elastic_errors(read: Reading, elastic: ElasticBounds) -> Iterator[FieldErro
     if worker is None:
         yield FieldError(read.path("Worker"), "must be there when spec.elasticPolicy is")
         return
+    # Whether `replicas` lies between them is not judged, as their own operators do not: there an HPA brings it back.
     least, most = elastic_bounds(elastic, worker)
-    replicas = replicas_of(worker)
     if least > most:
         yield FieldError("spec.elasticPolicy.minReplicas", f"{least}: must be at most maxReplicas ({most})")
-    elif not least <= replicas <= most:
-        yield FieldError(
-            f"{read.path('Worker')}.replicas", f"{replicas}: elasticPolicy wants it from {least} to {most}"
-        )
 
 
 def _job(read: Reading, raw: Json, head: Header, templates: Mapping[str, Json]) -> Parsed:

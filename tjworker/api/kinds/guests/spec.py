@@ -77,6 +77,18 @@ class ReplicaSpec(CamelModel):
 class ElasticBounds(CamelModel):
     """Bounds between which the number of workers may change while the job runs."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                {
+                    "rule": "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+                    "fieldPath": ".minReplicas",
+                    "message": "minReplicas must be at most maxReplicas",
+                }
+            ]
+        }
+    )
+
     min_replicas: int | None = Field(None, ge=1, le=MAX_REPLICAS, description="fewest workers. Default: maxReplicas")
     max_replicas: int | None = Field(None, ge=1, le=MAX_REPLICAS, description="most workers. Default: minReplicas")
 
@@ -99,14 +111,36 @@ def replicas_of(role: ReplicaSpec) -> int:
     return 1 if role.replicas is None else role.replicas
 
 
-def role_rules(names: tuple[str, ...], kind: str) -> dict[str, Any]:
-    """The set of role names of a kind, in any case of their letters."""
+def role_rules(
+    names: tuple[str, ...], kind: str, *, lone: tuple[str, ...] = (), needed: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """What the parser asks of the map of roles, as CEL: their names, in any case of their letters; those of one
+    replica, and those without which a job cannot be, as in the kind's `Shape`."""
     listed = " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
     return {
         "x-kubernetes-validations": [
             {
                 "rule": f"self.all(r, r.matches('(?i)^({'|'.join(names)})$'))",
                 "message": f"a role of {with_article(kind)} is {listed}",
-            }
+            },
+            *(
+                {
+                    "rule": f"self.all(r, !has(self[r].replicas) || self[r].replicas == 1"
+                    f" || !r.matches('(?i)^{name}$'))",
+                    "message": f"{with_article(kind)} has one {name}: set its replicas to 1",
+                }
+                for name in lone
+            ),
+            *(
+                {
+                    "rule": f"self.exists(r, r.matches('(?i)^{name}$'))",
+                    "message": f"{with_article(kind)} has a {name}: add it",
+                }
+                for name in needed
+            ),
+            {
+                "rule": "self.exists(r, !has(self[r].replicas) || self[r].replicas > 0)",
+                "message": "at least one role must have replicas; suspend the job to let it wait without pods",
+            },
         ]
     }

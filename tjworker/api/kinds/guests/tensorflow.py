@@ -29,7 +29,7 @@ class TFJobFields(CamelModel, Generic[R]):
         min_length=1,
         max_length=16,
         description="PS, Worker, Chief (or Master) and Evaluator",
-        json_schema_extra=role_rules(ROLES, "TFJob"),
+        json_schema_extra=role_rules(ROLES, "TFJob", lone=LONE),
     )
 
 

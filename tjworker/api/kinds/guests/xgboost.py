@@ -18,7 +18,10 @@ class XGBoostJobFields(CamelModel, Generic[R]):
     """What the job is to do."""
 
     xgb_replica_specs: dict[str, R] = Field(
-        min_length=1, max_length=16, description="Master and Worker", json_schema_extra=role_rules(ROLES, "XGBoostJob")
+        min_length=1,
+        max_length=16,
+        description="Master and Worker",
+        json_schema_extra=role_rules(ROLES, "XGBoostJob", lone=("Master",), needed=("Master",)),
     )
 
 

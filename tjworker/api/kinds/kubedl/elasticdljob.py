@@ -22,7 +22,7 @@ class ElasticDLJobSpec(GitSyncFields, KubeDLRunPolicy):
         min_length=1,
         max_length=16,
         description="Master, whose program makes the other pods itself",
-        json_schema_extra=role_rules(ROLES, "ElasticDLJob"),
+        json_schema_extra=role_rules(ROLES, "ElasticDLJob", lone=("Master",), needed=("Master",)),
     )
 
 

@@ -53,7 +53,7 @@ class MarsJobSpec(KubeDLRunPolicy):
         min_length=1,
         max_length=16,
         description="Scheduler, WebService and Worker",
-        json_schema_extra=role_rules(ROLES, "MarsJob"),
+        json_schema_extra=role_rules(ROLES, "MarsJob", needed=("Scheduler",)),
     )
 
 

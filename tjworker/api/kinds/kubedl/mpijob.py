@@ -46,7 +46,7 @@ class MPIJobSpec(CamelModel):
         max_length=16,
         description="Launcher, which runs mpirun, and Worker, where it starts processes; required, though no schema"
         " says so: a job of v1alpha1 has none, and is told what to write",
-        json_schema_extra=role_rules(ROLES, "MPIJob"),
+        json_schema_extra=role_rules(ROLES, "MPIJob", lone=("Launcher",), needed=("Launcher",)),
     )
     slots_per_worker: int | None = Field(None, ge=1, le=MAX_SLOTS, description="processes of each worker. Default: 1")
     main_container: str | None = Field(

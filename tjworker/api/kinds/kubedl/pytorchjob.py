@@ -30,7 +30,10 @@ class PyTorchJobSpec(ModelFields, KubeDLRunPolicy):
     enable_elastic: bool | None = Field(None, description="true: elasticPolicy counts")
     elastic_policy: PyTorchElasticPolicy | None = Field(None, description="makes the workers elastic, with torchrun")
     pytorch_replica_specs: dict[str, KubeDLReplicaSpec] = Field(
-        min_length=1, max_length=16, description="Master and Worker", json_schema_extra=role_rules(ROLES, "PyTorchJob")
+        min_length=1,
+        max_length=16,
+        description="Master and Worker",
+        json_schema_extra=role_rules(ROLES, "PyTorchJob", lone=("Master",), needed=("Master",)),
     )
 
 

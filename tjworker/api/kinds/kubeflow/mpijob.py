@@ -38,7 +38,7 @@ class MPIJobSpec(KubeflowSpec):
         min_length=1,
         max_length=16,
         description="Launcher, which runs mpirun, and Worker, where it starts processes",
-        json_schema_extra=role_rules(ROLES, "MPIJob"),
+        json_schema_extra=role_rules(ROLES, "MPIJob", lone=("Launcher",), needed=("Launcher",)),
     )
     slots_per_worker: int | None = Field(None, ge=1, le=MAX_SLOTS, description="processes of each worker. Default: 1")
     main_container: str | None = Field(

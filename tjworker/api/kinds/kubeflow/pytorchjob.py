@@ -44,7 +44,10 @@ class PyTorchJobSpec(KubeflowSpec):
 
     elastic_policy: PyTorchElasticPolicy | None = Field(None, description="makes the workers elastic, with torchrun")
     pytorch_replica_specs: dict[str, ReplicaSpec] = Field(
-        min_length=1, max_length=16, description="Master and Worker", json_schema_extra=role_rules(ROLES, "PyTorchJob")
+        min_length=1,
+        max_length=16,
+        description="Master and Worker",
+        json_schema_extra=role_rules(ROLES, "PyTorchJob", lone=("Master",)),
     )
     nproc_per_node: str | None = Field(
         None, max_length=16, description="processes of each pod's torchrun: auto, cpu, gpu or a number. Default: auto"

@@ -8,8 +8,8 @@ PaddlePaddle EDL's operator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypedDict, get_args
+from collections.abc import Iterator, Mapping
+from typing import Any, TypedDict, get_args
 
 from pydantic import ValidationError
 
@@ -184,6 +184,15 @@ def _served(name: str, replicas: int, pods: Json, restart_limit: int | None = No
     )
 
 
+def bare_spec(numbers: Mapping[str, int]) -> dict[str, Any]:
+    """Of a job with these roles, whichever fields it has them by."""
+    return {
+        "fault_tolerant": "master" in numbers,
+        "is_nccl": "pserver" not in numbers,
+        **{name: {"min-instance": number} for name, number in numbers.items()},
+    }
+
+
 JOB_KIND = JobKind(
     plural=PLURAL,
     singular="trainingjob",
@@ -199,4 +208,6 @@ JOB_KIND = JobKind(
     root_rules=rules.ROOT,
     parse=parse,
     optional=True,
+    roles_field="",
+    bare_spec=bare_spec,
 )

@@ -1,0 +1,179 @@
+"""Of a job whose spec cannot be used as it stands: the job with as much of it as can be. Pure.
+
+A job that has begun is operated by this until its spec is mended. The parser of its kind decides: the work starts from
+a spec that says nothing but which roles there are and how many replicas each has by the job's status, and takes over
+every field of the real spec with which the parser still reads the job. So no rule of any kind is repeated here, and
+whatever a parser refuses, what is left of the job is one that it accepts.
+
+How many replicas a role has is the only thing that the status has to remember for this, and it does anyway
+(`replicaStatuses.<role>.desired`): every other field has a default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from typing import Any
+
+from tjworker.api.kinds.base import UNREADABLE, JobKind, Json, mapping
+from tjworker.api.kinds.runpolicy import MAX_PODS
+from tjworker.api.model import TrainingJob
+from tjworker.api.podtemplate import DNS_LABEL
+from tjworker.api.status import JobStatus
+
+Path = tuple[str, ...]
+NUMBERS = frozenset({"replicas", "min-instance"})
+BOUNDS = frozenset({"minReplicas", "maxReplicas", "max-instance", "elasticPolicy"})
+OF_A_ROLE = frozenset({"restartPolicy", "restartScope", "restartLimit", "failPolicy", "completePolicy", "edlPolicy"})
+"""Fields of a role that no pod is made of."""
+OF_THE_JOB = frozenset(
+    {
+        *("suspend", "timeLimit", "restartingExitCode", "cleanPodPolicy", "failPolicy", "completePolicy"),
+        *("faultTolerant", "runPolicy", "successPolicy", "walltime"),
+        *("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit", "schedulingPolicy"),
+    }
+)
+"""Fields of the job that no pod is made of."""
+SPLIT = ("runPolicy", "annotations")
+"""Objects of the spec whose fields are taken one by one."""
+PLAIN = {"spec": {"containers": [{"name": "main"}]}}
+MAX_CONTAINERS = 64
+LENGTH_OF_SHARED = 2
+"""Of the path of a field of the spec itself."""
+SWEEPS = 2
+"""A field may be readable only beside another one that is taken later."""
+
+
+def salvage(kind: JobKind, raw: Json, status: JobStatus) -> TrainingJob | None:
+    """None where the parser accepts not even the roles of the status, or nobody knows how many pods they have."""
+    last = {name: min(counts.desired, MAX_PODS) for name, counts in status.replica_statuses.items()}
+    roles = _written_roles(kind, raw, last)
+    names = last.keys() or {name for name, role in roles.items() if isinstance(role, Mapping)}
+
+    def read(trial: Json) -> TrainingJob | None:
+        job = kind.parse(trial)
+        if not isinstance(job, TrainingJob) or {role.name for role in job.roles} != names:
+            return None
+        return job
+
+    base = _base(kind, raw, {name: last.get(name, 1) for name in names}, roles)
+    pieces = list(_pieces(kind, raw, {name: mapping(roles.get(name)) for name in names}))
+    counts = [piece for piece in pieces if piece[0][-1] in NUMBERS | BOUNDS]
+    asked, kept = _with(base, counts), False
+    if read(asked) is not None:
+        base, pieces = asked, [piece for piece in pieces if piece[0][-1] not in NUMBERS | BOUNDS]
+    elif not last or read(base) is None:
+        return None
+    else:
+        # Numbers are taken together: one role is not scaled by the half of an edit.
+        kept = True
+        pieces = [piece for piece in pieces if piece[0][-1] not in NUMBERS]
+    base, dropped = _take(base, pieces, read)
+    if status.suspend_time and any(path == kind.suspend_path[: len(path)] for path in dropped):
+        base = _with(base, [(kind.suspend_path, True)])
+    job = read(base)
+    if job is None or UNREADABLE in raw or not (dropped or kept):  # what is wrong is not there
+        return job and job.without_new_pods()
+    if any(path[-1] in ("runPolicy", "schedulingPolicy") for path in dropped):
+        job = replace(job, gang=replace(job.gang, unread=True))
+    missing = {name for name in names if kind.roles_field and "template" not in mapping(roles.get(name))}
+    return _without_pods_of(job, dropped, missing)
+
+
+def _without_pods_of(job: TrainingJob, dropped: Sequence[Path], missing: Set[str]) -> TrainingJob:
+    """No pod is made without what could not be read of its template. `missing`: roles that have none."""
+    names = {role.name for role in job.roles}
+    of_pods = [path for path in dropped if path[0] == "spec" and path[-1] not in OF_A_ROLE | OF_THE_JOB]
+    if any(path[-2] not in names or len(path) == LENGTH_OF_SHARED for path in of_pods):
+        return job.without_new_pods()
+    lacking = missing | {path[-2] for path in of_pods}
+    return job.without_new_pods(lacking)
+
+
+def _base(kind: JobKind, raw: Json, numbers: Mapping[str, int], roles: Json) -> dict[str, Any]:
+    """The object with its roles alone, each with what its containers are called and listen on."""
+    templates = {name: _stub(mapping(roles.get(name)).get("template")) for name in numbers}
+    metadata = {name: value for name, value in mapping(raw.get("metadata")).items() if name != "annotations"}
+    kept = {name: value for name, value in raw.items() if name != UNREADABLE}
+    return {**kept, "metadata": metadata, "spec": kind.skeleton(numbers, templates)}
+
+
+def _written_roles(kind: JobKind, raw: Json, last: Mapping[str, int]) -> dict[str, Any]:
+    """By the names that the job's status has: in other operators' kinds they may be written in any case."""
+    found: object = raw
+    for step in kind.roles_path:
+        found = mapping(found).get(step)
+    by_lower = {name.lower(): name for name in last}
+    written = {str(name): role for name, role in mapping(found).items()}
+    return {name if name in last else by_lower.get(name.lower(), name): role for name, role in written.items()}
+
+
+def _pieces(kind: JobKind, raw: Json, roles: Mapping[str, Json]) -> Iterator[tuple[Path, Any]]:
+    """What can be taken by itself: fields of roles, of the run policy, of the spec; annotations."""
+    for name, role in roles.items():
+        yield from (((*kind.roles_path, name, str(field)), value) for field, value in role.items())
+    for field, value in mapping(raw.get("spec")).items():
+        if ("spec", field) == kind.roles_path or (kind.roles_path == ("spec",) and field in roles):
+            continue
+        if field in SPLIT and isinstance(value, Mapping):
+            yield from ((("spec", str(field), str(name)), part) for name, part in value.items())
+        else:
+            yield ("spec", str(field)), value
+    for name, value in mapping(mapping(raw.get("metadata")).get("annotations")).items():
+        yield ("metadata", "annotations", str(name)), value
+
+
+def _take(
+    base: dict[str, Any], pieces: Sequence[tuple[Path, Any]], read: Callable[[Json], TrainingJob | None]
+) -> tuple[dict[str, Any], list[Path]]:
+    """The object with all pieces with which it can be read, and the paths of the others."""
+    left = list(pieces)
+    for _ in range(SWEEPS):
+        before, todo, left = len(left), [left], []
+        while todo:
+            some = todo.pop()
+            trial = _with(base, some)
+            if read(trial) is not None:
+                base = trial
+            elif len(some) == 1:
+                left += some
+            else:
+                todo += [some[len(some) // 2 :], some[: len(some) // 2]]
+        if len(left) in (0, before):
+            break
+    return base, [path for path, _ in left]
+
+
+def _with(obj: dict[str, Any], pieces: Sequence[tuple[Path, Any]]) -> dict[str, Any]:
+    """A copy; what no piece touches is shared."""
+    made = dict(obj)
+    for path, value in pieces:
+        into = made
+        for step in path[:-1]:
+            into[step] = dict(mapping(into.get(step)))
+            into = into[step]
+        into[path[-1]] = value
+    return made
+
+
+def _stub(template: object) -> dict[str, Any]:
+    """What others must know of the pods of a template: whose exit codes count, and where they listen. No pod is made of
+    it."""
+    listed = mapping(mapping(template).get("spec")).get("containers")
+    made: dict[str, Any] = {}
+    ports: dict[str, int] = {}
+    for container in listed if isinstance(listed, list) else ():
+        name = mapping(container).get("name")
+        if isinstance(name, str) and re.fullmatch(DNS_LABEL, name) and len(name) <= 63 and name not in made:
+            made[name] = {"name": name, "ports": list(_ports(container, ports))}
+    return {"spec": {"containers": list(made.values())[:MAX_CONTAINERS]}} if made else PLAIN
+
+
+def _ports(container: Json, seen: dict[str, int]) -> Iterator[dict[str, Any]]:
+    listed = container.get("ports")
+    for port in listed if isinstance(listed, list) else ():
+        name, number = mapping(port).get("name"), mapping(port).get("containerPort")
+        fits = isinstance(name, str) and len(name) <= 15 and type(number) is int and 0 < number < 65536
+        if fits and seen.setdefault(str(name), number or 0) == number:
+            yield {"name": name, "containerPort": number}
