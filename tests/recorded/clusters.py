@@ -18,9 +18,8 @@ from tjworker.api.observed import NodeRecord
 from tjworker.api.resources import BATCH_JOBS, POD_GROUPS, PODS, REPLICASETS, SERVICES
 from tjworker.api.status import Attempts, RoleAttempts, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
-from tjworker.autoscale import JobState, Rules, cluster_resource, decide
-from tjworker.autoscale.obstacle import obstacle
-from tjworker.autoscale.roles import as_decided, auto_roles
+from tjworker.autoscale import JobState, Rules, decide
+from tjworker.autoscale.decide import pose, why_no_more
 from tjworker.base import JobName
 from tjworker.reconcile.gangs.room import why_too_large
 from tjworker.reconcile.orphans import Candidate, candidate, find_orphans
@@ -95,9 +94,9 @@ def _state(draw: random.Random, name: str, nodes: list[str]) -> JobState:
 def _record(draw: random.Random, role: str) -> ScaleRecord:
     """Around the ends of the cool-down, and of the rest after the scheduler has refused."""
     since = draw.choice((0, 29, 30, 31, 299, 300, 301))
-    reason = draw.choice(("autoscaler: room for 1 more", "autoscaler: the scheduler has found no node for 1 of them"))
+    cause = draw.choice(("room", "refused"))
     return ScaleRecord(
-        role=role, from_=draw.randint(0, 4), to=draw.randint(0, 4), reason=reason, time=to_rfc3339(NOW - since)
+        role=role, from_=draw.randint(0, 4), to=draw.randint(0, 4), cause=cause, time=to_rfc3339(NOW - since)
     )
 
 
@@ -119,15 +118,14 @@ def _autoscaled(draw: random.Random, states: list[JobState], nodes: dict[str, No
         for pod in state.pods:
             own = pod_requests(state.job.role(pod.labels["replica-name"]).template["spec"])
             asked[pod.node or WAITING] = asked.get(pod.node or WAITING, NodeRequests()).plus(own)
-    resource = cluster_resource(nodes, asked, GPUS)
-    roles, problems = auto_roles(states, GPUS)
-    decided = as_decided(resource, roles)
-    why = [obstacle(auto, decided, NOW, rules) for auto in roles]
+    posed = pose(states, nodes, asked, NOW, rules)
+    problems = [str(unplanned) for unplanned in posed.unplanned]
+    why = [said for state in states for said in why_no_more(posed, rules, state.job.key).values()]
     if rules.policy == "off":
         return [problems, why]
     found = decide(states, nodes, asked, NOW, rules)
-    moves = [(move.state.job.key, move.role, move.from_, move.to, move.reason) for move in found.moves]
-    return [moves, found.roles, found.load, found.problems, problems, why, decided]
+    moves = [(move.state.job.key, move.role, move.from_, move.to, move.cause, move.reason) for move in found.moves]
+    return [moves, found.roles, found.load, problems, why, posed.problem.resource]
 
 
 def _strangers(draw: random.Random, crowd: int) -> NodeRequests:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.scenarios.elastic import (
@@ -20,6 +23,7 @@ from tests.scenarios.elastic import (
 from tests.scenarios.world import World, training_job
 from tests.support.clocks import shared
 from tjworker.controllers.autoscaler import Autoscaler
+from tjworker.kube.port import HttpResponse
 
 
 class ElasticWorld(World):
@@ -254,3 +258,164 @@ def test_the_trainers_of_an_edl_job_grow_and_give_way_as_well(world: ElasticWorl
     status = world.status("edl")
     assert status["phase"] in ("Running", "Scaling")
     assert {record["reason"].split(":")[0] for record in status["scaleRecords"]} == {"autoscaler"}
+
+
+# -- a tenant beside a neighbour ---------------------------------------------------------------------
+Admit = Callable[[dict[str, Any]], dict[str, Any] | HttpResponse]
+"""A pod as it is asked for -> as it is created, or why not."""
+
+
+def admit_pods(world: ElasticWorld, job: str, admit: Admit) -> None:
+    """As admission does in the namespace of that job."""
+    request = world.transport.request
+
+    def admitted(method: str, path: str, *, body: bytes | None = None, **more: Any) -> HttpResponse:
+        if method == "POST" and path.endswith("/pods") and body:
+            pod = orjson.loads(body)
+            if pod["metadata"]["name"].startswith(f"{job}-"):
+                made = admit(copy.deepcopy(pod))
+                if isinstance(made, HttpResponse):
+                    return made
+                body = orjson.dumps(made)
+        return request(method, path, body=body, **more)
+
+    world.transport.request = admitted  # type: ignore[method-assign]
+
+
+def beside_a_neighbour() -> ElasticWorld:
+    """Who has seven of eight CPUs."""
+    world = ElasticWorld()
+    world.apply(elastic("neighbour", 1, 1, 10))
+    world.until("the neighbour fills the cluster", lambda: len(trainers(world, "neighbour")) == FULL)
+    world.advance(COOLDOWN_SECONDS)
+    return world
+
+
+def without_requests(name: str, most: int) -> dict[str, Any]:
+    manifest = elastic(name, 1, 1, most)
+    del manifest["spec"]["replicaSpecs"]["trainer"]["template"]["spec"]["containers"][0]["resources"]
+    return manifest
+
+
+def limit_range(pod: dict[str, Any]) -> dict[str, Any]:
+    """A defaultRequest of two CPUs."""
+    pod["spec"]["containers"][0].setdefault("resources", {}).setdefault("requests", {}).setdefault("cpu", "2")
+    return pod
+
+
+def sidecar(pod: dict[str, Any]) -> dict[str, Any]:
+    pod["spec"]["containers"].append(
+        {"name": "proxy", "image": "proxy:1", "resources": {"requests": {"cpu": "1"}}, "command": ["sleep", "inf"]}
+    )
+    return pod
+
+
+def quota(world: ElasticWorld, most: int) -> Admit:
+    def admit(pod: dict[str, Any]) -> dict[str, Any] | HttpResponse:
+        prefix = pod["metadata"]["name"].partition("-trainer-")[0]
+        there = [name for name in world.pods() if name.startswith(f"{prefix}-trainer-")]
+        if len(there) < most:
+            return pod
+        message = f"pods {pod['metadata']['name']!r} is forbidden: exceeded quota: q, used: pods={most}"
+        said = {"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": message}
+        return HttpResponse(403, orjson.dumps(said))
+
+    return admit
+
+
+def test_a_tenant_with_a_limit_range_is_planned_with_what_its_pods_request() -> None:
+    """Its template requests nothing, each of its pods two CPUs: the neighbour gives room for its first pod, no more."""
+    world = beside_a_neighbour()
+    admit_pods(world, "tenant", limit_range)
+    world.apply(without_requests("tenant", 40))
+    world.until("its first trainer runs", lambda: len(trainers(world, "tenant")) == 1)
+    assert len(trainers(world, "neighbour")) == FULL - 2
+    world.stays(
+        "and that is all",
+        lambda: (wants(world, "tenant"), wants(world, "neighbour")) == (1, FULL - 2),
+        for_seconds=6 * COOLDOWN_SECONDS,
+    )
+
+
+def test_a_tenant_alone_grows_as_far_as_its_real_pods_fit(world: ElasticWorld) -> None:
+    admit_pods(world, "tenant", limit_range)
+    world.apply(without_requests("tenant", 40))
+    world.until("three pods of two CPUs", lambda: len(trainers(world, "tenant")) == 3)
+    world.stays("no more", lambda: wants(world, "tenant") == 3, for_seconds=4 * COOLDOWN_SECONDS)
+
+
+def test_an_injected_sidecar_counts(world: ElasticWorld) -> None:
+    admit_pods(world, "meshed", sidecar)
+    world.apply(elastic("meshed", 1, 1, 10))
+    world.until("three pods of two CPUs", lambda: wants(world, "meshed") == 3)
+    world.stays("no more", lambda: wants(world, "meshed") == 3, for_seconds=4 * COOLDOWN_SECONDS)
+
+
+def test_replicas_that_a_quota_refuses_are_taken_back_and_their_room_goes_to_the_neighbour(world: ElasticWorld) -> None:
+    admit_pods(world, "tenant", quota(world, 2))
+    world.apply(elastic("tenant", 1, 1, 10))
+    world.until("it is tried", lambda: wants(world, "tenant") == FULL)
+    world.until("and given up", lambda: wants(world, "tenant") == 2)
+    record = world.status("tenant")["scaleRecords"][0]
+    assert record["cause"] == "refused"
+    assert "the API server has refused the pods of 5 of them for 10 s" in record["reason"]
+    world.until("the job runs with what it has", lambda: world.phase("tenant") == "Running")
+    world.apply(elastic("neighbour", 1, 1, 10))
+    world.until("the neighbour has the rest", lambda: len(trainers(world, "neighbour")) == FULL - 2)
+    world.stays("for a good while", lambda: wants(world, "tenant") == 2, for_seconds=6 * COOLDOWN_SECONDS)
+
+
+def test_replicas_at_the_minimum_that_a_quota_refuses_hold_no_room(world: ElasticWorld) -> None:
+    admit_pods(world, "tenant", quota(world, 2))
+    world.apply(elastic("tenant", 4, 4, 10))
+    world.until("the quota is used up", lambda: len(trainers(world, "tenant")) == 2)
+    world.advance(COOLDOWN_SECONDS)
+    world.apply(elastic("neighbour", 1, 1, 10))
+    world.until("the neighbour has the rest", lambda: len(trainers(world, "neighbour")) == FULL - 2)
+    assert wants(world, "tenant") == 4, "never below its minimum"
+
+
+IMPOSSIBLE: dict[str, dict[str, Any]] = {
+    "a pod with cpu 500": {"cpu": "500"},
+    "a nodeSelector that no node has": {"cpu": "1", "nodeSelector": {"gpu": "h100"}},
+    "a pod that fits on an empty node alone": {"cpu": "8"},
+}
+
+
+@pytest.mark.parametrize("pod", IMPOSSIBLE.values(), ids=IMPOSSIBLE.keys())
+def test_a_pod_that_no_node_could_hold_makes_nobody_smaller_and_real_demand_does(pod: dict[str, Any]) -> None:
+    world = beside_a_neighbour()
+    before = trainers(world, "neighbour")
+    world.create_pod(foreign("impossible", **pod))
+    world.stays("nobody gives way", lambda: wants(world, "neighbour") == FULL, for_seconds=3 * COOLDOWN_SECONDS)
+    assert trainers(world, "neighbour") == before
+    assert world.runs[-1].endswith("asked for, 1 waiting pods fit on no node")
+    world.create_pod(foreign("web-0", cpu="2", priorityClassName=WEB))
+    world.until("real demand has its room", lambda: world.pods()["web-0"]["status"].get("phase") == "Running")
+    record = world.status("neighbour")["scaleRecords"][0]
+    assert (record["cause"], record["to"]) == ("need", FULL - 2)
+    assert record["reason"].startswith("autoscaler: room is needed for default/web-0 (")
+
+
+def test_an_elastic_job_whose_pods_can_never_fit_makes_nobody_smaller() -> None:
+    world = beside_a_neighbour()
+    manifest = elastic("huge", 1, 1, 10)
+    manifest["spec"]["replicaSpecs"]["trainer"]["template"]["spec"]["containers"][0]["resources"] = {
+        "requests": {"cpu": "500"}
+    }
+    world.apply(manifest)
+    world.stays("nobody gives way", lambda: wants(world, "neighbour") == FULL, for_seconds=3 * COOLDOWN_SECONDS)
+
+
+def test_each_change_says_its_cause(world: ElasticWorld) -> None:
+    world.apply(elastic("first", 1, 1, 10))
+    world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
+    world.apply(elastic("second", 2, 2, 10))
+    world.until("the second runs", lambda: len(trainers(world, "second")) == 2)
+    world.scale("first", 3).run()
+    told = [(r["cause"], r["reason"].partition(" (")[0]) for r in reversed(world.status("first")["scaleRecords"])]
+    assert told == [
+        ("room", "autoscaler: room for 6 more"),
+        ("need", "autoscaler: room is needed for default/second-trainer-1"),
+        ("user", "spec.replicas was set to 3"),
+    ]

@@ -98,7 +98,7 @@ def scaling_up_gives_the_trainers(world: Driver) -> None:
     assert before.items() <= {n: p["metadata"]["uid"] for n, p in living(world).items()}.items()
     assert "completions" not in trainer_job(world)["spec"]
     assert [(r["from"], r["to"], r["reason"]) for r in world.status()["scaleRecords"]] == [
-        (2, 6, "spec.trainer.min-instance changed")
+        (2, 6, "spec.trainer.min-instance was set to 6")
     ]
     assert counts(world) == {}
 

@@ -31,6 +31,10 @@ ConditionType = Literal[
     "Created", "Running", "Restarting", "Scaling", "Suspended", "Succeeded", "Failed", "Stalled", "TensorBoard"
 ]
 Cause = Literal["application", "node", "preemption", "user"]
+ScaleCause = Literal["", "room", "need", "refused", "bounds", "user"]
+"""Why a role's number of pods changes: the autoscaler found room for more, other pods need the room, the scheduler or
+the API server refused replicas, minReplicas or maxReplicas changed, a user set the number. '' is what a record without
+a cause means: an older worker wrote it."""
 
 MAX_FAILURES = 10
 MAX_SCALE_RECORDS = 10
@@ -159,7 +163,15 @@ class ScaleRecord(_Model):
     from_: Count = Field(alias="from", description="pods before")
     to: Count = Field(description="pods after")
     time: str = Field(description="when it was decided")
-    reason: str = Field("", description="who asked for it, and why")
+    cause: str = Field(  # no enum: an older worker reads what a newer one calls it
+        "",
+        description=(
+            "why, as one word for programs: room (the autoscaler found room for more), need (other pods need the"
+            " room), refused (the scheduler or the API server refused replicas), bounds (minReplicas or maxReplicas"
+            " changed) or user (a user set the number)"
+        ),
+    )
+    reason: str = Field("", description="who asked for it, and why, for people")
 
 
 class HostPorts(_Model):

@@ -24,7 +24,7 @@ def cluster_resource(
 ) -> ClusterResource:
     """`requests`: of the pods of each node, and under WAITING of those without one. `gpu_resources`: the extended
     resources that are GPUs; their sum is `gpu_free`, and where there are several kinds each also counts by itself."""
-    usable = {name: node for name, node in sorted(nodes.items()) if node.ready == "True" and not node.unschedulable}
+    usable = usable_nodes(nodes)
     resource = ClusterResource(node_count=len(usable), nodes=Nodes(others_free={PODS: {}}))
     kinds = kinds_of(gpu_resources)
     for kind in kinds:
@@ -32,7 +32,7 @@ def cluster_resource(
     total_bytes = 0
     for name, node in usable.items():
         asked_here = requests.get(name, NOTHING)
-        cpu, memory, pods = _has(node, "cpu"), _has(node, "memory"), _has(node, PODS)
+        cpu, memory, pods = has(node, "cpu"), has(node, "memory"), has(node, PODS)
         resource.cpu_total_milli += cpu
         total_bytes += memory
         resource.nodes.cpu_idle_milli[name] = cpu - asked_here.cpu_milli
@@ -40,11 +40,11 @@ def cluster_resource(
         resource.nodes.others_free[PODS][name] = pods - asked_here.pods
         resource.nodes.gpu_free[name] = 0
         for gpu in gpu_resources:
-            has = _has(node, gpu)
-            resource.gpu_total += has
-            resource.nodes.gpu_free[name] += max(0, has - asked_here.amount(gpu))
+            amount = has(node, gpu)
+            resource.gpu_total += amount
+            resource.nodes.gpu_free[name] += max(0, amount - asked_here.amount(gpu))
         for kind in kinds:
-            resource.nodes.others_free[kind][name] = _has(node, kind) - asked_here.amount(kind)
+            resource.nodes.others_free[kind][name] = has(node, kind) - asked_here.amount(kind)
     asked = requests.get(WAITING, NOTHING)
     for name in usable:
         asked = asked.plus(requests.get(name, NOTHING))
@@ -56,12 +56,17 @@ def cluster_resource(
     return resource
 
 
+def usable_nodes(nodes: Mapping[str, NodeRecord]) -> dict[str, NodeRecord]:
+    """Those that are ready and schedulable, by name."""
+    return {name: node for name, node in sorted(nodes.items()) if node.ready == "True" and not node.unschedulable}
+
+
 def kinds_of(gpu_resources: Sequence[str]) -> tuple[str, ...]:
     """Extended resources that must be told apart on a node."""
     return tuple(gpu_resources) if len(gpu_resources) > 1 else ()
 
 
-def _has(node: NodeRecord, name: str) -> int:
+def has(node: NodeRecord, name: str) -> int:
     """0 for a quantity that cannot be read: the kubelet will write another."""
     try:
         amount = node.allocatable.get(name, "0")

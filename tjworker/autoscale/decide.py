@@ -1,45 +1,38 @@
 """decide(jobs, cluster, now) -> the new target of each role that should change. Pure: no I/O, no clock.
 
-A policy says what each role should have. These rules hold for every policy:
+A policy says what each role should have. The rules of every policy enter as bounds of the roles before it plans:
 
 - Without a usable node nothing is planned: the projection lacks something, or the cluster is in trouble itself.
 - Nothing is reversed within the cool-down: a role that shrank does not grow, and a role that grew shrinks only when
   room is needed.
-- A replica that stays unschedulable for the whole cool-down is taken back: the scheduler knows more about nodes than we
-  do (taints, affinity, volumes). It is tried again after ten times as long.
-- Never below the minimum, never above the maximum. All moves of a run are decided together, those that make room first.
+- A replica that the scheduler, a quota or admission has refused for the whole cool-down is taken back: they know more
+  than we do (taints, affinity, volumes, limits of a namespace). It is tried again after ten times as long.
+- Never below the minimum, never above the maximum.
+
+The plan is then checked as a whole and carried out, or rejected. All moves of a run are decided together, those that
+make room first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
-from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests
+from tjworker.api.node_requests import NodeRequests
 from tjworker.api.observed import NodeRecord
+from tjworker.api.status import ScaleCause
 from tjworker.api.timefmt import from_rfc3339
-from tjworker.autoscale.cluster import cluster_resource
+from tjworker.api.waiting_pods import WaitingPods
 from tjworker.autoscale.dryrun import cpu_reach
+from tjworker.autoscale.fitting import check_plan
+from tjworker.autoscale.outlook import look_ahead
 from tjworker.autoscale.policies import POLICIES
-from tjworker.autoscale.problem import Problem
+from tjworker.autoscale.problem import ElasticRole, Owner, Plan, Problem, RoleId
 from tjworker.autoscale.resources import ClusterResource
-from tjworker.autoscale.roles import AutoRole, as_decided, auto_roles, held_back
+from tjworker.autoscale.roles import AutoRole, UnplannedRole, auto_roles
+from tjworker.autoscale.rules import REFUSED_REST, Rules
 from tjworker.autoscale.state import JobState, find_pending_job, find_training_jobs_might_be_rescheduled
-
-REFUSED = "the scheduler has found no node"
-"""Part of the reason of a replica taken back; the next run knows it from the record in the status."""
-REFUSED_REST = 10
-"""Cool-downs until it is tried again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """From the settings."""
-
-    policy: str = "fulfillment"
-    max_load_desired: float = 0.97
-    cooldown_seconds: float = 30.0
-    gpu_resources: tuple[str, ...] = ("nvidia.com/gpu",)
+from tjworker.base import JobKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +43,9 @@ class Move:
     role: str
     from_: int
     to: int
+    cause: ScaleCause
     reason: str
+    """For people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +55,18 @@ class Decision:
     """How many roles are autoscaled."""
     load: str = ""
     """What pods request of the cluster, in words."""
-    problems: tuple[str, ...] = field(default=())
+    problems: tuple[UnplannedRole, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Posed:
+    """A cluster and its jobs as a problem for a policy."""
+
+    problem: Problem
+    autos: Mapping[RoleId, AutoRole]
+    unplanned: tuple[UnplannedRole, ...]
+    hopeless: int = 0
+    """Pods that wait and could have no node, whatever elastic roles give up."""
 
 
 def decide(
@@ -69,23 +75,55 @@ def decide(
     requests: Mapping[str, NodeRequests],
     now: float,
     rules: Rules,
+    waiting: Sequence[WaitingPods] = (),
 ) -> Decision:
-    """`now` is in Unix seconds."""
-    roles, problems = auto_roles(states, rules.gpu_resources)
-    resource = cluster_resource(nodes, requests, rules.gpu_resources)
-    if not roles or not resource.node_count:
-        why = "nothing to move" if not roles else "no node is ready and schedulable"
-        return Decision(roles=len(roles), load=why, problems=tuple(problems))
-    resource = as_decided(resource, roles)
-    have_pending = find_pending_job(states) or requests.get(WAITING, NOTHING).pods > 0
-    movable = {id(state) for state in find_training_jobs_might_be_rescheduled(states, have_pending)}
-    moving = [auto for auto in roles if id(auto.state) in movable]
-    jobs = [held_back(auto, resting=moved(auto, now, rules) < 0) for auto in moving]
-    diff = POLICIES[rules.policy](Problem(jobs, resource, rules.max_load_desired))
-    needed = room_is_needed(resource, rules.max_load_desired)
-    load = _load(resource)
-    moves = (_move(auto, diff.get(auto.elastic.name, 0), needed, load, now, rules) for auto in moving)
-    return Decision(_ordered(moves), len(roles), load, tuple(problems))
+    """`now` is in Unix seconds. Raises PlanRejected, or what the policy raises; then nothing is to be moved."""
+    posed = pose(states, nodes, requests, now, rules, waiting)
+    problem = posed.problem
+    if not posed.autos or not problem.resource.node_count:
+        why = "nothing to move" if not posed.autos else "no node is ready and schedulable"
+        return Decision(roles=len(posed.autos), load=why, problems=posed.unplanned)
+    policy = POLICIES[rules.policy]
+    plan = policy.plan(problem)
+    check_plan(problem, plan)
+    load = _load(problem.resource)
+    moves = (_move(posed, plan, role, load, rules) for role in problem.roles)
+    hopeless = f", {posed.hopeless} waiting pods fit on no node" if posed.hopeless else ""
+    return Decision(_ordered(moves), len(problem.roles), f"{load}{hopeless}", posed.unplanned)
+
+
+def pose(
+    states: Sequence[JobState],
+    nodes: Mapping[str, NodeRecord],
+    requests: Mapping[str, NodeRequests],
+    now: float,
+    rules: Rules,
+    waiting: Sequence[WaitingPods] = (),
+) -> Posed:
+    """`requests`: of the pods of each node, and under WAITING of those without one; `waiting`: these one by one."""
+    found, unplanned = auto_roles(states, now, rules)
+    outlook = look_ahead(nodes, requests, waiting, found, rules)
+    pending = outlook.pending or find_pending_job(states)
+    movable = {id(state) for state in find_training_jobs_might_be_rescheduled(states, pending)}
+    needed = room_is_needed(outlook.resource, rules.max_load_desired)
+    roles = [
+        _elastic_role(auto, movable=id(auto.state) in movable, needed=needed, now=now, rules=rules)
+        for auto in outlook.roles
+    ]
+    problem = Problem(now, roles, outlook.resource, rules.max_load_desired, outlook.nodes, outlook.demand)
+    return Posed(problem, {auto.id: auto for auto in outlook.roles}, tuple(unplanned), outlook.hopeless)
+
+
+def why_no_more(posed: Posed, rules: Rules, job: JobKey) -> dict[RoleId, str]:
+    """Why each role of that job has no more replicas, as a clause. Not for a role that has its maximum."""
+    problem = posed.problem
+    roles = [role for role in problem.roles if role.id.job == job]
+    if rules.policy not in POLICIES:
+        return {role.id: "the autoscaler is switched off (TJ_AUTOSCALE_POLICY)" for role in roles}
+    if not problem.resource.node_count:
+        return {role.id: "no node is ready and schedulable" for role in roles}
+    keeps, explain = Plan({}), POLICIES[rules.policy].explain
+    return {role.id: explain(problem, keeps, role).text for role in roles}
 
 
 def room_is_needed(resource: ClusterResource, max_load_desired: float) -> bool:
@@ -97,35 +135,77 @@ def room_is_needed(resource: ClusterResource, max_load_desired: float) -> bool:
     )
 
 
-def _move(auto: AutoRole, step: int, needed: bool, load: str, now: float, rules: Rules) -> Move | None:
-    was = auto.elastic.parallelism
-    least, most = auto.elastic.min_instance, auto.elastic.max_instance
-    to = min(max(was + step, least), most)
-    why = f"room for {to - was} more" if to > was else "room is needed"
-    if to < was <= most and not needed and moved(auto, now, rules) > 0:
-        to = was
-    refused = _refused(auto, now, rules)
-    if refused and max(least, was - refused) < to:
-        to = max(least, was - refused)
-        why = f"{REFUSED} for {refused} of them for {rules.cooldown_seconds:.0f} s"
-    return Move(auto.state, auto.role.name, was, to, f"autoscaler: {why} ({load})") if to != was else None
+# -- bounds ------------------------------------------------------------------------------------------
+def _elastic_role(auto: AutoRole, *, movable: bool, needed: bool, now: float, rules: Rules) -> ElasticRole:
+    job, keeps = auto.state.job, auto.elastic.parallelism
+    ceiling, ceiling_because = _ceiling(auto, movable=movable, now=now, rules=rules)
+    floor, floor_because = None, ""
+    if not movable:
+        floor, floor_because = keeps, ceiling_because
+    elif not needed and not auto.refused and moved(auto, now, rules) > 0:
+        floor, floor_because = keeps, f"it has just grown, and rests for the cool-down of {rules.cooldown_seconds:g} s"
+    bounded = replace(auto.elastic, floor=floor, ceiling=ceiling) if (floor, ceiling) != (None, None) else auto.elastic
+    owner = Owner(job.name.namespace, auto.priority, submitted_at=from_rfc3339(job.created_at))
+    return ElasticRole(auto.id, owner, bounded, floor_because, ceiling_because, auto.refused, auto.refused_because)
+
+
+def _ceiling(auto: AutoRole, *, movable: bool, now: float, rules: Rules) -> tuple[int | None, str]:
+    """Beyond which it does not grow now, and why."""
+    keeps = auto.elastic.parallelism
+    if not movable:
+        return keeps, f"a job grows while it runs whole, and this one is {auto.state.job.status.phase}"
+    if because := _of_its_replicas(auto) or _of_its_rest(auto, now, rules):
+        return keeps, because
+    if not auto.staying and keeps < auto.elastic.max_instance:
+        # What admission makes of its template is not known before the first pod.
+        return max(keeps, 1), "it grows further when its first pod is made, which shows what a replica requests"
+    return None, ""
+
+
+def _of_its_replicas(auto: AutoRole) -> str:
+    if auto.state.finished_replicas(auto.role):  # a job near its end trains no faster with more
+        return "replicas of it have finished, and such a role does not grow any more"
+    if auto.refused:
+        return auto.refused_because
+    if auto.waiting:
+        return f"{len(auto.waiting)} of its replicas wait for a node, and it does not grow meanwhile"
+    return ""
+
+
+def _of_its_rest(auto: AutoRole, now: float, rules: Rules) -> str:
+    record = auto.newest_record
+    if record is None or moved(auto, now, rules) >= 0:
+        return ""
+    if record.cause == "refused":
+        return f"replicas were refused at {record.time}; it is tried again after ten cool-downs"
+    return f"it shrank at {record.time}, and rests for the cool-down of {rules.cooldown_seconds:g} s"
 
 
 def moved(auto: AutoRole, now: float, rules: Rules) -> int:
     """By how much the target was last changed, if the cool-down after that is not over; else 0."""
-    record = next((r for r in auto.state.job.status.scale_records if r.role == auto.role.name), None)
+    record = auto.newest_record
     at = from_rfc3339(record.time) if record is not None else None
     if record is None or at is None:
         return 0
-    if now - at >= rules.cooldown_seconds * (REFUSED_REST if REFUSED in record.reason else 1):
+    if now - at >= rules.cooldown_seconds * (REFUSED_REST if record.cause == "refused" else 1):
         return 0
     return record.to - record.from_
 
 
-def _refused(auto: AutoRole, now: float, rules: Rules) -> int:
-    """Replicas that have been unschedulable for the whole cool-down."""
-    created = (from_rfc3339(pod.created_at) for pod in auto.waiting if pod.unschedulable)
-    return sum(at is not None and now - at >= rules.cooldown_seconds for at in created)
+# -- moves -------------------------------------------------------------------------------------------
+def _move(posed: Posed, plan: Plan, role: ElasticRole, load: str, rules: Rules) -> Move | None:
+    planned = plan.targets.get(role.id, role.elastic.parallelism)
+    was = role.elastic.parallelism + role.refused
+    if planned == was:
+        return None
+    cause: ScaleCause = "refused"
+    told = [role.refused_because] if role.refused else []
+    if planned != role.elastic.parallelism:
+        reason = POLICIES[rules.policy].explain(posed.problem, plan, role)
+        told.append(reason.text)
+        cause = "refused" if role.refused else reason.cause
+    auto = posed.autos[role.id]
+    return Move(auto.state, role.id.role, was, planned, cause, f"autoscaler: {', and '.join(told)} ({load})")
 
 
 def _ordered(moves: Iterable[Move | None]) -> tuple[Move, ...]:

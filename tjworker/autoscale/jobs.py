@@ -29,7 +29,19 @@ class ElasticJob:
     """The node of each replica, the one to go first at the end; '' for one without a node. Not given: room that this
     job gives up belongs to no node."""
     ceiling: int | None = None
-    """It does not grow beyond this in this plan, though its maximum is higher: the anti-flap rule."""
+    """A plan does not make it larger than this, although its maximum is higher."""
+    floor: int | None = None
+    """A plan does not make it smaller than this, although its minimum is lower."""
+
+    @property
+    def highest(self) -> int:
+        """The most replicas that a plan may give it."""
+        return self.max_instance if self.ceiling is None else min(self.max_instance, self.ceiling)
+
+    @property
+    def lowest(self) -> int:
+        """The fewest replicas that a plan may leave it. The maximum goes before the floor."""
+        return self.min_instance if self.floor is None else max(self.min_instance, min(self.max_instance, self.floor))
 
     @property
     def fulfillment(self) -> float:

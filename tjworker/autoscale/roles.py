@@ -1,24 +1,36 @@
-"""The roles that the autoscaler scales, with what one replica requests, and the cluster as it will be when every
-decision so far is carried out. Pure.
-
-Without the second half each run would repeat the decision of the one before: a trainer that is to be deleted requests
-its room until it is gone, and one that is to be created requests none until it exists.
+"""The roles that the autoscaler scales: what one replica takes of its node, which replicas have been refused, and which
+pods stay and go. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tjworker.api.model import Role
 from tjworker.api.node_requests import NodeRequests, pod_requests
 from tjworker.api.observed import PodRecord
+from tjworker.api.placement import constraints_of
 from tjworker.api.quantity import mega
+from tjworker.api.status import FAILED_CREATE, ScaleRecord
+from tjworker.api.timefmt import from_rfc3339
 from tjworker.autoscale.cluster import MOST, PODS, kinds_of
-from tjworker.autoscale.fleet import reserve
 from tjworker.autoscale.jobs import ElasticJob
-from tjworker.autoscale.resources import ClusterResource
+from tjworker.autoscale.problem import RoleId
+from tjworker.autoscale.rules import REFUSED_REST, Rules
 from tjworker.autoscale.state import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class UnplannedRole:
+    """A role that the autoscaler leaves alone, because it cannot be planned with."""
+
+    job: str
+    role: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.job}: role {self.role} is not autoscaled: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +40,44 @@ class AutoRole:
     state: JobState
     role: Role
     elastic: ElasticJob
+    """`parallelism` is without the replicas that are taken back."""
+    replica: NodeRequests
+    """What one replica takes of its node."""
+    amounts: Mapping[str, int]
+    """The same, as `PodRecord.requests` has it."""
+    constraints: Mapping[str, object]
+    """Where its template lets a pod go."""
     staying: tuple[PodRecord, ...]
     leaving: tuple[PodRecord, ...]
     """Being deleted, or beyond the target."""
     missing: int
-    """Replicas of the target without a pod."""
+    """Replicas of the target without a pod that are expected to have one soon."""
+    refused: int = 0
+    """Replicas that are taken back."""
+    refused_because: str = ""
+
+    @property
+    def id(self) -> RoleId:
+        return RoleId(self.state.job.key, self.role.name)
 
     @property
     def waiting(self) -> tuple[PodRecord, ...]:
         """Replicas that have no node yet."""
         return tuple(pod for pod in self.staying if not pod.node)
 
+    @property
+    def newest_record(self) -> ScaleRecord | None:
+        return newest_record(self.state, self.role)
 
-def auto_roles(states: Iterable[JobState], gpu_resources: Sequence[str]) -> tuple[list[AutoRole], list[str]]:
-    """The roles of every job that lives; and for each role that cannot be planned with, a sentence that says why."""
+    @property
+    def priority(self) -> int:
+        return max((pod.priority for pod in self.staying), default=0)
+
+
+def auto_roles(states: Iterable[JobState], now: float, rules: Rules) -> tuple[list[AutoRole], list[UnplannedRole]]:
+    """The roles of every job that lives; and those that cannot be planned with. `now` is in Unix seconds."""
     found: list[AutoRole] = []
-    problems: list[str] = []
+    unplanned: list[UnplannedRole] = []
     for state in states:
         if not state.alive:
             continue
@@ -51,34 +85,67 @@ def auto_roles(states: Iterable[JobState], gpu_resources: Sequence[str]) -> tupl
             if not role.autoscaled:
                 continue
             try:
-                found.append(_auto_role(state, role, gpu_resources))
+                found.append(_auto_role(state, role, now, rules))
             except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
-                problems.append(f"{state.job.key}: role {role.name} is not autoscaled: {error}")
-    return found, problems
+                unplanned.append(UnplannedRole(state.job.key, role.name, str(error)))
+    return found, unplanned
 
 
-def _auto_role(state: JobState, role: Role, gpu_resources: Sequence[str]) -> AutoRole:
-    load = _replica_requests(role)
+def _auto_role(state: JobState, role: Role, now: float, rules: Rules) -> AutoRole:
     pods = state.of_role(role)
+    replica = _largest(_template_requests(role), pods)
     kept = [pod for pod in pods if not pod.deleted_at]
-    needed = max(0, role.replicas - state.finished_replicas(role))
+    finished = state.finished_replicas(role)
+    needed = max(0, role.replicas - finished)
+    unscheduled = _unscheduled_for_long(kept[:needed], now, rules)
+    unmade = max(0, needed - len(kept))
+    if unmade and not _not_made_for_long(state, role, now, rules):
+        unmade = 0
+    least = role.min_replicas or 0
+    back = min(unscheduled + unmade, max(0, role.replicas - least))
+    if back and _taken_back_a_moment_ago(state, role, now, rules):
+        back = 0
+    replicas = role.replicas - back
+    needed = max(0, replicas - finished)
     staying = tuple(kept[:needed])
-    leaving = (*kept[needed:], *(pod for pod in pods if pod.deleted_at))
+    amounts = _amounts(replica)
     elastic = ElasticJob(
         name=f"{state.job.key}/{role.name}",
-        min_instance=role.min_replicas or 0,
+        min_instance=least,
         max_instance=role.max_replicas or 0,
-        parallelism=role.replicas,
-        cpu_request_milli=load.cpu_milli,
-        memory_request_mega=mega(load.memory_bytes),
-        gpu_limit=sum(load.amount(gpu) for gpu in gpu_resources),
-        others=((PODS, 1), *((kind, load.amount(kind)) for kind in kinds_of(gpu_resources) if load.amount(kind))),
-        placed=tuple(pod.node for pod in staying),
+        parallelism=replicas,
+        cpu_request_milli=replica.cpu_milli,
+        memory_request_mega=mega(replica.memory_bytes),
+        gpu_limit=sum(replica.amount(gpu) for gpu in rules.gpu_resources),
+        others=((PODS, 1), *((kind, amount) for kind, amount in replica.extended if _apart(kind, rules))),
+        # A pod that takes less than a new replica does leaves less room than one needs.
+        placed=tuple(pod.node if not pod.requests or pod.requests == amounts else "" for pod in staying),
     )
-    return AutoRole(state, role, elastic, staying, leaving, missing=max(0, needed - len(staying)))
+    return AutoRole(
+        state,
+        role,
+        elastic,
+        replica,
+        amounts,
+        constraints_of(role.template.get("spec") or {}),
+        staying,
+        leaving=(*kept[needed:], *(pod for pod in pods if pod.deleted_at)),
+        # Nothing is reserved for replicas that the API server has refused for so long, even where the minimum keeps
+        # them in the target.
+        missing=0 if unmade else max(0, needed - len(staying)),
+        refused=back,
+        refused_because=_refusal(unscheduled, unmade, back, rules) if back else "",
+    )
 
 
-def _replica_requests(role: Role) -> NodeRequests:
+def _apart(kind: str, rules: Rules) -> bool:
+    """Whether a node's amount of this extended resource is planned by itself: all but the only kind of GPU, which the
+    planner has a field for."""
+    return kind not in rules.gpu_resources or bool(kinds_of(rules.gpu_resources))
+
+
+# -- what a replica takes ----------------------------------------------------------------------------
+def _template_requests(role: Role) -> NodeRequests:
     """Raises ValueError for a template that asks for what cannot be read, or for more than any node will have."""
     try:
         load = pod_requests(role.template.get("spec") or {})
@@ -89,45 +156,77 @@ def _replica_requests(role: Role) -> NodeRequests:
     return load
 
 
-def as_decided(resource: ClusterResource, roles: Iterable[AutoRole]) -> ClusterResource:
-    """The cluster when the leaving pods are gone, and the missing and waiting ones have a node."""
-    resource = resource.copy()
-    to_place: list[tuple[ElasticJob, int]] = []
-    for auto in roles:
-        for pod in auto.leaving:
-            _gone(resource, auto.elastic, pod)
-        _ask(resource, auto.elastic, auto.missing)
-        if unplaced := auto.missing + len(auto.waiting):
-            to_place.append((auto.elastic, unplaced))
-    return reserve(resource, to_place)
+def _largest(template: NodeRequests, pods: Sequence[PodRecord]) -> NodeRequests:
+    """Of each resource the most that the template or a pod requests: a LimitRange, a webhook, an injected sidecar and a
+    RuntimeClass give a pod requests that its template does not have, and they will give them to the next one, too."""
+    given = _amounts(template)
+    most, last = given, given
+    for pod in pods:
+        if not pod.requests or pod.requests == last:
+            continue
+        last = dict(pod.requests)
+        most = {name: max(most.get(name, 0), last.get(name, 0)) for name in {*most, *last}}
+    if most == given:
+        return template
+    extended = tuple(sorted((name, min(MOST, n)) for name, n in most.items() if name not in ("cpu", "memory")))
+    return NodeRequests(
+        min(MOST, most.get("cpu", 0)),
+        min(MOST, most.get("memory", 0)),
+        template.cpu_limit_milli,
+        template.memory_limit_bytes,
+        1,
+        extended,
+    )
 
 
-def _gone(resource: ClusterResource, job: ElasticJob, pod: PodRecord) -> None:
-    if not pod.node:
-        if not pod.deleted_at:  # a pod that is being deleted before it got a node requests nothing any more
-            _ask(resource, job, -1)
-        return
-    nodes = resource.nodes
-    if pod.node not in nodes.cpu_idle_milli:
-        return  # an unusable node: neither it nor its pods count
-    _ask(resource, job, -1)
-    nodes.cpu_idle_milli[pod.node] += job.cpu_request_milli
-    nodes.memory_free_mega[pod.node] += job.memory_request_mega
-    nodes.gpu_free[pod.node] += job.gpu_limit
-    for kind, amount in job.others:
-        nodes.others_free[kind][pod.node] += amount
+def _amounts(requests: NodeRequests) -> dict[str, int]:
+    """As `PodRecord.requests` has them."""
+    named = {"cpu": requests.cpu_milli, "memory": requests.memory_bytes, **dict(requests.extended)}
+    return {name: amount for name, amount in named.items() if amount}
 
 
-def _ask(resource: ClusterResource, job: ElasticJob, replicas: int) -> None:
-    resource.cpu_request_milli += replicas * job.cpu_request_milli
-    resource.memory_request_mega += replicas * job.memory_request_mega
-    resource.gpu_request += replicas * job.gpu_limit
-    resource.gpu_limit += replicas * job.gpu_limit
+# -- what has been refused ---------------------------------------------------------------------------
+def _unscheduled_for_long(pods: Iterable[PodRecord], now: float, rules: Rules) -> int:
+    """How many the scheduler has refused for the whole cool-down."""
+    created = (from_rfc3339(pod.created_at) for pod in pods if pod.unschedulable)
+    return sum(at is not None and now - at >= rules.cooldown_seconds for at in created)
 
 
-def held_back(auto: AutoRole, *, resting: bool) -> ElasticJob:
-    """With a ceiling where it may not grow now: in the cool-down after it shrank, while replicas of it wait for a node,
-    and once replicas have finished, because a job near its end trains no faster with more."""
-    if resting or auto.waiting or auto.state.finished_replicas(auto.role):
-        return replace(auto.elastic, ceiling=auto.elastic.parallelism)
-    return auto.elastic
+def _not_made_for_long(state: JobState, role: Role, now: float, rules: Rules) -> bool:
+    """The replicas without a pod have had none for the whole cool-down, because a quota, admission or a webhook refuses
+    it. A replica that has no pod for another reason (its failed pod rests, its last one is just being replaced) is not
+    meant."""
+    running = next((c for c in state.job.status.conditions if c.type == "Running"), None)
+    if running is None:
+        return False
+    if role.workload == "Job":
+        # A batch Job tells by Events alone why it makes no pod. After a failure it waits by itself, for minutes.
+        if running.status == "True" or state.has_failed_pods(role):
+            return False
+    elif running.reason != FAILED_CREATE:
+        return False
+    record = newest_record(state, role)
+    times = (running.last_transition_time, record.time if record is not None else "")
+    since = max((at for at in map(from_rfc3339, times) if at is not None), default=now)
+    return now - since >= rules.cooldown_seconds
+
+
+def _taken_back_a_moment_ago(state: JobState, role: Role, now: float, rules: Rules) -> bool:
+    """The highest ordinals go, which need not be those that were refused: what is left has a cool-down to find its
+    place."""
+    record = newest_record(state, role)
+    at = from_rfc3339(record.time) if record is not None and record.cause == "refused" else None
+    return at is not None and now - at < rules.cooldown_seconds
+
+
+def newest_record(state: JobState, role: Role) -> ScaleRecord | None:
+    return next((r for r in state.job.status.scale_records if r.role == role.name), None)
+
+
+def _refusal(unscheduled: int, unmade: int, back: int, rules: Rules) -> str:
+    told = []
+    if unscheduled:
+        told.append(f"the scheduler has found no node for {min(unscheduled, back)} of them")
+    if unmade:
+        told.append(f"the API server has refused the pods of {min(unmade, back)} of them")
+    return f"{' and '.join(told)} for {rules.cooldown_seconds:.0f} s; tried again after {REFUSED_REST} times as long"

@@ -34,6 +34,9 @@ class JobState:
         mine = (p for p in self.pods if p.labels.get(labels.REPLICA_NAME) == role.name and p.phase not in ENDED_PHASES)
         return tuple(sorted(mine, key=_index))
 
+    def has_failed_pods(self, role: Role) -> bool:
+        return any(p.phase == "Failed" and p.labels.get(labels.REPLICA_NAME) == role.name for p in self.pods)
+
     def finished_replicas(self, role: Role) -> int:
         """Replicas that need no pod any more."""
         attempts = self.job.status.attempts.roles.get(role.name)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tjworker.api.model import TrainingJob
-    from tjworker.autoscale.decide import Rules
+    from tjworker.autoscale.rules import Rules
     from tjworker.cli.cluster import Cluster
     from tjworker.cli.narrative import Section
 
@@ -75,7 +75,7 @@ def _rules() -> Rules:
     """Those of this environment, which are the operator's beside a local stack; else the defaults."""
     from pydantic import ValidationError
 
-    from tjworker.autoscale.decide import Rules
+    from tjworker.autoscale.rules import Rules
     from tjworker.settings import Settings
 
     try:

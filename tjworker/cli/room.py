@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -19,11 +19,12 @@ from tjworker.api.node_room import had, shown_apart, take, wanted
 from tjworker.api.observed import ENDED_PHASES, NodeRecord
 from tjworker.api.owners import controller
 from tjworker.api.pod_records import pod_record
+from tjworker.api.waiting_pods import WaitingPods, waiting_name, waiting_pod
 from tjworker.autoscale.cluster import cluster_resource
-from tjworker.autoscale.decide import Rules
-from tjworker.autoscale.obstacle import obstacle
+from tjworker.autoscale.decide import pose, why_no_more
+from tjworker.autoscale.problem import ElasticRole
 from tjworker.autoscale.resources import ClusterResource
-from tjworker.autoscale.roles import AutoRole, as_decided, auto_roles
+from tjworker.autoscale.rules import Rules
 from tjworker.autoscale.state import JobState
 
 Json = Mapping[str, Any]
@@ -42,6 +43,8 @@ class Room:
     """By `namespace/job`; of pods of no job under OTHERS."""
     pods: Mapping[str, Sequence[Json]] = field(default_factory=dict)
     """Raw, by `namespace/job`."""
+    waiting: Sequence[WaitingPods] = ()
+    """Those without a node, the ones that are alike together."""
 
     def resource(self, gpu_resources: Sequence[str]) -> ClusterResource:
         return cluster_resource(self.nodes, self.requests, gpu_resources)
@@ -51,6 +54,7 @@ def room(nodes: Iterable[Json], pods: Iterable[Json]) -> Room:
     requests: dict[str, NodeRequests] = defaultdict(lambda: NOTHING)
     holders: dict[str, NodeRequests] = defaultdict(lambda: NOTHING)
     by_job: dict[str, list[Json]] = defaultdict(list)
+    waiting: dict[str, WaitingPods] = {}
     for pod in pods:
         metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
         name = of_object(metadata).get(labels.JOB_NAME) if _is_ours(metadata) else None
@@ -63,7 +67,12 @@ def room(nodes: Iterable[Json], pods: Iterable[Json]) -> Room:
         node = spec.get("nodeName") or WAITING
         requests[node] = requests[node].plus(asked)
         holders[holder] = holders[holder].plus(asked)
-    return Room({n["metadata"]["name"]: node_record(n) for n in nodes}, dict(requests), dict(holders), dict(by_job))
+        if node == WAITING:
+            one = waiting_pod(f"{metadata['namespace']}/{metadata['name']}", pod, asked)
+            alike = waiting.setdefault(waiting_name(one), one)
+            waiting[waiting_name(one)] = replace(alike, pods=alike.pods + (alike is not one))
+    records = {n["metadata"]["name"]: node_record(n) for n in nodes}
+    return Room(records, dict(requests), dict(holders), dict(by_job), tuple(waiting.values()))
 
 
 def _is_ours(metadata: Json) -> bool:
@@ -79,16 +88,14 @@ def obstacles(
     job: TrainingJob, jobs: Iterable[TrainingJob], found: Room, now: datetime, rules: Rules
 ) -> dict[str, str]:
     """Role -> why it has no more replicas, of those roles of `job` that could have more. `jobs`: all that there are."""
-    roles, problems = auto_roles([_state(one, found) for one in jobs], rules.gpu_resources)
-    mine = [auto for auto in roles if auto.state.job.key == job.key]
-    if not mine:
-        return {role.name: said for role in job.roles for said in problems if f"{job.key}: role {role.name} " in said}
-    resource = as_decided(found.resource(rules.gpu_resources), roles)
-    return {
-        auto.role.name: f"{obstacle(auto, resource, now.timestamp(), rules)}{_held(auto, found)}"
-        for auto in mine
-        if auto.role.replicas < (auto.role.max_replicas or 0)
-    }
+    states = [_state(one, found) for one in jobs]
+    posed = pose(states, found.nodes, found.requests, now.timestamp(), rules, found.waiting)
+    said = {unplanned.role: str(unplanned) for unplanned in posed.unplanned if unplanned.job == job.key}
+    why = why_no_more(posed, rules, job.key)
+    for role in posed.problem.roles:
+        if role.id in why and role.elastic.parallelism + role.refused < role.elastic.max_instance:
+            said[role.id.role] = f"{why[role.id]}{_held(role, found)}"
+    return said
 
 
 def _state(job: TrainingJob, found: Room) -> JobState:
@@ -99,9 +106,9 @@ def _state(job: TrainingJob, found: Room) -> JobState:
     return JobState(job, tuple(r for r in records if r.labels.get(labels.JOB_UID) == job.uid))
 
 
-def _held(auto: AutoRole, found: Room) -> str:
+def _held(role: ElasticRole, found: Room) -> str:
     """Who has what it would need, the greatest first."""
-    gpu = auto.elastic.gpu_limit > 0
+    gpu = role.elastic.gpu_limit > 0
     shares = sorted(_shares(found, gpu=gpu), key=lambda share: (-share[1], share[0]))[:SHOWN_HOLDERS]
     told = ", ".join(f"{name} {amount:g}" for name, amount in shares)
     return f". {'GPU' if gpu else 'CPU'} now: {told}" if told else ""
@@ -129,8 +136,8 @@ def too_large(job: TrainingJob, nodes: Iterable[Json]) -> Iterator[str]:
         told = ", ".join(f"{name} {asked} (a node has at most {there})" for name, asked, there in numbers)
         yield (
             f"a pod of role {role.name} fits no node of the cluster, however empty:"
-            f" {told or 'no single node has all that it requests'}; it waits for a larger node, and elastic jobs may"
-            " shrink for it meanwhile. Lower its resources.requests"
+            f" {told or 'no single node has all that it requests'}; it waits for a larger node."
+            " Lower its resources.requests"
         )
 
 

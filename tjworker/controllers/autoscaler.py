@@ -24,7 +24,8 @@ from tjworker.api.records_json import decode, decode_view
 from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS
 from tjworker.api.status import MAX_SCALE_RECORDS, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
-from tjworker.autoscale import Decision, JobState, Move, Rules, decide
+from tjworker.api.waiting_pods import WaitingPods, decode_waiting_pods, is_waiting_name
+from tjworker.autoscale import Decision, JobState, Move, PlanRejected, Rules, decide
 from tjworker.base import Conflict, GroupResource, Invalid, JobKey, parse_key
 from tjworker.clock import ClusterClock
 from tjworker.controllers.isolation import Isolation
@@ -33,7 +34,7 @@ from tjworker.settings import OFF, Settings, turn_seconds
 from tjworker.store.port import Store
 from tjworker.store.projection import ClusterView
 from tjworker.stragglers import Stragglers
-from tjworker.telemetry.metrics import SCALE_DECISIONS
+from tjworker.telemetry.metrics import PLANS_REJECTED, SCALE_DECISIONS
 
 log = structlog.get_logger(__name__)
 NAME = "autoscale"
@@ -49,6 +50,7 @@ class Observation:
     """Jobs with a role that is autoscaled, with their pods."""
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
     requests: dict[str, NodeRequests] = field(default_factory=dict)
+    waiting: list[WaitingPods] = field(default_factory=list)
 
 
 class Autoscaler:
@@ -102,6 +104,10 @@ class Autoscaler:
                 if isinstance(record := decode(NODES, data), NodeRecord):
                     found.nodes[node] = record
         for node, data in cluster.node_requests.items():
+            if is_waiting_name(node):
+                with self._isolation.item("read waiting pods", node):
+                    found.waiting.append(decode_waiting_pods(data))
+                continue
             with self._isolation.item("read requests of node", node):
                 found.requests[node] = decode_node_requests(data)
             if node not in found.requests:
@@ -126,10 +132,22 @@ class Autoscaler:
 
     # -- decide ------------------------------------------------------------------------------------
     def _decide(self, found: Observation) -> Decision:
-        decision = decide(found.states, found.nodes, found.requests, self._clock(), self._rules)
-        for problem in sorted(set(decision.problems) - self._logged):
+        """A policy that raises, or whose plan breaks a rule, moves nothing: every job keeps what it has."""
+        policy, why = self._rules.policy, "raised"
+        decision = Decision(load=f"no role was moved: the policy {policy} failed")
+        with self._isolation.item("plan with the policy", policy):
+            try:
+                decision = decide(found.states, found.nodes, found.requests, self._clock(), self._rules, found.waiting)
+                why = ""
+            except PlanRejected:
+                why = "rejected"
+                raise
+        if why:
+            PLANS_REJECTED.inc(why=why)
+        told = frozenset(map(str, decision.problems))
+        for problem in sorted(told - self._logged):
             log.warning(problem)
-        self._logged = frozenset(decision.problems)
+        self._logged = told
         return decision
 
     # -- apply -------------------------------------------------------------------------------------
@@ -145,7 +163,7 @@ class Autoscaler:
                 counts["jobs moved" if self._move(moves) else "changed meanwhile"] += 1
                 self._stragglers.note(key, failed=False)
         counts["failed"] = self.failed = self._isolation.failed
-        told = [f"{decision.roles} roles", decision.load]
+        told = [f"{decision.roles} roles", decision.load] if decision.roles else [decision.load]
         return ", ".join([*told, *(f"{n} {what}" for what, n in counts.items() if n)])
 
     def _move(self, moves: list[Move]) -> bool:
@@ -164,7 +182,9 @@ class Autoscaler:
     def _write_targets(self, job: TrainingJob, moves: list[Move]) -> None:
         """One patch of the status: targets, the replicas that were declared then, and the records that say why."""
         at = to_rfc3339(self._clock())
-        records = [ScaleRecord(role=m.role, from_=m.from_, to=m.to, time=at, reason=m.reason) for m in moves]
+        records = [
+            ScaleRecord(role=m.role, from_=m.from_, to=m.to, time=at, cause=m.cause, reason=m.reason) for m in moves
+        ]
         kept = (*records, *job.status.scale_records)[:MAX_SCALE_RECORDS]
         declared = {r.name: r.replicas if r.declared_replicas is None else r.declared_replicas for r in job.roles}
         status = {

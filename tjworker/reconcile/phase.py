@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.observed import EVICTED, PodRecord
-from tjworker.api.status import FAILED_CREATE, MAX_SCALE_RECORDS, JobStatus, Phase, ReplicaStatus, ScaleRecord
+from tjworker.api.status import (
+    FAILED_CREATE,
+    MAX_SCALE_RECORDS,
+    JobStatus,
+    Phase,
+    ReplicaStatus,
+    ScaleCause,
+    ScaleRecord,
+)
 from tjworker.reconcile.failures import turned_away
 from tjworker.reconcile.replicas import Replica, RoleView
 
@@ -78,18 +86,23 @@ def scale_changes(job: TrainingJob, status: JobStatus, now: str) -> tuple[ScaleR
     for role in job.roles:
         old = status.replica_statuses.get(role.name)
         if old is not None and old.desired != role.replicas:
-            reason = _scale_reason(job, role, status)
-            records.append(ScaleRecord(role=role.name, from_=old.desired, to=role.replicas, time=now, reason=reason))
+            cause, reason = _why_scaled(job, role, status)
+            records.append(
+                ScaleRecord(role=role.name, from_=old.desired, to=role.replicas, time=now, cause=cause, reason=reason)
+            )
     return tuple(records)
 
 
-def _scale_reason(job: TrainingJob, role: Role, status: JobStatus) -> str:
+def _why_scaled(job: TrainingJob, role: Role, status: JobStatus) -> tuple[ScaleCause, str]:
     if role.declared_replicas is not None:
-        return "autoscaler: kept within minReplicas and maxReplicas"
-    if role.name in status.targets:
-        changed = f"{role.spec_path.rpartition('.')[0]} or {job.suspend_field}"
-        return f"the autoscaler's target is set aside: {changed} changed"
-    return f"{role.spec_path} changed"
+        return "bounds", "autoscaler: kept within minReplicas and maxReplicas"
+    beside = status.targets_beside.get(role.name)
+    if role.name in status.targets and beside == role.replicas:
+        # The target does not count any more, though the number that it was set beside is still there.
+        if job.suspend:
+            return "user", f"{job.suspend_field} was set: {role.spec_path} counts again"
+        return "user", f"the autoscaler no longer moves this role: {role.spec_path} counts again"
+    return "user", f"{role.spec_path} was set to {role.replicas}"
 
 
 def with_scale_records(status: JobStatus, records: tuple[ScaleRecord, ...]) -> JobStatus:

@@ -161,6 +161,13 @@ SCALE_DECISIONS = Counter(
     ("worker",),
     known={"direction": ("up", "down")},
 )
+PLANS_REJECTED = Counter(
+    "tj_scale_plans_rejected_total",
+    "runs of the autoscaler that moved nothing because its policy failed",
+    {"why": "`raised`: the policy raised an error; `rejected`: its plan broke a rule"},
+    ("worker",),
+    known={"why": ("raised", "rejected")},
+)
 BEAT_SENT = Counter(
     "tj_beat_sent_total", "periodic tasks that beat has sent", {"task": "its name in `beat_schedule.py`"}, ("beat",)
 )

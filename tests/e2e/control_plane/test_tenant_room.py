@@ -14,6 +14,13 @@ def test_a_tenants_jobs_take_no_more_than_its_quota(operator: Operator, world: R
     with operator.autoscaling():
         world.apply(elastic("greedy", 1, 1, 10))
         world.until("it would take more than its room", lambda: wants(world, "greedy") > ROOM)
-        world.until("it has its room", lambda: len(trainers(world, "greedy")) == ROOM)
+        world.until(
+            "and is told why it cannot",
+            lambda: "exceeded quota: room" in (world.condition("Running", "greedy") or {}).get("message", ""),
+        )
+        world.until("what the quota refuses is taken back", lambda: wants(world, "greedy") == ROOM)
+        record = world.status("greedy")["scaleRecords"][0]
+        assert record["cause"] == "refused", record
+        world.until("it runs in its room", lambda: world.phase("greedy") == "Running")
+        assert len(trainers(world, "greedy")) == ROOM
         world.stays("it takes no more", lambda: len(world.pods()) == ROOM, for_seconds=2 * TICK_SECONDS)
-        assert "exceeded quota: room" in world.condition("Running", "greedy")["message"]

@@ -27,6 +27,7 @@ from tjworker.api.status import (
     ReplicaStatus,
     RestartCounts,
     RoleAttempts,
+    ScaleCause,
     ScaleRecord,
 )
 
@@ -154,7 +155,9 @@ def _any_status(rng: random.Random) -> JobStatus:
             for _ in range(rng.randint(0, 10))
         ),
         scale_records=tuple(
-            ScaleRecord.model_validate({"role": "a", "from": count(), "to": count(), "time": NOW})
+            ScaleRecord.model_validate(
+                {"role": "a", "from": count(), "to": count(), "time": NOW, "cause": rng.choice(get_args(ScaleCause))}
+            )
             for _ in range(rng.randint(0, 10))
         ),
         ending=rng.choice([None, Ending(phase="Failed", reason="R", time=NOW)]),
@@ -205,3 +208,11 @@ def _tomorrows(value: Any, path: str = "") -> dict[str, Any]:
     for name, inner in value.items():
         found |= _tomorrows(inner, f"{path}.{name}")
     return found
+
+
+def test_a_scale_record_of_an_older_worker_has_no_cause_and_one_of_a_newer_may_have_another() -> None:
+    record = {"role": "trainer", "from": 1, "to": 2, "time": NOW, "reason": "autoscaler: room"}
+    older = read_status({"scaleRecords": [record]})
+    assert older.scale_records[0].cause == ""
+    newer = {**record, "cause": "defragmented"}
+    assert read_status({"scaleRecords": [newer]}).to_json()["scaleRecords"] == [newer]

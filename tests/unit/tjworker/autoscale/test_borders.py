@@ -10,7 +10,8 @@ from tests.unit.tjworker.autoscale.test_decide import an_elastic, running
 from tjworker.api import labels
 from tjworker.api.node_requests import WAITING, NodeRequests
 from tjworker.autoscale import JobState, Rules, cluster_resource, decide
-from tjworker.autoscale.roles import as_decided, auto_roles
+from tjworker.autoscale.outlook import look_ahead
+from tjworker.autoscale.roles import auto_roles
 
 NOW = 1767229200.0
 GPU = "nvidia.com/gpu"
@@ -64,13 +65,12 @@ def test_the_gpus_of_a_cluster_are_those_of_the_decisions_so_far(state: JobState
         "a": NodeRequests(extended=((GPU, on_node),)),
         WAITING: NodeRequests(extended=((GPU, asked - on_node),)),
     }
-    now = cluster_resource({"a": make_node("a", **{GPU: "16"}).build()}, requests, (GPU,))
-    assert now.gpu_limit == asked
-    roles, _ = auto_roles([state], (GPU,))
-    then = as_decided(now, roles)
+    nodes = {"a": make_node("a", **{GPU: "16"}).build()}
+    assert cluster_resource(nodes, requests, (GPU,)).gpu_limit == asked
+    roles, _ = auto_roles([state], NOW, Rules())
+    then = look_ahead(nodes, requests, (), roles, Rules()).resource
     assert (then.gpu_limit, then.gpu_request) == (want, want)
     assert then.nodes.gpu_free == {"a": 16 - want}
-    assert now.gpu_limit == asked, "the cluster of now stays what it was"
 
 
 def test_the_pods_that_go_last_have_the_lowest_ordinals_and_those_without_one_go_first() -> None:

@@ -14,11 +14,12 @@ from tests.support.builders import PodBuilder, make_node, make_pod
 from tests.unit.tjworker.autoscale.test_decide import GPU, NOW, an_elastic, recorded, running
 from tests.unit.tjworker.autoscale.test_obstacle import ROOM, why
 from tjworker.api.node_requests import WAITING, NodeRequests, pod_requests
-from tjworker.api.status import Attempts, RoleAttempts
+from tjworker.api.status import Attempts, RoleAttempts, ScaleCause
 from tjworker.autoscale import JobState, Rules, cluster_resource, decide
-from tjworker.autoscale.decide import REFUSED, moved, room_is_needed
+from tjworker.autoscale.decide import moved, room_is_needed
+from tjworker.autoscale.outlook import look_ahead
 from tjworker.autoscale.resources import ClusterResource
-from tjworker.autoscale.roles import as_decided, auto_roles
+from tjworker.autoscale.roles import auto_roles
 
 AMD = "amd.com/gpu"
 RULES = Rules(max_load_desired=1.0)
@@ -55,12 +56,12 @@ def test_pods_are_in_the_order_of_their_ordinals_and_those_without_one_come_last
     ]
 
 
-@pytest.mark.parametrize(("reason", "rest"), [("room", 30), (REFUSED, 300)])
+@pytest.mark.parametrize(("cause", "rest"), [("room", 30), ("need", 30), ("", 30), ("refused", 300)])
 @pytest.mark.parametrize(("from_", "to"), [(2, 5), (5, 2)])
-def test_a_cool_down_is_over_in_its_second(reason: str, rest: int, from_: int, to: int) -> None:
+def test_a_cool_down_is_over_in_its_second(cause: ScaleCause, rest: int, from_: int, to: int) -> None:
     for seconds, want in ((rest - 1, to - from_), (rest, 0)):
-        state = running(an_elastic(5, **recorded(from_, to, "01:00:00", reason)))
-        (auto,), _ = auto_roles([state], (GPU,))
+        state = running(an_elastic(5, **recorded(from_, to, "01:00:00", cause)))
+        (auto,), _ = auto_roles([state], NOW + seconds, RULES)
         assert moved(auto, NOW + seconds, RULES) == want
 
 
@@ -124,17 +125,21 @@ DOES = {
 }
 
 
-def _seen(pods: Sequence[PodBuilder], asks: NodeRequests, kinds: Sequence[str]) -> ClusterResource:
-    """As the watcher counts it: a pod without a node waits for one, unless it is being deleted."""
+def _requests(pods: Sequence[PodBuilder], asks: NodeRequests) -> dict[str, NodeRequests]:
+    """As the watcher counts them: a pod without a node waits for one, unless it is being deleted."""
     requests: dict[str, NodeRequests] = {}
     for pod in (pod.build() for pod in pods):
         if pod.node or not pod.deleted_at:
             place = pod.node or WAITING
             requests[place] = requests.get(place, NodeRequests()).plus(asks)
-    return cluster_resource(NODES, requests, kinds)
+    return requests
 
 
-@pytest.mark.parametrize("kinds", [(GPU,), (GPU, AMD)])
+def _seen(pods: Sequence[PodBuilder], asks: NodeRequests, kinds: Sequence[str]) -> ClusterResource:
+    return cluster_resource(NODES, _requests(pods, asks), kinds)
+
+
+@pytest.mark.parametrize("kinds", [(GPU, AMD), (AMD, GPU)])
 def test_the_cluster_as_decided_is_the_cluster_without_the_pods_that_go(kinds: Sequence[str]) -> None:
     """Whatever each of three trainers does, and where the target is below the pods that there are."""
     for does, target in product(product(DOES, repeat=3), range(1, 4)):
@@ -143,9 +148,10 @@ def test_the_cluster_as_decided_is_the_cluster_without_the_pods_that_go(kinds: S
         made = [DOES[what](make_pod(job, "trainer", i)) for i, what in enumerate(does)]
         staying = [pod for pod in made if not pod.build().deleted_at][:target]
         asks = pod_requests(job.role("trainer").template["spec"])
-        roles, problems = auto_roles([JobState(job, tuple(pod.build() for pod in made))], kinds)
+        rules = Rules(gpu_resources=tuple(kinds))
+        roles, problems = auto_roles([JobState(job, tuple(pod.build() for pod in made))], NOW, rules)
         assert (len(roles), problems) == (1, [])
-        got = as_decided(_seen(made, asks, kinds), roles)
+        got = look_ahead(NODES, _requests(made, asks), (), roles, rules).resource
         missing = [make_pod(job, "trainer", 9)] * (target - len(staying))
         want = _seen([*staying, *missing], asks, kinds)
         sums = ("cpu_request_milli", "memory_request_mega", "gpu_request", "gpu_limit")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.builders import JobBuilder, NodeBuilder, PodBuilder, make_job, make_node, make_pod
 from tjworker.api.node_requests import WAITING, NodeRequests
-from tjworker.api.status import Attempts, Ending, JobStatus, Phase, RoleAttempts, ScaleRecord
+from tjworker.api.status import Attempts, Ending, JobStatus, Phase, RoleAttempts, ScaleCause, ScaleRecord
 from tjworker.autoscale import (
     POLICIES,
     JobState,
@@ -66,10 +66,9 @@ def used(cpus: float, **extended: int) -> NodeRequests:
     )
 
 
-def recorded(from_: int, to: int, minute: str, reason: str = "autoscaler: room") -> dict[str, Any]:
-    return {
-        "scale_records": (ScaleRecord(role="trainer", from_=from_, to=to, time=f"2026-01-01T{minute}Z", reason=reason),)
-    }
+def recorded(from_: int, to: int, minute: str, cause: ScaleCause = "") -> dict[str, Any]:
+    record = ScaleRecord(role="trainer", from_=from_, to=to, time=f"2026-01-01T{minute}Z", cause=cause)
+    return {"scale_records": (record,)}
 
 
 @dataclass(frozen=True)
@@ -233,14 +232,10 @@ CASES = {
         {"digits": (4, 3)},
     ),
     "after that it is not tried again for ten cool-downs": Case(
-        (running(an_elastic(**recorded(4, 2, "00:55:01", "autoscaler: the scheduler has found no node for 2"))),),
-        {"a": used(2)},
-        {},
+        (running(an_elastic(**recorded(4, 2, "00:55:01", "refused"))),), {"a": used(2)}, {}
     ),
     "and then it is": Case(
-        (running(an_elastic(**recorded(4, 2, "00:55:00", "autoscaler: the scheduler has found no node for 2"))),),
-        {"a": used(2)},
-        {"digits": (2, 8)},
+        (running(an_elastic(**recorded(4, 2, "00:55:00", "refused"))),), {"a": used(2)}, {"digits": (2, 8)}
     ),
     "ten thousand replicas are wanted, as many as there is room for are had": Case(
         (running(an_elastic(1, most=10_000)),), {"a": used(1)}, {"digits": (1, 8)}
@@ -294,10 +289,11 @@ def test_the_cool_down_of_one_role_keeps_no_other_of_the_job_back() -> None:
 
 def test_a_quantity_that_does_not_parse_is_told_with_its_job_and_role() -> None:
     state = running(an_elastic(resources={"requests": {"cpu": "two"}}))
-    told = decide([state], {"a": make_node().build()}, {}, NOW, Rules()).problems
-    assert told == (
+    (told,) = decide([state], {"a": make_node().build()}, {}, NOW, Rules()).problems
+    assert (told.job, told.role) == (state.job.key, "trainer")
+    assert str(told) == (
         "aitrainingjobs.elasticdeeplearning.ai/default/digits: role trainer is not autoscaled: its pod template: "
-        "'two' is no quantity such as 500m, 2 or 1.5Gi",
+        "'two' is no quantity such as 500m, 2 or 1.5Gi"
     )
 
 
@@ -389,8 +385,8 @@ def test_a_job_that_cannot_be_planned_with_costs_itself_alone(bad: JobState, wan
     decision = decide([running(an_elastic(2, name="good")), bad], EIGHT_CPUS, {"a": used(2)}, NOW, Rules())
     assert [(move.state.job.name.name, move.to) for move in decision.moves] == [("good", 7)]
     (problem,) = decision.problems
-    assert problem.startswith("aitrainingjobs.elasticdeeplearning.ai/default/bad: role trainer is not autoscaled: ")
-    assert want_why in problem
+    assert (problem.job, problem.role) == (bad.job.key, "trainer")
+    assert want_why in problem.why
 
 
 def test_a_foreign_pod_or_node_beyond_all_measure_ends_no_run() -> None:

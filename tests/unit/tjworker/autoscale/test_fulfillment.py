@@ -9,8 +9,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.autoscaling import pose_jobs
 from tjworker.autoscale import ClusterResource, ElasticJob, Nodes, elastic, scale_all_jobs_dry_run
 from tjworker.autoscale.dryrun import scale_one_by_one
+from tjworker.autoscale.fitting import check_plan
+from tjworker.autoscale.policies import fulfillment
 
 CPU, MEMORY = st.sampled_from([0, 100, 250, 500, 700, 1000, 1100, 3000]), st.sampled_from([0, 10, 90, 100, 400])
 NODES = tuple(f"node-{i}" for i in range(5))
@@ -36,6 +39,7 @@ def an_elastic_job(draw: st.DrawFn, name: str) -> ElasticJob:
         draw(st.sampled_from([0, 0, 0, 1, 2])),
         draw(st.sampled_from([(), (("pods", 1),), (("amd.com/gpu", 1), ("pods", 1))])),
         tuple(draw(st.lists(st.sampled_from([*NODES, "", "gone"]), max_size=now))),
+        draw(st.none() | st.integers(0, 14)),
         draw(st.none() | st.integers(0, 14)),
     )
 
@@ -98,7 +102,7 @@ def test_a_plan_stays_within_bounds_and_grows_into_room_that_there_is(
         planned = job.parallelism + step
         assert step <= 0 or planned <= job.max_instance
         assert step <= 0 or job.ceiling is None or planned <= job.ceiling
-        assert step >= 0 or planned >= job.min_instance or planned == job.max_instance
+        assert step >= 0 or planned >= job.lowest or planned == job.max_instance
         assert planned <= max(job.max_instance, 0)
     cpu = resource.cpu_request_milli + sum(by_name[n].cpu_request_milli * step for n, step in plan.items())
     if any(step > 0 and by_name[n].cpu_request_milli for n, step in plan.items()):
@@ -122,3 +126,50 @@ def test_blocks_of_nodes_are_passed_over_only_when_none_of_them_has_room() -> No
     plan = scale_all_jobs_dry_run(jobs, resource, 1.0)
     assert plan == scale_one_by_one(jobs, resource, 1.0)
     assert min(plan.values()) < 39, "a replica found no room"
+
+
+@examples(100)
+@given(problems())
+def test_its_plan_is_never_rejected_whatever_the_projection_says(
+    problem: tuple[list[ElasticJob], ClusterResource, float],
+) -> None:
+    """Sums and nodes need not agree, nodes may hold more than they have, pods may stand on nodes that are gone. And
+    apart from replicas that would have no node it is the plan of the seeds' loop."""
+    jobs, resource, load = problem
+    posed = pose_jobs(jobs, resource, load)
+    plan = fulfillment.plan(posed)
+    check_plan(posed, plan)
+    naive = scale_one_by_one(jobs, resource, load)
+    for role in posed.roles:
+        step = plan.targets.get(role.id, role.elastic.parallelism) - role.elastic.parallelism
+        of_the_loop = naive.get(role.elastic.name, 0)
+        assert step == of_the_loop or 0 <= step < of_the_loop
+    if not any(step < 0 for step in naive.values()):
+        assert {role.id: plan.targets[role.id] for role in posed.roles if elastic(role.elastic)} == {
+            role.id: role.elastic.parallelism + naive[role.elastic.name]
+            for role in posed.roles
+            if elastic(role.elastic)
+        }
+
+
+def test_a_replica_that_goes_and_comes_back_on_the_way_to_the_plan_leaves_no_room() -> None:
+    """GPUs are short by two. The loop takes one of `c` and eight of `a`, which is too much, gives the CPU of the first
+    to `b`, and lets `c` have its replica back, elsewhere. In the plan `c` keeps it where it is."""
+    a = ElasticJob("a", 0, 2, 1, 1000, 0, 8, placed=("y",))
+    b = ElasticJob("b", 0, 1, 0, 1000)
+    c = ElasticJob("c", 1, 2, 2, 1000, 0, 1, placed=("z", "x"))
+    idle = dict.fromkeys("xyz", 0)
+    resource = ClusterResource(
+        3,
+        gpu_limit=12,
+        gpu_total=10,
+        cpu_total_milli=3000,
+        cpu_request_milli=3000,
+        nodes=Nodes(idle, dict(idle), dict(idle)),
+    )
+    posed = pose_jobs((a, b, c), resource)
+    assert scale_one_by_one((a, b, c), resource, 1.0) == {"a": -1, "b": 1, "c": 0}
+    plan = fulfillment.plan(posed)
+    check_plan(posed, plan)
+    assert [plan.targets[role.id] for role in posed.roles] == [0, 1, 2]
+    assert plan.places[posed.roles[1].id] == ("y",)

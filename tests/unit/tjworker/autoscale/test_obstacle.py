@@ -13,10 +13,8 @@ from tests.support.seeds import the_seed
 from tests.unit.tjworker.autoscale.test_decide import GPU, NOW, an_elastic, recorded, running, used, waits, with_pods
 from tjworker.api.node_requests import NodeRequests
 from tjworker.api.status import Attempts, RoleAttempts
-from tjworker.autoscale import JobState, Rules, cluster_resource, decide
-from tjworker.autoscale.decide import REFUSED
-from tjworker.autoscale.obstacle import obstacle
-from tjworker.autoscale.roles import as_decided, auto_roles
+from tjworker.autoscale import JobState, Rules, decide
+from tjworker.autoscale.decide import pose, why_no_more
 
 ROOM = "there is room for one more, which the autoscaler's next run takes"
 ONE_NODE = (make_node("a", cpu="8", memory="64G"),)
@@ -24,9 +22,8 @@ ONE_NODE = (make_node("a", cpu="8", memory="64G"),)
 
 def why(state: JobState, nodes: tuple[NodeBuilder, ...], requests: Mapping[str, NodeRequests], rules: Rules) -> str:
     records = {node.build().name: node.build() for node in nodes}
-    roles, _ = auto_roles([state], rules.gpu_resources)
-    resource = as_decided(cluster_resource(records, requests, rules.gpu_resources), roles)
-    return obstacle(roles[0], resource, NOW, rules)
+    (said,) = why_no_more(pose([state], records, requests, NOW, rules), rules, state.job.key).values()
+    return said
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,13 @@ CASES: dict[str, Case] = {
     "it does not run whole": Case(
         running(an_elastic(phase="Creating")), "while it runs whole, and this one is Creating"
     ),
-    "replicas of it wait": Case(with_pods(an_elastic(), waits), "2 of its replicas wait for a node"),
+    "replicas of it wait": Case(
+        with_pods(an_elastic(), lambda pod, i: waits(pod, i).but(created_at="2026-01-01T00:59:50Z")),
+        "2 of its replicas wait for a node",
+    ),
+    "one of them has waited for the whole cool-down": Case(
+        with_pods(an_elastic(), waits), "the scheduler has found no node for 1 of them for 30 s; tried again after"
+    ),
     "replicas of it have finished": Case(
         running(an_elastic(attempts=Attempts(roles={"trainer": RoleAttempts(completed="0")}))), "have finished"
     ),
@@ -89,8 +92,8 @@ CASES: dict[str, Case] = {
         "it shrank at 2026-01-01T00:59:50Z, and rests for the cool-down",
     ),
     "the scheduler refused it a while ago": Case(
-        running(an_elastic(**recorded(3, 2, "00:57:00", REFUSED))),
-        "refused a node at 2026-01-01T00:57:00Z; it is tried",
+        running(an_elastic(**recorded(3, 2, "00:57:00", "refused"))),
+        "replicas were refused at 2026-01-01T00:57:00Z; it is tried",
     ),
     "nobody scales": Case(running(an_elastic()), "TJ_AUTOSCALE_POLICY", rules=Rules("off")),
 }

@@ -95,6 +95,19 @@ def test_nodes_that_are_ill() -> None:
     }
 
 
+def test_a_role_without_room_says_so_as_the_autoscaler_decides_which_leaves_hopeless_pods_out() -> None:
+    """A pod with cpu 500 keeps nobody from growing; pods that are alike are counted together."""
+    job = elastic("el", 1)
+    huge = [pod("web", i, where="", phase="Pending") for i in range(2)]
+    for one in huge:
+        one["spec"] = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500"}}}]}
+        one["metadata"] = {**one["metadata"], "labels": {}, "name": f"huge-{one['metadata']['name']}"}
+    found = room([node()], [pod("el", 0), *huge])
+    assert [(waiting.pods, waiting.requests.cpu_milli) for waiting in found.waiting] == [(2, 500_000)]
+    said = obstacles(job.build(), [job.build()], found, NOW, Rules())
+    assert said["trainer"].startswith("there is room for one more")
+
+
 def asking(**requests: str) -> JobBuilder:
     container = {"name": "aitj-main", "image": "x", "resources": {"requests": requests}}
     return make_job("big").role("trainer", 2, template={"spec": {"containers": [container]}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -9,8 +10,11 @@ import pytest
 
 from tests.scenarios.elastic import FULL, elastic, wants
 from tests.scenarios.test_autoscaler import ElasticWorld
+from tjworker.autoscale import POLICIES
+from tjworker.autoscale.problem import Plan, Problem
 from tjworker.base import JobKey, Transient
 from tjworker.kube.port import HttpResponse
+from tjworker.telemetry.metrics import REGISTRY
 
 TOO_LARGE = HttpResponse(
     500,
@@ -116,3 +120,45 @@ def test_an_api_server_that_is_away_fails_the_task(world: ElasticWorld, monkeypa
     monkeypatch.setattr(world.api, "merge_patch", away)
     with pytest.raises(Transient):
         world.autoscaler.run()
+
+
+def _too_many(problem: Problem) -> Plan:
+    return Plan({role.id: 10 for role in problem.roles})
+
+
+def _raises(problem: Problem) -> Plan:
+    raise ZeroDivisionError("no part of nothing")
+
+
+FAILS: dict[str, tuple[Any, str, str]] = {
+    "it raises": (_raises, "raised", "ZeroDivisionError: no part of nothing"),
+    "its plan breaks a rule": (_too_many, "rejected", " milli-CPUs would be requested of"),
+    "it returns no plan": (lambda _: {"aaa": 3}, "raised", "AttributeError"),
+}
+
+
+@pytest.mark.parametrize("fails", FAILS.values(), ids=FAILS.keys())
+def test_a_policy_that_fails_moves_nothing_and_the_run_says_so(
+    world: ElasticWorld,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    fails: tuple[Any, str, str],
+) -> None:
+    plan, why, words = fails
+    works = POLICIES["fulfillment"]
+    monkeypatch.setitem(POLICIES, "fulfillment", replace(works, plan=plan))
+    before = _counted(why)
+    assert world.autoscaler.run() == "no role was moved: the policy fulfillment failed, 1 failed"
+    assert world.autoscaler.failed == 1
+    assert _counted(why) == before + 1
+    told = capsys.readouterr().out
+    assert "cannot plan with the policy fulfillment" in told
+    assert words in told
+    assert ["targets" in world.status(name) for name in ("aaa", "zzz")] == [False, False]
+    monkeypatch.setitem(POLICIES, "fulfillment", works)
+    world.advance(20)
+    assert "targets" in world.status("aaa"), "the next run starts afresh"
+
+
+def _counted(why: str) -> float:
+    return float(REGISTRY.get_sample_value("tj_scale_plans_rejected_total", {"why": why}) or 0)

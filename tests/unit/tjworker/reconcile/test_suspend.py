@@ -105,7 +105,7 @@ def test_a_scale_while_suspended_is_recorded_and_costs_the_number_only() -> None
     world.job = make_job().role("trainer", 3).suspended().status(world.job.status).build()
     status = status_of(world.step())
     assert [(r.role, r.from_, r.to, r.reason) for r in status.scale_records] == [
-        ("trainer", 2, 3, "spec.replicaSpecs.trainer.replicas changed")
+        ("trainer", 2, 3, "spec.replicaSpecs.trainer.replicas was set to 3")
     ]
     assert (status.phase, status.replica_statuses["trainer"].desired, status.replica_statuses["trainer"].pending) == (
         "Suspended",

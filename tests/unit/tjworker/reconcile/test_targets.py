@@ -100,27 +100,37 @@ def test_the_highest_indices_go_first() -> None:
     assert deleted(plan) == ["digits-trainer-1", "digits-trainer-2", "digits-trainer-3"]
 
 
+TARGET: dict[str, Any] = {"targets": {"trainer": 4}, "targets_beside": {"trainer": 2}}
 REASONS = {
     "kubectl scale on a role of the autoscaler's": (
-        running(auto(3), 4, (RECORD,), targets={"trainer": 4}, targets_beside={"trainer": 2}),
-        3,
-        "the autoscaler's target is set aside: spec.replicaSpecs.trainer or spec.suspend changed",
+        running(auto(3), 4, (RECORD,), **TARGET),
+        (3, "user", "spec.replicaSpecs.trainer.replicas was set to 3"),
     ),
     "kubectl scale where there is no target": (
         running(auto(3), 2, ()),
-        3,
-        "spec.replicaSpecs.trainer.replicas changed",
+        (3, "user", "spec.replicaSpecs.trainer.replicas was set to 3"),
+    ),
+    "tj scale, and an HPA, set the number of the whole job": (
+        running(auto(4).spec(replicas=3), 4, (RECORD,), **TARGET),
+        (3, "user", "spec.replicas was set to 3"),
+    ),
+    "edlPolicy Manual": (
+        running(auto(edl="Manual"), 4, (RECORD,), **TARGET),
+        (2, "user", "the autoscaler no longer moves this role: spec.replicaSpecs.trainer.replicas counts again"),
+    ),
+    "the job is suspended": (
+        running(auto(suspend=True), 4, (RECORD,), **TARGET),
+        (2, "user", "spec.suspend was set: spec.replicaSpecs.trainer.replicas counts again"),
     ),
     "a maximum below the target": (
-        running(auto(most=3), 4, (RECORD,), targets={"trainer": 4}, targets_beside={"trainer": 2}),
-        3,
-        "autoscaler: kept within minReplicas and maxReplicas",
+        running(auto(most=3), 4, (RECORD,), **TARGET),
+        (3, "bounds", "autoscaler: kept within minReplicas and maxReplicas"),
     ),
 }
 
 
 @pytest.mark.parametrize("sentence", REASONS)
 def test_why_the_number_changed(sentence: str) -> None:
-    builder, to, reason = REASONS[sentence]
+    builder, want = REASONS[sentence]
     newest = status_of(decide(builder.build())).scale_records[0]
-    assert (newest.to, newest.reason) == (to, reason)
+    assert (newest.to, newest.cause, newest.reason) == want

@@ -1,0 +1,188 @@
+"""What holds for every policy of the registry, and what becomes of a plan that breaks a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.support.autoscaling import carry_out, pose_jobs, problems
+from tests.unit.tjworker.autoscale.test_fulfillment import examples
+from tjworker.autoscale import POLICIES, ClusterResource, ElasticJob, Nodes, PlanRejected
+from tjworker.autoscale.fitting import check_plan, keep_what_fits
+from tjworker.autoscale.problem import Plan, Problem, RoleId
+from tjworker.base import JobKey
+
+EVERY = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
+
+
+@EVERY
+@examples(100)
+@given(problem=problems())
+def test_a_plan_keeps_every_rule_and_changes_no_argument(policy: Any, problem: Problem) -> None:
+    """Bounds, sums, and a node for each replica that is added: `check_plan`, whose own cases are below."""
+    before = replace(problem, resource=problem.resource.copy(), roles=list(problem.roles))
+    plan = policy.plan(problem)
+    assert problem == before
+    check_plan(problem, plan)
+    for role in problem.roles:
+        assert plan.targets.get(role.id, role.elastic.parallelism) <= max(role.elastic.max_instance, 0)
+
+
+@EVERY
+@examples(60)
+@given(problem=problems(), draw=st.randoms(use_true_random=False))
+def test_the_order_of_the_jobs_does_not_matter(policy: Any, problem: Problem, draw: Any) -> None:
+    shuffled = list(problem.roles)
+    draw.shuffle(shuffled)
+    assert policy.plan(replace(problem, roles=shuffled)) == policy.plan(problem)
+
+
+@EVERY
+def test_of_equal_jobs_the_same_one_goes_first_whatever_their_order(policy: Any) -> None:
+    problem = two_nodes(*(replace(B, name=name, placed=(node,)) for name, node in zip("abcde", "aabbb", strict=True)))
+    plans = [policy.plan(replace(problem, roles=roles)) for roles in (problem.roles, problem.roles[::-1])]
+    assert plans[0] == plans[1]
+    assert 5 <= sum(plans[0].targets.values()) <= 8, "there is room for three more, and five want it"
+
+
+@EVERY
+@examples(100)
+@given(problem=problems())
+def test_planning_again_after_the_plan_is_carried_out_moves_nothing(policy: Any, problem: Problem) -> None:
+    after = carry_out(problem, policy.plan(problem))
+    again = policy.plan(after)
+    moved = {str(r.id): again.targets[r.id] - r.elastic.parallelism for r in after.roles if r.id in again.targets}
+    assert not any(moved.values()), moved
+
+
+@EVERY
+@examples(60)
+@given(problem=problems())
+def test_no_node_holds_more_than_it_has(policy: Any, problem: Problem) -> None:
+    after = carry_out(problem, policy.plan(problem)).resource.nodes
+    before = problem.resource.nodes
+    for free, was in (
+        (after.cpu_idle_milli, before.cpu_idle_milli),
+        (after.memory_free_mega, before.memory_free_mega),
+        (after.gpu_free, before.gpu_free),
+        *((after.others_free[kind], before.others_free[kind]) for kind in before.others_free),
+    ):
+        assert all(left >= 0 or left >= was[node] for node, left in free.items())
+
+
+@EVERY
+@examples(60)
+@given(problem=problems())
+def test_each_role_has_a_reason(policy: Any, problem: Problem) -> None:
+    """Also one that receives nothing."""
+    plan = policy.plan(problem)
+    for role in problem.roles:
+        reason = policy.explain(problem, plan, role)
+        assert reason.text
+        assert bool(reason.cause) is (plan.targets.get(role.id, role.elastic.parallelism) != role.elastic.parallelism)
+
+
+# -- plans that break a rule -------------------------------------------------------------------------
+def role_id(name: str) -> RoleId:
+    return RoleId(JobKey(name), "trainer")
+
+
+def two_nodes(*jobs: ElasticJob) -> Problem:
+    """Of four CPUs each, empty but for the jobs' replicas."""
+    idle, asked = {"a": 4000, "b": 4000}, sum(job.cpu_request_milli * job.parallelism for job in jobs)
+    for job in jobs:
+        for node in job.placed:
+            idle[node] -= job.cpu_request_milli
+    memory = dict.fromkeys(idle, 64_000)
+    resource = ClusterResource(
+        2, cpu_total_milli=8000, cpu_request_milli=asked, memory_total_mega=128_000, nodes=Nodes(idle, memory)
+    )
+    return pose_jobs(jobs, resource)
+
+
+A = ElasticJob("a", 1, 6, 3, 1000, placed=("a", "a", "a"))
+B = ElasticJob("b", 1, 6, 1, 1000, placed=("b",))
+WIDE = ElasticJob("b", 0, 6, 0, 3000)
+
+
+@dataclass(frozen=True)
+class Case:
+    targets: Mapping[str, Any]
+    want: str
+    places: Mapping[str, tuple[str, ...]] | None = None
+    jobs: tuple[ElasticJob, ...] = (A, B)
+
+
+BROKEN = {
+    "below the minimum": Case({"a": 0}, "a/trainer: 3 -> 0 is outside 1..6"),
+    "above the maximum": Case({"a": 7}, "3 -> 7 is outside 1..6"),
+    "below the floor of a role that has just grown": Case(
+        {"a": 1}, "3 -> 1 is outside 3..6", jobs=(replace(A, floor=3), B)
+    ),
+    "above the ceiling of a role that rests": Case({"a": 4}, "3 -> 4 is outside 1..3", jobs=(replace(A, ceiling=3), B)),
+    "a role that there is not": Case({"c": 1}, "c/trainer: no such role"),
+    "half a replica": Case({"a": 2.5}, "2.5 is no number of replicas"),
+    "true": Case({"b": True}, "True is no number of replicas"),
+    "nothing": Case({"b": None}, "None is no number of replicas"),
+    "more CPUs than there are": Case(
+        {"a": 6, "b": 4}, "10000 milli-CPUs would be requested of 8000", {"a": ("a", "b", "b"), "b": ("b",) * 3}
+    ),
+    "a replica without a place": Case({"b": 2}, "1 more replicas, and 0 places for them"),
+    "a node that there is not": Case({"b": 2}, "no room on node x for 1 more replicas of its size", {"b": ("x",)}),
+    "a node that is full": Case({"b": 3}, "no room on node a", {"b": ("a", "a")}),
+    "room on no single node, though there is enough of it": Case(
+        {"b": 1}, "no room on node b", {"b": ("b",)}, (A, WIDE, replace(B, name="c", parallelism=2, placed=("b", "b")))
+    ),
+    "room of a job that keeps it, promised to another": Case(
+        {"b": 5}, "no room on node a", {"b": ("b", "b", "a", "a")}
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN.values(), ids=BROKEN.keys())
+def test_a_plan_that_breaks_a_rule_is_rejected(case: Case) -> None:
+    plan = Plan(
+        {role_id(name): to for name, to in case.targets.items()},
+        {role_id(name): nodes for name, nodes in (case.places or {}).items()},
+    )
+    with pytest.raises(PlanRejected, match=case.want.replace(".", r"\.")):
+        check_plan(two_nodes(*case.jobs), plan)
+
+
+GOOD = {
+    "nothing": Case({}, ""),
+    "what a job gives up goes to another": Case({"a": 1, "b": 6}, "", {"b": ("b", "b", "b", "a", "a")}),
+    "a job above its maximum comes down, as far as the policy likes": Case(
+        {"a": 2}, "", jobs=(replace(A, max_instance=1), B)
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GOOD.values(), ids=GOOD.keys())
+def test_a_plan_that_keeps_the_rules_is_not(case: Case) -> None:
+    places = {role_id(name): nodes for name, nodes in (case.places or {}).items()}
+    check_plan(two_nodes(*case.jobs), Plan({role_id(name): to for name, to in case.targets.items()}, places))
+
+
+def test_the_faults_are_told_and_those_beyond_three_counted() -> None:
+    plan = Plan({role_id(f"x{i}"): 1 for i in range(5)})
+    with pytest.raises(PlanRejected, match=r"x0/trainer: no such role; .*; x2/trainer: no such role; and 2 more"):
+        check_plan(two_nodes(A), plan)
+
+
+@examples(100)
+@given(problem=problems(), draw=st.randoms(use_true_random=False))
+def test_of_any_wish_what_fits_is_a_plan(problem: Problem, draw: Any) -> None:
+    """Wherever the sums allow it."""
+    wish = Plan({r.id: draw.randint(r.elastic.lowest, max(r.elastic.lowest, r.elastic.highest)) for r in problem.roles})
+    kept = keep_what_fits(problem, wish)
+    assert all(kept.targets[id_] <= to for id_, to in wish.targets.items())
+    grown = {r.id: kept.targets[r.id] - r.elastic.parallelism for r in problem.roles}
+    resource = replace(problem.resource, cpu_total_milli=1 << 60, memory_total_mega=1 << 60, gpu_total=1 << 60)
+    assume(any(step > 0 for step in grown.values()))
+    check_plan(replace(problem, resource=resource), kept)

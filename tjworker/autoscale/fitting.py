@@ -1,0 +1,144 @@
+"""Whether a plan can be carried out: bounds, sums, and a node for each replica that is added. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+
+from tjworker.autoscale.dryrun import cpu_reach
+from tjworker.autoscale.fleet import Fleet, ReplicaSize
+from tjworker.autoscale.jobs import ElasticJob
+from tjworker.autoscale.problem import ElasticRole, Plan, Problem, RoleId
+from tjworker.base import Terminal
+
+
+class PlanRejected(Terminal):
+    """A policy has returned a plan that breaks a rule. None of it is carried out."""
+
+
+SHOWN_FAULTS = 3
+
+
+def check_plan(problem: Problem, plan: Plan) -> None:
+    """Raises PlanRejected, with the first faults in words."""
+    roles = {role.id: role for role in problem.roles}
+    faults = (
+        list(_out_of_bounds(roles, plan)) or _beyond_the_sums(problem, plan) or list(_without_a_node(problem, plan))
+    )
+    if faults:
+        more = f"; and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
+        raise PlanRejected(f"{'; '.join(faults[:SHOWN_FAULTS])}{more}")
+
+
+def _out_of_bounds(roles: Mapping[RoleId, ElasticRole], plan: Plan) -> Iterator[str]:
+    for id_, to in plan.targets.items():
+        role = roles.get(id_)
+        if role is None:
+            yield f"{id_}: no such role"
+        elif type(to) is not int:
+            yield f"{id_}: {to!r} is no number of replicas"
+        elif not _allowed(role.elastic, to):
+            job = role.elastic
+            yield f"{id_}: {job.parallelism} -> {to} is outside {job.lowest}..{max(job.lowest, job.highest)}"
+
+
+def _allowed(job: ElasticJob, to: int) -> bool:
+    """Within the bounds; or not farther outside than it is, as after an edit of the spec."""
+    low, high, now = job.lowest, max(job.lowest, job.highest), job.parallelism
+    return min(low, now) <= to <= max(high, now)
+
+
+def _changed(problem: Problem, plan: Plan) -> list[tuple[ElasticRole, int]]:
+    """Roles that the plan changes, by how much."""
+    steps = ((role, plan.targets.get(role.id, role.elastic.parallelism)) for role in problem.roles)
+    return [(role, to - role.elastic.parallelism) for role, to in steps if to != role.elastic.parallelism]
+
+
+def _beyond_the_sums(problem: Problem, plan: Plan) -> list[str]:
+    """A plan may leave more requested than there is, where jobs are at their minimum; it may not make that so."""
+    resource, changed = problem.resource, _changed(problem, plan)
+    found = []
+    for what, asked, limit, amount in (
+        ("milli-CPUs", resource.cpu_request_milli, cpu_reach(resource, problem.max_load_desired), _cpu),
+        ("MB of memory", resource.memory_request_mega, resource.memory_total_mega, _memory),
+        ("GPUs", resource.gpu_limit, resource.gpu_total, _gpu),
+    ):
+        after = asked + sum(step * amount(role.elastic) for role, step in changed)
+        if after > limit and any(step > 0 and amount(role.elastic) for role, step in changed):
+            found.append(f"{after} {what} would be requested of {limit}")
+    return found
+
+
+def _cpu(job: ElasticJob) -> int:
+    return job.cpu_request_milli
+
+
+def _memory(job: ElasticJob) -> int:
+    return job.memory_request_mega
+
+
+def _gpu(job: ElasticJob) -> int:
+    return job.gpu_limit
+
+
+def _without_a_node(problem: Problem, plan: Plan) -> Iterator[str]:
+    fleet, roles = _after_giving(problem, plan)
+    # Replicas of one size are counted together: 150,000 of them, one after the other, would take half a second.
+    wanted: dict[ReplicaSize, Counter[str]] = defaultdict(Counter)
+    for size, role in zip(fleet.sizes, roles, strict=True):
+        more = plan.targets.get(role.id, role.elastic.parallelism) - role.elastic.parallelism
+        if more <= 0:
+            continue
+        nodes = plan.places.get(role.id, ())
+        if len(nodes) != more:
+            yield f"{role.id}: {more} more replicas, and {len(nodes)} places for them"
+        wanted[size].update(nodes)
+    for size, counts in wanted.items():
+        for name, replicas in counts.items():
+            node = fleet.index.get(name, -1)
+            if node < 0 or not fleet.fits(size, node, replicas):
+                ids = (r.id for s, r in zip(fleet.sizes, roles, strict=True) if s is size)
+                told = next(id_ for id_ in ids if name in plan.places.get(id_, ()))
+                yield f"{told}: no room on node {name} for {replicas} more replicas of its size"
+            else:
+                fleet.take_many(size, node, replicas)
+
+
+def _after_giving(problem: Problem, plan: Plan) -> tuple[Fleet, list[ElasticRole]]:
+    """The cluster without the replicas that the plan takes away; jobs are in the order of the roles."""
+    roles = list(problem.roles)
+    fleet = Fleet([role.elastic for role in roles], problem.resource, 0)
+    for i, role in enumerate(roles):
+        fewer = role.elastic.parallelism - plan.targets.get(role.id, role.elastic.parallelism)
+        if fewer > 0:
+            fleet.give_up(i, fewer)
+    return fleet, roles
+
+
+def keep_what_fits(problem: Problem, plan: Plan) -> Plan:
+    """The plan without the replicas that would have no node. Each keeps its place if there is still room, else gets the
+    first node that has some.
+
+    For a policy that gives up replicas and adds some to the same job on the way to its plan: what counts in the end is
+    the difference, and the room of a replica that stays is not free."""
+    fleet, roles = _after_giving(problem, plan)
+    targets, places = dict(plan.targets), dict(plan.places)
+    for i, role in enumerate(roles):
+        now = role.elastic.parallelism
+        more = plan.targets.get(role.id, now) - now
+        if more <= 0:
+            continue
+        size = fleet.sizes[i]
+        hints = [*plan.places.get(role.id, ()), *[""] * more][:more]
+        nodes = []
+        for hint in hints:
+            node = fleet.index.get(hint, -1)
+            if node < 0 or not fleet.fits(size, node):
+                node = fleet.first(size)
+            if node < 0:
+                break
+            fleet.take(size, node)
+            nodes.append(node)
+        names = list(fleet.index)
+        targets[role.id], places[role.id] = now + len(nodes), tuple(names[node] for node in nodes)
+    return Plan(targets, places)

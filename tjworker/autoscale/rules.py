@@ -1,0 +1,16 @@
+"""What the settings say of planning. Pure data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+REFUSED_REST = 10
+"""Cool-downs until a replica that was taken back is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    policy: str = "fulfillment"
+    max_load_desired: float = 0.97
+    cooldown_seconds: float = 30.0
+    gpu_resources: tuple[str, ...] = ("nvidia.com/gpu",)
