@@ -4,7 +4,7 @@
 - Task events go out in groups. The events, their order and their times stay Celery's. A worker's main process takes
   1.1 ms a no-op task instead of 1.7 (docs/internals/performance.md).
 - The wait between two tries to reach Redis stays short, and so does that for the other workers at each start. What the
-  children have sent meanwhile is read before a time limit is held against them. An outage is logged once.
+  children have sent meanwhile is read before the hard time limit is held against them. An outage is logged once.
 - A message that no process of this operator would send is refused before it takes a slot, and a slot that was taken is
   given back whatever Celery raises. Of the remote control only the commands that ask are left.
 - A thread of its own asks Redis whether messages wait. Probes and metrics answer from memory, and a worker that takes
@@ -189,6 +189,22 @@ def give_slots_back(controller: Any) -> None:
     controller._process_task = begin_or_give_back
 
 
+def read_before_killing(pool: Any) -> None:
+    """Before a hard time limit is held against a task, read what the children have sent. Nobody did while this process
+    was in a call of a Redis that is silent, or tried to reach it; the timers come first afterwards, and a child would
+    be killed for a task that has ended."""
+    if not isinstance(pool, AsynPool):
+        return
+    kill = pool._on_hard_timeout
+
+    def read_and_kill(job: Any) -> None:
+        for process in list(pool._pool):
+            pool.process_flush_queues(process)
+        kill(job)
+
+    pool._on_hard_timeout = read_and_kill
+
+
 def ask(redis: Any, queue: str) -> int:
     """Messages that wait. Raises RedisError while Redis does not answer, or takes no writes: then nothing can be taken
     from a queue, and a restart cures nothing."""
@@ -229,6 +245,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
             raise SystemExit(2) from None
         metrics.begin("worker")
         scrape.serve(settings, self.samples, shared=True)
+        read_before_killing(getattr(self.pool, "_pool", None))
         threading.Thread(target=self._look_on, args=(settings,), name="watchdog", daemon=True).start()
         for step in self.steps:
             if isinstance(step, Mingle):  # other steps name the class, so that it cannot be another one
@@ -237,17 +254,8 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
 
     def register_with_event_loop(self, hub: Any) -> None:
         """At each connection; the timer goes when that is lost."""
-        self._read_results()
         super().register_with_event_loop(hub)
         hub.call_repeatedly(SIGN_SECONDS, self._turn)
-
-    def _read_results(self) -> None:
-        """Nothing has read what the children sent while this process tried to reach Redis. Their hard time limits would
-        be looked at first, and children killed for tasks that have ended."""
-        pool = getattr(self.pool, "_pool", None)
-        if isinstance(pool, AsynPool):
-            for process in list(pool._pool):
-                pool.process_flush_queues(process)
 
     def _turn(self) -> None:
         """The loop turns, and has for a second: a Redis that takes the connection may still refuse to be read (one that
