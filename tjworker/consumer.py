@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, MutableMapping
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -221,6 +222,10 @@ def end_process(why: str) -> None:
     os._exit(1)
 
 
+def start_thread(target: Callable[[], None]) -> None:
+    threading.Thread(target=target, name="watchdog", daemon=True).start()
+
+
 class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
     """Three events a task, each its own message, are a third of the main process's work. Here they share a message."""
 
@@ -246,7 +251,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
         metrics.begin("worker")
         scrape.serve(settings, self.samples, shared=True)
         read_before_killing(getattr(self.pool, "_pool", None))
-        threading.Thread(target=self._look_on, args=(settings,), name="watchdog", daemon=True).start()
+        start_thread(partial(self._look_on, settings))
         for step in self.steps:
             if isinstance(step, Mingle):  # other steps name the class, so that it cannot be another one
                 step.send_hello = hello
