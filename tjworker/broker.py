@@ -153,9 +153,10 @@ class Transport(kombu_redis.Transport):  # type: ignore[misc,unused-ignore]
         it puts the message back for the next one."""
         try:
             super()._deliver(message, queue)  # type: ignore[no-untyped-call]
-        except self.connection_errors:
-            raise
-        except Exception as error:  # noqa: BLE001  whatever is wrong with it
+        except Exception as error:
+            # kombu counts a KeyError as a lost connection; here it is a field that a message lacks.
+            if isinstance(error, self.connection_errors) and not isinstance(error, KeyError):
+                raise
             log_refusal(describe_refusal(error), queue=queue)
             self._forget(message)
 

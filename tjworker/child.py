@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from billiard import pool
 from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
 from billiard.reduction import ForkingPickler
 from celery import Task
@@ -31,6 +32,7 @@ RESULT_BYTES = 2_800
 """Of a task's words, in UTF-8. Celery sends their `repr`, in which quotes and backslashes may double, cut to 1,024
 characters (`Task.resultrepr_maxsize`); around it come some 100 bytes."""
 ERROR_BYTES, TRACEBACK_BYTES = 900, 2_400
+LEAVE_SECONDS = 2.0
 
 
 class End(Exception):
@@ -105,8 +107,15 @@ def cut(text: str, most_bytes: int) -> str:
 
 def register() -> None:
     """From now on an error crosses billiard's pipes as a few lines. Billiard sends the error itself, however long, with
-    every frame of its traceback and those of the errors behind it: 31 KB for the smallest, when a pipe holds 64."""
+    every frame of its traceback and those of the errors behind it: 31 KB for the smallest, when a pipe holds 64.
+
+    And a child leaves soon. Before it ends it waits until the main process has counted the results of all its tasks,
+    30 s at most. The main process counts none of a task that was handed over as Redis went, so that after an outage
+    every child would wait in vain; what is left in a pipe is read after the child's end as well."""
     ForkingPickler.register(ExceptionInfo, _shorten)
+    pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = round(
+        LEAVE_SECONDS / pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_INTERVAL
+    )
 
 
 def _shorten(info: ExceptionInfo) -> tuple[Any, ...]:
