@@ -1,5 +1,5 @@
-"""`celery -A tests.support.deep_pass ...`: the app of `benchmarks.support.empty_pass`, whose passes fail as real ones do
-when Redis goes, from deep inside and with one error behind another.
+"""The app of `benchmarks.support.empty_pass`, with passes that fail as real ones do when Redis goes: from deep inside,
+and with one error behind another.
 """
 
 from __future__ import annotations
