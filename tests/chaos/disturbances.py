@@ -408,6 +408,7 @@ LEFT_OUT: Mapping[str, tuple[str, ...]] = {
     # scaled, while its trainers went on and are done by then, comes too late; that is right, and no other end of an
     # operator.
     "watches broken": ("edl-scales",),
+    **{f"redis away: {how}": ("edl-scales",) for how in OUTAGES},
     # So is Kubernetes' own controller of batch Jobs: after four deaths of an API server it looks again only after 70 to
     # 95 s.
     "api server dies": ("edl-scales", "edl-replaces"),
