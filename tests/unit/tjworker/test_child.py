@@ -26,6 +26,12 @@ from tjworker.settings import Settings
 assert tasks, "importing it registers how errors are sent"
 
 
+@pytest.fixture(autouse=True)
+def _without_celerys_log(caplog: pytest.LogCaptureFixture) -> None:
+    """pytest-xdist cannot pass on what is no text, and Celery logs the errors as they are."""
+    caplog.set_level("CRITICAL", "celery.app.trace")
+
+
 def _deep(frames: int, raise_it: Callable[[], object]) -> object:
     return _deep(frames - 1, raise_it) if frames else raise_it()
 
