@@ -102,7 +102,7 @@ mutants: setup  ## mutants of everything pure and of the executor: how many does
 	fi
 	@$(PY) -m tests.mutation.mutants $(MUTANTS)
 
-chaos: control-plane  ## real processes killed, stopped, starved, cut off: the same ends (about 40 minutes; SHARE=0.1 for a tenth)
+chaos: control-plane  ## real processes killed, stopped, starved, cut off: the same ends (about 100 minutes; SHARE=0.1 for a tenth)
 	@$(PY) -m tests.chaos --share $(SHARE) $(CHAOS_ARGS)
 
 bugs: setup  ## put each known bug into a copy of the tree and run the whole fast suite: who notices (SHARE=1/4: a part; BUGS=name or a folder)

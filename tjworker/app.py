@@ -95,7 +95,7 @@ def make_app(settings: Settings) -> Celery:
         # when the broker's visibility timeout ends (minutes).
         task_acks_late=False,
         task_ignore_result=True,
-        task_soft_time_limit=settings.task_soft_time_limit_seconds,
+        # The watchdog. The limit itself is kept in the child (`child.time_limit`).
         task_time_limit=2 * settings.task_soft_time_limit_seconds,
         task_publish_retry=True,
         task_publish_retry_policy={"max_retries": 1, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.2},
@@ -118,7 +118,15 @@ def make_app(settings: Settings) -> Celery:
     )
     # As text, loaded when it is needed: the schedule is above this module in the layers.
     app.config_from_object("beat_schedule", force=False)
+    app.on_after_finalize.connect(_without_built_in_tasks, weak=False)
     return app
+
+
+def _without_built_in_tasks(sender: Celery, **_: Any) -> None:
+    """Those of Celery itself (`celery.chain`, `celery.accumulate` ...), which nothing here sends. Whoever may write to
+    Redis could have a worker run them."""
+    for name in [name for name in sender._tasks if name.startswith("celery.")]:
+        del sender._tasks[name]
 
 
 @setup_logging.connect  # type: ignore[untyped-decorator]

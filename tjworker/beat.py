@@ -18,11 +18,13 @@ from tjworker.settings import load_settings
 from tjworker.telemetry import scrape
 from tjworker.telemetry.health import open_health
 from tjworker.telemetry.metrics import BEAT_SENT, BEAT_TICK, Sample
+from tjworker.telemetry.redis_outage import RedisOutage
 
 TICK_LIMIT_SECONDS = 60.0
 """It ticks every 5 s at least (`beat_max_loop_interval`). With a Redis that is silent one tick takes up to 26 s: two
 tries, each with the time-outs of connecting and sending (`app.transport_options`)."""
-RECONNECT_MOST_SECONDS = 4.0
+RECONNECT_MOST_SECONDS = 2.0
+CELERYS_LOGGERS = ("celery.beat", "kombu.transport.redis", "kombu.transport.virtual.base", "kombu.connection")
 
 
 class Scheduler(CeleryScheduler):  # type: ignore[misc,unused-ignore]
@@ -36,6 +38,7 @@ class Scheduler(CeleryScheduler):  # type: ignore[misc,unused-ignore]
         self.ticked_at = time.time()
         self.sends = False
         """The last task could be sent."""
+        self._outage = RedisOutage(CELERYS_LOGGERS, self.now)
         super().__init__(*args, **options)
 
     def tick(self, *args: Any, **options: Any) -> Any:
@@ -45,7 +48,13 @@ class Scheduler(CeleryScheduler):  # type: ignore[misc,unused-ignore]
 
     def apply_async(self, entry: Any, *args: Any, **options: Any) -> Any:
         self.sends = False
-        result = super().apply_async(entry, *args, **options)
+        try:
+            result = super().apply_async(entry, *args, **options)
+        except Exception as error:
+            # Celery logs it with a traceback, each of the periodic tasks at each of its times.
+            self._outage.fails(error)
+            raise
+        self._outage.works()
         self.sends = True
         BEAT_SENT.inc(task=entry.name)
         return result
@@ -57,7 +66,7 @@ class Scheduler(CeleryScheduler):  # type: ignore[misc,unused-ignore]
 
     def _is_away(self, error: Exception, seconds: float) -> None:
         self.sign_at = self.now()
-        self.logger.error(f"beat: Redis is away: {error}; trying again in {seconds:.0f} s")
+        self._outage.fails(error)
 
     def report(self) -> Report:
         return Report(self.now() - self.sign_at, self.sends)

@@ -1,5 +1,5 @@
-"""kombu's Redis transport with one client a connection pool instead of one a command, and with deliveries that no
-message can end.
+"""kombu's Redis transport with one client a connection pool instead of one a command, with messages that are refused
+before anything of them is decoded, and with deliveries that no message can end.
 
 What is sent, where to, and what happens when Redis goes away stay kombu's. A worker's main process takes 1.7 ms a no-op
 task instead of 2.4 (docs/internals/performance.md). The app selects it with `amqp="tjworker.broker:AMQP"`. The setting
@@ -9,20 +9,103 @@ which reads the scheme, has no broker page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import structlog
 from celery.app import amqp
 from kombu import connection
+from kombu.exceptions import DecodeError
 from kombu.transport import redis as kombu_redis
+from kombu.transport import virtual
 
 log = structlog.get_logger(__name__)
 
+LARGEST_INTEGER = 2**63
+DEEPEST_HEADER = 2
+"""Lists and objects inside the headers, inside each other. Celery's own have one (`timelimit`, `stamps`)."""
+
+
+class Refused(DecodeError):  # type: ignore[misc,unused-ignore]
+    """A message that no process of this operator sends. Its text names the rule, never what the message says."""
+
+
+class Message(virtual.Message):  # type: ignore[misc,unused-ignore]
+    """A message in the one form in which this operator's processes send theirs: JSON in UTF-8, not compressed. Raises
+    Refused for any other, before its body is decoded: kombu inflates a body while it makes the Message, and a body of
+    800 bytes may become 600 MB."""
+
+    def __init__(self, payload: Any, channel: Any = None, **options: Any) -> None:
+        if wrong := find_fault(payload):
+            raise Refused(wrong)
+        super().__init__(payload, channel=channel, **options)  # type: ignore[no-untyped-call]
+
+    def _decode(self) -> Any:
+        body = super()._decode()  # type: ignore[no-untyped-call]
+        if wrong := _find_bad_number(body):
+            raise Refused(f"its body has {wrong}")
+        return body
+
+
+def find_fault(message: Any) -> str:
+    """What of a raw message is not as this operator's processes send it; empty for a good one."""
+    headers, properties = (message.get("headers") or {}, message.get("properties")) if type(message) is dict else (0, 0)
+    if not isinstance(headers, dict) or not isinstance(properties, dict):
+        return "it is no object with headers and properties"
+    content = message.get("content-type"), message.get("content-encoding")
+    faults = {
+        "it is compressed": headers.get("compression") is not None,
+        "its content is not application/json in utf-8": content != ("application/json", "utf-8"),
+        "its body is no text": not isinstance(message.get("body"), str),
+        "its body is not in base64": properties.get("body_encoding") not in ("base64", "utf-8", None),
+        "its delivery tag is no text": not isinstance(properties.get("delivery_tag"), str),
+    }
+    wrong = next((fault for fault, is_so in faults.items() if is_so), "")
+    bad = "" if wrong else _find_bad_number([headers, properties], DEEPEST_HEADER)
+    return f"a header or a property has {bad}" if bad else wrong
+
+
+def _find_bad_number(value: Any, deepest: int | None = None) -> str:
+    """JSON as Python reads it has NaN and infinities, which no timer and no clock survives."""
+    level: list[Any] = [value]
+    depth = 0
+    while level:
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, Mapping):
+                inner += one.values()
+            elif isinstance(one, list):
+                inner += one
+            elif isinstance(one, float) and not math.isfinite(one):
+                return "a number that is not finite"
+            elif isinstance(one, int) and abs(one) >= LARGEST_INTEGER:
+                return "a number of more than 63 bits"
+        if deepest is not None and inner and depth > deepest + 1:
+            return f"more than {deepest} lists or objects inside each other"
+        level, depth = inner, depth + 1
+    return ""
+
+
+class QoS(virtual.QoS):  # type: ignore[misc,unused-ignore]
+    """Messages that were fetched and not begun. kombu puts them back when a channel closes, and writes those that Redis
+    does not take into a pickle in /tmp, which nobody reads. A message is a hint here: the resync sends another."""
+
+    def restore_unacked(self) -> list[Any]:
+        lost: list[Any] = super().restore_unacked()  # type: ignore[no-untyped-call]
+        if lost:
+            log.warning("messages could not be put back into the queue; the resync sends others", messages=len(lost))
+        return []
+
 
 class Channel(kombu_redis.Channel):  # type: ignore[misc,unused-ignore]
+    Message = Message
     _client_kept: Any = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)  # type: ignore[no-untyped-call]
+        self.QoS: Any = QoS  # it chooses its own by the option `ack_emulation`
 
     @contextmanager
     def conn_or_acquire(self, client: Any = None) -> Iterator[Any]:
@@ -42,7 +125,14 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc,unused-ignore]
             return super()._brpop_read(**options)  # type: ignore[no-untyped-call]
         except (ValueError, RecursionError) as error:
             # No JSON. Redis has handed it out: nothing is left to be acknowledged.
-            log.warning("refused a message of the broker", error=describe_refusal(error))
+            log_refusal(describe_refusal(error))
+            return True
+
+    def _receive_one(self, client: Any) -> Any:
+        try:
+            return super()._receive_one(client)  # type: ignore[no-untyped-call]
+        except RecursionError as error:
+            log_refusal(describe_refusal(error))
             return True
 
     def close(self) -> None:
@@ -63,10 +153,11 @@ class Transport(kombu_redis.Transport):  # type: ignore[misc,unused-ignore]
         it puts the message back for the next one."""
         try:
             super()._deliver(message, queue)  # type: ignore[no-untyped-call]
-        except self.connection_errors:
-            raise
-        except Exception as error:  # noqa: BLE001  whatever is wrong with it
-            log.warning("refused a message of the broker", queue=queue, error=describe_refusal(error))
+        except Exception as error:
+            # kombu counts a KeyError as a lost connection; here it is a field that a message lacks.
+            if isinstance(error, self.connection_errors) and not isinstance(error, KeyError):
+                raise
+            log_refusal(describe_refusal(error), queue=queue)
             self._forget(message)
 
     def _forget(self, message: Any) -> None:
@@ -78,8 +169,15 @@ class Transport(kombu_redis.Transport):  # type: ignore[misc,unused-ignore]
                 channel.basic_reject(tag, requeue=False)
 
 
+def log_refusal(error: str, **where: str) -> None:
+    """One line for a message that was thrown away."""
+    log.warning("refused a message of the broker", error=error, **where)
+
+
 def describe_refusal(error: BaseException) -> str:
     """Without the message: anybody may have written it."""
+    if isinstance(error, Refused):
+        return str(error)
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 

@@ -1,21 +1,31 @@
-"""Celery's consumer (the loop of a worker's main process), with five changes: task events go out in groups, the wait
-between two tries to reach the broker stays short, and so does that for the other workers at each start, a message that
-no worker of ours would send is refused before it takes a slot, and of the remote control only what asks is left. The
-app selects it with the setting `worker_consumer`. What a task's request tells Flower of an end that was no success is
-ours, too.
+"""Celery's consumer (the loop of a worker's main process), with these changes. The app selects it with the setting
+`worker_consumer`.
 
-The events, their order and their times stay Celery's. A worker's main process takes 1.1 ms a no-op task instead of 1.7
-(docs/internals/performance.md).
+- Task events go out in groups. The events, their order and their times stay Celery's. A worker's main process takes
+  1.1 ms a no-op task instead of 1.7 (docs/internals/performance.md).
+- The wait between two tries to reach Redis stays short, and so does that for the other workers at each start. What the
+  children have sent meanwhile is read before the hard time limit is held against them. An outage is logged once.
+- A message that no process of this operator would send is refused before it takes a slot, and a slot that was taken is
+  given back whatever Celery raises. Of the remote control only the commands that ask are left.
+- A thread of its own asks Redis whether messages wait. Probes and metrics answer from memory, and a worker that takes
+  no task although Redis answers ends itself.
+
+What a task's request tells Flower of an end that was no success differs from Celery's, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+import os
+import threading
+from collections.abc import Callable, Mapping, MutableMapping
+from functools import partial
 from time import monotonic
 from typing import Any
 
-from billiard.einfo import ExceptionWithTraceback
-from celery.exceptions import InvalidTaskError, Retry
+import structlog
+from celery.concurrency.asynpool import AsynPool
+from celery.exceptions import InvalidTaskError
+from celery.utils.log import get_logger
 from celery.worker import state
 from celery.worker.consumer import Consumer as CeleryConsumer
 from celery.worker.consumer import Mingle
@@ -24,18 +34,49 @@ from celery.worker.request import Request
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
-from tjworker.settings import load_settings
+from tjworker.broker import describe_refusal, log_refusal
+from tjworker.settings import Settings, load_settings
 from tjworker.store.connect import client
+from tjworker.telemetry import metrics, scrape
 from tjworker.telemetry.health import open_health
-from tjworker.telemetry.worker_health import Ignored, WorkerReport
+from tjworker.telemetry.metrics import CONSUMING, Sample
+from tjworker.telemetry.redis_outage import RedisOutage
+from tjworker.telemetry.worker_health import USELESS_LIMIT_SECONDS, Ignored, Lasting, WorkerReport
+
+log = structlog.get_logger(__name__)
 
 EVENTS_GATHER_SECONDS = 0.2
 """Flower shows a task that much later, with its true times, which the events carry. Celery's dispatcher sends a full
 buffer (24 events) at once."""
 
-RECONNECT_MOST_SECONDS = 4.0
+RECONNECT_MOST_SECONDS = 2.0
 """Between two tries to reach the broker. Celery's own waits grow to 30 s without a setting for it: after some minutes
 without Redis a worker would take no task for that long."""
+LOOK_SECONDS = 2.0
+STALE_SECONDS = 2.5 * LOOK_SECONDS
+"""Redis has not answered for so long: it is away, though the call under way has not failed yet (8 s)."""
+LOOP_GAP_SECONDS = 20.0
+"""Between two looks of the watchdog lies a call of Redis, 11 s at most. A longer gap is a process that was stopped."""
+STOP_SECONDS = 10.0
+"""More than the hard limit of a task: so long after SIGTERM a worker that still runs ends at once, within its grace
+period (`terminationGracePeriodSeconds`, 75 s)."""
+CELERYS_LOGGERS = (
+    "celery.worker.consumer.consumer",
+    "celery.worker.consumer.connection",
+    "celery.worker.consumer.events",
+    "celery.worker.consumer.gossip",
+    "celery.worker.consumer.mingle",
+    "celery.worker.consumer.control",
+    "celery.worker.control",
+    "celery.worker.pidbox",
+    "celery.worker.loops",
+    "celery.bootsteps",
+    "kombu.transport.redis",
+    "kombu.transport.virtual.base",
+    "kombu.asynchronous.hub",
+    "kombu.connection",
+    "kombu.pidbox",
+)
 
 
 MINGLE_SECONDS = 0.1
@@ -43,7 +84,10 @@ SIGN_SECONDS = 1.0
 REQUEST = "tjworker.consumer:TaskRequest"
 """The option `Request` of a task, as text: only a worker loads it."""
 ENDED_BADLY = frozenset({"task-failed", "task-retried"})
-_TEXT_HEADERS = ("shadow", "root_id", "parent_id", "argsrepr", "kwargsrepr", "expires")
+_TEXTS = ("shadow", "root_id", "parent_id", "argsrepr", "kwargsrepr", "expires", "group", "lang", "origin")
+_NUMBERS = ("retries", "replaced_task_nesting", "group_index", "ignore_result")
+_NONE = ("eta", "stamped_headers", "stamps")
+"""Headers that no task here has: a time to begin, and stamps, by which Celery revokes tasks."""
 
 
 class TaskRequest(Request):  # type: ignore[misc,unused-ignore]
@@ -51,8 +95,7 @@ class TaskRequest(Request):  # type: ignore[misc,unused-ignore]
     it holds a slot of the pool, and never gives that back."""
 
     def __init__(self, message: Any, **options: Any) -> None:
-        wrong = _what_is_wrong(message, options)
-        if wrong:
+        if wrong := _find_fault(message, options):
             raise InvalidTaskError(wrong)
         super().__init__(message, **options)
 
@@ -66,33 +109,32 @@ class TaskRequest(Request):  # type: ignore[misc,unused-ignore]
         if eventer and eventer.enabled and (self.task.send_events or ended_badly):
             eventer.send(type, uuid=self.id, **fields)
 
-    def on_failure(self, exc_info: Any, *options: Any, **named: Any) -> None:
-        error = exc_info.exception
-        if isinstance(error, ExceptionWithTraceback):
-            error = error.exc
-        if isinstance(error, (*self.task.throws, Retry)):
-            exc_info.traceback = ""  # it leads to the line that raises it, which says nothing
-        super().on_failure(exc_info, *options, **named)
 
-
-def _what_is_wrong(message: Any, options: Mapping[str, Any]) -> str:
+def _find_fault(message: Any, options: Mapping[str, Any]) -> str:
+    """What of a task's message is not as this operator's processes send it; empty for a good one."""
     headers = options.get("headers") or message.headers
     if options.get("decoded") or not isinstance(headers, dict):
         return "it is of an older protocol"
-    wrong = [name for name in _TEXT_HEADERS if not isinstance(headers.get(name), str | None)]
-    if wrong or not isinstance(headers.get("id"), str):
-        return f"its header {wrong[0] if wrong else 'id'} is no text"
-    if headers.get("eta") is not None:
-        return "it has an eta; no task here has one"
-    match headers.get("timelimit") or (None, None):
-        case [None | int() | float(), None | int() | float()]:
-            pass
-        case _:
-            return "its time limits are no two numbers"
-    match message.payload:
-        case [list(), dict(), dict()]:
+    if not isinstance(headers.get("id"), str):
+        return "its header id is no text"
+    for names, kind, what in ((_TEXTS, str, "text"), (_NUMBERS, int, "number")):
+        for name in names:
+            if not isinstance(headers.get(name), kind | None):
+                return f"its header {name} is no {what}"
+    for name in _NONE:
+        if headers.get(name):
+            return f"it has the header {name}; no task here has one"
+    return _find_fault_of_call(message.payload, headers.get("timelimit"), options["task"].time_limit)
+
+
+def _find_fault_of_call(body: Any, limits: Any, hard_limit: float | None) -> str:
+    # The app's own hard limit is in a message that Celery has written in a process that knows the task.
+    if limits not in (None, [None, None], [hard_limit, None]):
+        return "its time limits are not this operator's"
+    match body:
+        case [[] | [str()], {**arguments}, {**calls}] if not arguments and not any(calls.values()):
             return ""
-    return "its body is not arguments, named arguments and options"
+    return "its body is not at most one text, no named arguments, and no tasks to be called afterwards"
 
 
 KEPT_CONTROLS = frozenset({"enable_events", "disable_events", "heartbeat", "election"})
@@ -130,6 +172,60 @@ def hello(consumer: Any) -> Any:
     return answers
 
 
+def give_slots_back(controller: Any) -> None:
+    """Celery gives a slot of its pool back when a task has ended, and none whose task could not be begun."""
+    begin = getattr(controller, "_process_task", None)
+    if begin is None:
+        return
+
+    def begin_or_give_back(request: Any) -> None:
+        try:
+            begin(request)
+        except Exception as error:  # noqa: BLE001  whatever Celery raises for this message
+            log_refusal(describe_refusal(error))
+            request.acknowledge()
+            state.task_ready(request)
+            getattr(controller, "_quick_release", lambda: None)()
+
+    controller._process_task = begin_or_give_back
+
+
+def read_before_killing(pool: Any) -> None:
+    """Before a hard time limit is held against a task, read what the children have sent. Nobody did while this process
+    was in a call of a Redis that is silent, or tried to reach it; the timers come first afterwards, and a child would
+    be killed for a task that has ended."""
+    if not isinstance(pool, AsynPool):
+        return
+    kill = pool._on_hard_timeout
+
+    def read_and_kill(job: Any) -> None:
+        for process in list(pool._pool):
+            pool.process_flush_queues(process)
+        kill(job)
+
+    pool._on_hard_timeout = read_and_kill
+
+
+def ask(redis: Any, queue: str) -> int:
+    """Messages that wait. Raises RedisError while Redis does not answer, or takes no writes: then nothing can be taken
+    from a queue, and a restart cures nothing."""
+    pipe = redis.pipeline(transaction=False)
+    pipe.llen(queue)
+    pipe.rpop(f"{queue}.nothing")  # a write without effect
+    return int(pipe.execute()[0])
+
+
+def end_process(why: str) -> None:
+    """At once, with its children (Celery has the kernel kill them with their parent): what hangs does not end in
+    order. Whatever supervises the worker starts another."""
+    log.error(f"this worker ends itself: {why}")
+    os._exit(1)
+
+
+def start_thread(target: Callable[[], None]) -> None:
+    threading.Thread(target=target, name="watchdog", daemon=True).start()
+
+
 class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
     """Three events a task, each its own message, are a third of the main process's work. Here they share a message."""
 
@@ -137,16 +233,25 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
     _sign_at = 0.0
     """When its loop last turned, or it last tried to reach Redis."""
     _reaching = True
+    _ignoring_seconds = 0.0
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._outage = RedisOutage(CELERYS_LOGGERS)
+        give_slots_back(self.controller)
 
     def start(self) -> None:
         """After the pool has forked: a thread does not survive that."""
-        self._sign_at, self._ignored = monotonic(), Ignored()
+        self._sign_at, self._ignored, self._answers = monotonic(), Ignored(), Lasting(STALE_SECONDS)
         settings = load_settings()
-        self._broker = client(settings.redis_url)
         try:
             open_health(settings, self.report)
         except OSError:
             raise SystemExit(2) from None
+        metrics.begin("worker")
+        scrape.serve(settings, self.samples, shared=True)
+        read_before_killing(getattr(self.pool, "_pool", None))
+        start_thread(partial(self._look_on, settings))
         for step in self.steps:
             if isinstance(step, Mingle):  # other steps name the class, so that it cannot be another one
                 step.send_hello = hello
@@ -155,28 +260,62 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
     def register_with_event_loop(self, hub: Any) -> None:
         """At each connection; the timer goes when that is lost."""
         super().register_with_event_loop(hub)
+        hub.call_repeatedly(SIGN_SECONDS, self._turn)
+
+    def _turn(self) -> None:
+        """The loop turns, and has for a second: a Redis that takes the connection may still refuse to be read (one that
+        is read-only, say), which is an outage that goes on."""
+        self._give_sign()
         self._reaching = False
-        hub.call_repeatedly(SIGN_SECONDS, self._give_sign)
+        self._outage.works()
 
     def _give_sign(self) -> None:
         self._sign_at = monotonic()
 
+    # -- health ------------------------------------------------------------------------------------
+
     def report(self) -> WorkerReport:
-        """In the thread of the health server."""
+        """From memory, for probes and metrics."""
         queue, consumed, now = self.app.conf.task_default_queue, self.task_consumer, monotonic()
         consuming = consumed is not None and bool(consumed.consuming_from(queue))
-        ignoring = 0.0
-        if not self._reaching:
-            free = len(state.active_requests) < self.pool.num_processes
-            ignoring = self._ignored.look(now, self._waiting(queue), free, sum(state.total_count.values()))
-        return WorkerReport(now - self._sign_at, self._reaching, consuming, queue, ignoring)
+        answers = self._answers.seconds(now)
+        return WorkerReport(now - self._sign_at, self._reaching, consuming, queue, self._ignoring_seconds, answers)
 
-    def _waiting(self, queue: str) -> int:
-        """Messages; 0 while Redis is away."""
+    def samples(self) -> list[Sample]:
+        return [(CONSUMING, {}, int(self.report().ready))]
+
+    def _look_on(self, settings: Settings) -> None:
+        """The watchdog's thread."""
+        redis, queue = client(settings.redis_url), self.app.conf.task_default_queue
+        useless, stopping = Lasting(LOOP_GAP_SECONDS), Lasting(LOOP_GAP_SECONDS)
+        stop_seconds = 2 * settings.task_soft_time_limit_seconds + STOP_SECONDS
+        wait = threading.Event().wait
+        while True:
+            self.look(monotonic(), lambda: ask(redis, queue))
+            now = monotonic()
+            told = any(flag is not None and flag is not False for flag in (state.should_stop, state.should_terminate))
+            if stopping.look(now, told) > stop_seconds:
+                end_process(f"it was told to stop and has not within {stop_seconds:.0f} s")
+            report = self.report()
+            if (
+                useless.look(now, not told and self._answers.seconds(now) > 0 and not report.ready)
+                > USELESS_LIMIT_SECONDS
+            ):
+                why = "; ".join(report.problems()) or "it has not begun to consume"
+                end_process(f"it takes no task, although Redis has answered for {USELESS_LIMIT_SECONDS:.0f} s: {why}")
+            wait(LOOK_SECONDS)
+
+    def look(self, now: float, count_waiting: Callable[[], int]) -> None:
+        """Whether Redis answers, and for how long messages have waited that this worker does not take."""
         try:
-            return int(self._broker.llen(queue))
+            waiting = count_waiting()
         except RedisError:
-            return 0
+            self._answers.look(now, False)
+            waiting = 0
+        else:
+            self._answers.look(monotonic(), True)
+        free = not self._reaching and len(state.active_requests) < self.pool.num_processes
+        self._ignoring_seconds = self._ignored.look(now, waiting, free, sum(state.total_count.values()))
 
     def on_send_event_buffered(self) -> None:
         # A time instead of a flag: a lost connection cancels the timer, and a later event sets it again.
@@ -185,20 +324,53 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
             self._flush_at_seconds = now + EVENTS_GATHER_SECONDS
             self.hub.call_later(EVENTS_GATHER_SECONDS, self._flush_events)
 
+    # -- Redis goes away and comes back --------------------------------------------------------------
+
     def ensure_connected(self, conn: Any) -> Any:
         self._reaching = True
         self._give_sign()
         ensure = conn.ensure_connection
 
         def and_give_signs(errback: Any = None, *args: Any, **options: Any) -> Any:
-            def away(*said: Any) -> Any:
+            def away(error: Exception, seconds: float) -> None:
                 self._give_sign()
-                return errback(*said)
+                self._outage.fails(error)
 
             return ensure(errback and away, *args, interval_max=RECONNECT_MOST_SECONDS, **options)
 
         conn.ensure_connection = and_give_signs
         return super().ensure_connected(conn)
+
+    def on_connection_error_before_connected(self, exc: Exception) -> None:
+        self._lose(exc)
+        super().on_connection_error_before_connected(exc)
+
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        self._lose(exc)
+        super().on_connection_error_after_connected(exc)
+
+    def _lose(self, error: Exception) -> None:
+        self._reaching = True
+        self._give_sign()
+        self._outage.fails(error)
+
+    # -- messages that are refused: one line each ----------------------------------------------------
+
+    def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:
+        self._refuse(message, str(exc))
+
+    def on_decode_error(self, message: Any, exc: Exception) -> None:
+        self._refuse(message, describe_refusal(exc))
+
+    def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
+        self._refuse(message, "it names a task that this operator does not have")
+
+    def on_unknown_message(self, body: Any, message: Any) -> None:
+        self._refuse(message, "it is no task")
+
+    def _refuse(self, message: Any, why: str) -> None:
+        log_refusal(why)
+        message.reject_log_error(get_logger(__name__), self.connection_errors)
 
     def shutdown(self) -> None:
         """After the last task has ended."""

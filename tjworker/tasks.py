@@ -13,40 +13,25 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from celery.exceptions import Retry
-from celery.signals import worker_init, worker_process_init, worker_process_shutdown, worker_ready, worker_shutdown
+from celery.signals import worker_init, worker_process_init, worker_process_shutdown, worker_shutdown
 
 from tjworker.app import app
 from tjworker.base import Terminal
+from tjworker.child import BoundedTask, Failed, again, register
 from tjworker.collector import settle
 from tjworker.controllers.result import in_words, worst
 from tjworker.publisher import AUTOSCALE, COLLECT_ORPHANS, RECONCILE, RESYNC
 from tjworker.runtime import ProcessRuntime, Runtime, connect
 from tjworker.settings import load_settings
-from tjworker.telemetry import metrics, scrape
+from tjworker.telemetry import scrape
 from tjworker.telemetry.metrics import PASSES, PERIODIC_RUNS
 
 _runtime = ProcessRuntime(lambda: connect(load_settings()))
-
-
-class End(Exception):
-    """How a task ended that did not do its work, in words; it has been logged."""
-
-    def __repr__(self) -> str:
-        """Flower shows this."""
-        return str(self)
-
-
-class Failed(End):
-    """Red."""
-
-
-class TriedAgain(End):
-    """Yellow: the work queue gives the key out again."""
+register()
 
 
 # What is expected is logged where it comes up; `throws` keeps Celery from adding a traceback.
-_task = partial(app.task, throws=(Terminal, Failed), Request="tjworker.consumer:TaskRequest")
+_task = partial(app.task, base=BoundedTask, throws=(Terminal, Failed), Request="tjworker.consumer:TaskRequest")
 _periodic = partial(_task, send_events=False)
 
 
@@ -60,13 +45,6 @@ def _before_forks(**_: Any) -> None:
     """In the main process, before it forks."""
     scrape.share_with_children(load_settings())
     settle()
-
-
-@worker_ready.connect  # type: ignore[untyped-decorator,unused-ignore]
-def _show_metrics(**_: Any) -> None:
-    """In the main process, after it has forked: a thread does not survive that."""
-    metrics.begin("worker")
-    scrape.serve(load_settings(), shared=True)
 
 
 @worker_process_init.connect  # type: ignore[untyped-decorator,unused-ignore]
@@ -95,8 +73,7 @@ def reconcile(key: str) -> str:
     if state == "failed":
         raise Failed(text)
     if state == "retried":
-        # Not Task.retry, which would send a message: the work queue says when.
-        raise Retry(text, TriedAgain(text))
+        again(text)
     return text
 
 

@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 FIRST_WAIT_SECONDS = 0.2
-LONGEST_WAIT_SECONDS = 5.0
+LONGEST_WAIT_SECONDS = 2.0
 
 
 class Stopped(Exception):
@@ -52,7 +52,14 @@ class RedisRetry:
                     raise Stopped from error
                 wait_seconds = min(LONGEST_WAIT_SECONDS, wait_seconds * 2)
                 continue
-            if since is not None:
-                self.away = False
-                log.info("Redis answers again", away_seconds=round(self._now() - since, 1))
+            except BaseException:
+                # Lost and Fenced are answers, and often the first ones of a Redis that comes back.
+                self._answers(since)
+                raise
+            self._answers(since)
             return answer
+
+    def _answers(self, since: float | None) -> None:
+        if since is not None:
+            self.away = False
+            log.info("Redis answers again", away_seconds=round(self._now() - since, 1))

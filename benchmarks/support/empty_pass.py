@@ -46,11 +46,11 @@ class EmptyPass:
         return [Worked(each, Result("done"), 0) for each in keys]
 
 
-def _without_a_cluster() -> Runtime:
+def without_a_cluster() -> Runtime:
     settings = load_settings()
     store = open_store(settings.redis_url, settings.key_prefix)
     runtime = assemble(settings, store, cast(KubeClient, None), Publisher(settings), owner=f"pid {os.getpid()}")
     return replace(runtime, jobs=cast(JobReconciler, EmptyPass(store)))
 
 
-tasks.use(_without_a_cluster)
+tasks.use(without_a_cluster)

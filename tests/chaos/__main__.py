@@ -1,7 +1,7 @@
 """Disturb the operator, one way after another, while jobs begin, run, restart and end; hold the ends against the
 undisturbed.
 
-    make chaos                       # all of it, about 40 minutes; SHARE=0.1 for a tenth of the numbers
+    make chaos                       # all of it, about 100 minutes; SHARE=0.1 for a tenth of the numbers
     make chaos CHAOS_ARGS="--only 'redis wiped' --only 'processes killed' --seed 7"
     make chaos CHAOS_ARGS="--soak-seconds 7200"      # random kills and wipes for so long: the same ends, nothing grows
 

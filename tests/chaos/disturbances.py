@@ -9,7 +9,9 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from tests.chaos.proxy import Faults, Listed
 from tests.chaos.spoiled import Fate
@@ -18,6 +20,9 @@ from tjworker.base import JobKey
 from tjworker.kube import rbac
 
 CONSUMERS_BACK_SECONDS = 30.0
+BACK_AFTER_OUTAGE_SECONDS = 10.0
+"""Five are promised for the first pass. Here each of two workers must have had one, between the jobs that wait, and
+what is looked at comes in gulps of 4 s."""
 TAKE_OVER_SECONDS = 20.0
 HALF_OPEN_SECONDS = 90.0
 DEAD_SECONDS = 75.0
@@ -152,6 +157,80 @@ def redis_full(chaos: Chaos) -> str:
         chaos.system.redis_command("CONFIG", "SET", "maxmemory", "0")
         chaos.rest(2, 4)
     return f"out of memory (noeviction) for 5 to 10 s, {count} times"
+
+
+Mend = Callable[[], object]
+
+
+def _kill_redis(system: System) -> Mend:
+    system.redis.kill()
+    return system.redis.start
+
+
+def _cut_redis_off(system: System) -> Mend:
+    system.line.swallow()
+    return system.line.pass_on
+
+
+def _make_redis_read_only(system: System) -> Mend:
+    system.redis_command("REPLICAOF", "127.0.0.1", "1")
+    return partial(system.redis_command, "REPLICAOF", "NO", "ONE")
+
+
+def _fill_redis(system: System) -> Mend:
+    system.redis_command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    system.redis_command("CONFIG", "SET", "maxmemory", "1")
+    return partial(system.redis_command, "CONFIG", "SET", "maxmemory", "0")
+
+
+def _roll_redis_back(system: System) -> Mend:
+    """Its files of this moment are what it comes back with, seconds of work later: a failover to a replica that was
+    behind."""
+    stack = ExitStack()
+    put_back = stack.enter_context(system.redis_as_it_is_now())
+    time.sleep(3)
+    system.redis.kill()
+
+    def mend() -> None:
+        with stack:
+            put_back()
+
+    return mend
+
+
+OUTAGES: Mapping[str, Callable[[System], Mend]] = {
+    "killed": _kill_redis,
+    "cut off": _cut_redis_off,
+    "read-only": _make_redis_read_only,
+    "full": _fill_redis,
+    "failed over": _roll_redis_back,
+}
+AWAY_SECONDS = (5, 40, 90, 600)
+"""Shorter and longer than each limit that runs meanwhile: a lease (10 s), a task's limits (30 and 60 s), an answer of
+the API server. The limits that a kubelet has are longer than all of them."""
+LONGEST_SHARE = 1.0
+"""Of all numbers, from which on the outages of ten minutes are played."""
+
+
+def redis_away(how: str, chaos: Chaos) -> str:
+    """In every length, with jobs that begin meanwhile. No process may end, and each worker must take a task soon after
+    Redis is back."""
+    notes, slow = [], []
+    for seconds in AWAY_SECONDS:
+        if seconds == max(AWAY_SECONDS) and chaos.share < LONGEST_SHARE:
+            continue
+        chaos.rest(2, 4)
+        mend = OUTAGES[how](chaos.system)
+        chaos.rest(seconds, seconds)
+        mend()
+        took = chaos.system.until("each worker has taken a task", Consumers(chaos).all_have, 60)
+        notes.append(f"{seconds} s: {took:.1f} s")
+        if took > BACK_AFTER_OUTAGE_SECONDS:
+            slow.append(seconds)
+    note = f"each worker has taken a task so long after an outage of {', '.join(notes)}"
+    if slow:
+        raise NotInTimeError(f"{note}; more than {BACK_AFTER_OUTAGE_SECONDS:.0f} s")
+    return note
 
 
 def api_server_dies(chaos: Chaos) -> str:
@@ -314,6 +393,7 @@ DISTURBANCES: Mapping[str, Callable[[Chaos], str]] = {
     "redis rolled back": redis_rolled_back,
     "redis read-only": redis_read_only,
     "redis out of memory": redis_full,
+    **{f"redis away: {how}": partial(redis_away, how) for how in OUTAGES},
     "api server dies": api_server_dies,
     "api server freezes": api_server_freezes,
     "api server slow": api_server_slow,
@@ -328,6 +408,7 @@ LEFT_OUT: Mapping[str, tuple[str, ...]] = {
     # scaled, while its trainers went on and are done by then, comes too late; that is right, and no other end of an
     # operator.
     "watches broken": ("edl-scales",),
+    **{f"redis away: {how}": ("edl-scales",) for how in OUTAGES},
     # So is Kubernetes' own controller of batch Jobs: after four deaths of an API server it looks again only after 70 to
     # 95 s.
     "api server dies": ("edl-scales", "edl-replaces"),

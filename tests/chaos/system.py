@@ -38,6 +38,7 @@ from tests.e2e.control_plane.install import (
     worker_ready,
 )
 from tests.e2e.control_plane.operator import NODES
+from tests.support.black_hole import BlackHole
 from tjworker.kube import rbac
 from tjworker.kube.client import KubeClient
 from tjworker.publisher import Publisher
@@ -60,6 +61,8 @@ class System:
         self.plane = plane
         self.folder = folder
         self.redis = Valkey(folder, append_only=True)
+        self.line = BlackHole(self.redis.port)
+        """What lies between the operator's processes and Redis."""
         self.proxy = Proxy(plane.server, seed)
         self.processes: dict[str, Process] = {}
         self.killed: Counter[str] = Counter()
@@ -99,13 +102,14 @@ class System:
         self._supervisor.join(10)
         for name in self.processes:
             self._signal(name, signal.SIGKILL)
+        self.line.close()
         self.redis.kill()
         self.proxy.stop()
         self._transport.close()
 
     def _add(self, name: str, command: Sequence[str], kubeconfig: Path | None = None) -> None:
         # The lease of the watchers is the shipped one.
-        env = environment(self.redis.url, kubeconfig, SERVED)
+        env = environment(f"redis://127.0.0.1:{self.line.port}/0", kubeconfig, SERVED)
         self.processes[name] = Process(name, command, self.folder / f"{name}.log", env)
 
     def _supervise(self) -> None:

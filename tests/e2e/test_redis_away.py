@@ -1,17 +1,27 @@
-"""Redis goes away under real processes of the project: no process exits or hangs, and nothing queued is lost."""
+"""Redis goes away under real processes of the project: no process exits or hangs, and nothing queued is lost.
+
+How long Redis is away matters more than how often: timers of the worker run on meanwhile, and go off together when it
+is back. The limits of a task are therefore scaled down with the outage.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
 import pytest
 
-from benchmarks.support.valkey import Valkey
+from benchmarks.support.valkey import Valkey, free_port
 from tests.support import waiting
+from tests.support.black_hole import BlackHole
 from tjworker.base import JobKey, Transient
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings
@@ -22,20 +32,33 @@ pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).resolve().parents[2]
 
 
-class Stack:
-    """One prefork worker and beat, with empty passes, and a watcher's publisher in this process."""
+SOFT_SECONDS = 3.0
+AWAY_SECONDS = 8.0
+"""Longer than both limits of a task."""
+GRACE_SECONDS = 75.0
+KEYS = 3_000
 
-    def __init__(self, folder: Path, server: Valkey) -> None:
+
+class Stack:
+    """One prefork worker and beat, with empty passes, and a watcher's publisher in this process. Between the processes
+    and Redis lies a line that can lose everything."""
+
+    def __init__(self, folder: Path, server: Valkey, line: BlackHole) -> None:
         self.folder = folder
         self.server = server
+        self.line = line
+        self.ports = {name: free_port() for name in ("worker", "beat")}
         self.store = open_store(server.url, "tj")
         self.publisher = Publisher(Settings(redis_url=server.url))
-        self.processes = {"worker": self.start("worker", "-c", "1"), "beat": self.start("beat")}
+        self.processes = {"worker": self.start("worker", "-c", "2"), "beat": self.start("beat")}
 
     def start(self, name: str, *options: str) -> subprocess.Popen[bytes]:
         env = {
             **os.environ,
-            "TJ_REDIS_URL": self.server.url,
+            "TJ_REDIS_URL": f"redis://127.0.0.1:{self.line.port}/0",
+            "TJ_TASK_SOFT_TIME_LIMIT_SECONDS": str(SOFT_SECONDS),
+            "TJ_HEALTH_HOST": "127.0.0.1",
+            "TJ_HEALTH_PORT": str(self.ports[name]),
             "TJ_RESYNC_SECONDS": "2",
             "TJ_LOCK_TTL_SECONDS": "3",
             "TJ_TEST_PASSES": str(self.folder / "passes"),
@@ -43,7 +66,7 @@ class Stack:
         }
         with (self.folder / f"{name}.log").open("wb") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "celery", "-A", "benchmarks.support.empty_pass", name, *options],
+                [sys.executable, "-m", "celery", "-A", "tests.support.deep_pass", name, *options],
                 env=env,
                 cwd=self.folder,
                 stdout=log,
@@ -75,6 +98,13 @@ class Stack:
         key = self.queue(name)
         self.until(f"{key} runs", lambda: key in self.passes())
 
+    def probe(self, name: str, path: str) -> tuple[int, dict[str, object]]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[name]}{path}", timeout=5) as answer:
+                return int(answer.status), orjson.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, orjson.loads(error.read())
+
     def all_alive(self) -> bool:
         return all(process.poll() is None for process in self.processes.values())
 
@@ -83,7 +113,8 @@ class Stack:
 def stack(tmp_path: Path) -> Iterator[Stack]:
     """Redis is not there yet."""
     server = Valkey(tmp_path, append_only=True)
-    stack = Stack(tmp_path, server)
+    line = BlackHole(server.port)
+    stack = Stack(tmp_path, server, line)
     try:
         yield stack
     finally:
@@ -95,11 +126,12 @@ def stack(tmp_path: Path) -> Iterator[Stack]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        line.close()
         server.kill()
 
 
 def test_processes_wait_for_a_redis_that_comes_late_is_killed_forgets_everything_and_loses_tasks(stack: Stack) -> None:
-    stack.until("the worker says that it waits", lambda: "Cannot connect to redis" in stack.logs())
+    stack.until("the worker says that it waits", lambda: "Redis cannot be used" in stack.logs())
     stack.server.start()
     stack.runs("after-a-late-start")
 
@@ -132,3 +164,65 @@ def test_processes_wait_for_a_redis_that_comes_late_is_killed_forgets_everything
 
     assert stack.all_alive(), stack.logs()
     assert not list(stack.folder.glob("celerybeat*"))
+
+
+@dataclass(frozen=True)
+class Outage:
+    begins: Callable[[Stack], object]
+    ends: Callable[[Stack], object]
+    takes_tasks: bool = False
+    """Tasks are fetched all the same, and each fails."""
+
+
+def tell(*words: str) -> Callable[[Stack], object]:
+    def told(stack: Stack) -> object:
+        with client(stack.server.url) as redis:
+            return redis.execute_command(*words)
+
+    return told
+
+
+OUTAGES = {
+    "killed": Outage(lambda stack: stack.server.kill(), lambda stack: stack.server.start()),
+    "behind a line that loses every packet": Outage(
+        lambda stack: stack.line.swallow(), lambda stack: stack.line.pass_on()
+    ),
+    "read-only": Outage(tell("REPLICAOF", "127.0.0.1", "1"), tell("REPLICAOF", "NO", "ONE")),
+    "full": Outage(tell("CONFIG", "SET", "maxmemory", "1"), tell("CONFIG", "SET", "maxmemory", "0"), takes_tasks=True),
+}
+
+
+IN_EVERY_RUN = {"killed", "behind a line that loses every packet"}
+
+
+@pytest.mark.parametrize(
+    "sentence", [pytest.param(one, marks=() if one in IN_EVERY_RUN else pytest.mark.long) for one in OUTAGES]
+)
+def test_a_redis_that_is_away_for_longer_than_a_task_may_take(sentence: str, stack: Stack) -> None:
+    outage = OUTAGES[sentence]
+    stack.server.start()
+    stack.runs("before")
+    keys = [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/load-{n}") for n in range(KEYS)]
+    stack.publisher.publish(stack.store.queue.add(keys))
+    stack.until("passes are under way", lambda: len(stack.passes()) > 1)
+
+    outage.begins(stack)
+    began = time.monotonic()
+    if not outage.takes_tasks:
+        stack.until("the worker knows", lambda: stack.probe("worker", "/readyz")[0] == 503)
+        assert stack.probe("worker", "/readyz")[1]["redis_away"]
+    stack.until("it lasts", lambda: time.monotonic() - began > AWAY_SECONDS)
+    assert [stack.probe(name, "/healthz")[0] for name in ("worker", "beat")] == [200, 200], "alive: it only waits"
+    outage.ends(stack)
+
+    stack.runs("after")
+    stack.until("the worker takes tasks", lambda: stack.probe("worker", "/readyz")[0] == 200)
+    stack.until("beat sends", lambda: stack.probe("beat", "/readyz")[0] == 200)
+    assert stack.all_alive(), stack.logs()
+    for name, process in stack.processes.items():
+        process.terminate()
+        assert process.wait(GRACE_SECONDS) == 0, f"{name} ends in order\n{stack.logs()}"
+    log = (stack.folder / "worker.log").read_text()
+    for words in ("Traceback", "Unrecoverable", "Hard time limit", "Soft time limit", "EMERGENCY"):
+        assert words not in log, stack.logs()
+    assert log.count("Redis cannot be used") <= 2, "an outage is a line, not a line a second"

@@ -43,6 +43,7 @@ from tjworker.api.kinds.base import seen_status
 from tjworker.api.resources import POD_GROUPS, PODS, SERVICES
 from tjworker.app import app
 from tjworker.base import GroupResource, JobKey, Terminal, Transient
+from tjworker.child import Failed
 from tjworker.clock import ClusterClock
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import Json
@@ -343,7 +344,7 @@ class SimWorld(World):
             self._died("beat")
             self._beat_runtime = self.make_runtime("beat")
             result = "died"
-        except (Transient, Terminal, tasks.Failed) as error:  # Celery's beat sends the next one all the same
+        except (Transient, Terminal, Failed) as error:  # Celery's beat sends the next one all the same
             result = f"the task failed: {error}"
         finally:
             self._busy.discard("beat")

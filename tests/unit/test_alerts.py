@@ -101,6 +101,10 @@ ALERTS: dict[str, Alert] = {
         says=13.9 * DAY,
     ),
     "TjNoWorker": Alert({"none": []}, {"one that has done nothing yet": passes(done=0)}),
+    "TjWorkerStuck": Alert(
+        {"one of two": [gauge("tj_worker_consuming", 0, pod="a"), gauge("tj_worker_consuming", 1, pod="b")]},
+        {"both take tasks": [gauge("tj_worker_consuming", 1, pod=pod) for pod in "ab"], "there is none": []},
+    ),
     "TjQueueOld": Alert(
         {"a key has waited": [gauge("tj_queue_oldest_key_age_seconds", 121)]},
         {"it moves": [gauge("tj_queue_oldest_key_age_seconds", 120)]},

@@ -8,6 +8,7 @@ process that waits (for Redis, for the API server) is alive and not ready.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -37,6 +38,15 @@ class Report(Protocol):
     def body(self) -> dict[str, Any]: ...
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A probe that hung up before it had its answer, as all do that asked while this process was stopped, is no
+        news; socketserver prints a traceback."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            log.error("a probe could not be answered", exc_info=error)
+
+
 class HealthServer:
     """Answers GET /healthz and /readyz with 200 or 503 and the report as JSON."""
 
@@ -57,7 +67,7 @@ class HealthServer:
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class names it so
                 """A probe every few seconds is no news."""
 
-        self._server = ThreadingHTTPServer((host, port), Handler)
+        self._server = _Server((host, port), Handler)
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)

@@ -175,6 +175,12 @@ BEAT_TICK = Gauge(
     "tj_beat_last_tick_timestamp_seconds", "when beat last looked at its schedule, in Unix seconds", {}, ("beat",)
 )
 
+CONSUMING = Gauge(
+    "tj_worker_consuming",
+    "1 for a worker that takes tasks, 0 for one that does not, because Redis is away or because it is stuck",
+    {},
+    ("worker",),
+)
 LEADING = Gauge("tj_watcher_leading", "1 for the watcher that leads, 0 for one that stands by", {}, ("watcher",))
 SYNCED = Gauge("tj_watcher_synced", "1 when every list is in the projection", {}, _LEADER)
 STORE_UP = Gauge("tj_watcher_redis_up", "1 when Redis answers the leading watcher", {}, _LEADER)

@@ -4,6 +4,7 @@ wait."""
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -22,7 +23,9 @@ from tjworker.app import make_app
 from tjworker.broker import Channel
 from tjworker.consumer import EVENTS_GATHER_SECONDS, RECONNECT_MOST_SECONDS, Consumer
 from tjworker.settings import Settings
-from tjworker.telemetry.worker_health import IGNORING_LIMIT_SECONDS, Ignored
+from tjworker.store.connect import client
+from tjworker.telemetry.redis_outage import RedisOutage
+from tjworker.telemetry.worker_health import IGNORING_LIMIT_SECONDS, USELESS_LIMIT_SECONDS, Ignored, Lasting
 
 
 class Hub:
@@ -110,8 +113,9 @@ def starting(app: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     """A consumer that has been started but for Celery's part, and its step that asks the other workers."""
     monkeypatch.setattr(CeleryConsumer, "start", lambda self: None)
     monkeypatch.setattr(consumer, "open_health", lambda *_: None)
+    monkeypatch.setattr(consumer, "start_thread", lambda _: None)
     mingle, made = object.__new__(Mingle), object.__new__(Consumer)
-    made.steps, made.app, made.hostname = [object(), mingle], app, "me"
+    made.steps, made.app, made.hostname, made.pool = [object(), mingle], app, "me", None
     made.start()
     return made, mingle
 
@@ -173,23 +177,11 @@ def test_a_broker_that_is_away_is_asked_again_every_few_seconds(monkeypatch: pyt
     broker: Any = Broker
     one: Any = object.__new__(Consumer)
     one.app, one.first_connection_attempt, one.broker_connection_retry_attempt = make_app(Settings()), False, 0
+    one._outage = RedisOutage(())
     with pytest.raises(Away):
         one.ensure_connected(broker("redis://127.0.0.1:1"))
     waits = [after - before for before, after in itertools.pairwise(ends)]
-    assert waits[:2] == [2.0, 4.0]
-    assert set(waits[2:]) == {RECONNECT_MOST_SECONDS}
-
-
-class Broker:
-    """Redis, with so many messages in the queue; None: it does not answer."""
-
-    def __init__(self, waiting: int | None) -> None:
-        self.waiting = waiting
-
-    def llen(self, queue: str) -> int:
-        if self.waiting is None:
-            raise RedisError
-        return self.waiting
+    assert set(waits) == {RECONNECT_MOST_SECONDS}
 
 
 @dataclass(frozen=True)
@@ -216,19 +208,128 @@ BUSY = {
 
 @pytest.mark.parametrize("sentence", BUSY)
 def test_only_a_worker_with_a_free_process_ignores_messages(sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asked every 20 s, as its probes do, for five minutes."""
+    """Looked at every 20 s for five minutes."""
     case = BUSY[sentence]
     one: Any = object.__new__(Consumer)
     one.app, one.pool = make_app(Settings()), SimpleNamespace(num_processes=4)
     one.task_consumer = SimpleNamespace(consuming_from=lambda queue: True)
-    one._ignored, one._broker, one._reaching = Ignored(), Broker(case.waiting), case.reaching
+    one._ignored, one._answers, one._reaching = Ignored(), Lasting(100), case.reaching
     tasks = SimpleNamespace(active_requests=set(range(case.active)), total_count={"work": 7})
     monkeypatch.setattr(consumer, "state", tasks)
+
+    def count_waiting() -> int:
+        if case.waiting is None:
+            raise RedisError
+        return case.waiting
+
     told = []
     for now in range(1000, 1301, 20):
         monkeypatch.setattr(consumer, "monotonic", lambda now=now: float(now))
         one._give_sign()
+        one.look(float(now), count_waiting)
         told.append(bool(one.report().problems()))
         tasks.total_count["work"] += case.takes
     assert not any(told[: int(IGNORING_LIMIT_SECONDS) // 20 + 1])
     assert any(told) is case.want_ill
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A worker whose watchdog looks every two seconds for five minutes."""
+
+    want_end: str
+    """Of the words with which it ends itself; empty: it goes on."""
+    consuming: bool = True
+    reaching: bool = False
+    redis_answers: bool = True
+    told_to_stop: bool = False
+
+
+WATCHED = {
+    "a worker that consumes goes on": Watched(""),
+    "one that consumes nothing ends itself": Watched("it does not consume the queue tj", consuming=False),
+    "one that still tries to reach a Redis that answers others ends itself": Watched(
+        "it has not begun to consume", reaching=True
+    ),
+    "one that waits for Redis goes on": Watched("", reaching=True, redis_answers=False),
+    "one that consumes nothing while Redis is away goes on": Watched("", consuming=False, redis_answers=False),
+    "one that was told to stop and does not ends itself, whatever Redis does": Watched(
+        "told to stop and has not within 70 s", told_to_stop=True, redis_answers=False
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", WATCHED)
+def test_the_watchdog(sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = WATCHED[sentence]
+
+    class Ended(BaseException):
+        pass
+
+    now = [1000.0]
+    one: Any = object.__new__(Consumer)
+    one.app, one.pool = make_app(Settings()), SimpleNamespace(num_processes=4)
+    one.task_consumer = SimpleNamespace(consuming_from=lambda queue: case.consuming)
+    one._ignored, one._answers, one._reaching = Ignored(), Lasting(consumer.STALE_SECONDS), case.reaching
+    told = 0 if case.told_to_stop else None
+    tasks = SimpleNamespace(active_requests=(), total_count={}, should_stop=told, should_terminate=None)
+    monkeypatch.setattr(consumer, "state", tasks)
+    monkeypatch.setattr(consumer, "monotonic", lambda: now[0])
+    ends: list[str] = []
+
+    def end(why: str) -> None:
+        ends.append(why)
+        raise Ended
+
+    def ask(*_: Any) -> int:
+        one._give_sign()
+        if not case.redis_answers:
+            raise RedisError
+        return 0
+
+    def wait(_: Any, seconds: float) -> None:
+        now[0] += seconds
+        if now[0] > 1300:
+            raise Ended
+
+    monkeypatch.setattr(consumer, "end_process", end)
+    monkeypatch.setattr(consumer, "ask", ask)
+    monkeypatch.setattr(threading.Event, "wait", wait)
+    with pytest.raises(Ended):
+        one._look_on(Settings())
+    assert bool(ends) is bool(case.want_end)
+    assert all(case.want_end in why for why in ends)
+    if ends and not case.told_to_stop:
+        assert now[0] - 1000 == pytest.approx(USELESS_LIMIT_SECONDS, abs=2 * consumer.LOOK_SECONDS)
+
+
+@pytest.mark.parametrize("told", ["REPLICAOF 127.0.0.1 1", ""])
+def test_a_redis_that_takes_no_writes_does_not_answer_the_watchdog(told: str, own_valkey: Valkey) -> None:
+    """A worker that can take nothing from a queue would otherwise be restarted again and again, to no avail."""
+    with client(own_valkey.url) as redis:
+        redis.lpush("tj", "a message")
+        assert consumer.ask(redis, "tj") == 1
+        if told:
+            redis.execute_command(*told.split())
+            with pytest.raises(RedisError):
+                consumer.ask(redis, "tj")
+        else:
+            own_valkey.kill()
+            with pytest.raises(RedisError):
+                consumer.ask(redis, "tj")
+
+
+def test_a_slot_is_given_back_and_the_message_acknowledged_whatever_celery_raises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    acts: list[str] = []
+
+    def begin(request: Any) -> None:
+        raise TypeError("unhashable type: 'list'")
+
+    controller = SimpleNamespace(_process_task=begin, _quick_release=lambda: acts.append("released"))
+    consumer.give_slots_back(controller)
+    request = SimpleNamespace(acknowledge=lambda: acts.append("acknowledged"), id="1", name="work")
+    monkeypatch.setattr("tjworker.consumer.state.task_ready", lambda _: acts.append("forgotten"))
+    controller._process_task(request)
+    assert acts == ["acknowledged", "forgotten", "released"]

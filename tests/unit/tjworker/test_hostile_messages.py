@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import resource
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -43,6 +45,24 @@ def _message(body: Any = ((), {}, {}), headers: Any = None, **changed: Any) -> d
 
 
 HEADERS = {"task": f"{PREFIX}.ran", "id": "1", "lang": "py"}
+BOMB_MB = 200
+
+
+def _bomb(**changed: Any) -> dict[str, Any]:
+    """A message of 200 KB whose body would become 200 MB."""
+    body = base64.b64encode(zlib.compress(b'[[], {}, {"callbacks": "' + b" " * (BOMB_MB << 20) + b'"}]', 9)).decode()
+    return _message(**changed) | {"body": body}
+
+
+def _with(**headers: Any) -> dict[str, Any]:
+    return _message(headers={**HEADERS, **headers})
+
+
+BOMBS = {
+    "a compressed body": _bomb(headers={**HEADERS, "compression": "application/x-gzip"}),
+    "a compressed body by another name": _bomb(headers={**HEADERS, "compression": "zlib"}),
+    "a body in an encoding that inflates": _bomb(**{"content-encoding": "zlib_codec"}),
+}
 MESSAGES: dict[str, Any] = {
     "not JSON": b"{",
     "not text": b"\xff\xfe",
@@ -70,9 +90,41 @@ MESSAGES: dict[str, Any] = {
     "a time that is none": _message(headers={**HEADERS, "eta": "tomorrow"}),
     "an end that is none": _message(headers={**HEADERS, "expires": ["x"]}),
     "limits that are none": _message(headers={**HEADERS, "timelimit": "x"}),
+    "a limit that is no finite number": _with(timelimit=[float("nan"), float("nan")]),
+    "a limit without end": _with(timelimit=[float("inf"), None]),
+    "a limit in the past": _with(timelimit=[-1, -1]),
+    "a limit of a moment, which would kill a child at each task": _with(timelimit=[0.001, None]),
+    "a soft limit, which would send a signal to a child": _with(timelimit=[None, 5]),
+    "stamps that cannot be compared": _with(stamped_headers=[["x"]]),
+    "stamps": _with(stamped_headers=["x"], stamps={"x": "y"}),
+    "retries that are a list": _with(retries=[1]),
+    "retries without end": _with(retries=2**70),
+    "a group that is an object": _with(group={}),
+    "a header that is nested deep": _with(origin={"a": {"b": {"c": {}}}}),
+    "a header that is no finite number": _with(other=float("-inf")),
+    "a property that is no finite number": _message(properties={**_message()["properties"], "priority": float("nan")}),
+    "an argument that is no finite number": _message(([float("nan")], {}, {})),
+    "an argument that is a number": _message(([1], {}, {})),
+    "two arguments": _message((["a", "b"], {}, {})),
+    "named arguments": _message(([], {"key": "a"}, {})),
+    "a task to be called afterwards": _message(([], {}, {"callbacks": [{"task": f"{PREFIX}.ran", "args": []}]})),
+    "text in another encoding": _message(**{"content-encoding": "utf-16"}),
+    "a body in an encoding of bytes": _message(**{"content-encoding": "hex_codec"}),
+    "a task of Celery's own": _with(task="celery.accumulate"),
+    "another task of Celery's own": _with(task="celery.map"),
     "protocol 1 without arguments": _message({"task": f"{PREFIX}.ran", "id": "1"}, headers={}),
     "protocol 1 with wrong arguments": _message(
         {"task": f"{PREFIX}.ran", "id": "1", "args": 7, "kwargs": 8}, headers={}
+    ),
+}
+
+
+GOOD: dict[str, Any] = {
+    "as it is sent to it": _message(),
+    "with the hard limit that Celery writes into it": _with(timelimit=[60.0, None]),
+    "with one text as its argument": _message((["a key"], {}, {"callbacks": None, "errbacks": None})),
+    "with all that Celery says of itself": _with(
+        retries=0, group=None, group_index=None, stamped_headers=None, stamps={}, replaced_task_nesting=0, eta=None
     ),
 }
 
@@ -90,20 +142,40 @@ class Place:
         def good() -> None:
             self._ran.release()
 
+        self.runs: list[Any] = []
+
         @self.app.task(name=f"{PREFIX}.ran", Request=REQUEST)  # type: ignore[untyped-decorator,unused-ignore]
-        def ran(*_: Any) -> None:
+        def ran(*told: Any) -> None:
             """Of messages that are read after all."""
+            self.runs.append(told)
 
         self._good = good
         worker = start_worker(
             self.app, pool="threads", concurrency=1, perform_ping_check=False, shutdown_timeout=PATIENCE_SECONDS
         )
         stack.enter_context(worker)
+        self._heard = threading.Semaphore(0)
+        threading.Thread(target=self._listen, daemon=True).start()
 
     def serves(self) -> bool:
         """It takes a task and runs it."""
         self._good.delay()
         return self._ran.acquire(timeout=PATIENCE_SECONDS)
+
+    def _listen(self) -> None:
+        """To events, as Flower does."""
+        handlers = {"worker-hello": lambda event: self._heard.release()}
+        with self.app.connection_for_read() as connection:
+            self.app.events.Receiver(connection, handlers=handlers).capture(limit=None, timeout=None, wakeup=False)
+
+    def hears(self) -> bool:
+        """The listener. What comes before it has subscribed is lost."""
+        with self.app.events.default_dispatcher(hostname="other") as dispatcher:
+            for _ in range(100):
+                dispatcher.send("worker-hello")
+                if self._heard.acquire(timeout=PATIENCE_SECONDS / 100):
+                    return True
+        return False
 
     def waiting(self) -> int:
         return int(self.redis.llen(PREFIX))
@@ -124,6 +196,50 @@ def test_a_worker_outlives_every_message(sentence: str, place: Place) -> None:
         place.redis.lpush(PREFIX, raw)
     assert place.serves()
     assert place.waiting() == 0, "it does not come back"
+    assert place.runs == []
+
+
+@pytest.mark.parametrize("sentence", GOOD)
+def test_a_task_is_run(sentence: str, place: Place) -> None:
+    place.redis.lpush(PREFIX, json.dumps(GOOD[sentence]))
+    assert place.serves()
+    assert len(place.runs) == 1
+    place.runs.clear()
+
+
+@pytest.mark.parametrize("sentence", MESSAGES)
+def test_a_worker_outlives_every_message_of_its_control_mailbox(sentence: str, place: Place) -> None:
+    message = MESSAGES[sentence]
+    raw = message if isinstance(message, bytes) else json.dumps(message).encode()
+    assert place.redis.publish(f"/0.{PREFIX}.control.pidbox", raw), "somebody listens"
+    assert place.serves()
+
+
+@pytest.mark.parametrize("sentence", MESSAGES)
+def test_who_listens_to_events_outlives_every_message(sentence: str, place: Place) -> None:
+    assert place.hears()
+    message = MESSAGES[sentence]
+    raw = message if isinstance(message, bytes) else json.dumps(message).encode()
+    assert place.redis.publish(f"/0.{PREFIX}.events/worker.hello", raw), "somebody listens"
+    assert place.hears()
+
+
+@pytest.mark.parametrize("sentence", BOMBS)
+def test_a_message_is_refused_before_it_is_inflated(sentence: str, place: Place) -> None:
+    raw = json.dumps(BOMBS[sentence])
+    assert len(raw) < 1 << 20
+    assert place.hears()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    place.redis.lpush(PREFIX, raw)
+    assert place.redis.publish(f"/0.{PREFIX}.control.pidbox", raw)
+    assert place.redis.publish(f"/0.{PREFIX}.events/worker.hello", raw)
+    assert place.serves()
+    assert place.hears()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < BOMB_MB * 1024 / 2
+
+
+def test_celerys_own_tasks_are_not_known(place: Place) -> None:
+    assert {name for name in place.app.tasks if not name.startswith(PREFIX)} == set()
 
 
 CONTROLS = (

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import socket
+import struct
+import threading
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, replace
+from typing import Any
 
 import orjson
 import pytest
 
+from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.telemetry import health
 from tjworker.telemetry.health import HealthServer
 from watcher.health import Pulse, Report
@@ -110,6 +114,34 @@ def test_a_client_that_says_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -
                 assert silent.recv(1) == b""
     finally:
         server.stop()
+
+
+def test_a_probe_that_hangs_up_leaves_nothing_in_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+    """As all do that asked while the process was stopped."""
+    asked, answered = threading.Event(), threading.Event()
+
+    def report() -> Report:
+        asked.wait(PATIENCE_SECONDS)
+        return leading()
+
+    server = HealthServer(0, report, host="127.0.0.1")
+    shutdown = server._server.shutdown_request
+
+    def shut_down(request: Any) -> None:
+        shutdown(request)
+        answered.set()
+
+    server._server.shutdown_request = shut_down  # type: ignore[method-assign]
+    server.start()
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
+            client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        asked.set()
+        assert answered.wait(PATIENCE_SECONDS)
+    finally:
+        server.stop()
+    assert capfd.readouterr() == ("", "")
 
 
 def test_the_report_counts_what_is_skipped_and_names_the_first_of_it() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -10,8 +12,9 @@ import pytest
 from tests.support.kinds import AITRAININGJOBS
 from tests.unit.watcher.projection.objects import KEY
 from tests.unit.watcher.writing import Bench, job
-from tjworker.base import JobKey, Transient
-from tjworker.store.projection import Change
+from tjworker.base import Fenced, JobKey, Terminal, Transient
+from tjworker.store.projection import Change, Lost
+from watcher.redis_retry import RedisRetry, Stopped
 
 
 def test_a_redis_that_is_away_is_waited_for_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,3 +33,54 @@ def test_a_redis_that_is_away_is_waited_for_and_nothing_is_lost(monkeypatch: pyt
     assert bench.view().job is not None
     assert bench.published == [KEY]
     assert not bench.redis.away
+
+
+@dataclass(frozen=True)
+class Back:
+    first_answer: Callable[[], Any]
+    want_raised: type[Exception] | None = None
+    want_away: bool = False
+
+
+def _raise(error: Exception) -> Callable[[], Any]:
+    def call() -> Any:
+        raise error
+
+    return call
+
+
+BACK = {
+    "with what was asked for": Back(lambda: 1),
+    "with an older state, after the loss of its last second": Back(_raise(Lost("older")), Lost),
+    "to say that another watcher leads": Back(_raise(Fenced("newer token")), Fenced),
+    "to meet a bug": Back(_raise(ValueError("bug")), ValueError),
+}
+
+
+@pytest.mark.parametrize("sentence", BACK)
+def test_redis_is_no_longer_away_once_it_comes_back(sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = BACK[sentence]
+    monkeypatch.setattr("watcher.redis_retry.FIRST_WAIT_SECONDS", 0.001)
+    retry = RedisRetry(threading.Event(), lambda: 0.0)
+    answers = [_raise(Transient("refused")), _raise(Terminal("no memory")), case.first_answer]
+    seen: list[bool] = []
+
+    def call() -> Any:
+        seen.append(retry.away)
+        return answers.pop(0)()
+
+    if case.want_raised is None:
+        retry(call)
+    else:
+        with pytest.raises(case.want_raised):
+            retry(call)
+    assert (seen, retry.away) == ([False, True, True], False)
+
+
+def test_a_term_that_ends_while_redis_is_away_does_not_say_that_it_is_back() -> None:
+    stopped = threading.Event()
+    stopped.set()
+    retry = RedisRetry(stopped, lambda: 0.0)
+    with pytest.raises(Stopped):
+        retry(_raise(Transient("refused")))
+    assert retry.away

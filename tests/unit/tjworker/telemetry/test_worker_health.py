@@ -10,7 +10,7 @@ import pytest
 from tjworker import beat
 from tjworker.app import make_app
 from tjworker.settings import Settings
-from tjworker.telemetry.worker_health import Ignored, WorkerReport
+from tjworker.telemetry.worker_health import Ignored, Lasting, WorkerReport
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,15 @@ class Case:
     want_ready: bool
 
 
-def worker(age: float = 1, *, reaching: bool = False, consuming: bool = True, ignoring: float = 0) -> WorkerReport:
-    return WorkerReport(age, reaching, consuming, "tj", ignoring)
+def worker(
+    age: float = 1,
+    *,
+    reaching: bool = False,
+    consuming: bool = True,
+    ignoring: float = 0,
+    redis_answers_seconds: float = 1_000,
+) -> WorkerReport:
+    return WorkerReport(age, reaching, consuming, "tj", ignoring, redis_answers_seconds)
 
 
 CASES = {
@@ -33,6 +40,15 @@ CASES = {
     "One whose loop hangs is not alive.": Case(worker(61), False, False),
     "One whose loop hangs while it reaches for Redis is not alive either.": Case(
         worker(61, reaching=True), False, False
+    ),
+    "One whose loop hangs in a call of a Redis that is silent is alive: a restart would cure nothing.": Case(
+        worker(61, redis_answers_seconds=0), True, False
+    ),
+    "One whose loop still hangs a moment after Redis has come back is alive.": Case(
+        worker(61, redis_answers_seconds=5), True, True
+    ),
+    "One whose Redis does not answer is not ready, though its loop has not noticed yet.": Case(
+        worker(redis_answers_seconds=0), True, False
     ),
     "One that takes none of the messages that wait is not alive.": Case(worker(ignoring=61), False, False),
     "A moment in which it takes none says nothing.": Case(worker(ignoring=20), True, True),
@@ -61,6 +77,16 @@ def test_since_when_messages_are_ignored(looks: list[tuple[int, bool, int]], wan
     ignored.look(0.0, 5, True, 3)
     said = [ignored.look(10.0 * (n + 1), *look) for n, look in enumerate(looks)]
     assert said[-1] == want
+
+
+def test_for_how_long_something_has_been_so_at_every_look() -> None:
+    lasting = Lasting(gap_seconds=20)
+    assert lasting.seconds(0.0) == 0, "nobody has looked"
+    assert [lasting.look(at, True) for at in (0.0, 10.0, 30.0)] == [0.0, 10.0, 30.0]
+    assert (lasting.seconds(40.0), lasting.seconds(50.1)) == (40.0, 0.0), "the last look is too long ago"
+    assert lasting.look(60.0, True) == 0.0, "a process that was stopped has not looked"
+    assert [lasting.look(61.0, False), lasting.seconds(61.0), lasting.look(62.0, True)] == [0.0, 0.0, 0.0]
+    assert lasting.seconds(62.0) > 0, "it is so from the first look on"
 
 
 class Schedule(beat.Scheduler):

@@ -1,0 +1,48 @@
+"""Says once that Redis cannot be used and once that it can again, for a process of Celery's; meanwhile it drops what
+Celery's own loggers say at every try. Thread-safe.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+
+class RedisOutage(logging.Filter):
+    """`loggers`: names of those that are silent while Redis is away, errors of other causes among them: a restart of a
+    worker's consumer ends every step of it, and each says so."""
+
+    def __init__(self, loggers: Iterable[str], now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._now = now
+        self._mutex = threading.Lock()
+        self._since: float | None = None
+        for name in loggers:
+            logging.getLogger(name).addFilter(self)
+
+    def fails(self, error: BaseException) -> None:
+        with self._mutex:
+            first = self._since is None
+            if first:
+                self._since = self._now()
+        if first:
+            words = " ".join(str(error).split())[:300] or type(error).__name__
+            log.warning("Redis cannot be used, trying again; nothing is lost", error=words)
+
+    def works(self) -> None:
+        """Cheap while nothing fails: called every second."""
+        if self._since is None:
+            return
+        with self._mutex:
+            since, self._since = self._since, None
+        if since is not None:
+            log.info("Redis can be used again", away_seconds=round(self._now() - since, 1))
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return self._since is None
