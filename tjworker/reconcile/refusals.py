@@ -30,7 +30,7 @@ def refuse_spec(job: InvalidJob, at: str, *, has_pods: bool = False) -> Plan:
     told = get_condition(job.status, "Failed")
     # The pods may go before the start time is written: then only what was told of them says that they were there.
     of_a_start = told is not None and (told.status, told.reason) == ("False", INVALID_SPEC)
-    started = has_pods or bool(job.status.start_time) or of_a_start
+    started = has_pods or bool(job.status.start_time or job.status.suspend_time) or of_a_start
     status = set_condition(job.status, "Failed", not started, INVALID_SPEC, message, now=at, generation=job.generation)
     if not started:
         status = status.model_copy(update={"phase": "Failed", "start_time": at, "completion_time": at})
