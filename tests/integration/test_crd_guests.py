@@ -122,6 +122,64 @@ def test_whose_a_job_is_cannot_change(send: Send, kind: JobKind, case: str) -> N
     assert send("DELETE", f"{jobs}/managed")[0] == 200
 
 
+OF_MPI = "kubeflow.org/mpi-operator"
+REFUSED = ("kueue.x-k8s.io/other-controller", "multikueue", "me", "")
+OWNERS: dict[str, str] = {
+    # apiVersion and kind -> the controller that its operator is
+    **{f"kubeflow.org/v1 {name}Job": OWN for name in ("JAX", "MPI", "Paddle", "PyTorch", "TF", "XGBoost")},
+    "kubeflow.org/v2beta1 MPIJob": OF_MPI,
+}
+
+
+@pytest.mark.parametrize("of", OWNERS)
+def test_a_job_is_its_operators_or_multikueues(send: Send, of: str) -> None:
+    """As training-operator's webhook (`ValidateRunPolicyCreate`) and the MPI operator (`validateRunPolicy`) have it."""
+    version, _, name = of.partition(" ")
+    (kind,) = [kind for kind in GUEST_KINDS if (kind.group, kind.kind) == ("kubeflow.org", name)]
+    jobs, own = f"/apis/{version}/namespaces/default/{kind.plural}", OWNERS[of]
+    made = manifest(kind, "managed") | {"apiVersion": version}
+    for manager in (own, OTHER, *REFUSED, OF_MPI if own == OWN else OWN):
+        policy = made["spec"]["runPolicy"] | {"managedBy": manager}
+        code, answer = send("POST", jobs, made | {"spec": made["spec"] | {"runPolicy": policy}})
+        if manager in (own, OTHER):
+            assert code == 201, answer
+            assert send("DELETE", f"{jobs}/managed")[0] == 200
+        else:
+            told = f"{manager}: must be {own} or {OTHER}; leave the field out for a job of this operator"
+            assert (code, answer["details"]["causes"][0]["field"]) == (422, "spec.runPolicy.managedBy"), answer
+            assert told in answer["message"]
+
+
+OF_KUBEFLOW = [kind for kind in GUEST_KINDS if kind.group == "kubeflow.org"]
+QUEUES: dict[str, tuple[str | None, str | None, int]] = {
+    # queue of the job, what an edit makes of it -> what the API server answers
+    "another one": ("initial-queue", "test", 422),
+    "the same": ("initial-queue", "initial-queue", 200),
+    "none, as before": (None, None, 200),
+    "set later: training-operator's rule is of the field, and is not asked": (None, "test", 200),
+}
+
+
+@pytest.mark.parametrize("case", QUEUES)
+@pytest.mark.parametrize("kind", OF_KUBEFLOW, ids=lambda kind: kind.resource)
+def test_the_queue_of_a_job_cannot_change(send: Send, kind: JobKind, case: str) -> None:
+    was, becomes, want = QUEUES[case]
+
+    def spec(job: Json, queue: str | None) -> Json:
+        policy = job["spec"]["runPolicy"] | {
+            "schedulingPolicy": {"minAvailable": 1} | ({"queue": queue} if queue else {})
+        }
+        return job | {"spec": job["spec"] | {"runPolicy": policy}}
+
+    jobs = WHERE[kind.resource]
+    code, made = send("POST", jobs, spec(manifest(kind, "queued"), was))
+    assert code == 201, made
+    code, answer = send("PUT", f"{jobs}/queued", spec(made, becomes))
+    told = code == 200 or "spec.runPolicy.schedulingPolicy.queue is immutable" in answer["message"]
+    assert (code, told) == (want, True), answer
+    assert send("DELETE", f"{jobs}/queued")[0] == 200
+
+
 def test_an_mpijob_keeps_the_version_that_it_was_made_in(send: Send) -> None:
     """Both versions are one object to the API server: what a manifest was written for must not be forgotten."""
     (kind,) = [kind for kind in GUEST_KINDS if kind.resource == "mpijobs.kubeflow.org"]

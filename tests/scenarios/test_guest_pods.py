@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.test_kubeflow import environment
 from tests.scenarios.world import World
 from tests.support.guests import KIND_OF
 from tjworker.base import GroupResource
@@ -61,6 +60,16 @@ def jax(count: int, port: str = "6666") -> Mapping[str, Env]:
     return {pod: common | {"PROCESS_ID": str(i)} for i, pod in enumerate((W0, W1)[:count])}
 
 
+def xdl(cluster: Json, type_: str, index: int = 0) -> Env:
+    """KubeDL's `genXDLConfigJSON`."""
+    config = {"cluster": cluster, "task": {"type": type_, "index": index}}
+    return {"TASK_NAME": type_, "TASK_INDEX": str(index), "XDL_CONFIG": config}
+
+
+def ends(*pods: str) -> list[str]:
+    return [f"{pod}:2222" for pod in pods]
+
+
 def mars(cluster: Json, type_: str, index: int = 0) -> Env:
     return {"MARS_TASK_DETAIL": {"cluster": cluster, "task": {"type": type_, "index": index}}}
 
@@ -75,8 +84,9 @@ PADDLE_PORT, JAX_PORT = ("master", 36543), ("jaxjob-port", 6666)
 OWN_XGB, OWN_JAX = {"name": "xgboostjob-port", "containerPort": 9991}, {"name": "jaxjob-port", "containerPort": 7777}
 LIGHTGBM = {"WORKER_PORT": "9999", "WORKER_ADDRS": f"{W0},{W1}"}
 PADDLE = {"PADDLE_JOB_ID": "digits"}
-HERE = "$(PADDLE_POD_IP):36543"
-"""Expanded in the container. training-operator calls that variable POD_IP_DUMMY."""
+HERE = "$(POD_IP_DUMMY):36543"
+"""Expanded in the container."""
+POD_IP = {"fieldRef": {"fieldPath": "status.podIP", "apiVersion": "v1"}}
 TORCHRUN = {"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": f"{W0}:23456", "PET_NNODES": "1:3"}
 SERVER, TRAINER = {"PADDLE_SERVER_NUM": "1"}, {"PADDLE_TRAINER_NUM": "1"}
 ETCD = {"rdzvBackend": "etcd", "rdzvEndpoint": "etcd:2379", "minReplicas": 1, "maxReplicas": 3, "nProcPerNode": 2}
@@ -147,7 +157,7 @@ MADE: dict[str, Manifest] = {
         "paddlejobs.kubeflow.org",
         {"Worker": 2},
         {
-            W0: PADDLE | {"PADDLE_NNODES": "2", "PADDLE_MASTER": HERE},
+            W0: PADDLE | {"PADDLE_NNODES": "2", "PADDLE_MASTER": HERE, "POD_IP_DUMMY": POD_IP},
             W1: PADDLE | {"PADDLE_NNODES": "2", "PADDLE_MASTER": f"{W0}:36543"},
         },
         W0,
@@ -221,9 +231,9 @@ MADE: dict[str, Manifest] = {
         "xdljobs.training.kubedl.io",
         {"PS": 1, "Worker": 2},
         {
-            P: {"TASK_NAME": "ps", "TASK_INDEX": "0"},
-            W0: {"TASK_NAME": "worker", "TASK_INDEX": "0"},
-            W1: {"TASK_NAME": "worker", "TASK_INDEX": "1"},
+            P: xdl({"ps": ends(P), "worker": ends(W0, W1)}, "ps"),
+            W0: xdl({"ps": ends(P), "worker": ends(W0, W1)}, "worker"),
+            W1: xdl({"ps": ends(P), "worker": ends(W0, W1)}, "worker", 1),
         },
         port=("xdljob-port", 2222),
     ),
@@ -231,16 +241,15 @@ MADE: dict[str, Manifest] = {
         "xdljobs.training.kubedl.io",
         {"Scheduler": 1, "Worker": 1, "ExtendRole": 1},
         {
-            S: {"TASK_NAME": "scheduler", "TASK_INDEX": "0"},
-            W0: {"TASK_NAME": "worker", "TASK_INDEX": "0"},
-            X0: {"TASK_NAME": "extendrole", "TASK_INDEX": "0"},
+            pod: xdl({"scheduler": ends(S), "worker": ends(W0), "extendrole": ends(X0)}, pod.split("-")[1])
+            for pod in (S, W0, X0)
         },
         port=("xdljob-port", 2222),
     ),
     "KubeDL's XDLJob, workers alone": Manifest(
         "xdljobs.training.kubedl.io",
         {"Worker": 2},
-        {W1: {"TASK_NAME": "worker", "TASK_INDEX": "1"}},
+        {W1: xdl({"worker": ends(W0, W1)}, "worker", 1)},
         port=("xdljob-port", 2222),
     ),
     "KubeDL's MarsJob, a scheduler and two workers": Manifest(
@@ -314,5 +323,7 @@ def test_pods_are_those_that_its_own_operator_makes(sentence: str) -> None:
         ports = [(port["name"], port["containerPort"]) for port in pod["spec"]["containers"][0].get("ports", ())]
         assert ports == ([made.port] if made.port else []), name
     for name, want_env in made.env.items():
-        env = {n: json.loads(v) if v[:1] == "{" else v for n, v in environment(w, name).items()}
+        entries = w.pods()[name]["spec"]["containers"][0]["env"]
+        values = {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in entries}
+        env = {n: json.loads(v) if str(v)[:2] == '{"' else v for n, v in values.items()}
         assert {n: env.get(n) for n in want_env} == dict(want_env), name

@@ -156,7 +156,7 @@ def test_running_is_what_its_operator_says(sentence: str) -> None:
     moment = MOMENTS[sentence]
     w = World(kinds=moment.kind).apply(made(moment.kind, moment.roles, moment.version)).run().advance(30)
     assert (state(w) == "Running") is moment.want, f"{moment.says}: {conditions(w)}"
-    assert conditions(w)["Running"].startswith(str(moment.want)), moment.says
+    assert conditions(w).get("Running", "")[:4] == ("True" if moment.want else ""), moment.says
     told = w.status()[MEMORY]["message"]
     assert "is starting on node" in told or "is made when" in told, "what the others wait for is told all the same"
     assert w.status()[MEMORY]["phase"] in ("Creating", "Pending")

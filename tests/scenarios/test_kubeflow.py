@@ -170,7 +170,7 @@ def test_what_its_users_read_while_it_runs_and_when_it_is_done() -> None:
     w.until("it runs", lambda: state(w) == "Running")
     running = w.status()
     assert conditions(w) == {"Created": "True PyTorchJobCreated", "Running": "True PyTorchJobRunning"}
-    assert running["conditions"][1]["message"] == "PyTorchJob default/digits is running."
+    assert running["conditions"][1]["message"] == "PyTorchJob digits is running."
     labels = "training.kubeflow.org/job-name=digits,training.kubeflow.org/operator-name=pytorchjob-controller"
     assert running["replicaStatuses"] == {
         "Master": {"active": 1, "selector": f"{labels},training.kubeflow.org/replica-type=master"},
@@ -186,6 +186,41 @@ def test_what_its_users_read_while_it_runs_and_when_it_is_done() -> None:
         "Succeeded": "True PyTorchJobSucceeded",
     }
     assert w.status()["replicaStatuses"]["Master"]["succeeded"] == 1
+
+
+@pytest.mark.parametrize("policy", ["None", "Running", "All"])
+def test_what_ran_at_the_success_counts_as_succeeded(policy: str) -> None:
+    """training-operator's `ReconcileJobs`, whatever becomes of the pods; and nothing is looked at afterwards."""
+    workers = role(2, run_seconds=30, exit_code=0)
+    roles = {"Master": role(run_seconds=20, exit_code=0), "Worker": workers}
+    w = world().apply(job(PYTORCH, roles, {"cleanPodPolicy": policy})).run()
+    w.until("it is done", lambda: state(w) == "Succeeded")
+    for _ in range(2):
+        counts = {name: {k: v for k, v in c.items() if k != "selector"} for name, c in _counts(w)}
+        assert counts == {"Master": {"succeeded": 1}, "Worker": {"succeeded": 2}}
+        assert w.status()[MEMORY]["active"] == "0/3"
+        w.advance(60)
+
+
+def test_what_ran_at_the_failure_still_counts_as_running() -> None:
+    roles = {"Master": role(restart="Never", **WRONG), "Worker": role(2)}
+    w = world().apply(job(PYTORCH, roles, {"cleanPodPolicy": "Running"})).run()
+    w.until("it has failed", lambda: state(w) == "Failed")
+    counts = {name: {k: v for k, v in c.items() if k != "selector"} for name, c in _counts(w)}
+    assert counts == {"Master": {"failed": 1}, "Worker": {"active": 2}}
+
+
+def _counts(w: World) -> list[tuple[str, Json]]:
+    return [*w.status()["replicaStatuses"].items()]
+
+
+def test_a_job_that_is_created_suspended_has_no_start_until_it_is_resumed() -> None:
+    """`UpdateJobStatus` sets it, to which no suspended job comes."""
+    w = world().apply(job(PYTORCH, {"Worker": role(1)}, {"suspend": True})).run().advance(10)
+    assert (state(w), "startTime" in w.status()) == ("Suspended", False)
+    w.patch_job("digits", {"spec": {"runPolicy": {"suspend": False}}}).run()
+    w.until("it runs", lambda: state(w) == "Running")
+    assert w.status()["startTime"] == w.condition("Suspended")["lastTransitionTime"]
 
 
 def test_suspended_and_resumed_as_kueue_does_it() -> None:

@@ -139,7 +139,7 @@ def test_the_launcher_is_made_when_its_workers_are_ready(version: str) -> None:
     late = role(2, ready_seconds=30)
     w = world().apply(mpi(version, {"Launcher": role(), "Worker": late})).run().advance(10)
     assert sorted(w.pods()) == [W0, W1]
-    assert "is made when the role Worker is ready: 0 of 2 are" in w.condition("Running")["message"]
+    assert "is made when the role Worker is ready: 0 of 2 are" in w.status()[MEMORY]["message"]
     w.until("it runs", lambda: state(w) == "Running")
     assert w.status()["replicaStatuses"]["Launcher"]["active"] == 1
 

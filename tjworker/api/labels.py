@@ -73,6 +73,58 @@ def not_queued(told: Mapping[str, str]) -> tuple[str, ...]:
     return (f"label {KUEUE_QUEUE} ({why})",) if KUEUE_QUEUE in told else ()
 
 
+NOT_INHERITED: Mapping[str, str] = {
+    ANNOTATION_PREEMPTED: "ends the job that has it",
+    ANNOTATION_FAILED: "ends the job that has it",
+    ANNOTATION_NODE_FAIL: "ends the job that has it",
+    ANNOTATION_GIT_SYNC: "is read from the job alone",
+    ANNOTATION_NETWORK_MODE: "is read from the job alone",
+    ANNOTATION_TENSORBOARD: "is read from the job alone",
+    "kueue.x-k8s.io/": "Kueue would queue each pod by itself, and hold it back",
+    "provreq.kueue.x-k8s.io/": "Kueue reads it from what it queues",
+    "argocd.argoproj.io/": "Argo CD says with it which object of a repository this is, and when to apply it",
+    "kustomize.toolkit.fluxcd.io/": "Flux says with it that the object is in a repository",
+    "helm.toolkit.fluxcd.io/": "Flux says with it that the object is of a Helm release",
+    "reconcile.fluxcd.io/": "Flux acts on it",
+    "meta.helm.sh/": "Helm says with it that the object is of a release, and takes it over",
+    "helm.sh/": "Helm acts on it (hooks, resource policy), or says with it which chart has the object",
+    "app.kubernetes.io/managed-by": "the pods are not made by the tool that made the job",
+    "applyset.kubernetes.io/": "kubectl apply --prune deletes what has it and is in no manifest",
+    "config.k8s.io/": "kpt prunes by it",
+    "config.kubernetes.io/": "kustomize says with it from which file the object comes",
+    "internal.config.kubernetes.io/": "kustomize says with it from which file the object comes",
+    "cli-utils.sigs.k8s.io/": "kpt prunes by it",
+    "kapp.k14s.io/": "kapp deletes what has it and is in no manifest",
+    "objectset.rio.cattle.io/": "Rancher's Fleet deletes what has it and is in no manifest",
+    "kubectl.kubernetes.io/last-applied-configuration": "kubectl compares the job's manifest with it",
+}
+"""Keys of a job's labels and annotations that its pods and other children do not get, and why: each of them says
+something of the job to one program, and would say the same of the pod. A key that ends in `/` stands for all that begin
+so. Not among them is app.kubernetes.io/instance, by which people select pods: Argo CD, where it tracks by that label,
+leaves alone what has an owner reference."""
+
+
+def inherited(told: Mapping[str, str]) -> dict[str, str]:
+    """Of the labels or annotations of a job: those that its children get."""
+    return {key: value for key, value in told.items() if key not in NOT_INHERITED and _prefix(key) not in NOT_INHERITED}
+
+
+def _prefix(key: str) -> str:
+    return key[: key.find("/") + 1]
+
+
+def labels_for_children(job: TrainingJob) -> dict[str, str]:
+    """None, of a job of another operator's kind: training-operator, the MPI operator and KubeDL copy no label of a job
+    (`createNewPod`, `newWorker`), and selectors of its users' pods were written for that."""
+    return {} if job.is_guest else inherited(job.labels)
+
+
+def annotations_for_children(job: TrainingJob) -> dict[str, str]:
+    """As `labels_for_children`. But pods of every kind say whose they are (docs/addons.md)."""
+    told = inherited(job.annotations)
+    return {k: v for k, v in told.items() if k == ANNOTATION_TENANCY} if job.is_guest else told
+
+
 COUNTED_PREFIX = "aitj-"
 """Containers and ports with this prefix count for exit codes, services and hosts, as in the trainingjob-operator."""
 

@@ -194,6 +194,8 @@ class TrainingJob:
     """Beside the policies of roles and job, of a kind that counts over roles."""
     runs: Runs | None = None
     """None: Running is True while every desired replica runs."""
+    rendezvous: tuple[str, ...] = ()
+    """Roles whose pods are the nodes of torchrun's rendezvous, where the kind asks for one whatever their number is."""
     roles_path: str = "spec.replicaSpecs"
     """Where the manifest has the roles, for messages."""
     ignored: tuple[str, ...] = ()
@@ -220,6 +222,11 @@ class TrainingJob:
     def counts_for_backoff(self, role: str) -> bool:
         """backoffLimit counts the failures of this role."""
         return not self.batch_roles or role in self.batch_roles
+
+    @property
+    def is_guest(self) -> bool:
+        """Its kind is another operator's, so its pods and its status are what that operator's users expect."""
+        return self.guest_labels is not None
 
     @property
     def calls_itself(self) -> str:

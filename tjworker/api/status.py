@@ -6,7 +6,7 @@ whole seconds, as Kubernetes writes them.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -26,7 +26,8 @@ Phase = Literal[
     "Preempted",
     "NodeFail",
 ]
-END_PHASES: frozenset[str] = frozenset({"Succeed", "Failed", "Timeout", "Preempted", "NodeFail"})
+EndPhase = Literal["Succeed", "Failed", "Timeout", "Preempted", "NodeFail"]
+END_PHASES: frozenset[str] = frozenset(get_args(EndPhase))
 ConditionType = Literal[
     "Created", "Running", "Restarting", "Scaling", "Suspended", "Succeeded", "Failed", "Stalled", "TensorBoard"
 ]
@@ -63,12 +64,13 @@ class Condition(_Model):
 
 
 class ReplicaStatus(_Model):
-    """How the pods of one role stand. A pod counts in one of pending, scheduled, active, succeeded, failed."""
+    """How the pods of one role stand. A pod counts in one of pending, scheduled, active, succeeded, failed. The numbers
+    of an ended job stay as they are: they count the pods that had come to an end by then."""
 
     desired: Count = Field(0, description="pods that the role should have")
     pending: Count = Field(0, description="pods without a node (or not made yet)")
     scheduled: Count = Field(0, description="pods that have a node and do not run yet")
-    active: Count = Field(0, description="pods that run")
+    active: Count = Field(0, description="pods that run; none of an ended job, which are no longer looked at")
     succeeded: Count = Field(0, description="pods that have succeeded")
     failed: Count = Field(0, description="pods that have failed and are not replaced yet, or for good")
     evicted: Count = Field(0, description="of the failed ones, those that were evicted")
@@ -189,9 +191,7 @@ class HostPorts(_Model):
 class Ending(_Model):
     """The end that has been decided while pods are still going (phase Terminating). Never changes once set."""
 
-    phase: Literal["Succeed", "Failed", "Timeout", "Preempted", "NodeFail"] = Field(
-        description="the phase that the job will end in"
-    )
+    phase: EndPhase = Field(description="the phase that the job will end in")
     reason: str = Field(description="reason of the condition that the end will set")
     message: str = Field("", description="message of the condition that the end will set")
     time: str = Field(description="when it was decided")
@@ -231,7 +231,9 @@ class JobStatus(_Model):
         ),
     )
     ending: Ending | None = Field(None, description="the end that has been decided while pods are still going")
-    start_time: str | None = Field(None, description="when the operator accepted the job")
+    start_time: str | None = Field(
+        None, description="when the job first started: when the operator accepted it, or first resumed it"
+    )
     start_running_time: str | None = Field(None, description="when every desired replica ran for the first time")
     completion_time: str | None = Field(None, description="when the job reached its end")
     released: bool = Field(
@@ -297,7 +299,8 @@ class JobStatus(_Model):
     def summarised(self) -> JobStatus:
         """The same status with `message`, `active` and `restarts` made anew: a printer column cannot add up a map."""
         roles = self.replica_statuses.values()
-        active = f"{sum(r.active for r in roles)}/{sum(r.desired for r in roles)}" if roles else ""
+        running = 0 if self.ended else sum(r.active for r in roles)
+        active = f"{running}/{sum(r.desired for r in roles)}" if roles else ""
         restarts = sum(c.application + c.node + c.preemption + c.user for c in self.restart_counts.values())
         message = self._why()
         return self.model_copy(update={"message": message, "active": active, "restarts": restarts})

@@ -48,6 +48,13 @@ def _left(raw: Json, job: TrainingJob) -> Iterator[Left]:
             "there is no frameworkType mars: its programs do not find MARS_TASK_DETAIL and the like",
             "set them in the templates, from the variables of the roles (docs/jobs.md), or keep the MarsJob",
         )
+    if job.framework == "xdl":
+        yield Left(
+            "kind",
+            job.kind,
+            "there is no frameworkType xdl: its programs do not find XDL_CONFIG",
+            "let them take TASK_NAME, TASK_INDEX and the variables of the roles (docs/jobs.md), or keep the XDLJob",
+        )
     if job.enough is None:
         return
     spec = mapping(raw.get("spec"))

@@ -42,7 +42,7 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
     for type_ in ("Restarting", "Scaling", "Suspended", "Stalled"):
         status = clear_condition(status, type_, end.reason, end.message, now=at, generation=job.generation)
     status = _waits_no_more(job, status, end, at)
-    status = outcome.numbers(job, status, p.roles, live=False)
+    status = _numbers(p, status)
     stuck = find_stuck_deletions(p.pods, p.now)
     writes = clean_up(p, cleaning, f"the job ends in {end.phase}, and {cleaning} takes it")
     status = report_deletions(job, status, stuck, writes, end.reason, end.message, at)
@@ -54,11 +54,20 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
     status = set_condition(status, how, True, end.reason, end.message, now=at, generation=job.generation)
     released = cleaning.takes_pods and bool(own_workloads(job, p.observed))
     board = tensorboard.at_the_end(job, p.observed, p.now)
+    status = outcome.close_numbers(job, status, end.phase)
     status = status.model_copy(update={"completion_time": at, "released": released, "tensorboard_until": board})
     plan = outcome.finish_plan(job, status, end.phase, at, writes=(), message=end.message)
     ttl, until = job.ttl_seconds_after_finished, from_rfc3339(board)
     waits = (None if ttl is None else float(ttl), None if until is None else max(0.0, until - p.now))
     return replace(plan, requeue_after_seconds=min((w for w in waits if w is not None), default=None))
+
+
+def _numbers(p: Pass, status: JobStatus) -> JobStatus:
+    """Of a job of another operator's kind, the numbers of each role stay those of the verdict while its pods go."""
+    counted = outcome.numbers(p.job, status, p.roles, live=False)
+    if not p.job.is_guest or p.job.status.ending is None:
+        return counted
+    return counted.model_copy(update={"replica_statuses": p.job.status.replica_statuses})
 
 
 def _are_unanswered(writes: Sequence[Write]) -> bool:

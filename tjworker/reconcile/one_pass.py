@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import Observed, PodRecord
 from tjworker.api.ownership import own_pods
-from tjworker.api.status import MAX_FAILURES, Ending, Failure, JobStatus
+from tjworker.api.status import MAX_FAILURES, Ending, EndPhase, Failure, JobStatus
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile import outcome
 from tjworker.reconcile.gangs.gang import Membership
@@ -21,8 +20,6 @@ from tjworker.reconcile.nodes import NodeFindings, mark_node_troubles
 from tjworker.reconcile.plan import LogTail, Plan
 from tjworker.reconcile.rules import Rules, keeps_all
 from tjworker.reconcile.views import Views, view_roles
-
-EndPhase = Literal["Succeed", "Failed", "Timeout", "Preempted", "NodeFail"]
 
 
 @dataclass(frozen=True, slots=True)

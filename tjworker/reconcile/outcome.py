@@ -9,7 +9,7 @@ from tjworker.api.indices import MAX_INDEX, parse_indices
 from tjworker.api.model import TrainingJob
 from tjworker.api.naming import role_labels, selector
 from tjworker.api.observed import PodRecord
-from tjworker.api.status import POD_NOT_GONE, Condition, JobStatus, Phase, RoleAttempts
+from tjworker.api.status import POD_NOT_GONE, Condition, EndPhase, JobStatus, Phase, ReplicaStatus, RoleAttempts
 from tjworker.api.tenancy import tenancy_trouble
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import phase
@@ -153,10 +153,10 @@ def _without_the_schedulers_numbers(waiting: Condition) -> str:
 
 
 def accept(job: TrainingJob, at: str, rules: Rules, pods: Sequence[PodRecord] = ()) -> JobStatus:
-    """The first pass takes the job on, and everything after it finds a start time: that of its first pod, where the
-    status waited for the pods. What of the spec does not come about stands beside that, as the spec is now."""
+    """The first pass takes the job on. A job starts then, unless it is suspended: with its first pod, where the status
+    waited for the pods. What of the spec does not come about stands beside that, as the spec is now."""
     status = job.status
-    if not status.start_time:
+    if not status.start_time and not job.suspend:
         began = min((pod.created_at for pod in pods if pod.created_at), default=at)
         status = status.model_copy(update={"start_time": min(began, at)})
     told = ("the job is accepted", tell_left_out(job), _overruled(job), _ignored(job, rules))
@@ -190,3 +190,20 @@ def numbers(job: TrainingJob, status: JobStatus, views: Mapping[str, RoleView], 
     wanted = sum(r.pod is not None or (live and not r.final) for r in view.replicas)
     update |= {"replicas": wanted + len(view.surplus), "selector": selector(role_labels(job, view.role.name))}
     return status.model_copy(update=update)
+
+
+def close_numbers(job: TrainingJob, status: JobStatus, end: EndPhase) -> JobStatus:
+    """The last numbers of each role: nobody looks at the pods of an ended job any more, so they count what has come to
+    an end and claim of no pod that it waits or runs.
+
+    Of another operator's kind they are those of the verdict, as its operator leaves them: what ran at a success counts
+    as succeeded, what ran at a failure as running (training-operator and KubeDL, `ReconcileJobs`)."""
+    closed: dict[str, ReplicaStatus] = {}
+    for role, counts in status.replica_statuses.items():
+        left = {"pending": 0, "scheduled": 0, "restarting": 0}
+        if not job.is_guest:
+            left["active"] = 0
+        elif end == "Succeed":
+            left |= {"active": 0, "succeeded": counts.succeeded + counts.active}
+        closed[role] = counts.model_copy(update=left)
+    return status.model_copy(update={"replica_statuses": closed})

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from tjworker.api.labels import labels_for_children
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import job_labels
 from tjworker.api.observed import ENDED_PHASES, PodGroupRecord, PodRecord
@@ -184,7 +185,7 @@ def _create(job: TrainingJob, gang: Gang, size: int) -> Create:
         "metadata": {
             "name": job.name.name,
             "namespace": job.name.namespace,
-            "labels": {**job.labels, **job_labels(job)},
+            "labels": {**labels_for_children(job), **job_labels(job)},
             "annotations": {ASKED_ANNOTATION: asked_of(gang, job)},
             "ownerReferences": [owner_reference(job)],
         },

@@ -39,7 +39,8 @@ def has_begun(job: TrainingJob | InvalidJob, observed: Observed) -> bool:
     """It has had a pod, or it was accepted: from then on nothing that is written into its spec stops its operation."""
     if own_pods(job, observed) or own_workloads(job, observed):
         return True
-    return bool(job.status.start_time) and not job.status.refused
+    # A job that was created suspended has no start time yet.
+    return bool(job.status.start_time or job.status.suspend_time) and not job.status.refused
 
 
 def take_up(job: TrainingJob | InvalidJob, observed: Observed) -> TrainingJob | InvalidJob:

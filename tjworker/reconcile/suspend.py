@@ -21,8 +21,10 @@ def suspend(p: Pass) -> Pass:
         return _stay_suspended(p)
     if not p.status.suspend_time:
         return p
-    since = from_rfc3339(p.status.suspend_time) or p.now
-    seconds = p.status.suspended_seconds + max(0, int(p.now - since))
+    seconds = 0
+    if p.job.status.start_time:  # else this is its first start: no limit has begun to count
+        since = from_rfc3339(p.status.suspend_time) or p.now
+        seconds = p.status.suspended_seconds + max(0, int(p.now - since))
     # No pod was being created meanwhile: those made now are tried anew.
     resumed: dict[str, object] = {"suspend_time": None, "suspended_seconds": seconds, "creating_since": {}}
     status = p.status.model_copy(update=resumed)

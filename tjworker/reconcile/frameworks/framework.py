@@ -139,12 +139,14 @@ def world_size(job: TrainingJob) -> int:
     return sum(role.replicas for role in job.roles)
 
 
-def least_world(job: TrainingJob) -> int:
-    return sum(role.min_replicas or 0 if role.elastic else role.replicas for role in job.roles) or 1
+def least_world(roles: Sequence[Role]) -> int:
+    """Fewest replicas that these roles may have together, at least 1."""
+    return sum(role.min_replicas or 0 if role.elastic else role.replicas for role in roles) or 1
 
 
-def most_world(job: TrainingJob) -> int:
-    return sum(role.max_replicas or 0 if role.elastic else role.replicas for role in job.roles)
+def most_world(roles: Sequence[Role]) -> int:
+    """Most replicas that these roles may have together."""
+    return sum(role.max_replicas or 0 if role.elastic else role.replicas for role in roles)
 
 
 def _has(role: Role, wanted: Port | None) -> Port | None:

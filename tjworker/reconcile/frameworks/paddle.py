@@ -27,16 +27,18 @@ class Paddle(Framework):
         elastic = [each for each in job.roles if each.elastic]
         made: dict[str, str | Mapping[str, Any]] = {
             "PYTHONUNBUFFERED": "1",
-            "PADDLE_POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}},
-            "POD_IP": Expanded("$(PADDLE_POD_IP)"),
+            # training-operator's name (`setPodEnv`). POD_IP cannot take its place: the template may set that.
+            "POD_IP_DUMMY": {"fieldRef": {"fieldPath": "status.podIP"}},
+            "POD_IP": Expanded("$(POD_IP_DUMMY)"),
             "PADDLE_MASTER": Expanded(
-                f"{'$(PADDLE_POD_IP)' if rank == 0 else host(job, head, 0)}:{self.port(job, head)}"
+                f"{'$(POD_IP_DUMMY)' if rank == 0 else host(job, head, 0)}:{self.port(job, head)}"
             ),
             "PADDLE_JOB_ID": job.name.name,
         }
         if elastic:
-            return made | {"PADDLE_NNODES": f"{least_world(job)}:{most_world(job)}"}
-        made |= {"PADDLE_NNODES": str(world_size(job)), "PADDLE_RANK": str(rank)}
+            made["PADDLE_NNODES"] = f"{least_world(job.roles)}:{most_world(job.roles)}"
+        else:
+            made |= {"PADDLE_NNODES": str(world_size(job)), "PADDLE_RANK": str(rank)}
         servers = [each.name for each in job.roles if each.name.lower() in SERVERS]
         if servers:
             made["PADDLE_SERVER_NUM" if role.name in servers else "PADDLE_TRAINER_NUM"] = "1"

@@ -5,14 +5,19 @@ Static: MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE of one process a pod
 for a torchrun in the pod, which gives its processes their own. Every option of torchrun has a variable PET_<OPTION>
 (torch/distributed/argparse_util.py).
 
-Elastic, when a role is: torchrun's rendezvous (https://docs.pytorch.org/docs/stable/elastic/quickstart.html) tells
-processes their rank, so nothing here depends on the number of replicas, and a pod that is made later has what the
-others have. Replica 0 hosts the rendezvous (`is_host`, C10dRendezvousBackend): who guesses it by host names is wrong on
-the host network. A change of members uses up a restart of torchrun's as a failure does, so there are many.
+Elastic, when a role is, or when the kind asks for a rendezvous (`TrainingJob.rendezvous`): torchrun's rendezvous
+(https://docs.pytorch.org/docs/stable/elastic/quickstart.html) tells processes their rank. Its variables do not depend
+on the number of replicas, so a pod that is made later has what the others have. The first of its nodes hosts the
+rendezvous (`is_host`, C10dRendezvousBackend): torchrun would guess the host by its name, which is wrong on the host
+network. A change of members uses up a restart of torchrun's as a failure does, so there are many.
+
+An elastic job of another operator's kind with a master has the static variables as well: training-operator and KubeDL
+set them whenever there is a master (`setPodEnv`, `SetClusterSpec`), for programs that torchrun does not start.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tjworker.api.model import Role, TrainingJob
@@ -29,17 +34,7 @@ class PyTorch(Framework):
         head, rank = self.head(job), self.rank(job, role, index or 0)
         address, port = host(job, head, 0), str(self.port(job, head))
         common = {"PYTHONUNBUFFERED": "1"}
-        if any(each.elastic for each in job.roles):
-            limit = next(each for each in job.roles if each.elastic).restart_limit
-            return common | {
-                "PET_NNODES": f"{least_world(job)}:{most_world(job)}",
-                "PET_RDZV_BACKEND": "c10d",
-                "PET_RDZV_ENDPOINT": f"{address}:{port}",
-                "PET_RDZV_ID": job.uid or job.name.name,
-                "PET_RDZV_CONF": f"is_host={'true' if rank == 0 else 'false'}",
-                "PET_MAX_RESTARTS": str(MAX_RESTARTS if limit is None else limit),
-            }
-        return common | {
+        static: Env = {
             "MASTER_ADDR": address,
             "MASTER_PORT": port,
             "RANK": str(rank),
@@ -49,4 +44,28 @@ class PyTorch(Framework):
             "PET_NODE_RANK": str(rank),
             "PET_MASTER_ADDR": address,
             "PET_MASTER_PORT": port,
+        }
+        nodes = self._nodes(job)
+        if not nodes:
+            return {**common, **static}
+        has_master = job.is_guest and any(each.name.lower() == "master" for each in job.roles)
+        return {**common, **(static if has_master else {}), **self._rendezvous(job, nodes, role, index or 0)}
+
+    def _nodes(self, job: TrainingJob) -> Sequence[Role]:
+        """Roles that take part in the rendezvous; none where the job has none."""
+        if job.rendezvous:
+            return [each for each in self.ordered(job) if each.name in job.rendezvous]
+        return self.ordered(job) if any(each.elastic for each in job.roles) else ()
+
+    def _rendezvous(self, job: TrainingJob, nodes: Sequence[Role], role: Role, index: int) -> Env:
+        first = next((each for each in nodes if each.replicas), nodes[0])
+        is_host = role.name == first.name and index == 0
+        limit = next((each.restart_limit for each in nodes if each.elastic), None)
+        return {
+            "PET_NNODES": f"{least_world(nodes)}:{most_world(nodes)}",
+            "PET_RDZV_BACKEND": "c10d",
+            "PET_RDZV_ENDPOINT": f"{host(job, first, 0)}:{self.port(job, first)}",
+            "PET_RDZV_ID": job.uid or job.name.name,
+            "PET_RDZV_CONF": f"is_host={'true' if is_host else 'false'}",
+            "PET_MAX_RESTARTS": str(MAX_RESTARTS if limit is None else limit),
         }

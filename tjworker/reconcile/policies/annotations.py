@@ -4,7 +4,8 @@ message. Pure."""
 from __future__ import annotations
 
 from tjworker.api import labels
-from tjworker.reconcile.one_pass import EndPhase, Pass
+from tjworker.api.status import EndPhase
+from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.policies.late_failures import count_late_failures
 
 _ENDS: tuple[tuple[str, EndPhase], ...] = (

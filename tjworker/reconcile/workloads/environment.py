@@ -1,6 +1,8 @@
 """The environment that the operator writes into every container: how replicas find each other. Pure.
 
-The names are trainingjob-operator's and reserved: they win over the user's variables. A framework's yield to them.
+The names are trainingjob-operator's. In our own kinds they are reserved: they replace the user's variables. A job of
+another operator's kind was written for an operator that sets none of them, so there every variable of the template
+stays as it is. A framework's variables yield to the template's in every kind.
 """
 
 from __future__ import annotations
@@ -73,13 +75,21 @@ def _label(name: str) -> Mapping[str, Any]:
     return {"fieldRef": {"fieldPath": f"metadata.labels['{name}']"}}
 
 
-def env_list(user: object, ours: Env, defaults: FrameworkEnv) -> list[object]:
-    """Ours first, so that the user's own variables may refer to them as $(NAME); then `defaults`, the framework's, less
-    the user's names; then the user's, less our names."""
-    own = [e for e in user if not (isinstance(e, Mapping) and e.get("name") in ours)] if isinstance(user, list) else []
-    named = {e.get("name") for e in own if isinstance(e, Mapping)}
-    every = ours | {k: v for k, v in defaults.items() if k not in named and k not in ours}
-    return [*(_env_entry(name, value) for name, value in every.items()), *own]
+def list_env(job: TrainingJob, container: Mapping[str, Any], ours: Env, framework: FrameworkEnv) -> list[object]:
+    """The container's `env`: the operator's variables, the framework's, then those of the template, which may therefore
+    refer to the others as $(NAME). Of two variables with one name, one is kept. `ours` lacks what differs between the
+    containers of a pod; it is added here."""
+    own, template = {**ours, **container_environment(container)}, container.get("env")
+    written: list[object] = template if isinstance(template, list) else []
+    if job.is_guest:
+        # training-operator's own variables go before what it does not know (`framework` before `own`).
+        reserved, added = frozenset[str](), {**own, **framework}
+    else:
+        reserved, added = frozenset(own), {**framework, **own}
+    kept = [e for e in written if not (isinstance(e, Mapping) and e.get("name") in reserved)]
+    named = {e.get("name") for e in kept if isinstance(e, Mapping)}
+    order = [*own, *(name for name in framework if name not in own)]
+    return [*(_env_entry(name, added[name]) for name in order if name not in named), *kept]
 
 
 def _env_entry(name: str, value: str | Mapping[str, Any]) -> object:

@@ -15,23 +15,10 @@ from tjworker.api.naming import job_labels, pod_labels, pod_name, role_labels, s
 from tjworker.api.podgroups import pod_group_of
 from tjworker.reconcile.frameworks import find_framework, replica_ports, role_ports
 from tjworker.reconcile.gangs.gang import Membership
-from tjworker.reconcile.workloads.environment import Env, container_environment, env_list, replica_environment
+from tjworker.reconcile.workloads.environment import Env, list_env, replica_environment
 from tjworker.reconcile.workloads.files import add_files, file_annotations
 
 Json = dict[str, Any]
-
-_ACTING = frozenset(
-    {
-        labels.ANNOTATION_PREEMPTED,
-        labels.ANNOTATION_FAILED,
-        labels.ANNOTATION_NODE_FAIL,
-        labels.ANNOTATION_GIT_SYNC,
-        labels.ANNOTATION_NETWORK_MODE,
-        labels.ANNOTATION_TENSORBOARD,
-        "kubectl.kubernetes.io/last-applied-configuration",
-    }
-)
-"""Annotations that speak to the operator or to kubectl, not to pods."""
 
 
 def owner_reference(job: TrainingJob) -> Json:
@@ -51,7 +38,7 @@ def child_metadata(job: TrainingJob, name: str) -> Json:
     return {
         "name": name,
         "namespace": job.name.namespace,
-        "labels": {**job.labels, **own, **labels.of_guest(job, own)},
+        "labels": {**labels.labels_for_children(job), **own, **labels.of_guest(job, own)},
         "ownerReferences": [owner_reference(job)],
     }
 
@@ -92,9 +79,9 @@ def pod_body(
 def pod_template(
     job: TrainingJob, role: Role, env: Env, *, index: int | None, restart_policy: str, gang: Membership | None
 ) -> Json:
-    """The role's template with what each of its pods gets: environment, the job's labels and annotations where the
-    template sets none, scheduler, priority class, restartPolicy; and the labels of `role_labels`, that say whose the
-    pods are."""
+    """The role's template with what each of its pods gets: environment, the labels and annotations of the job that
+    children inherit where the template sets none, scheduler, priority class, restartPolicy; and the labels of
+    `role_labels`, that say whose the pods are."""
     meta = _mapping(role.template.get("metadata"))
     spec = dict(_mapping(role.template.get("spec")))
     framework = find_framework(job)
@@ -104,9 +91,7 @@ def pod_template(
     add_files(spec, files)
     for kind in ("initContainers", "containers"):
         if spec.get(kind):
-            spec[kind] = [
-                {**c, "env": env_list(c.get("env"), {**env, **container_environment(c)}, defaults)} for c in spec[kind]
-            ]
+            spec[kind] = [{**c, "env": list_env(job, c, env, defaults)} for c in spec[kind]]
     spec["restartPolicy"] = restart_policy
     if job.scheduler_name and not spec.get("schedulerName"):
         spec["schedulerName"] = job.scheduler_name
@@ -116,11 +101,14 @@ def pod_template(
         spec["priorityClassName"] = priority
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
-    user_labels = {**job.labels, **_mapping(meta.get("labels"))}
+    user_labels = {**labels.labels_for_children(job), **_mapping(meta.get("labels"))}
     if job.priority:
         user_labels.setdefault("priority", job.priority)
-    user_annotations = {k: v for k, v in job.annotations.items() if k not in _ACTING}
-    annotations = {**user_annotations, **_mapping(meta.get("annotations")), **file_annotations(files)}
+    annotations = {
+        **labels.annotations_for_children(job),
+        **_mapping(meta.get("annotations")),
+        **file_annotations(files),
+    }
     ours = {**role_labels(job, role.name), **_master_label(job, role, index)}
     metadata = {"labels": {**user_labels, **ours}, **({"annotations": annotations} if annotations else {})}
     if gang is not None:
@@ -174,7 +162,7 @@ def service_body(job: TrainingJob, role: Role, index: int) -> Json:
         "metadata": {
             "name": service_name(job.name.name, role.name, index),
             "namespace": job.name.namespace,
-            "labels": {**job.labels, **own, **labels.of_guest(job, own)},
+            "labels": {**labels.labels_for_children(job), **own, **labels.of_guest(job, own)},
             "ownerReferences": [owner_reference(job)],
         },
         "spec": {

@@ -73,12 +73,7 @@ def template_env(name: str, value: str) -> Json:
 
 PAIRS: dict[str, Pair] = {
     "PyTorchJob: nprocPerNode of the spec over that of the elasticPolicy, which is for older manifests": Pair(
-        PYTORCH,
-        ONE,
-        spec(nprocPerNode="4"),
-        elastic(nProcPerNode=2),
-        env("PET_NPROC_PER_NODE"),
-        ("auto", "4", "2", "4"),
+        PYTORCH, ONE, spec(nprocPerNode="4"), elastic(nProcPerNode=2), env("PET_NPROC_PER_NODE"), (None, "4", "2", "4")
     ),
     "and a word over a number": Pair(
         PYTORCH,
@@ -86,7 +81,7 @@ PAIRS: dict[str, Pair] = {
         spec(nprocPerNode="gpu"),
         elastic(nProcPerNode=2),
         env("PET_NPROC_PER_NODE"),
-        ("auto", "gpu", "2", "gpu"),
+        (None, "gpu", "2", "gpu"),
     ),
     "PyTorchJob: the template's own variable over nprocPerNode": Pair(
         PYTORCH,
@@ -94,7 +89,7 @@ PAIRS: dict[str, Pair] = {
         template_env("PET_NPROC_PER_NODE", "1"),
         spec(nprocPerNode="8"),
         env("PET_NPROC_PER_NODE"),
-        ("auto", "1", "8", "1"),
+        (None, "1", "8", "1"),
     ),
     "PyTorchJob: rdzvPort is of rdzvHost": Pair(
         PYTORCH,

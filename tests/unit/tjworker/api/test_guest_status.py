@@ -31,9 +31,8 @@ CREATED: Ours = ("Created", "True", 1, "Accepted")
 MOMENTS: dict[str, Moment] = {
     "nothing is known yet": Moment((), ()),
     "it is accepted": Moment((CREATED,), ("Created True *Created 1",)),
-    "it waits for a node, and Created is still its state": Moment(
-        (CREATED, ("Running", "False", 2, "Unschedulable")),
-        ("Running False Unschedulable 2", "Created True *Created 1"),
+    "it waits for a node: that is told in the field operator alone": Moment(
+        (CREATED, ("Running", "False", 2, "Unschedulable")), ("Created True *Created 1",)
     ),
     "it runs": Moment(
         (CREATED, ("Running", "True", 3, "AllRunning")), ("Created True *Created 1", "Running True *Running 3")
@@ -72,7 +71,7 @@ MOMENTS: dict[str, Moment] = {
     ),
     "it goes on, and does not run yet": Moment(
         (CREATED, ("Running", "False", 4, "Creating"), ("Suspended", "False", 5, "Resumed")),
-        ("Running False Creating 4", "Suspended False *Resumed 5", "Created True *Created 1"),
+        ("Suspended False *Resumed 5", "Created True *Created 1"),
     ),
     "it runs after it was suspended": Moment(
         (CREATED, ("Running", "True", 6, "AllRunning"), ("Suspended", "False", 5, "Resumed")),
@@ -131,21 +130,118 @@ def test_the_conditions_of_each_moment(kind: GroupResource) -> None:
         assert all(c["lastUpdateTime"] == c["lastTransitionTime"] for c in told)
 
 
+SHORT, LONG = "digits", "default/digits"
+MESSAGES: dict[str, tuple[str, str, str, str, str]] = {
+    # kind -> Created, Running, Suspended, Resumed, Succeeded. training-operator 1.9: `controller.v1/*/*_controller.go`,
+    # common/job.go; MPI operator 0.6: `mpi_job_controller.go`; KubeDL: `controllers/*/status.go`
+    "jaxjobs.kubeflow.org": (
+        f"JAXJob {SHORT} is created.",
+        f"JAXJob {LONG} is running.",
+        f"JAXJob {SHORT} is suspended.",
+        f"JAXJob {SHORT} is resumed.",
+        f"JAXJob {LONG} successfully completed.",
+    ),
+    "mpijobs.kubeflow.org": (
+        f"MPIJob {LONG} is created.",
+        f"MPIJob {LONG} is running.",
+        "MPIJob suspended",
+        "MPIJob resumed",
+        f"MPIJob {LONG} successfully completed.",
+    ),
+    "paddlejobs.kubeflow.org": (
+        f"PaddleJob {SHORT} is created.",
+        f"PaddleJob {LONG} is running.",
+        f"PaddleJob {SHORT} is suspended.",
+        f"PaddleJob {SHORT} is resumed.",
+        f"PaddleJob {LONG} successfully completed.",
+    ),
+    "pytorchjobs.kubeflow.org": (
+        f"PyTorchJob {SHORT} is created.",
+        f"PyTorchJob {SHORT} is running.",
+        f"PyTorchJob {SHORT} is suspended.",
+        f"PyTorchJob {SHORT} is resumed.",
+        f"PyTorchJob {SHORT} is successfully completed.",
+    ),
+    "tfjobs.kubeflow.org": (
+        f"TFJob {SHORT} is created.",
+        f"TFJob {LONG} is running.",
+        f"TFJob {SHORT} is suspended.",
+        f"TFJob {SHORT} is resumed.",
+        f"TFJob {LONG} successfully completed.",
+    ),
+    "tfjobs.training.kubedl.io": (
+        f"TFJob {SHORT} is created.",
+        f"TFJob {SHORT} is running.",
+        f"TFJob {SHORT} is suspended.",
+        f"TFJob {SHORT} is resumed.",
+        f"TFJob {SHORT} successfully completed.",
+    ),
+}
+
+
 @pytest.mark.parametrize("kind", GUESTS)
-def test_the_messages_name_the_job_as_its_operator_does(kind: GroupResource) -> None:
-    of_kubeflow = KIND_OF[kind].group == "kubeflow.org"
-    called = f"{KIND_OF[kind].kind} {'default/' if of_kubeflow else ''}digits"
-    ours: tuple[Ours, ...] = (CREATED, ("Running", "True", 2, "AllRunning"), ("Suspended", "False", 2, "Resumed"))
-    told = {c["type"]: c["message"] for c in written(kind, status_of(ours))["conditions"]}
-    assert told["Created"].startswith(f"{called} is created.")
-    assert told["Running"] == f"{called} is running."
-    assert told["Suspended"] == "Suspended: said", "why it is not so any more is ours to say"
-    ours = (CREATED, ("Succeeded", "True", 2, "Completed"))
-    assert written(kind, status_of(ours))["conditions"][-1]["message"] == f"{called} is successfully completed."
-    ours = (CREATED, ("Failed", "True", 2, "PodFailed"))
-    assert written(kind, status_of(ours))["conditions"][-1]["message"] == "Failed: said"
-    ours = (CREATED, ("Suspended", "True", 2, "Suspended"))
-    assert written(kind, status_of(ours))["conditions"][-1]["message"] == f"{called} is suspended."
+def test_the_messages_are_those_of_its_operator(kind: GroupResource) -> None:
+    name = KIND_OF[kind].kind
+    as_most = tuple(f"{name} {SHORT} is {what}." for what in ("created", "running", "suspended", "resumed"))
+    want = MESSAGES.get(kind, (*as_most, f"{name} {SHORT} is successfully completed."))
+    resumed: Ours = ("Suspended", "False", 2, "Resumed")
+    assert said(kind, "Created", CREATED) == want[0]
+    assert said(kind, "Running", CREATED, ("Running", "True", 2, "AllRunning"), resumed) == want[1]
+    assert said(kind, "Suspended", CREATED, ("Suspended", "True", 2, "Suspended")) == want[2]
+    assert said(kind, "Suspended", CREATED, ("Running", "True", 2, "AllRunning"), resumed) == want[3]
+    assert said(kind, "Succeeded", CREATED, ("Succeeded", "True", 2, "Completed")) == want[4]
+
+
+@pytest.mark.parametrize("kind", GUESTS)
+def test_why_a_job_has_failed_is_ours_to_say_and_so_is_what_is_not_acted_on(kind: GroupResource) -> None:
+    assert said(kind, "Failed", CREATED, ("Failed", "True", 2, "PodFailed")) == "Failed: said"
+    job = read(kind, {name: role(n) for name, n in GUESTS[kind].items()})
+    accepted = "the job is accepted; not acted on: spec.queue"
+    created = Condition(type="Created", status="True", last_transition_time=at(1), reason="Accepted", message=accepted)
+    (told,) = KNOWN_KINDS[kind].written_status(job, JobStatus(conditions=(created,)))["conditions"]
+    assert told["message"].endswith(" is created. not acted on: spec.queue")
+
+
+def test_a_job_that_cannot_be_read_has_messages_too() -> None:
+    kind = GroupResource("pytorchjobs.kubeflow.org")
+    job = parse(kind, manifest(kind, {}))
+    (told,) = KNOWN_KINDS[kind].written_status(job, status_of((CREATED,)))["conditions"]
+    assert told["message"].startswith("PyTorchJob digits is created.")
+
+
+def said(kind: GroupResource, type_: str, *ours: Ours) -> str:
+    """The message of that condition."""
+    created = status_of(ours)
+    plain = tuple(
+        c.model_copy(update={"message": "the job is accepted"}) if c.type == "Created" else c
+        for c in created.conditions
+    )
+    told = written(kind, created.model_copy(update={"conditions": plain}))["conditions"]
+    return next(str(c["message"]) for c in told if c["type"] == type_)
+
+
+ROLE_AT_THE_END: dict[str, tuple[str, bool, Json]] = {
+    # phase, whether the role is one whose pods an MPIJob's operators no longer count -> what stands there
+    "it runs": ("Running", False, {"active": 2, "succeeded": 1}),
+    "it has succeeded": ("Succeed", False, {"active": 2, "succeeded": 1}),
+    "it has failed": ("Failed", False, {"active": 2, "succeeded": 1}),
+    "the workers of an MPIJob that runs": ("Running", True, {"active": 2, "succeeded": 1}),
+    "the workers of an MPIJob that has succeeded": ("Succeed", True, {}),
+    "the workers of an MPIJob that has failed": ("Failed", True, {}),
+}
+
+
+@pytest.mark.parametrize("sentence", ROLE_AT_THE_END)
+def test_the_workers_of_kubeflows_mpijob_are_not_counted_once_it_has_ended(sentence: str) -> None:
+    phase, of_mpi, want = ROLE_AT_THE_END[sentence]
+    for kind in GUESTS:
+        is_mpi = kind == GroupResource("mpijobs.kubeflow.org")
+        if of_mpi is not is_mpi:
+            continue
+        role_name = "Worker" if of_mpi else next(iter(GUESTS[kind]))
+        counts = {role_name: ReplicaStatus(desired=4, active=2, succeeded=1)}
+        told = written(kind, status_of((), phase=phase, replica_statuses=counts))["replicaStatuses"]
+        assert {name: value for name, value in told[role_name].items() if name != "selector"} == want, kind
 
 
 @pytest.mark.parametrize("kind", GUESTS)

@@ -44,7 +44,6 @@ def kubedls(**policy: Any) -> dict[str, dict[str, str]]:
 
 PLAIN: Env = {
     "PET_NNODES": "1:4",
-    "PET_NPROC_PER_NODE": "auto",
     "PET_RDZV_BACKEND": "c10d",
     "PET_RDZV_ENDPOINT": f"{W0}:23456",
     "PET_RDZV_ID": "u",
@@ -99,35 +98,84 @@ def test_two_fields_tell_torchrun_what_each_tells_it() -> None:
             assert found == want, (one, other)
 
 
-def test_a_master_hosts_the_rendezvous_and_is_one_of_its_nodes() -> None:
-    found = torchrun(read(KUBEFLOW, {"Master": role(), "Worker": role(3)}, elasticPolicy=ELASTIC))
-    plain = {**PLAIN, "PET_NNODES": "2:5", "PET_RDZV_ENDPOINT": f"{M}:23456"}
-    assert found == {pod: as_told([], rank, plain) for rank, pod in enumerate((M, W0, W1, W2))}
+def static_of(job: TrainingJob) -> dict[str, Env]:
+    """By pod: what a program reads that torchrun has not started."""
+    names = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
+    env, found = role_environment(job), dict[str, Env]()
+    for one in job.roles:
+        for index in range(one.replicas):
+            body = pod_body(job, one, index, 0, env)
+            told = {e["name"]: e["value"] for e in body["spec"]["containers"][0]["env"] if "value" in e}
+            found[body["metadata"]["name"]] = {name: told.get(name) for name in names}
+    return found
 
 
-OF_FIXED: Env = {"PET_NNODES": "3", "PET_NPROC_PER_NODE": "auto", "PET_MASTER_ADDR": W0, "PET_MASTER_PORT": "23456"}
-THERE = {"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ID": "u", "PET_RDZV_ENDPOINT": "etcd:29400", **AWAY}
-FIXED_FIELDS: tuple[tuple[Json, Env], ...] = (
-    ({}, {}),
-    ({"rdzvBackend": "etcd"}, {}),
-    ({"rdzvId": "mine"}, {}),
-    ({"rdzvConf": [{"key": "a", "value": "1"}]}, {}),
-    ({"maxRestarts": 0}, {"PET_MAX_RESTARTS": "0"}),
-    ({"rdzvHost": "etcd"}, THERE),
-    ({"rdzvHost": "etcd", "rdzvBackend": "etcd"}, {**THERE, "PET_RDZV_BACKEND": "etcd"}),
-    ({"rdzvHost": "etcd", "rdzvId": "mine"}, {**THERE, "PET_RDZV_ID": "mine"}),
-    ({"rdzvHost": "etcd", "rdzvConf": [{"key": "a", "value": "1"}]}, {**THERE, "PET_RDZV_CONF": "a=1"}),
-)
+MASTERS: dict[str, tuple[GroupResource, Json, str]] = {
+    # kind, spec -> WORLD_SIZE
+    "Kubeflow's": (KUBEFLOW, {"elasticPolicy": ELASTIC}, "4"),
+    "Kubeflow's, of a fixed number": (KUBEFLOW, {"elasticPolicy": FIXED}, "4"),
+    "Kubeflow's, with two processes a pod": (KUBEFLOW, {"elasticPolicy": ELASTIC, "nprocPerNode": "2"}, "8"),
+    "Kubeflow's, whose old field does not count": (KUBEFLOW, {"elasticPolicy": ELASTIC | {"nProcPerNode": 2}}, "4"),
+    "KubeDL's": (KUBEDL, {"elasticPolicy": ELASTIC, "enableElastic": True}, "4"),
+}
+
+
+@pytest.mark.parametrize("sentence", MASTERS)
+def test_an_elastic_job_with_a_master_has_the_static_variables_as_well(sentence: str) -> None:
+    """training-operator 1.9, `setPodEnv`: whenever there is a master; KubeDL, `SetClusterSpec`: always."""
+    kind, spec, size = MASTERS[sentence]
+    job = read(kind, {"Master": role(), "Worker": role(3)}, **spec)
+    assert static_of(job) == {
+        pod: {"MASTER_ADDR": M, "MASTER_PORT": "23456", "RANK": str(rank), "WORLD_SIZE": size}
+        for rank, pod in enumerate((M, W0, W1, W2))
+    }
+
+
+def test_elastic_workers_alone_have_no_static_variables() -> None:
+    job = read(KUBEFLOW, {"Worker": role(3)}, elasticPolicy=ELASTIC, nprocPerNode="2")
+    assert [*static_of(job).values()] == [dict.fromkeys(("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"))] * 3
+
+
+def with_a_master(plain: Env, host: str = W0) -> dict[str, dict[str, str]]:
+    """What torchrun reads in a job that has a master, too. `host`: the pod that hosts the rendezvous."""
+    of_master = {"PET_MASTER_ADDR": M, "PET_MASTER_PORT": "23456"}
+    return {
+        pod: as_told([{**of_master, "PET_NODE_RANK": str(rank)}], 0 if pod == host else 1, plain)
+        for rank, pod in enumerate((M, W0, W1, W2))
+    }
+
+
+@pytest.mark.parametrize(("bounds", "nodes"), [(ELASTIC, "1:4"), (FIXED, "3:3")], ids=str)
+def test_the_nodes_of_the_rendezvous_are_the_workers_whether_there_is_a_master_or_not(bounds: Json, nodes: str) -> None:
+    """training-operator 1.9, `generateEnvNNodes` and `generateEnvRDZVEndpoint`: the bounds, and worker 0."""
+    found = torchrun(read(KUBEFLOW, {"Master": role(), "Worker": role(3)}, elasticPolicy=bounds))
+    assert found == with_a_master({**PLAIN, "PET_NNODES": nodes, "PET_NPROC_PER_NODE": "auto"})
 
 
 @pytest.mark.parametrize("bounds", [FIXED, {"minReplicas": 3}, {"maxReplicas": 3}, {}], ids=str)
-def test_workers_of_a_fixed_number_meet_at_the_first_but_where_the_job_has_a_rendezvous(bounds: Json) -> None:
-    """Which is c10d's, and of this job alone, as the fields' defaults say."""
-    for policy, change in FIXED_FIELDS:
+def test_workers_of_a_fixed_number_have_the_rendezvous_of_the_policy_as_well(bounds: Json) -> None:
+    """An absent bound is the other one; without any it is the number of workers (`setElasticPolicy`)."""
+    for policy, change in FIELDS:
         found = theirs(**bounds, **policy)
-        assert found == {
-            pod: {**OF_FIXED, "PET_NODE_RANK": str(rank), **change} for rank, pod in enumerate((W0, W1, W2))
-        }, policy
+        plain = {**PLAIN, "PET_NNODES": "3:3"}
+        assert found == {pod: as_told([change], rank, plain) for rank, pod in enumerate((W0, W1, W2))}, policy
+
+
+PROCESSES: dict[str, tuple[Json, str | None]] = {
+    # roles -> PET_NPROC_PER_NODE, by training-operator's defaults and `setPodEnv`
+    "workers alone": ({"Worker": role(3)}, None),
+    "a master and workers": ({"Master": role(), "Worker": role(3)}, "auto"),
+}
+
+
+@pytest.mark.parametrize("sentence", PROCESSES)
+def test_how_many_processes_a_pod_has_where_nobody_says_it(sentence: str) -> None:
+    roles, want = PROCESSES[sentence]
+    for policy in ({}, {"elasticPolicy": ELASTIC}):
+        found = torchrun(read(KUBEFLOW, roles, **policy))
+        assert {env.get("PET_NPROC_PER_NODE") for env in found.values()} == {want}
+        said = torchrun(read(KUBEFLOW, roles, nprocPerNode="gpu", **policy))
+        assert {env.get("PET_NPROC_PER_NODE") for env in said.values()} == {"gpu"}
 
 
 OF_KUBEDL: Env = {**PLAIN, "PET_NNODES": "2:5", "PET_NPROC_PER_NODE": "1", "PET_RDZV_ENDPOINT": f"{M}:23456"}
@@ -145,23 +193,11 @@ KUBEDL_FIELDS: tuple[tuple[Json, Env], ...] = (
 )
 
 
+@pytest.mark.parametrize(("bounds", "nodes"), [(ELASTIC, "2:5"), (FIXED, "4:4")], ids=str)
 @pytest.mark.parametrize(("policy", "change"), KUBEDL_FIELDS, ids=lambda one: str(one)[:60])
-def test_what_kubedls_policy_tells_torchrun(policy: Json, change: Env) -> None:
-    want = {pod: as_told([change], rank, OF_KUBEDL) for rank, pod in enumerate((M, W0, W1, W2))}
-    assert kubedls(**ELASTIC, **policy) == want
-
-
-def test_kubedls_workers_of_a_fixed_number() -> None:
-    static = {**OF_FIXED, "PET_NNODES": "4", "PET_NPROC_PER_NODE": "1", "PET_MASTER_ADDR": M}
-    there = {**THERE, "PET_RDZV_ENDPOINT": "etcd:2379"}
-    for policy, change in (
-        ({}, {}),
-        ({"rdzvBackend": "etcd"}, {}),
-        ({"rdzvEndpoint": "etcd:2379"}, there),
-        ({"rdzvEndpoint": "etcd:2379", "rdzvBackend": "etcd"}, {**there, "PET_RDZV_BACKEND": "etcd"}),
-    ):
-        want = {p: {**static, "PET_NODE_RANK": str(rank), **change} for rank, p in enumerate((M, W0, W1, W2))}
-        assert kubedls(**FIXED, **policy) == want, policy
+def test_what_kubedls_policy_tells_torchrun(policy: Json, change: Env, bounds: Json, nodes: str) -> None:
+    want = {pod: {**env, **change} for pod, env in with_a_master({**OF_KUBEDL, "PET_NNODES": nodes}, host=M).items()}
+    assert kubedls(**bounds, **policy) == want
 
 
 TOLD: tuple[tuple[GroupResource, Json, tuple[str, ...]], ...] = (
@@ -169,10 +205,10 @@ TOLD: tuple[tuple[GroupResource, Json, tuple[str, ...]], ...] = (
     (KUBEFLOW, {**ELASTIC, "rdzvPort": 1}, ("rdzvPort (rdzvHost is not set: the first pod has the port of its",)),
     (KUBEFLOW, {**ELASTIC, "rdzvPort": 1, "rdzvHost": ""}, ("rdzvPort (rdzvHost is not set",)),
     (KUBEFLOW, {**ELASTIC, "rdzvPort": 1, "rdzvHost": "a"}, ()),
-    (KUBEFLOW, {**FIXED, "rdzvBackend": "etcd", "rdzvId": "a"}, ("rdzvBackend (minR", "rdzvId (minReplicas is max")),
+    (KUBEFLOW, {**FIXED, "rdzvBackend": "etcd", "rdzvId": "a"}, ()),
     (KUBEFLOW, {**FIXED, "rdzvBackend": "etcd", "rdzvHost": "a"}, ()),
     (KUBEDL, {**ELASTIC, "rdzvBackend": "etcd"}, ()),
-    (KUBEDL, {**FIXED, "rdzvBackend": "etcd"}, ("rdzvBackend (minReplicas is maxReplicas)",)),
+    (KUBEDL, {**FIXED, "rdzvBackend": "etcd"}, ()),
     (KUBEDL, {**FIXED, "rdzvBackend": "etcd", "rdzvEndpoint": "a:1"}, ()),
 )
 

@@ -179,12 +179,6 @@ def test_paddle_has_no_most_restarts_of_its_launcher(policy: Json, want: tuple[s
     assert job.ignored == want
 
 
-def test_a_rendezvous_of_a_fixed_number_is_told_as_not_acted_on() -> None:
-    job = read(PYTORCH, {"Worker": role(2)}, elasticPolicy={"rdzvBackend": "c10d"})
-    assert job.ignored == ("spec.elasticPolicy.rdzvBackend (minReplicas is maxReplicas)",)
-    assert "PET_RDZV_BACKEND" not in str(job.role("Worker").template)
-
-
 @pytest.mark.parametrize("odd", [None, 7, "x", [], {"spec": None}, {"spec": {"tfReplicaSpecs": {"PS": None}}}])
 @pytest.mark.parametrize("kind", GUEST_KINDS, ids=lambda kind: kind.resource)
 def test_parse_never_raises(kind: Any, odd: Any) -> None:

@@ -134,7 +134,7 @@ def test_an_elastic_job_stays_elastic_and_its_begun_name_is_kept() -> None:
 LEFT: dict[str, tuple[str, ...]] = {
     "mpijob.yaml": ("kind",),
     "kubedl-mpijob.yaml": ("kind",),
-    "kubedl-xdljob.yaml": ("spec.minFinishWorkRate",),
+    "kubedl-xdljob.yaml": ("kind", "spec.minFinishWorkRate"),
     "kubedl-marsjob.yaml": ("kind",),
 }
 

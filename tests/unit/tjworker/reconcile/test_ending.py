@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
 from tests.support.builders import make_job, make_pod, make_service, observe
+from tests.support.guests import KIND_OF, parsed
 from tests.support.kinds import AITRAININGJOBS
+from tests.unit.tjworker.api.guest_cases import manifest
+from tests.unit.tjworker.api.guest_cases import role as guest_role
 from tests.unit.tjworker.reconcile.passes import NOW, World, decide, running, status_of
-from tjworker.api.model import InvalidJob
+from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.status import Ending, JobStatus, ReplicaStatus
+from tjworker.base import GroupResource
 from tjworker.reconcile.plan import Delete, Plan
 
 
@@ -37,6 +41,78 @@ def test_an_end_reads_the_same_when_nothing_was_told_of_the_job_before(what: str
     ]
     assert ends[0] == ends[1]
     assert any((type_, status) == ("Running", "False") for type_, status, _ in ends[1])
+
+
+@dataclass(frozen=True)
+class Last:
+    """How the pods of the role trainer (or Worker) stand at the verdict, and the numbers that stay."""
+
+    job: TrainingJob
+    pods: tuple[str, ...]
+    """What each of the last role's pods does then; the first role has one pod, which brings the end."""
+    end: str
+    want: dict[str, int]
+
+
+def own(policy: str) -> TrainingJob:
+    builder = make_job().role("chief", 1, restart="Never").role("trainer", 3, complete="None", restart="Never")
+    return builder.spec(cleanPodPolicy=policy).build()
+
+
+def guest(kind: str, first: str, policy: str) -> TrainingJob:
+    resource = GroupResource(kind)
+    roles = {first: guest_role(1, restartPolicy="Never"), "Worker": guest_role(3, restartPolicy="Never")}
+    raw = manifest(resource, roles)
+    spec = KIND_OF[resource].with_run_policy({"cleanPodPolicy": policy})["spec"]
+    return parsed(resource, raw | {"spec": raw["spec"] | spec})
+
+
+def torch(policy: str) -> TrainingJob:
+    return guest("pytorchjobs.kubeflow.org", "Master", policy)
+
+
+def tf(policy: str) -> TrainingJob:
+    return guest("tfjobs.training.kubedl.io", "Chief", policy)
+
+
+DONE, WAITS = ("running", "running", "succeeded"), ("running", "pending", "succeeded")
+LAST_NUMBERS: dict[str, Last] = {
+    "an AITrainingJob that leaves its pods: those that run are in no number": Last(
+        own("None"), DONE, "succeeded", {"succeeded": 1}
+    ),
+    "nor is one that waits": Last(own("None"), WAITS, "succeeded", {"succeeded": 1}),
+    "one that takes those that run": Last(own("Running"), DONE, "succeeded", {"succeeded": 1}),
+    "one that takes all": Last(own("All"), DONE, "succeeded", {"succeeded": 1}),
+    "one that fails": Last(own("None"), DONE, "failed", {"succeeded": 1}),
+    "training-operator's that leaves its pods: what ran has succeeded": Last(
+        torch("None"), DONE, "succeeded", {"succeeded": 3}
+    ),
+    "one that takes those that run: the same": Last(torch("Running"), DONE, "succeeded", {"succeeded": 3}),
+    "one that takes all: the same": Last(torch("All"), DONE, "succeeded", {"succeeded": 3}),
+    "a pod of it that waited is in no number": Last(torch("All"), WAITS, "succeeded", {"succeeded": 2}),
+    "one that fails: as they were then": Last(torch("All"), DONE, "failed", {"active": 2, "succeeded": 1}),
+    "KubeDL's": Last(tf("Running"), DONE, "succeeded", {"succeeded": 3}),
+    "KubeDL's that fails": Last(tf("All"), DONE, "failed", {"active": 2, "succeeded": 1}),
+}
+
+
+@pytest.mark.parametrize("sentence", LAST_NUMBERS)
+def test_the_last_numbers_of_a_job(sentence: str) -> None:
+    last = LAST_NUMBERS[sentence]
+    first, others = last.job.roles
+    world = World(last.job).settle().all("running").settle()
+    for index, what in enumerate(last.pods):
+        name = f"digits-{others.name.lower()}-{index}"
+        if what != "running":
+            world.pods[name] = make_pod(world.job, others.name, index)
+        if what not in ("running", "pending"):
+            world.set(name, what)
+    world.set(f"digits-{first.name.lower()}-0", last.end).settle()
+    status = world.job.status
+    assert status.phase == ("Succeed" if last.end == "succeeded" else "Failed")
+    assert status.replica_statuses[others.name] == ReplicaStatus(desired=3, **last.want)
+    assert status.active == "0/4"
+    assert world.all("succeeded").step().empty, "and they stay"
 
 
 def test_a_time_limit_that_passes_while_the_job_ends_changes_nothing() -> None:

@@ -6,7 +6,9 @@ import pytest
 
 from tests.support.builders import make_job
 from tests.unit.tjworker.reconcile.passes import NOW, NOW_TEXT, World, after, condition, decide, status_of, true
+from tjworker.api.model import FieldError, InvalidJob
 from tjworker.api.status import ConditionType
+from tjworker.api.timefmt import to_rfc3339
 
 
 def test_a_job_made_suspended_begins_with_its_first_attempt() -> None:
@@ -79,7 +81,8 @@ def test_while_it_is_suspended_it_neither_runs_nor_restarts_nor_scales(type_: Co
 
 def test_a_resumed_job_says_so_and_when() -> None:
     base = make_job().role("trainer", 1)
-    waiting = after(base.suspended().build(), decide(base.suspended().build()))
+    held = base.suspended().status(start_time=NOW_TEXT)
+    waiting = after(held.build(), decide(held.build()))
     status = status_of(decide(base.status(waiting.status).build(), now=NOW + 90.7))
     assert condition(status, "Suspended") == ("False", "Resumed", "spec.suspend is false")
     assert (status.suspend_time, status.suspended_seconds) == (None, 90)
@@ -88,13 +91,50 @@ def test_a_resumed_job_says_so_and_when() -> None:
 
 
 def test_an_edit_while_it_is_suspended_makes_the_suspension_no_shorter() -> None:
-    base = make_job().role("trainer", 2)
-    held = after(base.suspended().build(), decide(base.suspended().build()))
+    base = make_job().role("trainer", 2).suspended().status(start_time=NOW_TEXT)
+    held = after(base.build(), decide(base.build()))
     scaled = make_job().role("trainer", 3)
     edited = after(held, decide(scaled.suspended().status(held.status).build(), now=NOW + 500))
     assert edited.status.last_reconcile_time != held.status.last_reconcile_time, "the edit was written down"
     status = status_of(decide(scaled.status(edited.status).build(), now=NOW + 900))
     assert (edited.status.suspend_time, status.suspended_seconds) == (NOW_TEXT, 900)
+
+
+def test_a_job_that_is_created_suspended_starts_when_it_is_resumed() -> None:
+    """No limit counts what was before: activeDeadlineSeconds and timeLimit have not begun."""
+    base = make_job().role("trainer", 1).spec(runPolicy={"activeDeadlineSeconds": 60})
+    world = World(base.suspended().build()).settle()
+    assert (world.job.status.start_time, world.job.status.phase) == (None, "Suspended")
+    world.now += 1000
+    world.job = base.suspended().annotate({"note": "an edit"}).status(world.job.status).build()
+    world.settle()
+    assert world.job.status.start_time is None
+    resumed = to_rfc3339(world.now)
+    world.job = base.status(world.job.status).build()
+    world.settle().all("running").settle()
+    assert (world.job.status.start_time, world.job.status.suspended_seconds) == (resumed, 0)
+    world.now = NOW + 1000 + 50
+    assert world.settle().job.status.phase == "Running"
+    world.now += 60
+    assert world.settle().job.status.phase == "Failed"
+
+
+def test_a_job_that_is_suspended_later_keeps_its_start() -> None:
+    base = make_job().role("trainer", 1)
+    world = World(base.build()).settle().all("running").settle()
+    started = world.job.status.start_time
+    for builder in (base.suspended(), base):
+        world.now += 100
+        world.job = builder.status(world.job.status).build()
+        world.settle()
+        assert (world.job.status.start_time, bool(started)) == (started, True)
+
+
+def test_a_spec_that_is_broken_before_the_first_start_can_be_mended() -> None:
+    """A job in Kueue's queue has been accepted: an edit that is wrong does not end it."""
+    world = World(make_job().role("trainer", 1).suspended().build()).settle()
+    broken = InvalidJob.of(world.job, (FieldError("spec.replicaSpecs", "is wrong"),))
+    assert status_of(decide(broken)).phase == "Suspended"
 
 
 def test_a_scale_while_suspended_is_recorded_and_costs_the_number_only() -> None:

@@ -6,7 +6,6 @@ operator reads, and the API server judges the rest when a pod is made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -98,13 +97,6 @@ def elastic_bounds(elastic: ElasticBounds, worker: ReplicaSpec) -> tuple[int, in
     replicas = replicas_of(worker)
     least = elastic.min_replicas or elastic.max_replicas or replicas
     return least, elastic.max_replicas or least
-
-
-def are_fixed(elastic: ElasticBounds, specs: Mapping[str, ReplicaSpec]) -> bool:
-    """The number of workers never changes. `specs`: roles in any case of their letters."""
-    worker = next((role for name, role in specs.items() if name.lower() == "worker"), None)
-    least, most = elastic_bounds(elastic, worker) if worker else (1, 1)
-    return least == most
 
 
 def replicas_of(role: ReplicaSpec) -> int:

@@ -28,12 +28,10 @@ MESSAGE: dict[str, Any] = {
 }
 _SHOWN = ("Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed")
 """Types of conditions that they have, in the order of a life. Those of one moment stand in it."""
-_MESSAGES: Mapping[str, str] = {
-    "Created": "is created.",
-    "Running": "is running.",
-    "Suspended": "is suspended.",
-    "Succeeded": "is successfully completed.",
-}
+_ENDS = ("Suspended", "Succeeded", "Failed")
+"""Types of conditions with which Running becomes False there."""
+RESUMED = "Resumed"
+"""Among `Style.texts`: of the condition Suspended when it is False."""
 _ACCEPTED = "the job is accepted"
 
 
@@ -51,8 +49,10 @@ class GuestCondition(CamelModel):
 class GuestReplicaStatus(CamelModel):
     """How the pods of one role stand."""
 
-    active: int | None = Field(None, ge=0, description="pods that run")
-    succeeded: int | None = Field(None, ge=0, description="pods that have succeeded")
+    active: int | None = Field(None, ge=0, description="pods that run; of a job that has failed, those that ran then")
+    succeeded: int | None = Field(
+        None, ge=0, description="pods that have succeeded; of a job that has succeeded, also those that ran then"
+    )
     failed: int | None = Field(None, ge=0, description="pods that have failed and are not replaced yet, or for good")
 
 
@@ -60,7 +60,9 @@ class GuestStatus(CamelModel):
     """How the job stands, as its own operator tells it."""
 
     conditions: list[GuestCondition] = Field(default_factory=list, description="what is true of the job, newest last")
-    start_time: str | None = Field(None, description="when the operator accepted the job")
+    start_time: str | None = Field(
+        None, description="when the job first started: when the operator accepted it, or first resumed it"
+    )
     completion_time: str | None = Field(None, description="when the job reached its end")
     last_reconcile_time: str | None = Field(None, description="when the status last changed")
     operator: JobStatus = Field(
@@ -76,10 +78,12 @@ class Style:
 
     reasons: Callable[[str], str]
     """Of a kind: the first part of each reason, as `PyTorchJob` in PyTorchJobRunning."""
-    calls: Callable[[Parsed], str]
-    """How messages name a job."""
+    texts: Callable[[Parsed], Mapping[str, str]]
+    """Of a job: what its operator writes as the message of each type of condition that is True, and of `RESUMED`."""
     more_of_role: Callable[[TrainingJob, Role, ReplicaStatus], Mapping[str, object]]
     """What stands beside the counts of a role."""
+    uncounted_at_the_end: Callable[[TrainingJob, Role], bool] = lambda job, role: False
+    """Its operator no longer counts the pods of this role once the job has ended."""
 
 
 def write_status(style: Style, job: Parsed, status: JobStatus) -> dict[str, Any]:
@@ -102,12 +106,13 @@ def _conditions(style: Style, job: Parsed, status: JobStatus) -> list[dict[str, 
     # Created comes first, as it came about, but for a job that waits: then nothing else is true.
     shown.sort(key=lambda c: (c.last_transition_time, _SHOWN.index(c.type)))
     shown.sort(key=lambda c: (c.type != "Created" or waits, c.status == "True"))
+    texts = style.texts(job)
     return [
         {
             "type": c.type,
             "status": c.status,
             "reason": _reason(style.reasons(job.kind), c, by_type),
-            "message": _message(style.calls(job), c),
+            "message": _message(texts, c),
             "lastUpdateTime": c.last_transition_time,
             "lastTransitionTime": c.last_transition_time,
         }
@@ -115,12 +120,33 @@ def _conditions(style: Style, job: Parsed, status: JobStatus) -> list[dict[str, 
     ]
 
 
+def called(kind: str, name: str) -> dict[str, str]:
+    """Messages as most of their controllers have them. `name`: how they call the job."""
+    return {
+        "Created": f"{kind} {name} is created.",
+        "Running": f"{kind} {name} is running.",
+        "Suspended": f"{kind} {name} is suspended.",
+        RESUMED: f"{kind} {name} is resumed.",
+        "Succeeded": f"{kind} {name} is successfully completed.",
+    }
+
+
 def _is_left_out(condition: Condition, by_type: Mapping[str, Condition]) -> bool:
-    """Their operators have either Running or Restarting, and forget a restart that is over."""
+    """Their operators have either Running or Restarting, and forget a restart that is over. A job that does not run yet
+    has no condition Running: what it waits for stands in the field `operator`."""
     if condition.type == "Restarting":
         return condition.status != "True"
+    if condition.type != "Running":
+        return False
     restarting = by_type.get("Restarting")
-    return condition.type == "Running" and restarting is not None and restarting.status == "True"
+    return (restarting is not None and restarting.status == "True") or (
+        condition.status != "True" and _why_not_running(by_type) is None
+    )
+
+
+def _why_not_running(by_type: Mapping[str, Condition]) -> str | None:
+    """The type of the condition with which Running has become False."""
+    return next((type_ for type_ in _ENDS if type_ in by_type and by_type[type_].status == "True"), None)
 
 
 def _reason(prefix: str, condition: Condition, by_type: Mapping[str, Condition]) -> str:
@@ -129,22 +155,18 @@ def _reason(prefix: str, condition: Condition, by_type: Mapping[str, Condition])
     if condition.status == "True":
         return f"{prefix}{condition.type}"
     if condition.type == "Suspended":
-        return f"{prefix}Resumed"
+        return f"{prefix}{RESUMED}"
     if condition.type != "Running":
         return condition.reason
-    ends = [by_type[type_] for type_ in ("Suspended", "Succeeded", "Failed") if type_ in by_type]
-    over = next((c.type for c in ends if c.status == "True"), None)
-    if over is None:
-        return condition.reason  # it does not run yet, and this says why: Unschedulable, ErrImagePull ...
-    return f"{prefix}{'Suspended' if over == 'Suspended' else 'Running'}"
+    return f"{prefix}{'Suspended' if _why_not_running(by_type) == 'Suspended' else 'Running'}"
 
 
-def _message(called: str, condition: Condition) -> str:
-    says = _MESSAGES.get(condition.type, "")
-    if condition.status != "True" or not says:
-        return condition.message
+def _message(texts: Mapping[str, str], condition: Condition) -> str:
+    if condition.status != "True":
+        return texts[RESUMED] if condition.type == "Suspended" else condition.message
+    told = texts.get(condition.type, condition.message)
     more = condition.message.removeprefix(_ACCEPTED).lstrip("; ") if condition.type == "Created" else ""
-    return f"{called} {says}{' ' if more else ''}{more}"
+    return f"{told} {more}" if more else told
 
 
 def _replica_statuses(style: Style, job: TrainingJob, status: JobStatus) -> dict[str, Any]:
@@ -153,6 +175,8 @@ def _replica_statuses(style: Style, job: TrainingJob, status: JobStatus) -> dict
         counts = status.replica_statuses.get(role.name)
         if counts is None:
             continue
+        if status.ended and style.uncounted_at_the_end(job, role):
+            counts = ReplicaStatus()
         numbers = {"active": counts.active, "succeeded": counts.succeeded, "failed": counts.failed}
         told = {**numbers, **style.more_of_role(job, role, counts)}
         found[role.name] = {name: value for name, value in told.items() if value}

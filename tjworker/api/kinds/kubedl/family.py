@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
 
+from tjworker.api.kinds.base import Parsed
 from tjworker.api.kinds.guests.shape import Family
-from tjworker.api.kinds.guests.status import AGE, MESSAGE, STATE, GuestReplicaStatus, GuestStatus, Style
+from tjworker.api.kinds.guests.status import AGE, MESSAGE, STATE, GuestReplicaStatus, GuestStatus, Style, called
 from tjworker.api.labels import KUBEDL as PREFIX
 from tjworker.api.model import LabelsOfGuest, Role, TrainingJob
 from tjworker.api.status import ReplicaStatus
@@ -29,6 +31,11 @@ def _evicted(job: TrainingJob, role: Role, counts: ReplicaStatus) -> dict[str, o
     return {"evicted": counts.evicted}
 
 
+def _texts(job: Parsed) -> Mapping[str, str]:
+    texts = called(job.kind, job.name.name)
+    return texts | {"Succeeded": f"TFJob {job.name.name} successfully completed."} if job.kind == "TFJob" else texts
+
+
 def columns(run_policy_path: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
     policy = ".".join(("", *run_policy_path))
     limits = {"Max-Lifetime": "activeDeadlineSeconds", "TTL-After-Finished": "ttlSecondsAfterFinished"}
@@ -44,7 +51,7 @@ KUBEDL = Family(
     run_policy=lambda spec: spec,
     labels=lambda kind: LabelsOfGuest(""),
     status_model=KubeDLStatus,
-    style=Style(reasons=lambda kind: "Job", calls=lambda job: f"{job.kind} {job.name.name}", more_of_role=_evicted),
+    style=Style(reasons=lambda kind: "Job", texts=_texts, more_of_role=_evicted),
     columns=columns(("spec",)),
     # `reconcileOnePod` of job_controller/pod.go: a pod fails over where it is Failed or its main container has ended.
     exit_code_of_running=True,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pydantic import Field
 
 from tjworker.api.kinds.base import Json
 from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Dressed, Shape, with_environment
-from tjworker.api.kinds.guests.spec import ElasticBounds, are_fixed, role_rules
+from tjworker.api.kinds.guests.spec import ElasticBounds, role_rules
 from tjworker.api.kinds.kubedl.family import KUBEDL
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy, ModelFields
+from tjworker.api.model import TrainingJob
 
 ROLES = ("Master", "Worker")
 
@@ -38,22 +40,20 @@ class PyTorchJobSpec(ModelFields, KubeDLRunPolicy):
 
 
 def _environment(spec: PyTorchJobSpec, uid: str) -> Mapping[str, str]:
-    """torchrun takes each option from PET_<OPTION>; the rest is the framework's. Workers of a fixed number need no
-    rendezvous, but where the job has one of its own: then the framework says nothing of it."""
+    """What `elasticPolicy` says, as the variables PET_<OPTION> of torchrun. The framework sets the others."""
     elastic = spec.elastic_policy
     if elastic is None or not spec.enable_elastic:
         return {}
     found = {"PET_NPROC_PER_NODE": str(elastic.n_proc_per_node or 1)}
+    if elastic.rdzv_backend:
+        found["PET_RDZV_BACKEND"] = elastic.rdzv_backend
     if elastic.rdzv_endpoint:
         found |= {
-            "PET_RDZV_BACKEND": elastic.rdzv_backend or "c10d",
             "PET_RDZV_ENDPOINT": elastic.rdzv_endpoint,
             # is_host, which the framework sets, is of the first pod.
             "PET_RDZV_CONF": "",
             **({"PET_RDZV_ID": uid} if uid else {}),
         }
-    elif elastic.rdzv_backend and not are_fixed(elastic, spec.pytorch_replica_specs):
-        found["PET_RDZV_BACKEND"] = elastic.rdzv_backend
     return found
 
 
@@ -62,13 +62,12 @@ def _dress(of: Dressed, template: Json) -> Json:
 
 
 def _ignored(spec: PyTorchJobSpec) -> Iterator[str]:
-    elastic = spec.elastic_policy
-    if elastic is None:
-        return
-    if not spec.enable_elastic:
+    if spec.elastic_policy is not None and not spec.enable_elastic:
         yield "spec.elasticPolicy (enableElastic is not true)"
-    elif elastic.rdzv_backend and not elastic.rdzv_endpoint and are_fixed(elastic, spec.pytorch_replica_specs):
-        yield "spec.elasticPolicy.rdzvBackend (minReplicas is maxReplicas)"
+
+
+def _finish(job: TrainingJob, spec: PyTorchJobSpec) -> TrainingJob:
+    return replace(job, rendezvous=ROLES) if spec.elastic_policy is not None and spec.enable_elastic else job
 
 
 SHAPE = Shape(
@@ -89,5 +88,6 @@ SHAPE = Shape(
     elastic=lambda spec: spec.elastic_policy if spec.enable_elastic else None,
     dress=_dress,
     ignored=_ignored,
+    finish=_finish,
 )
 JOB_KIND = job_kind(SHAPE, "A PyTorch job of KubeDL: a master and workers, which may be elastic.")

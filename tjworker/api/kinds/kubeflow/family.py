@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from tjworker.api import labels, naming
-from tjworker.api.kinds.base import Json, mapping
+from tjworker.api.kinds.base import Json, Parsed, mapping
+from tjworker.api.kinds.guests.mpipods import LAUNCHER
 from tjworker.api.kinds.guests.shape import Family
-from tjworker.api.kinds.guests.status import AGE, MESSAGE, STATE, GuestReplicaStatus, GuestStatus, Style
+from tjworker.api.kinds.guests.status import (
+    AGE,
+    MESSAGE,
+    RESUMED,
+    STATE,
+    GuestReplicaStatus,
+    GuestStatus,
+    Style,
+    called,
+)
 from tjworker.api.kinds.kubeflow.spec import OWN_CONTROLLERS, KubeflowSpec, RunPolicy
 from tjworker.api.model import LabelsOfGuest, Role, TrainingJob
 from tjworker.api.status import ReplicaStatus
@@ -33,6 +45,25 @@ def _selector(job: TrainingJob, role: Role, counts: ReplicaStatus) -> dict[str, 
     return {"selector": naming.selector(labels.of_guest(job, naming.role_labels(job, role.name)))}
 
 
+def _texts(job: Parsed) -> Mapping[str, str]:
+    """With the namespace, or without, as `UpdateJobStatus` of each controller of training-operator 1.9 has them, and as
+    the MPI operator 0.6 has them for an MPIJob of v2beta1."""
+    short, long = called(job.kind, job.name.name), called(job.kind, f"{job.name.namespace}/{job.name.name}")
+    done = {"Succeeded": f"{job.kind} {job.name.namespace}/{job.name.name} successfully completed."}
+    launch, roles = (job.mpi, {role.name for role in job.roles}) if isinstance(job, TrainingJob) else (None, set())
+    if launch is not None and not launch.agent:
+        return {**long, **done, "Suspended": "MPIJob suspended", RESUMED: "MPIJob resumed"}
+    if job.kind == "XGBoostJob" or (job.kind in ("PyTorchJob", "PaddleJob") and "Master" in roles):
+        return short
+    return {**short, **done, "Running": long["Running"]}
+
+
+def _is_an_mpi_worker(job: TrainingJob, role: Role) -> bool:
+    """mpi-operator's `updateMPIJobStatus` and training-operator's of an MPIJob count the workers that they have just
+    looked up, and look none up once the launcher has ended."""
+    return job.mpi is not None and role.name != LAUNCHER
+
+
 def _is_for_another(raw: Json) -> bool:
     manager = mapping(mapping(raw.get("spec")).get("runPolicy")).get("managedBy")
     return isinstance(manager, str) and manager not in OWN_CONTROLLERS
@@ -48,9 +79,7 @@ KUBEFLOW = Family(
     labels=lambda kind: LabelsOfGuest(labels.KUBEFLOW, f"{kind.lower()}-controller"),
     status_model=KubeflowStatus,
     style=Style(
-        reasons=lambda kind: kind,
-        calls=lambda job: f"{job.kind} {job.name.namespace}/{job.name.name}",
-        more_of_role=_selector,
+        reasons=lambda kind: kind, texts=_texts, more_of_role=_selector, uncounted_at_the_end=_is_an_mpi_worker
     ),
     columns=(STATE, AGE, MESSAGE),
     scale_paths=(".status.replicaStatuses.Worker.active", ".status.replicaStatuses.Worker.selector"),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from tjworker.api import labels, naming
 from tjworker.api.kinds.aitrainingjob import rules
@@ -21,7 +21,7 @@ from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Shape, Specs
 from tjworker.api.kinds.guests.spec import GuestCleanPodPolicy, ReplicaSpec, role_rules
 from tjworker.api.kinds.kubeflow.family import KUBEFLOW
-from tjworker.api.kinds.kubeflow.spec import KubeflowSpec, RunPolicy
+from tjworker.api.kinds.kubeflow.spec import OWN_CONTROLLER, OWN_MPI_CONTROLLER, KubeflowSpec, RunPolicy, spec_rules
 from tjworker.api.model import EndPolicy, FieldError, LabelsOfGuest, MPILaunch, TrainingJob
 from tjworker.api.podtemplate import ABSOLUTE_PATH
 
@@ -30,9 +30,15 @@ BACKOFF_LIMIT = 6
 """That of a batch Job, which is the launcher of v2beta1 there."""
 
 
+_OF_V1 = f"has(self.manifestVersion) && self.manifestVersion == '{V1}'"
+
+
 class MPIJobSpec(KubeflowSpec):
     """What the job is to do."""
 
+    model_config = ConfigDict(
+        json_schema_extra=spec_rules((_OF_V1, OWN_CONTROLLER), (f"!({_OF_V1})", OWN_MPI_CONTROLLER))
+    )
     clean_pod_policy: GuestCleanPodPolicy | None = Field(None, description="v1: as that of runPolicy, which wins")
     mpi_replica_specs: dict[str, ReplicaSpec] = Field(
         min_length=1,

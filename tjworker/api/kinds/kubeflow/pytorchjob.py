@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import Field
@@ -10,10 +11,10 @@ from pydantic import Field
 from tjworker.api.kinds.base import CamelModel, Json
 from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs, with_environment
-from tjworker.api.kinds.guests.spec import ReplicaSpec, are_fixed, replicas_of, role_rules
+from tjworker.api.kinds.guests.spec import ReplicaSpec, replicas_of, role_rules
 from tjworker.api.kinds.kubeflow.family import KUBEFLOW
 from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, KubeflowSpec, metrics_ignored
-from tjworker.api.model import EndPolicy
+from tjworker.api.model import EndPolicy, TrainingJob
 
 ROLES = ("Master", "Worker")
 
@@ -50,7 +51,10 @@ class PyTorchJobSpec(KubeflowSpec):
         json_schema_extra=role_rules(ROLES, "PyTorchJob", lone=("Master",)),
     )
     nproc_per_node: str | None = Field(
-        None, max_length=16, description="processes of each pod's torchrun: auto, cpu, gpu or a number. Default: auto"
+        None,
+        max_length=16,
+        description="processes of each pod's torchrun: auto, cpu, gpu or a number. Default: auto in a job with a"
+        " Master, else torchrun's own default, 1",
     )
 
 
@@ -61,31 +65,32 @@ def _complete(spec: PyTorchJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
 
 
 def _environment(spec: PyTorchJobSpec, uid: str) -> Mapping[str, str]:
-    """torchrun takes each option from PET_<OPTION>; the rest is the framework's. Workers of a fixed number need no
-    rendezvous, but where the job has one of its own: then the framework says nothing of it."""
-    elastic = spec.elastic_policy
+    """What `elasticPolicy` and `nprocPerNode` say, as the variables PET_<OPTION> of torchrun's options. The others are
+    the framework's. As training-operator 1.9 has them (`setPodEnv`, `ElasticEnvVarGenerator`): without a master and
+    without a number in the spec, the number of processes is torchrun's own default, 1."""
+    elastic, has_master = spec.elastic_policy, any(name.lower() == "master" for name in spec.pytorch_replica_specs)
     deprecated = elastic.n_proc_per_node if elastic else None
-    processes = str(spec.nproc_per_node or deprecated or "auto")
-    found: dict[str, Any] = {"PET_NPROC_PER_NODE": processes}
-    if elastic is None and processes.isdecimal():
+    default = "auto" if has_master else None
+    found: dict[str, Any] = {"PET_NPROC_PER_NODE": spec.nproc_per_node or deprecated or default}
+    processes = spec.nproc_per_node or ""
+    if processes.isdecimal() and (elastic is None or has_master):
         pods = sum(replicas_of(role) for role in spec.pytorch_replica_specs.values())
         found["WORLD_SIZE"] = pods * int(processes)
     if elastic is not None:
-        found |= {"PET_MAX_RESTARTS": elastic.max_restarts, "PET_STANDALONE": "1" if elastic.standalone else None}
-    if elastic is not None and _meets(spec, elastic):
         found |= {
+            "PET_MAX_RESTARTS": elastic.max_restarts,
+            "PET_STANDALONE": "1" if elastic.standalone else None,
             "PET_RDZV_BACKEND": elastic.rdzv_backend,
             "PET_RDZV_ID": elastic.rdzv_id,
             "PET_RDZV_CONF": ",".join(f"{one.key}={one.value}" for one in elastic.rdzv_conf or ()) or None,
         }
-    if elastic is not None and elastic.rdzv_host:
-        found |= {
-            "PET_RDZV_BACKEND": elastic.rdzv_backend or "c10d",
-            "PET_RDZV_ID": elastic.rdzv_id or uid or None,
-            "PET_RDZV_ENDPOINT": f"{elastic.rdzv_host}:{elastic.rdzv_port or 29400}",
-            # is_host, which the framework sets, is of the first pod.
-            "PET_RDZV_CONF": found["PET_RDZV_CONF"] or "",
-        }
+        if elastic.rdzv_host:
+            found |= {
+                "PET_RDZV_ID": elastic.rdzv_id or uid or None,
+                "PET_RDZV_ENDPOINT": f"{elastic.rdzv_host}:{elastic.rdzv_port or 29400}",
+                # is_host, which the framework sets, is of the first pod.
+                "PET_RDZV_CONF": found["PET_RDZV_CONF"] or "",
+            }
     return {name: str(value) for name, value in found.items() if value is not None}
 
 
@@ -93,19 +98,16 @@ def _dress(of: Dressed, template: Json) -> Json:
     return with_environment(template, _environment(of.spec, of.uid))
 
 
-def _meets(spec: PyTorchJobSpec, elastic: PyTorchElasticPolicy) -> bool:
-    return bool(elastic.rdzv_host) or not are_fixed(elastic, spec.pytorch_replica_specs)
-
-
 def _ignored(spec: PyTorchJobSpec) -> Iterator[str]:
     yield from metrics_ignored(spec.elastic_policy)
     elastic = spec.elastic_policy
-    if elastic is not None and not _meets(spec, elastic):
-        said = elastic.model_dump(by_alias=True, exclude_none=True)
-        fields = sorted(name for name in said if name.startswith("rdzv"))
-        yield from (f"spec.elasticPolicy.{name} (minReplicas is maxReplicas)" for name in fields)
-    elif elastic is not None and elastic.rdzv_port is not None and not elastic.rdzv_host:
+    if elastic is not None and elastic.rdzv_port is not None and not elastic.rdzv_host:
         yield "spec.elasticPolicy.rdzvPort (rdzvHost is not set: the first pod has the port of its container)"
+
+
+def _finish(job: TrainingJob, spec: PyTorchJobSpec) -> TrainingJob:
+    """The nodes of the rendezvous are the workers, whether there is a master or not (`generateEnvNNodes`)."""
+    return job if spec.elastic_policy is None else replace(job, rendezvous=("Worker",))
 
 
 SHAPE = Shape(
@@ -124,5 +126,6 @@ SHAPE = Shape(
     dress=_dress,
     elastic=lambda spec: spec.elastic_policy,
     ignored=_ignored,
+    finish=_finish,
 )
 JOB_KIND = job_kind(SHAPE, "A PyTorch job of Kubeflow: a master and workers, or elastic workers alone.")

@@ -6,22 +6,35 @@ Names, bounds and defaults are those of training-operator 1.9.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from pydantic import ConfigDict, Field
 
+from tjworker.api.kinds.aitrainingjob.rules import Rule
 from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.guests.spec import AsWritten, ElasticBounds, RunFields, SchedulingFields
 from tjworker.api.kinds.runpolicy import MAX_INT32
 
-OWN_CONTROLLER = "kubeflow.org/training-operator"
-OWN_CONTROLLERS = ("", OWN_CONTROLLER, "kubeflow.org/mpi-operator")
+OWN_CONTROLLER, OWN_MPI_CONTROLLER = "kubeflow.org/training-operator", "kubeflow.org/mpi-operator"
+OWN_CONTROLLERS = ("", OWN_CONTROLLER, OWN_MPI_CONTROLLER)
 """`managedBy` of a job that no other controller has."""
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+MAX_MANAGER = 253
 
 
 class SchedulingPolicy(SchedulingFields):
     """How a gang scheduler takes the pods of the job."""
 
-    queue: str | None = Field(None, max_length=253, description="queue of the PodGroup (Volcano)")
+    queue: str | None = Field(
+        None,
+        max_length=253,
+        description="queue of the PodGroup (Volcano); it cannot change",
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                {"rule": "self == oldSelf", "message": "spec.runPolicy.schedulingPolicy.queue is immutable"}
+            ]
+        },
+    )
     min_resources: AsWritten | None = Field(
         None, description="that the PodGroup asks for together (Volcano, scheduler-plugins)"
     )
@@ -42,8 +55,9 @@ class RunPolicy(RunFields):
     scheduling_policy: SchedulingPolicy | None = Field(None, description="how a gang scheduler takes the pods")
     managed_by: str | None = Field(
         None,
-        description=f"another controller that has the job, such as kueue.x-k8s.io/multikueue; then nothing is done with"
-        f" it here. Default: {OWN_CONTROLLER}",
+        max_length=MAX_MANAGER,
+        description=f"{MULTIKUEUE}: the job is MultiKueue's, and nothing is done with it here. The other value is the"
+        f" default, {OWN_CONTROLLER}; of an MPIJob of v2beta1 {OWN_MPI_CONTROLLER}",
         json_schema_extra={
             "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "managedBy cannot change"}]
         },
@@ -51,22 +65,35 @@ class RunPolicy(RunFields):
 
 
 _HAS_MANAGER = "has({0}.runPolicy) && has({0}.runPolicy.managedBy)"
+# A rule of the field itself is not asked about one that is set or unset.
+_NOT_SET_LATER: Rule = {
+    "rule": f"({_HAS_MANAGER.format('self')}) == ({_HAS_MANAGER.format('oldSelf')})",
+    "message": "runPolicy.managedBy cannot be set or unset later; delete the job and create it again",
+}
+
+
+def spec_rules(*managers: tuple[str, str]) -> dict[str, Any]:
+    """The rules of a spec. `managers`: in which case (CEL, of the spec; "" for any), and who has the job by default
+    then. As the webhook of training-operator (`ValidateRunPolicyCreate`) and the MPI operator take them."""
+    return {"x-kubernetes-validations": [_NOT_SET_LATER, *(_managers(case, own) for case, own in managers)]}
+
+
+def _managers(case: str, own: str) -> Rule:
+    known = f"self.runPolicy.managedBy in ['{own}', '{MULTIKUEUE}']"
+    told = f"must be {own} or {MULTIKUEUE}; leave the field out for a job of this operator"
+    unasked = f"!({case}) || " if case else ""
+    return {
+        "rule": f"{unasked}!({_HAS_MANAGER.format('self')}) || {known}",
+        "fieldPath": ".runPolicy.managedBy",
+        "message": told,
+        "messageExpression": f"'%s: {told}'.format([self.runPolicy.managedBy])",
+    }
 
 
 class KubeflowSpec(CamelModel):
     """What every job of Kubeflow's has."""
 
-    # A rule of the field itself is not asked about one that is set or unset.
-    model_config = ConfigDict(
-        json_schema_extra={
-            "x-kubernetes-validations": [
-                {
-                    "rule": f"({_HAS_MANAGER.format('self')}) == ({_HAS_MANAGER.format('oldSelf')})",
-                    "message": "runPolicy.managedBy cannot be set or unset later; delete the job and create it again",
-                }
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra=spec_rules(("", OWN_CONTROLLER)))
     run_policy: RunPolicy | None = Field(None, description="the job as a whole")
 
 

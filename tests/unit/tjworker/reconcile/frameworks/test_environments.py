@@ -89,8 +89,8 @@ def xgboost(rank: int, size: int, workers: str) -> dict[str, str]:
 
 def paddle(master: str, nnodes: str, rank: int | None, **more: str) -> dict[str, object]:
     return {
-        "PADDLE_POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}},
-        "POD_IP": "$(PADDLE_POD_IP)",
+        "POD_IP_DUMMY": {"fieldRef": {"fieldPath": "status.podIP"}},
+        "POD_IP": "$(POD_IP_DUMMY)",
         "PADDLE_MASTER": master,
         "PADDLE_JOB_ID": "digits",
         "PADDLE_NNODES": nnodes,
@@ -178,7 +178,7 @@ CASES: dict[str, Case] = {
     "paddle, collective: replica 0 knows itself as the master by its IP": Case(
         job("paddle", worker=2),
         {
-            "digits-worker-0": paddle("$(PADDLE_POD_IP):36543", "2", 0),
+            "digits-worker-0": paddle("$(POD_IP_DUMMY):36543", "2", 0),
             "digits-worker-1": paddle("digits-worker-0:36543", "2", 1),
         },
         "digits-worker-0",
@@ -186,7 +186,7 @@ CASES: dict[str, Case] = {
     "paddle, parameter servers: each pod has one server or one trainer": Case(
         job("paddle", master=1, worker=1),
         {
-            "digits-master-0": paddle("$(PADDLE_POD_IP):36543", "2", 0, PADDLE_SERVER_NUM="1"),
+            "digits-master-0": paddle("$(POD_IP_DUMMY):36543", "2", 0, PADDLE_SERVER_NUM="1"),
             "digits-worker-0": paddle("digits-master-0:36543", "2", 1, PADDLE_TRAINER_NUM="1"),
         },
         "digits-master-0",
@@ -194,7 +194,7 @@ CASES: dict[str, Case] = {
     "paddle, elastic: bounds, and no rank": Case(
         job("paddle", worker=ELASTIC),
         {
-            "digits-worker-0": paddle("$(PADDLE_POD_IP):36543", "2:4", None),
+            "digits-worker-0": paddle("$(POD_IP_DUMMY):36543", "2:4", None),
             "digits-worker-1": paddle("digits-worker-0:36543", "2:4", None),
         },
         "digits-worker-0",

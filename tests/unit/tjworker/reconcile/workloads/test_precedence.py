@@ -11,14 +11,19 @@ from typing import Any
 import pytest
 
 from tests.support.builders import make_job
+from tests.support.guests import GUESTS, parsed
+from tests.unit.tjworker.api.guest_cases import manifest
+from tests.unit.tjworker.api.guest_cases import role as guest_role
 from tests.unit.tjworker.reconcile.passes import created
 from tests.unit.tjworker.reconcile.passes import decide as one_pass
 from tjworker.api import labels
 from tjworker.api.model import GangPolicy, Role, TrainingJob
+from tjworker.base import GroupResource
 from tjworker.reconcile.gangs import GANGS
 from tjworker.reconcile.gangs.gang import Membership
+from tjworker.reconcile.pod_group import _create
 from tjworker.reconcile.workloads.environment import role_environment
-from tjworker.reconcile.workloads.podbody import pod_body
+from tjworker.reconcile.workloads.podbody import child_metadata, pod_body, service_body
 
 Json = dict[str, Any]
 
@@ -117,18 +122,107 @@ def test_the_pod_group_that_a_template_names_goes_before_the_operators(name: str
     assert "digits" in str(named({}))
 
 
-_ANNOTATIONS = {value for name, value in vars(labels).items() if name.startswith("ANNOTATION_")}
-ACTING = sorted(_ANNOTATIONS - {labels.ANNOTATION_TENANCY})
-"""But the one that says whose the job is, and its pods with it."""
+INHERITED = (
+    "team",
+    "app.kubernetes.io/name",
+    "app.kubernetes.io/instance",
+    "kubectl.kubernetes.io/default-container",
+    "example.com/kueue.x-k8s.io",
+    labels.ANNOTATION_TENANCY,
+)
+"""Keys of labels or annotations by which people find pods, or which say of a pod what they say of its job."""
+NOT_INHERITED = (
+    "Failed",
+    "NodeFail",
+    "Preempted",
+    "kubedl.io/git-sync-config",
+    "kubedl.io/network-mode",
+    "kubedl.io/tensorboard-config",
+    "kueue.x-k8s.io/queue-name",
+    "kueue.x-k8s.io/priority-class",
+    "kueue.x-k8s.io/prebuilt-workload-name",
+    "provreq.kueue.x-k8s.io/maxRunDurationSeconds",
+    "argocd.argoproj.io/tracking-id",
+    "argocd.argoproj.io/instance",
+    "argocd.argoproj.io/sync-wave",
+    "argocd.argoproj.io/hook",
+    "kustomize.toolkit.fluxcd.io/name",
+    "kustomize.toolkit.fluxcd.io/prune",
+    "helm.toolkit.fluxcd.io/name",
+    "reconcile.fluxcd.io/requestedAt",
+    "meta.helm.sh/release-name",
+    "helm.sh/hook",
+    "helm.sh/chart",
+    "app.kubernetes.io/managed-by",
+    "applyset.kubernetes.io/part-of",
+    "config.k8s.io/owning-inventory",
+    "config.kubernetes.io/origin",
+    "internal.config.kubernetes.io/path",
+    "cli-utils.sigs.k8s.io/inventory-id",
+    "kapp.k14s.io/app",
+    "objectset.rio.cattle.io/hash",
+    "kubectl.kubernetes.io/last-applied-configuration",
+)
+"""Keys by which another program, or the operator, acts on the object that has them."""
+_SAID = dict.fromkeys((*INHERITED, *NOT_INHERITED), "x")
 
 
-def test_no_annotation_that_speaks_to_the_operator_reaches_a_pod() -> None:
-    """A copy on the pod would say of the pod what was said of the job."""
-    kept = {"note": "x", labels.ANNOTATION_TENANCY: "x"}
-    said = dict.fromkeys((*ACTING, "kubectl.kubernetes.io/last-applied-configuration"), "x") | kept
-    job = replace(make_job().role("trainer").build(), annotations=said)
-    assert pod_body(job, job.roles[0], 0, 0, {})["metadata"]["annotations"] == kept
-    assert len(ACTING) >= 6
+def test_a_pod_inherits_what_is_no_mark_for_another_program() -> None:
+    """A copy on the pod would say of the pod what was said of the job: Kueue would queue it, and pruning delete it."""
+    job = replace(make_job().role("trainer").build(), labels=_SAID, annotations=_SAID)
+    told = pod_body(job, job.roles[0], 0, 0, {})["metadata"]
+    for kind in ("labels", "annotations"):
+        assert [key for key in _SAID if key in told[kind]] == [*INHERITED], kind
+
+
+def test_no_child_of_a_job_has_a_mark_for_another_program() -> None:
+    job = replace(make_job().role("trainer").build(), labels=_SAID, annotations=_SAID)
+    group = _create(job, GANGS["volcano"], 1).body
+    for child in (service_body(job, job.roles[0], 0)["metadata"], child_metadata(job, "a"), group["metadata"]):
+        assert [key for key in _SAID if key in child["labels"]] == [*INHERITED]
+        assert not set(_SAID) & set(child.get("annotations", {}))
+
+
+def test_every_mark_has_a_case_here() -> None:
+    cased = {key for key in labels.NOT_INHERITED for said in NOT_INHERITED if said == key or said.startswith(key)}
+    assert cased == labels.NOT_INHERITED.keys()
+
+
+def test_what_the_template_says_reaches_the_pod_whatever_it_is() -> None:
+    template = {"metadata": {"labels": _SAID, "annotations": _SAID}}
+    job = _job(Said(lambda _: None, template), by_template=True, by_job=False, by_gang=False)
+    told = pod_body(job, job.roles[0], 0, 0, {})["metadata"]
+    assert [{k: v for k, v in told[kind].items() if k in _SAID} for kind in ("labels", "annotations")] == [_SAID] * 2
+
+
+@pytest.mark.parametrize("kind", GUESTS)
+def test_a_pod_of_another_operators_kind_inherits_nothing_but_whose_it_is(kind: GroupResource) -> None:
+    """training-operator, the MPI operator and KubeDL copy no labels or annotations of a job (`createNewPod`)."""
+    raw = manifest(kind, {name: guest_role(n) for name, n in GUESTS[kind].items()})
+    raw["metadata"] |= {"labels": _SAID, "annotations": {k: v for k, v in _SAID.items() if "git-sync" not in k}}
+    job = parsed(kind, raw)
+    for each in job.roles:
+        told = pod_body(job, each, 0, 0, {})["metadata"]
+        assert not set(_SAID) & set(told["labels"])
+        assert set(_SAID) & set(told["annotations"]) == {labels.ANNOTATION_TENANCY}
+        assert not set(_SAID) & set(service_body(job, each, 0)["metadata"]["labels"])
+
+
+@pytest.mark.parametrize("kind", GUESTS)
+def test_every_variable_of_another_operators_template_stays_as_it_is(kind: GroupResource) -> None:
+    """Their operators set none of ours; where they set a variable that the template sets, the template's is meant."""
+
+    def entries(container: Json) -> dict[str, list[list[Json]]]:
+        job = parsed(kind, manifest(kind, {name: guest_role(n, container) for name, n in GUESTS[kind].items()}))
+        made = [pod_body(job, each, 0, 0, role_environment(job)) for each in job.roles]
+        return {body["metadata"]["name"]: [c["env"] for c in body["spec"]["containers"]] for body in made}
+
+    names = {entry["name"] for containers in entries({}).values() for env in containers for entry in env}
+    assert {"TRAININGJOB_NAME", "TRAININGJOB_PORTS"} < names
+    mine = [{"name": name, "value": f"my $({name})"} for name in sorted(names)]
+    for name, containers in entries({"env": mine}).items():
+        for env in containers:
+            assert [entry for entry in env if entry["name"] in names] == mine, name
 
 
 OURS = ("group-name", "job-name", "replica-type", "replica-name", "replica-index", "restart-attempt", labels.JOB_UID)
