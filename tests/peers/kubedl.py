@@ -829,8 +829,22 @@ PODS = (
                     ("modelVersion", {"modelVersion": {"imageRepo": "a"}}),
                     ("cacheBackend", {"cacheBackend": {"mountPath": "/a"}}),
                     ("cronPolicy", {"cronPolicy": {"schedule": "* * * * *"}}),
+                    ("gitSyncConfig", {"gitSyncConfig": {"source": "a"}}),
                     ("schedulingPolicy.priority", {"schedulingPolicy": {"priority": 1}}),
                 )
+            ),
+            play(
+                MARS,
+                whole(MARS),
+                {"says Created": Has("is created", lacks="not acted on")},
+                {"says Created": Has("webHost")},
+                spec={"webHost": "mars.example.com"},
+            ),
+            play(
+                TF,
+                {name: {**one, "spotReplicaSpec": {"spotReplicaNumber": 1}} for name, one in roles("PS").items()},
+                {"says Created": Has("is created", lacks="not acted on")},
+                {"says Created": Has("spotReplicaSpec")},
             ),
             play(
                 TF,

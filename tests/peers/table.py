@@ -258,6 +258,12 @@ def _column(w: World, name: str) -> Any:
     return found.get(name)
 
 
+def _scale(w: World, rest: str) -> Any:
+    """Wanted and told replicas of the scale subresource."""
+    found = w.cluster.client.get(f"{w._job('digits')}/scale")
+    return {part: found[part]["replicas"] for part in ("spec", "status")}
+
+
 LOOKS: Mapping[str, Callable[[World, str], Any]] = {
     "state": _state,
     "conditions": _conditions,
@@ -275,6 +281,7 @@ LOOKS: Mapping[str, Callable[[World, str], Any]] = {
     "exists": _exists,
     "file": _file,
     "column": _column,
+    "scale": _scale,
     "job": lambda w, path: _at(w.cluster.client.get(w._job("digits")), path),
 }
 
@@ -282,6 +289,21 @@ LOOKS: Mapping[str, Callable[[World, str], Any]] = {
 def look(w: World, what: str) -> Any:
     name, _, rest = what.partition(" ")
     return LOOKS[name](w, rest)
+
+
+def then(**wanted: Any) -> Step:
+    """Judged in the middle of a scenario. Names of `LOOKS` that take no words."""
+
+    def check(w: World) -> None:
+        wrong = mismatches(w, wanted)
+        assert not wrong, "; ".join(wrong)
+
+    return check
+
+
+def mismatches(w: World, wanted: Seen) -> list[str]:
+    found = {what: look(w, what) for what in wanted if what != "refused"}
+    return [f"{what}: {value!r}, want {wanted[what]!r}" for what, value in found.items() if value != wanted[what]]
 
 
 # -- playing it --------------------------------------------------------------------------------------------------------
@@ -316,12 +338,10 @@ def judge(play: Play) -> None:
         assert wanted["refused"] == refused.value.message, refused.value.message
         return
     live(w, play)
-    found = {what: look(w, what) for what in {**wanted, **play.theirs} if what != "refused"}
-    wrong = [f"{what}: {found[what]!r}, want {value!r}" for what, value in wanted.items() if found[what] != value]
+    wrong = mismatches(w, wanted)
     assert not wrong, f"{'; '.join(wrong)} (seed {w.seed}, {_conditions(w, '')})"
     if play.ours is not None and "refused" not in play.theirs:
-        same = all(found[what] == value for what, value in play.theirs.items())
-        assert not same, "this operator does the same now: make the row a row of what is the same"
+        assert mismatches(w, play.theirs), "this operator does the same now: make the row a row of what is the same"
 
 
 def roles(first: str, *, of_first: Json | None = None, workers: int = 2, of_workers: Json | None = None) -> Json:

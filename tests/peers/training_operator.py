@@ -955,6 +955,77 @@ _LABELS = "metadata.labels.[training.kubeflow.org/{}]"
 ENVIRONMENT = (
     Row(
         "Pods and their environment",
+        "Pods and services are named `<job>-<type>-<index>` and have the labels `training.kubeflow.org/*`; the"
+        " columns and"
+        " the scale subresource of the workers are the same.",
+        f"{_COMMON}/pod.go: createNewPod; {_REPO} pkg/apis/kubeflow.org/v1/*_types.go: kubebuilder marks",
+        (
+            play(
+                PYTORCH,
+                whole(PYTORCH),
+                {
+                    "pods": (M, W0, W1),
+                    "services": (M, W0, W1),
+                    f"pod {W1} {_LABELS.format('job-name')}": "digits",
+                    f"pod {W1} {_LABELS.format('operator-name')}": "pytorchjob-controller",
+                    f"pod {W1} {_LABELS.format('replica-type')}": "worker",
+                    f"pod {W1} {_LABELS.format('replica-index')}": "1",
+                    f"pod {W1} {_LABELS.format('job-role')}": None,
+                    f"pod {M} {_LABELS.format('job-role')}": "master",
+                    "column State": ".status.conditions[-1:].type",
+                    "scale": {"spec": 2, "status": 2},
+                },
+            ),
+        ),
+    ),
+    Row(
+        "Pods and their environment",
+        "A program finds the same variables: `MASTER_ADDR`, `MASTER_PORT`, `RANK`, `WORLD_SIZE` and their like;"
+        " a JAXJob"
+        " `COORDINATOR_ADDRESS`, `NUM_PROCESSES` and `PROCESS_ID`; a PaddleJob `PADDLE_*`"
+        " ([jobs.md](jobs.md#what-your-program-is-told)).",
+        f"{_REPO} pkg/controller.v1/*/envvar.go: setPodEnv",
+        (
+            play(
+                PYTORCH,
+                whole(PYTORCH),
+                _env_of(
+                    W1,
+                    {"MASTER_ADDR": M, "MASTER_PORT": "23456", "RANK": "2", "WORLD_SIZE": "3", "PET_NNODES": "3"}
+                    | {"PET_NODE_RANK": "2", "PYTHONUNBUFFERED": "1"},
+                ),
+            ),
+            play(
+                XGB,
+                whole(XGB),
+                _env_of(
+                    W1,
+                    {"MASTER_ADDR": M, "MASTER_PORT": "9999", "RANK": "2", "WORLD_SIZE": "3", "PYTHONUNBUFFERED": "1"}
+                    | {"WORKER_PORT": "9999", "WORKER_ADDRS": f"{W0},{W1}"},
+                ),
+            ),
+            play(
+                JAX,
+                whole(JAX),
+                _env_of(
+                    W1,
+                    {"COORDINATOR_ADDRESS": W0, "COORDINATOR_PORT": "6666", "NUM_PROCESSES": "2", "PROCESS_ID": "1"}
+                    | {"PYTHONUNBUFFERED": "1"},
+                ),
+            ),
+            play(
+                PADDLE,
+                whole(PADDLE),
+                _env_of(
+                    W1,
+                    {"PADDLE_JOB_ID": "digits", "PADDLE_NNODES": "3", "PADDLE_MASTER": f"{M}:36543"}
+                    | {"PADDLE_TRAINER_NUM": "1", "PYTHONUNBUFFERED": "1"},
+                ),
+            ),
+        ),
+    ),
+    Row(
+        "Pods and their environment",
         "A variable that the template sets keeps its value, where the operator itself sets none of that name.",
         f"{_REPO} pkg/controller.v1/*/: SetClusterSpec",
         (
@@ -1188,6 +1259,35 @@ AGENT = (
         ),
         "refused; in v2beta1 `runLauncherAsWorker: true` without workers is taken",
         "workers without `replicas`, or with 0, in v1",
+    ),
+    Row(
+        "MPIJob v1",
+        "a pod `<job>-launcher`",
+        f"{_REPO} pkg/controller.v1/mpi/mpijob_controller.go: newLauncher",
+        (play(MPI, whole(MPI), {"pods": ("digits-launcher", W0, W1)}, {"pods": (L, W0, W1)}),),
+        "`<job>-launcher-0`, as all pods are named",
+        "the launcher of v1",
+    ),
+    Row(
+        "MPIJob v1",
+        "a ConfigMap with hostfile, `discover_hosts.sh` and `kubexec.sh`; all ConfigMaps of the cluster can be read",
+        f"{_REPO} pkg/controller.v1/mpi/mpijob_controller.go: newConfigMap",
+        (
+            play(
+                MPI,
+                whole(MPI),
+                {"exists configmaps digits-config": True},
+                {
+                    "exists configmaps digits-config": False,
+                    f"file {L} hostfile": f"{W0} slots=1\n{W1} slots=1\n",
+                    f"file {L} discover_hosts.sh": f"#!/bin/sh\necho {W0}:1\necho {W1}:1\n",
+                },
+            ),
+        ),
+        "the same files in `/etc/mpi`, as annotations of the pod; `discover_hosts.sh` names all workers, as they"
+        " were when"
+        " the launcher was made",
+        "`<job>-config`",
     ),
     Row(
         "MPIJob v1",
