@@ -180,7 +180,8 @@ ENDS = (
     ),
     Row(
         "When a job ends",
-        "A failed worker does not end an MPIJob: its launcher and its other workers go on. A failed launcher does.",
+        "A failed worker does not end an MPIJob: its launcher and its other workers go on. A failed launcher"
+        " does, whatever its `restartPolicy`.",
         f"{_REPO} controllers/mpi/job.go: UpdateJobStatus",
         (
             play(
@@ -197,7 +198,14 @@ ENDS = (
                 steps=(after(60),),
             ),
             play(MPI, whole(MPI, restart="Never", of_first=WRONG), FAILED),
+            play(MPI, whole(MPI, restart="ExitCode", of_first=KILLED), FAILED),
         ),
+    ),
+    Row(
+        "When a job ends",
+        "An evicted worker ends an MPIJob.",
+        f"{_REPO} controllers/mpi/job.go: UpdateJobStatus",
+        (play(MPI, whole(MPI, restart="Never"), FAILED, steps=(after(5), evicted(W1), after(60))),),
     ),
 )
 

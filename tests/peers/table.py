@@ -170,6 +170,8 @@ def pod_status(name: str, phase: str, exits: Mapping[str, int | None], init: Map
 
     def write(w: World) -> None:
         w.cluster.client.patch(f"/api/v1/namespaces/default/pods/{name}/status", {"status": status})
+        w.watch()  # before the kubelet of the fake node writes its own
+        w.work()
         w.run()
 
     return write

@@ -894,6 +894,12 @@ ELASTIC = (
             play(PYTORCH, roles(""), _env_of(W1, _RDZV), spec=_BOUNDS),
             play(
                 PYTORCH,
+                roles(""),
+                _env_of(W1, {**_RDZV, "PET_NNODES": "2:2"}),
+                spec={"elasticPolicy": {"minReplicas": 2, "maxReplicas": 2}},
+            ),
+            play(
+                PYTORCH,
                 roles("Master", workers=2),
                 _env_of(W1, {"MASTER_ADDR": M, "MASTER_PORT": "23456", "RANK": "2", "WORLD_SIZE": "3"})
                 | _env_of(W1, {"PET_NODE_RANK": "2", "PET_NNODES": "1:3"}),
@@ -913,17 +919,41 @@ ELASTIC = (
                 _env_of(W0, {"PET_RDZV_ENDPOINT": f"{W0}:23456", "PET_RDZV_CONF": "is_host=true"}),
                 spec=_BOUNDS,
             ),
+        ),
+        "the same, with a rendezvous of its own for each job and, without `rdzvHost`, `is_host` for worker 0",
+        "`PET_RDZV_*`",
+    ),
+    Row(
+        "Elastic PyTorchJobs",
+        "not set: torchrun's default 0 ends the job with the first pod that comes or goes",
+        f"{_REPO} pkg/controller.v1/pytorch/elastic.go: Generate",
+        (
             play(
                 PYTORCH,
                 roles(""),
-                {f"env {W0} PET_RDZV_BACKEND": "c10d", f"env {W0} PET_NNODES": "2:2"},
-                {f"env {W0} PET_RDZV_BACKEND": None, f"env {W0} PET_NNODES": "2"},
-                spec={"elasticPolicy": {"minReplicas": 2, "maxReplicas": 2}},
+                _env_of(W0, {"PET_MAX_RESTARTS": None}),
+                _env_of(W0, {"PET_MAX_RESTARTS": "100"}),
+                spec=_BOUNDS,
             ),
         ),
-        "the same, with a rendezvous of its own for each job and, without `rdzvHost`, `is_host` for the first; bounds"
-        " that are equal, or absent, make a static job",
-        "`PET_RDZV_*`",
+        "100",
+        "`PET_MAX_RESTARTS` without `maxRestarts`",
+    ),
+    Row(
+        "Elastic PyTorchJobs",
+        "the number of replicas when the pod was made",
+        f"{_REPO} pkg/controller.v1/paddlepaddle/envvar.go: setPodEnv",
+        (
+            play(
+                PADDLE,
+                roles(""),
+                _env_of(W0, {"PADDLE_NNODES": "2"}),
+                _env_of(W0, {"PADDLE_NNODES": "1:3"}),
+                spec=_BOUNDS,
+            ),
+        ),
+        "`min:max`, from which Paddle's launcher learns that the number changes",
+        "`PADDLE_NNODES` of an elastic PaddleJob",
     ),
     Row(
         "Elastic PyTorchJobs",
@@ -1101,18 +1131,25 @@ ENVIRONMENT = (
     ),
     Row(
         "Pods and their environment",
-        "`$(POD_IP_DUMMY):<port>`",
+        "`PADDLE_MASTER` of the first pod of a PaddleJob is its own address, `$(POD_IP_DUMMY):<port>`.",
         f"{_REPO} pkg/controller.v1/paddlepaddle/envvar.go: setPodEnv",
         (
+            play(PADDLE, roles(""), {f"env {W0} PADDLE_MASTER": "$(POD_IP_DUMMY):36543"}),
+            play(PADDLE, whole(PADDLE), {f"env {M} PADDLE_MASTER": "$(POD_IP_DUMMY):36543"}),
+        ),
+    ),
+    Row(
+        "Pods and their environment",
+        "Labels and annotations of the job are not copied to its pods.",
+        f"{_COMMON}/pod.go: createNewPod",
+        (
             play(
-                PADDLE,
-                roles(""),
-                {f"env {W0} PADDLE_MASTER": "$(POD_IP_DUMMY):36543"},
-                {f"env {W0} PADDLE_MASTER": "$(PADDLE_POD_IP):36543"},
+                PYTORCH,
+                whole(PYTORCH),
+                {f"pod {W0} metadata.labels.team": None, f"pod {W0} metadata.annotations.note": None},
+                meta={"labels": {"team": "vision"}, "annotations": {"note": "a"}},
             ),
         ),
-        "`$(PADDLE_POD_IP):<port>`: the same address",
-        "`PADDLE_MASTER` of the first pod of a PaddleJob",
     ),
     Row(
         "Pods and their environment",
