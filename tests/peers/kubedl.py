@@ -28,7 +28,7 @@ from tests.peers.table import (
     pod_status,
     roles,
 )
-from tests.peers.training_operator import with_env, with_pod
+from tests.peers.training_operator import with_env, with_pod, with_requests
 from tests.scenarios.test_kubeflow import role
 
 _GROUP = "training.kubedl.io"
@@ -203,7 +203,7 @@ ENDS = (
     ),
     Row(
         "When a job ends",
-        "An evicted worker ends an MPIJob.",
+        "An evicted worker of an MPIJob, `restartPolicy: Never`, ends it.",
         f"{_REPO} controllers/mpi/job.go: UpdateJobStatus",
         (play(MPI, whole(MPI, restart="Never"), FAILED, steps=(after(5), evicted(W1), after(60))),),
     ),
@@ -798,6 +798,27 @@ PODS = (
         "elastic PyTorchJob",
     ),
     Row(
+        "When a job ends",
+        "all workers of a PyTorchJob must succeed",
+        f"{_STATUS.format('pytorch/status.go')}",
+        (
+            play(
+                PYTORCH,
+                {
+                    "Master": role(run_seconds=20, exit_code=0),
+                    "Worker": with_requests(role(2, run_seconds=20, exit_code=0), cpu="5"),
+                },
+                {"true Succeeded": False},
+                {"true Succeeded": True},
+                spec={"enableElastic": True}
+                | {"elasticPolicy": {"rdzvBackend": "etcd", "rdzvEndpoint": "e:1", "minReplicas": 1, "maxReplicas": 3}},
+                nodes=1,
+            ),
+        ),
+        "those beyond `minReplicas` that never started are not waited for, once every worker that ran has succeeded",
+        "elastic workers that never found room",
+    ),
+    Row(
         "Pods and their environment",
         "11111 whatever the container's port is",
         f"{_REPO} controllers/mars/mars.go",
@@ -937,6 +958,35 @@ AGENT = (
         ),
         "is made when all are ready",
         "an MPIJob's launcher",
+    ),
+    Row(
+        "MPIJob",
+        "A worker that has ended does not keep the launcher from its start.",
+        f"{_REPO} pkg/job_controller/job.go: dagConditionsReady",
+        (
+            play(
+                MPI,
+                whole(MPI, restart="Never"),
+                {"pods": (L, W0, W1)},
+                pods={W1: {**DONE, "ready_seconds": 20}, W0: {"ready_seconds": 15}},
+            ),
+        ),
+    ),
+    Row(
+        "MPIJob",
+        "ends the job",
+        f"{_REPO} controllers/mpi/job.go: UpdateJobStatus",
+        (
+            play(
+                MPI,
+                whole(MPI, restart="OnFailure"),
+                FAILED,
+                {**RUNS, "restarted": True},
+                steps=(after(5), evicted(W1), after(60)),
+            ),
+        ),
+        "is replaced, unless its `restartPolicy` is `Never`",
+        "an evicted worker of an MPIJob",
     ),
     Row(
         "MPIJob",

@@ -66,7 +66,7 @@ ENDS = (
     ),
     Row(
         "When a job ends",
-        "the condition Failed is True, with the reason MPIJobEvicted, and the job is operated on",
+        "the condition Failed, beside a launcher that runs on",
         _STATUS,
         (
             play(
@@ -75,9 +75,15 @@ ENDS = (
                 {**RUNS, "restarted": True},
                 steps=(after(5), evicted(W1), after(60)),
             ),
+            play(
+                {"Launcher": role(), "Worker": role(2, "Never")},
+                {"true Failed": True, "time completionTime": False},
+                {"true Failed": True, "time completionTime": True},
+                steps=(after(5), evicted(W1), after(60)),
+            ),
         ),
-        "the worker is replaced: a lost node ends no job",
-        "an evicted worker (`OnFailure`)",
+        "the worker is replaced; with `Never` it ends the job",
+        "a worker that was evicted",
     ),
     Row(
         "When a job ends",

@@ -149,13 +149,15 @@ def with_priority_class(name: str) -> Step:
     return lambda w: w.cluster.client.create("/apis/scheduling.k8s.io/v1/priorityclasses", body)
 
 
-def pod_status(name: str, phase: str, exits: Mapping[str, int | None], init: Mapping[str, int] | None = None) -> Step:
+def pod_status(
+    name: str, phase: str, exits: Mapping[str, int | None], init: Mapping[str, int] | None = None, reason: str = "Error"
+) -> Step:
     """As a kubelet writes it. `exits`: container -> its exit code, None while it runs."""
 
     def state(code: int | None) -> Json:
         if code is None:
             return {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
-        return {"terminated": {"exitCode": code, "reason": "Completed" if code == 0 else "Error"}}
+        return {"terminated": {"exitCode": code, "reason": "Completed" if code == 0 else reason}}
 
     def of(codes: Mapping[str, int | None]) -> list[Json]:
         common = {"image": "trainer:1", "imageID": "", "restartCount": 0}

@@ -81,6 +81,12 @@ def with_pod(made: Json, **spec: Any) -> Json:
     return made
 
 
+def with_requests(made: Json, **requests: str) -> Json:
+    """The role whose container asks for these resources."""
+    made["template"]["spec"]["containers"][0]["resources"] = {"requests": requests}
+    return made
+
+
 def ended(kind: str) -> tuple[str, ...]:
     """The pods of `whole`."""
     return tuple(sorted((*([FIRST_POD[kind]] if kind in FIRST else []), W0, W1)))
@@ -241,6 +247,22 @@ RESTARTS = (
     ),
     Row(
         "Restarts",
+        "the runtime's code 128 is tried again for ever",
+        f"{_REPO} pkg/util/train/train_util.go: IsRetryableExitCode",
+        (
+            play(
+                PYTORCH,
+                named(PYTORCH, "ExitCode", "pytorch"),
+                {"true Failed": False, "restarted": True},
+                {"true Failed": True, "restarted": False},
+                steps=(pod_status(W0, "Failed", {"pytorch": 128}, reason="StartError"), after(10)),
+            ),
+        ),
+        "ends the job: another try would end in the same way",
+        "`ExitCode`, and a command that cannot be started",
+    ),
+    Row(
+        "Restarts",
         "The `restartPolicy` of the pod template does not count.",
         f"{_REPO} pkg/core/pod.go: SetRestartPolicy",
         (
@@ -275,8 +297,16 @@ RESTARTS = (
                 {"object pods digits-worker-0 status.containerStatuses.0.restartCount": 1},
                 {"object pods digits-worker-0 status.containerStatuses.0.restartCount": 0, "restarted": True},
             ),
+            play(
+                PYTORCH,
+                named(PYTORCH, "OnFailure", "pytorch", "sidecar"),
+                {"restarted": False},
+                {"restarted": True},
+                steps=(pod_status(W0, "Running", {"pytorch": 1, "sidecar": None}), after(10)),
+            ),
         ),
-        "the pod is replaced (its `restartPolicy` is `Never`, as with `ExitCode` there): a restart then has a cause, is"
+        "the pod is replaced (its `restartPolicy` is `Never`, as with `ExitCode` there), also while a sidecar runs: a"
+        " restart then has a cause, is"
         " counted, leaves its log in the status, and can leave a bad node. A program that ends well is not started"
         " again",
         "`OnFailure`, `Always`",
@@ -640,18 +670,35 @@ STATUS = (
     ),
     Row(
         "Status",
-        "name the job",
-        f"{_REPO} pkg/controller.v1/pytorch/pytorchjob_controller.go: UpdateJobStatus",
+        "The messages of Created, Running, Suspended and Succeeded are those of training-operator.",
+        f"{UPDATE}, onOwnerCreateFunc; {_JOBS}",
         (
             play(
                 PYTORCH,
                 whole(PYTORCH),
-                {"says Running": "PyTorchJob digits is running."},
-                {"says Running": "PyTorchJob default/digits is running."},
+                {"says Created": "PyTorchJob digits is created.", "says Running": "PyTorchJob digits is running."},
+            ),
+            play(PYTORCH, whole(PYTORCH), {"says Suspended": "PyTorchJob digits is suspended."}, run={"suspend": True}),
+            play(TF, roles("PS"), {"says Running": "TFJob default/digits is running."}),
+            play(TF, whole(TF, of_first=DONE), {"says Succeeded": "TFJob default/digits successfully completed."}),
+            play(XGB, whole(XGB, of_first=DONE), {"says Succeeded": "XGBoostJob digits is successfully completed."}),
+        ),
+    ),
+    Row(
+        "Status",
+        "names the role that failed",
+        f"{UPDATE}; {_PODS}",
+        (
+            play(
+                PYTORCH,
+                whole(PYTORCH, restart="Never"),
+                {"says Failed": "PyTorchJob digits is failed because 1 Worker replica(s) failed."},
+                {"says Failed": Has("pod digits-worker-0 on node")},
+                pods={W0: WRONG},
             ),
         ),
-        "name its namespace, too, as those of training-operator's other kinds, and say what was the reason",
-        "messages of the conditions of a PyTorchJob",
+        "names the pod, its node, the container, its exit code and the rule",
+        "the message of Failed and of Restarting",
     ),
     Row(
         "Status",
@@ -851,7 +898,7 @@ def _env_of(pod: str, env: Json) -> Json:
 
 ELASTIC = (
     Row(
-        "Elastic PyTorchJobs",
+        "Elastic jobs",
         "A job that is scaled out of its elastic bounds goes on: it ends, is suspended and meets its deadline.",
         f"{_REPO} pkg/webhooks/pytorch/pytorchjob_webhook.go: validateSpec judges no replicas",
         tuple(
@@ -872,7 +919,7 @@ ELASTIC = (
         ),
     ),
     Row(
-        "Elastic PyTorchJobs",
+        "Elastic jobs",
         "Workers without `replicas` are one, also below `minReplicas`.",
         f"{_REPO} pkg/apis/kubeflow.org/v1/pytorch_defaults.go: setElasticPolicy",
         (
@@ -885,7 +932,7 @@ ELASTIC = (
         ),
     ),
     Row(
-        "Elastic PyTorchJobs",
+        "Elastic jobs",
         "`PET_RDZV_BACKEND` is `c10d` unless the policy names another, `PET_RDZV_ENDPOINT` is worker 0,"
         " `PET_NNODES` the"
         " bounds; a Master gets the variables of a static job as well (`MASTER_ADDR`, `RANK`, `WORLD_SIZE` ...).",
@@ -908,7 +955,7 @@ ELASTIC = (
         ),
     ),
     Row(
-        "Elastic PyTorchJobs",
+        "Elastic jobs",
         "host `<job>-worker-0`, port of its container",
         f"{_REPO} pkg/controller.v1/pytorch/elastic.go: Generate",
         (
@@ -924,7 +971,7 @@ ELASTIC = (
         "`PET_RDZV_*`",
     ),
     Row(
-        "Elastic PyTorchJobs",
+        "Elastic jobs",
         "not set: torchrun's default 0 ends the job with the first pod that comes or goes",
         f"{_REPO} pkg/controller.v1/pytorch/elastic.go: Generate",
         (
@@ -940,7 +987,7 @@ ELASTIC = (
         "`PET_MAX_RESTARTS` without `maxRestarts`",
     ),
     Row(
-        "Elastic PyTorchJobs",
+        "Elastic jobs",
         "the number of replicas when the pod was made",
         f"{_REPO} pkg/controller.v1/paddlepaddle/envvar.go: setPodEnv",
         (
@@ -956,7 +1003,24 @@ ELASTIC = (
         "`PADDLE_NNODES` of an elastic PaddleJob",
     ),
     Row(
-        "Elastic PyTorchJobs",
+        "Elastic jobs",
+        "all workers of an elastic PaddleJob must succeed",
+        UPDATE,
+        (
+            play(
+                PADDLE,
+                {"Worker": with_requests(role(2, run_seconds=20, exit_code=0), cpu="5")},
+                {"state": "Running"},
+                {"state": "Succeeded"},
+                spec=_BOUNDS,
+                nodes=1,
+            ),
+        ),
+        "those beyond `minReplicas` that never started are not waited for, once every worker that ran has succeeded",
+        "elastic workers that never found room",
+    ),
+    Row(
+        "Elastic jobs",
         "makes a HorizontalPodAutoscaler",
         f"{_REPO} pkg/controller.v1/pytorch/hpa.go: ReconcileHPA",
         (
