@@ -953,7 +953,7 @@ AGENT = (
                 MPI,
                 whole(MPI, of_workers={"ready_seconds": 100}),
                 {"pods": (L, W0, W1)},
-                {"pods": (W0, W1), "says Running": Has("is ready: 0 of 2")},
+                {"pods": (W0, W1), "waits": Has("is ready: 0 of 2")},
             ),
         ),
         "is made when all are ready",

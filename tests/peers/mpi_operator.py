@@ -277,7 +277,7 @@ PODS = (
             play(
                 job(worker={"ready_seconds": 100}),
                 {"pods": (L, W0, W1)},
-                {"pods": (W0, W1), "says Running": Has("is made when the role Worker is ready: 0 of 2 are")},
+                {"pods": (W0, W1), "waits": Has("is made when the role Worker is ready: 0 of 2 are")},
             ),
             play(
                 job(worker={"ready_seconds": 100}),

@@ -273,6 +273,7 @@ LOOKS: Mapping[str, Callable[[World, str], Any]] = {
     "conditions": _conditions,
     "true": _is_true,
     "says": lambda w, type_: w.condition(type_).get("message", ""),
+    "waits": lambda w, rest: w.status()[MEMORY].get("message", ""),
     "reason": lambda w, type_: w.condition(type_).get("reason", ""),
     "pods": lambda w, rest: tuple(sorted(w.pods())),
     "services": lambda w, rest: tuple(w.services()),

@@ -600,7 +600,22 @@ STATUS = (
                 run={"cleanPodPolicy": policy},
             )
             for kind in FIRST
+            if kind != MPI
             for policy in ("None", "Running", "All")
+        ),
+    ),
+    Row(
+        "Status",
+        "The workers of an MPIJob `v1` are not counted any more after its end.",
+        f"{_REPO} pkg/controller.v1/mpi/mpijob_controller.go: ReconcilePods, updateMPIJobStatus",
+        tuple(
+            play(
+                MPI,
+                whole(MPI),
+                {"counts": {"Launcher": {"failed" if code else "succeeded": 1}, "Worker": {}}},
+                pods={L: {"run_seconds": 5, "exit_code": code}},
+            )
+            for code in (0, 1)
         ),
     ),
     Row(
@@ -639,18 +654,17 @@ STATUS = (
     ),
     Row(
         "Status",
-        "Created alone, while no pod runs yet",
+        "While no pod runs yet, Created is the only condition. (`status.operator.message` says what the job"
+        " waits for.)",
         f"{_REPO} pkg/controller.v1/*/*_controller.go: onOwnerCreateFunc",
         (
             play(
                 PYTORCH,
                 whole(PYTORCH, of_first=LATE, of_workers=LATE),
-                {"conditions": ["Created True PyTorchJobCreated"]},
-                {"state": "Created", "true Running": False, "says Running": Has("is starting on node")},
+                {"conditions": ["Created True PyTorchJobCreated"], "waits": Has("is starting on node")},
             ),
+            play(PYTORCH, whole(PYTORCH, of_workers=LATE), {"state": "Running", "waits": Has("is starting on node")}),
         ),
-        "Created, and Running is False with what the job waits for",
-        "the conditions of a job that waits for its pods",
     ),
     Row(
         "Status",
@@ -1407,7 +1421,7 @@ AGENT = (
                 MPI,
                 whole(MPI, of_workers={"ready_seconds": 100}),
                 {"pods": (L, W0, W1)},
-                {"pods": (W0, W1), "says Running": Has("is made when the role Worker is ready: 0 of 2 are")},
+                {"pods": (W0, W1), "waits": Has("is made when the role Worker is ready: 0 of 2 are")},
             ),
         ),
         "when all workers are ready: `mpirun` would fail and use up `backoffLimit`",
