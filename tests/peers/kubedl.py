@@ -197,6 +197,7 @@ ENDS = (
                 pods={W1: {**WRONG, "run_seconds": 15}},
                 steps=(after(60),),
             ),
+            play(MPI, whole(MPI, restart="Never", of_first=DONE, of_workers={"ready_seconds": 60, **WRONG}), SUCCEEDED),
             play(MPI, whole(MPI, restart="Never", of_first=WRONG), FAILED),
             play(MPI, whole(MPI, restart="ExitCode", of_first=KILLED), FAILED),
         ),

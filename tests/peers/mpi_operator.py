@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.peers.table import DONE, LATE, W0, W1, W2, WRONG, Has, Json, L, Play, Row, after, evicted, patch
+from tests.peers.table import DONE, LATE, ONCE, W0, W1, W2, WRONG, Has, Json, L, Play, Row, after, evicted, patch
 from tests.peers.training_operator import MPI
 from tests.scenarios.test_kubeflow import role
 
@@ -36,7 +36,8 @@ ENDS = (
     ),
     Row(
         "When a job ends",
-        "A failed launcher is started again, by default up to 6 times, then the job has failed; the default"
+        "A failed launcher is started again, by default up to 6 times, then the job has failed; failures of workers"
+        " use up nothing of this. The default"
         " `restartPolicy` is `OnFailure` of the launcher and `Never` of the workers.",
         f"{_CONTROLLER}: newLauncherJob; kubernetes batch/v1 Job: backoffLimit",
         (
@@ -47,6 +48,11 @@ ENDS = (
             ),
             play(job(launcher=WRONG), FAILED, run={"backoffLimit": 1}, steps=(after(120),)),
             play(job(launcher=WRONG), FAILED, run={"backoffLimit": 0}),
+            play(
+                {"Launcher": role(), "Worker": role(1, "OnFailure", **ONCE)},
+                {"true Failed": False, "restarted": True},
+                run={"backoffLimit": 0},
+            ),
         ),
     ),
     Row(

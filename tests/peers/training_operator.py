@@ -169,6 +169,15 @@ ENDS = (
     ),
 )
 
+NAMES = (
+    Row(
+        "When a job ends",
+        "Role names may have any case.",
+        f"{_REPO} pkg/apis/kubeflow.org/v1/*_defaults.go: setTypeNamesToCamelCase",
+        (play(PYTORCH, {"master": role(**DONE), "WORKER": role(1)}, {**SUCCEEDED, "pods": (M, W0)}),),
+    ),
+)
+
 RESTARTS = (
     Row(
         "Restarts",
@@ -707,7 +716,7 @@ STATUS = (
                 PYTORCH,
                 whole(PYTORCH, restart="Never"),
                 {"says Failed": "PyTorchJob digits is failed because 1 Worker replica(s) failed."},
-                {"says Failed": Has("pod digits-worker-0 on node")},
+                {"says Failed": Has("container main exited with code 1; restartPolicy is Never")},
                 pods={W0: WRONG},
             ),
         ),
@@ -1467,4 +1476,4 @@ AGENT = (
     ),
 )
 
-ROWS = (*ENDS, *RESTARTS, *LIMITS, *CLEAN, *STATUS, *SUSPENDED, *ELASTIC, *ENVIRONMENT, *AGENT)
+ROWS = (*ENDS, *NAMES, *RESTARTS, *LIMITS, *CLEAN, *STATUS, *SUSPENDED, *ELASTIC, *ENVIRONMENT, *AGENT)
