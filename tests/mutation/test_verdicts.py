@@ -35,7 +35,7 @@ def test_the_package_of_a_bug(file: str, want: str) -> None:
 
 def test_every_package_that_no_mutant_reaches_has_a_bug() -> None:
     assert {bug.package for bug in read_bugs().values()} >= {
-        *("store", "kube", "controllers", "tjworker", "watcher", "k8s", "compose", "beat", "localcluster"),
+        *("store", "kube", "controllers", "tjworker", "watcher", "k8s", "compose", "beat", "localcluster")
     }
 
 
