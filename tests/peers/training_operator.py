@@ -663,8 +663,7 @@ STATUS = (
     ),
     Row(
         "Status",
-        "While no pod runs yet, Created is the only condition. (`status.operator.message` says what the job"
-        " waits for.)",
+        "While no pod runs yet, Created is the only condition; `status.operator.message` says what the job waits for.",
         f"{_REPO} pkg/controller.v1/*/*_controller.go: onOwnerCreateFunc",
         (
             play(
