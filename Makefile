@@ -51,6 +51,7 @@ verify: setup  ## fail when a generated file differs from what `make generate` w
 	@$(PY) -m tjworker.kube.rbac --check
 	@$(PY) -m tjworker.settings --check
 	@$(PY) -m tjworker.telemetry.metrics --check
+	@$(PY) -m tests.peers --check
 
 poison: setup  ## every attack on every key of Redis, on the memory store and on a real one (the fast suite plays a share)
 	@TJ_TEST_POISON=all $(PY) -m pytest -q -n auto --dist loadgroup tests/poison $(PYTEST_ARGS)
@@ -68,7 +69,7 @@ test-real: control-plane  ## the tests that need the real control plane (some 12
 	@TJ_REAL=1 TJ_REAL_ASKED=build/asked $(PY) -m pytest -q tests/e2e/control_plane/test_rights.py
 
 # A folder of its own: the client must be the one that its users have, with what it wants.
-test-sdk: setup  ## Kubeflow's own Python client against a local stack that serves its kinds (about 2 minutes)
+test-sdk: setup  ## Kubeflow's own Python client against a local stack (2 minutes; TJ_SDK_E2E=.../sdk/python/test/e2e: its own e2e tests, too)
 	@if [ "$$(cat .venv/sdk/.stamp 2>/dev/null)" != "$$(cksum < requirements/sdk.txt)" ]; then \
 	  rm -rf .venv/sdk && $(PY) -m venv .venv/sdk && \
 	  .venv/sdk/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/sdk.txt && \
@@ -134,11 +135,12 @@ audit: audit-tools  ## known vulnerabilities of what the images hold; asks a pub
 	  esac; \
 	done
 
-generate: setup  ## write the generated files (CRDs, API reference, RBAC, settings)
+generate: setup  ## write the generated files (CRDs, API reference, RBAC, settings, differences from other operators)
 	@$(PY) -m tjworker.api.generate
 	@$(PY) -m tjworker.kube.rbac
 	@$(PY) -m tjworker.settings
 	@$(PY) -m tjworker.telemetry.metrics
+	@$(PY) -m tests.peers
 
 up: setup  ## the whole product on this machine, until Ctrl-C
 	@$(PY) -m tjworker.cli up --state-dir "$(STATE)" || [ $$? -eq 130 ]  # Ctrl-C is how it ends

@@ -1,4 +1,5 @@
-"""The lives of KubeDL's kinds: from a manifest to an end, and what its users read of it on the way.
+"""What users of KubeDL's kinds read, and the pods that they find. How their jobs end, restart and clean up is in
+tests/peers.
 
 What KubeDL makes and writes is said in its source: `createNewPod` and `CreateNewService` of pkg/job_controller,
 `SetClusterSpec` and `updateGeneralJobStatus` of each controller, pkg/util/status.go.
@@ -14,12 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.scenarios.test_kubeflow import DONE, WRONG, conditions, environment, role, state
+from tests.scenarios.test_kubeflow import DONE, conditions, environment, role, state
 from tests.scenarios.test_mpijob import file
 from tests.scenarios.world import World
 from tests.support.paths import ROOT
 from tjworker.api.kinds import kubedl
-from tjworker.api.kinds.base import MEMORY
 
 Json = dict[str, Any]
 KINDS = {kind.kind: kind for kind in kubedl.JOB_KINDS}
@@ -37,102 +37,6 @@ def job(kind: str, roles: dict[str, Json], **spec: Any) -> Json:
         "metadata": {"name": "digits"},
         "spec": {KINDS[kind].roles_field: roles, **spec},
     }
-
-
-@dataclass(frozen=True)
-class Life:
-    job: Json
-    want: str
-    """The condition that is true in the end, or Running."""
-    want_pods: tuple[str, ...] | None = None
-    why: str = ""
-
-
-LIVES: dict[str, Life] = {
-    "a TFJob ends with worker 0, and what runs is cleaned up": Life(
-        job(TF, {"PS": role(), "Worker": role(**DONE)}), "Succeeded", ("digits-worker-0",)
-    ),
-    "a TFJob tries again what was killed, and nothing else": Life(
-        job(TF, {"PS": role(), "Worker": role(**WRONG)}), "Failed", why="exited with code 1"
-    ),
-    "a PyTorchJob ends with its master and all workers, and its pods stay": Life(
-        job(PYTORCH, {"Master": role(**DONE), "Worker": role(2, **DONE)}),
-        "Succeeded",
-        ("digits-master-0", "digits-worker-0", "digits-worker-1"),
-    ),
-    "a PyTorchJob goes on without its master while a worker trains": Life(
-        job(PYTORCH, {"Master": role(**DONE), "Worker": role(2)}), "Running"
-    ),
-    "a TFJob with AllWorkers goes on without its chief while a worker trains": Life(
-        job(TF, {"Chief": role(**DONE), "Worker": role(2)}, successPolicy="AllWorkers"), "Running"
-    ),
-    "a TFJob with AllWorkers ends with its chief and all workers": Life(
-        job(TF, {"Chief": role(**DONE), "Worker": role(2, **DONE)}, successPolicy="AllWorkers"), "Succeeded"
-    ),
-    "a TFJob without AllWorkers ends with its chief": Life(
-        job(TF, {"Chief": role(**DONE), "Worker": role(2)}), "Succeeded", ("digits-chief-0",)
-    ),
-    "an XGBoostJob ends with its master": Life(
-        job(XGB, {"Master": role(**DONE), "Worker": role()}, cleanPodPolicy="All"), "Succeeded", ()
-    ),
-    "two of three workers of an XDLJob are enough": Life(
-        job(XDL, {"PS": role(), "Worker": role(2, **DONE), "ExtendRole": role()}, minFinishWorkRate=60),
-        "Succeeded",
-        ("digits-worker-0", "digits-worker-1"),
-        "2 of Worker, ExtendRole have succeeded",
-    ),
-    "two of three are not enough where all are asked for": Life(
-        job(XDL, {"PS": role(), "Worker": role(2, **DONE), "ExtendRole": role()}, minFinishWorkNum=3), "Running"
-    ),
-    "a worker that fails does not end a MarsJob": Life(
-        job(MARS, {"Scheduler": role(), "Worker": role(2, "Never", **WRONG)}), "Running"
-    ),
-    "a MarsJob ends with its scheduler": Life(
-        job(MARS, {"Scheduler": role(**DONE), "Worker": role(), "WebService": role()}), "Succeeded"
-    ),
-    "an MPIJob ends with its launcher, and its workers, which never end, are cleaned up": Life(
-        job(MPI, {"Launcher": role(**DONE), "Worker": role(2)}), "Succeeded", ("digits-launcher-0",)
-    ),
-    "an MPIJob whose cleanPodPolicy stands where the first versions had it": Life(
-        job(MPI, {"Launcher": role(**DONE), "Worker": role(1)}, cleanPodPolicy="All"), "Succeeded", ()
-    ),
-    "a worker that fails does not end an MPIJob": Life(
-        job(MPI, {"Launcher": role(), "Worker": role(2, "Never", **WRONG)}), "Running"
-    ),
-    "a launcher whose workers have failed before it is made": Life(
-        job(MPI, {"Launcher": role(**DONE), "Worker": role(2, "Never", ready_seconds=60, **WRONG)}), "Succeeded"
-    ),
-    "a deadline takes what cleanPodPolicy says, here what runs": Life(
-        job(TF, {"Worker": role(2)}, activeDeadlineSeconds=10), "Failed", (), "activeDeadlineSeconds"
-    ),
-    "a deadline takes what cleanPodPolicy says, here nothing": Life(
-        job(PYTORCH, {"Master": role()}, activeDeadlineSeconds=10), "Failed", ("digits-master-0",)
-    ),
-    "a launcher that fails ends its MPIJob": Life(
-        job(MPI, {"Launcher": role(**WRONG), "Worker": role(1)}), "Failed", why="exited with code 1"
-    ),
-    "an ElasticDLJob ends with its master": Life(
-        job(ELASTICDL, {"Master": role(**DONE)}), "Succeeded", ("digits-master-0",)
-    ),
-    "an ElasticDLJob fails with its master": Life(
-        job(ELASTICDL, {"Master": role(**WRONG)}), "Failed", ("digits-master-0",), "exited with code 1"
-    ),
-    "a scheduler that fails ends it": Life(
-        job(MARS, {"Scheduler": role(**WRONG), "Worker": role()}), "Failed", why="exited with code 1"
-    ),
-}
-
-
-@pytest.mark.parametrize("life", LIVES.values(), ids=LIVES.keys())
-def test_a_life(life: Life) -> None:
-    w = world().apply(life.job).run().advance(30)
-    true = {c["type"]: c for c in w.status()["conditions"] if c["status"] == "True"}
-    assert state(w) == life.want, f"seed {w.seed}: {conditions(w)}"
-    assert (true["Created"]["reason"], true[life.want]["reason"]) == ("JobCreated", f"Job{life.want}")
-    assert life.why in true[life.want]["message"] + w.status()[MEMORY].get("message", "")
-    if life.want_pods is not None:
-        assert tuple(sorted(w.pods())) == life.want_pods
-    assert bool(w.status().get("completionTime")) is (life.want != "Running")
 
 
 def test_what_its_users_read() -> None:

@@ -1,4 +1,5 @@
-"""The lives of Kubeflow's kinds: from a manifest to an end, and what its users read of it on the way.
+"""What users of Kubeflow's kinds read on the way from a manifest to an end. How their jobs end, restart and clean up is
+in tests/peers.
 
 What training-operator 1.9 writes is said in its source: `UpdateJobStatus` of each controller, `pkg/util/status.go`,
 `pkg/controller.v1/common/job.go`; names and labels in `common/pod.go` and `core/utils.go`.
@@ -6,7 +7,6 @@ What training-operator 1.9 writes is said in its source: `UpdateJobStatus` of ea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -54,115 +54,8 @@ def state(world: World) -> str:
 
 DONE: Json = {"run_seconds": 5, "exit_code": 0}
 WRONG: Json = {"run_seconds": 5, "exit_code": 1}
-KILLED: Json = {"run_seconds": 5, "exit_code": 137}
-
-
-@dataclass(frozen=True)
-class Life:
-    job: Json
-    want: str
-    """The condition that is true in the end, or Running."""
-    want_pods: tuple[str, ...] | None = None
-    """Those that are there then."""
-    want_restarts: int = 0
-    why: str = ""
-    """Words of the message of that condition."""
-    seconds: float = field(default=30)
-
-
-PYTORCH, TF, XGB, PADDLE, JAX = "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob"
+PYTORCH = "PyTorchJob"
 M, W0, W1 = "digits-master-0", "digits-worker-0", "digits-worker-1"
-LIVES: dict[str, Life] = {
-    "a master that is done ends the job, whatever the workers do, and its pods stay": Life(
-        job(PYTORCH, {"Master": role(**DONE), "Worker": role(2)}), "Succeeded", (M, W0, W1)
-    ),
-    "cleanPodPolicy Running takes what still runs": Life(
-        job(PYTORCH, {"Master": role(**DONE), "Worker": role(1)}, {"cleanPodPolicy": "Running"}), "Succeeded", (M,)
-    ),
-    "cleanPodPolicy All takes all": Life(
-        job(PYTORCH, {"Master": role(**DONE), "Worker": role(1)}, {"cleanPodPolicy": "All"}), "Succeeded", ()
-    ),
-    "a worker that is done does not end a job with a master": Life(
-        job(PYTORCH, {"Master": role(), "Worker": role(1, **DONE)}), "Running"
-    ),
-    "workers alone: all of them": Life(job(PYTORCH, {"Worker": role(2, **DONE)}), "Succeeded", (W0, W1)),
-    "elastic workers: the first of them": Life(
-        job(PYTORCH, {"Worker": role(2, **DONE)}, elasticPolicy={"minReplicas": 1, "maxReplicas": 3}), "Succeeded"
-    ),
-    "a PyTorchJob restarts what fails, as its default is OnFailure": Life(
-        job(PYTORCH, {"Master": role(), "Worker": role(1, **WRONG)}), "Running", want_restarts=1, seconds=12
-    ),
-    "restartPolicy Never: the first failure ends it": Life(
-        job(PYTORCH, {"Master": role(), "Worker": role(1, "Never", **WRONG)}), "Failed", why="exited with code 1"
-    ),
-    "ExitCode: 1 is final": Life(
-        job(PYTORCH, {"Master": role(), "Worker": role(1, "ExitCode", **WRONG)}), "Failed", why="exited with code 1"
-    ),
-    "ExitCode: 137 is tried again": Life(
-        job(PYTORCH, {"Master": role(), "Worker": role(1, "ExitCode", **KILLED)}),
-        "Running",
-        want_restarts=1,
-        seconds=12,
-    ),
-    "backoffLimit 0: no restart": Life(
-        job(PYTORCH, {"Master": role(**WRONG)}, {"backoffLimit": 0}), "Failed", why="backoffLimit 0"
-    ),
-    # common/job.go: `DeletePodsAndServices` ignores cleanPodPolicy, here None, while the job has no condition Failed.
-    "a used-up backoffLimit takes every pod": Life(
-        job(PYTORCH, {"Master": role(**WRONG), "Worker": role(1)}, {"backoffLimit": 0}), "Failed", ()
-    ),
-    "activeDeadlineSeconds takes every pod": Life(
-        job(PYTORCH, {"Master": role(), "Worker": role(1, **DONE)}, {"activeDeadlineSeconds": 10}),
-        "Failed",
-        (),
-        why="activeDeadlineSeconds",
-    ),
-    "suspended from the start": Life(job(PYTORCH, {"Master": role()}, {"suspend": True}), "Suspended", ()),
-    "role names in any case": Life(job(PYTORCH, {"master": role(), "WORKER": role(1)}), "Running", (M, W0)),
-    "a TFJob restarts nothing by default": Life(
-        job(TF, {"Worker": role(2, **WRONG)}), "Failed", why="exited with code 1"
-    ),
-    "a TFJob without chief is done with worker 0": Life(
-        job(TF, {"Worker": role(1, **DONE), "PS": role(1)}), "Succeeded", ("digits-ps-0", W0)
-    ),
-    "successPolicy AllWorkers": Life(
-        job(TF, {"Worker": role(2, **DONE)}, successPolicy="AllWorkers"), "Succeeded", (W0, W1)
-    ),
-    "a chief that is done ends it": Life(job(TF, {"Chief": role(**DONE), "Worker": role(2)}), "Succeeded"),
-    "a worker that is done does not end a job with a chief": Life(
-        job(TF, {"Chief": role(), "Worker": role(1, **DONE)}), "Running"
-    ),
-    "an XGBoostJob is done with its master": Life(
-        job(XGB, {"Master": role(**DONE), "Worker": role(2)}), "Succeeded", (M, W0, W1)
-    ),
-    "and restarts nothing by default": Life(job(XGB, {"Master": role(), "Worker": role(1, **WRONG)}), "Failed"),
-    "a PaddleJob is done with all its workers": Life(job(PADDLE, {"Worker": role(2, **DONE)}), "Succeeded", (W0, W1)),
-    "a PaddleJob with masters, its parameter servers, is done with these": Life(
-        job(PADDLE, {"Master": role(**DONE), "Worker": role(1)}), "Succeeded", (M, W0)
-    ),
-    "a PaddleJob restarts what fails": Life(
-        job(PADDLE, {"Worker": role(2, **WRONG)}), "Running", want_restarts=1, seconds=12
-    ),
-    "a JAXJob is done with all its workers": Life(job(JAX, {"Worker": role(2, **DONE)}), "Succeeded", (W0, W1)),
-    "enableDynamicWorker: workers may fail": Life(
-        job(TF, {"Chief": role(), "Worker": role(1, **WRONG)}, enableDynamicWorker=True), "Running"
-    ),
-}
-
-
-@pytest.mark.parametrize("life", LIVES.values(), ids=LIVES.keys())
-def test_a_life(life: Life) -> None:
-    w = world().apply(life.job).run().advance(life.seconds)
-    status = w.status()
-    true = {c["type"]: c for c in status["conditions"] if c["status"] == "True"}
-    assert state(w) == life.want, f"seed {w.seed}: {conditions(w)}"
-    assert true["Created"]["reason"] == f"{life.job['kind']}Created"
-    assert true[life.want]["reason"] == f"{life.job['kind']}{life.want}"
-    assert life.why in true[life.want]["message"]
-    if life.want_pods is not None:
-        assert tuple(sorted(w.pods())) == life.want_pods
-    assert status[MEMORY].get("restarts", 0) >= life.want_restarts
-    assert bool(status.get("completionTime")) is (life.want in ("Succeeded", "Failed"))
 
 
 def test_what_its_users_read_while_it_runs_and_when_it_is_done() -> None:

@@ -1,17 +1,17 @@
-"""The lives of MPIJobs: of v2beta1 as mpi-operator 0.6 makes their pods (`pkg/controller/mpi_job_controller.go`), of v1
-as training-operator 1.9 does (`pkg/controller.v1/mpi/mpijob_controller.go`), but for what docs/kinds.md says.
+"""Pods, files and keys of MPIJobs: of v2beta1 as mpi-operator 0.6 makes them (`pkg/controller/mpi_job_controller.go`),
+of v1 as training-operator 1.9 does (`pkg/controller.v1/mpi/mpijob_controller.go`), but for what docs/kinds.md says. How
+an MPIJob ends, restarts and cleans up is in tests/peers.
 """
 
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from localcluster.client import ApiError
-from tests.scenarios.test_kubeflow import DONE, PREFIX, WRONG, conditions, environment, job, role, state, world
+from tests.scenarios.test_kubeflow import DONE, PREFIX, environment, job, role, state, world
 from tests.scenarios.world import World
 from tjworker.api.kinds import parse
 from tjworker.api.kinds.base import MEMORY
@@ -44,94 +44,6 @@ def file(w: World, pod: str, name: str) -> str:
     assert mounted == ["/etc/mpi"]
     text: str = w.pods()[pod]["metadata"]["annotations"][path.split("'")[1]]
     return text
-
-
-@dataclass(frozen=True)
-class Life:
-    roles: Json
-    want: str
-    run: Json | None = None
-    want_pods: tuple[str, ...] | None = None
-    version: str = V2
-    why: str = ""
-    want_restarts: int = 0
-
-
-NEVER = "Never"
-LIVES: dict[str, Life] = {
-    "a launcher that is done ends the job, and its pods stay": Life(
-        {"Launcher": role(**DONE), "Worker": role(2)}, "Succeeded", want_pods=(L, W0, W1)
-    ),
-    "cleanPodPolicy Running takes the workers, whose sshd never ends": Life(
-        {"Launcher": role(**DONE), "Worker": role(2)}, "Succeeded", {"cleanPodPolicy": "Running"}, (L,)
-    ),
-    # mpi_job_controller.go: `deleteWorkerPods`.
-    "cleanPodPolicy All of v2beta1 takes the workers alone": Life(
-        {"Launcher": role(**DONE), "Worker": role(2)}, "Succeeded", {"cleanPodPolicy": "All"}, (L,)
-    ),
-    # common/job.go: `DeletePodsAndServices`.
-    "cleanPodPolicy All of v1 takes the launcher, too": Life(
-        {"Launcher": role(**DONE), "Worker": role(2)}, "Succeeded", {"cleanPodPolicy": "All"}, (), V1
-    ),
-    # `newLauncherJob`: its batch Job gets activeDeadlineSeconds, and the workers cleanPodPolicy.
-    "a deadline of v2beta1 ends the launcher, and its workers stay as cleanPodPolicy None says": Life(
-        {"Launcher": role(), "Worker": role(2)}, "Failed", {"activeDeadlineSeconds": 10}, (W0, W1), why="activeDeadline"
-    ),
-    "a deadline of v2beta1 ends the launcher, and cleanPodPolicy Running its workers": Life(
-        {"Launcher": role(), "Worker": role(2)},
-        "Failed",
-        {"activeDeadlineSeconds": 10, "cleanPodPolicy": "Running"},
-        (),
-    ),
-    "a used-up backoffLimit of v2beta1 leaves the launcher's log": Life(
-        {"Launcher": role(**WRONG), "Worker": role(1)}, "Failed", {"backoffLimit": 0, "cleanPodPolicy": "All"}, (L,)
-    ),
-    "a deadline of v1 takes every pod": Life(
-        {"Launcher": role(), "Worker": role(2)}, "Failed", {"activeDeadlineSeconds": 10}, (), V1
-    ),
-    "a launcher of v2beta1 with Never is made again, as by its batch Job": Life(
-        {"Launcher": role(1, "Never", **WRONG), "Worker": role(1)}, "Running", want_restarts=1
-    ),
-    "failures of workers of v2beta1 do not use up backoffLimit": Life(
-        {"Launcher": role(), "Worker": role(1, "OnFailure", **WRONG)}, "Running", {"backoffLimit": 0}, want_restarts=1
-    ),
-    "a launcher whose worker has ended before is made": Life(
-        {"Launcher": role(**DONE), "Worker": role(2, ready_seconds=30, **DONE)}, "Succeeded"
-    ),
-    "likewise in v1": Life(
-        {"Launcher": role(**DONE), "Worker": role(2, ready_seconds=30, **DONE)}, "Succeeded", version=V1
-    ),
-    "v1 has its own cleanPodPolicy": Life(
-        {"Launcher": role(**DONE), "Worker": role(2)}, "Succeeded", {"cleanPodPolicy": "Running"}, (L,), V1
-    ),
-    "v2beta1 starts its launcher again, as its default is OnFailure": Life(
-        {"Launcher": role(**WRONG), "Worker": role(1)}, "Running", want_restarts=1
-    ),
-    "until backoffLimit": Life(
-        {"Launcher": role(**WRONG), "Worker": role(1)}, "Failed", {"backoffLimit": 1}, why="backoffLimit 1"
-    ),
-    "v1 does not, as its default is Never": Life(
-        {"Launcher": role(**WRONG), "Worker": role(1)}, "Failed", version=V1, why="exited with code 1"
-    ),
-    "a worker that has failed for good ends the job: no launcher could use it": Life(
-        {"Launcher": role(), "Worker": role(2, NEVER, **WRONG)}, "Failed", why="exited with code 1"
-    ),
-    "a worker that ends before its launcher ends nothing": Life(
-        {"Launcher": role(), "Worker": role(1, **DONE)}, "Running"
-    ),
-    "suspended from the start": Life({"Launcher": role(), "Worker": role(1)}, "Suspended", {"suspend": True}, ()),
-}
-
-
-@pytest.mark.parametrize("life", LIVES.values(), ids=LIVES.keys())
-def test_a_life(life: Life) -> None:
-    w = world().apply(mpi(life.version, life.roles, life.run)).run()
-    w.until(life.want, lambda: state(w) == life.want and w.status()[MEMORY].get("restarts", 0) >= life.want_restarts)
-    true = {c["type"]: c for c in w.status()["conditions"] if c["status"] == "True"}
-    assert true[life.want]["reason"] == f"MPIJob{life.want}", f"seed {w.seed}: {conditions(w)}"
-    assert life.why in true[life.want]["message"]
-    if life.want_pods is not None:
-        assert tuple(sorted(w.pods())) == life.want_pods
 
 
 @BOTH
