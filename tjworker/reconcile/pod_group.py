@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tjworker.api.labels import labels_for_children
+from tjworker.api.labels import annotations_for_children, labels_for_children
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import job_labels
 from tjworker.api.observed import ENDED_PHASES, PodGroupRecord, PodRecord
@@ -71,9 +71,9 @@ class _Members:
 
 
 def names_its_own(job: TrainingJob) -> bool:
-    """Its user has made a PodGroup and named it: then that counts. In a template, or in the job's own metadata, which
-    pods take over."""
-    if pod_group_of({"labels": job.labels, "annotations": job.annotations}, {}):
+    """Its user has made a PodGroup and named it: then that counts. In a template, or in the part of the job's own
+    metadata that its pods inherit."""
+    if pod_group_of({"labels": labels_for_children(job), "annotations": annotations_for_children(job)}, {}):
         return True
     return any(pod_group_of(role.template.get("metadata") or {}, role.template.get("spec") or {}) for role in job.roles)
 

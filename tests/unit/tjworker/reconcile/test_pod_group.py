@@ -10,11 +10,14 @@ import pytest
 
 from tests.support.builders import PodBuilder, make_job, make_pod, make_training_job, observe
 from tests.support.builders.job import JobBuilder
+from tests.support.guests import guest_job, parsed
 from tests.support.pod_groups import full_pod_group
 from tests.unit.tjworker.reconcile.passes import NOW_TEXT, RULES, condition, created, decide, status_of
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import Observed, PodGroupRecord
+from tjworker.api.podgroups import GROUP_ANNOTATION, GROUP_LABEL
 from tjworker.api.status import Ending
+from tjworker.base import GroupResource
 from tjworker.reconcile.gangs import GANGS
 from tjworker.reconcile.plan import Create, Delete, Plan, Write
 from tjworker.reconcile.pod_group import gang_size
@@ -276,3 +279,14 @@ def test_a_group_of_an_earlier_job_of_the_name_is_waited_for() -> None:
     plan = decide(job, seen("volcano", job, [group(job, 1, owner_uid="of-the-earlier")], []), rules=rules("volcano"))
     assert words(plan.writes) == []
     assert "waits for the PodGroup digits of an earlier job" in condition(status_of(plan), "Running")[2]
+
+
+@pytest.mark.parametrize("gang", GANGS)
+def test_a_pod_group_that_only_the_metadata_of_a_guest_names_is_not_that_of_its_pods(gang: str) -> None:
+    """Pods of another operator's kind take over no metadata of their job, so they would be in no group at all."""
+    raw = guest_job(GroupResource("pytorchjobs.kubeflow.org"))
+    named = {"labels": {GROUP_LABEL: "other"}, "annotations": {GROUP_ANNOTATION: "other"}}
+    meta = {**raw["metadata"], **named, "namespace": "default"}
+    job = parsed(GroupResource("pytorchjobs.kubeflow.org"), {**raw, "metadata": meta})
+    plan = decide(job, seen(gang, job, (), ()), rules=rules(gang))
+    assert words(plan.writes) == [f"+podgroups/{job.name.name}"]
