@@ -100,6 +100,24 @@ def test_a_suspended_job_has_none() -> None:
     world.until("it serves", lambda: world.condition("TensorBoard").get("status") == "True")
 
 
+class RefusingTrainers(CountingTransport):
+    """Calls each pod of the job itself invalid."""
+
+    def request(self, method: str, path: str, **more: Any) -> HttpResponse:
+        if method == "POST" and path.endswith("/pods") and b'"name":"digits-trainer-' in (more.get("body") or b""):
+            return refusal(422, "Invalid", "spec.containers[0].image: Required value")
+        return super().request(method, path, **more)
+
+
+def test_a_job_whose_first_pods_are_refused_keeps_none() -> None:
+    world = World(nodes=2)
+    world.api._transport = RefusingTrainers(world.cluster)
+    world.apply(digits())
+    world.until("the job is refused", lambda: world.status().get("refused") == "Create")
+    world.advance(30)
+    assert (there(world), world.pods()) == ((False, False), {})
+
+
 class Refusing(CountingTransport):
     """Answers as `answer` to whoever makes TensorBoard's pod (its service), while it has one."""
 

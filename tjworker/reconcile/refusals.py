@@ -19,7 +19,7 @@ from tjworker.api.observed import Observed
 from tjworker.api.ownership import own_pods, own_workloads
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, JobStatus
 from tjworker.api.timefmt import to_rfc3339
-from tjworker.reconcile.addons import ADDONS
+from tjworker.reconcile.addons import ADDONS, tensorboard
 from tjworker.reconcile.children import clean_up
 from tjworker.reconcile.conditions import get_condition, is_true, see_generation, set_condition
 from tjworker.reconcile.ending import delete_after_ttl
@@ -184,11 +184,12 @@ def _digest(job: TrainingJob | InvalidJob) -> str:
 
 
 def leave_refused(p: Pass, now: float) -> Plan:
-    """Of a job whose first pods were refused nothing is left, such as their services or a PodGroup, which holds
-    room."""
+    """Of a job whose first pods were refused nothing is left, such as their services, a TensorBoard, or a PodGroup,
+    which holds room."""
     deletion, left = delete_after_ttl(p.job, now)
     why = "the job has been refused before it began"
-    return deletion or Plan(writes=tuple(clean_up(p, Cleaning("All"), why)), requeue_after_seconds=left)
+    writes = (*clean_up(p, Cleaning("All"), why), *tensorboard.remove(p.job, p.observed, why))
+    return deletion or Plan(writes=writes, requeue_after_seconds=left)
 
 
 # -- while it goes on --------------------------------------------------------------------------------
