@@ -324,6 +324,20 @@ def test_a_pod_made_after_the_end_goes_as_the_clean_up_would_have_taken_it(way: 
     assert field.there("Pod", "late") is not LATE[way, policy]
 
 
+def test_the_pods_of_a_refused_job_that_begins_are_no_orphans_before_its_status_says_so() -> None:
+    field = Field()
+    field.make("Pod", "left", owner=owned_by("an-earlier-uid"))  # so that the API server is asked for the job
+    path = f"{field.world._job('digits')}/status"
+    field.world.cluster.client.patch(path, {"status": {"phase": "Failed", "refused": "Create"}})
+    field.collect()
+    assert not field.going("digits-trainer-0")
+    assert field.going("left")
+    field.make("Pod", "left-too", owner=owned_by("an-earlier-uid"))
+    field.world.cluster.client.patch(path, {"status": {"refused": ""}})
+    field.collect()
+    assert field.going("digits-trainer-0"), "those of a job that has ended are"
+
+
 @pytest.mark.parametrize("autoclean", [True, False])
 def test_without_autoclean_an_ended_edl_job_keeps_what_has_come_since_as_its_end_would_have(autoclean: bool) -> None:
     """In such an end, too, that frees what a job holds."""

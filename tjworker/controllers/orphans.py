@@ -137,7 +137,8 @@ class OrphanCollector:
         """The UID that the job has now, and which pods its end deletes if it has ended."""
         raw = self._kube.get(name.resource, name.namespace, name.name)
         job = None if raw is None else kinds.parse(name.resource, raw)
-        if job is not None and job.status.ended:
+        # A refused job may begin while its status, which follows the pods, still says that it was refused.
+        if job is not None and job.status.ended and not job.status.refused:
             found.ended[name] = cleaning_after(job, self._settings.autoclean)
             if keeps_all(job, self._settings.autoclean):
                 found.keeping.add(name)
