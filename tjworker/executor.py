@@ -325,8 +325,8 @@ class Executor:
         write, error = result.write, result.error
         if isinstance(error, Fenced):
             return error
-        # Further creates were not tried once one was refused, so what succeeds beside it says nothing.
-        held_up = error is not None or (isinstance(write, Create) and outcome.refused is not None)
+        # What succeeds beside a create that holds up all others says nothing of those.
+        held_up = error is not None or (isinstance(write, Create) and outcome.blocked)
         alone = error is not None and _is_about_one_child(error)
         beside = isinstance(write, Create) and write.beside
         if not beside:  # it keeps nothing back, and may not come before what was kept back either

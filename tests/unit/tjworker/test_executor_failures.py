@@ -256,3 +256,13 @@ def test_a_job_that_is_known_to_be_refused_gets_one_create_at_a_time() -> None:
         *(room.pod(f"a{n}") for n in range(8)), status=room.job.status.model_copy(update={"conditions": (condition,)})
     )
     assert room.api.asked.count("POST pods") == 1
+
+
+@pytest.mark.parametrize("answer", REFUSED_ALONE.values(), ids=REFUSED_ALONE.keys())
+def test_a_pod_that_is_made_after_one_that_is_refused_for_itself_is_not_remembered_as_failed(
+    answer: HttpResponse,
+) -> None:
+    room = Room()
+    room.api.refused["a"] = answer
+    room.apply(room.pod("a"), room.pod("b"))
+    assert not room.executor._stragglers.has((room.lease.key, PODS, ""))
