@@ -168,9 +168,7 @@ def rendezvous(raw: Json, job: TrainingJob) -> Iterator[Left]:
         why = "an AITrainingJob whose number of replicas is fixed has no rendezvous of torchrun's"
         instead = "set PET_NNODES and PET_RDZV_* in the templates, or minReplicas below maxReplicas"
     elif job.rendezvous and any(role.name == "Master" for role in job.roles):
-        why = (
-            "its pods do not find MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, and the master is a node of torchrun's"
-        )
+        why = "its pods do not find MASTER_ADDR, RANK and WORLD_SIZE, and the master is a node of torchrun's"
         instead = "leave out the Master, or set what the program reads in the templates"
     else:
         return
