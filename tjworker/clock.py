@@ -41,10 +41,16 @@ class ClusterClock:
     """One a process."""
 
     def __init__(
-        self, *, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
+        self,
+        *,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        wrong: Callable[[str], None] = lambda clock: None,
     ) -> None:
+        """`wrong` is called with `process`, `redis` or `api_server` whenever the log names that clock."""
         self._wall = wall
         self._monotonic = monotonic
+        self._wrong = wrong
         # Each is the difference between a clock and this process' monotonic clock.
         self._redis: float | None = None
         self._api_server: float | None = None
@@ -98,10 +104,13 @@ class ClusterClock:
             return
         off = self.offsets()
         wrong = {
-            f"{name}_ahead_seconds": round(seconds, 1)
+            name: round(seconds, 1)
             for name, seconds in (("process", off.process), ("redis", off.redis), ("api_server", off.api_server))
             if seconds is not None and abs(seconds) > TOLERANCE_SECONDS
         }
         if wrong:
             self._report_due = now + REPORT_PERIOD_SECONDS
-            log.warning("a clock is wrong: run NTP on that machine; time limits do not rest on it", **wrong)
+            ahead = {f"{name}_ahead_seconds": seconds for name, seconds in wrong.items()}
+            log.warning("a clock is wrong: run NTP on that machine; time limits do not rest on it", **ahead)
+            for name in wrong:
+                self._wrong(name)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, MutableMapping
 from functools import partial
 from time import monotonic
@@ -29,7 +30,7 @@ from celery.utils.log import get_logger
 from celery.worker import state
 from celery.worker.consumer import Consumer as CeleryConsumer
 from celery.worker.consumer import Mingle
-from celery.worker.control import Panel
+from celery.worker.control import Panel, inspect_command
 from celery.worker.request import Request
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
@@ -135,6 +136,12 @@ def _find_fault_of_call(body: Any, limits: Any, hard_limit: float | None) -> str
         case [[] | [str()], {**arguments}, {**calls}] if not arguments and not any(calls.values()):
             return ""
     return "its body is not at most one text, no named arguments, and no tasks to be called afterwards"
+
+
+@inspect_command()  # type: ignore[untyped-decorator,unused-ignore]
+def wall_clock(_: Any) -> dict[str, float]:
+    """The time on this worker's machine, in Unix seconds. `tj doctor` compares it with Redis'."""
+    return {"seconds": time.time()}
 
 
 KEPT_CONTROLS = frozenset({"enable_events", "disable_events", "heartbeat", "election"})

@@ -32,7 +32,7 @@ from tjworker.settings import Settings
 from tjworker.store.connect import open_sealed_store
 from tjworker.store.port import Store
 from tjworker.telemetry.events import EventRecorder
-from tjworker.telemetry.metrics import count_request
+from tjworker.telemetry.metrics import WRONG_CLOCKS, count_request
 
 log = structlog.get_logger(__name__)
 
@@ -90,7 +90,7 @@ def connect(settings: Settings) -> Runtime:
     try:
         # One connection for each pass, one for each further write beside it, one for the events.
         connections = settings.keys_per_task + settings.write_concurrency + 1
-        clock = ClusterClock()
+        clock = ClusterClock(wrong=lambda name: WRONG_CLOCKS.inc(clock=name))
         transport = KubeTransport(
             pool_size=connections, metadata_only=True, answered=count_request, dated=clock.see_date
         )

@@ -105,6 +105,13 @@ ALERTS: dict[str, Alert] = {
         {"one of two": [gauge("tj_worker_consuming", 0, pod="a"), gauge("tj_worker_consuming", 1, pod="b")]},
         {"both take tasks": [gauge("tj_worker_consuming", 1, pod=pod) for pod in "ab"], "there is none": []},
     ),
+    "TjClockWrong": Alert(
+        {"a worker's machine is ahead": [rose("tj_wrong_clocks_total", 1, 5 * MINUTE, clock="process")]},
+        {
+            "all agree": [rose("tj_wrong_clocks_total", 0, 5 * MINUTE, clock="process")],
+            "one was put right half an hour ago": [rose("tj_wrong_clocks_total", 1, 30 * MINUTE, clock="process")],
+        },
+    ),
     "TjQueueOld": Alert(
         {"a key has waited": [gauge("tj_queue_oldest_key_age_seconds", 121)]},
         {"it moves": [gauge("tj_queue_oldest_key_age_seconds", 120)]},

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,6 +152,8 @@ def _operator(settings: Settings, of_redis: Sequence[Check]) -> Iterator[Check]:
         app = make_app(settings)
         queue = app.conf.task_default_queue
         yield operator.workers(lambda: app.control.inspect(timeout=1.0).active_queues() or {}, queue)
+        ask_time = partial(app.control.broadcast, "wall_clock", reply=True, timeout=1.0)
+        yield operator.clocks(lambda: ask_time() or (), store.queue.time)
         with client(settings.redis_url) as connection:
             yield operator.beat(settings, lambda key: bool(connection.exists(key)))
     except (OperatorError, redis.RedisError, OSError) as error:

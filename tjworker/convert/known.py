@@ -183,6 +183,19 @@ def _labels(job: TrainingJob) -> Iterator[str]:
         )
 
 
+def rendezvous(raw: Json, job: TrainingJob) -> Iterator[Left]:
+    """Of torchrun, in a job whose number of workers is fixed, or whose master stays outside of it."""
+    if job.rendezvous and not any(role.elastic for role in job.roles):
+        why = "an AITrainingJob whose number of replicas is fixed has no rendezvous of torchrun's"
+        instead = "set PET_NNODES and PET_RDZV_* in the templates, or minReplicas below maxReplicas"
+    elif job.rendezvous and any(role.name == "Master" for role in job.roles):
+        why = "its pods do not find MASTER_ADDR, RANK and WORLD_SIZE, and the master is a node of torchrun's"
+        instead = "leave out the Master, or set what the program reads in the templates"
+    else:
+        return
+    yield Left("spec.elasticPolicy", mapping(raw.get("spec")).get("elasticPolicy"), why, instead)
+
+
 def managed_by(raw: Json) -> Iterator[Left]:
     """Of a RunPolicy: the controller that has the job."""
     manager = text(mapping(mapping(raw.get("spec")).get("runPolicy")).get("managedBy"))

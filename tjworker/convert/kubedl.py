@@ -10,7 +10,7 @@ from tjworker.api.kinds.base import mapping
 from tjworker.api.kinds.guests.parse import ANNOTATION_AUTOSCALE
 from tjworker.api.kinds.guests.shape import with_environment
 from tjworker.api.model import Role, TrainingJob
-from tjworker.convert.known import Extra
+from tjworker.convert.known import Extra, rendezvous
 from tjworker.convert.report import Json, Left, Origins, Path
 
 _OF_THE_MASTER = (
@@ -27,7 +27,7 @@ def special(raw: Json, job: TrainingJob) -> Extra:
         own = replace(own, framework="", roles=roles)
     return Extra(
         own,
-        left=tuple(_left(raw, job)),
+        left=(*_left(raw, job), *rendezvous(raw, job)),
         notes=(_OF_THE_MASTER,) if job.kind == "ElasticDLJob" else (),
         acted_upon=frozenset({ANNOTATION_AUTOSCALE}),
         origins=_origins(),

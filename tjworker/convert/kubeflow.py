@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from tjworker.api.kinds.guests.parse import ANNOTATION_AUTOSCALE
 from tjworker.api.model import TrainingJob
-from tjworker.convert.known import Extra, managed_by
+from tjworker.convert.known import Extra, managed_by, rendezvous
 from tjworker.convert.report import Json, Origins, Path
 
 _RUN, _ELASTIC = ("spec", "runPolicy"), ("spec", "elasticPolicy")
 
 
 def special(raw: Json, job: TrainingJob) -> Extra:
-    return Extra(job, left=tuple(managed_by(raw)), acted_upon=frozenset({ANNOTATION_AUTOSCALE}), origins=_origins(job))
+    return Extra(
+        job,
+        left=(*managed_by(raw), *rendezvous(raw, job)),
+        acted_upon=frozenset({ANNOTATION_AUTOSCALE}),
+        origins=_origins(job),
+    )
 
 
 def _origins(job: TrainingJob) -> Origins:

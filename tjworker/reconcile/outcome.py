@@ -153,10 +153,11 @@ def _without_the_schedulers_numbers(waiting: Condition) -> str:
 
 
 def accept(job: TrainingJob, at: str, rules: Rules, pods: Sequence[PodRecord] = ()) -> JobStatus:
-    """The first pass takes the job on. A job starts then, unless it is suspended: with its first pod, where the status
-    waited for the pods. What of the spec does not come about stands beside that, as the spec is now."""
+    """The first pass takes the job on. A job starts then, unless it is suspended and has no pods: with its first pod,
+    where the status waited for the pods. What of the spec does not come about stands beside that, as the spec is
+    now."""
     status = job.status
-    if not status.start_time and not job.suspend:
+    if not status.start_time and (pods or not job.suspend):
         began = min((pod.created_at for pod in pods if pod.created_at), default=at)
         status = status.model_copy(update={"start_time": min(began, at)})
     told = ("the job is accepted", tell_left_out(job), _overruled(job), _ignored(job, rules))

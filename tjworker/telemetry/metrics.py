@@ -112,6 +112,13 @@ PERIODIC_RUNS = Counter(
     ("worker",),
     known={"task": ("resync", "collect_orphans", "autoscale"), "result": ("done", "failed")},
 )
+WRONG_CLOCKS = Counter(
+    "tj_wrong_clocks_total",
+    "times that a process has found a clock to be wrong by more than 5 s, at most once in ten minutes",
+    {"clock": "`process`: of its own machine; `redis`, `api_server`: decisions go by the earlier of these two"},
+    ("worker",),
+    known={"clock": ("process", "redis", "api_server")},
+)
 API_REQUESTS = Counter(
     "tj_api_requests_total",
     "requests to the API server",

@@ -21,6 +21,8 @@ from watcher.projection.base import Json, Projected
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 LEVELS_KEPT = 3
 """Of a spec that cannot be kept whole: down to the fields of a role, and of the run policy."""
+_LEVELS_ABOVE = 3
+"""Of a record above its spec, with one to spare."""
 TOO_DEEP = "is nested too deep to be kept: mend the spec so that no field has more than 200 levels"
 _META = ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
 
@@ -49,8 +51,12 @@ def project_job(resource: GroupResource, obj: Json) -> Projected:
 
 def _readable(value: object, levels: int = LEVELS_KEPT) -> object:
     """Without what cannot be written: a job that has begun is operated by the rest. None where nothing is left."""
+    inside = value
+    for _ in range(LEVELS_KEPT + _LEVELS_ABOVE):
+        inside = [inside]
     try:
-        orjson.dumps(value)
+        # As deep as it will lie in the record: orjson counts levels from there.
+        orjson.dumps(inside)
     except orjson.JSONEncodeError:
         if levels == 0 or not isinstance(value, dict):
             return None

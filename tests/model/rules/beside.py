@@ -52,16 +52,21 @@ def _state(told: Json) -> str:
 
 
 def _miscounted(life: Life, before: Version, version: Version) -> str:
-    """A number that has become one of more pods than there were."""
+    """A number that has become one of more pods than there were. At a success it is of those that had succeeded, and of
+    those that ran at the verdict; they run no more."""
+    done = version.status.get("phase") == "Succeed"
+    since = min(version.at, life.ending_at) if version.status.get("phase") in ENDS else version.at
     was = before.told.get("replicaStatuses") or {}
     for role, counts in (version.told.get("replicaStatuses") or {}).items():
         if was.get(role) == counts:
             continue
         pods = life.of_role(role)
         moments = [version.at, *(pod.running_at for pod in pods), *(pod.over_at for pod in pods)]
-        near = [at for at in moments if version.at - SEEN_SECONDS <= at <= version.at]
-        run = max(sum(pod.runs(at) or pod.over_at == at for pod in pods) for at in near)
-        succeeded = len({pod.index for pod in pods if pod.succeeded and pod.ended_at <= version.at})
+        near = [at for at in moments if since - SEEN_SECONDS <= at <= version.at]
+        ran = [{pod.index for pod in pods if pod.runs(at) or pod.over_at == at} for at in near]
+        ended = {pod.index for pod in pods if pod.succeeded and pod.ended_at <= version.at}
+        run = 0 if done else max(len(indices) for indices in ran)
+        succeeded = len(ended.union(*ran) if done else ended)
         if counts.get("active", 0) > run or counts.get("succeeded", 0) > succeeded:
             return f"{role} has {counts}: {run} ran, {succeeded} have succeeded"
     return ""

@@ -95,9 +95,15 @@ def times_are_written_once(life: Life) -> Iterator[str]:
             yield f"{life.name} is Running at {at} and has no startRunningTime"
         if bool(now.get("completionTime")) != (now.get("phase") in ENDS):
             yield f"{life.name} is {now.get('phase')} at {at}, its completionTime {now.get('completionTime')}"
-        if now.get("phase") and not now.get("startTime"):
+        if now.get("phase") and not now.get("startTime") and not _never_started(was, now):
             yield f"{life.name} is {now['phase']} at {at} and has no startTime"
         yield ""
+
+
+def _never_started(was: Json, now: Json) -> bool:
+    """It is suspended from its creation on, or comes to an end without having been resumed."""
+    ends = now["phase"] == "Terminating" or now["phase"] in ENDS
+    return now["phase"] == "Suspended" or (ends and bool(was.get("phase")) and not was.get("startTime"))
 
 
 def running_means_that_every_replica_runs(life: Life) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import formatdate
 
@@ -17,10 +18,10 @@ HOUR = 3600.0
 class Machine:
     """A machine on which seconds pass, and what its process has heard of other clocks."""
 
-    def __init__(self, wall_ahead: float = 0.0, monotonic: float = 17.0) -> None:
+    def __init__(self, wall_ahead: float = 0.0, wrong: Callable[[str], None] = lambda clock: None) -> None:
         self.passed = 0.0
         self.clock = ClusterClock(
-            wall=lambda: TRUE + self.passed + wall_ahead, monotonic=lambda: monotonic + self.passed
+            wall=lambda: TRUE + self.passed + wall_ahead, monotonic=lambda: 17.0 + self.passed, wrong=wrong
         )
 
     def hears(self, redis_ahead: float | None = None, api_server_ahead: float | None = None) -> Machine:
@@ -82,13 +83,15 @@ def test_how_far_each_clock_is_ahead_is_known() -> None:
     assert found.api_server == pytest.approx(0.5)
 
 
-def test_a_wrong_clock_is_logged_once_and_again_after_ten_minutes() -> None:
-    machine = Machine(wall_ahead=300)
+def test_a_wrong_clock_is_logged_and_counted_once_and_again_after_ten_minutes() -> None:
+    counted: list[str] = []
+    machine = Machine(wall_ahead=300, wrong=counted.append)
     with capture_logs() as logs:
         for passed in (0.0, 1.0, 599.0, 601.0):
             machine.passed = passed
             machine.hears(redis_ahead=0)
     assert [(line["log_level"], line["process_ahead_seconds"]) for line in logs] == [("warning", 300.0)] * 2
+    assert counted == ["process", "process"]
 
 
 def test_clocks_that_agree_are_not_logged() -> None:

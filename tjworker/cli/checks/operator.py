@@ -13,6 +13,7 @@ from tjworker.base import JobKey, OperatorError
 from tjworker.cli.alive import Consumed, idlers
 from tjworker.cli.checks.check import Check, Subject
 from tjworker.cli.rows import parse_time, queue_line
+from tjworker.clock import TOLERANCE_SECONDS
 from tjworker.kube.client import KubeClient
 from tjworker.kube.rbac import NAMESPACE
 from tjworker.settings import Settings, turn_seconds
@@ -107,6 +108,28 @@ def workers(ask: Callable[[], Consumed], queue: str) -> Check:
             "start them anew; somebody may have told them to stop (who may write to Redis?)",
         )
     return SUBJECT.ok("workers", f"{len(names)} answer{'s' if len(names) == 1 else ''}: {_some(names)}")
+
+
+def clocks(ask: Callable[[], Sequence[Mapping[str, Mapping[str, float]]]], shared: Callable[[], float]) -> Check:
+    """`ask`: what each worker's machine says the time is, as Celery's broadcast of `wall_clock` answers; `shared`:
+    Redis' time. Both in Unix seconds."""
+    before = shared()
+    told = {name: answer.get("seconds", 0.0) for answers in ask() for name, answer in answers.items()}
+    after = shared()
+    # A worker has answered at some time between the two readings.
+    ahead = {name: max(seconds - after, 0.0) + min(seconds - before, 0.0) for name, seconds in sorted(told.items())}
+    each = [
+        f"{name} {abs(seconds):.0f} s {'ahead' if seconds > 0 else 'behind'}"
+        for name, seconds in ahead.items()
+        if abs(seconds) > TOLERANCE_SECONDS
+    ]
+    if not each:
+        return SUBJECT.ok("clocks", "those of the workers that answer agree with Redis'")
+    return SUBJECT.warning(
+        "clocks",
+        f"compared with Redis': {_some(each)}",
+        "run NTP on these machines; no time limit rests on their clocks",
+    )
 
 
 def _some(names: Sequence[str]) -> str:

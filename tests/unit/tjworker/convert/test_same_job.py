@@ -131,6 +131,29 @@ def test_an_elastic_job_stays_elastic_and_its_begun_name_is_kept() -> None:
     assert {"name": "PET_RDZV_CONF", "value": "timeout=9"} in role["template"]["spec"]["containers"][0]["env"]
 
 
+RENDEZVOUS: dict[str, tuple[tuple[str, ...], Json, str]] = {
+    # roles, bounds -> words about spec.elasticPolicy; none: it is carried over
+    "elastic workers alone": (("Worker",), {"minReplicas": 1, "maxReplicas": 4}, ""),
+    "workers of a fixed number": (("Worker",), {"minReplicas": 2, "maxReplicas": 2}, "has no rendezvous of torchrun's"),
+    "a master beside elastic workers": (
+        ("Master", "Worker"),
+        {"minReplicas": 1, "maxReplicas": 4},
+        "do not find MASTER_ADDR, RANK and WORLD_SIZE",
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", RENDEZVOUS)
+def test_a_rendezvous_that_an_aitrainingjob_cannot_have_is_named(sentence: str) -> None:
+    roles, bounds, words = RENDEZVOUS[sentence]
+    template = {"spec": {"containers": [{"name": "pytorch", "image": "a"}]}}
+    specs = {name: {"replicas": 1 if name == "Master" else 2, "template": template} for name in roles}
+    spec = ELASTIC["spec"] | {"elasticPolicy": bounds, "pytorchReplicaSpecs": specs}
+    left = {one.path: str(one) for one in converted(ELASTIC | {"spec": spec}).left}
+    assert words in left.get("spec.elasticPolicy", "")
+    assert ("spec.elasticPolicy" in left) == bool(words)
+
+
 LEFT: dict[str, tuple[str, ...]] = {
     "mpijob.yaml": ("kind",),
     "kubedl-mpijob.yaml": ("kind",),

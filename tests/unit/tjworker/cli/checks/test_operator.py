@@ -149,3 +149,20 @@ def test_a_projection_is_whole_once_the_watcher_says_so() -> None:
     assert (early.state, "is whole" in early.detail) == ("warning", False), "lists of jobs are under way"
     store.projection.mark_synced(1)
     assert operator.projection(store.projection).state == "ok"
+
+
+CLOCKS: dict[str, tuple[dict[str, float], str, str]] = {
+    "workers that agree with Redis": ({"a": 1000.2, "b": 1000.9}, "ok", "agree"),
+    "a worker that is a little off": ({"a": 996.0, "b": 1005.0}, "ok", "agree"),
+    "a worker that is five minutes ahead": ({"a": 1301.0, "b": 1000.5}, "warning", "a 300 s ahead"),
+    "a worker that is an hour behind": ({"a": -2600.0}, "warning", "a 3600 s behind"),
+    "no worker that answers": ({}, "ok", "agree"),
+}
+
+
+@pytest.mark.parametrize("name", CLOCKS)
+def test_the_clocks_of_workers_are_compared_with_redis(name: str) -> None:
+    told, state, part = CLOCKS[name]
+    readings = iter((1000.0, 1001.0))
+    found = operator.clocks(lambda: [{worker: {"seconds": at}} for worker, at in told.items()], lambda: next(readings))
+    assert (found.state, part in found.detail) == (state, True), found
