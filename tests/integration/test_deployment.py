@@ -337,7 +337,7 @@ def test_a_new_certificate_can_be_had_alone() -> None:
         ["sh", str(K8S / "secrets.sh"), "certficate"], capture_output=True, text=True, check=False, timeout=60
     )
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert "what is certficate?" in wrong.stderr
+    assert "unknown argument certficate" in wrong.stderr
 
 
 def test_redis_alone_has_the_key_of_its_certificate_and_every_client_who_signed_it(rendered: list[Json]) -> None:

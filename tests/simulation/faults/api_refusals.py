@@ -118,8 +118,8 @@ def play(run: str) -> Verdict:
     within = TERMINAL_RETRY_SECONDS + 60 if invalid or storm else 60.0
     outcome = live(scenario, refusing)
     beside = "-tensorboard-" in refusing.struck  # it stands beside the job, which goes on without it
-    if invalid and refusing.struck.startswith("POST") and not beside:
-        wrong = [*_failed_for_good(outcome, refusing.struck, goes=goes), *outcome.unlike_the_model]
+    if invalid and refusing.struck.startswith("POST") and not beside and _is_refused(outcome, refusing.struck, goes):
+        wrong = [*_refused(outcome), *outcome.unlike_the_model]
     elif invalid and _ended_before_the_retry(outcome, undisturbed.first):
         wrong = [*outcome.touched, *outcome.surplus, *outcome.restless, *outcome.unlike_the_model]
     else:
@@ -142,18 +142,20 @@ def _ended_before_the_retry(outcome: Outcome, undisturbed: Outcome) -> bool:
     return outcome.over and phases[0] == phases[1] and restarts_of(outcome.state) < restarts_of(undisturbed.state)
 
 
-def _failed_for_good(outcome: Outcome, struck: str, *, goes: bool) -> Iterator[str]:
-    """`goes`: the job has a TTL, and is gone by now."""
+def _is_refused(outcome: Outcome, struck: str, goes: bool) -> bool:
+    """The job never had a pod, and the first one was invalid. (One that has had a pod goes on, and ends as it would.)
+    `goes`: the job has a TTL, and may be gone by now."""
+    phase = phase_of(outcome.state, COMPANION if f"/{COMPANION}-" in struck else NAME)
+    return phase == "Failed" or (goes and not phase)
+
+
+def _refused(outcome: Outcome) -> Iterator[str]:
     if not outcome.over:
         yield f"the scenario is not over after {outcome.seconds:.0f} s"
     said = {path: str(value) for path, value in outcome.state.items() if ".status." in path}
-    phase = phase_of(outcome.state, COMPANION if f"/{COMPANION}-" in struck else NAME)
-    if phase != "Failed" and not (goes and not phase):
-        yield f"a child was refused as invalid, and the job is {phase}"
-    if phase and not any(
-        WORDS in value for path, value in said.items() if path.endswith((".status.message", ".status.operator.message"))
-    ):
-        yield "the job does not say why"
+    for end, what in ((".refused", "Create"), (".message", WORDS)):
+        if said and not any(what in value for path, value in said.items() if path.endswith(end)):
+            yield f"no {end[1:]} of the job says {what}"
     yield from (*outcome.touched, *outcome.surplus, *outcome.restless)
 
 
