@@ -167,8 +167,8 @@ GUESTS: Mapping[str, Scenario] = {
     "mpi-succeeds": _of(replace(SCRIPTS["succeeds"], over=ended_and_kept), mpi(Wish())),
     "mpi-restarts": _of(replace(SCRIPTS["restarts"], over=ended_and_kept), mpi(_flaky)),
     "mpi-deleted": _of(SCRIPTS["deleted"], mpi(SCRIPTS["deleted"].wish)),
-    "mpi-suspended": _of(SUSPENDED, mpi(Wish())),
-    "mpi-loses-worker": _of(LOSES_WORKER, mpi(Wish())),
+    "mpi-suspended": _of(replace(SUSPENDED, over=ended_and_kept), mpi(Wish())),
+    "mpi-loses-worker": _of(replace(LOSES_WORKER, over=ended_and_kept), mpi(Wish())),
     "kubedl-tf-restarts": _of(
         replace(SCRIPTS["restarts"], over=ended_and_kept), tensorflow(_flaky, "training.kubedl.io"), alone=True
     ),
