@@ -225,6 +225,7 @@ def test_a_job_that_has_begun_goes_on_to_each_of_its_ends(sentence: str) -> None
     assert {name: w.phase(name) for name in ends} == ends
     assert (w.phase("waits"), w.pods_of("waits")) == ("Suspended", [])
     assert w.condition("Failed", "times-out")["reason"] == "DeadlineExceeded"
+    assert "goes on" not in w.condition("Failed", "succeeds")["message"]
     assert "expires" not in [each["metadata"]["name"] for each in w.get(of)["items"]]
     all_pods = [pod for pod in before if pod.startswith("scales-")]
     if edit.scales:

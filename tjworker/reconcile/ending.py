@@ -52,6 +52,9 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
         return replace(plan, requeue_after_seconds=0 if _are_unanswered(writes) else stuck.next_seconds)
     how: ConditionType = "Succeeded" if end.phase == "Succeed" else "Failed"
     status = set_condition(status, how, True, end.reason, end.message, now=at, generation=job.generation)
+    if how == "Succeeded" and get_condition(status, "Failed") is not None:
+        # It may say that the job goes on with a spec that cannot be used, which is over.
+        status = set_condition(status, "Failed", False, end.reason, end.message, now=at, generation=job.generation)
     released = cleaning.takes_pods and bool(own_workloads(job, p.observed))
     board = tensorboard.at_the_end(job, p.observed, p.now)
     status = outcome.close_numbers(job, status, end.phase)
