@@ -47,6 +47,25 @@ class MemoryProjection(OverRedis):
         return self._redis.to_publish(list(publish))
 
     @whole
+    def free(self, token: int, changes: Sequence[Change]) -> list[JobKey]:
+        self._check_writer(token)
+        queued: list[JobKey] = []
+        for change in changes:
+            if self._needs_no_more(change):
+                queued += self.apply(token, [change])
+        return list(dict.fromkeys(queued))
+
+    def _needs_no_more(self, change: Change) -> bool:
+        if change.record is None:
+            return True
+        stored = (
+            self._redis.tables.jobs.get(change.key)
+            if change.is_job
+            else self._redis.tables.children.get(change.key, {}).get((change.resource, change.name))
+        )
+        return stored is not None and len(_in_redis(change)) <= len(_in_redis(stored))
+
+    @whole
     def apply_nodes(self, token: int, nodes: Mapping[str, bytes | None]) -> None:
         self._put_each(token, self._redis.tables.nodes, nodes)
 
