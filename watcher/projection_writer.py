@@ -18,7 +18,7 @@ from functools import partial
 import structlog
 
 from tjworker.api.resources import NODES, PODS
-from tjworker.base import GroupResource, JobKey
+from tjworker.base import JobKey
 from tjworker.store.port import Store
 from tjworker.store.projection import Change, Lost
 from watcher import node_requests
@@ -288,12 +288,12 @@ class ProjectionWriter:
         self._queued += self._projection.free(
             self._token, [*self._refused, *(change for change in every if change.record is None)]
         )
-        for batch in batches:
-            if batch.existing is not None and GroupResource(batch.source.partition("/")[0]) != NODES:
-                sweep = Sweep(self._projection, self._redis, self._token, batch)
-                while not sweep.step():
-                    pass
-                self._queued += sweep.keys
+        ahead = [Sweep(self._projection, self._redis, self._token, one) for one in batches if one.existing is not None]
+        for sweep in (*self._sweeps, *ahead):
+            # One that has come to its end here has nothing left to do in its turn. Nodes take little room.
+            while sweep.source != NODES and not sweep.step():
+                pass
+        self._queued += [key for sweep in ahead for key in sweep.keys]
 
     def _publish_queued(self) -> None:
         """KEYS_PER_TASK with one task. The store has the keys queued in any case."""

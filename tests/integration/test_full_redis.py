@@ -62,6 +62,7 @@ class Watcher:
     """The writer of a watcher, on its thread."""
 
     def __init__(self, url: str, token: int) -> None:
+        self.url = url
         self.store: SealedStore = sealed(open_store(url, "tj"), SEAL)
         self.events = EventQueue(1_000)
         self.published: list[JobKey] = []
@@ -169,6 +170,7 @@ def fill(watcher: Watcher) -> list[str]:
     names: list[str] = []
     for rv in range(100, 300):
         if watcher.redis.full:
+            limit(watcher.url, -ROOM // 2)  # buffers of clients come and go
             return names
         names.append(f"fat{rv}")
         watcher.show(shown(raw(names[-1], rv, text_bytes=60_000)))
