@@ -134,7 +134,10 @@ def bytes_of(url: str, name: str) -> int:
         return int(found)
 
 
-RESTING = {"a suspended job": {"phase": "Suspended", "suspend": True}, "a job that has ended": {"phase": "Succeed"}}
+RESTING: dict[str, dict[str, Any]] = {
+    "a suspended job": {"phase": "Suspended", "suspend": True},
+    "a job that has ended": {"phase": "Succeed"},
+}
 
 
 @pytest.mark.parametrize("sentence", RESTING)

@@ -62,7 +62,9 @@ def source(name: str) -> str:
     """The whole text, as Redis gets it."""
     folder = files("tjworker.store") / "scripts"
     flags = "#!lua flags=allow-oom\n" if name in OVER_MAXMEMORY else ""
-    text = (folder / f"{'apply' if name == 'free' else name}.lua").read_text()
-    if name in ("apply", "free"):  # the same steps; `free` does only what needs no more memory
-        text = f"local FREES_ONLY = {str(name == 'free').lower()}\n" + text
+    text = (folder / f"{name}.lua").read_text()
+    if name == "free":
+        text += (folder / "apply.lua").read_text()
+    elif name == "apply":
+        text = "local FREES_ONLY = false\n" + text
     return flags + prelude() + (folder / "common.lua").read_text() + text
