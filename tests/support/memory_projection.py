@@ -63,7 +63,7 @@ class MemoryProjection(OverRedis):
             if change.is_job
             else self._redis.tables.children.get(change.key, {}).get((change.resource, change.name))
         )
-        return stored is not None and len(_in_redis(change)) <= len(_in_redis(stored))
+        return stored is not None and _length(change) <= _length(stored)
 
     @whole
     def apply_nodes(self, token: int, nodes: Mapping[str, bytes | None]) -> None:
@@ -319,6 +319,12 @@ def _in_redis(change: Change) -> tuple[Any, ...]:
     """What its field holds besides the version."""
     of_a_job = (change.finished, change.generation, change.job_uid) if change.is_job else ()
     return (change.record, *of_a_job)
+
+
+def _length(change: Change) -> int:
+    """Of its field, as far as two versions of one object differ in it."""
+    generation = len(str(change.generation)) if change.is_job else 0
+    return len(str(change.rv)) + generation + len(change.record or b"")
 
 
 def _same_key(before: str, form: str) -> str:
