@@ -19,6 +19,6 @@ def test_it_is_told_once_for_each_spec() -> None:
         plan = tell_large_spec(job, Observed(left_out_bytes=size), Plan(JobStatus(observed_generation=now)))
         assert [event.reason for event in plan.events] == (["LargeSpec"] if told else [])
     (event,) = tell_large_spec(JOB, Observed(left_out_bytes=70_000), Plan(JobStatus(observed_generation=4))).events
-    assert event.note.startswith(
+    assert event.message.startswith(
         "spec, labels and annotations have 69 KiB together. The operator keeps at most 64 KiB of a job in Redis"
     )
