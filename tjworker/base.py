@@ -119,3 +119,11 @@ class Terminal(OperatorError):
 
 class Fenced(OperatorError):
     """A newer holder has taken the caller's lease or leadership. The caller stops at once and writes nothing more."""
+
+
+MOST_KEPT_OF_A_JOB = 64 << 10
+"""Bytes of a job's spec, labels and annotations that the projection keeps. Manifests of all operators in the tests have
+1 to 10 KiB; one at this limit still leaves Redis (700 MB as shipped) room for ten thousand. A job above it is read from
+the API server in each pass."""
+REDIS_FULL = "RedisFull"
+"""Reason of the Transient while Redis refuses writes because it has reached maxmemory."""

@@ -45,6 +45,7 @@ class Gauges:
         for (resource, phase), count in self._jobs().items():
             kind = KINDS[resource].kind if resource in KINDS else resource
             yield metrics.JOBS, {"kind": kind, "phase": phase or NEW}, count
+        yield metrics.STORE_FULL, {}, report.store_full
         try:
             if report.store_away:
                 raise Transient("Redis is away")

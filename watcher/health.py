@@ -50,6 +50,8 @@ class Report:
     sign_limit_seconds: float = SIGN_LIMIT_SECONDS
     resumed: bool = False
     """What the last watcher had projected is kept up to date, while the lists come."""
+    store_full: bool = False
+    """Redis has reached maxmemory."""
 
     def problems(self) -> list[str]:
         """Why it is not alive."""
@@ -94,6 +96,7 @@ class Report:
             "synced": self.synced,
             "resumed": self.resumed,
             "redis_away": self.store_away,
+            "redis_full": self.store_full,
             "problems": self.problems(),
             "unserved_namespaces": sorted(self.unserved),
             "reflectors": reflectors,

@@ -2,7 +2,8 @@
 keys.
 
 One a term of leadership, on one thread, so the order of an object's changes is kept. Decides nothing about jobs. While
-Redis is away it waits; a batch is written again until it has been, and the store drops what it has already. Raises
+Redis is away it waits; a batch is written again until it has been, and the store drops what it has already. While
+Redis is full, deletions of later batches go ahead of the one that is refused, or nothing could free it. Raises
 Fenced when a newer watcher leads, Lost when the projection has vanished from Redis, and BeganAnew when the cluster's
 history began anew: after the last two everything must be listed again, for another writer.
 """
@@ -41,6 +42,8 @@ when there is none: it is how an emptied Redis is noticed while the cluster is q
 REQUESTS_SECONDS = 1.0
 """The autoscaler looks every few seconds, and every pod of a big job changes the requests of its node."""
 GATHER_SECONDS = 0.02
+AHEAD_CHANGES = 50_000
+"""Held in memory while Redis is full, some 50 MB. Beyond that the queue fills, and watches wait."""
 BUSY_SECONDS = 0.1
 BUSY_JOBS, BUSY_CHANGES = 8, 50
 """So many jobs that change within BUSY_SECONDS, or so many changes. Jobs that come one after another are fewer, however
@@ -66,6 +69,7 @@ class ProjectionWriter:
         self._publish = publish
         self._queue = queue
         self._redis = redis
+        redis.make_room = self._make_room
         self._token = token
         self._sources = tuple(sources)
         self._now = now
@@ -78,6 +82,10 @@ class ProjectionWriter:
         self._requests = ClusterRequests()
         self._delays = DelayQueue(store.queue, redis)
         self._sweeps: deque[Sweep] = deque()
+        self._ahead: list[Batch] = []
+        """Taken from the queue while Redis was full, to be written by the next step."""
+        self._refused: Sequence[Change] = ()
+        """Being written. While Redis is full they are refused again and again."""
         self._queued: list[JobKey] = []
         """To be published at the end of this step."""
         self.synced = self._has_children = False
@@ -131,7 +139,9 @@ class ProjectionWriter:
         gather_seconds = self._gather_seconds()
         if self._sweeps:
             timeout_seconds = gather_seconds = 0
-        batches = self._queue.take(timeout_seconds, gather_seconds=gather_seconds if timeout_seconds else 0.0)
+        gather_seconds = gather_seconds if timeout_seconds else 0.0
+        batches, self._ahead = self._ahead, []
+        batches = batches or self._queue.take(timeout_seconds, gather_seconds=gather_seconds)
         try:
             if batches:
                 self._wrote.append((self._now(), [one.change.key for batch in batches for one in batch.changes]))
@@ -261,9 +271,29 @@ class ProjectionWriter:
 
     def _apply(self, changes: Sequence[Change]) -> None:
         """Write changes, and progress with them."""
-        progress = self._progress.take()
+        progress, self._refused = self._progress.take(), changes
         self._queued += self._redis(partial(self._projection.apply, self._token, changes, progress=progress))
+        self._refused = ()
         self.written |= {source: max(rv, self.written.get(source, 0)) for source, rv in progress.items()}
+
+    def _make_room(self) -> None:
+        """Redis is full. Write what needs no more memory: of the changes that are refused, and the deletions behind
+        them in the queue, which are written again in their turn. A whole list that has come shows what is gone as
+        well."""
+        batches: list[Batch] = []
+        if sum(len(batch.changes) for batch in self._ahead) < AHEAD_CHANGES:
+            batches = self._queue.take(0)
+            self._ahead += batches
+        every = [one.change for batch in batches for one in batch.changes if one.change.resource != NODES]
+        self._queued += self._projection.free(
+            self._token, [*self._refused, *(change for change in every if change.record is None)]
+        )
+        ahead = [Sweep(self._projection, self._redis, self._token, one) for one in batches if one.existing is not None]
+        for sweep in (*self._sweeps, *ahead):
+            # One that has come to its end here has nothing left to do in its turn. Nodes take little room.
+            while sweep.source != NODES and not sweep.step():
+                pass
+        self._queued += [key for sweep in ahead for key in sweep.keys]
 
     def _publish_queued(self) -> None:
         """KEYS_PER_TASK with one task. The store has the keys queued in any case."""

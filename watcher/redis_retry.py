@@ -1,5 +1,5 @@
 """Calls Redis until it answers: an outage is logged once, its end once, and nothing is lost, since every call may be
-made twice.
+made twice. A Redis that is full answers, and refuses: what frees memory goes ahead of the call that waits.
 """
 
 from __future__ import annotations
@@ -7,11 +7,12 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import structlog
 
-from tjworker.base import Terminal, Transient
+from tjworker.base import REDIS_FULL, Terminal, Transient
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -33,6 +34,10 @@ class RedisRetry:
         self.tried_at = now()
         self.refused: Callable[[], object] = lambda: None
         """Called when Redis answers, but refuses the command."""
+        self.full = False
+        """Redis has reached maxmemory and refuses the call that waits."""
+        self.make_room: Callable[[], object] = lambda: None
+        """Called before each further try while Redis is full. May raise as a call does."""
 
     def __call__(self, call: Callable[[], T]) -> T:
         """What `call` returns once Redis answers. Raises Stopped, Lost, Fenced."""
@@ -46,8 +51,13 @@ class RedisRetry:
                     since = self._now()
                     self.away = True
                     log.warning("Redis cannot be used, waiting; nothing is lost", error=error.message)
+                self.full = error.reason == REDIS_FULL
                 if isinstance(error, Terminal):
                     self.refused()
+                if self.full:
+                    # Where it cannot be done either, the call that waits is tried again and says why.
+                    with suppress(Transient, Terminal):
+                        self.make_room()
                 if self._stopped.wait(wait_seconds * self._rng.uniform(0.5, 1.0)):
                     raise Stopped from error
                 wait_seconds = min(LONGEST_WAIT_SECONDS, wait_seconds * 2)
@@ -61,5 +71,5 @@ class RedisRetry:
 
     def _answers(self, since: float | None) -> None:
         if since is not None:
-            self.away = False
+            self.away = self.full = False
             log.info("Redis answers again", away_seconds=round(self._now() - since, 1))

@@ -74,7 +74,7 @@ class Sweep:
         ]
         if stale:
             log.info("removing records absent from the list", resource=self.source, count=len(stale))
-            self.keys.extend(self._redis(lambda: self._projection.apply(self._token, stale)))
+            self.keys.extend(self._redis(lambda: self._projection.free(self._token, stale)))
 
 
 def _is_of(key: JobKey, resource: GroupResource) -> bool:

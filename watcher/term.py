@@ -197,6 +197,7 @@ class Term:
             synced=self.writer.synced,
             resumed=self.feed.follows,
             store_away=self._redis.away,
+            store_full=self._redis.full,
             writer_age_seconds=now - self.writer.moved_at,
             reflectors=self.feed.pulses(now),
             unserved=self.writer.unserved,

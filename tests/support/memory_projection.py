@@ -47,6 +47,25 @@ class MemoryProjection(OverRedis):
         return self._redis.to_publish(list(publish))
 
     @whole
+    def free(self, token: int, changes: Sequence[Change]) -> list[JobKey]:
+        self._check_writer(token)
+        queued: list[JobKey] = []
+        for change in changes:
+            if self._needs_no_more(change):
+                queued += self.apply(token, [change])
+        return list(dict.fromkeys(queued))
+
+    def _needs_no_more(self, change: Change) -> bool:
+        if change.record is None:
+            return True
+        stored = (
+            self._redis.tables.jobs.get(change.key)
+            if change.is_job
+            else self._redis.tables.children.get(change.key, {}).get((change.resource, change.name))
+        )
+        return stored is not None and _length(change) <= _length(stored)
+
+    @whole
     def apply_nodes(self, token: int, nodes: Mapping[str, bytes | None]) -> None:
         self._put_each(token, self._redis.tables.nodes, nodes)
 
@@ -300,6 +319,12 @@ def _in_redis(change: Change) -> tuple[Any, ...]:
     """What its field holds besides the version."""
     of_a_job = (change.finished, change.generation, change.job_uid) if change.is_job else ()
     return (change.record, *of_a_job)
+
+
+def _length(change: Change) -> int:
+    """Of its field, as far as two versions of one object differ in it."""
+    generation = len(str(change.generation)) if change.is_job else 0
+    return len(str(change.rv)) + generation + len(change.record or b"")
 
 
 def _same_key(before: str, form: str) -> str:

@@ -89,6 +89,10 @@ ALERTS: dict[str, Alert] = {
     "TjRedisAway": Alert(
         {"it does not answer": [gauge("tj_watcher_redis_up", 0)]}, {"it does": [gauge("tj_watcher_redis_up", 1)]}
     ),
+    "TjRedisFull": Alert(
+        {"it refuses the watcher": [gauge("tj_watcher_redis_full", 1)]},
+        {"it has room": [gauge("tj_watcher_redis_full", 0)]},
+    ),
     "TjCertificateEnds": Alert(
         {
             "in less than 14 days": [gauge("tj_redis_certificate_expiry_timestamp_seconds", NOW + 13.9 * DAY)],

@@ -210,6 +210,8 @@ class Observed:
     """Per resource the newest resourceVersion that the watch has shown."""
     untouched: bool = False
     """The operator has written nothing for this job, as far as the store remembers."""
+    left_out_bytes: int = 0
+    """Size of the job's spec, labels and annotations, where they exceed what the projection keeps; else 0."""
     died_passes: int = 0
     """Passes over this job in a row that died with their process, before this one; 0 for less than two."""
 

@@ -28,6 +28,7 @@ Phase = Literal[
 ]
 EndPhase = Literal["Succeed", "Failed", "Timeout", "Preempted", "NodeFail"]
 END_PHASES: frozenset[str] = frozenset(get_args(EndPhase))
+SUSPENDED: Phase = "Suspended"
 ConditionType = Literal[
     "Created", "Running", "Restarting", "Scaling", "Suspended", "Succeeded", "Failed", "Stalled", "TensorBoard"
 ]

@@ -8,6 +8,9 @@ from typing import Any
 import yaml
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+MOST_NODES = 200_000
+"""Of a document with its aliases written out. Kubernetes stores no object of more than 1.5 MiB, which has fewer; a few
+hundred bytes of aliases of aliases would stand for any number, and `tj convert` writes them out."""
 _MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -47,9 +50,38 @@ def _documents(text: str) -> Iterator[tuple[int, Any]]:
     try:
         while loader.check_node():
             node = loader.get_node()
+            _refuse_expansion(node)
             yield node.start_mark.line + 1, loader.construct_document(node)
     finally:
         loader.dispose()
+
+
+def _refuse_expansion(document: yaml.Node) -> None:
+    sizes: dict[int, int] = {}
+    """Of each node that is done; 0 while its children are being counted."""
+
+    def count(node: yaml.Node) -> int:
+        line = node.start_mark.line + 1
+        if id(node) in sizes:
+            if not sizes[id(node)]:
+                raise NotYaml(f"line {line}: what begins here contains an alias of itself; write out what is meant")
+            return sizes[id(node)]
+        sizes[id(node)] = 0
+        children: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            children = [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            children = node.value
+        size = 1 + sum(map(count, children))
+        if size > MOST_NODES:
+            raise NotYaml(
+                f"line {line}: what begins here has more than {MOST_NODES} values once its aliases (*name) are written"
+                " out, which no object in Kubernetes may have; use fewer aliases"
+            )
+        sizes[id(node)] = size
+        return size
+
+    count(document)
 
 
 def _words(error: yaml.MarkedYAMLError, text: str) -> str:

@@ -16,13 +16,14 @@ import orjson
 import structlog
 
 from tjworker.api import kinds
+from tjworker.api.kinds.base import LEFT_OUT
 from tjworker.api.model import TrainingJob
 from tjworker.api.node_requests import NodeRequests, decode_node_requests
 from tjworker.api.observed import NodeRecord
 from tjworker.api.ownership import own_pods
 from tjworker.api.records_json import decode, decode_view
 from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS
-from tjworker.api.status import MAX_SCALE_RECORDS, ScaleRecord
+from tjworker.api.status import END_PHASES, MAX_SCALE_RECORDS, SUSPENDED, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.api.waiting_pods import WaitingPods, decode_waiting_pods, is_waiting_name
 from tjworker.autoscale import Decision, JobState, Move, PlanRejected, Rules, decide
@@ -38,6 +39,8 @@ from tjworker.telemetry.metrics import PLANS_REJECTED, SCALE_DECISIONS
 
 log = structlog.get_logger(__name__)
 NAME = "autoscale"
+RESTING = END_PHASES | {SUSPENDED}
+"""Phases of jobs that have no pods and get none."""
 _OBSERVED = (PODS, REPLICASETS, BATCH_JOBS)
 """Pods, and their owners: a pod's job is known by its owner's."""
 
@@ -120,15 +123,32 @@ class Autoscaler:
         return found
 
     def _jobs(self) -> list[TrainingJob]:
-        """Most do not change from run to run, so each version is parsed once."""
+        """Most do not change from run to run, so each version is parsed once, and one of which the projection has no
+        spec is read from the API server once."""
         unfinished = self._store.projection.unfinished()
         self._parsed = {key: parsed for key, parsed in self._parsed.items() if key in unfinished}
         for key, (version, record) in unfinished.items():
             known = self._parsed.get(key)
             if known is None or known[0] != version:
                 with self._isolation.item("read", key):
-                    self._parsed[key] = version, _parse(key, record)
+                    self._parsed[key] = version, self._parse(key, record)
         return [job for key in unfinished if (job := self._parsed.get(key, (0, None))[1]) is not None]
+
+    def _parse(self, key: JobKey, record: bytes) -> TrainingJob | None:
+        """None for a job that the autoscaler has nothing to do with."""
+        name = parse_key(key)
+        if name.resource not in kinds.KNOWN_KINDS:
+            return None
+        raw = orjson.loads(record)
+        if LEFT_OUT in raw:
+            status = kinds.KNOWN_KINDS[name.resource].own_status(raw.get("status"))
+            if status.get("phase") in RESTING:
+                return None
+            raw = self._kube.get(name.resource, name.namespace, name.name)
+            if raw is None:
+                return None
+        job = kinds.parse(name.resource, raw)
+        return job if isinstance(job, TrainingJob) and any(role.autoscaled for role in job.roles) else None
 
     # -- decide ------------------------------------------------------------------------------------
     def _decide(self, found: Observation) -> Decision:
@@ -204,15 +224,6 @@ def autoscale_rules(settings: Settings) -> Rules:
         settings.autoscale_cooldown_seconds,
         settings.gpu_resource_list,
     )
-
-
-def _parse(key: JobKey, record: bytes) -> TrainingJob | None:
-    """None for a job that the autoscaler has nothing to do with."""
-    resource = parse_key(key).resource
-    if resource not in kinds.KNOWN_KINDS:
-        return None
-    job = kinds.parse(resource, orjson.loads(record))
-    return job if isinstance(job, TrainingJob) and any(role.autoscaled for role in job.roles) else None
 
 
 def _state(job: TrainingJob, children: Mapping[GroupResource, Mapping[str, bytes]]) -> JobState:

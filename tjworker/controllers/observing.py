@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tjworker.api import kinds
+from tjworker.api.kinds.base import LEFT_OUT, UNREADABLE, readable
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import NodeRecord, Observed
 from tjworker.api.records_json import decode, decode_view
 from tjworker.api.resources import NODES
-from tjworker.base import JobKey, Terminal, parse_key
+from tjworker.base import MOST_KEPT_OF_A_JOB, JobKey, Terminal, parse_key
 from tjworker.controllers.result import Result
 from tjworker.kube.client import KubeClient
 from tjworker.priorities import PriorityClasses
@@ -65,11 +66,16 @@ class Observing:
         raw, observed = decode_view(view.job, view.children, seen=view.seen)
         observed = replace(observed, untouched=not view.min_observed)
         name = parse_key(key)
-        if raw is not None and raw.get("finished"):
+        if raw is not None and (raw.get("finished") or LEFT_OUT in raw):
             if not ask:
                 return None
-            # The projection keeps next to nothing of a finished job; only a TTL brings one here.
-            raw = self._kube.get(name.resource, name.namespace, name.name)
+            # The projection keeps next to nothing of a finished job, which only a TTL brings here, nor of a suspended
+            # one or of one with a very large spec.
+            size = raw.get(LEFT_OUT, 0)
+            observed = replace(observed, left_out_bytes=size if size > MOST_KEPT_OF_A_JOB else 0)
+            kept, raw = raw, self._kube.get(name.resource, name.namespace, name.name)
+            if raw is not None and UNREADABLE in kept:
+                raw = {**raw, "spec": readable(raw.get("spec")) or {}, UNREADABLE: kept[UNREADABLE]}
         if raw is None:
             return Result("the job is gone")
         if name.resource not in kinds.KNOWN_KINDS:

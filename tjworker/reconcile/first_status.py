@@ -43,4 +43,6 @@ def _makes_all(p: Pass, plan: Plan) -> bool:
 def _is_new(p: Pass) -> bool:
     """Nothing was told, made or tried before, and nothing of it is there."""
     seen = p.observed
+    if seen.left_out_bytes:  # an event tells of it, once: the status remembers
+        return False
     return p.job.status == JobStatus() and seen.untouched and not (seen.died_passes or seen.pods or seen.services)

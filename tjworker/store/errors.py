@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from redis import exceptions
 
-from tjworker.base import Fenced, OperatorError, Terminal, Transient
+from tjworker.base import REDIS_FULL, Fenced, OperatorError, Terminal, Transient
 from tjworker.store.projection import Lost
 
 _PASSING = {
@@ -55,7 +55,7 @@ def translate(error: exceptions.RedisError, where: str) -> OperatorError | Lost:
         return Fenced(f"{text.removeprefix('FENCED ')}: a newer holder has taken over")
     if word == "LOST":
         return Lost(f"{text.removeprefix('LOST ')} (Redis at {where})")
-    passing = _PASSING.get(word)
+    passing, reason = _PASSING.get(word), "RedisAway"
     if isinstance(error, exceptions.BusyLoadingError):
         passing = _PASSING["LOADING"]
     elif isinstance(error, exceptions.ReadOnlyError):
@@ -70,6 +70,8 @@ def translate(error: exceptions.RedisError, where: str) -> OperatorError | Lost:
         passing = "does not answer"
     elif isinstance(error, exceptions.ConnectionError):
         passing = "cannot be reached"
+    if passing == _PASSING["OOM"]:
+        reason = REDIS_FULL
     if passing:
-        return Transient(f"Redis at {where} {passing}: {text}; trying again", reason="RedisAway")
+        return Transient(f"Redis at {where} {passing}: {text}; trying again", reason=reason)
     return Terminal(f"Redis at {where} refused a command: {text}", reason="RedisRefused")

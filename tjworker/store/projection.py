@@ -129,6 +129,13 @@ class Projection(Protocol):
         Safe to call twice with the same changes. Keys queued by a call whose answer was lost come back by resync."""
         ...
 
+    def free(self, token: int, changes: Sequence[Change]) -> list[JobKey]:
+        """As `apply`, but only the deletions and what makes a stored record no longer; also in a store that is full
+        and refuses `apply` (Transient with the reason REDIS_FULL). The others are left out, so call `apply` with all
+        changes afterwards. A deletion may be written here before older changes of its object: those are then dropped
+        as old news."""
+        ...
+
     def apply_nodes(self, token: int, nodes: Mapping[str, bytes | None]) -> None:
         """Write nodes; None for one that is gone. Queues nothing. Raises as `apply`."""
         ...

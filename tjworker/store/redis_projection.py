@@ -39,15 +39,21 @@ class RedisProjection:
     def apply(
         self, token: int, changes: Sequence[Change], *, progress: Mapping[str, int] | None = None
     ) -> list[JobKey]:
+        return self._apply("apply", token, changes, progress or {})
+
+    def free(self, token: int, changes: Sequence[Change]) -> list[JobKey]:
+        return self._apply("free", token, changes, {})
+
+    def _apply(self, script: str, token: int, changes: Sequence[Change], progress: Mapping[str, int]) -> list[JobKey]:
         publish: dict[JobKey, None] = {}
         parts = list(batches(changes, CHANGES_PER_CALL)) or [[]]
         for part in parts:
             # Progress says that everything up to it is here, so it goes with the last part.
-            pairs = flat((progress or {}).items()) if part is parts[-1] else []
+            pairs = flat(progress.items()) if part is parts[-1] else []
             arguments: list[Any] = [len(pairs) // 2, *pairs]
             for change in part:
                 arguments += _encoded(change)
-            publish |= dict.fromkeys(job_keys(self._write("apply", token, arguments)[1:]))
+            publish |= dict.fromkeys(job_keys(self._write(script, token, arguments)[1:]))
         return list(publish)
 
     def apply_nodes(self, token: int, nodes: Mapping[str, bytes | None]) -> None:

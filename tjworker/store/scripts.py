@@ -14,6 +14,7 @@ from tjworker.store.keys import FACT_TTL_SECONDS, KEYS
 NAMES = (
     "lead",
     "apply",
+    "free",
     "apply_nodes",
     "apply_node_requests",
     "mark_children",
@@ -44,6 +45,11 @@ CONSTANTS = {
 """Under the same names in every script."""
 
 
+OVER_MAXMEMORY = frozenset({"lead", "free", "finish", "resync"})
+"""Scripts that run in a Redis that has reached maxmemory, too: they free memory, or take little of it and are needed
+before any can be freed. Redis refuses the others at their first write that may need memory."""
+
+
 def prelude() -> str:
     """`K.<name>`: the key, or for a key of one job the part before the job key. ARGV[1] is always the prefix."""
     rows = "\n".join(f"  {key.name} = ARGV[1] .. '{key.stem}'," for key in KEYS)
@@ -55,4 +61,10 @@ def prelude() -> str:
 def source(name: str) -> str:
     """The whole text, as Redis gets it."""
     folder = files("tjworker.store") / "scripts"
-    return prelude() + (folder / "common.lua").read_text() + (folder / f"{name}.lua").read_text()
+    flags = "#!lua flags=allow-oom\n" if name in OVER_MAXMEMORY else ""
+    text = (folder / f"{name}.lua").read_text()
+    if name == "free":
+        text += (folder / "apply.lua").read_text()
+    elif name == "apply":
+        text = "local FREES_ONLY = false\n" + text
+    return flags + prelude() + (folder / "common.lua").read_text() + text

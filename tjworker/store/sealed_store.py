@@ -63,6 +63,9 @@ class SealedProjection:
     ) -> list[JobKey]:
         return self._inner.apply(token, [self._sealed(change) for change in changes], progress=progress)
 
+    def free(self, token: int, changes: Sequence[Change]) -> list[JobKey]:
+        return self._inner.free(token, [self._sealed(change) for change in changes])
+
     def apply_nodes(self, token: int, nodes: Mapping[str, bytes | None]) -> None:
         self._inner.apply_nodes(token, self._sealed_each("node", nodes))
 

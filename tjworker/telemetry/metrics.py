@@ -191,6 +191,9 @@ CONSUMING = Gauge(
 LEADING = Gauge("tj_watcher_leading", "1 for the watcher that leads, 0 for one that stands by", {}, ("watcher",))
 SYNCED = Gauge("tj_watcher_synced", "1 when every list is in the projection", {}, _LEADER)
 STORE_UP = Gauge("tj_watcher_redis_up", "1 when Redis answers the leading watcher", {}, _LEADER)
+STORE_FULL = Gauge(
+    "tj_watcher_redis_full", "1 while Redis has reached maxmemory and refuses the leading watcher", {}, _LEADER
+)
 CERTIFICATE_ENDS = Gauge(
     "tj_redis_certificate_expiry_timestamp_seconds",
     "when the certificate that Redis shows runs out, in Unix seconds; not there without TLS",

@@ -1,7 +1,9 @@
 """Jobs: spec and status whole while they run, what a TTL needs once they have finished. PURE.
 
-Never kept: managedFields and kubectl's last-applied copy. A job that cannot be kept whole is kept as unreadable, with
-the reason in place of its spec, so that a worker tells its owner.
+Never kept: managedFields and kubectl's last-applied copy. A job that is nested too deep is kept as unreadable, with the
+reason in place of its spec, so that a worker tells its owner. A suspended job, and one whose spec is too large, is kept
+without its spec: Redis is shared by all namespaces, and no user may fill it with jobs. A worker that decides about such
+a job reads it from the API server.
 """
 
 from __future__ import annotations
@@ -11,18 +13,14 @@ from typing import Any
 import orjson
 
 from tjworker.api.kinds import KNOWN_KINDS
-from tjworker.api.kinds.base import UNREADABLE, mapping, text
-from tjworker.api.status import END_PHASES
+from tjworker.api.kinds.base import LEFT_OUT, UNREADABLE, mapping, readable, text
+from tjworker.api.status import END_PHASES, SUSPENDED
 from tjworker.api.timefmt import from_rfc3339
-from tjworker.base import GroupResource, JobKey
+from tjworker.base import MOST_KEPT_OF_A_JOB, GroupResource, JobKey
 from tjworker.store.projection import Change
 from watcher.projection.base import Json, Projected
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-LEVELS_KEPT = 3
-"""Of a spec that cannot be kept whole: down to the fields of a role, and of the run policy."""
-_LEVELS_ABOVE = 3
-"""Of a record above its spec, with one to spare."""
 TOO_DEEP = "is nested too deep to be kept: mend the spec so that no field has more than 200 levels"
 _META = ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
 
@@ -46,29 +44,20 @@ def project_job(resource: GroupResource, obj: Json) -> Projected:
     try:
         return _project(resource, obj, meta, status)
     except orjson.JSONEncodeError:
-        return _project(resource, {**obj, "spec": _readable(obj.get("spec")) or {}, UNREADABLE: TOO_DEEP}, meta, status)
-
-
-def _readable(value: object, levels: int = LEVELS_KEPT) -> object:
-    """Without what cannot be written: a job that has begun is operated by the rest. None where nothing is left."""
-    inside = value
-    for _ in range(LEVELS_KEPT + _LEVELS_ABOVE):
-        inside = [inside]
-    try:
-        # As deep as it will lie in the record: orjson counts levels from there.
-        orjson.dumps(inside)
-    except orjson.JSONEncodeError:
-        if levels == 0 or not isinstance(value, dict):
-            return None
-        parts = ((name, _readable(part, levels - 1)) for name, part in value.items() if isinstance(name, str))
-        return {name: part for name, part in parts if part is not None}
-    return value
+        return _project(resource, {**obj, "spec": readable(obj.get("spec")) or {}, UNREADABLE: TOO_DEEP}, meta, status)
 
 
 def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Projected:
     """`status` is our own, wherever it stands in the object."""
-    finished = text(status.get("phase")) in END_PHASES and _has_seen_the_spec(meta, status) and not _may_begin(status)
-    record = _finished_record(resource, obj, status) if finished else _job_record(obj, meta)
+    phase, seen = text(status.get("phase")), _has_seen_the_spec(meta, status)
+    finished = phase in END_PHASES and seen and not _may_begin(status)
+    if finished:
+        record = _finished_record(resource, obj, status)
+    else:
+        record = _job_record(obj, meta)
+        size = _size_of_users_part(record)
+        if size > MOST_KEPT_OF_A_JOB or (seen and (phase == SUSPENDED or _may_begin(status))):
+            record = _record_without_spec(resource, record, status, size)
     change = Change(
         job_key(resource, meta),
         resource,
@@ -80,7 +69,6 @@ def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Pr
         job_uid=meta["uid"],
         generation=meta.get("generation") or 0,
     )
-    phase = text(status.get("phase"))
     return Projected(change, phase=phase, expires_at=_expiry(resource, record, status) if finished else None)
 
 
@@ -91,7 +79,7 @@ def _has_seen_the_spec(meta: Json, status: Json) -> bool:
 
 
 def _may_begin(status: Json) -> bool:
-    """A job that was refused before it began starts once its spec or an annotation is mended: its record stays whole,
+    """A job that was refused before it began starts once its spec or an annotation is mended: it counts as unfinished,
     and its changes queue it. (An edit of an annotation moves no generation.)"""
     return bool(status.get("refused"))
 
@@ -126,18 +114,35 @@ def _job_record(obj: Json, meta: Json) -> dict[str, Any]:
     return {**record, UNREADABLE: obj[UNREADABLE]} if UNREADABLE in obj else record
 
 
+def _size_of_users_part(record: Json) -> int:
+    """In bytes: the spec, labels and annotations. What the operator writes itself, the status, has bounds of its own
+    and grows with the pods of a job, which quotas bound."""
+    kept = record["metadata"]
+    return len(orjson.dumps((record["spec"], kept.get("labels"), kept.get("annotations"))))
+
+
+def _record_without_spec(resource: GroupResource, record: Json, status: Json, size: int) -> dict[str, Any]:
+    small = {**_small_record(resource, record, status), LEFT_OUT: size}
+    return {**small, UNREADABLE: record[UNREADABLE]} if UNREADABLE in record else small
+
+
 def _finished_record(resource: GroupResource, obj: Json, status: Json) -> dict[str, Any]:
-    """In the shape of a job, marked `finished`; what a TTL needs and no more. Who needs the rest asks the API
-    server."""
-    kept = {name: obj["metadata"][name] for name in _META if name in obj["metadata"]}
-    told = {name: status[name] for name in ("phase", "completionTime", "observedGeneration") if name in status}
+    """Marked `finished`; with what a TTL needs and no more. Who needs the rest asks the API server."""
     ttl = _ttl_seconds(resource, obj)
     return {
         "finished": True,
+        **_small_record(resource, obj, status),
+        **({} if ttl is None else KNOWN_KINDS[resource].with_run_policy({"ttlSecondsAfterFinished": ttl})),
+    }
+
+
+def _small_record(resource: GroupResource, obj: Json, status: Json) -> dict[str, Any]:
+    """In the shape of a job, of less than a kilobyte."""
+    told = {name: status[name] for name in ("phase", "completionTime", "observedGeneration") if name in status}
+    return {
         "apiVersion": obj.get("apiVersion", ""),
         "kind": obj.get("kind", ""),
-        "metadata": kept,
+        "metadata": {name: obj["metadata"][name] for name in _META if name in obj["metadata"]},
         "spec": {},
-        **({} if ttl is None else KNOWN_KINDS[resource].with_run_policy({"ttlSecondsAfterFinished": ttl})),
         "status": KNOWN_KINDS[resource].placed(told),
     }

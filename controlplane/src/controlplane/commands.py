@@ -41,6 +41,16 @@ class Layout:
         return self.certificates / "apiserver.crt"
 
     @property
+    def internal_certificate(self) -> Path:
+        """What etcd, the API server as its client, and the API server as a client of kubelets show and trust: any
+        other user of the machine reaches these ports too, and lacks the key."""
+        return self.folder / "internal.crt"
+
+    @property
+    def internal_key(self) -> Path:
+        return self.folder / "internal.key"
+
+    @property
     def signing_key(self) -> Path:
         return self.folder / "service-account.key"
 
@@ -70,7 +80,8 @@ GANG_API = "scheduling.k8s.io/v1alpha2=true"
 
 
 def etcd(program: Path, at: Layout) -> list[str]:
-    client, peer = f"http://127.0.0.1:{at.etcd_port}", f"http://127.0.0.1:{at.peer_port}"
+    client, peer = f"https://127.0.0.1:{at.etcd_port}", f"https://127.0.0.1:{at.peer_port}"
+    certificate, key = str(at.internal_certificate), str(at.internal_key)
     return [
         str(program),
         "--data-dir",
@@ -88,6 +99,20 @@ def etcd(program: Path, at: Layout) -> list[str]:
         peer,
         "--initial-cluster",
         f"default={peer}",
+        "--client-cert-auth",
+        "--trusted-ca-file",
+        certificate,
+        "--cert-file",
+        certificate,
+        "--key-file",
+        key,
+        "--peer-client-cert-auth",
+        "--peer-trusted-ca-file",
+        certificate,
+        "--peer-cert-file",
+        certificate,
+        "--peer-key-file",
+        key,
         "--quota-backend-bytes",
         str(4 << 30),
     ]
@@ -97,7 +122,17 @@ def kube_apiserver(program: Path, at: Layout) -> list[str]:
     return [
         str(program),
         "--etcd-servers",
-        f"http://127.0.0.1:{at.etcd_port}",
+        f"https://127.0.0.1:{at.etcd_port}",
+        "--etcd-cafile",
+        str(at.internal_certificate),
+        "--etcd-certfile",
+        str(at.internal_certificate),
+        "--etcd-keyfile",
+        str(at.internal_key),
+        "--kubelet-client-certificate",
+        str(at.internal_certificate),
+        "--kubelet-client-key",
+        str(at.internal_key),
         "--bind-address",
         "127.0.0.1",
         # A machine without a default route has no other address to advertise, and a loopback one may not stand in

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from controlplane import binaries, commands, credentials, ports
+from controlplane import binaries, certificates, commands, credentials, ports
 from controlplane.api import Api
 from controlplane.audit import AuditLog, Requests
 from controlplane.commands import Layout
@@ -166,6 +166,10 @@ class ControlPlane:
         at = Layout(self.folder, 0, 0, 0, self._audit_log)
         if not at.signing_key.exists():
             write_private(at.signing_key, credentials.new_signing_key())
+        if not (at.internal_certificate.exists() and at.internal_key.exists()):
+            certificate, key = certificates.new_pair()
+            write_private(at.internal_certificate, certificate)
+            write_private(at.internal_key, key)
         write_private(at.tokens, credentials.token_file(self._tokens.values()))
         write_private(at.audit_policy, commands.AUDIT_POLICY)
 

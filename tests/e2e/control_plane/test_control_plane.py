@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,3 +127,17 @@ def test_a_temporary_folder_goes_with_it() -> None:
         folder = running.folder
         assert kubectl(running.kubeconfig, "get", "namespaces")
     assert not folder.exists()
+
+
+def test_etcd_answers_nobody_without_the_certificate(plane: ControlPlane) -> None:
+    at, anybody = plane.layout, ssl.create_default_context()
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+    for port in (at.etcd_port, at.peer_port):
+        for url in (f"http://127.0.0.1:{port}/version", f"https://127.0.0.1:{port}/version"):
+            with pytest.raises(OSError):  # noqa: PT011  a closed connection, or TLS' own words
+                urllib.request.urlopen(url, context=anybody, timeout=20)  # noqa: S310
+    own = ssl.create_default_context(cafile=str(at.internal_certificate))
+    own.load_cert_chain(at.internal_certificate, at.internal_key)
+    with urllib.request.urlopen(f"https://127.0.0.1:{at.etcd_port}/version", context=own, timeout=20) as answer:
+        assert answer.status == 200
+    assert at.internal_key.stat().st_mode & 0o077 == 0

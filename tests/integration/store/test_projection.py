@@ -41,6 +41,29 @@ PROJECTION = {
     "a thousand changes in one call are all applied": Case(
         lambda d: [d.apply(a_job(1), *(a_pod(i, name=f"a-{i}") for i in range(2, 1001))), len(d.pods())], [[A], 999]
     ),
+    "freeing deletes, and older news of what is gone is dropped": Case(
+        lambda d: [
+            drain(d, d.job(5), d.pod(6)),
+            d.projection.free(1, [replace(a_pod(7), record=None), replace(a_job(8, B), record=None)]),
+            d.pods(),
+            d.pod(6),
+            d.job(7, B),
+            d.view(B).job,
+        ],
+        [None, [A], {}, [], [], None],
+    ),
+    "freeing writes what is no longer than before, and nothing else": Case(
+        lambda d: [
+            drain(d, d.job(5, record=bytes(range(60, 180))), d.pod(6)),
+            d.projection.free(
+                1, [a_job(7), a_job(8, B), a_pod(9, name="a-1"), a_pod(10, record=bytes(range(60, 180)))]
+            ),
+            d.view().job,
+            d.pods(),
+            d.view(B).job,
+        ],
+        [None, [A], b'{"rv":7}', {"a-0": b'{"pod":6}'}, None],
+    ),
     "the same change again is no news": Case(lambda d: [drain(d, d.job(5)), d.job(5), d.queued()], [None, [], 0]),
     "the same version of a job with another generation or UID is news": Case(
         lambda d: [

@@ -28,6 +28,8 @@ MEMORY = "operator"
 """Field of the status of a guest's kind that holds our own status."""
 UNREADABLE = "unreadable"
 """Field of a projected job whose spec could not be kept: why."""
+LEFT_OUT = "leftOut"
+"""Field of a projected job without its spec: the bytes that were left out. A worker reads it from the API server."""
 MAX_DEPTH = 16
 """Of a status under repair: deeper than any valid status, and no risk to the stack."""
 
@@ -202,6 +204,28 @@ def _json_size(template: Json) -> int:
         return len(orjson.dumps(template))
     except TypeError:  # deeper than orjson goes: the API server judges it
         return 0
+
+
+LEVELS_KEPT = 3
+"""Of a spec that cannot be kept whole: down to the fields of a role, and of the run policy."""
+_LEVELS_ABOVE = 3
+"""Of a record above its spec, with one to spare."""
+
+
+def readable(value: object, levels: int = LEVELS_KEPT) -> object:
+    """Without what cannot be written: a job that has begun is operated by the rest. None where nothing is left."""
+    inside = value
+    for _ in range(LEVELS_KEPT + _LEVELS_ABOVE):
+        inside = [inside]
+    try:
+        # As deep as it will lie in the record: orjson counts levels from there.
+        orjson.dumps(inside)
+    except orjson.JSONEncodeError:
+        if levels == 0 or not isinstance(value, dict):
+            return None
+        parts = ((name, readable(part, levels - 1)) for name, part in value.items() if isinstance(name, str))
+        return {name: part for name, part in parts if part is not None}
+    return value
 
 
 def unreadable(raw: Json, kind: JobKind) -> InvalidJob:

@@ -198,7 +198,8 @@ def _control_plane(plan: StackPlan) -> Service:
 def _kubelet(plan: StackPlan) -> Service:
     # kube-apiserver asks for logs over TLS and does not check the name: its own certificate will do.
     pair = plan.paths.control_plane_data / "certs" / "apiserver"
-    tls = (f"--tls-cert-file={pair}.crt", f"--tls-private-key-file={pair}.key")
+    asked = f"--client-ca-file={plan.paths.control_plane_data / 'internal.crt'}"
+    tls = (f"--tls-cert-file={pair}.crt", f"--tls-private-key-file={pair}.key", asked)
     argv = _python("localcluster.kubelet", *_nodes(plan), *tls)
     ready = probes.cluster_ready(plan.paths.kubeconfig, plan.options.nodes)
     after = ("control-plane",)

@@ -6,6 +6,7 @@
 --       'put' | 'end' (a job that has finished) | 'del', record, UID of the job ('' when not known), its generation
 -- Keys  writer, job, known, unfinished, progress, seen, gone, dirty, running, delayed, failures, deaths, min_observed, echo, news, line, in_line, turn, broker
 -- Gives {new seq, keys to publish...}; errors FENCED, LOST.
+-- As the script `free` (FREES_ONLY) it runs in a full Redis: it does the deletions, and writes that make nothing longer.
 local refused = refuse_writer(ARGV[2], ARGV[3])
 if refused then return refused end
 
@@ -74,6 +75,7 @@ local function change_job(key, rv, op, record, uid, generation)
     return
   end
   local value = table.concat({ rv, op == 'end' and 1 or 0, generation, uid, record }, ' ')
+  if FREES_ONLY and (not stored or #value > #stored) then return end
   if not is_news(key, 'job', tonumber(rv), value, stored) then return end
   local edited = is_edited(key, stored, generation)
   if op == 'end' then
@@ -98,6 +100,7 @@ local function change_child(key, field, rv, op, record, job_uid)
   -- What stands under a finished job is such a child: its deletion does not say whose it was.
   if finished and not another and not stored then return end
   local value = op ~= 'del' and rv .. ' ' .. record or nil
+  if FREES_ONLY and value and (not stored or #value > #stored) then return end
   if not is_news(key, field, tonumber(rv), value, stored) then return end
   if op == 'del' then
     bury(key, field, rv)

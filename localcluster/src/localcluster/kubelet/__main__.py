@@ -40,6 +40,9 @@ def _parser() -> argparse.ArgumentParser:
         "--tls-cert-file", default="", help="process: serve logs over TLS, as a real kube-apiserver demands"
     )
     parser.add_argument("--tls-private-key-file", default="")
+    parser.add_argument(
+        "--client-ca-file", default="", help="process: serve logs only to holders of a certificate of this authority"
+    )
     add_node_options(parser)
     return parser
 
@@ -88,6 +91,7 @@ def _process_kubelet(
         port=options.kubelet_port,
         cert_file=options.tls_cert_file,
         key_file=options.tls_private_key_file,
+        client_ca_file=options.client_ca_file,
     )
     kubelet.add_nodes(node_configs(options, server.port))
     driver.machines.append(kubelet)

@@ -2,7 +2,7 @@
 stdlib.
 
 For kubelets whose API server lives elsewhere. TLS with a certificate of your own when the API server demands it (a real
-kube-apiserver does). Reads only.
+kube-apiserver does), and then for holders of a client certificate alone. Reads only.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -24,15 +25,29 @@ FakeLog = Callable[[str, str], str | None]
 
 class LogServer:
     def __init__(
-        self, find: Find, *, host: str = "127.0.0.1", port: int = 0, cert_file: str = "", key_file: str = ""
+        self,
+        find: Find,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        cert_file: str = "",
+        key_file: str = "",
+        client_ca_file: str = "",
     ) -> None:
+        """With `client_ca_file` only who shows a certificate of that authority is answered."""
         handler = type("Handler", (_Handler,), {"find": staticmethod(find)})
         self._server = ThreadingHTTPServer((host, port), handler)
         self._server.daemon_threads = True
         if cert_file:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(cert_file, key_file or None)
-            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+            if client_ca_file:
+                context.load_verify_locations(client_ca_file)
+                context.verify_mode = ssl.CERT_REQUIRED
+            # The handshake is left to the request's own thread: a client that never ends it holds up nobody else.
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         self.port: int = self._server.server_address[1]
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 3600}, name="log-server", daemon=True
@@ -49,6 +64,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class' name
         """Quiet."""
+
+    def handle(self) -> None:
+        with suppress(ConnectionError, ssl.SSLError):  # no handshake, or no certificate
+            super().handle()
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)

@@ -16,6 +16,12 @@ REFUSED: dict[str, tuple[str, str]] = {
     "a tab after spaces": ("a:\n  b: 1\n  \tc: 2\n", "line 3 begins with a tab: YAML indents with spaces"),
     "a bracket that is not closed": ("a: [1\nb: 2\n", "line 2, column 2: did not find expected ',' or ']'"),
     "two colons": ("a: b: c\n", "line 1, column 5: mapping values are not allowed in this context"),
+    "an alias of itself": ("a: 1\nb: &b\n- *b\n", "line 2: what begins here contains an alias of itself"),
+    "aliases of aliases": (
+        "a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
+        + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)),
+        "line 6: what begins here has more than 200000 values once its aliases (*name) are written out",
+    ),
     "a list as a key": ("a: {[1]: 2}\n", "line 1, column 5: found unhashable key"),
 }
 
@@ -34,6 +40,10 @@ READ: dict[str, tuple[str, list[object]]] = {
     "a merge, and a key of it anew": (
         "x: &x {b: 1, c: 2}\ny:\n  <<: *x\n  b: 3\n",
         [{"x": {"b": 1, "c": 2}, "y": {"b": 3, "c": 2}}],
+    ),
+    "an alias many times": (
+        "x: &x {b: 1}\ny: [" + ", ".join(["*x"] * 1_000) + "]\n",
+        [{"x": {"b": 1}, "y": [{"b": 1}] * 1_000}],
     ),
     "a tab in a text": ("a: 'b\tc'\n", [{"a": "b\tc"}]),
     "a tab in a block of a script": ("a: |\n  x\n  \ty\n", [{"a": "x\n\ty\n"}]),

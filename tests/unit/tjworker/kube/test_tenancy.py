@@ -246,3 +246,89 @@ def test_the_account_is_the_one_that_the_roles_are_bound_to() -> None:
 def test_a_service_and_a_secret_have_no_account() -> None:
     for resource in ("services", "secrets"):
         assert _makes(resource, None, labels=LABEL, annotations={ACCOUNTS: "trainer"}) == ""
+
+
+REACH = "tj-operator-reach: the operator makes"
+SECRET_TYPES = {
+    None: True,
+    "": True,
+    "Opaque": True,
+    "kubernetes.io/ssh-auth": True,
+    "kubernetes.io/service-account-token": False,
+    "bootstrap.kubernetes.io/token": False,
+    "kubernetes.io/dockerconfigjson": False,
+}
+
+
+@pytest.mark.parametrize("type_", SECRET_TYPES, ids=str)
+def test_which_secrets_a_worker_makes(type_: str | None) -> None:
+    made = {"metadata": {"name": "theirs"}, **({} if type_ is None else {"type": type_})}
+    for old in (None, made):
+        for labels in ({}, LABEL):
+            refused = Policies(DOCUMENTS).refusal(Request("secrets", made, old, user=WORKER, labels=labels))
+            assert (refused == "") == SECRET_TYPES[type_]
+            assert not refused or refused.startswith(f"{REACH} no Secret of type {type_}")
+    assert Policies(DOCUMENTS).refusal(Request("secrets", made, user="system:admin")) == ""
+
+
+SERVICES: dict[str, tuple[Json, bool]] = {
+    "one of a job": ({"clusterIP": "None", "selector": {"a": "b"}}, True),
+    "of the type that it has anyway": ({"type": "ClusterIP", "externalIPs": [], "externalName": ""}, True),
+    "with an address of somebody else": ({"externalIPs": ["8.8.8.8"]}, False),
+    "with a name of somebody else": ({"type": "ExternalName", "externalName": "example.org"}, False),
+    "on every node": ({"type": "NodePort"}, False),
+    "for the world": ({"type": "LoadBalancer"}, False),
+}
+
+
+@pytest.mark.parametrize(("spec", "allowed"), SERVICES.values(), ids=SERVICES.keys())
+def test_which_services_a_worker_makes(spec: Json, allowed: bool) -> None:
+    made = {"metadata": {"name": "theirs"}, "spec": spec}
+    for old in (None, made):
+        refused = Policies(DOCUMENTS).refusal(Request("services", made, old, user=WORKER))
+        assert (refused == "") == allowed
+        assert allowed or refused.startswith(f"{REACH} Services of type ClusterIP alone")
+    assert Policies(DOCUMENTS).refusal(Request("services", made, user="system:admin")) == ""
+
+
+PODS_OF_A_WORKER: dict[str, tuple[Json, str]] = {
+    "nothing special": ({}, ""),
+    "fields that say no": ({"hostNetwork": False, "nodeName": "", "volumes": [{"emptyDir": {}}]}, ""),
+    "the host's network": ({"hostNetwork": True}, "no pod with hostNetwork, hostPID or hostIPC in team-a"),
+    "the host's processes": ({"hostPID": True}, "no pod with hostNetwork, hostPID or hostIPC in team-a"),
+    "the host's memory": ({"hostIPC": True}, "no pod with hostNetwork, hostPID or hostIPC in team-a"),
+    "the host's files": (
+        {"volumes": [{"emptyDir": {}}, {"hostPath": {"path": "/"}}]},
+        "no pod with a volume of hostPath in team-a",
+    ),
+    "a privileged container": (
+        {"containers": [{"securityContext": {"privileged": True}}]},
+        "no privileged container in team-a",
+    ),
+    "a privileged container before the others": (
+        {"initContainers": [{"securityContext": {}}, {"securityContext": {"privileged": True}}]},
+        "no privileged container in team-a",
+    ),
+    "a node": ({"nodeName": "n0"}, "no pod with a nodeName in team-a"),
+}
+
+
+@pytest.mark.parametrize("resource", ["pods", "replicasets.apps", "jobs.batch"])
+@pytest.mark.parametrize(("asked", "says"), PODS_OF_A_WORKER.values(), ids=PODS_OF_A_WORKER.keys())
+def test_what_a_workers_pods_may_not_ask_for_in_a_tenants_namespace(resource: str, asked: Json, says: str) -> None:
+    def made(asked: Json, **more: Any) -> Json:
+        pod = {"containers": [container()], **asked}
+        return {
+            "metadata": {"name": "theirs"},
+            "spec": pod if resource == "pods" else {"template": {"spec": pod}, **more},
+        }
+
+    request = Request(resource, made(asked), user=WORKER, labels=LABEL)
+    refused = Policies(DOCUMENTS).refusal(request)
+    assert refused == (says and f"{REACH} {says}" + (": the scheduler chooses the node" if "nodeName" in says else ""))
+    for other in (replace(request, labels={}), replace(request, user="system:admin")):
+        assert Policies(DOCUMENTS).refusal(other) == ""
+    scaled = replace(request, object=made(asked, replicas=2), old=made(asked, replicas=1))
+    assert Policies(DOCUMENTS).refusal(scaled) == "", "a pod, and a workload with its template, stays what it was"
+    if resource != "pods":
+        assert Policies(DOCUMENTS).refusal(replace(request, old=made({}, replicas=1))) == refused

@@ -11,6 +11,7 @@ import pytest
 from tests.support.kinds import AITRAININGJOBS
 from tests.unit.watcher.projection.objects import JOB, KEY
 from tjworker.api.kinds import parse
+from tjworker.api.kinds.base import LEFT_OUT
 from tjworker.api.model import InvalidJob
 from watcher.projection import project
 from watcher.projection.jobs import TOO_DEEP
@@ -127,3 +128,35 @@ def test_an_ended_job_is_woken_when_the_time_of_its_tensorboard_is_over() -> Non
     projected = project(AITRAININGJOBS, job)
     assert projected is not None
     assert projected.expires_at == 1767312001.0
+
+
+def _with_text(size: int, **more: Any) -> dict[str, Any]:
+    job = deepcopy(JOB)
+    job["metadata"]["annotations"] = {"notes": "x" * size}
+    return {**job, **more}
+
+
+LEFT_OUT_OF: dict[str, tuple[dict[str, Any], bool]] = {
+    "a job of the usual size": (_with_text(10_000), False),
+    "a job with more than 64 KiB of annotations": (_with_text(66_000), True),
+    "a suspended job": (_with_text(10, status={"phase": "Suspended", "observedGeneration": 3}), True),
+    "a suspended job whose edit no pass has seen": (
+        _with_text(10, status={"phase": "Suspended", "observedGeneration": 2}),
+        False,
+    ),
+    "a refused job": (_with_text(10, status={"phase": "Failed", "refused": True, "observedGeneration": 3}), True),
+}
+
+
+@pytest.mark.parametrize("sentence", LEFT_OUT_OF)
+def test_what_is_kept_without_its_spec(sentence: str) -> None:
+    job, want = LEFT_OUT_OF[sentence]
+    job["metadata"]["generation"] = 3
+    projected = project(AITRAININGJOBS, job)
+    assert projected is not None
+    assert projected.change.record is not None
+    assert not projected.change.finished
+    raw = orjson.loads(projected.change.record)
+    assert (LEFT_OUT in raw) == want
+    assert (raw["spec"] == {}) == want
+    assert not want or len(projected.change.record) < 1024
