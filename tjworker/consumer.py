@@ -15,6 +15,7 @@ What a task's request tells Flower of an end that was no success differs from Ce
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -41,7 +42,7 @@ from tjworker.store.connect import client
 from tjworker.telemetry import metrics, scrape
 from tjworker.telemetry.health import open_health
 from tjworker.telemetry.metrics import CONSUMING, Sample
-from tjworker.telemetry.redis_outage import RedisOutage
+from tjworker.telemetry.redis_outage import OneLine, RedisOutage
 from tjworker.telemetry.worker_health import USELESS_LIMIT_SECONDS, Ignored, Lasting, WorkerReport
 
 log = structlog.get_logger(__name__)
@@ -245,6 +246,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._outage = RedisOutage(CELERYS_LOGGERS)
+        logging.getLogger("kombu.transport.redis").addFilter(OneLine())
         give_slots_back(self.controller)
 
     def start(self) -> None:

@@ -308,6 +308,11 @@ def scaled_up_while_trainers_still_go(world: Driver) -> None:
     assert (counts(world), trainer_job(world)["status"].get("failed", 0)) == ({}, 0)
 
 
+def writes(world: Driver) -> dict[str, int]:
+    """A pass reads the spec of a suspended job from the API server: Redis does not hold it."""
+    return {request: n for request, n in world.requests().items() if not request.startswith("get ")}
+
+
 def suspends_and_resumes(world: Driver) -> None:
     """Its ReplicaSets and its Job stay, with no pods; nobody has lost any. A trainer that exits with 0 because it is
     asked to go has not succeeded."""
@@ -327,8 +332,8 @@ def suspends_and_resumes(world: Driver) -> None:
     assert (status.get("restarts", 0), status.get("failures"), counts(world)) == (0, None, {})
     assert trainer_job(world)["status"].get("failed", 0) == 0
     world.quiet()
-    before = world.requests()
-    world.stays("a suspended job causes no request", lambda: world.requests() == before, for_seconds=4)
+    before = writes(world)
+    world.stays("a suspended job causes no write", lambda: writes(world) == before, for_seconds=4)
 
 
 def what_has_succeeded_is_not_run_again(world: Driver) -> None:

@@ -164,11 +164,11 @@ GUESTS: Mapping[str, Scenario] = {
     "pytorch-loses-worker": _of(LOSES_WORKER, pytorch(Wish())),
     "tf-succeeds": _of(replace(SCRIPTS["succeeds"], over=ended_and_kept), tensorflow(Wish()), alone=True),
     "tf-restarts": _of(replace(SCRIPTS["restarts"], over=ended_and_kept), tensorflow(_flaky), alone=True),
-    "mpi-succeeds": _of(replace(SCRIPTS["succeeds"], over=ended_and_kept), mpi(Wish())),
-    "mpi-restarts": _of(replace(SCRIPTS["restarts"], over=ended_and_kept), mpi(_flaky)),
+    "mpi-succeeds": _of(replace(SCRIPTS["succeeds"], over=ended_and_kept), mpi(Wish()), alone=True),
+    "mpi-restarts": _of(replace(SCRIPTS["restarts"], over=ended_and_kept), mpi(_flaky), alone=True),
     "mpi-deleted": _of(SCRIPTS["deleted"], mpi(SCRIPTS["deleted"].wish)),
-    "mpi-suspended": _of(replace(SUSPENDED, over=ended_and_kept), mpi(Wish())),
-    "mpi-loses-worker": _of(replace(LOSES_WORKER, over=ended_and_kept), mpi(Wish())),
+    "mpi-suspended": _of(replace(SUSPENDED, over=ended_and_kept), mpi(Wish()), alone=True),
+    "mpi-loses-worker": _of(replace(LOSES_WORKER, over=ended_and_kept), mpi(Wish()), alone=True),
     "kubedl-tf-restarts": _of(
         replace(SCRIPTS["restarts"], over=ended_and_kept), tensorflow(_flaky, "training.kubedl.io"), alone=True
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import subprocess
 import sys
@@ -85,7 +86,9 @@ def set_up(folder: Path, python: str) -> subprocess.CompletedProcess[str]:
     script.write_text(python)
     script.chmod(0o755)
     command = ["make", "setup", f"PYTHON={script}"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    # Below `make test` it would name the folders that it enters.
+    own = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300, env=own)
 
 
 def test_a_set_up_without_a_network_says_what_it_needs_and_is_not_taken_for_done(tmp_path: Path) -> None:

@@ -46,3 +46,14 @@ class RedisOutage(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         return self._since is None
+
+
+class OneLine(logging.Filter):
+    """An error of Redis that a library reports and tries again is a line, without its traceback."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            record.msg, record.args = f"{record.getMessage()}: {' '.join(str(error).split())[:300]}", ()
+            record.exc_info = record.exc_text = None
+        return True
