@@ -2,10 +2,11 @@
 
 It is Redis' time. A process reads it with each claim of keys and carries it on with its monotonic clock. The API
 server's `Date` checks it: where the two differ, the earlier time counts, since a limit that ends a job late does less
-harm than a limit that ends it early. The local wall clock only serves until the first reading, for log lines; how far
-it is off is reported.
+harm than a limit that ends it early. A `Date` must be fresh for that: after a machine has slept, which its monotonic
+clock does not count, an old one would be hours behind. The local wall clock only serves until the first reading, for
+log lines; how far it is off is reported.
 
-Thread-safe. Does no I/O.
+Thread-safe. Does no I/O but what it is given (`ask_date`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ TOLERANCE_SECONDS = 5.0
 """Two clocks that are closer agree: `Date` has whole seconds, and an answer is on its way for a while."""
 DATE_PERIOD_SECONDS = 10.0
 """Between two readings of `Date`: to parse one takes longer than the rest of a small answer."""
+DATE_LASTS_SECONDS = 600.0
+"""A `Date` that was read earlier is read again before it is used: clocks drift, and some are set right."""
 REPORT_PERIOD_SECONDS = 600.0
 """Between two log lines about the same clock."""
 
@@ -46,15 +49,21 @@ class ClusterClock:
         wall: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         wrong: Callable[[str], None] = lambda clock: None,
+        ask_date: Callable[[], object] = lambda: None,
     ) -> None:
-        """`wrong` is called with `process`, `redis` or `api_server` whenever the log names that clock."""
+        """`wrong` is called with `process`, `redis` or `api_server` whenever the log names that clock. `ask_date` has
+        the API server answer something, so that `see_date` is called. It must not raise because the API server is
+        away."""
         self._wall = wall
         self._monotonic = monotonic
         self._wrong = wrong
+        self._ask_date = ask_date
         # Each is the difference between a clock and this process' monotonic clock.
         self._redis: float | None = None
         self._api_server: float | None = None
         self._date_due = 0.0
+        self._ask_due = 0.0
+        self._date_expires = 0.0
         self._report_due = 0.0
 
     def __call__(self) -> float:
@@ -63,8 +72,16 @@ class ClusterClock:
         return self._wall() if offset is None else self._monotonic() + offset
 
     def see_redis(self, seconds: float) -> None:
-        """Redis has just answered that it is `seconds`, in Unix time."""
-        self._redis = seconds - self._monotonic()
+        """Redis has just answered that it is `seconds`, in Unix time. Asks for a `Date` where that on record does not
+        tell whether Redis is right."""
+        now = self._monotonic()
+        before, self._redis = self._redis, seconds - now
+        if before is not None and abs(self._redis - before) > TOLERANCE_SECONDS:
+            # Redis' clock was set, another machine has become Redis, or this one has slept: only a new Date tells.
+            self._date_due = self._ask_due = self._date_expires = 0.0
+        if now >= max(self._date_expires, self._ask_due):
+            self._ask_due = now + DATE_PERIOD_SECONDS
+            self._ask_date()
         self._report()
 
     def see_date(self, header: str) -> None:
@@ -76,6 +93,7 @@ class ClusterClock:
         try:
             # In the middle of its second.
             self._api_server = parsedate_to_datetime(header).timestamp() + 0.5 - now
+            self._date_expires = now + DATE_LASTS_SECONDS
         except (ValueError, TypeError, OverflowError):
             return
 
