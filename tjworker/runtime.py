@@ -90,7 +90,11 @@ def connect(settings: Settings) -> Runtime:
     try:
         # One connection for each pass, one for each further write beside it, one for the events.
         connections = settings.keys_per_task + settings.write_concurrency + 1
-        clock = ClusterClock(wrong=lambda name: WRONG_CLOCKS.inc(clock=name), ask_date=lambda: kube.alive())
+
+        def ask_date() -> None:
+            kube.alive()
+
+        clock = ClusterClock(wrong=lambda name: WRONG_CLOCKS.inc(clock=name), ask_date=ask_date)
         transport = KubeTransport(
             pool_size=connections, metadata_only=True, answered=count_request, dated=clock.see_date
         )
