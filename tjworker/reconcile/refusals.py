@@ -31,7 +31,7 @@ from tjworker.reconcile.policies.clean import Cleaning
 from tjworker.reconcile.rules import Rules
 from tjworker.reconcile.spec_errors import MAX_MESSAGE
 
-MEND = "; nothing of the job is made: edit it, and it starts"
+MEND = "; the job has no pods: edit the job, and it starts"
 """After the API server's words about the first children of a job."""
 
 
