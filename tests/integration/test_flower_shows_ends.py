@@ -40,7 +40,7 @@ class Case:
 CASES = {
     "a pass that did its work is green": Case("done", "SUCCESS", "Running, created 2"),
     "a pass that the API server refused is yellow: it is tried again": Case("refused", "RETRY", "exceeded quota"),
-    "a pass that waits for the watch is green: no trouble": Case("stale", "SUCCESS", "waits for the watch"),
+    "a pass that waits for the watch is green: no trouble": Case("stale", "SUCCESS", "waits until the watch"),
     "a pass that waiting does not cure is red": Case("bug", "FAILURE", "bug: KeyError: 'spec'; next try in 300 s"),
 }
 

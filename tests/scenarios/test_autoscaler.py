@@ -22,6 +22,7 @@ from tests.scenarios.elastic import (
 )
 from tests.scenarios.world import World, training_job
 from tests.support.clocks import shared
+from tjworker.api.labels import ANNOTATION_GIT_SYNC
 from tjworker.controllers.autoscaler import Autoscaler
 from tjworker.kube.port import HttpResponse
 
@@ -125,6 +126,20 @@ def test_edl_policy_manual_gives_the_job_back_to_people(world: ElasticWorld) -> 
     world.patch_job("first", {"spec": {"replicaSpecs": {"trainer": {"edlPolicy": "Manual"}}}})
     world.run().advance(30)
     assert (wants(world, "first"), len(trainers(world, "first"))) == (2, 2)
+
+
+def test_a_job_with_an_edit_that_cannot_be_used_grows_once_it_is_mended(world: ElasticWorld) -> None:
+    """No pass makes a replica of it meanwhile: a target would be set aside, and be set again by the next run."""
+    world.apply(elastic("first", 1, 1, 10))
+    world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
+    world.patch_job("first", {"metadata": {"annotations": {ANNOTATION_GIT_SYNC: "{"}}}).run()
+    world.scale("first", 3).run()
+    records = world.status("first")["scaleRecords"]
+    world.advance(4 * COOLDOWN_SECONDS)
+    assert world.status("first")["scaleRecords"] == records
+    assert (wants(world, "first"), len(trainers(world, "first"))) == (3, 3)
+    world.patch_job("first", {"metadata": {"annotations": {ANNOTATION_GIT_SYNC: None}}}).run()
+    world.until("it is mended and grows again", lambda: len(trainers(world, "first")) == FULL)
 
 
 def test_a_lower_maximum_holds_at_once(world: ElasticWorld) -> None:

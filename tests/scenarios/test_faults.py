@@ -144,6 +144,6 @@ def test_while_one_watch_is_away_passes_become_rare_and_its_return_is_noticed_at
     world.queue.publish(world.store.queue.add([JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")]))
     world.advance(120, step_seconds=0.5)
     assert 8 <= len(world.results) - before <= 20
-    assert set(world.results[before:]) == {"waits for the watch to show an own write"}
+    assert set(world.results[before:]) == {"waits until the watch shows the last write of this job"}
     world.watcher.reflectors = reflectors
     assert world.run().advance(1).condition("Running")["status"] == "True", "its pods' news queue the key"

@@ -75,7 +75,7 @@ def test_a_pass_waits_for_the_watch_to_show_the_operators_own_last_write() -> No
     before = world.transport.counts.copy()
     world.queue.publish(world.store.queue.add([JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")]))
     world.work()
-    assert world.results[-1] == "waits for the watch to show an own write"
+    assert world.results[-1] == "waits until the watch shows the last write of this job"
     assert world.transport.counts == before
     assert world.run().advance(1).phase() == "Running", "and it comes back by itself"
 

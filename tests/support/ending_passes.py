@@ -21,7 +21,7 @@ __all__ = ["ENDS", "app"]
 ENDS = {
     "done": Result("Running, created 2"),
     "refused": after_error(Transient("pods is forbidden: exceeded quota", status=403)),
-    "stale": Result("waits for the watch to show an own write", stale=True),
+    "stale": Result("waits until the watch shows the last write of this job", stale=True),
     "bug": not_retryable("bug: KeyError: 'spec'"),
 }
 

@@ -219,6 +219,11 @@ class TrainingJob:
     def key(self) -> JobKey:
         return self.name.key
 
+    @property
+    def autoscaled(self) -> bool:
+        """The autoscaler reads it: one of its roles is the autoscaler's."""
+        return any(role.autoscaled for role in self.roles)
+
     def counts_for_backoff(self, role: str) -> bool:
         """backoffLimit counts the failures of this role."""
         return not self.batch_roles or role in self.batch_roles

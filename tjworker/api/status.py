@@ -100,6 +100,8 @@ FAILED_CREATE = "FailedCreate"
 """Reason of the condition Running while the API server refuses a child, to us or to a ReplicaSet."""
 FAILED_DELETE = "FailedDelete"
 """Reason of the condition Running while the API server does not let a child be deleted or patched."""
+INVALID_SPEC = "InvalidSpec"
+"""Reason of the condition Failed. True: the job was refused before it began. False: it has begun, and goes on."""
 
 
 class RoleAttempts(_Model):
@@ -281,6 +283,12 @@ class JobStatus(_Model):
     @property
     def ended(self) -> bool:
         return self.phase in END_PHASES
+
+    @property
+    def unusable_spec(self) -> str:
+        """What is wrong with the spec of a job that has begun and goes on without it; '' when nothing is."""
+        told = (c.message for c in self.conditions if (c.type, c.status, c.reason) == ("Failed", "False", INVALID_SPEC))
+        return next(told, "")
 
     def to_json(self) -> dict[str, Any]:
         """As it is written to the API server: without what is empty, so that `kubectl get -o yaml` shows what there

@@ -154,6 +154,9 @@ def _ceiling(auto: AutoRole, *, movable: bool, now: float, rules: Rules) -> tupl
     keeps = auto.elastic.parallelism
     if not movable:
         return keeps, f"a job grows while it runs whole, and this one is {auto.state.job.status.phase}"
+    if auto.state.job.status.unusable_spec:
+        # A pass makes no replica of it and sets a higher target aside, so each run would set that again.
+        return keeps, "an edit of it cannot be used, and it does not grow until that is mended"
     if because := _of_its_replicas(auto) or _of_its_rest(auto, now, rules):
         return keeps, because
     if not auto.staying and keeps < auto.elastic.max_instance:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 PAGE_SIZE = 500
 _AN_END_IS_FINAL = "an end is final; delete the job and apply it again to run it anew"
+_MEND = "it starts once its spec is mended; `tj describe {name}` names the field"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +202,7 @@ def check_replica(job: FoundJob, role: str | None, index: int | None) -> None:
 def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
     """What `tj scale` writes. Raises UserError for a job or a role that cannot be scaled."""
     model, name, job_kind = parsed(job), job.name, KNOWN_KINDS[job.resource]
-    if model.status.ended:
-        raise UserError(f"{name} has ended ({model.status.phase}): {_AN_END_IS_FINAL}")
+    _refuse_the_over(model, name)
     if not job_kind.scale_spec_path:
         raise UserError(f"{name} is not scaled: no role of {with_article(job_kind.kind)} is")
     wanted, names = role or model.scale_role, [r.name for r in model.roles]
@@ -292,11 +292,24 @@ def ending(job: FoundJob, annotation: str, message: str) -> Json:
     return {"metadata": {"annotations": {annotation: message}}}
 
 
-def _refuse_the_ended(model: TrainingJob, name: str) -> None:
+def _refuse_the_over(model: TrainingJob, name: str) -> None:
+    if model.status.refused:
+        raise UserError(f"{name} was refused and has no pods: {_MEND.format(name=name)}")
     if model.status.ended:
         raise UserError(f"{name} has ended ({model.status.phase}): {_AN_END_IS_FINAL}")
+
+
+def _refuse_the_ended(model: TrainingJob, name: str) -> None:
+    _refuse_the_over(model, name)
     if model.status.ending is not None:
         raise UserError(f"{name} is about to end ({model.status.ending.phase}): {_AN_END_IS_FINAL}")
+
+
+def main_container(job: FoundJob) -> str | None:
+    """As `naming.counted_names` takes it: the container of each pod that its kind counts, where the kind names one."""
+    model = parse(job.resource, job.raw)
+    read = model if isinstance(model, TrainingJob) else model.rest
+    return read.main_container if read is not None else None
 
 
 def pods_selector(name: str) -> str:

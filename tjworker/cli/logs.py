@@ -43,7 +43,7 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
     tj logs digits --since 5m --timestamps
     """
     from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.jobs import check_replica, find_job, job_pods
+    from tjworker.cli.jobs import check_replica, find_job, job_pods, main_container
     from tjworker.cli.logstream import Follower, Wanted, read_log, targets
 
     excerpt = _excerpt(**which)
@@ -58,7 +58,7 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
             with printer(fold=not excerpt.timestamps) as emit:
                 Follower(cluster, where, found, wanted, excerpt, emit).run()
             return 0
-        chosen = [t for pod in job_pods(cluster.api, found) for t in targets(pod, wanted)]
+        chosen = [t for pod in job_pods(cluster.api, found) for t in targets(pod, wanted, main_container(found))]
         if not chosen:
             _tell_what_is_left(found, wanted)
             return 0
@@ -94,6 +94,8 @@ def _tell_what_is_left(job: FoundJob, wanted: Wanted) -> None:
         if not status.get("completionTime"):
             phase = status.get("phase") or "not accepted yet"
             raise UserError(f"{name} ({phase}) has no such pods now; `tj describe {name}` says what it waits for")
+        if status.get("refused"):
+            raise UserError(f"{name} was refused and never had pods; `tj describe {name}` says what to mend")
         raise UserError(
             f"{name} has ended ({status.get('phase')}), and its pods went with their logs, as spec.cleanPodPolicy says "
             "(default: All). `Running` keeps those that have ended; `tj logs -f` follows a job while it runs"

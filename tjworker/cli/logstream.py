@@ -15,7 +15,7 @@ from tjworker.api.resources import PODS
 from tjworker.base import OperatorError, Transient
 from tjworker.cli.errors import tell_outage
 from tjworker.cli.informer import Informer
-from tjworker.cli.jobs import FoundJob, list_all, pods_selector, role_names
+from tjworker.cli.jobs import FoundJob, list_all, main_container, pods_selector, role_names
 
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
@@ -78,14 +78,14 @@ class Target:
         return self.uid, self.container, self.run
 
 
-def targets(pod: Json, wanted: Wanted) -> list[Target]:
-    """The counted containers of a pod, [] when the pod is not wanted."""
+def targets(pod: Json, wanted: Wanted, main: str | None = None) -> list[Target]:
+    """The counted containers of a pod, [] when the pod is not wanted. `main`: as in `naming.counted_names`."""
     metadata = pod["metadata"]
     marks = metadata.get("labels") or {}
     role, index = str(marks.get(labels.REPLICA_NAME, "")), str(marks.get(labels.REPLICA_INDEX, ""))
     if (wanted.role is not None and role != wanted.role) or (wanted.index is not None and index != str(wanted.index)):
         return []
-    names = naming.counted_names([str(c.get("name")) for c in (pod.get("spec") or {}).get("containers") or []])
+    names = naming.counted_names([str(c.get("name")) for c in (pod.get("spec") or {}).get("containers") or []], main)
     states = {c.get("name"): c for c in (pod.get("status") or {}).get("containerStatuses") or []}
     label = f"{role}-{index}" if role and index else metadata["name"]
     found = []
@@ -176,6 +176,7 @@ class Follower:
         """`tells_outage`: says on stderr when the API server is away; of several followers one is enough."""
         self._tells_outage = tells_outage
         self._cluster, self._namespace, self._job, self._wanted = cluster, namespace, job, wanted
+        self._main = main_container(job)
         self._excerpt, self._emit = excerpt, emit
         self._lock = threading.Lock()
         self._readers_lock = threading.Lock()
@@ -249,7 +250,7 @@ class Follower:
             for pod in list_all(self._cluster.api, PODS, self._namespace, label_selector=pods_selector(name)):
                 self._on_pod("ADDED", pod)
                 if (pod.get("status") or {}).get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp"):
-                    runs_on |= {target.key for target in targets(pod, self._wanted)}
+                    runs_on |= {target.key for target in targets(pod, self._wanted, self._main)}
         return runs_on
 
     def _on_pod(self, kind: str, pod: Json) -> None:
@@ -258,7 +259,7 @@ class Follower:
         with self._readers_lock:
             if self._all_found:
                 return
-            for target in targets(pod, self._wanted):
+            for target in targets(pod, self._wanted, self._main):
                 if target.started and target.key not in self._readers:
                     replaced = self._newest.get(target.label, target.uid) != target.uid
                     self._newest[target.label] = target.uid

@@ -133,7 +133,7 @@ def _name_errors(raw: Json) -> Iterator[FieldError]:
     if not name:
         yield FieldError("metadata.name", "is missing")
     elif not (isinstance(name, str) and _DNS_NAME.fullmatch(name)):
-        yield FieldError("metadata.name", f"{name!r}: lower-case letters, digits and '-', such as digits-2")
+        yield FieldError("metadata.name", f"{name!r}: use lower-case letters, digits and '-', such as digits-2")
 
 
 def _template_errors(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[FieldError]:

@@ -84,7 +84,9 @@ def _headline(job: TrainingJob, now: datetime) -> Iterator[str]:
         return
     told = next((c for c in status.conditions if c.type == _CONDITION_OF.get(status.phase, status.phase)), None)
     for_ = f" for {rows.age(told.last_transition_time, now)}" if told and told.status == "True" else ""
-    if status.ended:
+    if status.refused:
+        yield f"{kind} was refused and has no pods; {made}. It starts once its spec is mended."
+    elif status.ended:
         yield f"{kind} has ended: {status.phase}, {rows.age(status.completion_time, now)} ago; {made}."
     else:
         yield f"{kind} is {status.phase}{for_}, {made}."
@@ -166,6 +168,8 @@ def _waits(job: TrainingJob, pods: Sequence[Json], now: datetime, ill_nodes: Map
     if status.ending is not None:
         yield f"its pods to go; then it ends in {status.ending.phase}: {status.ending.message}"
     yield from (f"{c.message}" for c in status.conditions if _is_trouble(c))
+    if status.unusable_spec:
+        yield f"an edit of the job: {status.unusable_spec}"
     waiting: dict[str, list[str]] = {}
     for pod in pods:
         if why := gist(why_pod_waits(pod)):
@@ -269,7 +273,7 @@ def _autoscaler(job: TrainingJob, now: datetime, obstacles: Mapping[str, str]) -
         if role.declared_replicas is not None:
             yield f"{role.name}: target {role.replicas} ({role.spec_path} is {role.declared_replicas})"
         elif role.name in job.status.targets:
-            yield f"{role.name}: follows {role.spec_path}, which was changed by hand"
+            yield f"{role.name}: follows {role.spec_path}, which a user has set"
         if role.name in obstacles:
             yield f"{role.name}: has {role.replicas} and could have {role.max_replicas}: {obstacles[role.name]}"
     for record in job.status.scale_records[:SHOWN_RECORDS]:

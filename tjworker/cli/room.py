@@ -40,7 +40,9 @@ class Room:
     requests: Mapping[str, NodeRequests]
     """By node; under WAITING of pods without one."""
     holders: Mapping[str, NodeRequests]
-    """By `namespace/job`; of pods of no job under OTHERS."""
+    """What is asked for, by `namespace/job`; of pods of no job under OTHERS."""
+    placed: Mapping[str, NodeRequests] = field(default_factory=dict)
+    """The same, of pods on a node alone: one that waits for a node has nothing."""
     pods: Mapping[str, Sequence[Json]] = field(default_factory=dict)
     """Raw, by `namespace/job`."""
     waiting: Sequence[WaitingPods] = ()
@@ -53,6 +55,7 @@ class Room:
 def room(nodes: Iterable[Json], pods: Iterable[Json]) -> Room:
     requests: dict[str, NodeRequests] = defaultdict(lambda: NOTHING)
     holders: dict[str, NodeRequests] = defaultdict(lambda: NOTHING)
+    placed: dict[str, NodeRequests] = defaultdict(lambda: NOTHING)
     by_job: dict[str, list[Json]] = defaultdict(list)
     waiting: dict[str, WaitingPods] = {}
     for pod in pods:
@@ -67,12 +70,14 @@ def room(nodes: Iterable[Json], pods: Iterable[Json]) -> Room:
         node = spec.get("nodeName") or WAITING
         requests[node] = requests[node].plus(asked)
         holders[holder] = holders[holder].plus(asked)
-        if node == WAITING:
+        if node != WAITING:
+            placed[holder] = placed[holder].plus(asked)
+        else:
             one = waiting_pod(f"{metadata['namespace']}/{metadata['name']}", pod, asked)
             alike = waiting.setdefault(waiting_name(one), one)
             waiting[waiting_name(one)] = replace(alike, pods=alike.pods + (alike is not one))
     records = {n["metadata"]["name"]: node_record(n) for n in nodes}
-    return Room(records, dict(requests), dict(holders), dict(by_job), tuple(waiting.values()))
+    return Room(records, dict(requests), dict(holders), dict(placed), dict(by_job), tuple(waiting.values()))
 
 
 def _is_ours(metadata: Json) -> bool:
@@ -88,7 +93,8 @@ def obstacles(
     job: TrainingJob, jobs: Iterable[TrainingJob], found: Room, now: datetime, rules: Rules
 ) -> dict[str, str]:
     """Role -> why it has no more replicas, of those roles of `job` that could have more. `jobs`: all that there are."""
-    states = [_state(one, found) for one in jobs]
+    # As the autoscaler reads them: a job that it does not scale must not count as one that waits for its room.
+    states = [_state(one, found) for one in jobs if one.autoscaled]
     posed = pose(states, found.nodes, found.requests, now.timestamp(), rules, found.waiting)
     said = {unplanned.role: str(unplanned) for unplanned in posed.unplanned if unplanned.job == job.key}
     why = why_no_more(posed, rules, job.key)
@@ -115,7 +121,7 @@ def _held(role: ElasticRole, found: Room) -> str:
 
 
 def _shares(found: Room, *, gpu: bool) -> Iterator[tuple[str, float]]:
-    for holder, asked in found.holders.items():
+    for holder, asked in found.placed.items():
         amount = sum(n for _, n in asked.extended) if gpu else asked.cpu_milli / 1000
         if amount:
             yield holder, amount

@@ -25,7 +25,7 @@ def wrap(line: str, width: int, *, under: int | None = None) -> list[str]:
     if under is None:
         under = columns.end() if columns and columns.end() <= width * _WIDEST_LABEL else start + 2
     text = _COMMAND.sub(lambda found: found[0].replace(" ", _KEPT_BLANK), line)
-    # A list without blanks, as in a setting, is broken behind its commas.
-    text = " ".join(w.replace(",", ", ") if len(w) > width - under else w for w in text.split(" "))
+    # A list without blanks, as in a setting, is broken behind its commas; in a command that would be two arguments.
+    text = " ".join(w.replace(",", ", ") if len(w) > width - under and "`" not in w else w for w in text.split(" "))
     parts = textwrap.wrap(text, width, subsequent_indent=" " * under, break_long_words=False, break_on_hyphens=False)
     return [part.replace(_KEPT_BLANK, " ") for part in parts]

@@ -148,7 +148,7 @@ class Autoscaler:
             if raw is None:
                 return None
         job = kinds.parse(name.resource, raw)
-        return job if isinstance(job, TrainingJob) and any(role.autoscaled for role in job.roles) else None
+        return job if isinstance(job, TrainingJob) and job.autoscaled else None
 
     # -- decide ------------------------------------------------------------------------------------
     def _decide(self, found: Observation) -> Decision:

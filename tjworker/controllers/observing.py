@@ -62,7 +62,7 @@ class Observing:
             # The watcher queues every unfinished job once the projection is whole again.
             return Result("the projection is not synced yet", after_seconds=UNSYNCED_RETRY_SECONDS, unfit=True)
         if view.stale:
-            return Result("waits for the watch to show an own write", stale=True, behind=True)
+            return Result("waits until the watch shows the last write of this job", stale=True, behind=True)
         raw, observed = decode_view(view.job, view.children, seen=view.seen)
         observed = replace(observed, untouched=not view.min_observed)
         name = parse_key(key)

@@ -17,7 +17,7 @@ from tjworker.api.kinds.base import MAX_ERRORS
 from tjworker.api.model import FieldError, InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.api.ownership import own_pods, own_workloads
-from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, JobStatus
+from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, INVALID_SPEC, JobStatus
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile.addons import ADDONS, tensorboard
 from tjworker.reconcile.children import clean_up
@@ -29,9 +29,9 @@ from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Event, Plan
 from tjworker.reconcile.policies.clean import Cleaning
 from tjworker.reconcile.rules import Rules
-from tjworker.reconcile.spec_errors import INVALID_SPEC, MAX_MESSAGE
+from tjworker.reconcile.spec_errors import MAX_MESSAGE
 
-MEND = "; nothing of the job is made: edit it, and it starts"
+MEND = "; the job has no pods: edit the job, and it starts"
 """After the API server's words about the first children of a job."""
 
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tjworker.api.model import TrainingJob
-from tjworker.api.status import JobStatus
+from tjworker.api.status import INVALID_SPEC, JobStatus
 from tjworker.reconcile.conditions import get_condition, set_condition
 from tjworker.reconcile.plan import Event, Plan
 
-INVALID_SPEC = "InvalidSpec"
-"""Reason of the condition Failed. True: the job was refused before it began. False: it has begun, and goes on."""
 SPEC_MENDED = "SpecMended"
 GOES_ON = "; the job goes on with the last values that could be used, or the defaults, until this is mended"
 NO_MORE_PODS = ", and makes no pods of {}"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.builders import JobBuilder, NodeBuilder, PodBuilder, make_job, make_node, make_pod
 from tjworker.api.node_requests import WAITING, NodeRequests
-from tjworker.api.status import Attempts, Ending, JobStatus, Phase, RoleAttempts, ScaleCause, ScaleRecord
+from tjworker.api.status import Attempts, Condition, Ending, JobStatus, Phase, RoleAttempts, ScaleCause, ScaleRecord
 from tjworker.autoscale import (
     POLICIES,
     JobState,
@@ -69,6 +69,11 @@ def used(cpus: float, **extended: int) -> NodeRequests:
 def recorded(from_: int, to: int, minute: str, cause: ScaleCause = "") -> dict[str, Any]:
     record = ScaleRecord(role="trainer", from_=from_, to=to, time=f"2026-01-01T{minute}Z", cause=cause)
     return {"scale_records": (record,)}
+
+
+BAD_EDIT = Condition(
+    type="Failed", status="False", reason="InvalidSpec", message="x", last_transition_time="2026-01-01T00:00:00Z"
+)
 
 
 @dataclass(frozen=True)
@@ -207,6 +212,9 @@ CASES = {
     ),
     "a record whose time is garbage holds no job back": Case(
         (running(an_elastic(**recorded(4, 2, "soon"))),), {"a": used(2)}, {"digits": (2, 8)}
+    ),
+    "part of its spec cannot be used: no pass would make its replica": Case(
+        (running(an_elastic(conditions=(BAD_EDIT,))),), {"a": used(2)}, {}
     ),
     "replicas that wait: it does not grow on": Case(
         (

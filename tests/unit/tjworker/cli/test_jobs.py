@@ -29,6 +29,7 @@ from tjworker.cli.jobs import (
     check_replica,
     find_job,
     list_jobs,
+    main_container,
     scaling,
     suspending,
 )
@@ -164,6 +165,11 @@ CASES: dict[str, Case] = {
         None,
         "digits has ended (Succeed): an end is final; delete the job and apply it again to run it anew",
     ),
+    "a job that was refused": Case(
+        make_job().role("trainer", 2).status(phase="Failed", refused="Create"),
+        None,
+        "digits was refused and has no pods: it starts once its spec is mended; `tj describe digits` names the field",
+    ),
     "a spec that cannot be used": Case(
         make_training_job(least=2, most=6),
         None,
@@ -286,6 +292,17 @@ def test_a_role_is_scaled_by_the_name_that_the_user_wrote() -> None:
     assert (asked.subresource, asked.patch) == ("", {"spec": {"tfReplicaSpecs": {"worker": {"replicas": 5}}}})
 
 
+@pytest.mark.parametrize(
+    ("resource", "want"),
+    [("pytorchjobs.kubeflow.org", "pytorch"), ("tfjobs.kubeflow.org", "tensorflow"), (AITRAININGJOBS, None)],
+)
+def test_the_container_whose_log_is_a_pods_log(resource: str, want: str | None) -> None:
+    """training-operator: DefaultContainerName of each kind. Kinds of our own go by the prefix `aitj-`."""
+    of = GroupResource(resource)
+    raw = make_job().role("trainer").object() if of == AITRAININGJOBS else guest_job(of)
+    assert main_container(FoundJob(of, raw)) == want
+
+
 SUSPENDS: dict[str, tuple[JobBuilder, bool, dict[str, Any] | str | None]] = {
     "a job that runs": (make_job().role("trainer"), True, {"spec": {"suspend": True}}),
     "one that waits already": (make_job().role("trainer").spec(suspend=True), True, None),
@@ -295,6 +312,11 @@ SUSPENDS: dict[str, tuple[JobBuilder, bool, dict[str, Any] | str | None]] = {
         make_job().role("trainer").status(phase="Succeed"),
         False,
         "digits has ended (Succeed): an end is final; delete the job and apply it again to run it anew",
+    ),
+    "a job that was refused": (
+        make_job().role("trainer").status(phase="Failed", refused="Create"),
+        True,
+        "digits was refused and has no pods: it starts once its spec is mended; `tj describe digits` names the field",
     ),
     "a job whose end is decided": (
         make_job().role("trainer").status(phase="Terminating", ending=Ending(phase="Failed", reason="r", time="t")),

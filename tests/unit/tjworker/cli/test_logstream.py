@@ -36,6 +36,7 @@ class Case:
     wanted: Wanted
     want: list[tuple[str, str, bool]]
     """(label, container, started)."""
+    main: str | None = None
 
 
 CASES: dict[str, Case] = {
@@ -62,12 +63,18 @@ CASES: dict[str, Case] = {
     "a pod without counted names shows its first container": Case(
         pod("main", "side"), Wanted(), [("trainer-1", "main", False)]
     ),
+    "of a kind that names its container, that one, wherever it stands": Case(
+        pod("aitj-side", "pytorch"), Wanted(), [("trainer-1", "pytorch", False)], main="pytorch"
+    ),
+    "and where there is none of that name, the first": Case(
+        pod("side", "other"), Wanted(), [("trainer-1", "side", False)], main="pytorch"
+    ),
 }
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_targets(case: Case) -> None:
-    assert [(t.label, t.container, t.started) for t in targets(case.pod, case.wanted)] == case.want
+    assert [(t.label, t.container, t.started) for t in targets(case.pod, case.wanted, case.main)] == case.want
 
 
 class EndlessLog:

@@ -53,7 +53,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "no name": (GOOD | {"metadata": {}}, "metadata.name: is missing"),
     "a name that Kubernetes does not take": (
         GOOD | {"metadata": {"name": "My_job"}},
-        "metadata.name: 'My_job': lower-case letters",
+        "metadata.name: 'My_job': use lower-case letters",
     ),
     "no spec": ({k: v for k, v in GOOD.items() if k != "spec"}, "spec.replicaSpecs: "),
     "a misspelt field of the spec": (spec(timelimit=3), "spec.timelimit: unknown field; did you mean 'timeLimit'?"),

@@ -97,6 +97,25 @@ CASES: dict[str, Case] = {
     "an end and when it was": Case(
         DIGITS.status(phase="Succeed", completion_time=ago(30)), "", ("has ended: Succeed, 30s ago",)
     ),
+    "a refused job has not ended: it starts when it is mended": Case(
+        DIGITS.status(phase="Failed", completion_time=ago(30), refused="Create", message="pods: unknown field 'x'"),
+        "",
+        ("was refused and has no pods; made 60m ago. It starts once its spec is mended.", "pods: unknown field 'x'."),
+    ),
+    "a job that goes on beside a bad edit says what is wrong, also when the event is gone": Case(
+        DIGITS.status(
+            phase="Running", conditions=(condition("Failed", "False", "InvalidSpec", "spec.x: 7: must be a word"),)
+        ),
+        "Waits for",
+        ("an edit of the job: spec.x: 7: must be a word",),
+    ),
+    "and no more once it is mended": Case(
+        DIGITS.status(
+            phase="Running", conditions=(condition("Failed", "False", "SpecMended", "the spec can be used again"),)
+        ),
+        "Waits for",
+        (),
+    ),
     "a status that does not know the newest spec": Case(
         DIGITS.metadata(generation=4).status(phase="Running", observed_generation=3, last_reconcile_time=ago(60)),
         "",
@@ -228,7 +247,7 @@ CASES: dict[str, Case] = {
     "a target that a person set aside": Case(
         ELASTIC.status(phase="Running", targets={"trainer": 4}, targets_beside={"trainer": 3}),
         "Autoscaler",
-        ("trainer: follows spec.replicaSpecs.trainer.replicas, which was changed by hand",),
+        ("trainer: follows spec.replicaSpecs.trainer.replicas, which a user has set",),
     ),
     "what is left of each limit": Case(
         DIGITS.spec(timeLimit=100)

@@ -75,6 +75,25 @@ def test_of_two_equal_jobs_the_smaller_learns_who_has_the_room() -> None:
     }
 
 
+def test_a_pod_that_waits_for_a_node_has_no_room() -> None:
+    job, big = elastic("el", 4), elastic("big", 1)
+    found = room([node()], [*(pod("el", i) for i in range(4)), pod("big", 0, where="", phase="Pending")])
+    said = obstacles(job.build(), [job.build(), big.build()], found, NOW, Rules())
+    assert said["trainer"].endswith("CPU now: default/el 4")
+
+
+def test_a_job_beside_one_that_the_autoscaler_does_not_read_is_told_what_the_autoscaler_decides() -> None:
+    """A job that is not scaled and waits would let jobs grow that do not run yet."""
+    job = elastic("el", 1).status(JobStatus(phase="Creating"))
+    manual = make_job("big").role("trainer", 1, template=CPU).metadata(uid="uid-big").status(JobStatus(phase="Pending"))
+    waits = pod("big", 0, where="", phase="Pending")
+    waits["spec"] = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500"}}}]}
+    waits["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
+    found = room([node()], [pod("el", 0), waits])
+    said = obstacles(job.build(), [job.build(), manual.build()], found, NOW, Rules())
+    assert said["trainer"].startswith("a job grows while it runs whole, and this one is Creating")
+
+
 def test_a_role_that_has_its_maximum_lacks_nothing() -> None:
     job = elastic("el", 5).build()
     assert obstacles(job, [job], room([node()], []), NOW, Rules()) == {}

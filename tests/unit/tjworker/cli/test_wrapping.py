@@ -53,6 +53,14 @@ WRAPPED: dict[str, tuple[str, list[str]]] = {
         f"{'word ' * 12}`tj up --kinds tfjobs.kubeflow.org` switches it on",
         [("word " * 12).rstrip(), "  `tj up --kinds tfjobs.kubeflow.org` switches it on"],
     ),
+    "a command with a list gets no blanks, which would make two arguments": (
+        f"start it with `tj up --kinds {','.join(f'kind{n}.kubeflow.org' for n in range(4))}` (docs/kinds.md)",
+        [
+            "start it with",
+            f"  `tj up --kinds {','.join(f'kind{n}.kubeflow.org' for n in range(4))}`",
+            "  (docs/kinds.md)",
+        ],
+    ),
     "nothing": ("", [""]),
 }
 

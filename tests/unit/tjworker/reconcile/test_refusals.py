@@ -85,7 +85,7 @@ def test_a_job_whose_first_pods_the_api_server_calls_invalid_is_failed_with_its_
     assert condition(status, "Failed") == (
         "True",
         "InvalidSpec",
-        f"{WORDS}; nothing of the job is made: edit it, and it starts",
+        f"{WORDS}; the job has no pods: edit the job, and it starts",
     )
     assert [c.type for c in status.conditions] == ["Failed"]
     refused = replace(job, status=status)
@@ -113,7 +113,7 @@ def test_what_to_do_is_said_after_however_many_words_of_the_api_server() -> None
     job = make_job().role("trainer", 2).build()
     said = condition(status_of(refuse_child(job, Observed(), NOW, "x" * 5000, made_pods=False)[0]), "Failed")[2]
     assert len(said) == 1024
-    assert said.endswith("edit it, and it starts")
+    assert said.endswith("edit the job, and it starts")
 
 
 def test_a_refused_pod_of_a_job_that_has_one_is_told_and_takes_nothing_away() -> None:
