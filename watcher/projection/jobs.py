@@ -51,19 +51,21 @@ def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Pr
     """`status` is our own, wherever it stands in the object."""
     phase, seen = text(status.get("phase")), _has_seen_the_spec(meta, status)
     finished = phase in END_PHASES and seen and not _may_begin(status)
-    if finished:
-        record = _finished_record(resource, obj, status)
-    else:
-        record = _job_record(obj, meta)
+    record = _finished_record(resource, obj, status) if finished else _job_record(obj, meta)
+    data = orjson.dumps(record)
+    waits = not finished and seen and (phase == SUSPENDED or _may_begin(status))
+    # The user's part lies within the record: of one that is small it need not be written again to be measured.
+    if waits or (not finished and len(data) > MOST_KEPT_OF_A_JOB):
         size = _size_of_users_part(record)
-        if size > MOST_KEPT_OF_A_JOB or (seen and (phase == SUSPENDED or _may_begin(status))):
+        if waits or size > MOST_KEPT_OF_A_JOB:
             record = _record_without_spec(resource, record, status, size)
+            data = orjson.dumps(record)
     change = Change(
         job_key(resource, meta),
         resource,
         meta["name"],
         int(meta["resourceVersion"]),
-        orjson.dumps(record),
+        data,
         finished=finished,
         is_job=True,
         job_uid=meta["uid"],
