@@ -130,6 +130,8 @@ class LocalStack:
     def kubectl(self, *args: str, stdin: str | None = None, check: bool = True) -> str:
         done = subprocess.run(
             [str(kubectl_path()), "--kubeconfig", str(self.paths.kubeconfig), *args],
+            # kubectl remembers the kinds of a server by its address, and stacks come and go at the same address.
+            env={**os.environ, "KUBECACHEDIR": str(self.paths.kubeconfig.parent / "kubectl-cache")},
             input=stdin,
             text=True,
             capture_output=True,

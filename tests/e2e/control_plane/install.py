@@ -33,6 +33,8 @@ def kubectl(kubeconfig: Path, *arguments: str, stdin: str | None = None) -> str:
     """Its output. A failure is an AssertionError with what it said."""
     done = subprocess.run(
         [str(kubectl_path()), "--kubeconfig", str(kubeconfig), *arguments],
+        # kubectl remembers the kinds of a server by its address, and planes come and go at the same address.
+        env={**os.environ, "KUBECACHEDIR": str(kubeconfig.parent / "kubectl-cache")},
         input=stdin,
         text=True,
         capture_output=True,
