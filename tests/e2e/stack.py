@@ -37,6 +37,12 @@ def until(what: str, condition: Callable[[], object], *, context: Callable[[], s
     waiting.until(what, condition, context=context, look_seconds=0.1)
 
 
+def kubectl_environment(kubeconfig: Path) -> dict[str, str]:
+    """Of a kubectl with a cache of its own: it remembers the kinds of a server by its address, and servers of tests
+    come and go at the same address."""
+    return {**os.environ, "KUBECACHEDIR": str(kubeconfig.parent / "kubectl-cache")}
+
+
 class LocalStack:
     """`start` it, use it, `stop` it; it may be started again in the same state folder."""
 
@@ -130,8 +136,7 @@ class LocalStack:
     def kubectl(self, *args: str, stdin: str | None = None, check: bool = True) -> str:
         done = subprocess.run(
             [str(kubectl_path()), "--kubeconfig", str(self.paths.kubeconfig), *args],
-            # kubectl remembers the kinds of a server by its address, and stacks come and go at the same address.
-            env={**os.environ, "KUBECACHEDIR": str(self.paths.kubeconfig.parent / "kubectl-cache")},
+            env=kubectl_environment(self.paths.kubeconfig),
             input=stdin,
             text=True,
             capture_output=True,

@@ -202,7 +202,7 @@ def check_replica(job: FoundJob, role: str | None, index: int | None) -> None:
 def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
     """What `tj scale` writes. Raises UserError for a job or a role that cannot be scaled."""
     model, name, job_kind = parsed(job), job.name, KNOWN_KINDS[job.resource]
-    _refuse_the_over(model, name)
+    _check_not_over(model, name)
     if not job_kind.scale_spec_path:
         raise UserError(f"{name} is not scaled: no role of {with_article(job_kind.kind)} is")
     wanted, names = role or model.scale_role, [r.name for r in model.roles]
@@ -278,7 +278,7 @@ def suspending(job: FoundJob, suspend: bool) -> Json | None:
     """The merge patch that suspends the job or lets it go on; None when it is so already. Raises UserError where it
     cannot."""
     model, name, job_kind = parsed(job), job.name, KNOWN_KINDS[job.resource]
-    _refuse_the_ended(model, name)
+    _check_not_ending(model, name)
     patch: Any = suspend
     for field in reversed(job_kind.suspend_path):
         patch = {field: patch}
@@ -288,19 +288,19 @@ def suspending(job: FoundJob, suspend: bool) -> Json | None:
 def ending(job: FoundJob, annotation: str, message: str) -> Json:
     """The merge patch that ends the job by an annotation. Raises UserError for a job that has ended or is about to: an
     annotation would say something else than its status, for ever."""
-    _refuse_the_ended(parsed(job), job.name)
+    _check_not_ending(parsed(job), job.name)
     return {"metadata": {"annotations": {annotation: message}}}
 
 
-def _refuse_the_over(model: TrainingJob, name: str) -> None:
+def _check_not_over(model: TrainingJob, name: str) -> None:
     if model.status.refused:
         raise UserError(f"{name} was refused and has no pods: {_MEND.format(name=name)}")
     if model.status.ended:
         raise UserError(f"{name} has ended ({model.status.phase}): {_AN_END_IS_FINAL}")
 
 
-def _refuse_the_ended(model: TrainingJob, name: str) -> None:
-    _refuse_the_over(model, name)
+def _check_not_ending(model: TrainingJob, name: str) -> None:
+    _check_not_over(model, name)
     if model.status.ending is not None:
         raise UserError(f"{name} is about to end ({model.status.ending.phase}): {_AN_END_IS_FINAL}")
 

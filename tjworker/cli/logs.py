@@ -58,7 +58,8 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
             with printer(fold=not excerpt.timestamps) as emit:
                 Follower(cluster, where, found, wanted, excerpt, emit).run()
             return 0
-        chosen = [t for pod in job_pods(cluster.api, found) for t in targets(pod, wanted, main_container(found))]
+        main = main_container(found)
+        chosen = [t for pod in job_pods(cluster.api, found) for t in targets(pod, wanted, main)]
         if not chosen:
             _tell_what_is_left(found, wanted)
             return 0

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from controlplane import ControlPlane
 from controlplane.process import Process
+from tests.e2e.stack import kubectl_environment
 from tests.support.paths import ROOT
 from tjworker.base import GroupResource
 from tjworker.cli.stack.services import kubectl_path
@@ -33,8 +34,7 @@ def kubectl(kubeconfig: Path, *arguments: str, stdin: str | None = None) -> str:
     """Its output. A failure is an AssertionError with what it said."""
     done = subprocess.run(
         [str(kubectl_path()), "--kubeconfig", str(kubeconfig), *arguments],
-        # kubectl remembers the kinds of a server by its address, and planes come and go at the same address.
-        env={**os.environ, "KUBECACHEDIR": str(kubeconfig.parent / "kubectl-cache")},
+        env=kubectl_environment(kubeconfig),
         input=stdin,
         text=True,
         capture_output=True,
