@@ -1,4 +1,5 @@
-"""`python -m benchmarks.memory`: what a job costs in Redis, while it runs, when it has ended, and five minutes later.
+"""`python -m benchmarks.memory`: what a job costs in Redis, while it is suspended, while it runs, when it
+has ended, and five minutes later.
 
 The real watcher, worker and store over a Redis of its own; only the cluster is the local one, in the same process and
 in virtual time, so that nothing is waited for. Memory of every key as Redis counts it (MEMORY USAGE), over that of an
@@ -46,6 +47,8 @@ class Memory:
     """Bytes a job."""
 
     replicas: int
+    suspended: float
+    """Before it has run."""
     running: float
     finished: float
     later: float
@@ -69,6 +72,7 @@ class Operator:
         self._published: deque[JobKey] = deque()
         settings = with_records(url, PREFIX, write_concurrency=1)
         store, handle = open_sealed_store(settings), self.cluster.apiserver.handle
+        self._queue = store.queue
         self._watcher = InProcessWatcher(handle, store, self.publish, now=self.clock, settings=settings)
         self._runtime = assemble(
             settings,
@@ -100,7 +104,7 @@ class Operator:
         self.cluster.advance(seconds)
         self.run()
 
-    def apply(self, name: str, replicas: int) -> None:
+    def apply(self, name: str, replicas: int, *, suspend: bool = False) -> None:
         container = {
             "name": "aitj-main",
             "image": "trainer:1",
@@ -113,15 +117,20 @@ class Operator:
             "apiVersion": "elasticdeeplearning.ai/v1",
             "kind": "AITrainingJob",
             "metadata": {"name": name},
-            "spec": {"replicaSpecs": {"trainer": {"replicas": replicas, "template": template}}},
+            "spec": {"suspend": suspend, "replicaSpecs": {"trainer": {"replicas": replicas, "template": template}}},
         }
         self.cluster.client.create(JOBS, job)
+
+    def resync_fully(self) -> None:
+        self.publish(self._queue.resync(lost_after_seconds=30, everything=True))
+        self.run()
 
     def phases(self) -> list[str]:
         return [one.get("status", {}).get("phase", "") for one in self.cluster.client.get(JOBS)["items"]]
 
 
 def measure(url: str, jobs: int, replicas: int) -> Memory:
+    suspended = measure_suspended(url, jobs, replicas)
     with client(url) as server:
         server.flushall()
         operator = Operator(url, nodes=1 + jobs * replicas // 50)
@@ -134,9 +143,22 @@ def measure(url: str, jobs: int, replicas: int) -> Memory:
         for _ in range(4):
             operator.advance(RUN_SECONDS / 4)
         _until(operator, "Succeed", jobs)
-        return Memory(
-            replicas, *((used - empty) / jobs for used in (running, _used(server), _used(server, lasting=True)))
-        )
+        later = ((used - empty) / jobs for used in (running, _used(server), _used(server, lasting=True)))
+        return Memory(replicas, suspended, *later)
+
+
+def measure_suspended(url: str, jobs: int, replicas: int) -> float:
+    """Bytes a job, once a pass has noted that it rests."""
+    with client(url) as server:
+        server.flushall()
+        operator = Operator(url, nodes=1)
+        operator.run()
+        empty = _used(server)
+        for number in range(jobs):
+            operator.apply(f"bench-{number}", replicas, suspend=True)
+        _until(operator, "Suspended", jobs)
+        operator.resync_fully()
+        return (_used(server) - empty) / jobs
 
 
 def _until(operator: Operator, phase: str, jobs: int) -> None:
@@ -161,10 +183,10 @@ def _used(server: redis.Redis, *, lasting: bool = False) -> int:
 
 
 def render(found: list[Memory]) -> Iterator[str]:
-    yield "| Redis, KiB a job | running | just finished | five minutes later |"
-    yield "|---|---|---|---|"
+    yield "| Redis, KiB a job | suspended | running | just finished | five minutes later |"
+    yield "|---|---|---|---|---|"
     for one in found:
-        cells = (f"{used / 1024:.1f}" for used in (one.running, one.finished, one.later))
+        cells = (f"{used / 1024:.1f}" for used in (one.suspended, one.running, one.finished, one.later))
         yield f"| {one.replicas} pod{'s' if one.replicas > 1 else ''} | {' | '.join(cells)} |"
 
 

@@ -27,6 +27,7 @@ from typing import Any
 import structlog
 from celery.concurrency.asynpool import AsynPool
 from celery.exceptions import InvalidTaskError
+from celery.signals import celeryd_after_setup
 from celery.utils.log import get_logger
 from celery.worker import state
 from celery.worker.consumer import Consumer as CeleryConsumer
@@ -62,6 +63,9 @@ LOOP_GAP_SECONDS = 20.0
 STOP_SECONDS = 10.0
 """More than the hard limit of a task: so long after SIGTERM a worker that still runs ends at once, within its grace
 period (`terminationGracePeriodSeconds`, 75 s)."""
+STOP_WITHOUT_REDIS_SECONDS = 5.0
+"""After SIGTERM, while Redis does not answer. Celery looks at the signal between two tries to reach Redis, and while
+packets are dropped it does not return from them: it took 71 s and ended by the limit above."""
 CELERYS_LOGGERS = (
     "celery.worker.consumer.consumer",
     "celery.worker.consumer.connection",
@@ -223,11 +227,16 @@ def ask(redis: Any, queue: str) -> int:
     return int(pipe.execute()[0])
 
 
-def end_process(why: str) -> None:
-    """At once, with its children (Celery has the kernel kill them with their parent): what hangs does not end in
-    order. Whatever supervises the worker starts another."""
-    log.error(f"this worker ends itself: {why}")
-    os._exit(1)
+Leave = Callable[[int], object]
+"""Ends the process at once with this exit code, and its children with it: Celery has the kernel kill them with their
+parent. What hangs does not end in order."""
+
+
+@celeryd_after_setup.connect  # type: ignore[untyped-decorator,unused-ignore]
+def own_process(**_: Any) -> None:
+    """Celery sends this signal from the command `celery worker` alone, which has the process to itself. A worker inside
+    another process (a test's) must not end that process."""
+    Consumer.leave = staticmethod(os._exit)
 
 
 def start_thread(target: Callable[[], None]) -> None:
@@ -242,6 +251,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
     """When its loop last turned, or it last tried to reach Redis."""
     _reaching = True
     _ignoring_seconds = 0.0
+    leave: Leave | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -294,25 +304,39 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
         return [(CONSUMING, {}, int(self.report().ready))]
 
     def _look_on(self, settings: Settings) -> None:
-        """The watchdog's thread."""
+        """The watchdog's thread. Whatever supervises the worker starts another after an end with exit code 1."""
         redis, queue = client(settings.redis_url), self.app.conf.task_default_queue
         useless, stopping = Lasting(LOOP_GAP_SECONDS), Lasting(LOOP_GAP_SECONDS)
-        stop_seconds = 2 * settings.task_soft_time_limit_seconds + STOP_SECONDS
         wait = threading.Event().wait
         while True:
             self.look(monotonic(), lambda: ask(redis, queue))
             now = monotonic()
             told = any(flag is not None and flag is not False for flag in (state.should_stop, state.should_terminate))
-            if stopping.look(now, told) > stop_seconds:
-                end_process(f"it was told to stop and has not within {stop_seconds:.0f} s")
+            if end := self._find_end_of_stop(stopping.look(now, told), settings.task_soft_time_limit_seconds):
+                return self._end(*end)
             report = self.report()
-            if (
-                useless.look(now, not told and self._answers.seconds(now) > 0 and not report.ready)
-                > USELESS_LIMIT_SECONDS
-            ):
+            takes_nothing = not told and self._answers.seconds(now) > 0 and not report.ready
+            if useless.look(now, takes_nothing) > USELESS_LIMIT_SECONDS:
                 why = "; ".join(report.problems()) or "it has not begun to consume"
-                end_process(f"it takes no task, although Redis has answered for {USELESS_LIMIT_SECONDS:.0f} s: {why}")
+                why = f"it takes no task, although Redis has answered for {USELESS_LIMIT_SECONDS:.0f} s: {why}"
+                return self._end(1, why)
             wait(LOOK_SECONDS)
+
+    def _find_end_of_stop(self, told_seconds: float, soft_limit_seconds: float) -> tuple[int, str] | None:
+        """(exit code, why) once a worker that was told to stop so long ago must not wait for Celery any more."""
+        hangs_seconds = 2 * soft_limit_seconds + STOP_SECONDS
+        if told_seconds > hangs_seconds:
+            return 1, f"it was told to stop and has not within {hangs_seconds:.0f} s"
+        # A pass that still runs ends itself at the soft limit. Celery cannot say that it has ended: it does not listen.
+        most_seconds = STOP_WITHOUT_REDIS_SECONDS + (soft_limit_seconds if state.active_requests else 0)
+        if told_seconds > most_seconds and not self._answers.seconds(monotonic()):
+            return 0, "it was told to stop, and Redis does not answer; its keys are worked on once their leases lapse"
+        return None
+
+    def _end(self, exit_code: int, why: str) -> None:
+        log.log(logging.ERROR if exit_code else logging.INFO, f"this worker ends itself: {why}")
+        if self.leave is not None:
+            self.leave(exit_code)
 
     def look(self, now: float, count_waiting: Callable[[], int]) -> None:
         """Whether Redis answers, and for how long messages have waited that this worker does not take."""

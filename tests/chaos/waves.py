@@ -94,6 +94,9 @@ MULTI_BYTE = "läuft, 訓練中 🚀"
 """Stands in each job, so that there are characters in its events in which a stream can be cut."""
 SCALE_AFTER_SECONDS = 2.0
 EVERY_SECONDS = 1.5
+MOST_UNFINISHED = 40
+"""Beyond that no job begins. An outage of ten minutes would otherwise leave 400 jobs, and how long those take is a
+measure of the control plane."""
 
 
 class Wave:
@@ -145,6 +148,9 @@ class Wave:
     def _feed(self) -> None:
         number = 0
         while not self._stopping.is_set() or number < len(self._scenarios):
+            if number >= len(self._scenarios) and not self._has_room():
+                self._stopping.wait(self._every_seconds)
+                continue
             scenario = self._scenarios[number % len(self._scenarios)]
             name = f"{scenario}-{number}"
             if self.insist(lambda name=name, scenario=scenario: self.apply(SCENARIOS[scenario], name)):
@@ -155,6 +161,12 @@ class Wave:
                     self.insist(lambda scale=scale: self.send("PATCH", scale, {"spec": {"replicas": 3}}))
                 number += 1
             self._stopping.wait(self._every_seconds)
+
+    def _has_room(self) -> bool:
+        try:
+            return len(self.unfinished()) < MOST_UNFINISHED
+        except Exception:  # noqa: BLE001  the API server is away
+            return False
 
     def insist(self, do: Any, done_already: int = 409) -> bool:
         """A user whose kubectl fails tries again."""

@@ -226,3 +226,23 @@ def test_a_redis_that_is_away_for_longer_than_a_task_may_take(sentence: str, sta
     for words in ("Traceback", "Unrecoverable", "Hard time limit", "Soft time limit", "EMERGENCY"):
         assert words not in log, stack.logs()
     assert log.count("Redis cannot be used") <= 2, "an outage is a line, not a line a second"
+
+
+@pytest.mark.parametrize(
+    "sentence", [pytest.param(one, marks=() if one in IN_EVERY_RUN else pytest.mark.long) for one in OUTAGES]
+)
+def test_sigterm_ends_each_process_while_redis_is_away(sentence: str, stack: Stack) -> None:
+    """Before the limit at which a worker that hangs ends itself, with a 1."""
+    outage = OUTAGES[sentence]
+    stack.server.start()
+    stack.runs("before")
+    stack.until("the worker takes tasks", lambda: stack.probe("worker", "/readyz")[0] == 200)
+    stack.until("beat sends", lambda: stack.probe("beat", "/readyz")[0] == 200)
+    outage.begins(stack)
+    if not outage.takes_tasks:
+        stack.until("the worker knows", lambda: stack.probe("worker", "/readyz")[0] == 503)
+        stack.until("beat knows", lambda: stack.probe("beat", "/readyz")[0] == 503)
+    for process in stack.processes.values():
+        process.terminate()
+    codes = {name: process.wait(GRACE_SECONDS) for name, process in stack.processes.items()}
+    assert codes == {"worker": 0, "beat": 0}, stack.logs()

@@ -153,6 +153,7 @@ class MemoryProjection(OverRedis):
             tables.gone,
             tables.nodes,
             tables.node_requests,
+            tables.rests,
             tables.min_observed,
             tables.echo,
             tables.news,

@@ -72,6 +72,8 @@ class Tables:
     echo: dict[JobKey, Facts] = field(default_factory=dict)
     news: dict[JobKey, set[str]] = field(default_factory=lambda: defaultdict(set))
     once: dict[str, float] = field(default_factory=dict)
+    rests: dict[JobKey, tuple[str, float]] = field(default_factory=dict)
+    """Key -> (version, when that is forgotten)."""
 
 
 class MemoryRedis:

@@ -10,7 +10,7 @@ from tests.support.memory_projection import MemoryProjection
 from tests.support.memory_redis import Lock, OverRedis, namespace_of, tasks_for, whole
 from tjworker.base import KEYS_PER_TASK, RECORDS_PER_TASK, GroupResource, JobKey, OperatorError
 from tjworker.store.backoff import backoff_seconds
-from tjworker.store.keys import FACT_TTL_SECONDS
+from tjworker.store.keys import FACT_TTL_SECONDS, REST_TTL_SECONDS
 from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, Ending, FinishResult, QueueStats, Taken, Written
 
 N = TypeVar("N", int, float)
@@ -166,6 +166,15 @@ class MemoryWorkQueue(OverRedis):
         self._redis.raise_min_observed(claim.key, written)
         self._redis.check_holder(claim)
         self._redis.expect_echoes(claim.key, written)
+
+    @whole
+    def note_rest(self, key: JobKey, version: str) -> None:
+        self._redis.tables.rests[key] = version, self._redis.clock() + REST_TTL_SECONDS
+
+    @whole
+    def rests_at(self, key: JobKey) -> str:
+        version, ends = self._redis.tables.rests.get(key, ("", 0.0))
+        return version if self._redis.clock() < ends else ""
 
     # -- resync ------------------------------------------------------------------------------------
     @whole

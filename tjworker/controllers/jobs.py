@@ -127,7 +127,7 @@ class JobReconciler:
         self._clock = clock
         self._monotonic = monotonic
         self._releases = Releases(store.queue, publisher)
-        self._observing = Observing(store.projection, kube, PriorityClasses(kube, monotonic))
+        self._observing = Observing(store, kube, PriorityClasses(kube, monotonic))
         self._beside = BesideRests(monotonic)
         self._passes: Beside[tuple[Lease, Result]] = Beside(settings.keys_per_task if threads else 1, monotonic)
 
@@ -237,6 +237,9 @@ class JobReconciler:
         lease, found, plan = one.lease, one.found, one.plan
         if found is None:
             lease.ensure()
+            if lease.claim.deaths < TOLD_DEATHS and self._observing.rests(lease.key, one.view):
+                one.result = Result("the job is suspended: nothing to do")
+                return
             asked = self._observing.read(lease.key, one.view)
             if not isinstance(asked, Observation):
                 one.result = asked
@@ -247,6 +250,8 @@ class JobReconciler:
             found = self._tell_deaths(lease, found)
         found, plan = self._decide_on_live_answers(lease, found, plan or self._decide(found))
         result = self._apply(lease, found, plan)
+        if not died:
+            self._observing.note_rest(lease.key, one.view, found, plan)
         # This pass has not died: the next one takes the condition back.
         one.result = replace(result, again=True) if died and not (result.failed or result.stale) else result
 

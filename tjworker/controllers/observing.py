@@ -9,18 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+import orjson
+
 from tjworker.api import kinds
 from tjworker.api.kinds.base import LEFT_OUT, UNREADABLE, readable
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import NodeRecord, Observed
 from tjworker.api.records_json import decode, decode_view
 from tjworker.api.resources import NODES
+from tjworker.api.status import SUSPENDED
 from tjworker.base import MOST_KEPT_OF_A_JOB, JobKey, Terminal, parse_key
 from tjworker.controllers.result import Result
 from tjworker.kube.client import KubeClient
 from tjworker.priorities import PriorityClasses
 from tjworker.reconcile import take_up
-from tjworker.store.projection import Projection, View
+from tjworker.reconcile.plan import Plan
+from tjworker.store.port import Store
+from tjworker.store.projection import View
 
 UNSYNCED_RETRY_SECONDS = 1.0
 
@@ -48,8 +53,9 @@ class Observation:
 class Observing:
     """One a process."""
 
-    def __init__(self, projection: Projection, kube: KubeClient, priorities: PriorityClasses) -> None:
-        self._projection = projection
+    def __init__(self, store: Store, kube: KubeClient, priorities: PriorityClasses) -> None:
+        self._projection = store.projection
+        self._queue = store.queue
         self._kube = kube
         self._priorities = priorities
 
@@ -87,6 +93,20 @@ class Observing:
             job = replace(job, priority_class=self._priorities.find(job.priority))
         return Observation(job, observed)
 
+    def rests(self, key: JobKey, view: View) -> bool:
+        """The job is suspended, none of its objects is there, and a pass has had nothing to do at this version, which
+        the record names. An edit, a deletion or an annotation makes another version."""
+        version = _resting_version(key, view)
+        return version is not None and self._queue.rests_at(key) == version
+
+    def note_rest(self, key: JobKey, view: View, found: Observation, plan: Plan) -> None:
+        """Of a job that Redis keeps without its spec. Not of a refused one: what it was refused for may lie outside of
+        it, as the settings do."""
+        version = _resting_version(key, view)
+        there = f"{found.job.uid} {found.job.resource_version}"
+        if version == there and plan.empty and plan.requeue_after_seconds is None:
+            self._queue.note_rest(key, version)
+
     def with_nodes(self, found: Iterable[Observation]) -> list[Observation]:
         """The same, with the nodes of their pods, in one round trip."""
         found = list(found)
@@ -105,6 +125,17 @@ class Observing:
         """Nobody judges by no nodes."""
         cluster = self._projection.cluster()
         return decoded(cluster.nodes) if cluster.nodes_whole else {}
+
+
+def _resting_version(key: JobKey, view: View) -> str | None:
+    """`<UID> <resourceVersion>` of a job that the projection shows as suspended, without spec and without objects."""
+    kind = kinds.KNOWN_KINDS.get(parse_key(key).resource)
+    if kind is None or view.job is None or view.fault or not view.synced or view.stale or any(view.children.values()):
+        return None
+    raw = orjson.loads(view.job)
+    if LEFT_OUT not in raw or kind.own_status(raw.get("status")).get("phase") != SUSPENDED:
+        return None
+    return f"{raw['metadata']['uid']} {raw['metadata']['resourceVersion']}"
 
 
 def decoded(nodes: Mapping[str, bytes]) -> dict[str, NodeRecord]:

@@ -21,6 +21,9 @@ FACT_TTL_SECONDS = 300
 """How long minimum observed resourceVersions, echoes and tombstones are kept. By then every watch has delivered the
 events that they are about."""
 
+REST_TTL_SECONDS = 86_400
+"""A suspended job is read from the API server once a day, should a new version of the operator want something of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -247,6 +250,17 @@ KEYS: tuple[Key, ...] = (
         " passes had died; should this one die, too, the key does not wait",
         ttl="none (deleted when the pass ends or the next one begins)",
     ),
+    Key(
+        "rests",
+        "{prefix}:rests:{key}",
+        "string",
+        "workers",
+        "workers",
+        "`<UID> <resourceVersion>` of a suspended job: a pass has read this version from the API server, and there was"
+        " nothing to do. While the job has no objects, later passes over this version ask for nothing.",
+        ttl=f"{REST_TTL_SECONDS} s",
+        ttl_seconds=REST_TTL_SECONDS,
+    ),
     # -- periodic tasks
     Key(
         "once",
@@ -290,6 +304,14 @@ queued. Set `maxmemory-policy noeviction` (the default): a Redis that evicts key
 list again and again. Set `maxmemory`, too, well below what its machine or container gives it: a
 full Redis refuses writes; one that is killed for its memory loads the same data, and is killed
 again.
+
+What a job may take of it is bounded, since all namespaces share it. The record of an unfinished job
+has its spec, labels and annotations as long as these have at most 64 KiB together. That of a larger
+job, of one that is suspended and of one that was refused has less than 1 KiB: in the place of the
+spec stands `leftOut`, the size of what was left out in bytes, and a worker that needs the spec reads
+the job from the API server. When Redis is full all the same, `apply.lua` is refused; the watcher
+then runs `free.lua`, which writes only deletions and records that are no longer than the stored ones
+and so needs no memory. The log and the alert `TjRedisFull` say that Redis is full.
 
 | key | type | TTL | written by | read by | holds |
 |---|---|---|---|---|---|"""

@@ -20,7 +20,7 @@ CHANGES_PER_CALL = 250
 SHARED_READS = 2
 """Commands of `_ask_views` that all views share."""
 READS_A_VIEW = 3
-VERSIONED = ("job", "seen", "gone", "min_observed", "echo", "news")
+VERSIONED = ("job", "seen", "gone", "min_observed", "echo", "news", "rests")
 """Keys, one a job, that hold resourceVersions."""
 
 

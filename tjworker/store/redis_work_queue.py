@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from tjworker.base import JobKey, OperatorError
+from tjworker.base import JobKey, OperatorError, Terminal
 from tjworker.store.certificate import certificate_ends
+from tjworker.store.keys import REST_TTL_SECONDS
 from tjworker.store.projection import View
 from tjworker.store.redis_commands import (
     KEYS_PER_CALL,
@@ -118,6 +119,17 @@ class RedisWorkQueue:
 
     def raise_min_observed(self, claim: Claim, written: Written) -> None:
         self._redis.run("raise_min_observed", claim.key, claim.token, *_pairs(written))
+
+    def note_rest(self, key: JobKey, version: str) -> None:
+        with self._redis.mapped():
+            self._redis.client.set(self._redis.key("rests", key), version, ex=REST_TTL_SECONDS)
+
+    def rests_at(self, key: JobKey) -> str:
+        try:
+            noted: Any = self._redis.read(lambda: self._redis.client.get(self._redis.key("rests", key)))
+            return text(noted or b"")
+        except Terminal:  # somebody else made another type of it
+            return ""
 
     def resync(self, *, lost_after_seconds: float, everything: bool) -> list[JobKey]:
         return job_keys(self._redis.run("resync", lost_after_seconds, int(everything)))

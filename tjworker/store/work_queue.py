@@ -155,6 +155,15 @@ class WorkQueue(Protocol):
         again."""
         ...
 
+    def note_rest(self, key: JobKey, version: str) -> None:
+        """A pass over this version of the job had nothing to do, and none of its objects was there. For
+        REST_TTL_SECONDS."""
+        ...
+
+    def rests_at(self, key: JobKey) -> str:
+        """The version that was noted last; '' when none is."""
+        ...
+
     # -- periodic tasks ----------------------------------------------------------------------------
     def resync(self, *, lost_after_seconds: float, everything: bool) -> list[JobKey]:
         """Keys to publish again: those queued for longer than that without a worker (their task was lost; not looked

@@ -26,6 +26,11 @@ WORTH: tuple[tuple[str, str, str], ...] = (
         " gives (30 s a lock, 5 minutes the others)",
     ),
     (
+        "write `rests` for a suspended job whose pods he hides as well",
+        "passes over this version of the job do nothing; the pods go on",
+        "with the next change of the job or of a pod, with the next list of the watcher, or after a day",
+    ),
+    (
         "write `deaths` from 2 on with a far time in `queue:delayed`",
         "nothing: no wait after deaths is longer than 5 minutes, and one that is counts for nothing",
         "at once",

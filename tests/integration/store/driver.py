@@ -147,6 +147,12 @@ class Drive:
     def left_out(self, key: JobKey = A) -> Any:
         self.world.queued_by_an_earlier_version(key)
 
+    def note_rest(self, version: str, key: JobKey = A) -> Any:
+        return self.queue.note_rest(key, version)
+
+    def rests_at(self, key: JobKey = A) -> str:
+        return str(self.queue.rests_at(key))
+
     def once(self, name: str, period_seconds: float) -> bool:
         return bool(self.queue.once(name, period_seconds))
 

@@ -151,6 +151,10 @@ RESYNC = {
         lambda d: [d.add(A), d.wait(31), d.resync(), d.messages(1), d.resync(), d.messages(0), d.resync(), d.resync()],
         [[A], None, [A], None, [], None, [A], [A]],
     ),
+    "a version at which a job rests is kept for a day, for that job alone": Case(
+        lambda d: [d.rests_at(), d.note_rest("uid 7"), d.rests_at(), d.rests_at(B), d.wait(86_401), d.rests_at()],
+        ["", None, "uid 7", "", None, ""],
+    ),
     "one caller a period gets the task": Case(
         lambda d: [d.once("resync", 30), other(d).queue.once("resync", 30), d.once("other", 30)], [True, False, True]
     ),

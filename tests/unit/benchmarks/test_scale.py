@@ -73,14 +73,16 @@ def test_a_finished_job_costs_redis_less_than_a_kibibyte_and_a_running_one_of_fo
         found = memory.measure(server.url, jobs=8, replicas=4)
     assert found.finished < found.running
     assert 1024 < found.running < 20 * 1024
+    assert 100 < found.suspended < 2 * 1024, "docs/security.md: less than 1 KiB, and its share of eight in common keys"
     assert 100 < found.later < 1024
 
 
 def test_memory_is_told_in_kibibytes() -> None:
     table = [
-        cells(line) for line in memory.render([memory.Memory(1, 3072, 1024, 512), memory.Memory(4, 8192, 1024, 0)])
+        cells(line)
+        for line in memory.render([memory.Memory(1, 900, 3072, 1024, 512), memory.Memory(4, 1024, 8192, 1024, 0)])
     ]
-    assert table[2:] == [["1 pod", "3.0", "1.0", "0.5"], ["4 pods", "8.0", "1.0", "0.0"]]
+    assert table[2:] == [["1 pod", "0.9", "3.0", "1.0", "0.5"], ["4 pods", "1.0", "8.0", "1.0", "0.0"]]
 
 
 def test_without_its_status_subresource_the_kind_is_the_same_in_all_else() -> None:

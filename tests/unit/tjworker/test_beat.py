@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from typing import Any, ClassVar
 
@@ -114,3 +115,20 @@ def test_it_ticks_often_enough_for_every_row_and_for_its_own_probe() -> None:
     conf = make_app(Settings()).conf
     assert conf.beat_scheduler == "tjworker.beat:Scheduler"
     assert conf.beat_max_loop_interval <= min(Settings().autoscale_seconds, beat.TICK_LIMIT_SECONDS / 10)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_beat_even_where_every_error_is_caught(number: signal.Signals) -> None:
+    """As in a call of Redis, which catches SystemExit and tells of another error."""
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
+    codes: list[int] = []
+    try:
+        beat.leave_at_signals(codes.append)
+        try:
+            signal.raise_signal(number)
+        except BaseException:  # noqa: BLE001  what a library catches
+            pytest.fail("the signal was an error, which a library may catch")
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+    assert codes == [0]

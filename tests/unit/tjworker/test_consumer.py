@@ -6,16 +6,19 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from celery.app.control import Inspect
+from celery.signals import celeryd_after_setup
 from celery.worker.consumer import Consumer as CeleryConsumer
 from celery.worker.consumer import Mingle
 from kombu.connection import Connection
 from redis.exceptions import RedisError
+from structlog.testing import capture_logs
 
 from benchmarks.support.valkey import Valkey
 from tjworker import consumer
@@ -243,6 +246,10 @@ class Watched:
     reaching: bool = False
     redis_answers: bool = True
     told_to_stop: bool = False
+    works: bool = False
+    """A child has a task."""
+    want_exit_code: int = 1
+    want_after_seconds: float = USELESS_LIMIT_SECONDS
 
 
 WATCHED = {
@@ -253,8 +260,24 @@ WATCHED = {
     ),
     "one that waits for Redis goes on": Watched("", reaching=True, redis_answers=False),
     "one that consumes nothing while Redis is away goes on": Watched("", consuming=False, redis_answers=False),
-    "one that was told to stop and does not ends itself, whatever Redis does": Watched(
-        "told to stop and has not within 70 s", told_to_stop=True, redis_answers=False
+    "one that was told to stop and does not, although Redis answers, ends itself": Watched(
+        "told to stop and has not within 70 s", told_to_stop=True, want_after_seconds=70
+    ),
+    "one that was told to stop while Redis is silent ends in order": Watched(
+        "told to stop, and Redis does not answer",
+        told_to_stop=True,
+        redis_answers=False,
+        reaching=True,
+        want_exit_code=0,
+        want_after_seconds=consumer.STOP_WITHOUT_REDIS_SECONDS,
+    ),
+    "one that was told to stop while Redis is silent first lets a task end": Watched(
+        "told to stop, and Redis does not answer",
+        told_to_stop=True,
+        redis_answers=False,
+        works=True,
+        want_exit_code=0,
+        want_after_seconds=consumer.STOP_WITHOUT_REDIS_SECONDS + Settings().task_soft_time_limit_seconds,
     ),
 }
 
@@ -272,14 +295,12 @@ def test_the_watchdog(sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one.task_consumer = SimpleNamespace(consuming_from=lambda queue: case.consuming)
     one._ignored, one._answers, one._reaching = Ignored(), Lasting(consumer.STALE_SECONDS), case.reaching
     told = 0 if case.told_to_stop else None
-    tasks = SimpleNamespace(active_requests=(), total_count={}, should_stop=told, should_terminate=None)
+    active = ("a request",) if case.works else ()
+    tasks = SimpleNamespace(active_requests=active, total_count={}, should_stop=told, should_terminate=None)
     monkeypatch.setattr(consumer, "state", tasks)
     monkeypatch.setattr(consumer, "monotonic", lambda: now[0])
-    ends: list[str] = []
-
-    def end(why: str) -> None:
-        ends.append(why)
-        raise Ended
+    codes: list[int] = []
+    one.leave = codes.append
 
     def ask(*_: Any) -> int:
         one._give_sign()
@@ -292,15 +313,23 @@ def test_the_watchdog(sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if now[0] > 1300:
             raise Ended
 
-    monkeypatch.setattr(consumer, "end_process", end)
     monkeypatch.setattr(consumer, "ask", ask)
     monkeypatch.setattr(threading.Event, "wait", wait)
-    with pytest.raises(Ended):
+    with capture_logs() as logs, suppress(Ended):
         one._look_on(Settings())
-    assert bool(ends) is bool(case.want_end)
-    assert all(case.want_end in why for why in ends)
-    if ends and not case.told_to_stop:
-        assert now[0] - 1000 == pytest.approx(USELESS_LIMIT_SECONDS, abs=2 * consumer.LOOK_SECONDS)
+    assert codes == ([case.want_exit_code] if case.want_end else [])
+    if case.want_end:
+        assert case.want_end in logs[-1]["event"]
+        assert now[0] - 1000 == pytest.approx(case.want_after_seconds, abs=2 * consumer.LOOK_SECONDS)
+
+
+def test_only_the_command_celery_worker_has_a_process_to_end() -> None:
+    """A worker inside another process, as in tests, only stops to look."""
+    assert Consumer.leave is None
+    one: Any = object.__new__(Consumer)
+    one._end(1, "it is a test")
+    receivers = [one() for _, one in celeryd_after_setup.receivers]
+    assert consumer.own_process in receivers
 
 
 @pytest.mark.parametrize("told", ["REPLICAOF 127.0.0.1 1", ""])
