@@ -1,6 +1,6 @@
-"""Upgrades and rollbacks in every order, with thirty jobs: pods stay, nothing is lost, and once all processes are of one
-version a new job runs and a failed pod is replaced. Some five minutes of waiting, hence long. With `-s` it prints the
-table of docs/operations.md, as `python -m tests.upgrade` does."""
+"""Upgrades and rollbacks in every order, with thirty jobs: pods stay, nothing is lost, and once all processes are of
+one version a new job runs and a failed pod is replaced. Some five minutes of waiting, hence long. With `-s` it prints
+the table of docs/operations.md, as `python -m tests.upgrade` does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_every_order_of_upgrade_and_rollback_leaves_jobs_as_they_are(tmp_path: P
     with open_lab(tmp_path) as lab:
         rows = play(lab, old, this_version(), later)
         logs = {**lab.watcher_logs(this_version()), **lab.watcher_logs(later)}
-    print("\n".join(table(rows)))
+    print("\n".join(table(rows)))  # noqa: T201  the table is what a reader wants
     assert {row.step: (row.touched, row.lost) for row in rows if row.touched or row.lost} == {}
     assert all(row.healthy > len(SAMPLES) for row in rows)
     for name, text in logs.items():
