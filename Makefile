@@ -22,7 +22,7 @@ demo: setup  ## a real elastic training run on this machine, from start to end (
 test: setup  ## the default test suite (some 400 s of CPU time; 3 to 4 minutes on 2 cores)
 	@$(PY) -m pytest -q -n auto --dist loadgroup $(PYTEST_ARGS)
 
-test-long: setup  ## the tests that the default suite leaves out for their time (1.5 minutes on 2 cores)
+test-long: setup  ## the tests that the default suite leaves out for their time (some 6 minutes on 2 cores)
 	@$(PY) -m pytest -q -n auto --dist loadgroup -m long $(PYTEST_ARGS)
 
 test-random: setup  ## the random tests with another seed (printed; again: SEED=<it>), for whoever looks for new bugs

@@ -62,7 +62,7 @@ class Sweep:
     def _sweep(self) -> Iterator[None]:
         resource, is_job = self._resource, RESOURCES[self._resource].is_job
         keys = self._redis(lambda: list(self._projection.known_keys()))
-        held = [(key, key.rsplit("/", 1)[1]) for key in keys if is_job and _is_of(key, resource)]
+        held = [(key, key.rpartition("/")[2]) for key in keys if is_job and _is_of(key, resource)]
         for start in range(0, 0 if is_job else len(keys), SWEEP_KEYS):
             yield
             part = keys[start : start + SWEEP_KEYS]
@@ -70,11 +70,16 @@ class Sweep:
         stale = [
             Change(key, resource, name, self._version, None, is_job=is_job)
             for key, name in held
-            if (not self._namespace or key.split("/")[1] == self._namespace) and (key, name) not in self._existing
+            if self._namespace in ("", _namespace_of(key)) and (key, name) not in self._existing
         ]
         if stale:
             log.info("removing records absent from the list", resource=self.source, count=len(stale))
             self.keys.extend(self._redis(lambda: self._projection.free(self._token, stale)))
+
+
+def _namespace_of(key: JobKey) -> str:
+    """'' for a key of another form, which another version has written."""
+    return key.partition("/")[2].partition("/")[0]
 
 
 def _is_of(key: JobKey, resource: GroupResource) -> bool:

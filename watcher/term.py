@@ -130,7 +130,7 @@ class Term:
     def _begin_again(self, error: Lost | BeganAnew) -> None:
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         began_anew = isinstance(error, BeganAnew)
-        what = "the cluster's history began anew" if began_anew else "the projection has vanished from Redis"
+        what = "the cluster's history began anew" if began_anew else "the projection in Redis is not whole any more"
         log.warning(f"{what}, everything is listed again", reason=str(error))
         self.feed.stop()
         written = self.writer.written

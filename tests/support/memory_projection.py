@@ -228,7 +228,12 @@ class MemoryProjection(OverRedis):
         if self._redis.tables.token > token:
             raise Fenced(f"writer {token} by writer {self._redis.tables.token}: a newer holder has taken over")
         if self._redis.tables.token < token or self._redis.tables.seq < self._remembers:
-            raise Lost("Redis came back with an older state")
+            asked = self._redis.tables.token == token and self._redis.tables.seq == 0
+            raise Lost(
+                "a worker could not open a record and asks for a new list"
+                if asked
+                else "Redis came back with an older state"
+            )
 
     def _written(self) -> None:
         self._redis.tables.seq += 1

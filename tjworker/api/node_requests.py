@@ -59,6 +59,8 @@ class NodeRequests:
 NOTHING = NodeRequests()
 WAITING = "-"
 """Stands for the node of pods that wait for one. No node can have this name."""
+VALUES = 6
+"""Of one record of requests."""
 
 
 def encode_node_requests(requests: NodeRequests) -> bytes:
@@ -79,12 +81,13 @@ def amounts(requests: NodeRequests) -> list[Any]:
 
 
 def decode_node_requests(data: bytes) -> NodeRequests:
-    """Raises Terminal for anything that `encode_node_requests` did not make."""
+    """Raises Terminal for anything that `encode_node_requests` did not make. A later version may append values, which
+    are passed over."""
     try:
-        *amounts, extended = orjson.loads(data)
+        *amounts, extended = orjson.loads(data)[:VALUES]
         cpu, memory, cpu_limit, memory_limit, pods = (int(n) for n in amounts)
         return NodeRequests(cpu, memory, cpu_limit, memory_limit, pods, tuple(sorted(extended.items())))
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise Terminal(f"the projection of a node's requests cannot be read: {error} in {data[:80]!r}") from error
 
 

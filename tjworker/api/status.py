@@ -27,6 +27,7 @@ Phase = Literal[
     "NodeFail",
 ]
 EndPhase = Literal["Succeed", "Failed", "Timeout", "Preempted", "NodeFail"]
+PHASES: frozenset[str] = frozenset(get_args(Phase))
 END_PHASES: frozenset[str] = frozenset(get_args(EndPhase))
 SUSPENDED: Phase = "Suspended"
 ConditionType = Literal[

@@ -16,7 +16,7 @@ import orjson
 
 from tjworker.api import labels
 from tjworker.api.labels import of_object
-from tjworker.api.node_requests import WAITING, NodeRequests, amounts
+from tjworker.api.node_requests import VALUES, WAITING, NodeRequests, amounts
 from tjworker.api.placement import constraints_of
 from tjworker.api.quantity import saturated
 from tjworker.base import Terminal
@@ -82,10 +82,11 @@ def encode_waiting_pods(pods: WaitingPods) -> bytes:
 
 
 def decode_waiting_pods(data: bytes) -> WaitingPods:
-    """Raises Terminal for anything that `encode_waiting_pods` did not make."""
+    """Raises Terminal for anything that `encode_waiting_pods` did not make. A later version may append values, which
+    are passed over."""
     try:
-        *sums, extended = orjson.loads(data)
-        pods, example, priority, uid, role, constraints = extended.pop(_MORE)
+        *sums, extended = orjson.loads(data)[:VALUES]
+        pods, example, priority, uid, role, constraints = extended.pop(_MORE)[:6]
         cpu, memory, cpu_limit, memory_limit, one = (int(n) for n in sums)
         requests = NodeRequests(cpu, memory, cpu_limit, memory_limit, one, tuple(sorted(extended.items())))
         return WaitingPods(requests, int(pods), str(example), int(priority), str(uid), str(role), dict(constraints))

@@ -51,10 +51,12 @@ class SealedProjection:
         before = self._inner.checkpoint()
         self._inner.lead(token, form and self._form(form), outright=outright)
         if before != Checkpoint() and before.form.partition(":")[0] not in self._seal.names:
-            # Nobody could read these records, and a worker would ask for each of them.
+            # No worker could open these records, and each would ask for a new list of each of them.
             log.warning(
-                "the records in Redis have no seal of ours, or not all of them: they are dropped, and everything is"
-                " listed again"
+                "the projection in Redis cannot be opened: it is dropped, and everything is listed again from the API"
+                " server; running pods stay",
+                found=_describe_form(before.form),
+                this_version=self._seal.name,
             )
             self._inner.reset(token)
 
@@ -201,8 +203,9 @@ class SealedProjection:
             since, told = self._monotonic(), 0
         for entry in entries[: max(0, TOLD - told)]:
             log.error(
-                "a record in Redis was not written by the watcher and is not used: somebody else writes this Redis, or"
-                " watcher and workers have different TJ_RECORD_KEYS; change Redis' passwords, or the keys"
+                "a record in Redis cannot be opened and is not used: during an upgrade or rollback the leading watcher"
+                " is of another version, and this ends with it; at any other time watcher and workers have different"
+                " TJ_RECORD_KEYS, or somebody else writes this Redis: change the keys, or Redis' passwords"
                 " (docs/operations.md)",
                 key=printable(entry.key or entry.of),
                 field=printable(entry.field),
@@ -235,6 +238,16 @@ class SealedStore:
 def sealed(store: Store, seal: Seal) -> SealedStore:
     projection = SealedProjection(store.projection, seal, store.queue.once)
     return SealedStore(projection, cast(WorkQueue, SealedWorkQueue(store.queue, projection)))
+
+
+def _describe_form(form: str) -> str:
+    """Whose projection it is that none of our keys opens. `form` is that of the checkpoint."""
+    name, sealed, _ = form.partition(":")
+    if not form:
+        return "no form: a watcher of another version wrote it, or none has listed everything"
+    if not sealed:
+        return "records without a seal, of a version before TJ_RECORD_KEYS"
+    return f"records of form {printable(name)}, of a version with another form or of other TJ_RECORD_KEYS"
 
 
 def _field(change: Change) -> str:

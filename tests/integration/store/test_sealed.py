@@ -19,7 +19,7 @@ from tjworker.api.resources import PODS
 from tjworker.base import JobKey, Terminal
 from tjworker.settings import Settings
 from tjworker.store.connect import open_sealed_store
-from tjworker.store.projection import Change, Entry
+from tjworker.store.projection import Change, Entry, Lost
 from tjworker.store.seal import SEAL_BYTES, Seal, open_seal
 from tjworker.store.sealed_store import SealedProjection, SealedStore, sealed
 
@@ -228,13 +228,28 @@ def test_a_new_key_is_brought_in_without_a_pause(system: System) -> None:
     assert (worker.projection.refused, watcher.projection.refused) == (0, 0)
 
 
-def test_records_of_no_key_of_ours_are_dropped_when_a_watcher_leads(world: World) -> None:
-    """As after the upgrade from a version that sealed nothing, or a key that was thrown away."""
-    world.bare.projection.lead(1, "f")
+FORMS = {
+    "of a version before records were sealed": ("0123456789abcdef", "without a seal"),
+    "of a version that seals otherwise, or of another key": ("a0b1:0123456789abcdef", "of form a0b1"),
+    "of a watcher that has not listed everything": ("", "no form"),
+}
+
+
+@pytest.mark.parametrize("sentence", FORMS)
+def test_records_of_no_key_of_ours_are_dropped_when_a_watcher_leads(sentence: str, world: World) -> None:
+    """In one line that names what was found; the list that follows fills the projection again."""
+    form, want = FORMS[sentence]
+    world.bare.projection.lead(1, form)
     world.bare.projection.apply(1, [a_job(5), a_pod(6)], progress={PODS: 6})
-    world.bare.projection.mark_synced(1, "red", "f")
+    world.bare.projection.apply_nodes(1, NODE)
+    world.bare.projection.mark_synced(1, "red", form)
     store = sealed(world.another(), Seal([OURS], "tj"))
-    store.projection.lead(2, "f")
+    with capture_logs() as logs:
+        store.projection.lead(2, "f")
+    (line,) = logs
+    assert "it is dropped, and everything is listed again" in line["event"]
+    assert want in line["found"]
+    assert not list(store.projection.known_nodes())
     view = store.projection.view(A)
     assert (view.job, view.synced, store.projection.refused) == (None, False, 0)
     System.fill(store, token=2)
@@ -256,6 +271,15 @@ def test_a_watcher_of_another_version_that_ends_before_it_has_listed_costs_no_re
         again.projection.lead(3, "another version")
     assert again.projection.checkpoint().form == "", "it lists everything"
     assert (logs, again.projection.view(A).job) == ([], a_job(5).record)
+
+
+def test_the_watcher_is_told_that_a_worker_could_not_open_a_record(system: System) -> None:
+    """As while a later version's workers run beside it: Redis has lost nothing, and the line must not say so."""
+    system.store(THEIRS).projection.view(A)
+    with pytest.raises(Lost, match="a worker could not open a record"):
+        system.ours.projection.apply(1, [])
+    system.ours.projection.lead(1, "f")
+    assert system.ours.projection.apply(1, []) == []
 
 
 def test_an_empty_redis_needs_no_reset(world: World) -> None:

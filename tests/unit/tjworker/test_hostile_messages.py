@@ -126,6 +126,8 @@ GOOD: dict[str, Any] = {
     "with all that Celery says of itself": _with(
         retries=0, group=None, group_index=None, stamped_headers=None, stamps={}, replaced_task_nesting=0, eta=None
     ),
+    "with a header of a later version": _with(from_the_future="x"),
+    "with a property of a later version": _message(properties={**_message()["properties"], "from_the_future": 2}),
 }
 
 

@@ -120,6 +120,20 @@ def test_the_fencing_token_only_grows(name: str) -> None:
     assert bid.lease["metadata"]["annotations"][TOKEN] == str(want)
 
 
+def test_what_another_version_has_noted_on_the_lease_stays() -> None:
+    """The next version may keep something there beside the token."""
+    held = lease("me")
+    held["metadata"]["annotations"]["elasticdeeplearning.ai/from-the-future"] = "x"
+    held["metadata"]["labels"] = {"a": "b"}
+    for written in (
+        candidate("other").bid({**held, "spec": {**held["spec"], "holderIdentity": ""}}, 0, WALL),
+        candidate().renewal(held, 0, WALL, 7),
+    ):
+        assert written is not None
+        assert written.lease["metadata"]["annotations"]["elasticdeeplearning.ai/from-the-future"] == "x"
+        assert written.lease["metadata"]["labels"] == {"a": "b"}
+
+
 def test_a_standby_looks_again_when_the_lease_runs_out_and_not_at_its_next_turn() -> None:
     standby = candidate()
     assert standby.wait_seconds(0, 2) == 2, "nothing has been seen yet"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import orjson
 import pytest
 
 from benchmarks.support.inprocess import InProcessWatcher
@@ -107,6 +108,13 @@ def test_pods_that_differ_in_what_decides_about_their_room_stand_apart(identity:
     assert sorted(one.pods for one in found) == [1, 1]
     for one in found:
         assert decode_waiting_pods(encode_waiting_pods(one)) == one
+        *sums, extended = orjson.loads(encode_waiting_pods(one))
+        newer = [
+            *sums,
+            {name: [*value, "later"] if isinstance(value, list) else value for name, value in extended.items()},
+            7,
+        ]
+        assert decode_waiting_pods(orjson.dumps(newer)) == one, "a later version appends"
         older = decode_node_requests(encode_waiting_pods(one))
         assert (older.cpu_milli, older.pods) == (1000, 1), "an older worker knows no such node"
 

@@ -17,12 +17,19 @@ from watcher.event_queue import Batch
 from watcher.projection import project_node
 from watcher.sweep import Sweep
 
+FOREIGN = {
+    "An earlier version wrote keys without the API group.": "aitrainingjobs/default/digits",
+    "A later version may serve another kind.": "dreams.example.com/default/digits",
+    "A later version may write keys of another form.": "v2:default:digits",
+}
 
-def test_a_list_of_jobs_removes_keys_of_kinds_that_this_version_does_not_know() -> None:
-    """An earlier version wrote keys without the API group: a resync would queue them for ever."""
+
+@pytest.mark.parametrize("sentence", FOREIGN)
+def test_a_list_of_jobs_removes_keys_that_this_version_does_not_know(sentence: str) -> None:
+    """A resync would queue them for ever."""
     first = Bench()
     first.sync()
-    old = JobKey("aitrainingjobs/default/digits")
+    old = JobKey(FOREIGN[sentence])
     first.store.projection.apply(1, [Change(old, GroupResource("aitrainingjobs"), "digits", 9, b"{}", is_job=True)])
     assert old in first.store.projection.known_keys()
     second = Bench(first.store, token=2)

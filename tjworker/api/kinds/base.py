@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
-from tjworker.api.status import JobStatus
+from tjworker.api.status import PHASES, JobStatus
 from tjworker.api.wording import problem_words
 from tjworker.base import GroupResource, JobName
 
@@ -265,6 +265,7 @@ def read_status(raw: object) -> JobStatus:
     garbled neighbour: a job that has ended would otherwise run again."""
     if not isinstance(raw, Mapping):
         return JobStatus()
+    raw = _with_known_end(raw)
     value: Any = raw
     for _ in range(MAX_REPAIRS):
         try:
@@ -275,6 +276,19 @@ def read_status(raw: object) -> JobStatus:
             for problem in reversed(error.errors(include_url=False, include_input=False)):
                 _repair(value, problem["loc"], problem["type"], problem.get("ctx", {}))
     return _only_phase(raw)
+
+
+def _with_known_end(raw: Json) -> Json:
+    """A later version may end jobs with a phase that this one does not know. Without its phase such a job would begin
+    again after a rollback, so it counts as Succeed or Failed, as its conditions say."""
+    phase, completed = raw.get("phase"), raw.get("completionTime")
+    if not (isinstance(phase, str) and isinstance(completed, str) and completed) or phase in PHASES:
+        return raw
+    conditions = raw.get("conditions")
+    succeeded = isinstance(conditions, list) and any(
+        isinstance(one, Mapping) and (one.get("type"), one.get("status")) == ("Succeeded", "True") for one in conditions
+    )
+    return {**raw, "phase": "Succeed" if succeeded else "Failed"}
 
 
 def _only_phase(raw: Json) -> JobStatus:

@@ -180,7 +180,11 @@ local function refuse_writer(token, remembers)
     return redis.error_reply('FENCED writer ' .. token .. ' by writer ' .. writer[1])
   end
   if leads < tonumber(token) or number(writer[2]) < tonumber(remembers) then
-    return redis.error_reply('LOST Redis came back with an older state')
+    -- `distrust` sets 0, which no writer counts from.
+    local asked = leads == tonumber(token) and writer[2] == '0'
+    return redis.error_reply(
+      asked and 'LOST a worker could not open a record and asks for a new list' or 'LOST Redis came back with an older state'
+    )
   end
   return nil
 end

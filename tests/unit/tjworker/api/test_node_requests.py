@@ -110,6 +110,7 @@ def test_a_template_with_a_quantity_that_is_none_says_so() -> None:
 def test_node_requests_are_read_as_they_were_written() -> None:
     requests = NodeRequests(1, 2, 3, 4, 5, (("a/gpu", 1), ("b/gpu", 2)))
     assert decode_node_requests(encode_node_requests(requests)) == requests
+    assert decode_node_requests(b"[1,2,3,4,5,{},6,{}]") == NodeRequests(1, 2, 3, 4, 5), "a later version appends"
     for garbage in (b"", b"{}", b"[1,2]", b'[1,2,3,4,"x",{}]', b"[1,2,3,4,5,6]"):
         with pytest.raises(Terminal, match="requests cannot be read"):
             decode_node_requests(garbage)

@@ -35,6 +35,9 @@ NOW = "2026-01-01T00:00:00Z"
 FAILED = {"type": "Failed", "status": "True", "lastTransitionTime": NOW, "reason": "R"}
 
 
+SUCCEEDED = FAILED | {"type": "Succeeded"}
+
+
 @dataclass(frozen=True)
 class Case:
     raw: Any
@@ -48,6 +51,19 @@ GARBLED: dict[str, Case] = {
     "an unknown phase goes, the rest stays": Case({"phase": "Dancing", "restarts": 3}, JobStatus(restarts=3)),
     "a field of a newer version stays": Case(
         {"phase": "Failed", "mood": "bad"}, JobStatus.model_validate({"phase": "Failed", "mood": "bad"})
+    ),
+    "an end of a newer version stays an end": Case(
+        {"phase": "Stopped", "completionTime": NOW}, JobStatus(phase="Failed", completion_time=NOW)
+    ),
+    "an end of a newer version that is a success": Case(
+        {"phase": "Enough", "completionTime": NOW, "conditions": [SUCCEEDED]},
+        JobStatus(phase="Succeed", completion_time=NOW, conditions=(Condition.model_validate(SUCCEEDED),)),
+    ),
+    "a newer version's end that is not certain is none": Case(
+        {"phase": "Stopped", "completionTime": ["now"], "conditions": 5}, JobStatus()
+    ),
+    "a word of a newer version where this one knows a list of words": Case(
+        {"phase": "Failed", "refused": "Quota", "message": "no room"}, JobStatus(phase="Failed", message="no room")
     ),
     "a bad count goes, its neighbours stay": Case(
         {"replicaStatuses": {"a": {"active": "many", "failed": 2}, "b": {"active": 1}}},
