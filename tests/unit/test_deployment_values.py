@@ -295,4 +295,4 @@ def test_how_many_of_each_and_what_may_scale_them() -> None:
     assert (target["type"], target["value"]) == (trigger["metricType"], trigger["metadata"]["threshold"])
     assert target["value"] == "15", "seconds that the oldest key has waited"
     assert int(trigger["metadata"]["activationThreshold"]) < int(trigger["metadata"]["threshold"])
-    assert trigger["metadata"]["query"] == f"max({metric['external']['metric']['name']})"
+    assert trigger["metadata"]["query"] == f'max({metric["external"]["metric"]["name"]}{{namespace="tj-system"}})'
