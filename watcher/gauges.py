@@ -33,9 +33,10 @@ class Gauges:
         self._store = store
         self._report = report
         self._jobs = jobs
+        self._certificate_ends: float | None = None
 
     def samples(self) -> Iterator[Sample]:
-        """Of this moment. What Redis must be asked for is left out while it is away."""
+        """Of this moment. While Redis is away, of what it must be asked for the end of its certificate alone."""
         report = self._report()
         yield metrics.LEADING, {}, report.leading
         if not report.leading:
@@ -52,9 +53,13 @@ class Gauges:
             stats, cluster = self._store.queue.stats(), self._store.projection.cluster()
             ends = self._store.queue.certificate_ends()
         except Transient:
+            # A certificate that has run out is why Redis cannot be reached: the alert about it must not end with that.
+            if self._certificate_ends is not None:
+                yield metrics.CERTIFICATE_ENDS, {}, self._certificate_ends
             yield metrics.STORE_UP, {}, 0
             return
         yield metrics.STORE_UP, {}, 1
+        self._certificate_ends = ends
         if ends is not None:
             yield metrics.CERTIFICATE_ENDS, {}, ends
         for state in ("queued", "delayed", "running", "failing"):

@@ -49,3 +49,15 @@ def test_without_tls_nothing_is_said(valkey: Valkey) -> None:
     assert [one.name for one in check(Settings(redis_url=valkey.url)) if one.name == "certificate"] == []
     gauges = Gauges(open_store(valkey.url, "ends"), lambda: Report(leading=True, synced=True), dict)
     assert metrics.CERTIFICATE_ENDS not in [metric for metric, _, _ in gauges.samples()]
+
+
+def test_its_end_is_shown_after_redis_cannot_be_reached_any_more(valkey: Valkey, tmp_path: Path) -> None:
+    """A certificate that has run out closes every new connection."""
+    folder = tls.certify(tmp_path / "tls", "localhost", days=5)
+    with tls.proxy(folder, valkey.port) as port:
+        url = f"rediss://localhost:{port}/0?ssl_ca_certs={folder / 'ca.crt'}"
+        gauges = Gauges(open_store(url, "ends"), lambda: Report(leading=True, synced=True), dict)
+        before = {metric: value for metric, _, value in gauges.samples()}
+    after = {metric: value for metric, _, value in gauges.samples()}
+    assert (before[metrics.STORE_UP], after[metrics.STORE_UP]) == (1, 0)
+    assert after[metrics.CERTIFICATE_ENDS] == before[metrics.CERTIFICATE_ENDS]

@@ -34,9 +34,9 @@ def rendered(request: pytest.FixtureRequest) -> list[Json]:
 
 # -- the rendering ---------------------------------------------------------------------------------
 def test_all_parts_are_there(rendered: list[Json]) -> None:
-    assert {t.name: t.owner["spec"]["replicas"] for t in templates(rendered)} == {
+    assert {t.name: t.owner["spec"].get("replicas") for t in templates(rendered)} == {
         "tj-watcher": 2,
-        "tj-worker": 2,
+        "tj-worker": None,  # whoever applies k8s/ again leaves the number as it is
         "tj-beat": 1,
         "tj-flower": 1,
         "tj-redis": 1,
@@ -65,6 +65,22 @@ def test_the_operator_lives_apart_from_the_namespaces_that_it_serves() -> None:
         assert "namespace" not in document["metadata"]
         assert {(s["namespace"], s["name"]) for s in document.get("subjects", ())} <= accounts
     assert names(served, "RoleBinding") == {"tj-watcher", "tj-worker"}
+
+
+def test_the_operator_goes_before_its_jobs_where_its_class_may_be_made(tmp_path: Path) -> None:
+    whole, some = render(K8S), render(K8S / "namespaced")
+    (made,) = [d for d in whole if d["kind"] == "PriorityClass"]
+    # Kubernetes keeps what is above for itself (scheduling.HighestUserDefinablePriority).
+    assert (made["value"], made.get("globalDefault", False)) == (1_000_000_000, False)
+    assert "namespace" not in made["metadata"]
+    assert {t.spec.get("priorityClassName") for t in templates(whole)} == {made["metadata"]["name"]}
+    # Without rights over the cluster nobody makes a class, and a pod that names one which is not there is refused.
+    assert {t.spec.get("priorityClassName") for t in templates(some)} == {None}
+    own = [os.path.relpath(K8S / name, tmp_path.resolve()) for name in ("namespaced", "priority")]
+    (tmp_path / "kustomization.yaml").write_text(f"resources: [{own[0]}]\ncomponents: [{own[1]}]\n", encoding="utf-8")
+    asked = render(tmp_path)
+    assert {t.spec.get("priorityClassName") for t in templates(asked)} == {made["metadata"]["name"]}
+    assert "PriorityClass" not in {d["kind"] for d in asked}
 
 
 def test_what_is_referred_to_exists(rendered: list[Json]) -> None:
@@ -158,9 +174,9 @@ def test_the_policies_cut_off_no_pod_but_the_operators_own(rendered: list[Json])
 def test_a_disruption_budget_lets_a_drain_take_one_pod_and_never_all(rendered: list[Json]) -> None:
     budgets = {d["metadata"]["name"]: d["spec"] for d in rendered if d["kind"] == "PodDisruptionBudget"}
     of = {t.name: t for t in templates(rendered)}
-    assert budgets.keys() == {name for name, t in of.items() if t.owner["spec"]["replicas"] > 1}
+    assert budgets.keys() == {name for name, t in of.items() if t.owner["spec"].get("replicas") != 1}
     for name, budget in budgets.items():
-        replicas = of[name].owner["spec"]["replicas"]
+        replicas = of[name].owner["spec"].get("replicas", 2)
         assert budget["selector"]["matchLabels"].items() <= of[name].pod["metadata"]["labels"].items()
         assert 0 < may_go(budget, replicas) < replicas, name
 

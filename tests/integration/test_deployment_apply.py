@@ -84,6 +84,23 @@ def test_a_real_api_server_takes_all_of_it_and_admits_its_pods(real: str) -> Non
     assert 'violates PodSecurity "restricted' in refused.stderr
 
 
+def test_whoever_applies_again_leaves_the_number_of_workers_as_it_is(real: str) -> None:
+    """Client-side and server-side: an upgrade must not undo `kubectl scale`, nor what an autoscaler has set."""
+
+    def workers() -> str:
+        return kubectl(
+            "-n", "tj-system", "get", "deploy/tj-worker", "-o=jsonpath={.spec.replicas}", kubeconfig=real
+        ).stdout
+
+    assert kubectl("apply", "-k", str(K8S), kubeconfig=real).returncode == 0
+    for count, options in (("8", ()), ("3", ("--server-side", "--force-conflicts"))):
+        scaled = kubectl("-n", "tj-system", "scale", "deploy/tj-worker", f"--replicas={count}", kubeconfig=real)
+        assert scaled.returncode == 0, scaled.stderr
+        again = kubectl("apply", *options, "-k", str(K8S), kubeconfig=real)
+        assert again.returncode == 0, again.stderr
+        assert workers() == count
+
+
 def test_a_real_api_server_takes_the_installation_for_some_namespaces(real: str, tmp_path: Path) -> None:
     run = uuid.uuid4().hex[:6]
     own, served, other = f"ops-{run}", f"team-{run}", "default"

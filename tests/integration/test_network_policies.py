@@ -6,8 +6,10 @@ one of them allows, and nothing else; a connection needs both ends.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,6 +20,7 @@ from tests.support.paths import ROOT
 
 INSTALLATIONS = {"the whole cluster": K8S, "some namespaces": K8S / "namespaced"}
 OURS = {"app.kubernetes.io/part-of": "trainingjob-operator"}
+NAMESPACE = "kubernetes.io/metadata.name"
 COMPONENTS = ("watcher", "worker", "beat", "flower", "redis")
 CLIENTS_OF_REDIS = ("watcher", "worker", "beat", "flower")
 CLIENTS_OF_THE_API_SERVER = ("watcher", "worker")
@@ -73,6 +76,42 @@ def test_the_network_policies_allow_exactly_the_connections_of_the_table(documen
     assert allowed >= to_anywhere
 
 
+# -- OpenShift -------------------------------------------------------------------------------------
+OPENSHIFT_DNS = {NAMESPACE: "openshift-dns", "dns.operator.openshift.io/daemonset-dns": "default"}
+"""The pods of its DNS: they listen on 5353, and OVN-Kubernetes judges what leaves a pod after the Service's port 53 has
+become theirs."""
+
+
+@pytest.mark.parametrize("installation", INSTALLATIONS)
+def test_on_openshift_names_resolve_and_nothing_else_is_opened(installation: str, tmp_path: Path) -> None:
+    own = [os.path.relpath(folder, tmp_path.resolve()) for folder in (INSTALLATIONS[installation], K8S / "openshift")]
+    (tmp_path / "kustomization.yaml").write_text(f"resources: [{own[0]}]\ncomponents: [{own[1]}]\n", encoding="utf-8")
+    before, after = (
+        [d["spec"] for d in render(folder) if d["kind"] == "NetworkPolicy"]
+        for folder in (INSTALLATIONS[installation], tmp_path)
+    )
+    pods = {t.component: t.pod["metadata"]["labels"] for t in templates(render(tmp_path))}
+    others: dict[str, Json] = {
+        "DNS": OPENSHIFT_DNS,
+        "another pod of its namespace": {NAMESPACE: "openshift-dns"},
+        "a pod with its label elsewhere": OPENSHIFT_DNS | {NAMESPACE: "team-a"},
+        "a pod beside ours": {"app": "web"},
+        **pods,
+    }
+    opened = {
+        Line(who, to, port, protocol)
+        for who, labels in pods.items()
+        for to, there in others.items()
+        for port in (*PORTS, 5353)
+        for protocol in ("TCP", "UDP")
+        if may(after, "Egress", labels, there, port, protocol)
+        and not may(before, "Egress", labels, there, port, protocol)
+    }
+    assert opened == {Line(who, "DNS", 5353, protocol) for who in CLIENTS_OF_REDIS for protocol in ("UDP", "TCP")}
+    for policies, who in ((after, who) for who in CLIENTS_OF_REDIS):
+        assert all(may(policies, "Egress", pods[who], OPENSHIFT_DNS, 53, protocol) for protocol in ("UDP", "TCP"))
+
+
 def may(
     policies: Iterable[Json], direction: str, own: Json | None, other: Json | None, port: int, protocol: str
 ) -> bool:
@@ -92,10 +131,17 @@ def permits(rule: Json, peers: str, other: Json | None, port: int, protocol: str
     )
     if not rule.get(peers):
         return by_port
-    assert all(set(peer) == {"podSelector"} for peer in rule[peers]), (
+    assert all({"podSelector"} <= set(peer) <= {"podSelector", "namespaceSelector"} for peer in rule[peers]), (
         "another kind of peer: teach this test what it means"
     )
-    return by_port and other is not None and any(selects(peer["podSelector"], other) for peer in rule[peers])
+    return by_port and other is not None and any(is_peer(peer, other) for peer in rule[peers])
+
+
+def is_peer(peer: Json, other: Json) -> bool:
+    """The labels of a pod of another namespace hold that namespace's name, too."""
+    namespace = {NAMESPACE: other[NAMESPACE]} if NAMESPACE in other else {}
+    there = selects(peer["namespaceSelector"], namespace) if "namespaceSelector" in peer else not namespace
+    return there and selects(peer["podSelector"], other)
 
 
 def selects(selector: Json, labels: Json) -> bool:

@@ -15,6 +15,7 @@ import promql_parser
 from tests.support.promql import parse
 
 NOW = 1_800_000_000.0
+SCRAPE_SECONDS = 15.0
 Labels = frozenset[tuple[str, str]]
 Vector = dict[Labels, float]
 
@@ -24,7 +25,7 @@ class Series:
     name: str
     labels: Mapping[str, str]
     at: Callable[[float], float]
-    """Its value so many seconds ago."""
+    """Its value so many seconds ago; NaN when it was not shown then."""
 
 
 def gauge(name: str, value: float, **labels: str) -> Series:
@@ -39,6 +40,11 @@ def counter(name: str, per_second: float, **labels: str) -> Series:
 def rose(name: str, by: float, ago_seconds: float, **labels: str) -> Series:
     """One that rose once."""
     return Series(name, labels, lambda ago: 0 if ago > ago_seconds else by)
+
+
+def gone(name: str, value: float, ago_seconds: float, **labels: str) -> Series:
+    """A gauge that was shown for the last time so long ago."""
+    return Series(name, labels, lambda ago: value if ago >= ago_seconds else math.nan)
 
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -77,7 +83,7 @@ class _Evaluation:
             case promql_parser.ParenExpr():
                 return self.of(node.expr)
             case promql_parser.VectorSelector():
-                return {_labels(one): one.at(0.0) for one in self._selected(node)}
+                return {_labels(one): one.at(0.0) for one in self._selected(node) if not math.isnan(one.at(0.0))}
             case promql_parser.AggregateExpr():
                 return self._aggregate(node)
             case promql_parser.BinaryExpr():
@@ -133,7 +139,11 @@ class _Evaluation:
         if name == "time":
             return NOW
         if name == "absent":
-            return {} if self._vector(args[0]) else {frozenset(): 1.0}
+            return {} if self._vector(args[0]) else {_labels_of_absent(args[0]): 1.0}
+        if name == "last_over_time":
+            chosen = self._selected(args[0].vector_selector)
+            latest = {_labels(one): _latest(one, args[0].range.total_seconds()) for one in chosen}
+            return {labels: value for labels, value in latest.items() if value is not None}
         if name in ("rate", "increase"):
             seconds = args[0].range.total_seconds()
             per = seconds if name == "rate" else 1.0
@@ -146,6 +156,19 @@ class _Evaluation:
 
 def _labels(series: Series) -> Labels:
     return frozenset(series.labels.items())
+
+
+def _labels_of_absent(argument: Any) -> Labels:
+    """Prometheus takes them from the equalities of a plain selector; of any other expression it knows none."""
+    if not isinstance(argument, promql_parser.VectorSelector):
+        return frozenset()
+    return frozenset((m.name, m.value) for m in argument.matchers.matchers if str(m.op) == "MatchOp.Equal")
+
+
+def _latest(series: Series, within_seconds: float) -> float | None:
+    step = SCRAPE_SECONDS
+    shown = (series.at(step * n) for n in range(int(within_seconds / step) + 1))
+    return next((value for value in shown if not math.isnan(value)), None)
 
 
 def _fits(value: str, sign: str, wanted: str) -> bool:

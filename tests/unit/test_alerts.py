@@ -3,22 +3,32 @@ series. The expression's form, names and labels: test_monitoring.py."""
 
 from __future__ import annotations
 
+import math
 import re
+import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.integration.manifests import kubectl
 from tests.support.paths import ROOT
 from tests.support.promql import MONITORING, expressions, rules
-from tests.support.promql_eval import NOW, Series, counter, gauge, results, rose
+from tests.support.promql_eval import NOW, Series, Vector, counter, evaluate, gauge, gone, results, rose
 
 RULES = {rule["alert"]: rule for rule in rules()}
 PAGE = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
 World = Sequence[Series]
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+
+
+def within(namespace: str, world: World) -> World:
+    """As a Prometheus sees the processes of an operator in that namespace."""
+    return [replace(one, labels={**one.labels, "namespace": namespace}) for one in world]
 
 
 def leading(*values: int) -> World:
@@ -65,7 +75,10 @@ class Alert:
 
 
 ALERTS: dict[str, Alert] = {
-    "TjNoLeader": Alert({"no watcher": [], "two that stand by": leading(0, 0)}, {"one of two leads": leading(1, 0)}),
+    "TjNoLeader": Alert(
+        {"no watcher": [], "two that stand by": within("tj-system", leading(0, 0))},
+        {"one of two leads": within("tj-system", leading(1, 0))},
+    ),
     "TjTwoLeaders": Alert(
         {"two of two": leading(1, 1), "two of three": leading(1, 0, 1)},
         {"one": leading(1, 0), "nobody": leading(0, 0)},
@@ -97,14 +110,21 @@ ALERTS: dict[str, Alert] = {
         {
             "in less than 14 days": [gauge("tj_redis_certificate_expiry_timestamp_seconds", NOW + 13.9 * DAY)],
             "yesterday": [gauge("tj_redis_certificate_expiry_timestamp_seconds", NOW - DAY)],
+            "it has run out, and who has seen it was started anew since": [
+                gone("tj_redis_certificate_expiry_timestamp_seconds", NOW - HOUR, HOUR, pod="before")
+            ],
         },
         {
+            "it was renewed, and another watcher leads": [
+                gone("tj_redis_certificate_expiry_timestamp_seconds", NOW - HOUR, HOUR, pod="before"),
+                gauge("tj_redis_certificate_expiry_timestamp_seconds", NOW + 90 * DAY, pod="after"),
+            ],
             "in more than that": [gauge("tj_redis_certificate_expiry_timestamp_seconds", NOW + 14.1 * DAY)],
             "there is none": [],
         },
         says=13.9 * DAY,
     ),
-    "TjNoWorker": Alert({"none": []}, {"one that has done nothing yet": passes(done=0)}),
+    "TjNoWorker": Alert({"none": []}, {"one that has done nothing yet": within("tj-system", passes(done=0))}),
     "TjWorkerStuck": Alert(
         {"one of two": [gauge("tj_worker_consuming", 0, pod="a"), gauge("tj_worker_consuming", 1, pod="b")]},
         {"both take tasks": [gauge("tj_worker_consuming", 1, pod=pod) for pod in "ab"], "there is none": []},
@@ -162,13 +182,19 @@ ALERTS: dict[str, Alert] = {
         {"other errors": requests(c404=1, c409=1, c422=1, c500=1), "none": requests()},
     ),
     "TjBeatStands": Alert(
-        {"no tick for a minute": [gauge("tj_beat_last_tick_timestamp_seconds", NOW - 61)], "no beat": []},
         {
-            "a tick": [gauge("tj_beat_last_tick_timestamp_seconds", NOW - 59)],
-            "one of two": [
-                gauge("tj_beat_last_tick_timestamp_seconds", NOW - 900, pod="old"),
-                gauge("tj_beat_last_tick_timestamp_seconds", NOW - 5, pod="new"),
-            ],
+            "no tick for a minute": within("tj-system", [gauge("tj_beat_last_tick_timestamp_seconds", NOW - 61)]),
+            "no beat": [],
+        },
+        {
+            "a tick": within("tj-system", [gauge("tj_beat_last_tick_timestamp_seconds", NOW - 59)]),
+            "one of two": within(
+                "tj-system",
+                [
+                    gauge("tj_beat_last_tick_timestamp_seconds", NOW - 900, pod="old"),
+                    gauge("tj_beat_last_tick_timestamp_seconds", NOW - 5, pod="new"),
+                ],
+            ),
         },
         says=61,
     ),
@@ -233,6 +259,112 @@ def test_when_an_alert_fires(name: str) -> None:
         assert results(expression, next(iter(alert.fires.values()))) == [pytest.approx(alert.says)]
 
 
+# -- several operators under one Prometheus --------------------------------------------------------
+HERE = ("namespace", "tj-system")
+"""The label of the operator whose rules these are."""
+HEALTHY: World = [
+    *leading(1, 0),
+    gauge("tj_watcher_synced", 1),
+    gauge("tj_watch_age_seconds", 5, resource="pods"),
+    gauge("tj_watcher_redis_up", 1),
+    gauge("tj_watcher_redis_full", 0),
+    gauge("tj_redis_certificate_expiry_timestamp_seconds", NOW + 90 * DAY),
+    *[gauge("tj_worker_consuming", 1, pod=pod) for pod in "ab"],
+    counter("tj_wrong_clocks_total", 0, clock="process"),
+    gauge("tj_queue_oldest_key_age_seconds", 1),
+    *passes(done=1000, retried=0, failed=0),
+    *requests(1000.0, c403=0),
+    gauge("tj_beat_last_tick_timestamp_seconds", NOW - 5),
+    counter("tj_periodic_runs_total", 0, task="resync", result="failed"),
+    gauge("tj_unreadable_objects", 0, resource="pods"),
+    *first_pods(1, per_second=1000),
+    counter("tj_restarts_total", 0, cause="node"),
+]
+
+
+def fired(name: str, world: World) -> Vector:
+    found = evaluate(RULES[name]["expr"], world)
+    assert isinstance(found, dict)
+    return {labels: value for labels, value in found.items() if not math.isnan(value)}
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_two_healthy_operators_raise_nothing(name: str) -> None:
+    assert fired(name, [*within("tj-system", HEALTHY), *within("tj-other", HEALTHY)]) == {}
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_a_fault_is_told_with_its_namespace_beside_a_busy_operator_that_has_none(name: str) -> None:
+    for sentence, world in ALERTS[name].fires.items():
+        found = fired(name, [*within("tj-system", world), *within("tj-other", HEALTHY)])
+        assert found, sentence
+        assert all(HERE in labels for labels in found), sentence
+        assert len(found) == len(fired(name, within("tj-system", world))), sentence
+
+
+@pytest.mark.parametrize("name", ["TjNoLeader", "TjNoWorker", "TjBeatStands"])
+def test_an_operator_that_shows_nothing_is_missed_beside_another(name: str) -> None:
+    assert list(fired(name, within("tj-other", HEALTHY))) == [frozenset({HERE})]
+
+
+PROMTOOL = shutil.which("promtool")
+DEAD = {"TjNoLeader": "critical", "TjNoWorker": "critical", "TjBeatStands": "warning"}
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="needs promtool, of Debian's package prometheus")
+def test_prometheus_itself_tells_a_dead_operator_from_the_live_one_beside_it(tmp_path: Path) -> None:
+    """The rules as they are, `for` included, for a quarter of an hour."""
+    document = yaml.safe_load((MONITORING / "rules.yaml").read_text(encoding="utf-8"))
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump(document["spec"]), encoding="utf-8")
+    live = {
+        'tj_watcher_leading{namespace="NAME",pod="a"}': "1x60",
+        'tj_watcher_leading{namespace="NAME",pod="b"}': "0x60",
+        'tj_pass_duration_seconds_count{namespace="NAME",result="done"}': "0+1x60",
+        'tj_beat_last_tick_timestamp_seconds{namespace="NAME"}': "0+15x60",
+    }
+
+    def case(live_ones: Sequence[str], fires: bool) -> dict[str, Any]:
+        def wanted(name: str) -> list[dict[str, Any]]:
+            labels = {"severity": DEAD[name], "namespace": "tj-system"}
+            return [{"exp_labels": labels, "exp_annotations": RULES[name]["annotations"]}] if fires else []
+
+        return {
+            "interval": "15s",
+            "input_series": [
+                {"series": series.replace("NAME", one), "values": values}
+                for one in live_ones
+                for series, values in live.items()
+            ],
+            "alert_rule_test": [
+                *({"eval_time": "14m", "alertname": name, "exp_alerts": wanted(name)} for name in DEAD),
+                {"eval_time": "14m", "alertname": "TjTwoLeaders", "exp_alerts": []},
+            ],
+        }
+
+    cases = [case(["tj-system", "tj-other"], fires=False), case(["tj-other"], fires=True)]
+    text = yaml.safe_dump({"rule_files": ["rules.yml"], "evaluation_interval": "15s", "tests": cases})
+    (tmp_path / "test.yml").write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [str(PROMTOOL), "test", "rules", "test.yml"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_rules_of_another_namespace_are_made_as_the_page_says() -> None:
+    command = "kubectl kustomize k8s/monitoring | sed s/tj-system/YOUR-NAMESPACE/ | kubectl apply -f -"
+    assert command in PAGE
+    assert command in (MONITORING / "rules.yaml").read_text(encoding="utf-8")
+    text = kubectl("kustomize", str(MONITORING)).stdout
+    # `sed` without `g` replaces the first of each line.
+    replaced = [line.replace("tj-system", "tj-other", 1) for line in text.splitlines()]
+    assert [line for line in replaced if "tj-system" in line] == []
+    made = {d["kind"]: d for d in yaml.safe_load_all("\n".join(replaced))}
+    rules_there = {r["alert"]: r["expr"] for g in made["PrometheusRule"]["spec"]["groups"] for r in g["rules"]}
+    for name in ("TjNoLeader", "TjNoWorker", "TjBeatStands"):
+        assert "absent(" in rules_there[name]
+        assert '{namespace="tj-other"}' in rules_there[name]
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_the_page_says_how_grave_it_is_and_after_how_long_it_comes(name: str) -> None:
     rule = RULES[name]
@@ -254,7 +386,11 @@ def test_seconds_are_written_as_a_duration_and_parts_as_a_percentage() -> None:
 
 
 # -- workers by the queue's age --------------------------------------------------------------------
-AGES = [gauge("tj_queue_oldest_key_age_seconds", 40, pod="a"), gauge("tj_queue_oldest_key_age_seconds", 3, pod="b")]
+AGES = [
+    *within("tj-system", [gauge("tj_queue_oldest_key_age_seconds", 40, pod="a")]),
+    *within("tj-system", [gauge("tj_queue_oldest_key_age_seconds", 3, pod="b")]),
+    *within("tj-other", [gauge("tj_queue_oldest_key_age_seconds", 900, pod="c")]),
+]
 
 
 def read(name: str) -> dict[str, Any]:
@@ -262,11 +398,17 @@ def read(name: str) -> dict[str, Any]:
     return found
 
 
-def test_the_scalers_ask_for_the_age_of_the_oldest_key() -> None:
+def test_the_scalers_ask_for_the_age_of_the_oldest_key_of_their_own_operator() -> None:
     assert results(expressions()["ScaledObject"], AGES) == [40]
-    adapter = re.search(r"metricsQuery:\n# '([^']+)'", (MONITORING / "hpa" / "hpa.yaml").read_text(encoding="utf-8"))
-    assert adapter
-    assert results(adapter[1], AGES) == [40]
+    comment = (MONITORING / "hpa" / "hpa.yaml").read_text(encoding="utf-8").partition("apiVersion")[0]
+    (rule,) = yaml.safe_load(re.sub("^# ?", "", comment[comment.index("#   externalRules") :], flags=re.M))[
+        "externalRules"
+    ]
+    # prometheus-adapter puts the HorizontalPodAutoscaler's namespace into the matchers when a label is said to be one
+    # (its docs/externalmetrics.md, "Namespacing").
+    assert rule["resources"] == {"overrides": {"namespace": {"resource": "namespace"}}}
+    filled = rule["metricsQuery"].replace("<<.Series>>", rule["seriesQuery"])
+    assert results(filled.replace("<<.LabelMatchers>>", 'namespace="tj-system"'), AGES) == [40]
 
 
 def test_both_scalers_do_what_the_page_says() -> None:

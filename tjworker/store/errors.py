@@ -29,6 +29,15 @@ _PASSING = {
 """First word of an error reply -> what the message says. Each passes by itself or is cured from outside."""
 
 
+CLUSTER_MODE = (
+    "is in cluster mode, in which the operator cannot work, since one script changes keys of several slots; name a "
+    "Redis without cluster mode in TJ_REDIS_URL (docs/operations.md, A Redis of your own)"
+)
+
+_OF_A_SCRIPT = "in a cluster node"
+"""An ERR without a word of its own: a script "attempted to access a non local key in a cluster node"."""
+
+
 def describe(url: str) -> str:
     """`redis://host:port/db` of a URL, without user, password and options."""
     parts = urlsplit(url)
@@ -62,6 +71,8 @@ def translate(error: exceptions.RedisError, where: str) -> OperatorError | Lost:
         passing = _PASSING["READONLY"]
     elif isinstance(error, exceptions.OutOfMemoryError):
         passing = _PASSING["OOM"]
+    elif isinstance(error, exceptions.ClusterCrossSlotError | exceptions.MovedError) or _OF_A_SCRIPT in text:
+        return Terminal(f"Redis at {where} {CLUSTER_MODE}: {text}", reason="RedisRefused")
     elif isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
         return Terminal(
             f"Redis at {where} refuses the user of TJ_REDIS_URL: {text}; see docs/redis.md for the ACL it needs"

@@ -40,6 +40,7 @@ def check(settings: Settings, clock_seconds: Callable[[], float] = time) -> list
     return [
         SUBJECT.ok("reachable", f"{where}, answers in {took_ms:.1f} ms"),
         takes_writes,
+        *([cluster_mode()] if info.get("cluster_enabled") else []),
         version(info),
         persistence(info),
         eviction(info),
@@ -64,6 +65,13 @@ def writable(connection: redis.Redis, prefix: str, where: str) -> Check:
         advice = "name the primary in TJ_REDIS_URL; of a primary: free its memory or disk, or give its user the ACL"
         return SUBJECT.failed("takes writes", _why(error, where), f"{advice} of docs/redis.md")
     return SUBJECT.ok("takes writes", "yes")
+
+
+def cluster_mode() -> Check:
+    advice = (
+        "name a Redis without it in TJ_REDIS_URL (`cluster-enabled no`); see A Redis of your own in docs/operations.md"
+    )
+    return SUBJECT.failed("cluster mode", "on: one script changes keys of several slots, which it refuses", advice)
 
 
 def version(info: Mapping[str, Any]) -> Check:

@@ -92,9 +92,9 @@ class StackPlan:
 
     @property
     def scrape_targets(self) -> list[dict[str, Any]]:
-        """For Prometheus' `file_sd_configs`."""
+        """For Prometheus' `file_sd_configs`; the namespace is the one that the alerts of k8s/monitoring ask for."""
         return [
-            {"targets": [f"127.0.0.1:{port}"], "labels": {"component": name}}
+            {"targets": [f"127.0.0.1:{port}"], "labels": {"component": name, "namespace": "tj-system"}}
             for name, port in self.metrics_ports.items()
         ]
 
