@@ -98,8 +98,8 @@ CASES: dict[str, Case] = {
     "A launcher comes after its workers, and may ask for what they leave": Case(
         asking(1, "launcher", job=asking(6, "worker", job=make_job().spec(frameworkType="mpi"), cpu="4"), cpu="9"), ""
     ),
-    "Its workers alone are too many": Case(
-        asking(1, "launcher", job=asking(7, "worker", job=make_job().spec(frameworkType="mpi"), cpu="4"), cpu="9"),
+    "A small launcher makes no room for its workers": Case(
+        asking(1, "launcher", job=asking(7, "worker", job=make_job().spec(frameworkType="mpi"), cpu="4"), cpu="0"),
         "the 7 pods that must start together: they request cpu 28",
     ),
     "A cluster without nodes may make them when they are asked for": Case(asking(7, cpu="4"), "", {}),
