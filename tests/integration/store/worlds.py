@@ -127,7 +127,7 @@ class MemoryWorld:
             "nodes": set(tables.nodes),
             "node_requests": set(tables.node_requests),
         }
-        return _without_empty({name: found[name] for name in SHOWN})
+        return {name: left for name in SHOWN if (left := _without_empty(found[name]))}
 
 
 class RedisWorld:
@@ -204,7 +204,7 @@ class RedisWorld:
             else:
                 found[name] = content
         found["once"] = set(found.get("once", ()))
-        return _without_empty({name: found.get(name) for name in SHOWN})
+        return {name: left for name in SHOWN if (left := _without_empty(found.get(name)))}
 
     def _now(self) -> float:
         seconds, micros = self.client.time()
@@ -212,8 +212,6 @@ class RedisWorld:
 
 
 def _content(name: str, answer: Any, now: float) -> Any:
-    if answer is None:
-        return None
     match BY_NAME[name].type:
         case "string":
             text: str = answer.decode()
@@ -222,6 +220,11 @@ def _content(name: str, answer: Any, now: float) -> Any:
             return {member.decode() for member in answer}
         case "sorted set":
             return {member.decode(): score - now if name in TIMES else int(score) for member, score in answer}
+        case _:
+            return _fields(name, answer)
+
+
+def _fields(name: str, answer: Any) -> Any:
     fields = {field.decode(): value for field, value in answer.items()}
     if name == "writer":
         texts = {field: value.decode() for field, value in fields.items() if field != "seq"}

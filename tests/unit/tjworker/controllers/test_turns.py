@@ -66,7 +66,7 @@ def test_no_write_of_a_run_begins_when_another_beat_may_run(monkeypatch: pytest.
     """Two runs that write at once would share out the same room twice."""
     world = World(nodes=10, autoscale_seconds=PERIOD_SECONDS)
     for number in range(12):
-        bounds = {"minReplicas": 1, "maxReplicas": 3, "edlPolicy": "Auto"}
+        bounds: dict[str, Any] = {"minReplicas": 1, "maxReplicas": 3, "edlPolicy": "Auto"}
         world.apply(job({"trainer": role(1, image=play(**{"run-seconds": 9999}), **bounds)}, f"j{number}"))
     world.run().advance(40)
     patch, free = world.api.merge_patch, list[bool]()
