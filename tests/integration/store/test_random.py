@@ -134,9 +134,9 @@ class Both(RuleBasedStateMachine):
     def mark_children(self) -> None:
         self.same(lambda s, _: s.projection.mark_children(self.writer))
 
-    @rule()
-    def mark_synced(self) -> None:
-        self.same(lambda s, _: s.projection.mark_synced(self.writer))
+    @rule(cluster=st.sampled_from(["", "red"]), form=st.sampled_from(["", "f"]))
+    def mark_synced(self, cluster: str, form: str) -> None:
+        self.same(lambda s, _: s.projection.mark_synced(self.writer, cluster, form))
 
     @rule(names=st.dictionaries(st.sampled_from(["n1", "n2"]), st.sampled_from([b"{}", None])), whole=st.booleans())
     def nodes(self, names: dict[str, bytes | None], whole: bool) -> None:
