@@ -39,7 +39,7 @@ class Question:
 
 
 def questions() -> Sequence[Question]:
-    lives = [Question(f"life-{seed}", Life(seed).play) for seed in range(LIVES)]
+    lives = [Question(f"life-{seed}", _life(seed)) for seed in range(LIVES)]
     kinds = [
         Question(f"manifests-{name.replace(' ', '-').replace(',', '')}-{first}", _manifests(name, first))
         for name in bases()
@@ -47,6 +47,11 @@ def questions() -> Sequence[Question]:
     ]
     clusters = [Question(f"clusters-{first}", _clusters(first)) for first in range(0, CLUSTERS, A_LINE)]
     return [*lives, *kinds, *clusters]
+
+
+def _life(seed: int) -> Callable[[], Answers]:
+    # A life is lived once: each asking begins another one.
+    return lambda: Life(seed).play()
 
 
 def _manifests(name: str, first: int) -> Callable[[], Answers]:

@@ -2,34 +2,75 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.recorded import answers
-from tests.recorded.answers import PYTHON, Question, dump, is_comparable, questions, recorded
+from tests.recorded.answers import PYTHON, Question, is_comparable, questions, recorded
+from tests.recorded.changes import ROOT, show, show_old, tell_change
 
 ASKED = questions()
+ONE_OF_EACH = {question.name.partition("-")[0]: question for question in ASKED}
+_told: list[str] = []
+same_python = pytest.mark.skipif(not is_comparable(), reason="the record is of Python {}.{}".format(*PYTHON))
 
 
-@pytest.mark.skipif(not is_comparable(), reason="the record is of Python {}.{}".format(*PYTHON))
+@same_python
 @pytest.mark.parametrize("question", ASKED, ids=lambda question: question.name)
 def test_the_answers_are_those_of_the_record(question: Question) -> None:
-    was, now = recorded()[question.name].split(), question.digests().split()
-    if was == now:
-        return
-    first = next((i for i, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), min(len(was), len(now)))
-    before = [what for what, _ in question.ask()][: first + 1]
-    said = [dump(answer).decode() for _, answer in question.ask()][first : first + 1]
-    pytest.fail(
-        f"answer {first} is another one than it was. If that is meant: python -m tests.recorded\n"
-        f"asked: {'; '.join(before)}\nit is now: {''.join(said)[:4000]}\n"
-        f"what it was: python -m tests.recorded show {question.name}, on the tree before"
-    )
+    # The old answer takes seconds, so the first changed question of a process alone shows it.
+    told = tell_change(question, recorded()[question.name].split(), None if _told else show_old)
+    if told:
+        _told.append(question.name)
+        pytest.fail(told, pytrace=False)
 
 
 def test_the_record_has_each_question_and_no_other() -> None:
     assert [question.name for question in ASKED] == list(recorded())
+
+
+@pytest.mark.parametrize("question", ONE_OF_EACH.values(), ids=lambda question: question.name)
+def test_a_question_gives_the_same_answers_each_time_it_is_asked(question: Question) -> None:
+    assert question.digests() == question.digests()
+
+
+QUESTION = Question("life-x", lambda: iter([("created", {"pods": 2}), ("a pod failed", {"pods": 1, "why": "lost"})]))
+FIRST, SECOND = QUESTION.digests().split()
+OLD = show([("created", {"pods": 2}), ("a pod failed", {"pods": 2, "why": "lost"})])
+OLD_SECOND = answers.digest({"pods": 2, "why": "lost"})
+MESSAGES = {
+    "The first answer that changed is shown, old beside new, with what led to it.": (
+        [FIRST, OLD_SECOND],
+        ("answer 1 is not the recorded one", "created; a pod failed\n", '-  "pods": 2,\n+  "pods": 1,', "did not mean"),
+    ),
+    "An answer that comes no more is named.": (
+        [FIRST, SECOND, "0000"],
+        ("answer 2 no longer comes", "after 2 answers, the record has 3"),
+    ),
+    "An answer that is new is named.": ([FIRST], ("answer 1 is new", '+  "pods": 1,')),
+    "An old answer that has not the recorded digest is not shown.": (
+        [FIRST, "0000"],
+        ("answer 1 is not", "The old answer cannot be shown"),
+    ),
+    "Nothing is said where nothing has changed.": ([FIRST, SECOND], ()),
+}
+
+
+@pytest.mark.parametrize("case", MESSAGES)
+def test_the_message_says_what_has_changed(case: str) -> None:
+    was, want = MESSAGES[case]
+    told = tell_change(QUESTION, was, lambda _: OLD)
+    assert bool(told) == bool(want)
+    assert [words for words in want if words not in told] == []
+
+
+@same_python
+@pytest.mark.skipif(not (shutil.which("git") and (ROOT / ".git").exists()), reason="no checkout")
+def test_the_tree_that_wrote_the_record_gives_its_answers() -> None:
+    told = tell_change(QUESTION, recorded()["life-0"].split(), lambda _: show_old("life-0"))
+    assert '-  "own status"' in told, told
 
 
 def test_another_python_writes_nothing_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,6 +149,11 @@ class Read:
     want: Any
 
 
+def _whole_cluster(projection: SealedProjection) -> tuple[bool, bool]:
+    found = projection.cluster()
+    return found.synced, found.nodes_whole
+
+
 READS = {
     "an unfinished job": Read(lambda s: s.redis.projection.apply(1, [a_job(99)]), lambda p: list(p.unfinished()), [B]),
     "a child of several jobs": Read(
@@ -158,20 +163,20 @@ READS = {
     ),
     "a node": Read(lambda s: s.redis.projection.apply_nodes(1, NODE), lambda p: dict(p.nodes(["n1"])), {}),
     "a node, for the autoscaler": Read(
-        lambda s: s.redis.projection.apply_nodes(1, NODE), lambda p: p.cluster().synced, False
+        lambda s: s.redis.projection.apply_nodes(1, NODE), _whole_cluster, (False, False)
     ),
     "requests of a node": Read(
-        lambda s: s.redis.projection.apply_node_requests(1, {"n1": b"[9]"}), lambda p: p.cluster().synced, False
+        lambda s: s.redis.projection.apply_node_requests(1, {"n1": b"[9]"}), _whole_cluster, (False, False)
     ),
     "requests of a node, from another node": Read(
         lambda s: s.redis.projection.apply_node_requests(1, {"n2": s.redis.projection.cluster().node_requests["n1"]}),
-        lambda p: p.cluster().synced,
-        False,
+        _whole_cluster,
+        (False, False),
     ),
     "a node's record as the requests of its pods": Read(
         lambda s: s.redis.projection.apply_node_requests(1, {"n1": s.redis.projection.cluster().nodes["n1"]}),
-        lambda p: p.cluster().synced,
-        False,
+        _whole_cluster,
+        (False, False),
     ),
 }
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from tests.scenarios.world import World
+from tests.scenarios.world import World, job, play, role
 from tests.support.clocks import shared
-from tjworker.controllers.autoscaler import Autoscaler
+from tjworker.controllers.autoscaler import NAME, Autoscaler
 from tjworker.controllers.orphans import OrphanCollector
 
 PERIOD_SECONDS = 100.0
@@ -59,3 +60,23 @@ def test_of_two_beats_the_second_does_nothing(name: str) -> None:
         world.clock.now_seconds += PERIOD_SECONDS / 2
         assert second() == refused
         world.clock.now_seconds += PERIOD_SECONDS / 2
+
+
+def test_no_write_of_a_run_begins_when_another_beat_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs that write at once would share out the same room twice."""
+    world = World(nodes=10, autoscale_seconds=PERIOD_SECONDS)
+    for number in range(12):
+        bounds: dict[str, Any] = {"minReplicas": 1, "maxReplicas": 3, "edlPolicy": "Auto"}
+        world.apply(job({"trainer": role(1, image=play(**{"run-seconds": 9999}), **bounds)}, f"j{number}"))
+    world.run().advance(40)
+    patch, free = world.api.merge_patch, list[bool]()
+
+    def slow_patch(*args: Any, **kwargs: Any) -> Any:
+        free.append(world.store.queue.once(NAME, PERIOD_SECONDS))
+        world.clock.now_seconds += 0.09 * PERIOD_SECONDS
+        return patch(*args, **kwargs)
+
+    monkeypatch.setattr(world.api, "merge_patch", slow_patch)
+    autoscaler(world)()
+    assert len(free) < 12, "the border comes before the last job"
+    assert free == [False] * 9

@@ -95,6 +95,13 @@ CASES: dict[str, Case] = {
         asking(4, "ps", job=asking(4, cpu="8"), cpu="1").run_policy(schedulingPolicy={"minAvailable": 7}),
         "they request cpu 28, and all 3 nodes have 24",
     ),
+    "A launcher comes after its workers, and may ask for what they leave": Case(
+        asking(1, "launcher", job=asking(6, "worker", job=make_job().spec(frameworkType="mpi"), cpu="4"), cpu="9"), ""
+    ),
+    "A small launcher makes no room for its workers": Case(
+        asking(1, "launcher", job=asking(7, "worker", job=make_job().spec(frameworkType="mpi"), cpu="4"), cpu="0"),
+        "the 7 pods that must start together: they request cpu 28",
+    ),
     "A cluster without nodes may make them when they are asked for": Case(asking(7, cpu="4"), "", {}),
     "A node that has not said what it has": Case(
         asking(7, cpu="4"), "", {"n": replace(make_node("n").build(), allocatable={})}

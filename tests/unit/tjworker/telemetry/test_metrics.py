@@ -11,6 +11,7 @@ import prometheus_client
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.scenarios.world import World, job, play, role
 from tests.support.builders import make_job, make_training_job
 from tjworker.api.status import JobStatus, RestartCounts
 from tjworker.telemetry import metrics
@@ -160,6 +161,28 @@ def test_each_kind_is_counted_by_its_own_name() -> None:
     count_first_pod(edl, 62.5)
     count_status(edl, JobStatus(phase="Running", start_running_time="1970-01-01T00:02:00Z"))
     assert {key for key, n in counted().items() if n > before[key]} == {(name, "TrainingJob") for name in names}
+
+
+def test_a_life_of_several_restarts_is_counted_as_one_job() -> None:
+    """Through whole passes: what one counts must not be counted by the passes after it."""
+    names = ("tj_job_time_to_first_pod_seconds_count", "tj_job_time_to_running_seconds_count")
+
+    def counted() -> dict[str, float]:
+        found = {name: value(name, kind=KIND) for name in names}
+        found["restarts"] = value("tj_restarts_total", cause="application")
+        found["ends"] = value("tj_job_ends_total", kind=KIND, phase="Failed")
+        return found
+
+    before, world = counted(), World()
+    crashing = play(run_seconds=5, exit_code=1)
+    world.apply(job({"trainer": role(1, annotations=crashing, restartPolicy="OnFailure", restartLimit=2)})).run()
+    world.until("it has failed", lambda: world.phase() == "Failed", within_seconds=300)
+    world.advance(60)
+    assert {name: n - before[name] for name, n in counted().items()} == {
+        **dict.fromkeys(names, 1),
+        "restarts": 2,
+        "ends": 1,
+    }
 
 
 def test_a_clock_that_runs_behind_observes_no_negative_time() -> None:

@@ -140,6 +140,10 @@ GOING = {
     "a replacement may be there within the same second": ([_made("new", 10)], 3, {"user": 1}),
     "three others lived when it was asked to go: one was too many": ([_made("new", 11)], 3, {}),
     "the Job has not been told yet that three are wanted": ([], 2, {}),
+    "the third other is on a lost node": ([replace(_made("new", 11), lost="its node is gone")], 3, {"user": 1}),
+    "the third other is asked to go, too": ([replace(_made("new", 11), deleted_at=to_rfc3339(NOW))], 3, {"user": 1}),
+    "the third other has ended": ([replace(_made("new", 11), phase="Succeeded")], 3, {"user": 1}),
+    "the third other belongs to another owner": ([replace(_made("new", 11), owner_uid="another")], 3, {"user": 1}),
 }
 
 

@@ -4,12 +4,14 @@ docs/lifecycle.md, which test_lifecycle_page plays."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 
 import pytest
 
 from tests.support.builders import make_job, make_pod
 from tests.unit.tjworker.reconcile.passes import World, created, decide, deleted, everything, running, status_of
 from tjworker.api.observed import ContainerRecord
+from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile.rests import LONGEST_SECONDS
 
 
@@ -89,6 +91,20 @@ def test_how_far_a_restart_reaches(case: Scope) -> None:
     world.settle().all("running").settle()
     assert world.job.status.phase == "Running"
     assert [n for n, a in world.attempts().items() if a == 1] == case.want_deleted
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+def test_the_pod_that_failed_first_is_named_as_the_cause_whichever_its_index(order: tuple[int, ...]) -> None:
+    world = World(make_job().role("trainer", 3, restart="Never").build()).settle().all("running").settle()
+    for index, after in enumerate(order):
+        ended = to_rfc3339(world.now + 10 * after)
+        name = f"digits-trainer-{index}"
+        world.set(name, "failed", exit_code=1)
+        ends = tuple(replace(c, finished_at=ended) for c in world.record(name).containers)
+        world.set(name, "but", containers=ends)
+    ending = status_of(world.step()).ending
+    assert ending is not None
+    assert f"digits-trainer-{order.index(0)} " in ending.message
 
 
 @dataclass
