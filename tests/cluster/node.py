@@ -127,16 +127,6 @@ class Node:
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.05)
 
-    def cut_power(self) -> None:
-        """Everything on the node ends at once; then it boots. Returns when it is Ready."""
-        self.kubelet.stop(0)
-        self.containerd.stop(0)
-        self._kill_shims()
-        self.kill_containers()
-        self.containerd.start()
-        self.kubelet.start()
-        self.until("the node is Ready", self.is_ready)
-
     def until(self, what: str, condition: Any, within_seconds: float = JOIN_SECONDS) -> None:
         def holds() -> object:
             for process in (self.containerd, self.kubelet):
@@ -198,6 +188,7 @@ class Node:
             "authorization": {"mode": "AlwaysAllow"},
             # Sooner than by default: tests wait for them.
             "nodeStatusUpdateFrequency": "4s",
+            "volumeStatsAggPeriod": "5s",
             "evictionPressureTransitionPeriod": "5s",
             "registryPullQPS": 0,
             **self._settings,

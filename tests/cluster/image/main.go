@@ -3,7 +3,7 @@
 //	tool pause                until SIGTERM
 //	tool exit CODE            at once
 //	tool memory MIB           keeps so much memory, then waits
-//	tool write FILE MIB       writes so much to a file, then waits
+//	tool write FILE MIB CODE  writes so much to a file, then waits; ends with CODE (0)
 //	tool stubborn             ignores SIGTERM
 package main
 
@@ -25,7 +25,7 @@ func number(text string) int {
 }
 
 func main() {
-	arguments := append(os.Args[1:], "", "", "")
+	arguments := append(os.Args[1:], "", "", "", "")
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGINT, syscall.SIGTERM)
 	switch arguments[0] {
@@ -58,4 +58,7 @@ func main() {
 	// A pause is the first process of a sandbox and inherits its orphans; the kernel reaps them for who ignores SIGCHLD.
 	signal.Ignore(syscall.SIGCHLD)
 	<-ended
+	if arguments[0] == "write" && arguments[3] != "" {
+		os.Exit(number(arguments[3]))
+	}
 }
