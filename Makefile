@@ -10,7 +10,7 @@ SHARE ?= 1
 # Empty: not set. Tests start hundreds of processes, and each would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-long test-random sim sim-all test-real test-sdk test-compose test-frameworks check verify generate control-plane bench peer up clean setup bugs mutants chaos poison
+.PHONY: help demo test test-long test-random sim sim-all test-real test-sdk test-compose test-cluster test-frameworks check verify generate control-plane bench peer up clean setup bugs mutants chaos poison
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -79,6 +79,10 @@ test-sdk: setup  ## Kubeflow's own Python client against a local stack (2 minute
 
 test-compose: setup  ## docker-compose.yml on a real container engine, images included (about 8 minutes; skipped without an engine)
 	@TJ_COMPOSE=1 $(PY) -m pytest -q -s tests/compose $(PYTEST_ARGS)
+
+test-cluster: control-plane  ## a real kubelet, containerd and runc beside the real control plane (about 5 minutes; root on Linux, else skipped)
+	@$(PY) -m controlplane build --kubelet
+	@TJ_CLUSTER=1 $(PY) -m pytest -q -rs tests/cluster $(PYTEST_ARGS)
 
 # A folder of its own: some gigabytes that nothing else needs.
 test-frameworks: setup  ## train with the real frameworks on a local stack (the first time 3.5 GB; then about 10 minutes)

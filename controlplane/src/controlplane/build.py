@@ -19,7 +19,7 @@ from pathlib import Path
 from controlplane import toolchain
 from controlplane.binaries import cache_root, cached
 from controlplane.errors import BuildError
-from controlplane.releases import PROGRAMS, Program, Release
+from controlplane.releases import Program, Release
 
 Say = Callable[[str], None]
 PROGRESS_SECONDS = 10.0
@@ -38,11 +38,12 @@ def build(release: Release, say: Say) -> Path:
             return target
         began = time.monotonic()
         go = toolchain.find_go(release.go, root, say)
-        say(f"building the control plane of Kubernetes {release.version} with {go} into {target} (once; minutes)")
+        names = ", ".join(program.name for program in release.programs)
+        say(f"building {names} of Kubernetes {release.version} with {go} into {target} (once; minutes)")
         fresh = root / f".building-{release.cache_key}"
         shutil.rmtree(fresh, ignore_errors=True)  # of a build that was killed: the lock is ours
         (fresh / "bin").mkdir(parents=True)
-        for program in PROGRAMS:
+        for program in release.programs:
             _build(go, release, program, fresh / "bin" / program.name, say)
         shutil.rmtree(target.parent, ignore_errors=True)
         fresh.rename(target.parent)

@@ -12,7 +12,7 @@ from controlplane import binaries
 from controlplane.binaries import not_there
 from controlplane.build import build
 from controlplane.errors import ControlPlaneError
-from controlplane.releases import DEFAULT, SUPPORTED, Release, release
+from controlplane.releases import DEFAULT, SUPPORTED, Release, kubelet, release
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,6 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     make = commands.add_parser("build", help="build the programs, once; prints their folder")
     make.set_defaults(work=_build)
     make.add_argument("--check", action="store_true", help="build nothing; fail when something is missing")
+    make.add_argument("--kubelet", action="store_true", help="the kubelet for `make test-cluster`, and nothing else")
     run = commands.add_parser("run", help="run it in the foreground until SIGTERM or SIGINT")
     run.set_defaults(work=_run)
     run.add_argument(
@@ -79,6 +80,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _build(options: argparse.Namespace) -> int:
+    if options.kubelet:
+        return _build_kubelet(check=options.check)
     wanted: Release = options.kubernetes
     if os.environ.get(binaries.ASSETS) and not binaries.missing(wanted):
         print(os.environ[binaries.ASSETS])  # noqa: T201
@@ -89,8 +92,22 @@ def _build(options: argparse.Namespace) -> int:
             raise ControlPlaneError(not_there(wanted, lacking))
         print(binaries.cached(wanted))  # noqa: T201
         return 0
-    print(build(wanted, lambda line: print(line, file=sys.stderr, flush=True)))  # noqa: T201
+    print(build(wanted, _say))  # noqa: T201
     return 0
+
+
+def _build_kubelet(*, check: bool) -> int:
+    wanted = kubelet()
+    if check and not binaries.cached(wanted).is_dir():
+        raise ControlPlaneError(
+            f"the kubelet of Kubernetes {wanted.version} is not built: run `python -m controlplane build --kubelet`"
+        )
+    print(binaries.cached(wanted) if check else build(wanted, _say))  # noqa: T201
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _run(options: argparse.Namespace) -> int:

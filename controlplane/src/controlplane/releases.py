@@ -34,6 +34,9 @@ PROGRAMS = (
     Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", own_module="kwok"),
 )
 NAMES = tuple(program.name for program in PROGRAMS)
+KUBELET = Program("kubelet", "k8s.io/kubernetes/cmd/kubelet", own_module="kubelet")
+"""Of the default release. Only the tests of a real node need it, so it has a module and a place in the cache of its
+own."""
 NEEDED = tuple(name for name in NAMES if name != "kwok")
 """Without which no control plane runs. KWOK only plays nodes, as other kubelets can."""
 
@@ -41,6 +44,7 @@ NEEDED = tuple(name for name in NAMES if name != "kwok")
 @dataclass(frozen=True)
 class Release:
     version: str
+    programs: tuple[Program, ...] = PROGRAMS
 
     @cached_property
     def go(self) -> tuple[int, int]:
@@ -49,7 +53,7 @@ class Release:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        return tuple(sorted({self.folder(program) for program in PROGRAMS}))
+        return tuple(sorted({self.folder(program) for program in self.programs}))
 
     def folder(self, program: Program) -> Path:
         return MODULES / (program.own_module or self.version)
@@ -74,7 +78,13 @@ class Release:
         for folder in self.folders:
             for name in ("go.mod", "go.sum"):
                 digest.update((folder / name).read_bytes())
-        return f"{self.version}-{digest.hexdigest()[:12]}"
+        prefix = "" if self.programs == PROGRAMS else f"{'-'.join(p.name for p in self.programs)}-"
+        return f"{prefix}{self.version}-{digest.hexdigest()[:12]}"
+
+
+def kubelet() -> Release:
+    """The kubelet that fits the default control plane."""
+    return Release(DEFAULT, (KUBELET,))
 
 
 def release(version: str = "") -> Release:

@@ -36,6 +36,8 @@ class Operator:
     """`start`, use, `stop`. `plane` runs already."""
 
     watcher_command = WATCHER
+    nodes = NODES
+    """How many are Ready when it has started."""
 
     def __init__(self, plane: ControlPlane, folder: Path, gang: str = "none") -> None:
         self.plane = plane
@@ -50,7 +52,7 @@ class Operator:
         install(self.plane, self.gang)
         self._redis.start()
         watchers, workers = (self.plane.kubeconfig_for(rbac.user(process)) for process in rbac.PROCESSES)
-        self.start_process("agent", agent(self.plane.kubeconfig, NODES, "--node-cpu", str(NODE_CPUS)))
+        self._start_nodes()
         self.start_process("watcher", self.watcher_command, watchers)
         for name in WORKERS:
             self.start_process(name, worker(name, 1), workers)
@@ -85,8 +87,11 @@ class Operator:
     def last_words(self) -> str:
         return "\n".join(f"--- {p.name}\n{p.last_words()}" for p in self.processes.values())
 
+    def _start_nodes(self) -> None:
+        self.start_process("agent", agent(self.plane.kubeconfig, NODES, "--node-cpu", str(NODE_CPUS)))
+
     def _ready(self) -> bool:
-        return nodes_ready(self.plane.kubeconfig) == NODES and all(
+        return nodes_ready(self.plane.kubeconfig) == self.nodes and all(
             worker_ready(self.processes[name]) for name in WORKERS
         )
 

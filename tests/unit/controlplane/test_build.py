@@ -15,7 +15,7 @@ from controlplane import toolchain
 from controlplane.binaries import cached
 from controlplane.build import build
 from controlplane.errors import BuildError
-from controlplane.releases import NAMES, release
+from controlplane.releases import NAMES, kubelet, release
 from tests.support.paths import ROOT
 from tests.support.waiting import until
 
@@ -58,6 +58,14 @@ def test_a_build_makes_every_program_and_a_second_does_nothing(go: Path) -> None
     assert build(release(), said.append) == folder
     assert go.with_name("calls").read_text() == before
     assert any("kube-apiserver" in line for line in said)
+
+
+def test_a_build_of_the_kubelet_makes_it_alone_and_leaves_the_control_plane(go: Path) -> None:
+    _write(go)
+    plane = build(release(), lambda _: None)
+    folder = build(kubelet(), lambda _: None)
+    assert [f.name for f in folder.iterdir()] == ["kubelet"]
+    assert sorted(f.name for f in plane.iterdir()) == sorted(NAMES)
 
 
 def test_the_servers_are_told_their_version(go: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from controlplane import binaries
 from controlplane.errors import BuildError
-from controlplane.releases import MODULES, NEEDED, PROGRAMS, SUPPORTED, Release, release
+from controlplane.releases import DEFAULT, KUBELET, MODULES, NEEDED, PROGRAMS, SUPPORTED, Release, kubelet, release
 from tests.support.paths import ROOT
 
 ROWS = {"": "1.36.3", "1.36": "1.36.3", "1.36.3": "1.36.3", "v1.34.3": "1.34.3", "1.34": "1.34.3"}
@@ -38,7 +38,14 @@ def test_the_modules_pin_what_the_release_says(version: str) -> None:
 
 
 def test_releases_share_no_cache() -> None:
-    assert len({release(v).cache_key for v in SUPPORTED}) == len(SUPPORTED)
+    keys = [kubelet().cache_key, *(release(v).cache_key for v in SUPPORTED)]
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_kubelet_is_of_the_default_control_planes_version() -> None:
+    text = (kubelet().folder(KUBELET) / "go.mod").read_text()
+    assert f"k8s.io/kubernetes v{DEFAULT}" in text
+    assert KUBELET.package in text
 
 
 def _program(folder: Path, name: str) -> Path:

@@ -1,0 +1,105 @@
+"""What a real kubelet, containerd and runc write of pods that end in each way: docs/internals/kubelet.md, observed.
+
+`-s` prints each row as it was seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.cluster.cluster import NAME, Cluster, Json, disruption, state
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    arguments: tuple[str, ...] = ("pause",)
+    container: Json = field(default_factory=dict)
+    spec: Json = field(default_factory=dict)
+    want_phase: str = "Failed"
+    want_reason: str = ""
+    """Of the pod."""
+    want_state: tuple[str, str, int] = ("", "", 0)
+    want_message: str = ""
+    """The beginning of the pod's message."""
+
+
+def limits(**figures: str) -> Json:
+    return {"resources": {"limits": figures}}
+
+
+def on_the_node(**more: Any) -> Json:
+    """Past the scheduler, which would leave such a pod pending."""
+    return {"nodeName": NAME, **more}
+
+
+SCRATCH: Json = {"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}], "securityContext": {"runAsUser": 0}}
+FACTS = {
+    "a program that exits with a code": Fact(("exit", "3"), want_state=("terminated", "Error", 3)),
+    "a program that ends well": Fact(("exit", "0"), want_phase="Succeeded", want_state=("terminated", "Completed", 0)),
+    "a program above its memory limit": Fact(
+        ("memory", "100"), limits(memory="32Mi"), want_state=("terminated", "OOMKilled", 137)
+    ),
+    "a command that is not there": Fact(
+        container={"command": ["/nowhere"]}, want_state=("terminated", "StartError", 128)
+    ),
+    "an image that no registry has": Fact(
+        container={"image": "127.0.0.1:1/nowhere:1"},
+        want_phase="Pending",
+        want_state=("waiting", "ImagePullBackOff", 0),
+    ),
+    "an image that is not here and may not be pulled": Fact(
+        container={"image": "localhost/nowhere:1", "imagePullPolicy": "Never"},
+        want_phase="Pending",
+        want_state=("waiting", "ErrImageNeverPull", 0),
+    ),
+    "a pod that asks for more CPU than the node has": Fact(
+        container=limits(cpu="500"), spec=on_the_node(), want_reason="OutOfcpu", want_message="Pod was rejected: "
+    ),
+    "a pod whose node has not its label": Fact(
+        spec=on_the_node(nodeSelector={"no": "such-label"}),
+        want_reason="NodeAffinity",
+        want_message="Pod was rejected: ",
+    ),
+    "an emptyDir above its size limit": Fact(
+        ("write", "/scratch/file", "30", "2"),
+        SCRATCH,
+        {"volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "10Mi"}}]},
+        want_reason="Evicted",
+        want_state=("terminated", "Error", 2),
+        want_message="Usage of EmptyDir volume",
+    ),
+    "a container above its ephemeral storage": Fact(
+        ("write", "/file", "30", "2"),
+        {"securityContext": {"runAsUser": 0}, **limits(**{"ephemeral-storage": "10Mi"})},
+        want_reason="Evicted",
+        want_state=("terminated", "Error", 2),
+        want_message="Pod ephemeral local storage usage exceeds the total limit of containers",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def pods(cluster: Cluster) -> dict[str, str]:
+    """All of them at once: what takes long is the eviction manager's pause."""
+    names = {title: f"fact-{at}" for at, title in enumerate(FACTS)}
+    for title, fact in FACTS.items():
+        cluster.run(names[title], *fact.arguments, spec=fact.spec, **fact.container)
+    return names
+
+
+@pytest.mark.parametrize("title", FACTS)
+def test_what_the_kubelet_writes_of(title: str, cluster: Cluster, pods: dict[str, str]) -> None:
+    fact, name = FACTS[title], pods[title]
+
+    def seen() -> tuple[str, str, tuple[str, str, int]]:
+        status = cluster.status(name)
+        return status["phase"], status.get("reason", ""), state(status)
+
+    cluster.until(title, lambda: (seen()[0], seen()[2][1]) == (fact.want_phase, fact.want_state[1]))
+    status = cluster.status(name)
+    print(f"\n{title}: {seen()}, {status.get('message', '')}")  # noqa: T201  -s shows it
+    assert seen() == (fact.want_phase, fact.want_reason, fact.want_state)
+    assert disruption(status) == ""
+    assert str(status.get("message", "")).startswith(fact.want_message), status.get("message")
