@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tjworker.api import labels
@@ -13,6 +14,7 @@ from tjworker.api.kinds.aitrainingjob import RESOURCE
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests
 from tjworker.api.observed import NodeRecord, PodRecord
+from tjworker.api.progress import Progress, SpeedSample
 from tjworker.api.status import JobStatus, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.api.waiting_pods import WaitingPods
@@ -25,6 +27,8 @@ from tjworker.simulate.scenario import GPU, Amounts, Scenario, ScenarioError
 EPOCH = 1_767_225_600
 """Second 0 of a simulation, in Unix seconds: 2026-01-01T00:00:00Z."""
 BASELINES = ("off", "tiresias")
+MOST_SAMPLES = 16
+"""Of a job: the table of its speeds is bounded."""
 DEMOTED_AT_GPU_SECONDS = 16 * 3600
 
 
@@ -133,7 +137,9 @@ class Autoscaled:
         known = self._jobs.get(run.job.name)
         if known is None:
             known = self._jobs[run.job.name] = _Record(run)
-        return known.state(run, world.leaving.get(run.job.name, ()), now)
+        known.report(run, now)
+        state = known.state(run, world.leaving.get(run.job.name, ()), now)
+        return replace(state, progress=known.progress)
 
 
 class _Record:
@@ -142,6 +148,9 @@ class _Record:
     def __init__(self, run: Run) -> None:
         job = run.job
         self.records: tuple[ScaleRecord, ...] = ()
+        self.progress: Progress | None = None
+        self._samples: dict[tuple[int, int], SpeedSample] = {}
+        """By replicas and nodes, the one that was seen last at the end."""
         self._uid = f"uid-{job.name}"
         self._created = to_rfc3339(EPOCH + job.submitted_at)
         self._templates = {
@@ -150,6 +159,28 @@ class _Record:
         self._has_run = False
         self._at: tuple[int, bool] | None = None
         self._built: JobState | None = None
+
+    def report(self, run: Run, now: float) -> None:
+        """One report of the job, as its training program would make it. None while it stands still."""
+        if not run.running(now) or run.job.work is None or run.rate.work_per_second <= 0:
+            return
+        key, rate = (sum(run.layout), len(run.layout)), run.rate
+        known = self._samples.pop(key, None)
+        count = known.count + 1 if known is not None else 1
+        mean = rate.samples_per_second
+        if known is not None and known.batch_size == rate.batch_size:
+            mean = known.rate + (mean - known.rate) / count
+        self._samples[key] = SpeedSample(*key, mean, count, EPOCH + now, rate.batch_size, rate.grad_sqr, rate.grad_var)
+        if len(self._samples) > MOST_SAMPLES:
+            del self._samples[next(iter(self._samples))]
+        moved = run.outcome.pauses > 0
+        self.progress = Progress(
+            percentage=min(100.0, 100 * run.done / run.job.work),
+            remaining_seconds=max(0.0, run.job.work - run.done) / rate.work_per_second,
+            reported_at=EPOCH + now,
+            samples=tuple(self._samples.values()),
+            rescale_seconds=run.job.rescale_seconds if moved else None,
+        )
 
     def state(self, run: Run, leaving: Sequence[Pod], now: float) -> JobState:
         ready = all(pod.ready_at <= now for pods in run.pods.values() for pod in pods)
@@ -171,6 +202,7 @@ class _Record:
                 job.least,
                 job.most,
                 edl_policy="Auto" if job.elastic else "Manual",
+                batch_size=job.batch_size,
             )
         ]
         roles += [Role(name, "Pod", n, self._templates[name]) for name, (n, _) in job.beside.items()]

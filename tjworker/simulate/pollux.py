@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tjworker.api.model import BatchSize
 from tjworker.simulate.scenario import ScenarioError
 from tjworker.simulate.speed import Layout, Rate, interpolate
 
@@ -64,6 +65,13 @@ class Application:
         self._known_steps: dict[tuple[Layout, int], tuple[float, float]] = {}
         self._known_rates: dict[tuple[Layout, int, int | None], Rate] = {}
         self._marks = {b: [row.progress for row in run] for b, run in runs.items()}
+
+    @property
+    def batch_size(self) -> BatchSize | None:
+        """None where it does not adapt."""
+        if self.name in FIXED_BATCH:
+            return None
+        return BatchSize(self.smallest, self.largest, int(self.least_local), int(self.most_local))
 
     # -- speed -----------------------------------------------------------------------------------------
     def rate(self, layout: Layout, done: float, batch: int | None) -> Rate:

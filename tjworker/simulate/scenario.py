@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tjworker.api.model import BatchSize
 from tjworker.simulate.speed import LINEAR, Speed
 
 Placement = Literal["spread", "pack"]
@@ -85,6 +86,8 @@ class Job:
     gang: bool = False
     """The first `needs` replicas get their nodes together or not at all."""
     rigid: Rigid | None = None
+    batch_size: BatchSize | None = None
+    """Between which batch sizes the job adapts its own; None: it does not."""
 
     @property
     def elastic(self) -> bool:

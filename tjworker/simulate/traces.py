@@ -121,6 +121,7 @@ def _pollux(row: Row, models: Path, known: dict[str, Application], gpus: int) ->
         rescale_seconds=RESCALE_SECONDS,
         gang=True,
         rigid=Rigid(replicas, PolluxSpeed(application, batch)),
+        batch_size=application.batch_size,
     )
 
 
