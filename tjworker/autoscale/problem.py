@@ -19,7 +19,6 @@ from tjworker.autoscale.jobs import ElasticJob
 from tjworker.autoscale.resources import ClusterResource
 from tjworker.base import JobKey
 
-
 RESCALE_SECONDS = 30.0
 """How long a job stands still after a move, until its reports have shown it."""
 
