@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tjworker.autoscale.policies import fair, fulfillment
+from tjworker.autoscale.policies import fair, fulfillment, goodput, throughput
 from tjworker.autoscale.problem import ElasticRole, Plan, Problem, Reason
 
 
@@ -24,5 +24,7 @@ class Policy:
 POLICIES: Mapping[str, Policy] = {
     "fulfillment": Policy(fulfillment.plan, fulfillment.explain),
     "fair": Policy(fair.plan, fair.explain),
+    "throughput": Policy(throughput.plan, throughput.explain),
+    "goodput": Policy(goodput.plan, goodput.explain),
 }
 """By the setting's value."""
