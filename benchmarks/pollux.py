@@ -1,5 +1,6 @@
-"""`python -m benchmarks.pollux DIR`: five workloads of Pollux' artifact (160 jobs in 8 hours on 16 nodes of 4 GPUs), mean
-completion times of rigid scheduling and of each policy beside the published ones.
+"""`python -m benchmarks.pollux DIR`: five workloads of Pollux' artifact (160 jobs in 8 hours on 16 nodes of 4 GPUs).
+
+Mean completion times of rigid scheduling and of each policy beside the published ones.
 
 DIR has the artifact's `workloads/` and `traces/` (petuum/adaptdl, branch osdi21-artifact).
 """

@@ -81,5 +81,5 @@ def test_a_file_that_is_no_trace_says_so(name: str, tmp_path: Path) -> None:
 def test_an_application_of_which_there_is_no_folder_is_a_row_left_out(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text("name,time,application,num_replicas,batch_size\nx,0,../etc,1,12\ny,0,bert,1,12\n", encoding="utf-8")
-    with pytest.raises(ScenarioError, match="'../etc', which is no name of a folder"):
+    with pytest.raises(ScenarioError, match=r"'../etc', which is no name of a folder"):
         read_trace(path, NODES, tmp_path)
