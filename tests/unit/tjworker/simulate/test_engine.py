@@ -82,8 +82,11 @@ CASES = {
     "fixed pods beside the trainers have to run as well": Case(
         (rigid("x", 0, 7, 70, beside={"server": (1, ONE)}), rigid("y", 0, 1, 3)), {"x": 10, "y": 13}
     ),
-    "an elastic job of a gang starts whole or waits": Case(
-        (rigid("x", 0, 6, 60), elastic("y", 0, 4, 6, 40, gang=True)), {"x": 10, "y": 20}
+    "a gang that waits holds no room, and a smaller job passes it": Case(
+        (rigid("x", 0, 6, 60), elastic("y", 0, 4, 6, 40, gang=True), rigid("z", 1, 2, 10)), {"x": 10, "y": 20, "z": 6}
+    ),
+    "without a gang it holds what it has": Case(
+        (rigid("x", 0, 6, 60), elastic("y", 0, 4, 6, 40), rigid("z", 1, 2, 10)), {"x": 10, "y": 20, "z": 15}
     ),
 }
 
