@@ -107,9 +107,11 @@ class Settings(BaseSettings):
     )
     autoscale_policy: str = Field(
         "fulfillment",
-        pattern="^(fulfillment|off)$",
+        pattern="^(fulfillment|fair|throughput|goodput|off)$",
         description=(
-            "how the autoscaler shares out the cluster: fulfillment; off: it does not, and roles are scaled by hand"
+            "how the autoscaler shares out the cluster: fulfillment (fills it, takes from no job for another), fair"
+            " (equal shares), throughput or goodput (more for jobs that more replicas speed up, by the speeds that they"
+            " report); off: it does not, and roles are scaled by hand"
         ),
     )
     autoscale_cooldown_seconds: float = Field(

@@ -25,6 +25,17 @@ EdlPolicy = Literal["Auto", "Manual", "Never"]
 
 
 @dataclass(frozen=True, slots=True)
+class BatchSize:
+    """Between which global batch sizes a role's training converges, and what one replica can hold. In samples."""
+
+    initial: int
+    """The one that its learning rate was chosen for."""
+    max: int
+    per_replica_min: int
+    per_replica_max: int
+
+
+@dataclass(frozen=True, slots=True)
 class Role:
     name: str
     workload: Workload
@@ -57,6 +68,8 @@ class Role:
     """The role's own number where the job's `spec.replicas` stands in for it; else None."""
     makes_pods: bool = True
     """False: what its pods are made of cannot be used. Those that are there stay, and no more are made."""
+    batch_size: BatchSize | None = None
+    """None: it trains with one batch size, whatever the number of replicas."""
 
     @property
     def elastic(self) -> bool:

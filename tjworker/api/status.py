@@ -34,10 +34,10 @@ ConditionType = Literal[
     "Created", "Running", "Restarting", "Scaling", "Suspended", "Succeeded", "Failed", "Stalled", "TensorBoard"
 ]
 Cause = Literal["application", "node", "preemption", "user"]
-ScaleCause = Literal["", "room", "need", "refused", "bounds", "user"]
-"""Why a role's number of pods changes: the autoscaler found room for more, other pods need the room, the scheduler or
-the API server refused replicas, minReplicas or maxReplicas changed, a user set the number. '' is what a record without
-a cause means: an older worker wrote it."""
+ScaleCause = Literal["", "room", "need", "shared", "refused", "bounds", "user"]
+"""Why a role's number of pods changes: the autoscaler found room for more, other pods need the room, the policy gives
+the room to other jobs, the scheduler or the API server refused replicas, minReplicas or maxReplicas changed, a user set
+the number. '' is what a record without a cause means: an older worker wrote it."""
 
 MAX_FAILURES = 10
 MAX_SCALE_RECORDS = 10
@@ -173,8 +173,8 @@ class ScaleRecord(_Model):
         "",
         description=(
             "why, as one word for programs: room (the autoscaler found room for more), need (other pods need the"
-            " room), refused (the scheduler or the API server refused replicas), bounds (minReplicas or maxReplicas"
-            " changed) or user (a user set the number)"
+            " room), shared (the policy gives its room to other jobs), refused (the scheduler or the API server"
+            " refused replicas), bounds (minReplicas or maxReplicas changed) or user (a user set the number)"
         ),
     )
     reason: str = Field("", description="who asked for it, and why, for people")

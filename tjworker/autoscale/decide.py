@@ -27,7 +27,7 @@ from tjworker.autoscale.dryrun import cpu_reach
 from tjworker.autoscale.fitting import check_plan
 from tjworker.autoscale.outlook import look_ahead
 from tjworker.autoscale.policies import POLICIES
-from tjworker.autoscale.problem import ElasticRole, Owner, Plan, Problem, RoleId
+from tjworker.autoscale.problem import ElasticRole, Owner, PastMove, Plan, Problem, RoleId
 from tjworker.autoscale.resources import ClusterResource
 from tjworker.autoscale.roles import AutoRole, UnplannedRole, auto_roles
 from tjworker.autoscale.rules import REFUSED_REST, Rules
@@ -146,7 +146,39 @@ def _elastic_role(auto: AutoRole, *, movable: bool, needed: bool, now: float, ru
         floor, floor_because = keeps, f"it has just grown, and rests for the cool-down of {rules.cooldown_seconds:g} s"
     bounded = replace(auto.elastic, floor=floor, ceiling=ceiling) if (floor, ceiling) != (None, None) else auto.elastic
     owner = Owner(job.name.namespace, auto.priority, submitted_at=from_rfc3339(job.created_at))
-    return ElasticRole(auto.id, owner, bounded, floor_because, ceiling_because, auto.refused, auto.refused_because)
+    return ElasticRole(
+        auto.id,
+        owner,
+        bounded,
+        floor_because,
+        ceiling_because,
+        auto.refused,
+        auto.refused_because,
+        moves := past_moves(auto),
+        service_seconds(auto, moves, now),
+        auto.state.progress,
+        auto.role.batch_size,
+    )
+
+
+def past_moves(auto: AutoRole) -> tuple[PastMove, ...]:
+    """The newest first, as the job's status has them."""
+    records = [record for record in auto.state.job.status.scale_records if record.role == auto.role.name]
+    times = ((record, from_rfc3339(record.time)) for record in records)
+    return tuple(PastMove(at, record.from_, record.to, record.cause) for record, at in times if at is not None)
+
+
+def service_seconds(auto: AutoRole, moves: Sequence[PastMove], now: float) -> float:
+    """Replica-seconds since all its replicas ran for the first time. Before the oldest move that the status has, the
+    role counts as it was then."""
+    started = from_rfc3339(auto.state.job.status.start_running_time)
+    if started is None:
+        return 0.0
+    total, until, replicas = 0.0, now, auto.role.replicas
+    for move in moves:
+        since = max(started, move.at)
+        total, until, replicas = total + max(0.0, until - since) * replicas, min(until, since), move.from_
+    return total + max(0.0, until - started) * replicas
 
 
 def _ceiling(auto: AutoRole, *, movable: bool, now: float, rules: Rules) -> tuple[int | None, str]:

@@ -198,16 +198,23 @@ def _most(free: list[int]) -> list[int]:
     return [max(free[i : i + BLOCK]) for i in range(0, len(free), BLOCK)]
 
 
-def reserve(resource: ClusterResource, wanted: Sequence[tuple[ElasticJob, int]]) -> ClusterResource:
-    """The cluster with that many replicas of each job placed, each on the first node with room; those that fit nowhere
-    are left out. Only nodes change: the sums count every request, placed or not."""
+def reserve(
+    resource: ClusterResource, wanted: Sequence[tuple[ElasticJob, int]]
+) -> tuple[ClusterResource, Sequence[int]]:
+    """The cluster with that many replicas of each job placed, each on the first node with room; and how many of each
+    were placed, as those that fit nowhere are left out. Only nodes change: the sums count every request, placed or
+    not."""
     fleet = Fleet([job for job, _ in wanted], resource, 0)
+    placed = []
     for size, (_, count) in zip(fleet.sizes, wanted, strict=True):
-        for _ in range(count):
+        for at in range(count):
             node = fleet.first(size)
             if node < 0:
+                placed.append(at)
                 break
             fleet.take(size, node)
+        else:
+            placed.append(count)
     nodes = resource.nodes.copy()
     nodes.cpu_idle_milli = dict(zip(fleet.index, fleet.cpu, strict=True))
     nodes.memory_free_mega = dict(zip(fleet.index, fleet.memory, strict=True))
@@ -215,4 +222,4 @@ def reserve(resource: ClusterResource, wanted: Sequence[tuple[ElasticJob, int]])
         nodes.gpu_free = dict(zip(fleet.index, fleet.gpu, strict=True))
     for kind, free in fleet.others.items():
         nodes.others_free[kind] = dict(zip(fleet.index, free, strict=True))
-    return replace(resource, nodes=nodes)
+    return replace(resource, nodes=nodes), placed

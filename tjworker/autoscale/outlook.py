@@ -26,7 +26,7 @@ from tjworker.autoscale.fleet import reserve
 from tjworker.autoscale.jobs import ElasticJob
 from tjworker.autoscale.problem import Demand, RoleId
 from tjworker.autoscale.resources import ClusterResource
-from tjworker.autoscale.roles import AutoRole
+from tjworker.autoscale.roles import AutoRole, counted_apart
 from tjworker.autoscale.rules import Rules
 
 MOST_LOOKS = 1_000_000
@@ -69,7 +69,7 @@ def look_ahead(
     demand, hopeless, asked = _strangers(waiting, roles, places, reach, rules)
     asked = asked.plus(unknown := _unknown(requests.get(WAITING, NOTHING), waiting, roles, entries))
     resource = cluster_resource(nodes, {**requests, WAITING: asked}, rules.gpu_resources)
-    _add_kinds(resource, usable, requests, roles, places)
+    _add_kinds(resource, usable, requests, roles, demand, places)
     pending = bool(demand or unknown.pods)
     to_place: list[tuple[ElasticJob, int]] = []
     for auto in roles:
@@ -84,8 +84,11 @@ def look_ahead(
             _ask(resource, auto.elastic, possible)
             to_place.append((auto.elastic, possible))
             demand.append(_demand(_example(auto), possible, auto.replica, auto.priority, rules, auto.id))
+    left, placed = reserve(resource, to_place)
+    counts = iter(placed)
+    demand = [one if one.role is None else replace(one, placed=next(counts)) for one in demand]
     demand.sort(key=lambda one: (-one.priority, one.example))
-    return Outlook(usable, reserve(resource, to_place), roles, demand, pending=pending, hopeless=hopeless)
+    return Outlook(usable, left, roles, demand, pending=pending, hopeless=hopeless)
 
 
 # -- where pods may go -------------------------------------------------------------------------------
@@ -145,11 +148,13 @@ def _add_kinds(
     usable: Mapping[str, NodeRecord],
     requests: Mapping[str, NodeRequests],
     roles: Iterable[AutoRole],
+    demand: Iterable[Demand],
     places: _Places,
 ) -> None:
-    """What else replicas need of a node."""
+    """What else replicas, and pods that wait, need of a node."""
     free = resource.nodes.others_free
-    for kind in sorted({kind for auto in roles for kind, _ in auto.elastic.others} - free.keys()):
+    needs = (*(auto.elastic.others for auto in roles), *(one.others for one in demand))
+    for kind in sorted({kind for others in needs for kind, _ in others} - free.keys()):
         if kind in places.by_name:
             free[kind] = dict.fromkeys(places.by_name[kind], MOST)
         else:
@@ -234,11 +239,16 @@ def _strangers(
     for entry in sorted(waiting, key=lambda one: (-one.priority, one.example)):
         if (entry.job_uid, entry.role) in own:
             continue
-        possible = 0 if places.exhausted else reach.count(entry.requests, places.of(entry.constraints), entry.pods)
+        allowed = None if places.exhausted else places.of(entry.constraints)
+        possible = 0 if places.exhausted else reach.count(entry.requests, allowed, entry.pods)
         hopeless += entry.pods - possible
         if possible:
             asked = asked.plus(entry.requests, possible)
-            demand.append(_demand(entry.example, possible, entry.requests, entry.priority, rules))
+            others = [(PODS, 1), *((kind, n) for kind, n in entry.requests.extended if counted_apart(kind, rules))]
+            if allowed is not None:
+                others.append((places.name(allowed), 1))
+            one = _demand(entry.example, possible, entry.requests, entry.priority, rules)
+            demand.append(replace(one, others=tuple(others)))
     return demand, hopeless, asked
 
 

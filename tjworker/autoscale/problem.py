@@ -11,11 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tjworker.api.model import BatchSize
 from tjworker.api.observed import NodeRecord
+from tjworker.api.progress import Progress
 from tjworker.api.status import ScaleCause
 from tjworker.autoscale.jobs import ElasticJob
 from tjworker.autoscale.resources import ClusterResource
 from tjworker.base import JobKey
+
+RESCALE_SECONDS = 30.0
+"""How long a job stands still after a move, until its reports have shown it."""
 
 
 class RoleId(NamedTuple):
@@ -42,6 +47,18 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
+class PastMove:
+    """One change of a role's number of replicas."""
+
+    at: float
+    """Unix seconds."""
+    from_: int
+    to: int
+    cause: str
+    """A `ScaleCause`, or a word of a newer version."""
+
+
+@dataclass(frozen=True, slots=True)
 class ElasticRole:
     """A role that a plan may move."""
 
@@ -57,6 +74,19 @@ class ElasticRole:
     refused: int = 0
     """Replicas that are taken back whatever the plan says, because the cluster has refused them for the cool-down."""
     refused_because: str = ""
+    moves: tuple[PastMove, ...] = ()
+    """The newest first; the status keeps ten of a job."""
+    service: float = 0.0
+    """Replica-seconds that it has received since the job started."""
+    progress: Progress | None = None
+    """None for a job that has never reported."""
+    batch_size: BatchSize | None = None
+
+    @property
+    def rescale_seconds(self) -> float:
+        """How long the job stands still after a move."""
+        measured = self.progress.rescale_seconds if self.progress is not None else None
+        return RESCALE_SECONDS if measured is None else measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +103,10 @@ class Demand:
     priority: int = 0
     role: RoleId | None = None
     """The elastic role that they belong to."""
+    others: tuple[tuple[str, int], ...] = ()
+    """(resource, amount) of `Nodes.others_free` that one of them takes of its node."""
+    placed: int = 0
+    """Of these pods, those that `Problem.resource` has reserved room for on a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +122,8 @@ class Problem:
     """Those that are ready and schedulable."""
     demand: Sequence[Demand] = ()
     """The most urgent first."""
+    memory: bytes = b""
+    """What the policy's last plan returned as its memory; b"" at first, and after it was lost."""
 
     def who_needs_room(self, giving: ElasticRole) -> str:
         """` for namespace/name and 2 more`: the most urgent pods that wait, and would use what this role gives up; ''
@@ -112,6 +148,8 @@ class Plan:
     places: Mapping[RoleId, Sequence[str]] = field(default_factory=dict)
     """Of each role that grows, a node with room for each replica that is added. The scheduler may choose others; these
     prove that all of them fit at once."""
+    memory: bytes = b""
+    """What the policy wants to be given in the next run. It may be lost at any time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ def _auto_role(state: JobState, role: Role, now: float, rules: Rules) -> AutoRol
         cpu_request_milli=replica.cpu_milli,
         memory_request_mega=mega(replica.memory_bytes),
         gpu_limit=sum(replica.amount(gpu) for gpu in rules.gpu_resources),
-        others=((PODS, 1), *((kind, amount) for kind, amount in replica.extended if _apart(kind, rules))),
+        others=((PODS, 1), *((kind, amount) for kind, amount in replica.extended if counted_apart(kind, rules))),
         # A pod that takes less than a new replica does leaves less room than one needs.
         placed=tuple(pod.node if not pod.requests or pod.requests == amounts else "" for pod in staying),
     )
@@ -138,7 +138,7 @@ def _auto_role(state: JobState, role: Role, now: float, rules: Rules) -> AutoRol
     )
 
 
-def _apart(kind: str, rules: Rules) -> bool:
+def counted_apart(kind: str, rules: Rules) -> bool:
     """Whether a node's amount of this extended resource is planned by itself: all but the only kind of GPU, which the
     planner has a field for."""
     return kind not in rules.gpu_resources or bool(kinds_of(rules.gpu_resources))

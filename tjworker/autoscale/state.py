@@ -14,6 +14,7 @@ from tjworker.api import labels
 from tjworker.api.indices import parse_indices
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.observed import ENDED_PHASES, PodRecord
+from tjworker.api.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class JobState:
 
     job: TrainingJob
     pods: tuple[PodRecord, ...] = ()
+    progress: Progress | None = None
+    """What the job has reported; None for one that never has."""
 
     @property
     def alive(self) -> bool:

@@ -66,12 +66,12 @@ def _around(cluster: Cluster, job: TrainingJob, now: datetime) -> tuple[dict[str
         models = [parse(one.resource, one.raw) for one in list_jobs(cluster.api, "")]
         found = room(nodes, list_all(cluster.api, PODS, ""))
         jobs = [model for model in models if isinstance(model, TrainingJob)]
-        return ill, obstacles(job, jobs, found, now, _rules())
+        return ill, obstacles(job, jobs, found, now, environment_rules())
     except OperatorError:
         return {}, {}
 
 
-def _rules() -> Rules:
+def environment_rules() -> Rules:
     """Those of this environment, which are the operator's beside a local stack; else the defaults."""
     from pydantic import ValidationError
 

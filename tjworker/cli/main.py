@@ -19,7 +19,20 @@ from tjworker.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
 
 COMMANDS = (
     *("up", "demo", "submit", "run", "get", "describe", "events", "timeline", "logs"),
-    *("scale", "suspend", "resume", "preempt", "fail", "delete", "validate", "convert", "top", "doctor", "completion"),
+    *(
+        "scale",
+        "suspend",
+        "resume",
+        "preempt",
+        "fail",
+        "delete",
+        "validate",
+        "convert",
+        "simulate",
+        "top",
+        "doctor",
+        "completion",
+    ),
 )
 """In the order in which `tj --help` shows them. Each is in the module of its name, or in that of MODULES."""
 MODULES = {"resume": "suspend", "preempt": "end", "fail": "end"}

@@ -94,7 +94,7 @@ def obstacles(
 ) -> dict[str, str]:
     """Role -> why it has no more replicas, of those roles of `job` that could have more. `jobs`: all that there are."""
     # As the autoscaler reads them: a job that it does not scale must not count as one that waits for its room.
-    states = [_state(one, found) for one in jobs if one.autoscaled]
+    states = [state_of(one, found) for one in jobs if one.autoscaled]
     posed = pose(states, found.nodes, found.requests, now.timestamp(), rules, found.waiting)
     said = {unplanned.role: str(unplanned) for unplanned in posed.unplanned if unplanned.job == job.key}
     why = why_no_more(posed, rules, job.key)
@@ -104,7 +104,7 @@ def obstacles(
     return said
 
 
-def _state(job: TrainingJob, found: Room) -> JobState:
+def state_of(job: TrainingJob, found: Room) -> JobState:
     pods = found.pods.get(f"{job.name.namespace}/{job.name.name}", ())
     records = [
         pod_record(pod, pod["metadata"], str((controller(pod["metadata"]) or {}).get("uid", ""))) for pod in pods

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tjworker.autoscale.policies import fulfillment
+from tjworker.autoscale.policies import fair, fulfillment, goodput, throughput
 from tjworker.autoscale.problem import ElasticRole, Plan, Problem, Reason
 
 
@@ -21,5 +21,10 @@ class Policy:
     """Why the plan gives a role what it gives it; asked for roles that move, and for those that a user asks about."""
 
 
-POLICIES: Mapping[str, Policy] = {"fulfillment": Policy(fulfillment.plan, fulfillment.explain)}
+POLICIES: Mapping[str, Policy] = {
+    "fulfillment": Policy(fulfillment.plan, fulfillment.explain),
+    "fair": Policy(fair.plan, fair.explain),
+    "throughput": Policy(throughput.plan, throughput.explain),
+    "goodput": Policy(goodput.plan, goodput.explain),
+}
 """By the setting's value."""

@@ -1,0 +1,80 @@
+"""What `throughput` and `goodput` have in common: replicas go where they add most to the sum of the jobs' speeds, each
+with a weight. Pure.
+
+Speed is in that of one replica of the same job, so that jobs can be compared. A move is made only if the speed that it
+adds, until the job's end or for ten minutes, is worth more than the time that the job stands still for it; and a role
+gives room only to one that gains `HYSTERESIS` times what it loses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tjworker.autoscale.obstacle import why_no_room
+from tjworker.autoscale.policies.words import job_name, of_bounds, of_shrinking
+from tjworker.autoscale.problem import ElasticRole, Plan, Problem, Reason
+from tjworker.autoscale.sharing import share_out
+from tjworker.autoscale.speed import SpeedCurve
+
+HYSTERESIS = 1.3
+HORIZON_SECONDS = 600.0
+"""For how long a move pays, where the job has not said how long it will go on."""
+
+Learn = Callable[[ElasticRole], SpeedCurve]
+Weigh = Callable[[Problem, ElasticRole, SpeedCurve], float]
+
+
+def plan_by_speed(problem: Problem, learn: Learn, weigh: Weigh) -> Plan:
+    return share_out(problem, _Speeds(problem, learn, weigh), hysteresis=HYSTERESIS, compact=True)
+
+
+class _Speeds:
+    def __init__(self, problem: Problem, learn: Learn, weigh: Weigh) -> None:
+        roles = sorted(problem.roles, key=lambda role: role.id)
+        self._curves = [learn(role) for role in roles]
+        self._weights = [weigh(problem, role, curve) for role, curve in zip(roles, self._curves, strict=True)]
+        self._pauses = [role.rescale_seconds / horizon(role) for role in roles]
+
+    def steps(self, i: int, now: int) -> Sequence[int]:
+        return sorted({now + 1, now + 2, now + 4, now + 8, max(1, 2 * now)})
+
+    def gain(self, i: int, low: int, high: int, nodes_low: int, nodes_high: int) -> float:
+        curve = self._curves[i]
+        return self._weights[i] * (curve.at(high) - curve.at(low))
+
+    def disturbance(self, i: int, replicas: int, nodes: int) -> float:
+        return self._weights[i] * self._curves[i].at(replicas) * self._pauses[i]
+
+
+def horizon(role: ElasticRole) -> float:
+    left = role.progress.remaining_seconds if role.progress is not None else None
+    return HORIZON_SECONDS if left is None else max(1.0, left)
+
+
+def explain_by_speed(problem: Problem, made: Plan, role: ElasticRole, learn: Learn) -> Reason:
+    now, to = role.elastic.parallelism, made.targets.get(role.id, role.elastic.parallelism)
+    curve = learn(role)
+    if to > now:
+        faster = f" and makes it {curve.at(to) / curve.at(now) - 1:.0%} faster" if now else ""
+        return Reason("room", f"{to} of {role.elastic.max_instance} is worth more to it than to others{faster}")
+    if to < now:
+        slower = f"it loses {1 - curve.at(to) / curve.at(now):.0%} of its speed" if curve.at(now) else "it has to give"
+        return of_bounds(role) or of_shrinking(problem, made, role, slower)
+    if role.ceiling_because:
+        return Reason("", role.ceiling_because)
+    if not now:
+        return Reason("", why_no_room(problem, role))
+    own = f"{now} of {role.elastic.max_instance}: one more replica would speed it up by {_more(curve, now):.0%}"
+    others = [
+        (_more(learn(other), other.elastic.parallelism - 1), job_name(other))
+        for other in problem.roles
+        if other.id != role.id and other.elastic.parallelism > 1
+    ]
+    best = max(others, key=lambda one: (one[0], one[1]), default=None)
+    compared = f"; its last one speeds {best[1]} up by {best[0]:.0%}" if best is not None else ""
+    return Reason("", f"{own}{compared}; {why_no_room(problem, role)}")
+
+
+def _more(curve: SpeedCurve, replicas: int) -> float:
+    """How much faster one more replica makes it."""
+    return curve.at(replicas + 1) / curve.at(replicas) - 1

@@ -1,0 +1,66 @@
+"""Weighted max-min shares of the dominant resource: equal jobs end up equal, whoever came first. Pure; changes none of
+its arguments.
+
+The dominant resource of a role is the one of which a replica takes the greatest part of the cluster (Ghodsi et al.,
+"Dominant Resource Fairness", NSDI 2011). A replica goes from one role to another when the other's share is still the
+smaller one afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tjworker.autoscale.obstacle import why_no_room
+from tjworker.autoscale.policies.words import of_bounds, of_shrinking
+from tjworker.autoscale.problem import ElasticRole, Plan, Problem, Reason
+from tjworker.autoscale.sharing import dominant_share, share_out
+
+STEEPNESS = 8
+"""Of alpha-fairness: the higher, the closer to max-min. It counts where replicas of several roles go for one larger
+replica; between replicas of one size any value gives the same shares."""
+
+
+def plan(problem: Problem) -> Plan:
+    return share_out(problem, _Shares(problem))
+
+
+class _Shares:
+    """A replica is worth the more, the smaller the share of its role is with it."""
+
+    def __init__(self, problem: Problem) -> None:
+        roles = sorted(problem.roles, key=lambda role: role.id)
+        self._one = [dominant_share(role.elastic, problem.resource, problem.max_load_desired) for role in roles]
+        self._scale = [role.owner.weight / one for role, one in zip(roles, self._one, strict=True)]
+        top = max(self._scale, default=1.0)
+        self._scale = [scale / top for scale in self._scale]
+
+    def steps(self, i: int, now: int) -> Sequence[int]:
+        return (now + 1,)
+
+    def gain(self, i: int, low: int, high: int, nodes_low: int, nodes_high: int) -> float:
+        return self._one[i] * sum((self._scale[i] / n) ** STEEPNESS for n in range(low + 1, high + 1))
+
+    def disturbance(self, i: int, replicas: int, nodes: int) -> float:
+        """A share is a right, whatever the move costs."""
+        return 0.0
+
+
+def share(problem: Problem, role: ElasticRole, replicas: int) -> float:
+    """The part of the cluster that its replicas take, by its weight."""
+    one = dominant_share(role.elastic, problem.resource, problem.max_load_desired)
+    return replicas * one / role.owner.weight
+
+
+def explain(problem: Problem, made: Plan, role: ElasticRole) -> Reason:
+    now, to = role.elastic.parallelism, made.targets.get(role.id, role.elastic.parallelism)
+    part = f"{share(problem, role, to):.1%} of the cluster"
+    if to > now:
+        return Reason("room", f"its fair share is {part}")
+    if to < now:
+        return of_bounds(role) or of_shrinking(problem, made, role, f"its fair share is {part}")
+    if role.ceiling_because:
+        return Reason("", role.ceiling_because)
+    greatest = max((share(problem, other, other.elastic.parallelism) for other in problem.roles), default=0.0)
+    if greatest > 0:
+        return Reason("", f"it has {part}, the greatest share is {greatest:.1%}: {why_no_room(problem, role)}")
+    return Reason("", why_no_room(problem, role))

@@ -1,0 +1,29 @@
+"""Replicas go where they add most speed for what they take of the cluster; the weight of a job grows while it waits, so
+that none starves. Pure; changes none of its arguments."""
+
+from __future__ import annotations
+
+from tjworker.autoscale.policies.by_speed import explain_by_speed, plan_by_speed
+from tjworker.autoscale.problem import ElasticRole, Plan, Problem, Reason
+from tjworker.autoscale.speed import SpeedCurve, learned_throughput
+
+GRACE_SECONDS = 600.0
+
+
+def plan(problem: Problem) -> Plan:
+    return plan_by_speed(problem, _learn, _weigh)
+
+
+def explain(problem: Problem, made: Plan, role: ElasticRole) -> Reason:
+    return explain_by_speed(problem, made, role, _learn)
+
+
+def _learn(role: ElasticRole) -> SpeedCurve:
+    return learned_throughput(role.progress)
+
+
+def _weigh(problem: Problem, role: ElasticRole, curve: SpeedCurve) -> float:
+    """A job that is old for the service that it has received comes first."""
+    submitted = role.owner.submitted_at
+    age = max(0.0, problem.now - submitted) if submitted is not None else 0.0
+    return role.owner.weight * (age + GRACE_SECONDS) / (role.service + GRACE_SECONDS)

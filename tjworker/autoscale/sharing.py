@@ -1,0 +1,441 @@
+"""Shares a cluster out by the worth of each replica: the search that the policies `fair`, `throughput` and `goodput`
+have in common. Pure; changes none of its arguments.
+
+A policy says what a step is worth to a role (`Values`). From the cluster as it is, this takes the step of the greatest
+worth for what it takes of the cluster, as long as there is one: into free room, or into the room of roles to which the
+same room is worth less. Each step raises the total worth, so the search ends, and a plan that has been carried out
+leads to no other plan.
+
+Rules of all of these policies are here: maxima first, then room for pods that wait, then the excess of requests over
+the cluster, and only then shares.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Protocol
+
+from tjworker.autoscale.dryrun import cpu_reach
+from tjworker.autoscale.fleet import ReplicaSize
+from tjworker.autoscale.jobs import ElasticJob
+from tjworker.autoscale.problem import Plan, Problem, RoleId
+from tjworker.autoscale.resources import ClusterResource
+from tjworker.autoscale.trial import NO_ROOM, NOWHERE, Trial
+
+MOST_DONORS = 16
+"""Roles that are asked for room for one step, those that lose least first."""
+MOST_PASSES = 8
+LEAST_SHARE = 1e-9
+
+
+class Values(Protocol):
+    """What replicas are worth to roles, in one currency for all of them."""
+
+    def steps(self, i: int, now: int) -> Sequence[int]:
+        """Numbers of replicas above `now` that a role may go to in one step, ascending."""
+
+    def gain(self, i: int, low: int, high: int, nodes_low: int, nodes_high: int) -> float:
+        """What `high` replicas on so many nodes are worth beyond `low`. For each replica less, the higher it begins."""
+
+    def disturbance(self, i: int, replicas: int, nodes: int) -> float:
+        """What the first move of a plan costs a role, as it stands still meanwhile."""
+
+
+def dominant_share(job: ElasticJob, resource: ClusterResource, max_load_desired: float) -> float:
+    """Of one replica: the greatest part of the cluster that it takes of any resource."""
+    shares = (
+        (job.cpu_request_milli, cpu_reach(resource, max_load_desired)),
+        (job.memory_request_mega, resource.memory_total_mega),
+        (job.gpu_limit, resource.gpu_total),
+    )
+    return max(LEAST_SHARE, *(amount / total for amount, total in shares if total > 0))
+
+
+def share_out(problem: Problem, values: Values, *, hysteresis: float = 1.0, compact: bool = False) -> Plan:
+    """`values` goes by the roles in the order of their ids. `hysteresis`: a role gives room only to one that gains so
+    many times what it loses. `compact`: a step is on as few nodes as it can be, or is not made."""
+    kept: dict[RoleId, int] = {}
+    for attempt in range(MOST_PASSES):
+        sharing = _Sharing(problem, values, hysteresis, compact, kept)
+        sharing.settle()
+        regrets = sharing.regrets(all_of_it=attempt >= MOST_PASSES // 2)
+        if not regrets:
+            break
+        kept |= regrets
+    return sharing.trial.plan()
+
+
+class _Sharing:
+    def __init__(
+        self, problem: Problem, values: Values, hysteresis: float, compact: bool, kept: dict[RoleId, int]
+    ) -> None:
+        self.problem, self.values, self.compact = problem, values, compact
+        self.hysteresis = hysteresis * (1 + 1e-9)  # what is worth the same to both stays where it is
+        self.trial = trial = Trial(problem)
+        jobs = [role.elastic for role in trial.roles]
+        load = problem.max_load_desired
+        self.share = [dominant_share(job, problem.resource, load) for job in jobs]
+        self.least = [max(job.lowest, kept.get(role.id, 0)) for role, job in zip(trial.roles, jobs, strict=True)]
+        self.most = [job.highest for job in jobs]
+        self.was = [job.parallelism for job in jobs]
+        self.tails: dict[int, set[int]] = defaultdict(set)
+        """Node -> roles whose last replica is there."""
+        for i in range(len(jobs)):
+            self._note_tail(i, present=True)
+        self.donors: list[tuple[float, RoleId, int, int]] = []
+        """(what its last replica is worth for its share, role, its place, replicas), a heap with outdated entries."""
+        self.blocks: dict[tuple[int, int], ReplicaSize] = {}
+
+    # -- steps -------------------------------------------------------------------------------------
+    def _note_tail(self, i: int, *, present: bool) -> None:
+        nodes = self.trial.nodes[i]
+        if nodes and nodes[-1] >= 0:
+            if present:
+                self.tails[nodes[-1]].add(i)
+            else:
+                self.tails[nodes[-1]].discard(i)
+
+    def _give(self, i: int) -> None:
+        self._note_tail(i, present=False)
+        self.trial.give(i)
+        self._note_tail(i, present=True)
+
+    def _add(self, i: int, node: int) -> None:
+        self._note_tail(i, present=False)
+        self.trial.add(i, node)
+        self._note_tail(i, present=True)
+
+    def _undo(self, mark: int) -> None:
+        touched = self.trial.touched(mark)
+        for i in touched:
+            self._note_tail(i, present=False)
+        self.trial.undo(mark)
+        for i in touched:
+            self._note_tail(i, present=True)
+            self._offer(i)
+
+    # -- worth -------------------------------------------------------------------------------------
+    def _loss(self, i: int) -> float:
+        """What the role loses with its last replica."""
+        nodes = self.trial.nodes[i]
+        now = len(nodes)
+        before, after = (self._spread(nodes), self._spread(nodes[:-1])) if self.compact else (1, 1)
+        loss = self.values.gain(i, now - 1, now, after, before)
+        return loss + self._first_move(i, now, before)
+
+    def _first_move(self, i: int, now: int, nodes: int) -> float:
+        return self.values.disturbance(i, now, nodes) if now == self.was[i] and now else 0.0
+
+    @staticmethod
+    def _spread(nodes: Sequence[int]) -> int:
+        return max(1, len(set(nodes)))
+
+    def _best_step(self, i: int, tried: set[int]) -> tuple[float, int, float] | None:
+        """(gain for what it takes of the cluster, replicas, gain)."""
+        now, most = self.trial.count(i), self.most[i]
+        best: tuple[float, int, float] | None = None
+        spread = self._spread(self.trial.nodes[i]) if self.compact else 1
+        moving = self._first_move(i, now, spread)
+        for to in self.values.steps(i, now):
+            if to > most:
+                break
+            if to in tried:
+                continue
+            after = self._spread_after(i, to, spread) if self.compact else 1
+            gain = self.values.gain(i, now, to, spread, after) - moving
+            rate = gain / ((to - now) * self.share[i])
+            if gain > 0 and (best is None or rate > best[0]):
+                best = rate, to, gain
+        return best
+
+    def _spread_after(self, i: int, to: int, spread: int) -> int:
+        """On how many nodes it will be, if the new nodes are empty."""
+        nodes = self.trial.nodes[i]
+        more = to - len(nodes)
+        size = self.trial.sizes[i]
+        here = sum(self._fitting(size, node) for node in set(nodes) if node >= 0)
+        left = max(0, more - here)
+        used = spread if nodes else 0
+        return max(1, used + -(-left // self.per_node(i)))
+
+    def _fitting(self, size: ReplicaSize, node: int) -> int:
+        fleet = self.trial.fleet
+        rooms = [
+            (free[node] // amount)
+            for free, amount in ((fleet.cpu, size.cpu), (fleet.memory, size.memory), *size.more)
+            if amount
+        ]
+        return max(0, min(rooms, default=0))
+
+    def per_node(self, i: int) -> int:
+        return self.per_node_of.get(id(self.trial.sizes[i]), 1)
+
+    @property
+    def per_node_of(self) -> dict[int, int]:
+        if self._per_node is None:
+            self._per_node = replicas_per_node(self.trial)
+        return self._per_node
+
+    _per_node: dict[int, int] | None = None
+
+    # -- the plan ----------------------------------------------------------------------------------
+    def settle(self) -> None:
+        for i, role in enumerate(self.trial.roles):
+            while self.trial.count(i) > max(role.elastic.max_instance, 0):
+                self._give(i)
+        self._make_donors()
+        self._serve_demand()
+        self._end_excess()
+        for _ in range(MOST_PASSES):
+            if not self._share():
+                return
+
+    def regrets(self, *, all_of_it: bool) -> dict[RoleId, int]:
+        """Roles that have given replicas up and could have one elsewhere, which the next plan would make: how many they
+        should keep instead. `all_of_it`: as many as they had."""
+        trial, found = self.trial, {}
+        for i, was in enumerate(self.was):
+            now, most = trial.count(i), min(was, self.most[i])
+            size = trial.sizes[i]
+            if now < most and trial.sums_allow(size) and trial.fleet.first(size) >= 0:
+                found[trial.roles[i].id] = most if all_of_it else now + 1
+        return found
+
+    def _make_donors(self) -> None:
+        self.donors = []
+        for i in range(len(self.trial.roles)):
+            self._offer(i)
+
+    def _offer(self, i: int) -> None:
+        now = self.trial.count(i)
+        if now > max(self.least[i], 0):
+            heapq.heappush(self.donors, (self._loss(i) / self.share[i], self.trial.roles[i].id, i, now))
+
+    def _cheapest(self, most: int, but: int) -> list[int]:
+        """Roles that lose least by giving, the cheapest first. They stay in the heap."""
+        found: list[tuple[float, RoleId, int, int]] = []
+        seen: set[int] = set()
+        set_aside: list[tuple[float, RoleId, int, int]] = []
+        while self.donors and len(found) < most:
+            entry = heapq.heappop(self.donors)
+            i = entry[2]
+            if entry[3] != self.trial.count(i) or i in seen:
+                continue
+            seen.add(i)
+            (set_aside if i == but else found).append(entry)
+        for entry in (*found, *set_aside):
+            heapq.heappush(self.donors, entry)
+        return [entry[2] for entry in found]
+
+    def _serve_demand(self) -> None:
+        """A node for each pod that waits, as far as roles can give it. Room that would not make one goes back."""
+        trial = self.trial
+        by_id = {role.id: i for i, role in enumerate(trial.roles)}
+        for demand, own in zip(self.problem.demand, trial.demand_sizes, strict=True):
+            left, size, but = demand.pods - demand.placed, own, -1
+            if demand.role in by_id:
+                but = by_id[demand.role]
+                size = trial.sizes[but]
+                held = trial.count(but) - left
+                left = min(left, max(0, trial.roles[but].elastic.min_instance - held))
+            for _ in range(max(0, left)):
+                node = trial.fleet.first(size)
+                if node < 0:
+                    node = self._free_a_node(size, but, float("inf"), 1, sums=False)
+                if node < 0:
+                    break
+                trial.hold(size, node)
+
+    def _end_excess(self) -> None:
+        fleet = self.trial.fleet
+        while fleet.excess():
+            for i in self._cheapest(len(self.trial.roles), -1):
+                size = self.trial.sizes[i]
+                if (
+                    (fleet.over_cpu > 0 and size.cpu)
+                    or (fleet.over_memory > 0 and size.memory)
+                    or (fleet.over_gpu > 0 and size.gpu)
+                ):
+                    self._give(i)
+                    self._offer(i)
+                    break
+            else:
+                return
+
+    # -- shares ------------------------------------------------------------------------------------
+    def _share(self) -> bool:
+        """One pass over all roles; whether anything has moved."""
+        moved = False
+        tried: dict[int, set[int]] = defaultdict(set)
+        heap: list[tuple[float, int, RoleId, int, int, float]] = []
+        hopeless: dict[tuple[int, int], float] = {}
+        """(size, replicas) -> the greatest rate that found no room since the last role gave some."""
+
+        def offer(i: int) -> None:
+            if self.trial.count(i) < self.most[i] and (step := self._best_step(i, tried[i])) is not None:
+                held = self.trial.own_place(i) is None
+                heapq.heappush(heap, (-step[0], held, self.trial.roles[i].id, i, step[1], step[2]))
+
+        for i in range(len(self.trial.roles)):
+            offer(i)
+        while heap:
+            rate, _, _, i, to, gain = heapq.heappop(heap)
+            now = self.trial.count(i)
+            key = (id(self.trial.sizes[i]), to - now)
+            known = hopeless.get(key)
+            if self.trial.own_place(i) is None and known is not None and -rate <= known:
+                found = False
+            else:
+                found, gave = self._reach(i, to, gain)
+                if gave:
+                    hopeless.clear()
+            if found:
+                moved = True
+                tried[i].clear()
+                self._offer(i)
+            else:
+                tried[i].add(to)
+                if self.trial.own_place(i) is None and not self.compact:
+                    hopeless[key] = max(hopeless.get(key, 0.0), -rate)
+            offer(i)
+        return moved
+
+    def _reach(self, i: int, to: int, gain: float) -> tuple[bool, bool]:
+        """So many replicas for the role: (they have room, other roles gave it)."""
+        mark = self.trial.mark()
+        if self._place(i, to):
+            return True, False
+        self._undo(mark)
+        more = to - self.trial.count(i)
+        size = self.trial.sizes[i]
+        own = self.trial.own_place(i)
+        if own is not None and (own < 0 or more > 1):
+            return False, False
+        node = self._free_a_node(size, i, gain / self.hysteresis, more, sums=True, only=own)
+        if node < 0:
+            return False, False
+        for _ in range(more):
+            self._add(i, node)
+        return True, True
+
+    def _place(self, i: int, to: int) -> bool:
+        trial, size = self.trial, self.trial.sizes[i]
+        while (now := trial.count(i)) < to:
+            if trial.own_place(i) is not None or not self.compact:
+                if (node := trial.room(i)) == NO_ROOM:
+                    return False
+                self._add(i, node)
+                continue
+            if not trial.sums_allow(size, to - now):
+                return False
+            here = sorted({node for node in trial.nodes[i] if node >= 0})
+            node = next((node for node in here if trial.fleet.fits(size, node)), NOWHERE)
+            if node >= 0:
+                self._add(i, node)
+                continue
+            chunk = min(to - now, self.per_node(i))
+            node = trial.fleet.first(self._block(size, chunk))
+            if node < 0:
+                return False
+            for _ in range(chunk):
+                self._add(i, node)
+        return True
+
+    def _block(self, size: ReplicaSize, replicas: int) -> ReplicaSize:
+        """Replicas that go to one node together, as one."""
+        key = (id(size), replicas)
+        if key not in self.blocks:
+            more = tuple((free, amount * replicas) for free, amount in size.more)
+            block = ReplicaSize(size.cpu * replicas, size.memory * replicas, size.gpu * replicas, more)
+            block.most = tuple((free, most, amount * replicas) for free, most, amount in size.most)
+            self.blocks[key] = block
+        return self.blocks[key]
+
+    def _free_a_node(
+        self, size: ReplicaSize, but: int, limit: float, replicas: int, *, sums: bool, only: int | None = None
+    ) -> int:
+        """Room for so many replicas on one node, from roles that lose less by it than `limit` in all; NOWHERE if there
+        is none, and then nothing has changed. `but`: the role that gives nothing."""
+        cheap = self._cheapest(MOST_DONORS, but)
+        nodes = [only] if only is not None else list(dict.fromkeys(self.trial.nodes[i][-1] for i in cheap))
+        fitting = self.trial.fleet.first(self._block(size, replicas)) if only is None else NOWHERE
+        if fitting >= 0 and fitting not in nodes:
+            nodes.insert(0, fitting)
+        best: tuple[float, int] | None = None
+        for node in nodes:
+            if node < 0:
+                continue
+            mark = self.trial.mark()
+            loss, gifts = self._clear(size, but, limit if best is None else best[0], replicas, node, sums)
+            self._undo(mark)
+            if loss is not None and (best is None or loss < best[0]):
+                best = loss, node
+                if gifts <= 1 and not self.compact:
+                    break
+        if best is None:
+            return NOWHERE
+        mark = self.trial.mark()
+        self._clear(size, but, float("inf"), replicas, best[1], sums)
+        for i in self.trial.touched(mark):
+            self._offer(i)
+        return best[1]
+
+    def _clear(
+        self, size: ReplicaSize, but: int, limit: float, replicas: int, node: int, sums: bool
+    ) -> tuple[float | None, int]:
+        """(What roles lose, steps), None when it takes `limit` or more."""
+        trial, loss, gifts = self.trial, 0.0, 0
+        while not trial.fleet.fits(size, node, replicas):
+            able = [i for i in self.tails.get(node, ()) if i != but and trial.count(i) > self.least[i]]
+            if not able:
+                return None, gifts
+            losses = {i: self._loss(i) for i in able}
+            i = min(able, key=lambda i: (losses[i] / self.share[i], trial.roles[i].id))
+            loss, gifts = loss + losses[i], gifts + 1
+            if loss >= limit:
+                return None, gifts
+            self._give(i)
+        while sums and not trial.sums_allow(size, replicas):
+            cheap = [i for i in self._cheapest(MOST_DONORS, but) if self._helps(size, trial.sizes[i])]
+            if not cheap:
+                return None, gifts
+            i = cheap[0]
+            loss, gifts = loss + self._loss(i), gifts + 1
+            if loss >= limit:
+                return None, gifts
+            self._give(i)
+            self._offer(i)
+        return loss, gifts
+
+    def _helps(self, size: ReplicaSize, donor: ReplicaSize) -> bool:
+        fleet = self.trial.fleet
+        return bool(
+            (size.cpu and donor.cpu and fleet.over_cpu + size.cpu > 0)
+            or (size.memory and donor.memory and fleet.over_memory + size.memory > 0)
+            or (size.gpu and donor.gpu and fleet.over_gpu + size.gpu > 0)
+        )
+
+
+def replicas_per_node(trial: Trial) -> dict[int, int]:
+    """By the identity of each size: how many replicas a node holds when all elastic replicas of it have gone."""
+    fleet = trial.fleet
+    cpu, memory = list(fleet.cpu), list(fleet.memory)
+    free = {id(amounts): list(amounts) for size in trial.sizes for amounts, _ in size.more}
+    for size, nodes in zip(trial.sizes, trial.nodes, strict=True):
+        for node in nodes:
+            if node >= 0:
+                cpu[node] += size.cpu
+                memory[node] += size.memory
+                for amounts, amount in size.more:
+                    free[id(amounts)][node] += amount
+    found: dict[int, int] = {}
+    for size in trial.sizes:
+        if id(size) not in found:
+            needs = [(cpu, size.cpu), (memory, size.memory), *((free[id(f)], n) for f, n in size.more)]
+            kinds = set(zip(*(amounts for amounts, need in needs if need), strict=True))
+            asked = [need for _, need in needs if need]
+            most = max((min(h // n for h, n in zip(has, asked, strict=True)) for has in kinds), default=1)
+            found[id(size)] = max(1, most)
+    return found

@@ -1,0 +1,102 @@
+"""How a job's speed grows with its replicas, learned from what it has reported. Pure.
+
+Linear until two sizes have been observed; then the concave curve through the observations, which is never below them
+and whose slope only falls. Beyond the largest size observed the last slope goes on to twice that size, and no further:
+nothing is known there, so more is worth nothing until the job has been seen at a larger size.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tjworker.api.model import BatchSize
+from tjworker.api.progress import Progress, SpeedSample
+
+TRUSTED_TIMES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedCurve:
+    """Speed in that of one replica: a job of which nothing is known is at 3.0 with three replicas."""
+
+    points: tuple[tuple[int, float], ...] = ()
+    """(replicas, speed), concave, both ascending; after (0, 0)."""
+
+    def at(self, replicas: int) -> float:
+        if not self.points or replicas <= self.points[0][0]:
+            return float(replicas)
+        last, speed = self.points[-1]
+        if replicas > last:
+            return speed + self._last_slope() * (min(replicas, TRUSTED_TIMES * last) - last)
+        high = bisect_left(self.points, (replicas, -1.0))
+        (n0, s0), (n1, s1) = self.points[high - 1], self.points[high]
+        return s0 + (s1 - s0) * (replicas - n0) / (n1 - n0)
+
+    def _last_slope(self) -> float:
+        (n0, s0), (n1, s1) = ((0, 0.0), *self.points)[-2:]
+        return max(0.0, (s1 - s0) / (n1 - n0))
+
+
+LINEAR = SpeedCurve()
+
+
+def learned_throughput(progress: Progress | None) -> SpeedCurve:
+    """Of samples per second."""
+    return _curve(_means((s.replicas, s.rate, s.count) for s in _usable(progress)))
+
+
+def learned_goodput(progress: Progress | None, batch: BatchSize | None) -> SpeedCurve:
+    """Of the progress of the training: samples per second times what a sample of so large a batch is worth beside one
+    of a batch of the initial size. With the newest gradient noise that is known, as the noise changes while a job
+    trains. (Qiao et al., "Pollux", OSDI 2021: gain = (var + sqr) / (var / scale + sqr).)"""
+    samples = _usable(progress)
+    noisy = [s for s in samples if s.grad_sqr is not None and s.grad_var is not None and s.grad_sqr > 0]
+    if batch is None or not noisy:
+        return learned_throughput(progress)
+    newest = max(noisy, key=lambda s: s.last_seen)
+    sqr, var = newest.grad_sqr or 0.0, newest.grad_var or 0.0
+    return _curve(_means((s.replicas, s.rate * efficiency(s.batch_size, batch, sqr, var), s.count) for s in samples))
+
+
+def efficiency(batch_size: int | None, batch: BatchSize, sqr: float, var: float) -> float:
+    """What a sample brings, beside one of a batch of the initial size: gain / scale, at most 1."""
+    scale = max(1.0, (batch_size or batch.initial) / batch.initial)
+    return (var + sqr) / (var + sqr * scale) if var + sqr > 0 else 1.0
+
+
+def _usable(progress: Progress | None) -> Sequence[SpeedSample]:
+    samples = progress.samples if progress is not None else ()
+    return [s for s in samples if s.replicas > 0 and 0 < s.rate < float("inf")]
+
+
+def _means(observed: Iterable[tuple[int, float, int]]) -> list[tuple[int, float]]:
+    """The mean at each number of replicas, whatever their nodes were, ascending."""
+    sums: dict[int, tuple[float, int]] = {}
+    for replicas, rate, count in observed:
+        total, n = sums.get(replicas, (0.0, 0))
+        weight = max(1, count)
+        sums[replicas] = total + rate * weight, n + weight
+    return [(replicas, total / n) for replicas, (total, n) in sorted(sums.items())]
+
+
+def _curve(means: Sequence[tuple[int, float]]) -> SpeedCurve:
+    if not means:
+        return LINEAR
+    first, rate = means[0]
+    one = rate / first
+    hull: list[tuple[int, float]] = [(0, 0.0)]
+    for n, value in means:
+        point = (n, value / one)
+        while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-1], point):
+            hull.pop()
+        hull.append(point)
+    # Where more replicas were slower, a larger size is worth nothing, rather than less than nothing.
+    top = max(range(1, len(hull)), key=lambda k: hull[k][1])
+    flat = [(n, min(speed, hull[top][1])) if k <= top else (n, hull[top][1]) for k, (n, speed) in enumerate(hull)]
+    return SpeedCurve(tuple(flat[1:]))
+
+
+def _slope(a: tuple[int, float], b: tuple[int, float]) -> float:
+    return (b[1] - a[1]) / (b[0] - a[0])

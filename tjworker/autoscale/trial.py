@@ -1,0 +1,133 @@
+"""What a plan does to the nodes, one replica at a time, with undo. Pure; changes none of its arguments.
+
+A job gives up its last replicas. A replica that a plan has taken from a job comes back to its own node or not at all,
+because the cluster still has it there; so after any sequence of steps the trial is the cluster that carries out the
+plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tjworker.autoscale.dryrun import cpu_reach
+from tjworker.autoscale.fleet import BLOCK, Fleet, ReplicaSize
+from tjworker.autoscale.jobs import ElasticJob
+from tjworker.autoscale.problem import Demand, ElasticRole, Plan, Problem, RoleId
+
+NOWHERE = -1
+"""The node of a replica that waits for one."""
+NO_ROOM = -2
+
+
+class Trial:
+    """Roles go by their place in `roles`, nodes by their place in the cluster."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.roles: Sequence[ElasticRole] = sorted(problem.roles, key=lambda role: role.id)
+        waiting = [_as_job(i, demand) for i, demand in enumerate(problem.demand)]
+        jobs = [role.elastic for role in self.roles]
+        reach = cpu_reach(problem.resource, problem.max_load_desired)
+        self.fleet = fleet = Fleet([*jobs, *waiting], problem.resource, reach)
+        self.sizes = fleet.sizes[: len(jobs)]
+        self.demand_sizes = fleet.sizes[len(jobs) :]
+        self.nodes = [[fleet.index.get(n, NOWHERE) for n in _placed(job)] for job in jobs]
+        """The node of each replica of a role; NOWHERE for one without."""
+        self._was = [tuple(nodes) for nodes in self.nodes]
+        self._steps: list[tuple[int, int, int]] = []
+        """(role, node, +1 or -1) of each step."""
+
+    def count(self, i: int) -> int:
+        return len(self.nodes[i])
+
+    def mark(self) -> int:
+        """For `undo`."""
+        return len(self._steps)
+
+    def undo(self, mark: int) -> None:
+        """Takes back all steps after the mark."""
+        while len(self._steps) > mark:
+            i, node, step = self._steps.pop()
+            if step > 0:
+                self.nodes[i].pop()
+            else:
+                self.nodes[i].append(node)
+            self._take(self.sizes[i], node, -step)
+
+    def touched(self, mark: int) -> list[int]:
+        """Roles that steps after the mark have changed, in their order."""
+        return sorted({i for i, _, _ in self._steps[mark:]})
+
+    def give(self, i: int) -> int:
+        """The role's last replica goes. Returns its node."""
+        node = self.nodes[i].pop()
+        self._steps.append((i, node, -1))
+        self._take(self.sizes[i], node, -1)
+        return node
+
+    def add(self, i: int, node: int) -> None:
+        self.nodes[i].append(node)
+        self._steps.append((i, node, 1))
+        self._take(self.sizes[i], node, 1)
+
+    def own_place(self, i: int) -> int | None:
+        """The node that the role's next replica has in the cluster; None for a replica that would be new."""
+        was, at = self._was[i], len(self.nodes[i])
+        return was[at] if at < len(was) else None
+
+    def room(self, i: int) -> int:
+        """The node for one more replica; NO_ROOM for none."""
+        fleet, size, own = self.fleet, self.sizes[i], self.own_place(i)
+        if not self.sums_allow(size):
+            return NO_ROOM
+        if own is None:
+            node = fleet.first(size)
+            return node if node >= 0 else NO_ROOM
+        return own if own == NOWHERE or fleet.fits(size, own) else NO_ROOM
+
+    def sums_allow(self, size: ReplicaSize, replicas: int = 1) -> bool:
+        fleet = self.fleet
+        return (
+            (not size.cpu or fleet.over_cpu + replicas * size.cpu <= 0)
+            and (not size.memory or fleet.over_memory + replicas * size.memory <= 0)
+            and (not size.gpu or fleet.over_gpu + replicas * size.gpu <= 0)
+        )
+
+    def hold(self, size: ReplicaSize, node: int, step: int = 1) -> None:
+        """Room on a node for a pod that waits, whose requests the sums have already; -1 lets it go."""
+        self.fleet.take_many(size, node, step)
+        if step < 0:
+            self._freed(size, node)
+
+    def _take(self, size: ReplicaSize, node: int, step: int) -> None:
+        fleet = self.fleet
+        fleet.over_cpu += step * size.cpu
+        fleet.over_memory += step * size.memory
+        fleet.over_gpu += step * size.gpu
+        if node >= 0:
+            fleet.take_many(size, node, step)
+            if step < 0:
+                self._freed(size, node)
+
+    def _freed(self, size: ReplicaSize, node: int) -> None:
+        fleet, block = self.fleet, node // BLOCK
+        for free, most in ((fleet.cpu, fleet.most_cpu), (fleet.memory, fleet.most_memory), *(m[:2] for m in size.most)):
+            most[block] = max(most[block], free[node])
+        fleet.freed += 1
+
+    def plan(self) -> Plan:
+        names = list(self.fleet.index)
+        targets: dict[RoleId, int] = {}
+        places: dict[RoleId, tuple[str, ...]] = {}
+        for role, was, nodes in zip(self.roles, self._was, self.nodes, strict=True):
+            targets[role.id] = len(nodes)
+            if len(nodes) > len(was):
+                places[role.id] = tuple(names[node] for node in nodes[len(was) :])
+        return Plan(targets, places)
+
+
+def _placed(job: ElasticJob) -> tuple[str, ...]:
+    return (*job.placed, *[""] * job.parallelism)[: job.parallelism]
+
+
+def _as_job(i: int, demand: Demand) -> ElasticJob:
+    return ElasticJob(f"waiting/{i}", 0, 0, 0, demand.cpu_milli, demand.memory_mega, demand.gpus, demand.others)

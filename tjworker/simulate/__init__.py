@@ -1,0 +1,11 @@
+"""Simulated time around the autoscaler's own decisions: what a policy would do with these jobs on this cluster. Pure.
+
+`simulate` plays a `scenario.Scenario` under one policy and returns a `results.Outcome`. Policies of
+`tjworker.autoscale` decide through `autoscale.decide`, from the records that the projection would hold.
+"""
+
+from tjworker.simulate.results import Outcome
+from tjworker.simulate.run import simulate
+from tjworker.simulate.scenario import Scenario, ScenarioError
+
+__all__ = ["Outcome", "Scenario", "ScenarioError", "simulate"]

@@ -1,0 +1,422 @@
+"""Plays a scenario under one policy, from event to event. Pure and deterministic: no clock, no randomness.
+
+What happens in one instant happens in this order: arrivals, nodes, services, pods; then the scheduler places what
+waits; at a tick the policy decides, and targets become pods. A job progresses at the speed of the layout of its ready
+replicas; when that layout has changed it stands still for its `rescale_seconds`. Its speed is looked up when the layout
+changes and at each tick. As in Kubernetes, the last replicas of a role go first, and a replica that is lost gets a new
+pod.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Protocol
+
+from tjworker.simulate.cluster import Cluster, Pod
+from tjworker.simulate.results import JobOutcome, Outcome, Sample
+from tjworker.simulate.scenario import Amounts, Job, Scenario, Service
+from tjworker.simulate.speed import NO_SPEED, Layout, Rate
+
+TRAINER = "trainer"
+"""Name of the role whose number of replicas a policy may change."""
+LONGEST_SECONDS = 366 * 86_400.0
+"""A simulation without an end stops here: some job makes no progress."""
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A job that has been submitted and has not ended."""
+
+    job: Job
+    outcome: JobOutcome
+    target: int
+    pods: dict[str, list[Pod]] = field(default_factory=dict)
+    """By role, in the order of their indices; not those that are being deleted."""
+    done: float = 0.0
+    layout: Layout = ()
+    rate: Rate = NO_SPEED
+    paused_until: float = 0.0
+    service: float = 0.0
+    """Replica-seconds so far."""
+    has_run: bool = False
+    changed: int = 0
+    """Raised with each change of its pods or its target: what is derived of them is kept until then."""
+    last_move: tuple[float, int, int] | None = None
+    """When the target was last changed, from, to."""
+
+    @property
+    def trainers(self) -> list[Pod]:
+        return self.pods[TRAINER]
+
+    def running(self, now: float) -> bool:
+        return bool(self.layout) and self.paused_until <= now
+
+
+class Mover(Protocol):
+    """Who chooses the targets."""
+
+    rigid: bool
+    """Jobs run as their `rigid` form says."""
+
+    def targets(self, world: World, now: float) -> Mapping[str, int]:
+        """Job -> replicas, of those that should change."""
+
+
+class World:
+    """The state of a simulation."""
+
+    def __init__(self, scenario: Scenario, mover: Mover, policy: str) -> None:
+        self.scenario = scenario
+        self.mover = mover
+        self.cluster = Cluster(scenario.nodes, scenario.placement)
+        self.runs: dict[str, Run] = {}
+        self.services: dict[str, list[Pod]] = {service.name: [] for service in scenario.services}
+        self.service_targets: dict[str, int] = {}
+        self.leaving: dict[str, list[Pod]] = {}
+        """By owner: pods that are being deleted and still hold their room."""
+        self.queue: list[Pod] = []
+        """Pods without a node, the most urgent first."""
+        self.now = 0.0
+        self.outcomes = {job.name: JobOutcome(job.name, job.submitted_at) for job in scenario.jobs}
+        self.outcome = Outcome(
+            policy,
+            0.0,
+            sum(n.has.cpu_milli for n in scenario.nodes),
+            sum(n.has.gpus for n in scenario.nodes),
+            list(self.outcomes.values()),
+            [],
+        )
+        self._cpu = sum(n.used.cpu_milli for n in scenario.nodes)
+        self._gpus = sum(n.used.gpus for n in scenario.nodes)
+        self._serials = count()
+        self._events: list[tuple[float, int, int, Callable[[], None]]] = []
+        self._dirty: set[str] = set()
+        """Jobs whose ready replicas may have changed."""
+        self._layouts: dict[str, tuple[tuple[str, int], ...]] = {}
+        """Of each job: node and replicas on it."""
+        self._left = 0
+        """Jobs that have not ended."""
+        self._reported: Callable[[float, int], None] | None = None
+        self._to_place = False
+
+    # -- time ------------------------------------------------------------------------------------------
+    def at(self, second: float, do: Callable[[], None], order: int = 0) -> None:
+        heapq.heappush(self._events, (second, order, next(self._serials), do))
+
+    def play(self, progress: Callable[[float, int], None] | None = None) -> Outcome:
+        """`progress(second, jobs done)` is called at each tick."""
+        scenario = self.scenario
+        for job in scenario.jobs:
+            self.at(job.submitted_at, lambda job=job: self._submit(job))  # type: ignore[misc]
+        for event in scenario.events:
+            self.at(event.at, lambda event=event: self._node(event.node, up=event.up))  # type: ignore[misc]
+        for service in scenario.services:
+            for second, replicas in service.steps:
+                self.at(second, lambda s=service, n=replicas: self._scale_service(s, n))  # type: ignore[misc]
+        self._left = len(scenario.jobs)
+        self._reported = progress
+        self.at(0.0, self._tick, order=1)
+        end = LONGEST_SECONDS if scenario.until is None else scenario.until
+        while self._left or scenario.until is not None:
+            second = min(self._events[0][0], self._first_end())
+            if second >= end:
+                break
+            self._advance(second)
+            self._end_jobs()
+            while self._events and self._events[0][0] <= self.now:
+                if self._events[0][1] and self._to_place:
+                    self._settle()  # a tick sees what the scheduler has done with the events of its instant
+                    continue
+                heapq.heappop(self._events)[3]()
+            self._settle()
+        if scenario.until is not None:
+            self._advance(end)
+        self.outcome.ended_at = self.now
+        return self.outcome
+
+    def _first_end(self) -> float:
+        return min((self._ends_at(run) for run in self.runs.values()), default=float("inf"))
+
+    def _ends_at(self, run: Run) -> float:
+        if run.job.work is None or not run.layout or run.rate.work_per_second <= 0:
+            return float("inf")
+        left = max(0.0, run.job.work - run.done)
+        return max(self.now, run.paused_until) + left / run.rate.work_per_second
+
+    def _advance(self, second: float) -> None:
+        for run in self.runs.values():
+            if run.layout:
+                run.service += sum(run.layout) * (second - self.now)
+                run.done += max(0.0, second - max(self.now, run.paused_until)) * run.rate.work_per_second
+        self.now = second
+
+    def _end_jobs(self) -> None:
+        for run in list(self.runs.values()):
+            work = run.job.work
+            if work is not None and run.layout and run.done >= work - 1e-9 * max(1.0, work):
+                self._end(run)
+
+    # -- what happens ----------------------------------------------------------------------------------
+    def _submit(self, job: Job) -> None:
+        run = Run(job, self.outcomes[job.name], 0 if self.mover.rigid else job.replicas)
+        self.runs[job.name] = run
+        run.pods = {TRAINER: [], **{role: [] for role in job.beside}}
+        self._follow(run)
+
+    def _end(self, run: Run) -> None:
+        self._left -= 1
+        run.outcome.ended_at = self.now
+        run.outcome.replicas.append((self.now, 0))
+        for pods in run.pods.values():
+            for pod in reversed(pods):
+                self._delete(pod, 0.0)  # its program has ended: no grace period
+        del self.runs[run.job.name]
+
+    def _node(self, name: str, *, up: bool) -> None:
+        self.cluster.set_up(name, up=up)
+        self._to_place = True
+        if up:
+            return
+        for run in self.runs.values():
+            for pods in run.pods.values():
+                for pod in [p for p in pods if p.node == name]:
+                    self._lose(run, pod)
+        for service_pods in self.services.values():
+            for pod in [p for p in service_pods if p.node == name]:
+                service_pods.remove(pod)
+                self._delete(pod, 0.0)
+        for service in self.scenario.services:
+            self._scale_service(service, self.service_targets.get(service.name, 0))
+
+    def _lose(self, run: Run, pod: Pod) -> None:
+        """Its node is lost, or it is preempted; another takes its index."""
+        pods = run.pods[pod.role]
+        place = pods.index(pod)
+        self._delete(pod, 0.0)
+        run.outcome.restarts += 1
+        pods[place] = self._new_pod(run.job.name, pod.role, pod.index, pod.asks, pod.priority)
+        self._changed(run)
+
+    def _scale_service(self, service: Service, replicas: int) -> None:
+        self.service_targets[service.name] = replicas
+        pods = self.services[service.name]
+        while len(pods) > replicas:
+            self._delete(pods.pop(), self.scenario.stop_seconds)
+        while len(pods) < replicas:
+            pods.append(self._new_pod(service.name, "pod", len(pods), service.asks, service.priority))
+
+    def _follow(self, run: Run) -> None:
+        """Pods follow the target."""
+        wanted = {role: (n, asks) for role, (n, asks) in run.job.beside.items()}
+        wanted[TRAINER] = (run.target, run.job.asks)
+        for role, (replicas, _) in wanted.items():
+            while len(run.pods[role]) > replicas:
+                self._delete(run.pods[role].pop(), self.scenario.stop_seconds)
+        # Each role has a controller of its own, and these work at the same time.
+        missing = [(i, role) for role, (replicas, _) in wanted.items() for i in range(len(run.pods[role]), replicas)]
+        for index, role in sorted(missing):
+            run.pods[role].append(self._new_pod(run.job.name, role, index, wanted[role][1], run.job.priority))
+        self._changed(run)
+
+    def _changed(self, run: Run) -> None:
+        run.changed += 1
+        self._dirty.add(run.job.name)
+
+    def _tick(self) -> None:
+        self.at(self.now + self.scenario.tick_seconds, self._tick, order=1)
+        for run in self.runs.values():
+            if run.layout:
+                run.rate = self._speed(run)
+        self._settle()
+        self.outcome.decisions += 1
+        for name, replicas in self.mover.targets(self, self.now).items():
+            run = self.runs[name]
+            if replicas != run.target:
+                run.last_move = (self.now, run.target, replicas)
+                run.target = replicas
+                run.outcome.moves += 1
+                self._follow(run)
+        if self._reported is not None:
+            self._reported(self.now, len(self.outcomes) - self._left)
+
+    # -- pods ------------------------------------------------------------------------------------------
+    def _new_pod(self, owner: str, role: str, index: int, asks: Amounts, priority: int) -> Pod:
+        pod = Pod(owner, role, index, asks, self.now, priority, next(self._serials))
+        self.queue.append(pod)
+        self._to_place = True
+        return pod
+
+    def _delete(self, pod: Pod, seconds: float) -> None:
+        if not pod.node:
+            self.queue.remove(pod)
+            return
+        pod.ready_at = float("inf")
+        pod.leaves_at = self.now + seconds
+        if seconds <= 0:
+            self._free(pod)
+            return
+        self.leaving.setdefault(pod.owner, []).append(pod)
+        self.at(pod.leaves_at, lambda: self._leave(pod))
+
+    def _leave(self, pod: Pod) -> None:
+        self.leaving[pod.owner].remove(pod)
+        self._free(pod)
+        if run := self.runs.get(pod.owner):
+            run.changed += 1
+
+    def _free(self, pod: Pod) -> None:
+        self.cluster.release(pod)
+        self._cpu -= pod.asks.cpu_milli
+        self._gpus -= pod.asks.gpus
+        self._to_place = True
+
+    # -- the scheduler ---------------------------------------------------------------------------------
+    def _settle(self) -> None:
+        """The scheduler places what it can; then jobs take notice of their replicas."""
+        if self._to_place:
+            self._to_place = False
+            self._schedule()
+        for name in sorted(self._dirty):
+            if run := self.runs.get(name):
+                self._look(run)
+        self._dirty.clear()
+        self._sample()
+
+    def _schedule(self) -> None:
+        self.queue.sort(key=lambda pod: (-pod.priority, pod.created_at, pod.serial))
+        held: set[str] = set()
+        """Jobs whose gang has no room."""
+        for pod in list(self.queue):
+            if pod.node or pod.owner in held or pod.leaves_at is not None:
+                continue
+            run = self.runs.get(pod.owner)
+            if run is not None and run.job.gang and pod.role == TRAINER and not self._gang_fits(run):
+                held.add(pod.owner)
+                pod.refused = True
+                continue
+            siblings = (
+                (run.pods[pod.role] if run is not None else self.services[pod.owner])
+                if (self.scenario.placement == "pack")
+                else []
+            )
+            placed = [p.node for p in siblings if p.node]
+            node = self.cluster.choose(pod, placed, len(siblings) - len(placed))
+            if not node and self.scenario.preempts:
+                node = self._preempt(pod)
+            if not node:
+                if not pod.refused and run is not None:
+                    run.changed += 1
+                pod.refused = True
+                continue
+            self._start(pod, node)
+        self.queue = [pod for pod in self.queue if not pod.node]
+
+    def _start(self, pod: Pod, node: str) -> None:
+        self.cluster.place(pod, node)
+        self._cpu += pod.asks.cpu_milli
+        self._gpus += pod.asks.gpus
+        pod.ready_at = self.now + self.scenario.start_seconds
+        if run := self.runs.get(pod.owner):
+            self._changed(run)
+            if self.scenario.start_seconds > 0:
+                self.at(pod.ready_at, lambda: self._dirty.add(pod.owner))
+        elif self.scenario.start_seconds > 0:
+            self.at(pod.ready_at, lambda: None)  # a sample is taken then
+
+    def _gang_fits(self, run: Run) -> bool:
+        """Its quorum stands already, or finds room at once."""
+        missing = run.job.quorum - sum(bool(pod.node) for pod in run.trainers)
+        return missing <= 0 or self.cluster.count(run.job.asks, missing) >= missing
+
+    def _preempt(self, pod: Pod) -> str:
+        """The node on which the fewest replicas of lower priority have to go, '' if none helps. The room is there at
+        once: grace periods of what is preempted are not simulated."""
+        best: tuple[int, str, list[tuple[Run, Pod]]] | None = None
+        for name, room in self.cluster.free.items():
+            if not room.up:
+                continue
+            lower = [
+                (run, p)
+                for run in self.runs.values()
+                for pods in run.pods.values()
+                for p in pods
+                if p.node == name and p.priority < pod.priority
+            ]
+            lower.sort(key=lambda one: (one[1].priority, -one[1].serial))
+            cpu, memory, gpus = room.cpu, room.memory, room.gpus
+            for n, (_, victim) in enumerate(lower, 1):
+                cpu, memory = cpu + victim.asks.cpu_milli, memory + victim.asks.memory_bytes
+                gpus += victim.asks.gpus
+                if cpu >= pod.asks.cpu_milli and memory >= pod.asks.memory_bytes and gpus >= pod.asks.gpus:
+                    if best is None or n < best[0]:
+                        best = (n, name, lower[:n])
+                    break
+        if best is None:
+            return ""
+        for run, victim in best[2]:
+            self._lose(run, victim)
+        return best[1]
+
+    # -- jobs ------------------------------------------------------------------------------------------
+    def _look(self, run: Run) -> None:
+        """Takes the replicas that are ready now for its layout."""
+        ready = [pod.node for pod in run.trainers if pod.ready_at <= self.now]
+        beside = all(pod.ready_at <= self.now for role in run.job.beside for pod in run.pods[role])
+        outcome = run.outcome
+        if (outcome.replicas[-1][1] if outcome.replicas else 0) != len(ready):
+            outcome.replicas.append((self.now, len(ready)))
+        if ready and outcome.first_replica_at is None:
+            outcome.first_replica_at = self.now
+        layout: Layout = ()
+        quorum = run.job.rigid.replicas if self.mover.rigid and run.job.rigid else run.job.quorum
+        if beside and ready and len(ready) >= quorum:
+            counts: dict[str, int] = {}
+            for node in ready:
+                counts[node] = counts.get(node, 0) + 1
+            layout = tuple(sorted(counts.values()))
+            key = tuple(sorted(counts.items()))
+        else:
+            key = ()
+        if key == self._layouts.get(run.job.name, ()):
+            return
+        self._layouts[run.job.name] = key
+        run.layout = layout
+        run.changed += 1
+        if not layout:
+            run.rate = NO_SPEED
+            return
+        if outcome.started_at is None:
+            outcome.started_at = self.now
+        elif run.job.rescale_seconds:
+            outcome.pauses += 1
+        run.paused_until = self.now + run.job.rescale_seconds
+        run.rate = self._speed(run)
+
+    def _speed(self, run: Run) -> Rate:
+        speed = run.job.rigid.speed if self.mover.rigid and run.job.rigid else run.job.speed
+        return speed.rate(run.layout, run.done)
+
+    def _sample(self) -> None:
+        waiting = sum(run.outcome.started_at is None for run in self.runs.values())
+        missing = 0
+        for name, pods in self.services.items():
+            up = sum(pod.ready_at <= self.now for pod in pods)
+            missing += max(0, self.service_targets.get(name, 0) - up)
+        sample = Sample(self.now, self._cpu, self._gpus, waiting, missing)
+        if self.outcome.samples and self.outcome.samples[-1].at == self.now:
+            self.outcome.samples[-1] = sample
+        else:
+            self.outcome.samples.append(sample)
+
+    def all_pods(self) -> Iterator[Pod]:
+        """Those that are there, with those that are being deleted."""
+        for run in self.runs.values():
+            for pods in run.pods.values():
+                yield from pods
+        for pods in self.services.values():
+            yield from pods
+        for pods in self.leaving.values():
+            yield from pods

@@ -1,0 +1,209 @@
+"""The applications of Pollux' published artifact (OSDI 2021; petuum/adaptdl, branch osdi21-artifact), read from its
+folder `traces/`: how fast each trains on a placement, and how much a batch of any size brings on its training.
+
+Rules of the published simulation: progress a second = gain / step time, with gain = (var + sqr) / (var / scale + sqr)
+and scale = batch size / initial batch size. A step of n accumulations takes n times (step - sync) more. A job chooses
+the batch size that brings it on fastest. Measurements are interpolated linearly. Reads files; nothing else.
+"""
+
+from __future__ import annotations
+
+import csv
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tjworker.api.model import BatchSize
+from tjworker.simulate.scenario import ScenarioError
+from tjworker.simulate.speed import Layout, Rate, interpolate
+
+EPOCHS = {"bert": 2, "cifar10": 100, "ncf": 10, "imagenet": 90, "deepspeech2": 80, "yolov3": 50}
+LARGEST_LOCAL = {"yolov3": 8}
+"""Largest local batch size, where it is not the largest that was measured."""
+FIXED_BATCH = {"ncf": 32768}
+"""Batch size of applications that do not adapt it."""
+BATCH_SIZES = 48
+"""How many batch sizes are tried between the smallest and the largest, each larger by the same factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One row of the training with one batch size."""
+
+    progress: float
+    grad_sqr: float
+    grad_var: float
+
+
+Curve = Sequence[tuple[float, float]]
+
+
+class Application:
+    """One folder of the artifact. Raises ScenarioError that names the file when it cannot be read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name = folder.name
+        if not folder.is_dir():
+            raise ScenarioError(f"application {folder.name!r}: there is no folder {folder}")
+        self._steps: dict[str, tuple[Curve, Curve]] = _curves(folder / "placements.csv", ("placement",))
+        """By placement: seconds of a step, and of its synchronisation, by local batch size."""
+        wide: dict[str, tuple[Curve, Curve]] = _curves(folder / "scalability.csv", ("num_nodes", "num_replicas"))
+        self._wide = _by_size(self._steps, wide)
+        """By number of nodes, then of replicas: the same, mean over the placements."""
+        runs = {int(path.stem.partition("-")[2]): _validation(path) for path in sorted(folder.glob("validation-*.csv"))}
+        if not runs:
+            raise ScenarioError(f"application {self.name}: {folder} has no validation-*.csv")
+        self._runs = runs
+        self._batches = sorted(runs)
+        self.smallest, self.largest = self._batches[0], self._batches[-1]
+        sizes = [local for steps, _ in self._steps.values() for local, _ in steps]
+        self.least_local, self.most_local = min(sizes), min(max(sizes), LARGEST_LOCAL.get(self.name, max(sizes)))
+        epochs = EPOCHS.get(self.name, min(len(run) for run in runs.values()))
+        self.work = max(run[min(epochs, len(run)) - 1].progress for run in runs.values())
+        self._known_steps: dict[tuple[Layout, int], tuple[float, float]] = {}
+        self._known_rates: dict[tuple[Layout, int, int | None], Rate] = {}
+        self._marks = {b: [row.progress for row in run] for b, run in runs.items()}
+
+    @property
+    def batch_size(self) -> BatchSize | None:
+        """None where it does not adapt."""
+        if self.name in FIXED_BATCH:
+            return None
+        return BatchSize(self.smallest, self.largest, int(self.least_local), int(self.most_local))
+
+    # -- speed -----------------------------------------------------------------------------------------
+    def rate(self, layout: Layout, done: float, batch: int | None) -> Rate:
+        """`batch`: None for the best one at this point of the training."""
+        key = (layout, self._epoch(self.smallest, done), batch)
+        if key not in self._known_rates:
+            fixed = batch if batch is not None else FIXED_BATCH.get(self.name)
+            batches = [fixed] if fixed is not None else self._choices(sum(layout))
+            rates = [rate for size in batches if (rate := self._try(layout, done, size)) is not None]
+            self._known_rates[key] = max(rates, key=lambda rate: rate.work_per_second, default=Rate(0.0, 0.0))
+        return self._known_rates[key]
+
+    def _choices(self, replicas: int) -> list[int]:
+        low = max(self.smallest, round(replicas * self.least_local))
+        if low >= self.largest:
+            return [low] if low == self.largest else []
+        factor = (self.largest / low) ** (1 / (BATCH_SIZES - 1))
+        return sorted({min(self.largest, round(low * factor**i)) for i in range(BATCH_SIZES)})
+
+    def _try(self, layout: Layout, done: float, batch: int) -> Rate | None:
+        replicas = sum(layout)
+        local = batch / replicas
+        if local < self.least_local:
+            return None  # so many replicas have no work with this batch size
+        accumulations = max(0, -int(-local // self.most_local) - 1)
+        step, sync = self._step(layout, round(local / (accumulations + 1) * 16))
+        seconds = step + accumulations * (step - sync)
+        sqr, var = self._gradient(batch, done)
+        scale = batch / self.smallest
+        gain = (var + sqr) / (var / scale + sqr)
+        return Rate(gain / seconds, batch / seconds, batch, sqr, var)
+
+    def _step(self, layout: Layout, sixteenths: int) -> tuple[float, float]:
+        """Of a local batch size in sixteenths: fine enough, and few enough to remember."""
+        key = (layout, sixteenths)
+        if key not in self._known_steps:
+            local = min(max(sixteenths / 16, self.least_local), self.most_local)
+            name = min("".join(map(str, layout[i:] + layout[:i])) for i in range(len(layout)))
+            curves = self._steps.get(name)
+            if curves is not None:
+                found = (_on(curves[0], local), _on(curves[1], local))
+            else:
+                nodes, replicas = min(len(layout), max(self._wide)), sum(layout)
+                found = (self._spread(0, nodes, replicas, local), self._spread(1, nodes, replicas, local))
+            self._known_steps[key] = found
+        return self._known_steps[key]
+
+    def _spread(self, which: int, nodes: int, replicas: int, local: float) -> float:
+        """Between the numbers of nodes that were measured, each at the nearest number of replicas that was."""
+        points = []
+        for measured, by_replicas in sorted(self._wide.items()):
+            curve = [(n, _on(curves[which], local)) for n, curves in sorted(by_replicas.items())]
+            points.append((measured, _clamped(curve, replicas)))
+        return _clamped(points, nodes)
+
+    # -- what a batch brings ---------------------------------------------------------------------------
+    def _epoch(self, batch: int, done: float) -> int:
+        return min(bisect_right(self._marks[batch], done), len(self._marks[batch]) - 1)
+
+    def _gradient(self, batch: int, done: float) -> tuple[float, float]:
+        """Square and variance, interpolated between the batch sizes that were validated."""
+        high = min(bisect_right(self._batches, batch), len(self._batches) - 1)
+        low = max(0, high - 1)
+        a, b = self._batches[low], self._batches[high]
+        first, second = self._runs[a][self._epoch(a, done)], self._runs[b][self._epoch(b, done)]
+        part = min(1.0, max(0.0, (batch - a) / (b - a))) if b > a else 0.0
+        return (
+            first.grad_sqr + part * (second.grad_sqr - first.grad_sqr),
+            first.grad_var + part * (second.grad_var - first.grad_var),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PolluxSpeed:
+    application: Application
+    batch: int | None = None
+    """None: it adapts."""
+
+    def rate(self, layout: Layout, done: float) -> Rate:
+        return self.application.rate(layout, done, self.batch)
+
+
+# -- files ---------------------------------------------------------------------------------------------
+def _curves(path: Path, keys: Sequence[str]) -> dict[str, tuple[Curve, Curve]]:
+    found: dict[str, dict[float, tuple[float, float]]] = defaultdict(dict)
+    for row in _rows(path):
+        key = " ".join(row[name] for name in keys)
+        found[key][float(row["local_bsz"])] = (float(row["step_time"]), float(row["sync_time"]))
+    return {
+        key: (
+            tuple((local, seconds[0]) for local, seconds in sorted(by_local.items())),
+            tuple((local, seconds[1]) for local, seconds in sorted(by_local.items())),
+        )
+        for key, by_local in found.items()
+    }
+
+
+def _by_size(
+    placements: Mapping[str, tuple[Curve, Curve]], wide: Mapping[str, tuple[Curve, Curve]]
+) -> dict[int, dict[int, tuple[Curve, Curve]]]:
+    groups: dict[tuple[int, int], list[tuple[Curve, Curve]]] = defaultdict(list)
+    for name, curves in placements.items():
+        groups[len(name), sum(map(int, name))].append(curves)
+    for name, curves in wide.items():
+        nodes, replicas = map(int, name.split())
+        groups[nodes, replicas].append(curves)
+    found: dict[int, dict[int, tuple[Curve, Curve]]] = defaultdict(dict)
+    for (nodes, replicas), members in groups.items():
+        found[nodes][replicas] = (_mean([m[0] for m in members]), _mean([m[1] for m in members]))
+    return dict(found)
+
+
+def _mean(curves: Sequence[Curve]) -> Curve:
+    locals_ = [local for local, _ in curves[0]]
+    return tuple((local, sum(_on(curve, local) for curve in curves) / len(curves)) for local in locals_)
+
+
+def _on(curve: Curve, local: float) -> float:
+    return _clamped(curve, local)
+
+
+def _clamped(points: Curve, at: float) -> float:
+    return points[0][1] if at <= points[0][0] else interpolate(points, at)
+
+
+def _validation(path: Path) -> list[Epoch]:
+    return [Epoch(float(r["progress"]), float(r["grad_sqr"]), float(r["grad_var"])) for r in _rows(path)]
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    except OSError as error:
+        raise ScenarioError(f"{path}: {error.strerror}") from None

@@ -1,0 +1,193 @@
+"""A scenario from a YAML document, checked field by field. Pure: the caller reads the file.
+
+The fields are those of `docs/elasticity.md`. An unknown field is an error that names it: a misspelt one would silently
+simulate something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from tjworker.api.quantity import milli, whole
+from tjworker.simulate.scenario import Amounts, Job, Node, NodeEvent, Rigid, Scenario, ScenarioError, Service, room_for
+from tjworker.simulate.speed import LINEAR, Speed, Table
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class _Amounts(_Model):
+    cpu: str | float = 0
+    memory: str | float = 0
+    gpus: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _readable(self) -> _Amounts:
+        self.amounts()
+        return self
+
+    def amounts(self) -> Amounts:
+        return Amounts(milli(str(self.cpu)), whole(str(self.memory)), self.gpus)
+
+
+class _Nodes(_Amounts):
+    count: int = Field(1, ge=1, le=10_000)
+    name: str = Field("node", min_length=1)
+    pods: int = Field(110, ge=1)
+    used: _Amounts = _Amounts()
+
+
+class _NodeEvent(_Model):
+    at: float = Field(ge=0)
+    node: str
+    up: bool = False
+
+
+class _Beside(_Amounts):
+    count: int = Field(1, ge=1)
+
+
+class _Job(_Model):
+    name: str = Field(min_length=1)
+    submit: float = Field(0, ge=0)
+    count: int = Field(1, ge=1, le=10_000)
+    every: float = Field(0, ge=0)
+    requests: _Amounts
+    min: int | None = Field(None, ge=1)
+    max: int | None = Field(None, ge=1)
+    replicas: int = Field(1, ge=1)
+    needs: int | None = Field(None, ge=1)
+    work: float | None = Field(None, gt=0)
+    speed: dict[int, float] | Literal["linear"] = "linear"
+    beside: dict[str, _Beside] = Field(default_factory=dict)
+    rescale_seconds: float = Field(30, ge=0)
+    priority: int = 0
+    gang: bool = False
+
+    @model_validator(mode="after")
+    def _ordered(self) -> _Job:
+        least, most = self.bounds()
+        if not least <= self.replicas <= most:
+            raise ValueError(f"min {least}, replicas {self.replicas} and max {most} are not in this order")
+        if self.speed != "linear" and (not self.speed or min(self.speed) < 1 or min(self.speed.values()) <= 0):
+            raise ValueError("speed has to name replicas from 1 on, and speeds above 0")
+        return self
+
+    def bounds(self) -> tuple[int, int]:
+        return (self.min or self.replicas, self.max or self.replicas)
+
+
+class _Service(_Model):
+    name: str = Field(min_length=1)
+    requests: _Amounts
+    priority: int = 1000
+    replicas: dict[float, int]
+
+
+class _Document(_Model):
+    nodes: list[_Nodes] = Field(min_length=1)
+    jobs: list[_Job] = Field(default_factory=list)
+    services: list[_Service] = Field(default_factory=list)
+    node_events: list[_NodeEvent] = Field(default_factory=list)
+    until: float | None = Field(None, gt=0)
+    autoscale_seconds: float = Field(5, gt=0)
+    cooldown_seconds: float = Field(30, ge=0)
+    max_load_desired: float = Field(0.97, gt=0, le=1)
+    start_seconds: float = Field(1, ge=0)
+    stop_seconds: float = Field(1, ge=0)
+    placement: Literal["spread", "pack"] = "spread"
+    preemption: bool = True
+
+
+def read_scenario(document: object) -> tuple[Scenario, tuple[str, ...]]:
+    """The scenario, and one line for each job that is left out. Raises ScenarioError."""
+    if not isinstance(document, Mapping):
+        raise ScenarioError("it is no mapping with nodes and jobs")
+    try:
+        read = _Document.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(map(str, first["loc"])) or "the scenario"
+        raise ScenarioError(f"{path}: {first['msg'].removeprefix('Value error, ')}") from None
+    nodes = _nodes(read)
+    names = {node.name for node in nodes}
+    for i, event in enumerate(read.node_events):
+        if event.node not in names:
+            raise ScenarioError(f"nodeEvents.{i}.node: {event.node} does not exist; a node is called {nodes[0].name}")
+    jobs: list[Job] = []
+    complaints: list[str] = []
+    for i, entry in enumerate(read.jobs):
+        for job in _jobs(entry):
+            if any(job.name == other.name for other in jobs):
+                raise ScenarioError(f"jobs.{i}.name: {job.name} is there already")
+            least, room = min(job.least, job.replicas), room_for(nodes, job.asks)
+            if least > room:
+                complaints.append(
+                    f"jobs.{i}: job {job.name} needs {least} replicas at once, and the cluster holds {room};"
+                    " the job is left out"
+                )
+                continue
+            jobs.append(job)
+    if read.until is None and any(job.work is None for job in jobs):
+        raise ScenarioError("until: a job without work trains for ever; say when the simulation ends")
+    return _scenario(read, nodes, jobs), tuple(complaints)
+
+
+def _scenario(read: _Document, nodes: list[Node], jobs: list[Job]) -> Scenario:
+    services = [
+        Service(s.name, s.requests.amounts(), tuple(sorted(s.replicas.items())), s.priority) for s in read.services
+    ]
+    return Scenario(
+        nodes,
+        jobs,
+        services,
+        [NodeEvent(e.at, e.node, e.up) for e in read.node_events],
+        read.until,
+        read.autoscale_seconds,
+        read.cooldown_seconds,
+        read.max_load_desired,
+        read.start_seconds,
+        read.stop_seconds,
+        read.placement,
+        read.preemption,
+    )
+
+
+def _nodes(read: _Document) -> list[Node]:
+    found: dict[str, Node] = {}
+    for i, entry in enumerate(read.nodes):
+        for n in range(entry.count):
+            name = f"{entry.name}-{n}" if entry.count > 1 else entry.name
+            if name in found:
+                raise ScenarioError(f"nodes.{i}.name: {name} is there already")
+            found[name] = Node(name, entry.amounts(), entry.pods, entry.used.amounts())
+    return list(found.values())
+
+
+def _jobs(entry: _Job) -> list[Job]:
+    least, most = entry.bounds()
+    speed: Speed = LINEAR if entry.speed == "linear" else Table(tuple(sorted(entry.speed.items())))
+    return [
+        Job(
+            f"{entry.name}-{n}" if entry.count > 1 else entry.name,
+            entry.submit + n * entry.every,
+            entry.requests.amounts(),
+            least,
+            most,
+            entry.replicas,
+            entry.work,
+            speed,
+            entry.needs,
+            {role: (part.count, part.amounts()) for role, part in entry.beside.items()},
+            entry.rescale_seconds,
+            entry.priority,
+            entry.gang,
+            Rigid(entry.replicas, speed),
+        )
+        for n in range(entry.count)
+    ]

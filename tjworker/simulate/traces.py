@@ -1,0 +1,206 @@
+"""Jobs from CSV files: the project's own format, Pollux' workloads and Philly's trace. Reads files; nothing else.
+
+- The project's own: name, time, replicas, duration; optional min, max, cpu, memory, gpus, rescale. A job of `duration`
+  seconds on `replicas` replicas, whose speed grows in proportion to them.
+- Pollux': name, time, application, num_replicas, batch_size. Speed as the application's measurements say; from one GPU
+  to all. The user's tuned numbers are those of rigid schedulers.
+- Philly's: timestamp, duration, num_gpus, gpu_time. A job of `duration` seconds on `num_gpus` GPUs, whose speed grows
+  in proportion to them; from one to twice as many.
+
+A row that cannot be used is left out, with one line that names it.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tjworker.api.quantity import milli, whole
+from tjworker.simulate.pollux import Application, PolluxSpeed
+from tjworker.simulate.scenario import Amounts, Job, Node, Rigid, ScenarioError, room_for
+from tjworker.simulate.speed import LINEAR
+
+Row = Mapping[str, str]
+RESCALE_SECONDS = 30.0
+"""How long a job stands still when replicas have come or gone, where its row does not say: as in Pollux' simulation."""
+ONE_GPU = Amounts(cpu_milli=1000, gpus=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    jobs: tuple[Job, ...]
+    complaints: tuple[str, ...]
+    """One line for each row that is left out or read otherwise than it stands."""
+
+
+class _Refused(ValueError):
+    """Why a row is left out."""
+
+
+def read_trace(path: Path, nodes: list[Node], models: Path | None) -> Trace:
+    """Raises ScenarioError for a file that is no trace."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file, restkey="")
+            columns = set(reader.fieldnames or ())
+            rows = [(reader.line_num, row) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ScenarioError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    build = _builder(path, columns, nodes, models)
+    jobs: dict[str, Job] = {}
+    complaints: list[str] = []
+    latest, latest_line = float("-inf"), 0
+    for line, row in rows:
+        try:
+            if None in row.values() or "" in row:
+                raise _Refused(f"it has not {len(columns)} values, as the header has columns")
+            job = build(row, line)
+            if job.name in jobs:
+                raise _Refused(f"the name {job.name} is there already")
+            largest = room_for(nodes, job.asks)
+            smallest = min(job.replicas, job.least) if job.rigid is None else job.rigid.replicas
+            if smallest > largest:
+                raise _Refused(f"job {job.name} needs {smallest} replicas at once, and the cluster holds {largest}")
+        except _Refused as error:
+            complaints.append(f"{path.name} line {line}: {error}; the row is left out")
+            continue
+        if job.submitted_at < latest:
+            complaints.append(
+                f"{path.name} line {line}: its time is before that of line {latest_line}; jobs are simulated by time"
+            )
+        else:
+            latest, latest_line = job.submitted_at, line
+        jobs[job.name] = job
+    if not jobs:
+        raise ScenarioError(f"{path}: no row is a job; {complaints[0] if complaints else 'there are no rows'}")
+    ordered = sorted(jobs.values(), key=lambda job: job.submitted_at)
+    first = ordered[0].submitted_at if "timestamp" in columns else 0.0
+    return Trace(tuple(_shifted(job, first) for job in ordered), tuple(complaints))
+
+
+def _builder(path: Path, columns: set[str], nodes: list[Node], models: Path | None) -> Callable[[Row, int], Job]:
+    if {"name", "time", "application", "num_replicas", "batch_size"} <= columns:
+        if models is None:
+            raise ScenarioError(
+                f"{path}: its jobs are applications of Pollux' artifact; name the folder that has a folder for each:"
+                " --models DIR"
+            )
+        known: dict[str, Application] = {}
+        return lambda row, _: _pollux(row, models, known, room_for(nodes, ONE_GPU))
+    if {"timestamp", "duration", "num_gpus"} <= columns:
+        return lambda row, line: _philly(row, line, room_for(nodes, ONE_GPU))
+    if {"name", "time", "replicas", "duration"} <= columns:
+        return lambda row, _: _own(row)
+    raise ScenarioError(
+        f"{path}: its header is of no known format; there are name,time,replicas,duration (docs/elasticity.md),"
+        " name,time,application,num_replicas,batch_size (Pollux) and timestamp,duration,num_gpus,gpu_time (Philly)"
+    )
+
+
+def _pollux(row: Row, models: Path, known: dict[str, Application], gpus: int) -> Job:
+    name = row["application"]
+    if not name or "/" in name or name.startswith("."):
+        raise _Refused(f"application is {name!r}, which is no name of a folder")
+    try:
+        application = known.get(name) or known.setdefault(name, Application(models / name))
+    except ScenarioError as error:
+        raise _Refused(str(error)) from None
+    replicas, batch = _count(row, "num_replicas"), _count(row, "batch_size")
+    return Job(
+        row["name"],
+        _number(row, "time"),
+        ONE_GPU,
+        1,
+        max(1, min(gpus, application.largest // max(1, int(application.least_local)))),
+        1,
+        application.work,
+        PolluxSpeed(application),
+        rescale_seconds=RESCALE_SECONDS,
+        gang=True,
+        rigid=Rigid(replicas, PolluxSpeed(application, batch)),
+        batch_size=application.batch_size,
+    )
+
+
+def _philly(row: Row, line: int, gpus: int) -> Job:
+    try:
+        at = datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        raise _Refused(f"timestamp is {row['timestamp']!r}, and not such as 2017-10-09 07:01:55") from None
+    replicas = _count(row, "num_gpus")
+    return Job(
+        f"row-{line}",
+        at,
+        ONE_GPU,
+        1,
+        max(1, min(2 * replicas, gpus)),
+        replicas,
+        _positive(row, "duration") * replicas,
+        rescale_seconds=RESCALE_SECONDS,
+        gang=True,
+        rigid=Rigid(replicas, LINEAR),
+    )
+
+
+def _own(row: Row) -> Job:
+    replicas = _count(row, "replicas")
+    least = _count(row, "min") if row.get("min") else replicas
+    most = _count(row, "max") if row.get("max") else replicas
+    if not least <= replicas <= most:
+        raise _Refused(f"min {least}, replicas {replicas} and max {most} are not in this order")
+    asks = Amounts(
+        _quantity(row, "cpu", milli) if row.get("cpu") else 1000,
+        _quantity(row, "memory", whole) if row.get("memory") else 0,
+        _count(row, "gpus") if row.get("gpus") and row["gpus"] != "0" else 0,
+    )
+    return Job(
+        row["name"],
+        _number(row, "time"),
+        asks,
+        least,
+        most,
+        replicas,
+        _positive(row, "duration") * replicas,
+        rescale_seconds=_number(row, "rescale") if row.get("rescale") else RESCALE_SECONDS,
+        gang=True,
+        rigid=Rigid(replicas, LINEAR),
+    )
+
+
+# -- values --------------------------------------------------------------------------------------------
+def _number(row: Row, column: str) -> float:
+    try:
+        value = float(row[column])
+    except ValueError:
+        value = float("nan")
+    if not 0 <= value < float("inf"):
+        raise _Refused(f"{column} is {row[column]!r}, and not a number of seconds from 0 on")
+    return value
+
+
+def _positive(row: Row, column: str) -> float:
+    value = _number(row, column)
+    if value <= 0:
+        raise _Refused(f"{column} is {row[column]!r}, and has to be above 0")
+    return value
+
+
+def _count(row: Row, column: str) -> int:
+    text = row[column]
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1_000_000):
+        raise _Refused(f"{column} is {text!r}, and not a whole number from 1 on")
+    return int(text)
+
+
+def _quantity(row: Row, column: str, read: Callable[[object], int]) -> int:
+    try:
+        return read(row[column])
+    except ValueError as error:
+        raise _Refused(f"{column}: {error}") from None
+
+
+def _shifted(job: Job, first: float) -> Job:
+    return replace(job, submitted_at=job.submitted_at - first) if first else job
