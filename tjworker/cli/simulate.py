@@ -52,7 +52,7 @@ def simulate(  # noqa: PLR0913, PLR0917  each option is a parameter of click's
     with the code that runs in production. The same input gives the same result.
 
     \b
-    tj simulate examples/simulation.yaml --policy off --policy fulfillment --plot run.svg
+    tj simulate examples/simulation/scenario.yaml --policy off --policy fulfillment --plot run.svg
     tj simulate --trace jobs.csv --nodes 16 --gpus 4 -o json
     tj simulate --from-cluster
     """

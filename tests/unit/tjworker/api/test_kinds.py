@@ -148,6 +148,7 @@ PLACES: dict[str, Callable[[], Iterable[GroupResource]]] = {
     "manifest in examples/": lambda: (
         resource_of(one)
         for path in (ROOT / "examples").rglob("*.yaml")
+        if path.parent.name != "simulation"  # for `tj simulate`, not for a cluster
         for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))
         if (one["apiVersion"].partition("/")[0], one["kind"]) in OWNERS
     ),

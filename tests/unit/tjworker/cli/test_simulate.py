@@ -1,0 +1,152 @@
+"""`tj simulate`: what it prints, what it refuses, and what it says of a live cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.builders import make_job
+from tests.support.paths import ROOT
+from tests.unit.tjworker.cli.conftest import TypedAt
+from tjworker.api.kinds.aitrainingjob import RESOURCE
+from tjworker.api.resources import NODES
+
+EXAMPLE = ROOT / "examples/simulation/scenario.yaml"
+CSV = "name,time,replicas,duration,min,max,gpus\na,0,2,600,1,8,1\nb,60,4,600,1,8,1\n"
+
+
+def test_the_example_compares_policies_in_a_table(typed_at: TypedAt) -> None:
+    done = typed_at.tj("simulate", str(EXAMPLE), "--policy", "off", "--policy", "fulfillment")
+    assert done.exit_code == 0, done.stderr
+    head, *rows = done.stdout.splitlines()
+    assert head.split() == [
+        *("POLICY", "WAITING", "COMPLETION", "P95", "DONE", "UTILISATION", "JAIN", "MOVES", "PAUSES", "RESTARTS")
+    ]
+    assert [row.split()[0] for row in rows] == ["off", "fulfillment"]
+    assert all(" 6/6 " in row for row in rows)
+
+
+def test_json_has_the_mean_completion_of_each_policy_and_is_the_same_each_time(
+    typed_at: TypedAt, tmp_path: Path
+) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(CSV, encoding="utf-8")
+    asked = ("simulate", "--trace", str(path), "--nodes", "1", "--gpus", "4", "--policy", "off", "--policy", "fair")
+    done = typed_at.tj(*asked, "-o", "json")
+    assert done.exit_code == 0, done.stderr
+    policies = json.loads(done.stdout)["policies"]
+    # a: 30 s of start, 600 s. b: 30 s, 540 s with two replicas, then 30 s of rescaling and (2400 - 1080) / 4 s.
+    assert policies["off"]["completion_seconds"]["mean"] == (630 + 30 + 540 + 30 + 330) / 2
+    assert policies["fair"]["jobs_done"] == 2
+    assert policies["fair"]["moves"] > policies["off"]["moves"] == 0
+    assert typed_at.tj(*asked, "-o", "json").stdout == done.stdout
+
+
+def test_a_bad_row_is_one_line_and_the_rest_is_simulated(typed_at: TypedAt, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(CSV + "c,90,99,60,99,99,1\n", encoding="utf-8")
+    done = typed_at.tj("simulate", "--trace", str(path), "--policy", "off", "-o", "json")
+    assert done.exit_code == 0
+    assert done.stderr == (
+        "tj: jobs.csv line 4: job c needs 99 replicas at once, and the cluster holds 64; the row is left out\n"
+    )
+    assert json.loads(done.stdout)["policies"]["off"]["jobs_done"] == 2
+
+
+NODE = "nodes: [{cpu: 4}]\n"
+REFUSED = {
+    "a field that does not exist": (NODE + "job: []\n", "job: Extra inputs are not permitted"),
+    "no nodes": ("jobs: []\n", "nodes: Field required"),
+    "a quantity": ("nodes: [{cpu: lots}]\n", "nodes.0: 'lots' is no quantity such as 500m, 2 or 1.5Gi"),
+    "bounds": (
+        NODE + "jobs: [{name: a, requests: {cpu: 1}, min: 3, max: 2, work: 1}]\n",
+        "jobs.0: min 3, replicas 1 and max 2 are not in this order",
+    ),
+    "an endless job": (
+        NODE + "jobs: [{name: a, requests: {cpu: 1}}]\n",
+        "until: a job without work trains for ever; say when the simulation ends",
+    ),
+    "a node that is not there": (
+        NODE + "nodeEvents: [{at: 1, node: x}]\n",
+        "nodeEvents.0.node: x does not exist; a node is called node",
+    ),
+    "a name twice": (
+        NODE + "jobs: [{name: a, requests: {cpu: 1}, work: 1}, {name: a, requests: {cpu: 1}, work: 1}]\n",
+        "jobs.1.name: a is there already",
+    ),
+    "a key twice": (NODE + NODE, "line 2: nodes is there already, in line 1; remove one of them"),
+    "a list": ("- 1\n", "it is no mapping with nodes and jobs"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_scenario_that_cannot_be_used_is_one_line_that_names_the_field(
+    name: str, typed_at: TypedAt, tmp_path: Path
+) -> None:
+    text, want = REFUSED[name]
+    path = tmp_path / "scenario.yaml"
+    path.write_text(text, encoding="utf-8")
+    done = typed_at.tj("simulate", str(path))
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", f"tj: {path}: {want}\n")
+
+
+WRONG = {
+    "nothing to simulate": ((), "name one of SCENARIO, --trace FILE and --from-cluster"),
+    "two things": (("x.yaml", "--from-cluster"), "name one of SCENARIO, --trace FILE and --from-cluster"),
+    "a trace's option": (("x.yaml", "--gpus", "4"), "--models, --nodes, --gpus and --jobs belong to --trace"),
+    "a picture of another kind": (("x.yaml", "--plot", "x.gif"), "the name has to end with .svg or .png"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_use_is_named(name: str, typed_at: TypedAt) -> None:
+    args, want = WRONG[name]
+    done = typed_at.tj("simulate", *args)
+    assert done.exit_code == 2
+    assert want in done.stderr
+
+
+def test_a_policy_that_does_not_exist_is_named(typed_at: TypedAt) -> None:
+    done = typed_at.tj("simulate", str(EXAMPLE), "--policy", "best")
+    assert done.exit_code == 1
+    assert "tj: policy 'best' does not exist; there are fulfillment, " in done.stderr
+
+
+def test_without_matplotlib_a_plot_says_what_to_install(typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    done = typed_at.tj("simulate", str(EXAMPLE), "--plot", "x.svg")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "--plot needs matplotlib, which is not installed: pip install 'trainingjob-operator[plots]'" in done.stderr
+
+
+def test_a_plot_is_drawn_the_same_each_time(typed_at: TypedAt, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    drawn = []
+    for name in ("a.svg", "b.svg"):
+        done = typed_at.tj("simulate", str(EXAMPLE), "--policy", "off", "--plot", str(tmp_path / name))
+        assert done.exit_code == 0, done.stderr
+        drawn.append((tmp_path / name).read_bytes())
+    assert drawn[0] == drawn[1]
+    assert drawn[0].startswith(b"<?xml")
+
+
+def test_from_cluster_says_what_each_policy_would_do_and_changes_nothing(typed_at: TypedAt) -> None:
+    typed_at.add(make_job("digits").workers(2, least=1, most=5).status(phase="Running"))
+    allocatable = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+    ready = [{"type": "Ready", "status": "True"}]
+    body = {"metadata": {"name": "n"}, "status": {"allocatable": allocatable, "conditions": ready}}
+    typed_at.api.create(NODES, "", body)
+    before = typed_at.api.list_page(RESOURCE, "default", limit=10).items
+    done = typed_at.tj("simulate", "--from-cluster", "--policy", "fulfillment", "--policy", "fair", "-o", "json")
+    assert done.exit_code == 0, done.stderr
+    # It grows when its first pod is made: nothing runs pods here.
+    assert json.loads(done.stdout) == {"policies": {"fulfillment": {"moves": []}, "fair": {"moves": []}}}
+    assert typed_at.tj("simulate", "--from-cluster").stdout == "fulfillment: no moves\n"
+    done = typed_at.tj("simulate", "--from-cluster", "--policy", "tiresias")
+    assert done.exit_code == 1
+    assert "policy 'tiresias' does not decide about a live cluster; there are fulfillment, " in done.stderr
+    assert typed_at.api.list_page(RESOURCE, "default", limit=10).items == before
