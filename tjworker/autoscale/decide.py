@@ -123,7 +123,7 @@ def why_no_more(posed: Posed, rules: Rules, job: JobKey) -> dict[RoleId, str]:
     if not problem.resource.node_count:
         return {role.id: "no node is ready and schedulable" for role in roles}
     keeps, explain = Plan({}), POLICIES[rules.policy].explain
-    return {role.id: explain(problem, keeps, role).text for role in roles}
+    return {role.id: f"{explain(problem, keeps, role).text} (policy {rules.policy})" for role in roles}
 
 
 def room_is_needed(resource: ClusterResource, max_load_desired: float) -> bool:

@@ -77,7 +77,8 @@ class _Sharing:
         jobs = [role.elastic for role in trial.roles]
         load = problem.max_load_desired
         self.share = [dominant_share(job, problem.resource, load) for job in jobs]
-        self.least = [max(job.lowest, kept.get(role.id, 0)) for role, job in zip(trial.roles, jobs, strict=True)]
+        self.least = [job.lowest for job in jobs]
+        self._kept = kept
         self.most = [job.highest for job in jobs]
         self.was = [job.parallelism for job in jobs]
         self.tails: dict[int, set[int]] = defaultdict(set)
@@ -188,16 +189,22 @@ class _Sharing:
         self._make_donors()
         self._serve_demand()
         self._end_excess()
+        self.owed = [self.trial.count(i) for i in range(len(self.was))]
+        self.least = [
+            max(least, min(n, self._kept.get(role.id, 0)))
+            for least, n, role in zip(self.least, self.owed, self.trial.roles, strict=True)
+        ]
+        self._make_donors()
         for _ in range(MOST_PASSES):
             if not self._share():
                 return
 
     def regrets(self, *, all_of_it: bool) -> dict[RoleId, int]:
-        """Roles that have given replicas up and could have one elsewhere, which the next plan would make: how many they
-        should keep instead. `all_of_it`: as many as they had."""
+        """Roles that have given replicas to other roles and could have one elsewhere, which the next plan would make:
+        how many they should keep instead. `all_of_it`: as many as they had."""
         trial, found = self.trial, {}
-        for i, was in enumerate(self.was):
-            now, most = trial.count(i), min(was, self.most[i])
+        for i, owed in enumerate(self.owed):
+            now, most = trial.count(i), min(owed, self.most[i])
             size = trial.sizes[i]
             if now < most and trial.sums_allow(size) and trial.fleet.first(size) >= 0:
                 found[trial.roles[i].id] = most if all_of_it else now + 1

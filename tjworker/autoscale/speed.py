@@ -1,8 +1,10 @@
 """How a job's speed grows with its replicas, learned from what it has reported. Pure.
 
 Linear until two sizes have been observed; then the concave curve through the observations, which is never below them
-and whose slope only falls. Beyond the largest size observed the last slope goes on to twice that size, and no further:
-nothing is known there, so more is worth nothing until the job has been seen at a larger size.
+and whose slope only falls. Beyond the largest size observed the last slope goes on, or `HOPE` of the mean slope if that
+is more, to twice that size and no further: nothing is known there, so still more is worth nothing until the job has
+been seen at a larger size. Without that hope a job that was slow once, because its replicas lay on one node too many,
+would never be tried at a larger size again.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from tjworker.api.model import BatchSize
 from tjworker.api.progress import Progress, SpeedSample
 
 TRUSTED_TIMES = 2
+HOPE = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class SpeedCurve:
 
     def _last_slope(self) -> float:
         (n0, s0), (n1, s1) = ((0, 0.0), *self.points)[-2:]
-        return max(0.0, (s1 - s0) / (n1 - n0))
+        return max((s1 - s0) / (n1 - n0), HOPE * s1 / n1)
 
 
 LINEAR = SpeedCurve()

@@ -57,7 +57,9 @@ TABLE: dict[str, Row] = {
     "write_concurrency": Row(3, ("1", "64"), ("65", *WHOLE_FROM_ONE)),
     "keys_per_task": Row(8, ("1", "16"), ("17", *WHOLE_FROM_ONE)),
     "autoscale_seconds": Row(5, ("0.1", "600"), ABOVE_ZERO),
-    "autoscale_policy": Row("fulfillment", ("fulfillment", "off"), ("", "on", "OFF", "fulfillment,off")),
+    "autoscale_policy": Row(
+        "fulfillment", ("fulfillment", "fair", "throughput", "goodput", "off"), ("", "on", "OFF", "fulfillment,off")
+    ),
     "autoscale_cooldown_seconds": Row(30, ("0", "600"), NOT_BELOW_ZERO),
     "gang_scheduler": Row(
         "none", ("none", "kubernetes", "volcano", "scheduler-plugins"), ("", "Volcano", "kueue", "none ")

@@ -1,14 +1,16 @@
-"""What `throughput` and `goodput` have in common: replicas go where they add most to the sum of the jobs' speeds, each
+"""What `throughput` and `goodput` have in common: replicas go where they speed a job up most for its own speed, each
 with a weight. Pure.
 
-Speed is in that of one replica of the same job, so that jobs can be compared. A move is made only if the speed that it
-adds, until the job's end or for ten minutes, is worth more than the time that the job stands still for it; and a role
-gives room only to one that gains `HYSTERESIS` times what it loses.
+What counts is the logarithm of a job's speed. With speed itself, jobs that still look linear took all replicas from
+each other in turn: in the replay of Pollux' workloads jobs took half as long again. A move is made only if the speed
+that it adds, until the job's end or for ten minutes, is worth more than the time that the job stands still for it; and
+a role gives room only to one that gains `HYSTERESIS` times what it loses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import log
 
 from tjworker.autoscale.obstacle import why_no_room
 from tjworker.autoscale.policies.words import job_name, of_bounds, of_shrinking
@@ -17,6 +19,8 @@ from tjworker.autoscale.sharing import share_out
 from tjworker.autoscale.speed import SpeedCurve
 
 HYSTERESIS = 1.3
+SMOOTH = 0.5
+"""Of one replica's speed, added: no replica has a logarithm too."""
 HORIZON_SECONDS = 600.0
 """For how long a move pays, where the job has not said how long it will go on."""
 
@@ -40,10 +44,10 @@ class _Speeds:
 
     def gain(self, i: int, low: int, high: int, nodes_low: int, nodes_high: int) -> float:
         curve = self._curves[i]
-        return self._weights[i] * (curve.at(high) - curve.at(low))
+        return self._weights[i] * (log(curve.at(high) + SMOOTH) - log(curve.at(low) + SMOOTH))
 
     def disturbance(self, i: int, replicas: int, nodes: int) -> float:
-        return self._weights[i] * self._curves[i].at(replicas) * self._pauses[i]
+        return self._weights[i] * self._pauses[i]
 
 
 def horizon(role: ElasticRole) -> float:

@@ -3,10 +3,13 @@ that none starves. Pure; changes none of its arguments."""
 
 from __future__ import annotations
 
+import math
+
 from tjworker.autoscale.policies.by_speed import explain_by_speed, plan_by_speed
 from tjworker.autoscale.problem import ElasticRole, Plan, Problem, Reason
 from tjworker.autoscale.speed import SpeedCurve, learned_throughput
 
+PREFERENCE: float = 0.25
 GRACE_SECONDS = 600.0
 
 
@@ -26,4 +29,4 @@ def _weigh(problem: Problem, role: ElasticRole, curve: SpeedCurve) -> float:
     """A job that is old for the service that it has received comes first."""
     submitted = role.owner.submitted_at
     age = max(0.0, problem.now - submitted) if submitted is not None else 0.0
-    return role.owner.weight * (age + GRACE_SECONDS) / (role.service + GRACE_SECONDS)
+    return role.owner.weight * math.pow((age + GRACE_SECONDS) / (role.service + GRACE_SECONDS), PREFERENCE)

@@ -16,7 +16,7 @@ from tjworker.api.status import Attempts, RoleAttempts
 from tjworker.autoscale import JobState, Rules, decide
 from tjworker.autoscale.decide import pose, why_no_more
 
-ROOM = "there is room for one more, which the autoscaler's next run takes"
+ROOM = "there is room for one more, which the autoscaler's next run takes (policy fulfillment)"
 ONE_NODE = (make_node("a", cpu="8", memory="64G"),)
 
 

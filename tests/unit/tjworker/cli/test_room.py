@@ -70,8 +70,8 @@ def test_of_two_equal_jobs_the_smaller_learns_who_has_the_room() -> None:
     jobs = [small.build(), big.build()]
     said = obstacles(jobs[0], jobs, found, NOW, Rules())
     assert said == {
-        "trainer": "one more asks for 1 CPU, and 0 of 4 are left to it: the autoscaler fills 97% of the CPUs. "
-        "CPU now: default/el 3, default/el2 1"
+        "trainer": "one more asks for 1 CPU, and 0 of 4 are left to it: the autoscaler fills 97% of the CPUs"
+        " (policy fulfillment). CPU now: default/el 3, default/el2 1"
     }
 
 
