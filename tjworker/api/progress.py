@@ -335,5 +335,15 @@ def with_progress(status: JobStatus, progress: Progress, metrics: Sequence[tuple
     return status.model_copy(update=update)
 
 
+def without_percentage(status: JobStatus) -> JobStatus:
+    """Of a job that begins a new attempt, maybe from an older checkpoint: its progress may fall, and nothing is known of
+    the time that remains. Speeds stay."""
+    told = status.trainer_status
+    if told is None:
+        return status
+    forgotten = told.model_copy(update={"progress_percentage": None, "estimated_remaining_seconds": None})
+    return status.model_copy(update={"trainer_status": forgotten})
+
+
 def _time(unix_seconds: float | None) -> str | None:
     return None if unix_seconds is None else to_rfc3339(unix_seconds)
