@@ -336,8 +336,8 @@ def with_progress(status: JobStatus, progress: Progress, metrics: Sequence[tuple
 
 
 def without_percentage(status: JobStatus) -> JobStatus:
-    """Of a job that begins a new attempt, maybe from an older checkpoint: its progress may fall, and nothing is known of
-    the time that remains. Speeds stay."""
+    """Of a job that begins a new attempt, maybe from an older checkpoint: its progress may fall, and nothing is known
+    of the time that remains. Speeds stay."""
     told = status.trainer_status
     if told is None:
         return status
