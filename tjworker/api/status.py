@@ -180,6 +180,39 @@ class ScaleRecord(_Model):
     reason: str = Field("", description="who asked for it, and why, for people")
 
 
+class Metric(_Model):
+    """One number of the training program, as Kubeflow Trainer has it."""
+
+    name: str = Field(max_length=64, description="name that the program has given it, such as loss")
+    value: str = Field(max_length=64, description="its value as text")
+
+
+class TrainerStatus(_Model):
+    """What the training program last reported of itself, in the shape of Kubeflow Trainer's trainerStatus."""
+
+    progress_percentage: int | None = Field(None, ge=0, le=100, description="how much of the training is done")
+    estimated_remaining_seconds: int | None = Field(
+        None, ge=0, le=2**31 - 1, description="time until the end of the training, as the program estimates it"
+    )
+    metrics: tuple[Metric, ...] = Field(
+        (), max_length=64, description="numbers of the newest report that had any; the first 64 of them"
+    )
+    last_updated_time: str | None = Field(None, description="when the newest report was received")
+
+
+class SpeedRow(_Model):
+    """How fast the job went with so many replicas: the mean of its reports."""
+
+    replicas: Count = Field(description="replicas that took part")
+    nodes: Count = Field(description="nodes that they were on")
+    batch_size: Count | None = Field(None, description="samples per step of the whole job")
+    rate: float = Field(ge=0, description="samples per second of the whole job")
+    count: Count = Field(description="reports that the mean rests on, at most 100")
+    last_seen: str = Field(description="when the newest of them was received")
+    grad_sqr: float | None = Field(None, ge=0, description="squared norm of the mean gradient")
+    grad_var: float | None = Field(None, ge=0, description="variance of the gradient")
+
+
 class HostPorts(_Model):
     """The block of a node's ports that a job on the host network has drawn, in `kubedl.io/network-mode: host`."""
 
@@ -273,6 +306,16 @@ class JobStatus(_Model):
         max_length=64,
         description="digest of the annotations with which its first pods were refused: no generation tells of an edit",
     )
+    trainer_status: TrainerStatus | None = Field(
+        None, description="progress of the training program, as it last reported it"
+    )
+    speed: tuple[SpeedRow, ...] = Field(
+        (), max_length=16, description="how fast the program went with each number of replicas, as it reported"
+    )
+    rescale_seconds: float | None = Field(
+        None, ge=0, description="time from the last measured change of the number of replicas to the next report"
+    )
+    rescale_measured_at: str | None = Field(None, description="the change that rescaleSeconds was measured at")
     last_reconcile_time: str | None = Field(None, description="when the status last changed")
     observed_generation: Count = Field(0, description="metadata.generation that this status was decided on")
     message: str = Field("", description="why the job is in its phase, in one line")

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
 from tjworker.api.indices import MAX_INDEX, format_indices, group_indices, parse_indices, ungroup_indices
+from tjworker.api.progress import without_percentage
 from tjworker.api.status import Cause, JobStatus, Phase, RestartCounts, RoleAttempts
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.replicas import Replica, RoleView
@@ -172,6 +173,8 @@ class Draft:
         touched = {*self._pods, *self._failed, *(role for role, _ in self._tallies)}
         changed = {n: self.attempts(n) for n in (*self._roles, *sorted(touched))}
         status = _with_roles(self._status, changed, job=self._job)
+        if self._roles:
+            status = without_percentage(status)
         if not self._counts:
             return status
         return status.model_copy(update={"restart_counts": {**status.restart_counts, **self._counts}})
@@ -240,4 +243,4 @@ def raise_for_suspend(status: JobStatus, views: Mapping[str, RoleView]) -> JobSt
         for name, view in views.items()
         if view.surplus or view.others or any(r.pod is not None for r in view.replicas)
     }
-    return _with_roles(status, changed)
+    return without_percentage(_with_roles(status, changed)) if changed else status

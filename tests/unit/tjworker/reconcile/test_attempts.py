@@ -6,8 +6,9 @@ import pytest
 
 from tests.support.builders import make_job, make_pod, make_service, observe
 from tests.unit.tjworker.reconcile.passes import World, created, decide, deleted, status_of
-from tjworker.api.status import RoleAttempts
-from tjworker.reconcile.attempts import AT_A_NEW_ATTEMPT, new_attempt
+from tjworker.api.progress import Progress, SpeedSample, read_progress, with_progress
+from tjworker.api.status import JobStatus, RoleAttempts
+from tjworker.reconcile.attempts import AT_A_NEW_ATTEMPT, Draft, new_attempt
 
 
 def test_each_field_says_what_becomes_of_it_at_a_new_attempt() -> None:
@@ -64,3 +65,21 @@ def test_a_pod_without_a_readable_attempt_is_of_the_first(text: str | None) -> N
     labelled = pod.but(labels=others if text is None else {**others, "restart-attempt": text})
     plan = decide(job, observe(labelled, make_service(job, "trainer", 0)))
     assert (deleted(plan), created(plan), status_of(plan).phase) == ([], [], "Running")
+
+
+def test_a_suspended_job_forgets_how_far_it_was_and_keeps_its_speeds() -> None:
+    """It may go on from an older checkpoint, and its progress may not fall within an attempt."""
+    world = World(make_job().role("trainer", 2).build()).settle().all("running").settle()
+    told = Progress(percentage=40, samples=(SpeedSample(2, 1, 5.0, 1, 0.0),))
+    status = with_progress(world.job.status, told)
+    world.job = make_job().role("trainer", 2).spec(suspend=True).status(status).build()
+    known = read_progress(world.settle().job.status)
+    assert (known.percentage, known.samples) == (None, told.samples)
+
+
+def test_a_restart_of_a_role_forgets_how_far_the_job_was() -> None:
+    draft = Draft(with_progress(JobStatus(), Progress(percentage=40)))
+    draft.raise_roles(["trainer"], whole_job=False)
+    assert read_progress(draft.status()).percentage is None
+    untouched = Draft(with_progress(JobStatus(), Progress(percentage=40)))
+    assert read_progress(untouched.status()).percentage == 40
