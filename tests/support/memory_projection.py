@@ -279,6 +279,7 @@ class MemoryProjection(OverRedis):
                 tables.min_observed,
                 tables.echo,
                 tables.news,
+                tables.rests,
             )
             for table in of_the_key:
                 table.pop(key, None)
@@ -289,6 +290,7 @@ class MemoryProjection(OverRedis):
             tables.children.pop(key, None)
             tables.seen.pop(key, None)
             tables.gone.pop(key, None)
+            tables.rests.pop(key, None)
             self._redis.facts(tables.echo, key).pop(f"{change.resource}:{change.rv}", None)
         tables.jobs[key] = change
         return not change.finished

@@ -116,6 +116,7 @@ class MemoryWorld:
         found = {
             **{name: getattr(tables, name) for name in SHOWN if hasattr(tables, name)},
             **{name: alive(getattr(tables, name)) for name in ("gone", "min_observed")},
+            "rests": {key: version for key, (version, ends) in tables.rests.items() if ends > now},
             **{name: {key: score - now for key, score in getattr(tables, name).items()} for name in TIMES},
             "writer": {**flags, "cluster": tables.cluster, "form": tables.form},
             "job": jobs,
@@ -215,7 +216,7 @@ def _content(name: str, answer: Any, now: float) -> Any:
     match BY_NAME[name].type:
         case "string":
             text: str = answer.decode()
-            return text.partition(" ")[2] if name == "lock" else text if name == "once" else int(text)
+            return text.partition(" ")[2] if name == "lock" else text if name in ("once", "rests") else int(text)
         case "set":
             return {member.decode() for member in answer}
         case "sorted set":
