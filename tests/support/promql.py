@@ -28,8 +28,13 @@ def rules() -> list[dict[str, Any]]:
     return [rule for group in document["spec"]["groups"] for rule in group["rules"]]
 
 
+def dashboard() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((MONITORING / "dashboard.json").read_text(encoding="utf-8"))
+    return found
+
+
 def panels() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((MONITORING / "dashboard.json").read_text(encoding="utf-8"))["panels"]
+    found: list[dict[str, Any]] = dashboard()["panels"]
     return found
 
 

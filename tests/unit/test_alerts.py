@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.alerts.prometheus import find
 from tests.integration.manifests import kubectl
 from tests.support.paths import ROOT
 from tests.support.promql import MONITORING, expressions, rules
@@ -307,11 +307,11 @@ def test_an_operator_that_shows_nothing_is_missed_beside_another(name: str) -> N
     assert list(fired(name, within("tj-other", HEALTHY))) == [frozenset({HERE})]
 
 
-PROMTOOL = shutil.which("promtool")
+PROMTOOL = find("promtool")
 DEAD = {"TjNoLeader": "critical", "TjNoWorker": "critical", "TjBeatStands": "warning"}
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="needs promtool, of Debian's package prometheus")
+@pytest.mark.skipif(PROMTOOL is None, reason="needs promtool: on the PATH, or unpacked by `make test-alerts`")
 def test_prometheus_itself_tells_a_dead_operator_from_the_live_one_beside_it(tmp_path: Path) -> None:
     """The rules as they are, `for` included, for a quarter of an hour."""
     document = yaml.safe_load((MONITORING / "rules.yaml").read_text(encoding="utf-8"))
