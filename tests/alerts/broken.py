@@ -12,6 +12,7 @@ from typing import Any
 from tjworker.app import app
 from tjworker.controllers import jobs
 from watcher import known_objects
+from watcher.projection import project
 
 __all__ = ["app"]
 
@@ -20,11 +21,8 @@ def _decide(*_: Any) -> Any:
     raise KeyError("replicaSpecs")
 
 
-_project = known_objects.project
-
-
 def _project_no_pod(resource: Any, obj: Any, before: Any = None) -> Any:
-    projected = _project(resource, obj, before)
+    projected = project(resource, obj, before)
     if resource == "pods" and projected is not None:
         raise KeyError("containerStatuses")
     return projected

@@ -12,6 +12,7 @@ from localcluster.client import ApiError
 from tests.alerts.operator import NODES, Operator
 from tests.alerts.prometheus import find_library
 from tests.chaos.proxy import Special
+from tests.e2e.control_plane.install import WATCHER
 
 Act = Callable[[Operator], object]
 PODS, BATCH_JOBS = "/namespaces/default/pods", "/apis/batch/v1/jobs"
@@ -150,7 +151,7 @@ WAVES: Sequence[dict[str, Fault]] = (
     },
     {
         "a third watcher has its Lease elsewhere": Fault(
-            ["TjTwoLeaders"], launch("watcher3", TJ_LEADER_NAMESPACE="default"), kill("watcher3")
+            ["TjTwoLeaders"], launch("watcher3", command=WATCHER, TJ_LEADER_NAMESPACE="default"), kill("watcher3")
         ),
         "a worker's line to Redis loses everything": Fault(["TjWorkerStuck"], swallow("worker1"), pass_on("worker1")),
     },

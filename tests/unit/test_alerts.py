@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.alerts.faults import WAVES
 from tests.alerts.prometheus import find
 from tests.integration.manifests import kubectl
 from tests.support.paths import ROOT
@@ -112,6 +113,10 @@ ALERTS: dict[str, Alert] = {
             "yesterday": [gauge("tj_redis_certificate_expiry_timestamp_seconds", NOW - DAY)],
             "it has run out, and who has seen it was started anew since": [
                 gone("tj_redis_certificate_expiry_timestamp_seconds", NOW - HOUR, HOUR, pod="before")
+            ],
+            "it was replaced by a shorter one, and the watcher that saw the longer one is gone": [
+                gone("tj_redis_certificate_expiry_timestamp_seconds", NOW + 90 * DAY, HOUR, pod="before"),
+                gauge("tj_redis_certificate_expiry_timestamp_seconds", NOW + 5 * DAY, pod="after"),
             ],
         },
         {
@@ -248,6 +253,11 @@ ALERTS: dict[str, Alert] = {
 def test_every_alert_has_its_row() -> None:
     assert ALERTS.keys() == RULES.keys()
     assert all(alert.fires and alert.silent for alert in ALERTS.values())
+
+
+def test_every_alert_has_a_fault_that_really_causes_it() -> None:
+    """`make test-alerts` plays them."""
+    assert {alert for wave in WAVES for fault in wave.values() for alert in fault.fires} == RULES.keys()
 
 
 @pytest.mark.parametrize("name", ALERTS)

@@ -108,7 +108,10 @@ PASSES = Histogram(
 PERIODIC_RUNS = Counter(
     "tj_periodic_runs_total",
     "runs of periodic tasks",
-    {"task": "`resync`, `collect_orphans`, `autoscale`", "result": "`done`; `failed`: some object could not be served"},
+    {
+        "task": "`resync`, `collect_orphans`, `autoscale`",
+        "result": "`done`; `failed`: some object could not be served, or a bug or the limit of time ended the run",
+    },
     ("worker",),
     known={"task": ("resync", "collect_orphans", "autoscale"), "result": ("done", "failed")},
 )
