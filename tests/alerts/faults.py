@@ -156,12 +156,21 @@ WAVES: Sequence[dict[str, Fault]] = (
         "a worker's line to Redis loses everything": Fault(["TjWorkerStuck"], swallow("worker1"), pass_on("worker1")),
     },
     {
-        "the API server is away": Fault(
+        "the API server answers nothing but what is asked about Leases": Fault(
             ["TjWatchOld", "TjApiErrors"],
             lambda operator: operator.api_answers(dead=True),
             lambda operator: operator.api_answers(),
         ),
         "beat's line to Redis loses everything": Fault(["TjBeatStands"], swallow("beat"), pass_on("beat")),
+    },
+    {
+        "the API server answers nothing": Fault(
+            ["TjNoLeader", "TjApiErrors"],
+            lambda operator: operator.api_answers(
+                Special("GET", "/leases/tj-watcher", 503), Special("PUT", "/leases/tj-watcher", 503), dead=True
+            ),
+            lambda operator: operator.api_answers(),
+        )
     },
     {
         "watchers start while the list of pods is refused": Fault(
@@ -176,11 +185,14 @@ WAVES: Sequence[dict[str, Fault]] = (
         )
     },
     {
+        "a second operator is installed in the same namespace": Fault(
+            ["TjTwoLeaders"], launch("watcher3", command=WATCHER, TJ_KEY_PREFIX="second"), kill("watcher3")
+        ),
         "Redis has reached maxmemory": Fault(
             ["TjRedisFull"],
             both(lambda operator: operator.tell_redis("CONFIG", "SET", "maxmemory", "1"), one_more_job("full")),
             both(lambda operator: operator.tell_redis("CONFIG", "SET", "maxmemory", "0"), delete_jobs),
-        )
+        ),
     },
     {
         "both workers are killed while jobs come": Fault(

@@ -117,7 +117,9 @@ class Operator:
             "TJ_OWN_NAMESPACE": self.namespace,
             "TJ_METRICS_HOST": "127.0.0.1",
             "TJ_METRICS_PORT": str(self._ports[name]),
-            # Sooner, as the windows of the alerts are.
+            # Sooner, as the windows of the alerts are. The Lease is that of `tj up`.
+            "TJ_LEASE_DURATION_SECONDS": "6",
+            "TJ_LEASE_RENEW_SECONDS": "2",
             "TJ_COLLECT_ORPHANS_SECONDS": "5",
             "TJ_NODE_FAILURE_GRACE_SECONDS": "1",
             **(settings or {}),

@@ -19,7 +19,7 @@ from tests.alerts.prometheus import find
 from tests.integration.manifests import kubectl
 from tests.support.paths import ROOT
 from tests.support.promql import MONITORING, expressions, rules
-from tests.support.promql_eval import NOW, Series, Vector, counter, evaluate, gauge, gone, results, rose
+from tests.support.promql_eval import NOW, Series, Vector, alternates, counter, evaluate, gauge, gone, results, rose
 
 RULES = {rule["alert"]: rule for rule in rules()}
 PAGE = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
@@ -81,8 +81,22 @@ ALERTS: dict[str, Alert] = {
         {"one of two leads": within("tj-system", leading(1, 0))},
     ),
     "TjTwoLeaders": Alert(
-        {"two of two": leading(1, 1), "two of three": leading(1, 0, 1)},
-        {"one": leading(1, 0), "nobody": leading(0, 0)},
+        {
+            "two of two": leading(1, 1),
+            "two of three": leading(1, 0, 1),
+            "two that take the lead from each other": [
+                alternates("tj_watcher_leading", 2 * MINUTE, 6, pod=pod) for pod in "ab"
+            ],
+        },
+        {
+            "one": leading(1, 0),
+            "nobody": leading(0, 0),
+            "the lead has changed hands twice": [
+                alternates("tj_watcher_leading", 5 * MINUTE, 2, pod="a"),
+                gauge("tj_watcher_leading", 0, pod="b"),
+                alternates("tj_watcher_leading", 5 * MINUTE, 2, pod="c"),
+            ],
+        },
         says=2,
     ),
     "TjNotSynced": Alert({"not yet": [gauge("tj_watcher_synced", 0)]}, {"whole": [gauge("tj_watcher_synced", 1)]}),
