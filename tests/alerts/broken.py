@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from typing import Any
+from unittest.mock import patch
 
 from tjworker.app import app
 from tjworker.controllers import jobs
@@ -28,8 +29,8 @@ def _project_no_pod(resource: Any, obj: Any, before: Any = None) -> Any:
     return projected
 
 
-jobs.reconcile = _decide
-known_objects.project = _project_no_pod
+patch.object(jobs, "reconcile", _decide).start()
+patch.object(known_objects, "project", _project_no_pod).start()
 
 if __name__ == "__main__":
     from watcher.__main__ import main

@@ -156,7 +156,7 @@ WAVES: Sequence[dict[str, Fault]] = (
         "a worker's line to Redis loses everything": Fault(["TjWorkerStuck"], swallow("worker1"), pass_on("worker1")),
     },
     {
-        "the API server answers nothing but what is asked about Leases": Fault(
+        "the API server answers for Leases alone": Fault(
             ["TjWatchOld", "TjApiErrors"],
             lambda operator: operator.api_answers(dead=True),
             lambda operator: operator.api_answers(),

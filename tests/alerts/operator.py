@@ -58,11 +58,13 @@ class Operator:
         self.lines: dict[str, BlackHole] = {}
         self.redis = Valkey(self.folder)
         self._tls_port = free_port()
+        self._tls = ExitStack()
 
     # -- start and stop ----------------------------------------------------------------------------
     def start(self) -> None:
         self.redis.start()
         self._stack.callback(self.redis.kill)
+        self._stack.enter_context(self._tls)
         self.certify(365)
         kubeconfig = self.folder / "kubeconfig"
         port = free_port()
@@ -91,14 +93,11 @@ class Operator:
 
     def certify(self, days: int) -> None:
         """Redis has a new certificate, good for so long, and is started anew with it."""
-        if hasattr(self, "_tls"):
-            self._tls.close()
+        self._tls.close()
         folder = tls.certify(self.folder / f"tls-{days}", "localhost", days=days)
         authority = self.folder / "ca.crt"
         authority.write_bytes((folder / "ca.crt").read_bytes())
-        self._tls = ExitStack()
         self._tls.enter_context(tls.proxy(folder, self.redis.port, self._tls_port))
-        self._stack.callback(self._tls.close)
 
     # -- its processes -----------------------------------------------------------------------------
     def launch(self, name: str, command: Sequence[str] = (), settings: Mapping[str, str] | None = None) -> None:
