@@ -161,8 +161,10 @@ class Prometheus:
         return [(one["metric"], [float(value) for _, value in one["values"]]) for one in found]
 
     def firing(self) -> set[Firing]:
-        alerts = [one for one in self._ask("alerts")["alerts"] if one["state"] == "firing"]
-        return {Firing(one["labels"].get("namespace", ""), one["labels"]["alertname"]) for one in alerts}
+        """Raises AssertionError when the rules of both operators tell of the same."""
+        alerts = [one["labels"] for one in self._ask("alerts")["alerts"] if one["state"] == "firing"]
+        assert len({frozenset(labels.items()) for labels in alerts}) == len(alerts), alerts
+        return {Firing(labels.get("namespace", ""), labels["alertname"]) for labels in alerts}
 
 
 if __name__ == "__main__":
