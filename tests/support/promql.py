@@ -13,6 +13,8 @@ import yaml
 from tests.support.paths import ROOT
 
 MONITORING = ROOT / "k8s" / "monitoring"
+OF_THE_TARGET = frozenset({"namespace"})
+"""Labels that no process shows: Prometheus' operator gives them to every series of a PodMonitor."""
 
 
 @dataclass(frozen=True)

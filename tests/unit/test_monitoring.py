@@ -11,14 +11,12 @@ import yaml
 
 from tests.integration.manifests import render
 from tests.support.paths import ROOT
-from tests.support.promql import MONITORING, Asked, asked, dashboard, expressions, panels, rules
+from tests.support.promql import MONITORING, OF_THE_TARGET, Asked, asked, dashboard, expressions, panels, rules
 from tjworker.telemetry import metrics
 from tjworker.telemetry.metrics import TABLE, Counter, Histogram
 
 PAGE = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
 EXPRESSIONS = expressions()
-OF_THE_TARGET = frozenset({"namespace"})
-"""Prometheus' operator gives it to every series of a PodMonitor."""
 LABELS = {metric.name: frozenset(metric.labels) for metric in TABLE if not isinstance(metric, Histogram)} | {
     f"{metric.name}_{part}": frozenset(metric.labels) | ({"le"} if part == "bucket" else set())
     for metric in TABLE
