@@ -13,6 +13,7 @@ from tests.alerts.operator import NODES, Operator
 from tests.alerts.prometheus import find_library
 from tests.chaos.proxy import Special
 from tests.e2e.control_plane.install import WATCHER
+from tests.support.waiting import until
 
 Act = Callable[[Operator], object]
 PODS, BATCH_JOBS = "/namespaces/default/pods", "/apis/batch/v1/jobs"
@@ -123,6 +124,11 @@ def jobs_that_outlive_nodes(operator: Operator) -> None:
         operator.create_job(f"node-{n}", restartPolicy="OnNodeFail", restartScope="Pod")
 
 
+def pods_are_there(operator: Operator) -> None:
+    """One at least: there must be something that cannot be read."""
+    until("a pod is there", lambda: operator.api.get("/api/v1" + PODS)["items"], look_seconds=0.1)
+
+
 def fail_nodes(operator: Operator) -> None:
     """Once the jobs run. Two of four."""
     running = [
@@ -219,6 +225,7 @@ WAVES: Sequence[dict[str, Fault]] = (
             ["TjPassesFail", "TjObjectsUnreadable"],
             both(
                 new_jobs("bug", 2),
+                pods_are_there,
                 kill(*WATCHERS, *WORKERS),
                 launch("watcher1", command=BROKEN_WATCHER),
                 launch("worker1", command=BROKEN_WORKER),
