@@ -10,7 +10,7 @@ SHARE ?= 1
 # Empty: not set. Tests start hundreds of processes, and each would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-long test-random sim sim-all test-real test-sdk test-compose test-cluster test-frameworks check verify generate control-plane bench peer up clean setup bugs mutants chaos poison
+.PHONY: help demo test test-long test-random sim sim-all test-real test-sdk test-compose test-cluster test-alerts test-frameworks check verify generate control-plane bench peer up clean setup bugs mutants chaos poison
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -83,6 +83,10 @@ test-compose: setup  ## docker-compose.yml on a real container engine, images in
 test-cluster: control-plane  ## a real kubelet, containerd and runc beside the real control plane (about 5 minutes; root on Linux, else skipped)
 	@$(PY) -m controlplane build --kubelet
 	@TJ_CLUSTER=1 $(PY) -m pytest -q -rs tests/cluster $(PYTEST_ARGS)
+
+test-alerts: setup  ## each alert fires and clears in a real Prometheus, its fault really caused (about 15 minutes; skipped without Prometheus)
+	@$(PY) -m tests.alerts.prometheus
+	@TJ_ALERTS=1 $(PY) -m pytest -q -s -rs tests/alerts $(PYTEST_ARGS)
 
 # A folder of its own: some gigabytes that nothing else needs.
 test-frameworks: setup  ## train with the real frameworks on a local stack (the first time 3.5 GB; then about 10 minutes)

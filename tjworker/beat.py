@@ -37,7 +37,8 @@ class Scheduler(CeleryScheduler):  # type: ignore[misc,unused-ignore]
     def __init__(self, *args: Any, **options: Any) -> None:
         self.sign_at = self.now()
         """When it last ticked, or tried to reach Redis."""
-        self.ticked_at = time.time()
+        self.worked_at = time.time()
+        """Of the last tick at which Redis took what was due."""
         self.sends = False
         """The last task could be sent."""
         self._outage = RedisOutage(CELERYS_LOGGERS, self.now)
@@ -45,7 +46,9 @@ class Scheduler(CeleryScheduler):  # type: ignore[misc,unused-ignore]
 
     def tick(self, *args: Any, **options: Any) -> Any:
         wait = super().tick(*args, **options)
-        self.sign_at, self.ticked_at = self.now(), time.time()
+        self.sign_at = self.now()
+        if self.sends:  # a beat that is cut off from Redis is alive, and as good as dead to whoever waits for its tasks
+            self.worked_at = time.time()
         return wait
 
     def apply_async(self, entry: Any, *args: Any, **options: Any) -> Any:
@@ -74,7 +77,7 @@ class Scheduler(CeleryScheduler):  # type: ignore[misc,unused-ignore]
         return Report(self.now() - self.sign_at, self.sends)
 
     def samples(self) -> list[Sample]:
-        return [(BEAT_TICK, {}, self.ticked_at)]
+        return [(BEAT_TICK, {}, self.worked_at)]
 
 
 @dataclass(frozen=True, slots=True)

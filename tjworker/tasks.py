@@ -16,7 +16,7 @@ from typing import Any
 from celery.signals import worker_init, worker_process_init, worker_process_shutdown, worker_shutdown
 
 from tjworker.app import app
-from tjworker.base import Terminal
+from tjworker.base import Terminal, Transient
 from tjworker.child import BoundedTask, Failed, again, register
 from tjworker.collector import settle
 from tjworker.controllers.result import in_words, worst
@@ -80,24 +80,35 @@ def reconcile(key: str) -> str:
 @_periodic(name=RESYNC)  # type: ignore[untyped-decorator,unused-ignore]
 def resync() -> str:
     """Publish the keys whose task was lost; from time to time, every unfinished job."""
-    return _judged("resync", _runtime.get().resync.run())
+    return _counted("resync", _runtime.get().resync.run)
 
 
 @_periodic(name=COLLECT_ORPHANS)  # type: ignore[untyped-decorator,unused-ignore]
 def collect_orphans() -> str:
     """Delete what jobs that no longer exist left behind."""
     orphans = _runtime.get().orphans
-    return _judged("collect_orphans", orphans.run(), orphans.failed)
+    return _counted("collect_orphans", orphans.run, lambda: orphans.failed)
 
 
 @_periodic(name=AUTOSCALE)  # type: ignore[untyped-decorator,unused-ignore]
 def autoscale() -> str:
     """Give each elastic job with edlPolicy Auto as many replicas as there is room for."""
     autoscaler = _runtime.get().autoscaler
-    return _judged("autoscale", autoscaler.run(), autoscaler.failed)
+    return _counted("autoscale", autoscaler.run, lambda: autoscaler.failed)
 
 
-def _judged(task: str, text: str, failed: int = 0) -> str:
+def _counted(task: str, run: Callable[[], str], failed_objects: Callable[[], int] = lambda: 0) -> str:
+    """What the run came to, in words. Counts how it ended; raises Failed when it could not serve some objects, and
+    whatever the run raises."""
+    try:
+        text = run()
+    except Transient:
+        raise  # Redis or the API server is away, which has alerts of its own
+    except Exception:
+        # A bug, or the limit of time. Uncounted, no alert would tell of a task that never gets to its end.
+        PERIODIC_RUNS.inc(task=task, result="failed")
+        raise
+    failed = failed_objects()
     PERIODIC_RUNS.inc(task=task, result="failed" if failed else "done")
     if failed:
         raise Failed(text)

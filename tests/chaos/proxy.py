@@ -36,6 +36,20 @@ FATE_SECONDS = (0.5, 6.0)
 
 
 @dataclass(frozen=True, slots=True)
+class Special:
+    """How requests of one method, to paths with this end, are treated."""
+
+    method: str
+    path_end: str
+    code: int = 0
+    """What they are answered with; 0: what the API server says."""
+    after_seconds: float = 0.0
+
+    def matches(self, method: str, path: str) -> bool:
+        return method == self.method and path.endswith(self.path_end)
+
+
+@dataclass(frozen=True, slots=True)
 class Faults:
     latency_seconds: float = 0.0
     """Before a request is passed on; up to twice as long, at random."""
@@ -48,6 +62,8 @@ class Faults:
     It keeps it when the faults are over."""
     dead: bool = False
     """Every request meets a broken connection, but for those for Leases."""
+    specials: tuple[Special, ...] = ()
+    """Of several that match a request the first holds. Never for a watch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +155,13 @@ class Proxy:
             return self._broken_off(request)
         if roll < faults.refused_share:
             self.refused += 1
-            return web.json_response(
-                {
-                    "kind": "Status",
-                    "apiVersion": "v1",
-                    "status": "Failure",
-                    "reason": "TooManyRequests",
-                    "code": 429,
-                    "message": "made up by the proxy",
-                },
-                status=429,
-                headers={"Retry-After": "1"},
-            )
+            return _refusal(429)
+        for special in faults.specials:
+            if not is_watch and special.matches(request.method, path):
+                await asyncio.sleep(special.after_seconds)
+                if special.code:
+                    return _refusal(special.code)
+                break
         if faults.latency_seconds:
             await asyncio.sleep(faults.latency_seconds * (1 + self._rng.random()))
         if is_watch:
@@ -233,6 +244,13 @@ class Proxy:
         """The connection breaks, as when a server dies."""
         if request.transport is not None:
             request.transport.abort()
+
+
+def _refusal(code: int) -> web.Response:
+    reason = {403: "Forbidden", 429: "TooManyRequests"}.get(code, "InternalError")
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code}
+    headers = {"Retry-After": "1"} if code == 429 else {}
+    return web.json_response({**status, "message": "made up by the proxy"}, status=code, headers=headers)
 
 
 async def _lines(answer: aiohttp.ClientResponse, within_seconds: float | None) -> AsyncIterator[bytes]:

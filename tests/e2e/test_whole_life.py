@@ -21,7 +21,7 @@ import yaml
 
 from tests.e2e.stack import LocalStack, until
 from tests.support.paths import ROOT
-from tests.support.promql import asked, expressions
+from tests.support.promql import OF_THE_TARGET, asked, expressions
 from tests.support.scraping import value
 from tjworker.cli.errors import EXIT_LEFT_OUT
 from tjworker.cli.stack import processes
@@ -220,10 +220,6 @@ def test_a_job_of_each_other_operator_is_converted_and_runs(stack: LocalStack) -
         stack.kubectl("delete", "aitj", *names, check=False)
 
 
-OF_THE_TARGET = {"namespace", "pod"}
-"""Prometheus adds these labels to every series of a pod that it finds in Kubernetes."""
-
-
 def test_every_process_shows_its_metrics_as_they_are_declared(stack: LocalStack) -> None:
     found = {name: stack.metrics(name) for name in ("watcher", "worker1", "worker2", "beat")}
     declared = {metric.name: metric for metric in TABLE}
@@ -248,9 +244,8 @@ def test_every_process_shows_its_metrics_as_they_are_declared(stack: LocalStack)
                 assert not there, "Redis of `tj up` speaks no TLS"
                 continue
             assert there, f"{where}: {wanted.series} is shown by nobody"
-            assert all(wanted.labels - OF_THE_TARGET <= labels for labels in there), (
-                f"{where}: {wanted.series}: {there[0]}"
-            )
+            asked_of_it = wanted.labels - OF_THE_TARGET
+            assert all(asked_of_it <= labels for labels in there), f"{where}: {wanted.series}: {there[0]}"
 
 
 def test_doctor_finds_the_stack_in_order_and_its_settings_by_its_kubeconfig(stack: LocalStack) -> None:

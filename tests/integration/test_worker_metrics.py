@@ -18,7 +18,7 @@ from tests.support.paths import ROOT
 from tests.support.scraping import scrape, value
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.app import make_app
-from tjworker.publisher import COLLECT_ORPHANS, RECONCILE
+from tjworker.publisher import AUTOSCALE, COLLECT_ORPHANS, RECONCILE, RESYNC
 from tjworker.settings import Settings
 
 KEY = "aitrainingjobs.elasticdeeplearning.ai/team-a/{}"
@@ -95,3 +95,17 @@ def test_a_worker_shows_how_passes_and_runs_ended_and_goes_on_after_a_child_has_
     assert places <= {"child-0.db", "child-1.db", "main.db"}, (
         "one for each place in the pool, however many came and went"
     )
+
+
+def test_a_run_that_a_bug_ends_is_counted_as_failed_and_one_without_redis_is_not(worker: Worker) -> None:
+    """Of Redis and of the API server other alerts tell."""
+    with make_app(Settings(redis_url=worker.redis_url)) as app:
+        # In this order, and one queue: the last is counted after the first has run.
+        for task in (RESYNC, AUTOSCALE, AUTOSCALE):
+            app.send_task(task)
+
+    def runs(task: str, **labels: str) -> float:
+        return value(scrape(worker.port), "tj_periodic_runs_total", task=task, **labels)
+
+    until("both are counted", lambda: runs("autoscale", result="failed") == 2, look_seconds=0.05)
+    assert runs("resync") == 0

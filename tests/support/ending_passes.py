@@ -37,11 +37,29 @@ class Ending:
         return [Worked(JobKey(key), ENDS[key.rpartition("/")[2]], 0)]
 
 
+class Raising:
+    """A periodic controller whose runs have no end."""
+
+    failed = 0
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def run(self) -> str:
+        raise self._error
+
+
 def _runtime() -> Runtime:
     settings = load_settings()
     store = open_store(settings.redis_url, settings.key_prefix)
     runtime = assemble(settings, store, cast(KubeClient, None), Publisher(settings), owner="test")
-    return replace(runtime, jobs=cast(Any, Ending()), orphans=cast(Any, Ending()))
+    return replace(
+        runtime,
+        jobs=cast(Any, Ending()),
+        orphans=cast(Any, Ending()),
+        autoscaler=cast(Any, Raising(KeyError("cpu"))),
+        resync=cast(Any, Raising(Transient("Redis does not answer"))),
+    )
 
 
 tasks.use(_runtime)

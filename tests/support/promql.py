@@ -13,6 +13,8 @@ import yaml
 from tests.support.paths import ROOT
 
 MONITORING = ROOT / "k8s" / "monitoring"
+OF_THE_TARGET = frozenset({"namespace"})
+"""Labels that no process shows: Prometheus' operator gives them to every series of a PodMonitor."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,13 @@ def rules() -> list[dict[str, Any]]:
     return [rule for group in document["spec"]["groups"] for rule in group["rules"]]
 
 
+def dashboard() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((MONITORING / "dashboard.json").read_text(encoding="utf-8"))
+    return found
+
+
 def panels() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((MONITORING / "dashboard.json").read_text(encoding="utf-8"))["panels"]
+    found: list[dict[str, Any]] = dashboard()["panels"]
     return found
 
 

@@ -8,6 +8,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import promql_parser
@@ -45,6 +46,11 @@ def rose(name: str, by: float, ago_seconds: float, **labels: str) -> Series:
 def gone(name: str, value: float, ago_seconds: float, **labels: str) -> Series:
     """A gauge that was shown for the last time so long ago."""
     return Series(name, labels, lambda ago: value if ago >= ago_seconds else math.nan)
+
+
+def alternates(name: str, every_seconds: float, times: int, **labels: str) -> Series:
+    """A gauge that went from 1 to 0, or back, so many times; the last time so long ago as the times are apart."""
+    return Series(name, labels, lambda ago: min(int(ago / every_seconds), times) % 2)
 
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -144,6 +150,9 @@ class _Evaluation:
             chosen = self._selected(args[0].vector_selector)
             latest = {_labels(one): _latest(one, args[0].range.total_seconds()) for one in chosen}
             return {labels: value for labels, value in latest.items() if value is not None}
+        if name == "changes":
+            chosen = self._selected(args[0].vector_selector)
+            return {_labels(one): _changes(one, args[0].range.total_seconds()) for one in chosen}
         if name in ("rate", "increase"):
             seconds = args[0].range.total_seconds()
             per = seconds if name == "rate" else 1.0
@@ -169,6 +178,13 @@ def _latest(series: Series, within_seconds: float) -> float | None:
     step = SCRAPE_SECONDS
     shown = (series.at(step * n) for n in range(int(within_seconds / step) + 1))
     return next((value for value in shown if not math.isnan(value)), None)
+
+
+def _changes(series: Series, within_seconds: float) -> float:
+    step = SCRAPE_SECONDS
+    shown = [series.at(step * n) for n in range(int(within_seconds / step) + 1)]
+    shown = [value for value in shown if not math.isnan(value)]
+    return sum(before != after for before, after in pairwise(shown))
 
 
 def _fits(value: str, sign: str, wanted: str) -> bool:

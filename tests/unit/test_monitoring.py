@@ -11,14 +11,12 @@ import yaml
 
 from tests.integration.manifests import render
 from tests.support.paths import ROOT
-from tests.support.promql import MONITORING, Asked, asked, expressions, panels, rules
+from tests.support.promql import MONITORING, OF_THE_TARGET, Asked, asked, dashboard, expressions, panels, rules
 from tjworker.telemetry import metrics
 from tjworker.telemetry.metrics import TABLE, Counter, Histogram
 
 PAGE = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
 EXPRESSIONS = expressions()
-OF_THE_TARGET = frozenset({"namespace"})
-"""Prometheus' operator gives it to every series of a PodMonitor."""
 LABELS = {metric.name: frozenset(metric.labels) for metric in TABLE if not isinstance(metric, Histogram)} | {
     f"{metric.name}_{part}": frozenset(metric.labels) | ({"le"} if part == "bucket" else set())
     for metric in TABLE
@@ -83,6 +81,17 @@ def test_a_legend_names_labels_that_are_left() -> None:
         for target in panel["targets"]:
             kept = {label for one in asked(target["expr"]) for label in one.labels}
             assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= kept, panel["title"]
+
+
+def test_a_dashboard_shows_the_one_operator_whose_namespace_is_chosen() -> None:
+    variables = {one["name"]: one for one in dashboard()["templating"]["list"]}
+    chosen = variables["namespace"]
+    assert (chosen["type"], chosen["query"]) == ("query", "label_values(tj_watcher_leading, namespace)")
+    assert not chosen["multi"], "the figures of two operators would be added up"
+    assert not chosen["includeAll"]
+    for where, text in EXPRESSIONS.items():
+        if where.startswith("panel "):
+            assert re.findall(r"\btj_\w+(?!\w|\{namespace=\"\$namespace\"\})", text) == [], where
 
 
 def test_every_metric_is_on_the_dashboard_or_in_an_alert() -> None:

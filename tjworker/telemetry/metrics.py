@@ -108,7 +108,10 @@ PASSES = Histogram(
 PERIODIC_RUNS = Counter(
     "tj_periodic_runs_total",
     "runs of periodic tasks",
-    {"task": "`resync`, `collect_orphans`, `autoscale`", "result": "`done`; `failed`: some object could not be served"},
+    {
+        "task": "`resync`, `collect_orphans`, `autoscale`",
+        "result": "`done`; `failed`: some object could not be served, or a bug or the limit of time ended the run",
+    },
     ("worker",),
     known={"task": ("resync", "collect_orphans", "autoscale"), "result": ("done", "failed")},
 )
@@ -179,7 +182,10 @@ BEAT_SENT = Counter(
     "tj_beat_sent_total", "periodic tasks that beat has sent", {"task": "its name in `beat_schedule.py`"}, ("beat",)
 )
 BEAT_TICK = Gauge(
-    "tj_beat_last_tick_timestamp_seconds", "when beat last looked at its schedule, in Unix seconds", {}, ("beat",)
+    "tj_beat_last_tick_timestamp_seconds",
+    "when beat last looked at its schedule and Redis took the tasks that were due, in Unix seconds",
+    {},
+    ("beat",),
 )
 
 CONSUMING = Gauge(

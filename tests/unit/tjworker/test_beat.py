@@ -106,9 +106,24 @@ def test_a_tick_counts_when_it_is_over_and_says_when_by_the_clock_on_the_wall(
 
     monkeypatch.setattr(celery.beat.Scheduler, "tick", slow)
     monkeypatch.setattr(time, "time", lambda: 1_767_268_800.0)
+    scheduler.sends = True
     assert scheduler.tick() == 4.5, "Celery sleeps for as long"
     assert scheduler.report().sign_age_seconds == 0
     assert scheduler.samples() == [(BEAT_TICK, {}, 1_767_268_800.0)]
+
+
+@pytest.mark.parametrize(("sends", "want"), [(True, 1_767_268_800.0), (False, 1_767_260_000.0)])
+def test_what_the_alert_goes_by_stands_still_while_redis_takes_no_task(
+    sends: bool, want: float, scheduler: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The probe does not: a restart would not help."""
+    monkeypatch.setattr(celery.beat.Scheduler, "tick", lambda *_: 5.0)
+    monkeypatch.setattr(time, "time", lambda: 1_767_268_800.0)
+    scheduler.sends, scheduler.worked_at = sends, 1_767_260_000.0
+    scheduler.clock[0] = 300.0
+    scheduler.tick()
+    assert scheduler.samples() == [(BEAT_TICK, {}, want)]
+    assert scheduler.report().sign_age_seconds == 0
 
 
 def test_it_ticks_often_enough_for_every_row_and_for_its_own_probe() -> None:
