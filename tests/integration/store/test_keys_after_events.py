@@ -11,12 +11,13 @@ import pytest
 from tests.integration.store.driver import A, Drive, a_job
 from tests.integration.store.worlds import SHOWN, World
 from tjworker.api.resources import PODS
+from tjworker.store.projection import Entry
 
 OF_NO_JOB = {"writer", "progress", "nodes", "node_requests", "in_line", "missing", "turn", "once"}
 RECORDS = {"job", "known", "unfinished", "seen", "gone"}
 OWN_WRITES = {"min_observed", "echo"}
-HELD = {*RECORDS, *OWN_WRITES, "news", "lock", "running", "deaths", "failures", "delayed", "dirty"}
-WAITING = {*RECORDS, *OWN_WRITES, "deaths", "failures", "delayed", "dirty", "line"}
+HELD = {*RECORDS, *OWN_WRITES, "rests", "news", "lock", "running", "deaths", "failures", "delayed", "dirty"}
+WAITING = {*RECORDS, *OWN_WRITES, "rests", "deaths", "failures", "delayed", "dirty", "line"}
 
 
 def held(d: Drive) -> None:
@@ -50,12 +51,11 @@ def _with_own_writes(d: Drive) -> None:
     d.resync(1000)
     assert d.take()
     d.min_observed((PODS, 99))
+    d.note_rest("uid 5")
 
 
-def gone(d: Drive) -> None:
-    d.no_job(20)
-    for name in ("a-0", "a-1"):
-        d.no_pod(21, name=name)
+def gone(d: Drive) -> Any:
+    return [d.no_job(20), *(d.no_pod(21, name=name) for name in ("a-0", "a-1"))]
 
 
 def made_again(d: Drive) -> None:
@@ -73,8 +73,8 @@ EVENTS: dict[str, tuple[Callable[[Drive], Any], set[str], set[str]]] = {
     "a resync": (lambda d: d.resync(1000, everything=True), HELD, WAITING),
     "the job ends": (
         lambda d: d.job(20, finished=True),
-        HELD - {"unfinished", "seen", "gone"},
-        WAITING - {"unfinished", "seen", "gone"},
+        HELD - {"unfinished", "seen", "gone", "rests"},
+        WAITING - {"unfinished", "seen", "gone", "rests"},
     ),
     "the job is deleted, and its pods stay": (
         lambda d: d.no_job(20),
@@ -85,8 +85,18 @@ EVENTS: dict[str, tuple[Callable[[Drive], Any], set[str], set[str]]] = {
     "a job of its name is made again": (made_again, {*RECORDS, *LEASE, "news"}, {*RECORDS, "dirty", "line"}),
     "history begins anew": (
         lambda d: d.projection.reset(1),
-        HELD - RECORDS - OWN_WRITES - {"news"},
-        WAITING - RECORDS - OWN_WRITES,
+        HELD - RECORDS - OWN_WRITES - {"news", "rests"},
+        WAITING - RECORDS - OWN_WRITES - {"rests"},
+    ),
+    "a worker cannot open its record": (
+        lambda d: d.projection.distrust([Entry(A, "job")]),
+        HELD - {"seen", "gone"},
+        WAITING - {"seen", "gone"},
+    ),
+    "a pass that read it before its deletion notes that it rests": (
+        lambda d: [gone(d), d.note_rest("uid 5")],
+        GONE | LEASE,
+        GONE,
     ),
     "the facts lapse": (lambda d: d.wait(301), HELD - OWN_WRITES - {"gone", "lock"}, WAITING - OWN_WRITES - {"gone"}),
 }
@@ -120,7 +130,7 @@ def test_what_is_left_of_a_pass_when_it_ends(how: dict[str, Any], world: World) 
     held(drive)
     drive.finish(**how)
     kept = {"failures"} if how.get("failed") else set[str]()
-    assert _left(world) == {*RECORDS, *OWN_WRITES, "delayed", "dirty", "line", *kept}
+    assert _left(world) == {*RECORDS, *OWN_WRITES, "rests", "delayed", "dirty", "line", *kept}
 
 
 def _left(world: World) -> set[str]:

@@ -119,8 +119,7 @@ class MemoryWorld:
             **{name: {key: score - now for key, score in getattr(tables, name).items()} for name in TIMES},
             "writer": {**flags, "cluster": tables.cluster, "form": tables.form},
             "job": jobs,
-            "known": {key for key, fields in jobs.items() if fields},
-            "unfinished": {key for key, job in tables.jobs.items() if not job.finished},
+            "rests": {key: version for key, (version, ends) in tables.rests.items() if ends > now},
             "echo": {key: set(entries) for key, entries in alive(tables.echo).items()},
             "lock": {key: lock.owner for key, lock in tables.locks.items() if lock.ends > now},
             "once": {name for name, ends in tables.once.items() if ends > now},
@@ -215,7 +214,7 @@ def _content(name: str, answer: Any, now: float) -> Any:
     match BY_NAME[name].type:
         case "string":
             text: str = answer.decode()
-            return text.partition(" ")[2] if name == "lock" else text if name == "once" else int(text)
+            return text.partition(" ")[2] if name == "lock" else text if name in ("once", "rests") else int(text)
         case "set":
             return {member.decode() for member in answer}
         case "sorted set":

@@ -4,7 +4,7 @@
 --       4 number n of progress pairs, then n pairs: resource (or resource/namespace), resourceVersion
 --       then seven for each change: key, field ('job' or '<resource>/<name>'), resourceVersion,
 --       'put' | 'end' (a job that has finished) | 'del', record, UID of the job ('' when not known), its generation
--- Keys  writer, job, known, unfinished, progress, seen, gone, dirty, running, delayed, failures, deaths, min_observed, echo, news, line, in_line, turn, broker
+-- Keys  writer, job, known, unfinished, progress, seen, gone, dirty, running, delayed, failures, deaths, min_observed, echo, news, rests, line, in_line, turn, broker
 -- Gives {new seq, keys to publish...}; errors FENCED, LOST.
 -- As the script `free` (FREES_ONLY) it runs in a full Redis: it does the deletions, and writes that make nothing longer.
 local refused = refuse_writer(ARGV[2], ARGV[3])
@@ -70,7 +70,7 @@ local function change_job(key, rv, op, record, uid, generation)
     leave_line(key)
     redis.call('HDEL', K.failures, key)
     redis.call('HDEL', K.deaths, key)
-    redis.call('DEL', K.min_observed .. key, K.echo .. key, K.news .. key)
+    redis.call('DEL', K.min_observed .. key, K.echo .. key, K.news .. key, K.rests .. key)
     forget_when_empty(key)
     return
   end
@@ -79,7 +79,7 @@ local function change_job(key, rv, op, record, uid, generation)
   if not is_news(key, 'job', tonumber(rv), value, stored) then return end
   local edited = is_edited(key, stored, generation)
   if op == 'end' then
-    redis.call('DEL', K.job .. key, K.seen .. key, K.gone .. key)
+    redis.call('DEL', K.job .. key, K.seen .. key, K.gone .. key, K.rests .. key)
     redis.call('SREM', K.unfinished, key)
     redis.call('SREM', K.echo .. key, resource .. ':' .. rv)
   else
