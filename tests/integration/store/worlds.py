@@ -116,6 +116,7 @@ class MemoryWorld:
         found = {
             **{name: getattr(tables, name) for name in SHOWN if hasattr(tables, name)},
             **{name: alive(getattr(tables, name)) for name in ("gone", "min_observed")},
+            "rests": {key: version for key, (version, ends) in tables.rests.items() if ends > now},
             **{name: {key: score - now for key, score in getattr(tables, name).items()} for name in TIMES},
             "writer": {**flags, "cluster": tables.cluster, "form": tables.form},
             "job": jobs,

@@ -2,7 +2,7 @@
 --
 -- ARGV  1 prefix   2 writer's token   3 seq that the writer remembers   4 'begin' | 'part' | 'end'
 --       then, for a part, keys
--- Keys  writer, known, unfinished, progress, nodes, node_requests, job, seen, gone, min_observed, echo, news
+-- Keys  writer, known, unfinished, progress, nodes, node_requests, job, seen, gone, min_observed, echo, news, rests
 -- Gives the new seq; errors FENCED, LOST.
 --
 -- Between begin and end, RedisProjection.reset names the keys of single jobs, some at a time. Nothing may be decided
