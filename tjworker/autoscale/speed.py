@@ -72,8 +72,8 @@ def efficiency(batch_size: int | None, batch: BatchSize, sqr: float, var: float)
 
 
 def _usable(progress: Progress | None) -> Sequence[SpeedSample]:
-    # Any program in a pod writes these numbers. One job's must not end the plan of all: the quotient of two rates within
-    # these bounds is no zero and not infinite.
+    # Any program in a pod writes these numbers, and one job's must not end the plan of all. The quotient of two rates
+    # within these bounds is neither zero nor infinite.
     samples = progress.samples if progress is not None else ()
     return [s for s in samples if 0 < s.replicas <= MAX_REPLICAS and LEAST_RATE <= s.rate <= MAX_RATE]
 
@@ -96,8 +96,8 @@ def _curve(means: Sequence[tuple[int, float]]) -> SpeedCurve:
         while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-1], point):
             hull.pop()
         hull.append(point)
-    # In the speed of a replica of the smallest size that is left. With that of one that was passed over, a program could
-    # report next to nothing for one replica and be worth more, with a few, than any other job.
+    # In the speed of a replica of the smallest size that is left. With that of a size that was passed over, a program
+    # could report next to nothing for one replica, and then be worth more than any other job.
     first, rate = hull[1]
     hull = [(n, value * first / rate) for n, value in hull]
     # Where more replicas were slower, a larger size is worth nothing, rather than less than nothing.

@@ -27,7 +27,6 @@ from tjworker.simulate.scenario import (
 )
 from tjworker.simulate.speed import LINEAR, Speed, Table
 
-
 MOST_PODS = 100_000
 """Of one role or service: each is an object in memory."""
 MOST_NODES = 10_000

@@ -56,7 +56,7 @@ def test_a_pod_that_does_not_go(nodes: list[str], seconds: float, want: str, wan
 
 
 NAMED: dict[str, tuple[dict[str, float], str, float | None]] = {
-    # Seconds since the grace of each pod was over, in the order of the list; which is named, when another will be stuck.
+    # Seconds since the grace of each pod was over, in the order of the list; which is named; when the next is stuck.
     "the one that has been stuck longest, whatever its name": ({"p0": 20, "p1": 60, "p2": 30}, "p1 on", None),
     "also where it comes first": ({"p2": 60, "p1": 30, "p0": 20}, "p2 on", None),
     "of two that are as long stuck, the first by name": ({"p2": 60, "p1": 60, "p3": 30}, "p1 on", None),
