@@ -66,10 +66,8 @@ def _refuse_depth(text: str) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MOST_DEEP:
-                line = event.start_mark.line + 1
-                raise NotYaml(
-                    f"line {line}: more than {MOST_DEEP} mappings and lists inside each other; use fewer levels"
-                )
+                where = f"line {event.start_mark.line + 1}: " if event.start_mark else ""
+                raise NotYaml(f"{where}more than {MOST_DEEP} mappings and lists inside each other; use fewer levels")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
