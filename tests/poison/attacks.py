@@ -48,6 +48,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "min_observed": ("min_observed",),
     "echo": ("echo",),
     "news": ("news",),
+    "rests": ("rests",),
     "once": ("once",),
     "broker": (),  # messages: each pass is asked for by one
     "periodic": (),  # likewise: each runs one of beat's tasks
@@ -274,6 +275,8 @@ def _others(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield "held by nobody there is", Lock(HIGH, "nobody", ends=1.0)
     elif name == "news":
         yield "made up", {"pods:1"}
+    elif name == "rests":
+        yield "made up", ("uid 1", float(HIGH))
     else:
         yield from ((f"made {number}", number) for number in (0, 3, HIGH))
 

@@ -98,9 +98,9 @@ class MemoryProjection(OverRedis):
 
     @whole
     def unfinished(self) -> Mapping[JobKey, tuple[int, bytes]]:
-        return {
-            key: (job.rv, job.record or b"") for key, job in sorted(self._redis.tables.jobs.items()) if not job.finished
-        }
+        tables = self._redis.tables
+        found = ((key, tables.jobs.get(key)) for key in sorted(tables.unfinished))
+        return {key: (job.rv, job.record or b"") for key, job in found if job is not None}
 
     @whole
     def children(
@@ -160,6 +160,8 @@ class MemoryProjection(OverRedis):
         )
         for table in versioned:
             table.clear()
+        tables.known.clear()
+        tables.unfinished.clear()
         self._written()
 
     @whole
@@ -180,7 +182,7 @@ class MemoryProjection(OverRedis):
 
     @whole
     def known_keys(self) -> Iterable[JobKey]:
-        return sorted(self._redis.tables.jobs.keys() | self._redis.tables.children.keys())
+        return sorted(self._redis.tables.known)
 
     @whole
     def known_children(self, keys: Sequence[JobKey], resource: GroupResource) -> Sequence[tuple[JobKey, str]]:
@@ -271,6 +273,7 @@ class MemoryProjection(OverRedis):
         if change.record is None:
             self._redis.note(tables.gone, key, "job", change.rv)
             tables.jobs.pop(key, None)
+            tables.unfinished.discard(key)
             of_the_key: tuple[dict[JobKey, Any], ...] = (
                 tables.dirty,
                 tables.delayed,
@@ -291,8 +294,12 @@ class MemoryProjection(OverRedis):
             tables.seen.pop(key, None)
             tables.gone.pop(key, None)
             tables.rests.pop(key, None)
+            tables.unfinished.discard(key)
             self._redis.facts(tables.echo, key).pop(f"{change.resource}:{change.rv}", None)
+        else:
+            tables.unfinished.add(key)
         tables.jobs[key] = change
+        tables.known.add(key)
         return not change.finished
 
     def _change_child(self, change: Change) -> bool:
@@ -311,6 +318,7 @@ class MemoryProjection(OverRedis):
             self._forget_when_empty(key)
         else:
             tables.children.setdefault(key, {})[entry] = change
+            tables.known.add(key)
         if job or change.record is not None:
             seen = tables.seen.setdefault(key, {})
             seen[change.resource] = max(seen.get(change.resource, 0), change.rv)
@@ -320,6 +328,7 @@ class MemoryProjection(OverRedis):
         if not self._redis.tables.children.get(key):
             self._redis.tables.children.pop(key, None)
             if key not in self._redis.tables.jobs:
+                self._redis.tables.known.discard(key)
                 self._redis.tables.seen.pop(key, None)
 
 

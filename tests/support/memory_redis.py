@@ -52,6 +52,9 @@ class Tables:
     form: str = ""
     jobs: dict[JobKey, Change] = field(default_factory=dict)
     children: dict[JobKey, dict[tuple[GroupResource, str], Change]] = field(default_factory=dict)
+    known: set[JobKey] = field(default_factory=set)
+    unfinished: set[JobKey] = field(default_factory=set)
+    """Both name a job without a record, too, once a worker has distrusted it: until the list that follows."""
     progress: dict[str, int] = field(default_factory=dict)
     seen: dict[JobKey, dict[GroupResource, int]] = field(default_factory=dict)
     gone: dict[JobKey, Facts] = field(default_factory=dict)

@@ -169,7 +169,8 @@ class MemoryWorkQueue(OverRedis):
 
     @whole
     def note_rest(self, key: JobKey, version: str) -> None:
-        self._redis.tables.rests[key] = version, self._redis.clock() + REST_TTL_SECONDS
+        if key in self._redis.tables.jobs:
+            self._redis.tables.rests[key] = version, self._redis.clock() + REST_TTL_SECONDS
 
     @whole
     def rests_at(self, key: JobKey) -> str:
@@ -190,8 +191,10 @@ class MemoryWorkQueue(OverRedis):
         for key in self._lost(publish.keys(), now - lost_after_seconds):
             publish[key] = None
         if everything:
-            for key in sorted(key for key, job in tables.jobs.items() if not job.finished):
-                if self._redis.enqueue(key):
+            for key in sorted(tables.unfinished):
+                if key not in tables.jobs:
+                    tables.unfinished.discard(key)
+                elif self._redis.enqueue(key):
                     publish[key] = None
         return list(publish)
 
@@ -223,6 +226,10 @@ class MemoryWorkQueue(OverRedis):
             for facts in table.values():
                 if facts.ends > now + FACT_TTL_SECONDS:
                     facts.ends, repaired = now + FACT_TTL_SECONDS, repaired + 1
+        for key in [key for key, job in tables.jobs.items() if everything and not job.finished]:
+            for names in (tables.known, tables.unfinished):
+                repaired += key not in names
+                names.add(key)
         return repaired
 
     @whole
@@ -248,6 +255,6 @@ class MemoryWorkQueue(OverRedis):
             delayed=len(tables.delayed),
             running=sum(ends >= now for ends in tables.running.values()),
             oldest_seconds=max(0.0, now - min(tables.dirty.values(), default=now)),
-            unfinished=sum(not job.finished for job in tables.jobs.values()),
+            unfinished=len(tables.unfinished),
             failing=len(tables.failures),
         )

@@ -14,8 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tjworker.api.model import BatchSize
-from tjworker.api.progress import Progress, SpeedSample
+from tjworker.api.progress import MAX_RATE, MAX_REPLICAS, Progress, SpeedSample
 
+LEAST_RATE = 1e-9
+"""Samples per second: one in thirty years."""
 TRUSTED_TIMES = 2
 HOPE = 0.4
 
@@ -70,8 +72,10 @@ def efficiency(batch_size: int | None, batch: BatchSize, sqr: float, var: float)
 
 
 def _usable(progress: Progress | None) -> Sequence[SpeedSample]:
+    # Any program in a pod writes these numbers, and one job's must not end the plan of all. The quotient of two rates
+    # within these bounds is neither zero nor infinite.
     samples = progress.samples if progress is not None else ()
-    return [s for s in samples if s.replicas > 0 and 0 < s.rate < float("inf")]
+    return [s for s in samples if 0 < s.replicas <= MAX_REPLICAS and LEAST_RATE <= s.rate <= MAX_RATE]
 
 
 def _means(observed: Iterable[tuple[int, float, int]]) -> list[tuple[int, float]]:
@@ -87,14 +91,15 @@ def _means(observed: Iterable[tuple[int, float, int]]) -> list[tuple[int, float]
 def _curve(means: Sequence[tuple[int, float]]) -> SpeedCurve:
     if not means:
         return LINEAR
-    first, rate = means[0]
-    one = rate / first
     hull: list[tuple[int, float]] = [(0, 0.0)]
-    for n, value in means:
-        point = (n, value / one)
+    for point in means:
         while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-1], point):
             hull.pop()
         hull.append(point)
+    # In the speed of a replica of the smallest size that is left. With that of a size that was passed over, a program
+    # could report next to nothing for one replica, and then be worth more than any other job.
+    first, rate = hull[1]
+    hull = [(n, value * first / rate) for n, value in hull]
     # Where more replicas were slower, a larger size is worth nothing, rather than less than nothing.
     top = max(range(1, len(hull)), key=lambda k: hull[k][1])
     flat = [(n, min(speed, hull[top][1])) if k <= top else (n, hull[top][1]) for k, (n, speed) in enumerate(hull)]

@@ -11,6 +11,9 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MOST_NODES = 200_000
 """Of a document with its aliases written out. Kubernetes stores no object of more than 1.5 MiB, which has fewer; a few
 hundred bytes of aliases of aliases would stand for any number, and `tj convert` writes them out."""
+MOST_DEEP = 100
+"""Mappings and lists inside each other. A Pod has 12. libyaml's reader of nodes calls itself for each, and 400 KB of
+brackets end the process without a word."""
 _MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -46,6 +49,7 @@ def read_documents(text: str) -> list[tuple[int, Any]]:
 
 
 def _documents(text: str) -> Iterator[tuple[int, Any]]:
+    _refuse_depth(text)
     loader = _Strict(text)
     try:
         while loader.check_node():
@@ -54,6 +58,18 @@ def _documents(text: str) -> Iterator[tuple[int, Any]]:
             yield node.start_mark.line + 1, loader.construct_document(node)
     finally:
         loader.dispose()
+
+
+def _refuse_depth(text: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MOST_DEEP:
+                where = f"line {event.start_mark.line + 1}: " if event.start_mark else ""
+                raise NotYaml(f"{where}more than {MOST_DEEP} mappings and lists inside each other; use fewer levels")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 def _refuse_expansion(document: yaml.Node) -> None:

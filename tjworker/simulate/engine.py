@@ -17,13 +17,11 @@ from typing import Protocol
 
 from tjworker.simulate.cluster import Cluster, Pod
 from tjworker.simulate.results import JobOutcome, Outcome, Sample
-from tjworker.simulate.scenario import Amounts, Job, Scenario, Service
+from tjworker.simulate.scenario import LONGEST_SECONDS, Amounts, Job, Scenario, Service
 from tjworker.simulate.speed import NO_SPEED, Layout, Rate
 
 TRAINER = "trainer"
 """Name of the role whose number of replicas a policy may change."""
-LONGEST_SECONDS = 366 * 86_400.0
-"""A simulation without an end stops here: some job makes no progress."""
 
 
 @dataclass(slots=True, eq=False)

@@ -11,6 +11,8 @@ from tjworker.simulate.speed import LINEAR, Speed
 
 Placement = Literal["spread", "pack"]
 GPU = "nvidia.com/gpu"
+LONGEST_SECONDS = 366 * 86_400.0
+"""A simulation without an end stops here: some job makes no progress."""
 
 
 class ScenarioError(ValueError):

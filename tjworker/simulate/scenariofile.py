@@ -7,23 +7,42 @@ simulate something else.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from tjworker.api.quantity import milli, whole
-from tjworker.simulate.scenario import Amounts, Job, Node, NodeEvent, Rigid, Scenario, ScenarioError, Service, room_for
+from tjworker.simulate.scenario import (
+    LONGEST_SECONDS,
+    Amounts,
+    Job,
+    Node,
+    NodeEvent,
+    Rigid,
+    Scenario,
+    ScenarioError,
+    Service,
+    room_for,
+)
 from tjworker.simulate.speed import LINEAR, Speed, Table
+
+MOST_PODS = 100_000
+"""Of one role or service: each is an object in memory."""
+MOST_NODES = 10_000
+MOST_JOBS = 10_000
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    # YAML has .inf and .nan, and no simulation reaches such a time.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
+    )
 
 
 class _Amounts(_Model):
-    cpu: str | float = 0
-    memory: str | float = 0
+    cpu: float | str = 0
+    memory: float | str = 0
     gpus: int = Field(0, ge=0)
 
     @model_validator(mode="after")
@@ -36,7 +55,7 @@ class _Amounts(_Model):
 
 
 class _Nodes(_Amounts):
-    count: int = Field(1, ge=1, le=10_000)
+    count: int = Field(1, ge=1, le=MOST_NODES)
     name: str = Field("node", min_length=1)
     pods: int = Field(110, ge=1)
     used: _Amounts = _Amounts()
@@ -49,18 +68,18 @@ class _NodeEvent(_Model):
 
 
 class _Beside(_Amounts):
-    count: int = Field(1, ge=1)
+    count: int = Field(1, ge=1, le=MOST_PODS)
 
 
 class _Job(_Model):
     name: str = Field(min_length=1)
     submit: float = Field(0, ge=0)
-    count: int = Field(1, ge=1, le=10_000)
+    count: int = Field(1, ge=1, le=MOST_JOBS)
     every: float = Field(0, ge=0)
     requests: _Amounts
     min: int | None = Field(None, ge=1)
-    max: int | None = Field(None, ge=1)
-    replicas: int = Field(1, ge=1)
+    max: int | None = Field(None, ge=1, le=MOST_PODS)
+    replicas: int = Field(1, ge=1, le=MOST_PODS)
     needs: int | None = Field(None, ge=1)
     work: float | None = Field(None, gt=0)
     speed: dict[int, float] | Literal["linear"] = "linear"
@@ -86,7 +105,7 @@ class _Service(_Model):
     name: str = Field(min_length=1)
     requests: _Amounts
     priority: int = 1000
-    replicas: dict[float, int]
+    replicas: dict[float, Annotated[int, Field(ge=0, le=MOST_PODS)]]
 
 
 class _Document(_Model):
@@ -94,8 +113,8 @@ class _Document(_Model):
     jobs: list[_Job] = Field(default_factory=list)
     services: list[_Service] = Field(default_factory=list)
     node_events: list[_NodeEvent] = Field(default_factory=list)
-    until: float | None = Field(None, gt=0)
-    autoscale_seconds: float = Field(5, gt=0)
+    until: float | None = Field(None, gt=0, le=LONGEST_SECONDS)
+    autoscale_seconds: float = Field(5, ge=0.1)
     cooldown_seconds: float = Field(30, ge=0)
     max_load_desired: float = Field(0.97, gt=0, le=1)
     start_seconds: float = Field(1, ge=0)
@@ -119,12 +138,16 @@ def read_scenario(document: object) -> tuple[Scenario, tuple[str, ...]]:
     for i, event in enumerate(read.node_events):
         if event.node not in names:
             raise ScenarioError(f"nodeEvents.{i}.node: {event.node} does not exist; a node is called {nodes[0].name}")
+    if (count := sum(entry.count for entry in read.jobs)) > MOST_JOBS:
+        raise ScenarioError(f"jobs: there are {count}, and at most {MOST_JOBS} are simulated")
     jobs: list[Job] = []
     complaints: list[str] = []
+    job_names: set[str] = set()
     for i, entry in enumerate(read.jobs):
         for job in _jobs(entry):
-            if any(job.name == other.name for other in jobs):
+            if job.name in job_names:
                 raise ScenarioError(f"jobs.{i}.name: {job.name} is there already")
+            job_names.add(job.name)
             least, room = min(job.least, job.replicas), room_for(nodes, job.asks)
             if least > room:
                 complaints.append(
@@ -159,6 +182,8 @@ def _scenario(read: _Document, nodes: list[Node], jobs: list[Job]) -> Scenario:
 
 
 def _nodes(read: _Document) -> list[Node]:
+    if (count := sum(entry.count for entry in read.nodes)) > MOST_NODES:
+        raise ScenarioError(f"nodes: there are {count}, and at most {MOST_NODES} are simulated")
     found: dict[str, Node] = {}
     for i, entry in enumerate(read.nodes):
         for n in range(entry.count):

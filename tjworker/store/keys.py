@@ -258,7 +258,7 @@ KEYS: tuple[Key, ...] = (
         "workers",
         "`<UID> <resourceVersion>` of a suspended job: a pass has read this version from the API server, and there was"
         " nothing to do. While the job has no objects, later passes over this version ask for nothing.",
-        ttl=f"{REST_TTL_SECONDS} s",
+        ttl=f"{REST_TTL_SECONDS} s (deleted with the job, and at its end)",
         ttl_seconds=REST_TTL_SECONDS,
     ),
     # -- periodic tasks

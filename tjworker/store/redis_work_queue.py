@@ -8,7 +8,6 @@ from typing import Any
 
 from tjworker.base import JobKey, OperatorError, Terminal
 from tjworker.store.certificate import certificate_ends
-from tjworker.store.keys import REST_TTL_SECONDS
 from tjworker.store.projection import View
 from tjworker.store.redis_commands import (
     KEYS_PER_CALL,
@@ -121,8 +120,7 @@ class RedisWorkQueue:
         self._redis.run("raise_min_observed", claim.key, claim.token, *_pairs(written))
 
     def note_rest(self, key: JobKey, version: str) -> None:
-        with self._redis.mapped():
-            self._redis.client.set(self._redis.key("rests", key), version, ex=REST_TTL_SECONDS)
+        self._redis.run("note_rest", key, version)
 
     def rests_at(self, key: JobKey) -> str:
         try:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 
 from tjworker.base import DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS, KEYS_PER_TASK, RECORDS_PER_TASK
-from tjworker.store.keys import FACT_TTL_SECONDS, KEYS
+from tjworker.store.keys import FACT_TTL_SECONDS, KEYS, REST_TTL_SECONDS
 
 NAMES = (
     "lead",
@@ -28,6 +28,7 @@ NAMES = (
     "acquire",
     "renew",
     "raise_min_observed",
+    "note_rest",
     "finish",
     "resync",
     "repair",
@@ -37,6 +38,7 @@ NAMES = (
 
 CONSTANTS = {
     "FACT_TTL_SECONDS": FACT_TTL_SECONDS,
+    "REST_TTL_SECONDS": REST_TTL_SECONDS,
     "DEATH_RETRY_SECONDS": DEATH_RETRY_SECONDS,
     "DEATH_RETRY_MOST_SECONDS": DEATH_RETRY_MOST_SECONDS,
     "KEYS_PER_TASK": KEYS_PER_TASK,

@@ -156,8 +156,8 @@ class WorkQueue(Protocol):
         ...
 
     def note_rest(self, key: JobKey, version: str) -> None:
-        """A pass over this version of the job had nothing to do, and none of its objects was there. For
-        REST_TTL_SECONDS."""
+        """A pass over this version of the job had nothing to do, and none of its objects was there. Kept for
+        REST_TTL_SECONDS, until the job ends or is deleted; not kept for a job that the projection does not know."""
         ...
 
     def rests_at(self, key: JobKey) -> str:

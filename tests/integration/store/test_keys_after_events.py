@@ -11,6 +11,7 @@ import pytest
 from tests.integration.store.driver import A, Drive, a_job
 from tests.integration.store.worlds import SHOWN, World
 from tjworker.api.resources import PODS
+from tjworker.store.projection import Entry
 
 OF_NO_JOB = {"writer", "progress", "nodes", "node_requests", "in_line", "missing", "turn", "once"}
 RECORDS = {"job", "known", "unfinished", "seen", "gone"}
@@ -50,13 +51,11 @@ def _with_own_writes(d: Drive) -> None:
     d.resync(1000)
     assert d.take()
     d.min_observed((PODS, 99))
-    d.note_rest("a 5")
+    d.note_rest("uid 5")
 
 
-def gone(d: Drive) -> None:
-    d.no_job(20)
-    for name in ("a-0", "a-1"):
-        d.no_pod(21, name=name)
+def gone(d: Drive) -> Any:
+    return [d.no_job(20), *(d.no_pod(21, name=name) for name in ("a-0", "a-1"))]
 
 
 def made_again(d: Drive) -> None:
@@ -88,6 +87,16 @@ EVENTS: dict[str, tuple[Callable[[Drive], Any], set[str], set[str]]] = {
         lambda d: d.projection.reset(1),
         HELD - RECORDS - OWN_WRITES - {"news", "rests"},
         WAITING - RECORDS - OWN_WRITES - {"rests"},
+    ),
+    "a worker cannot open its record": (
+        lambda d: d.projection.distrust([Entry(A, "job")]),
+        HELD - {"seen", "gone"},
+        WAITING - {"seen", "gone"},
+    ),
+    "a pass that read it before its deletion notes that it rests": (
+        lambda d: [gone(d), d.note_rest("uid 5")],
+        GONE | LEASE,
+        GONE,
     ),
     "the facts lapse": (lambda d: d.wait(301), HELD - OWN_WRITES - {"gone", "lock"}, WAITING - OWN_WRITES - {"gone"}),
 }

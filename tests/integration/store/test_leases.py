@@ -152,8 +152,10 @@ RESYNC = {
         [[A], None, [A], None, [], None, [A], [A]],
     ),
     "a version at which a job rests is kept for a day, for that job alone": Case(
-        lambda d: [d.rests_at(), d.note_rest("uid 7"), d.rests_at(), d.rests_at(B), d.wait(86_401), d.rests_at()],
-        ["", None, "uid 7", "", None, ""],
+        lambda d: [
+            *(d.job(5), d.rests_at(), d.note_rest("uid 7"), d.rests_at(), d.rests_at(B), d.wait(86_401), d.rests_at())
+        ],
+        [[A], "", None, "uid 7", "", None, ""],
     ),
     "one caller a period gets the task": Case(
         lambda d: [d.once("resync", 30), other(d).queue.once("resync", 30), d.once("other", 30)], [True, False, True]

@@ -143,11 +143,19 @@ class Both(RuleBasedStateMachine):
         self.same(lambda s, _: s.projection.apply_nodes(self.writer, names))
         self.same(lambda s, _: s.projection.apply_node_requests(self.writer, names, whole=whole))
 
-    @rule()
-    def distrust(self) -> None:
-        # Of a node alone: without its record, a job stays in Redis' sets until the list that follows.
+    @rule(
+        entry=st.one_of(
+            st.just(Entry(JobKey(""), "n1", "node")),
+            st.builds(Entry, keys, st.sampled_from(["job", f"{PODS}/x-0", f"{PODS}/x-1"])),
+        )
+    )
+    def distrust(self, entry: Entry) -> None:
         for world in self.worlds:
-            world.bare.projection.distrust([Entry(JobKey(""), "n1", "node")])
+            world.bare.projection.distrust([entry])
+
+    @rule(key=keys)
+    def note_rest(self, key: JobKey) -> None:
+        self.same(lambda s, _: [s.queue.note_rest(key, "u1 5"), s.queue.rests_at(key)])
 
     @rule(key=keys, times=st.integers(1, 3))
     def passes_die(self, key: JobKey, times: int) -> None:

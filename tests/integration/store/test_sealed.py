@@ -329,6 +329,44 @@ DISTRUST: dict[str, Case] = {
         ],
         [[A], [], [], None, b'{"rv":5}', ["a-1"]],
     ),
+    "a job without its record is still known and counted as unfinished, and no longer read": Case(
+        lambda d: [
+            d.job(5),
+            d.projection.distrust([Entry(A, "job")]),
+            list(d.projection.known_keys()),
+            dict(d.projection.unfinished()),
+            d.queue.stats().unfinished,
+            d.resync(everything=True),
+            d.queue.stats().unfinished,
+            list(d.projection.known_keys()),
+        ],
+        [[A], None, [A], {}, 1, [], 0, [A]],
+    ),
+    "the list that follows deletes it with all that is kept of it": Case(
+        lambda d: [
+            d.job(5),
+            d.take(),
+            d.fail() > 0,
+            d.projection.distrust([Entry(A, "job")]),
+            d.projection.lead(1),
+            d.no_job(6),
+            list(d.projection.known_keys()),
+            d.queue.stats().unfinished,
+            d.queue.stats().failing,
+        ],
+        [[A], True, True, None, None, [], [], 0, 0],
+    ),
+    "so is one without its last child": Case(
+        lambda d: [
+            d.pod(6),
+            d.projection.distrust([Entry(A, "pods/a-0")]),
+            list(d.projection.known_keys()),
+            d.projection.lead(1),
+            d.no_pod(7),
+            list(d.projection.known_keys()),
+        ],
+        [[], None, [A], None, [], []],
+    ),
     "the writer is told that the projection is lost, and leads again": Case(
         lambda d: [
             d.projection.distrust([Entry(A, "job")]),

@@ -120,8 +120,6 @@ class MemoryWorld:
             **{name: {key: score - now for key, score in getattr(tables, name).items()} for name in TIMES},
             "writer": {**flags, "cluster": tables.cluster, "form": tables.form},
             "job": jobs,
-            "known": {key for key, fields in jobs.items() if fields},
-            "unfinished": {key for key, job in tables.jobs.items() if not job.finished},
             "echo": {key: set(entries) for key, entries in alive(tables.echo).items()},
             "lock": {key: lock.owner for key, lock in tables.locks.items() if lock.ends > now},
             "once": {name for name, ends in tables.once.items() if ends > now},

@@ -63,8 +63,14 @@ BOMBS = {
     "a compressed body by another name": _bomb(headers={**HEADERS, "compression": "zlib"}),
     "a body in an encoding that inflates": _bomb(**{"content-encoding": "zlib_codec"}),
 }
+LONG = 2 << 20
 MESSAGES: dict[str, Any] = {
     "not JSON": b"{",
+    "an argument that is long": _message((["x" * LONG], {}, {})),
+    "a header that is long": _with(argsrepr="x" * LONG),
+    "an id that is long": _with(id="x" * LONG),
+    "a property that is long": _message(properties={**_message()["properties"], "correlation_id": "x" * LONG}),
+    "long, and no JSON": b"x" * LONG,
     "not text": b"\xff\xfe",
     "nothing": b"",
     "a number": 7,
@@ -122,6 +128,7 @@ MESSAGES: dict[str, Any] = {
 GOOD: dict[str, Any] = {
     "as it is sent to it": _message(),
     "with the hard limit that Celery writes into it": _with(timelimit=[60.0, None]),
+    "with an argument as long as a name in Kubernetes may be": _message((["x" * 253], {}, {})),
     "with one text as its argument": _message((["a key"], {}, {"callbacks": None, "errbacks": None})),
     "with all that Celery says of itself": _with(
         retries=0, group=None, group_index=None, stamped_headers=None, stamps={}, replaced_task_nesting=0, eta=None
@@ -239,6 +246,19 @@ def test_a_message_is_refused_before_it_is_inflated(sentence: str, place: Place)
     assert place.serves()
     assert place.hears()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < BOMB_MB * 1024 / 2
+
+
+HUGE_MB = 60
+
+
+def test_a_message_is_refused_before_its_text_is_read(place: Place) -> None:
+    """It is held as often as the client of Redis holds what it receives, and not as text and as JSON as well."""
+    raw = json.dumps(_message((["x" * (HUGE_MB << 20)], {}, {}))).encode()
+    assert place.hears()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    place.redis.lpush(PREFIX, raw)
+    assert place.serves()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 3 * len(raw) / 1024
 
 
 def test_celerys_own_tasks_are_not_known(place: Place) -> None:

@@ -1,7 +1,8 @@
 """Pods whose deletion does not come to its end: the grace period is over, and they are still there. Pure.
 
 The operator cannot hurry them: a finalizer holds the pod, or no kubelet confirms that its containers have ended. What
-waits for the pod (an end, a suspension, a replacement) would wait without a word; so the job names one such pod.
+waits for the pod (an end, a suspension, a replacement) would wait without a word; so the job names the pod that has
+been stuck longest.
 """
 
 from __future__ import annotations

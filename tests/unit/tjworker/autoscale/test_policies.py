@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from tests.support.autoscaling import carry_out, pose_jobs, problems
 from tests.unit.tjworker.autoscale.test_fulfillment import examples
+from tjworker.api.model import BatchSize
+from tjworker.api.progress import Progress, SpeedSample
 from tjworker.autoscale import POLICIES, ClusterResource, ElasticJob, Nodes, PlanRejected
 from tjworker.autoscale.fitting import check_plan, keep_what_fits
 from tjworker.autoscale.problem import Plan, Problem, RoleId
@@ -79,6 +81,34 @@ def test_no_node_holds_more_than_it_has(policy: Any, problem: Problem) -> None:
         *((after.others_free[kind], before.others_free[kind]) for kind in before.others_free),
     ):
         assert all(left >= 0 or left >= was[node] for node, left in free.items())
+
+
+NUMBERS = st.sampled_from([0.0, 5e-324, 1e-300, 1e-9, 7.5, 1e12, 1e30, 1.7e308])
+COUNTS = st.sampled_from([0, 1, 2, 100, 10_000, 2**31 - 1, 2**62])
+SAMPLES = st.builds(
+    SpeedSample,
+    *(COUNTS, COUNTS, NUMBERS, COUNTS, NUMBERS),
+    *(st.none() | COUNTS, st.none() | NUMBERS, st.none() | NUMBERS),
+)
+REPORTED = st.builds(
+    Progress,
+    *(st.none() | NUMBERS, st.none() | NUMBERS | st.just(-1.0), st.none()),
+    *(st.lists(SAMPLES, max_size=3).map(tuple), st.none() | NUMBERS, st.none()),
+)
+BATCHES = st.none() | st.just(BatchSize(1, 2**31 - 1, 1, 2**31 - 1))
+
+
+@EVERY
+@examples(200)
+@given(problem=problems(), said=st.lists(st.tuples(REPORTED, BATCHES), min_size=6, max_size=6))
+def test_whatever_the_programs_report_there_is_a_plan_and_a_reason(policy: Any, problem: Problem, said: Any) -> None:
+    """They are written by tenants, and one plan is made for all."""
+    told = [replace(r, progress=p, batch_size=b) for r, (p, b) in zip(problem.roles, said, strict=False)]
+    problem = replace(problem, roles=told)
+    plan = policy.plan(problem)
+    check_plan(problem, plan)
+    for role in problem.roles:
+        assert policy.explain(problem, plan, role).text
 
 
 @EVERY

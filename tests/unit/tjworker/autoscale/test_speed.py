@@ -44,6 +44,13 @@ CASES = {
     ),
     "more replicas were slower: as fast as with fewer": Case((seen(1, 10.0), seen(2, 20.0), seen(3, 15.0)), 3, 2.0),
     "the same size on one node and on two: their mean": Case((seen(1, 10.0), seen(4, 30.0), seen(4, 20.0, 2)), 4, 2.5),
+    "a rate too small to divide by does not count": Case((seen(2, 5e-324), seen(4, 1e-300)), 3, 3.0),
+    "a rate or a size beyond what a report may say does not count": Case(
+        (seen(4, 1e300), seen(4, 1e13), seen(20_000, 5.0)), 5, 5.0
+    ),
+    "faster than linear: linear, up to the larger size": Case((seen(1, 10.0), seen(2, 30.0)), 2, 2.0),
+    "faster than linear: linear beyond it, too": Case((seen(1, 10.0), seen(2, 30.0)), 3, 3.0),
+    "no report is worth more than linear": Case((seen(1, 1e-9), seen(2, 1e12)), 3, 3.0),
     "a rate that is none does not count": Case((seen(4, 0.0), seen(4, float("inf")), seen(0, 5.0)), 5, 5.0),
 }
 

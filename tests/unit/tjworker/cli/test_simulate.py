@@ -77,6 +77,36 @@ REFUSED = {
         "jobs.1.name: a is there already",
     ),
     "a key twice": (NODE + NODE, "line 2: nodes is there already, in line 1; remove one of them"),
+    "a time that never comes": (
+        NODE + "jobs: [{name: a, submit: .inf, requests: {cpu: 1}, work: 1}]\n",
+        "jobs.0.submit: Input should be a finite number",
+    ),
+    "a speed that is no number": (
+        NODE + "jobs: [{name: a, requests: {cpu: 1}, work: 1, speed: {1: .nan}}]\n",
+        "jobs.0.speed.dict[int,float].1: Input should be a finite number",
+    ),
+    "an amount without end": ("nodes: [{cpu: .inf}]\n", "nodes.0.cpu.float: Input should be a finite number"),
+    "an end beyond a year": (NODE + "until: 1.0e+18\n", "until: Input should be less than or equal to 31622400"),
+    "an autoscaler that never rests": (
+        NODE + "autoscaleSeconds: 1.0e-9\n",
+        "autoscaleSeconds: Input should be greater than or equal to 0.1",
+    ),
+    "a service of fewer pods than none": (
+        NODE + "services: [{name: s, requests: {cpu: 1}, replicas: {0: -5}}]\n",
+        "services.0.replicas.0: Input should be greater than or equal to 0",
+    ),
+    "more pods than fit into memory": (
+        NODE + "services: [{name: s, requests: {cpu: 0}, replicas: {0: 1000000000}}]\n",
+        "services.0.replicas.0: Input should be less than or equal to 100000",
+    ),
+    "more nodes than are simulated": (
+        "nodes: [{name: a, count: 10000, cpu: 1}, {name: b, cpu: 1}]\n",
+        "nodes: there are 10001, and at most 10000 are simulated",
+    ),
+    "more jobs than are simulated": (
+        NODE + "jobs: [{name: a, count: 10000, requests: {cpu: 1}, work: 1}, {name: b, requests: {cpu: 1}, work: 1}]\n",
+        "jobs: there are 10001, and at most 10000 are simulated",
+    ),
     "a list": ("- 1\n", "it is no mapping with nodes and jobs"),
 }
 

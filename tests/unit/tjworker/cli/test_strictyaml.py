@@ -22,6 +22,15 @@ REFUSED: dict[str, tuple[str, str]] = {
         + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)),
         "line 6: what begins here has more than 200000 values once its aliases (*name) are written out",
     ),
+    "brackets inside each other, more than the reader's stack holds": (
+        "a: 1\nb: " + "[" * 200_000 + "]" * 200_000,
+        "line 2: more than 100 mappings and lists inside each other; use fewer levels",
+    ),
+    "mappings inside each other": (
+        "".join(" " * n + "a:\n" for n in range(3_000)),
+        "line 101: more than 100 mappings and lists inside each other",
+    ),
+    "brackets that are not closed": ("[" * 200_000, "line 1: more than 100 mappings and lists inside each other"),
     "a list as a key": ("a: {[1]: 2}\n", "line 1, column 5: found unhashable key"),
 }
 
@@ -32,6 +41,10 @@ def test_the_line_is_named(text: str, says: str) -> None:
         read_documents(text)
     assert says in str(refused.value)
     assert "<unicode string>" not in str(refused.value)
+
+
+def _nested(lists: int) -> list[object]:
+    return [] if lists == 1 else [_nested(lists - 1)]
 
 
 READ: dict[str, tuple[str, list[object]]] = {
@@ -45,6 +58,8 @@ READ: dict[str, tuple[str, list[object]]] = {
         "x: &x {b: 1}\ny: [" + ", ".join(["*x"] * 1_000) + "]\n",
         [{"x": {"b": 1}, "y": [{"b": 1}] * 1_000}],
     ),
+    "as many lists inside each other as may be": ("[" * 100 + "]" * 100, [_nested(100)]),
+    "many lists beside each other": ("- [[]]\n" * 500, [[[[]]] * 500]),
     "a tab in a text": ("a: 'b\tc'\n", [{"a": "b\tc"}]),
     "a tab in a block of a script": ("a: |\n  x\n  \ty\n", [{"a": "x\n\ty\n"}]),
     "no document": ("---\n# nothing\n", []),
