@@ -26,6 +26,7 @@ from tjworker.api.resources import LEASES
 from tjworker.base import Conflict, Invalid, OperatorError, Terminal, Transient
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import Json
+from tjworker.scope import PART_OF, Scope
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +49,17 @@ class Bid:
 class Election:
     """One candidate's view of one Lease."""
 
-    def __init__(self, identity: str, namespace: str, name: str, *, lease_duration_seconds: float) -> None:
+    def __init__(
+        self,
+        identity: str,
+        namespace: str,
+        name: str,
+        *,
+        lease_duration_seconds: float,
+        scope: Scope = Scope(),  # noqa: B008  frozen
+    ) -> None:
+        """`scope`: what the leader serves, which the Lease tells."""
+        self._scope = scope
         self.identity = identity
         self.namespace = namespace
         self.name = name
@@ -131,9 +142,10 @@ class Election:
         metadata: Json = {
             "name": self.name,
             "namespace": self.namespace,
-            "annotations": {**(meta.get("annotations") or {}), TOKEN: str(token)},
+            "annotations": {**(meta.get("annotations") or {}), **self._scope.annotations(), TOKEN: str(token)},
+            "labels": {**(meta.get("labels") or {}), **PART_OF},
         }
-        metadata.update({name: meta[name] for name in ("resourceVersion", "uid", "labels") if name in meta})
+        metadata.update({name: meta[name] for name in ("resourceVersion", "uid") if name in meta})
         spec: Json = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": max(1, round(self.duration_seconds)),
