@@ -21,6 +21,8 @@ from kombu.exceptions import DecodeError
 from kombu.transport import redis as kombu_redis
 from kombu.transport import virtual
 
+from tjworker.store.connect import PrimaryConnection, PrimarySSLConnection
+
 log = structlog.get_logger(__name__)
 
 LARGEST_INTEGER = 2**63
@@ -101,6 +103,8 @@ class QoS(virtual.QoS):  # type: ignore[misc,unused-ignore]
 
 class Channel(kombu_redis.Channel):  # type: ignore[misc,unused-ignore]
     Message = Message
+    connection_class = PrimaryConnection
+    connection_class_ssl = PrimarySSLConnection
     _client_kept: Any = None
 
     def __init__(self, *args: Any, **options: Any) -> None:

@@ -235,6 +235,16 @@ class Settings(BaseSettings):
     )
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="DEBUG, INFO, WARNING or ERROR")
 
+    @field_validator("redis_url", mode="before")
+    @classmethod
+    def _of_the_primary_and_not_of_sentinel(cls, value: object) -> object:
+        if "sentinel" in str(value).partition("://")[0].lower():
+            raise ValueError(
+                "the operator does not ask Sentinel; name an address that follows the primary, such as"
+                " rediss://USER:PASSWORD@tj-redis-primary:6379/0 (docs/operations.md, 'Redis with Sentinel')"
+            )
+        return value
+
     @field_validator("redis_url")
     @classmethod
     def _that_can_be_shown_without_its_password(cls, value: str) -> str:

@@ -35,7 +35,17 @@ TABLE: dict[str, Row] = {
     "redis_url": Row(
         "redis://127.0.0.1:6379/0",
         ("redis://h", "rediss://u:p@h:6379/0?ssl_ca_certs=/x", "redis://h:0/1"),
-        ("", "h:6379", "http://h", "redis//h", "redis://h:port/0", "redis://h h", "redis://h?password=x"),
+        (
+            "",
+            "h:6379",
+            "http://h",
+            "redis//h",
+            "redis://h:port/0",
+            "redis://h h",
+            "redis://h?password=x",
+            "sentinel://h",
+            "redis+sentinel://h",
+        ),
     ),
     "key_prefix": Row(
         "tj", ("a", "0", "tj-2", "a" * 32), ("", "-a", "A", "a:b", "a_b", "a.b", "a" * 33, "a\n", "tj tj")
@@ -175,7 +185,7 @@ def test_a_turn_is_over_before_the_next_run_of_the_same_beat_and_keeps_another_b
 # -- lists and ranges ------------------------------------------------------------------------------
 LISTS = {"kinds": "kind_list", "gpu_resources": "gpu_resource_list", "namespaces": "namespace_list"} | {
     "namespaces_excluded": "excluded_namespace_list",
-    "gpu_fault_conditions": "gpu_fault_condition_list"
+    "gpu_fault_conditions": "gpu_fault_condition_list",
 }
 TEXTS: dict[str, tuple[str, ...]] = {
     "": (),
