@@ -26,7 +26,7 @@ from tjworker.api.resources import LEASES
 from tjworker.base import Conflict, Invalid, OperatorError, Terminal, Transient
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import Json
-from tjworker.scope import PART_OF, Scope
+from tjworker.scope import PART_OF, Scope, told_by
 
 log = structlog.get_logger(__name__)
 
@@ -74,6 +74,14 @@ class Election:
         """The store has seen a newer token than this one, though we hold the Lease: the next bid leaps ahead."""
         self._floor = max(self._floor, token) + self._leap
         self._leap = min(LONGEST_LEAP, self._leap * 2)
+
+    def served(self, lease: Json | None) -> str:
+        """What the leader serves, where that is not what this candidate serves: after a change of the settings, or when
+        two operators have one Lease by mistake, and the second would wait for ever."""
+        told = told_by((((lease or {}).get("metadata") or {}).get("annotations")) or {})
+        if told is None or told == self._scope:
+            return ""
+        return f", which serves {told}; this one serves {self._scope} (each operator needs a Lease of its own)"
 
     def holder(self, lease: Json | None) -> str:
         return str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
@@ -227,7 +235,7 @@ class Elector:
             lease = self._api.get(LEASES, *self._where)
             bid = self._election.bid(lease, self._now(), self._wall())
             if bid is None:
-                self._say(f"standing by, the leader is {self._election.holder(lease)}")
+                self._say(f"standing by, the leader is {self._election.holder(lease)}{self._election.served(lease)}")
                 return None
             if bid.create:
                 self._api.create(LEASES, self._where[0], bid.lease)
