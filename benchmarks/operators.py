@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ import orjson
 
 from benchmarks import loads
 from benchmarks.__main__ import CRDS
-from benchmarks.apiserver import ApiServer
+from benchmarks.apiserver import JOBS, ApiServer
 from benchmarks.operator import Operator
 from benchmarks.processes import Processes
 from benchmarks.wire import Connection
@@ -33,6 +33,7 @@ TEAMS = ("team-a", "team-b")
 EVERY_JOB = "/apis/elasticdeeplearning.ai/v1/aitrainingjobs"
 WORKERS = 2
 WARM_UP_JOBS = 20
+IDLE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Row:
     seconds: float
     """From the first create until all jobs run."""
     watcher_cpu_seconds: Sequence[float]
+    """Of each, without what it takes when nothing happens."""
     watcher_mib: Sequence[float]
     other_cpu_seconds: float
     """Of workers and Redis."""
@@ -68,9 +70,15 @@ def measure(operators: int, counts_outside: bool, jobs: int, pods: int, folder: 
             workers = (1,) * (WORKERS // operators)
             Operator(folder, processes, api, workers=workers, name=name, settings=settings).start()
         _run(api, WARM_UP_JOBS, 1)  # the first task of a process imports and connects
-        before = processes.cpu_seconds()
-        seconds = _run(api, jobs, pods)
-        cpu = {name: spent - before.get(name, 0.0) for name, spent in processes.cpu_seconds().items()}
+        idle = _spent(processes, lambda: time.sleep(IDLE_SECONDS))
+        seconds = 0.0
+
+        def load() -> None:
+            nonlocal seconds
+            seconds = _run(api, jobs, pods)
+
+        spent = _spent(processes, load)
+        cpu = {name: spent[name] - idle.get(name, 0.0) / IDLE_SECONDS * seconds for name in spent}
         memory = processes.rss_mib()
         return Row(
             operators,
@@ -84,13 +92,20 @@ def measure(operators: int, counts_outside: bool, jobs: int, pods: int, folder: 
         processes.stop()
 
 
+def _spent(processes: Processes, work: Callable[[], object]) -> dict[str, float]:
+    """CPU seconds of each process while `work` is under way."""
+    before = processes.cpu_seconds()
+    work()
+    return {name: spent - before.get(name, 0.0) for name, spent in processes.cpu_seconds().items()}
+
+
 def _run(api: ApiServer, count: int, pods: int) -> float:
     """Seconds from the first create until all of these jobs run, every other one in the second namespace."""
     watch = loads.PhaseWatch(api, loads.Kind(EVERY_JOB, loads.job, loads.OURS.phase))
     try:
         those = loads.names(count)
         bodies = [_body(name, pods, TEAMS[number % 2]) for number, name in enumerate(those)]
-        paths = [loads.JOBS.replace("/default/", f"/{TEAMS[number % 2]}/") for number in range(count)]
+        paths = [JOBS.replace("/default/", f"/{TEAMS[number % 2]}/") for number in range(count)]
         begun = loads.in_parallel(
             api, [partial(Connection.post, path=path, body=body) for path, body in zip(paths, bodies, strict=True)]
         )

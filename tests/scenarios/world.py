@@ -113,10 +113,11 @@ class World:
         """`beside`: another operator, in whose cluster this one works, too."""
         self.seed = the_seed() if seed is None else seed
         self.settings = Settings(write_concurrency=1, **settings)
+        self.clock: VirtualClock = VirtualClock() if beside is None else beside.clock
+        self.cluster: LocalCluster
         if beside is not None:
-            self.clock, self.cluster = beside.clock, beside.cluster
+            self.cluster = beside.cluster
         else:
-            self.clock = VirtualClock()
             self.cluster = LocalCluster(clock=self.clock, seed=self.seed, nodes=nodes, **self.cluster_options)
             for crd in (*self.crds, *(guest_crd(kind) for kind in self.settings.kind_list)):
                 self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)

@@ -88,7 +88,7 @@ class Failover:
 
     def _info(self, node: int) -> dict[str, object]:
         with redis.Redis(port=self.nodes[node].port) as client:
-            return client.info("replication")
+            return dict(client.info("replication"))
 
     def __enter__(self) -> Failover:
         self.start()
