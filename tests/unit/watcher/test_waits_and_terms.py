@@ -207,7 +207,7 @@ def test_a_lease_keeps_what_others_wrote_into_it() -> None:
     assert kept["resourceVersion"] == held["metadata"]["resourceVersion"]
     renewal = one.renewal(bid.lease, 105.0, WALL, bid.token)
     assert renewal is not None
-    assert renewal.lease["metadata"]["labels"] == {"team": "a"}
+    assert renewal.lease["metadata"]["labels"]["team"] == "a"
     given = one.release(bid.lease, WALL, bid.token)
     assert given is not None
     assert (given["spec"]["holderIdentity"], given["spec"]["leaseDurationSeconds"]) == ("", 1)
