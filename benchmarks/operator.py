@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from redis import Redis
@@ -44,8 +44,20 @@ class Operator:
     and the watcher note their steps (`benchmarks.marks`)."""
 
     def __init__(
-        self, folder: Path, processes: Processes, api: ApiServer, *, workers: tuple[int, ...], marked: bool = False
+        self,
+        folder: Path,
+        processes: Processes,
+        api: ApiServer,
+        *,
+        workers: tuple[int, ...],
+        marked: bool = False,
+        name: str = "",
+        settings: Mapping[str, str] | None = None,
     ) -> None:
+        """`name` begins the names of its processes, where there are several operators. `settings`: beside those of a
+        benchmark, as environment variables."""
+        self._names = {one: f"{name}{one}" for one in NAMES}
+        self._settings = settings or {}
         self._watcher = [sys.executable, "-m", "benchmarks.marks" if marked else "watcher"]
         app = "benchmarks.marks" if marked else "tjworker.app"
         self._worker = [sys.executable, "-m", "celery", "-A", app, *CELERY_OPTIONS]
@@ -63,56 +75,59 @@ class Operator:
         port = free_port()
         self._url = f"redis://127.0.0.1:{port}/0"
         self._store = open_store(self._url, PREFIX)
-        data = self._folder / "redis"
+        data = self._folder / self._names["redis"]
         data.mkdir(exist_ok=True)
         for left in data.rglob("*.aof*"):
             left.unlink()
         self._redis = [str(get_binary_path()), "--port", str(port), "--dir", str(data), *REDIS_OPTIONS]
-        mark = len(self._processes.log("worker"))
+        mark = len(self._processes.log(self._names["worker"]))
         self.start_on_what_is_there()
         self.until_watcher_says(SYNCED)
         self._until(
             "the workers are ready",
-            lambda: len(re.findall(r"bench\d@\S+ ready", self._processes.log("worker")[mark:])) == len(self._workers),
+            lambda: (
+                len(re.findall(r"bench\d@\S+ ready", self._processes.log(self._names["worker"])[mark:]))
+                == len(self._workers)
+            ),
         )
 
     def start_on_what_is_there(self) -> None:
         """All of it, after `stop`, on the Redis that it left; waits for Redis alone."""
-        self._processes.start("redis", self._redis)
+        self._processes.start(self._names["redis"], self._redis)
         self._until("Redis answers", self._redis_answers)
         self.start_watcher()
         for number, size in enumerate(self._workers):
             self._processes.start(
-                "worker",
+                self._names["worker"],
                 [*self._worker, "-n", f"bench{number}@%h", "--concurrency", str(size)],
                 env=self._environment("worker"),
             )
 
     def stop_watcher(self) -> None:
         """In order, as in an update: it gives its lease back."""
-        self._processes.stop("watcher")
+        self._processes.stop(self._names["watcher"])
 
     def start_watcher(self) -> None:
-        self._watcher_mark = len(self._processes.log("watcher"))
-        self._processes.start("watcher", self._watcher, env=self._environment("watcher"))
+        self._watcher_mark = len(self._processes.log(self._names["watcher"]))
+        self._processes.start(self._names["watcher"], self._watcher, env=self._environment("watcher"))
 
     def until_watcher_says(self, words: str) -> float:
         """Of the last one that was started. Gives the time, as `time.monotonic`."""
         self._until(
             f"the watcher says {words!r}",
-            lambda: words in self._processes.log("watcher")[self._watcher_mark :],
+            lambda: words in self._processes.log(self._names["watcher"])[self._watcher_mark :],
             within_seconds=LIST_SECONDS,
         )
         return time.monotonic()
 
     def empty_redis(self) -> None:
         """Under the running processes."""
-        self._watcher_mark = len(self._processes.log("watcher"))
+        self._watcher_mark = len(self._processes.log(self._names["watcher"]))
         with Redis.from_url(self._url) as client:
             client.flushall()
 
     def stop(self) -> None:
-        self._processes.stop(*NAMES)
+        self._processes.stop(*self._names.values())
 
     def stats(self) -> QueueStats:
         return self._store.queue.stats()
@@ -133,7 +148,7 @@ class Operator:
         self._until("the queue is empty", idle)
 
     def _environment(self, user: str) -> dict[str, str]:
-        return {**environment(self._url, PREFIX), "KUBECONFIG": str(self._api.kubeconfig(user))}
+        return {**environment(self._url, PREFIX), **self._settings, "KUBECONFIG": str(self._api.kubeconfig(user))}
 
     def _redis_answers(self) -> bool:
         try:
@@ -147,8 +162,8 @@ class Operator:
         while not true():
             if time.monotonic() > deadline:
                 raise SystemExit(
-                    f"waited {within_seconds:.0f} s: {what}?\n{self._processes.log('watcher')[-1500:]}\n"
-                    f"{self._processes.log('worker')[-1500:]}"
+                    f"waited {within_seconds:.0f} s: {what}?\n{self._processes.log(self._names['watcher'])[-1500:]}\n"
+                    f"{self._processes.log(self._names['worker'])[-1500:]}"
                 )
             time.sleep(0.05)
 

@@ -22,6 +22,8 @@ from kombu.exceptions import DecodeError
 from kombu.transport import redis as kombu_redis
 from kombu.transport import virtual
 
+from tjworker.store.connect import PrimaryConnection, PrimarySSLConnection
+
 log = structlog.get_logger(__name__)
 
 LONGEST_BYTES = 1 << 20
@@ -120,6 +122,8 @@ def _refuse_long(data: Any) -> None:
 
 class Channel(kombu_redis.Channel):  # type: ignore[misc,unused-ignore]
     Message = Message
+    connection_class = PrimaryConnection
+    connection_class_ssl = PrimarySSLConnection
     _client_kept: Any = None
 
     def __init__(self, *args: Any, **options: Any) -> None:

@@ -18,8 +18,10 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tjworker.base import KEYS_PER_TASK
+from tjworker.scope import Scope
 
 OFF = "off"
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 SECRET = ("redis_url", "record_keys")
 """Settings whose value is shown nowhere as it is."""
@@ -62,6 +64,11 @@ class Settings(BaseSettings):
         ),
     )
     namespaces: str = Field("", description="namespaces to serve, separated by commas; empty: all but its own")
+    namespaces_excluded: str = Field(
+        "",
+        description="namespaces that another operator serves, separated by commas: this one serves all others; not"
+        " together with TJ_NAMESPACES",
+    )
 
     kinds: str = Field(
         "",
@@ -228,6 +235,16 @@ class Settings(BaseSettings):
     )
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="DEBUG, INFO, WARNING or ERROR")
 
+    @field_validator("redis_url", mode="before")
+    @classmethod
+    def _of_the_primary_and_not_of_sentinel(cls, value: object) -> object:
+        if "sentinel" in str(value).partition("://")[0].lower():
+            raise ValueError(
+                "the operator does not ask Sentinel; name an address that follows the primary, such as"
+                " rediss://USER:PASSWORD@tj-redis-primary:6379/0 (docs/operations.md, 'Redis with Sentinel')"
+            )
+        return value
+
     @field_validator("redis_url")
     @classmethod
     def _that_can_be_shown_without_its_password(cls, value: str) -> str:
@@ -256,6 +273,26 @@ class Settings(BaseSettings):
         if value or os.environ.get("KUBECONFIG") or not _POD_NAMESPACE.exists():
             return value
         return _POD_NAMESPACE.read_text(encoding="utf-8").strip()
+
+    @field_validator("namespaces", "namespaces_excluded")
+    @classmethod
+    def _names_of_namespaces(cls, value: str) -> str:
+        if wrong := [name for name in _names(value) if not _DNS_LABEL.fullmatch(name)]:
+            raise ValueError(
+                f"{wrong[0]!r} is no name of a namespace: that has lower-case letters, digits and '-', begins and ends"
+                " with a letter or a digit, and has at most 63 characters"
+            )
+        return value
+
+    @field_validator("namespaces_excluded")
+    @classmethod
+    def _not_beside_a_list_of_those_to_serve(cls, value: str, others: ValidationInfo) -> str:
+        if _names(value) and _names(others.data.get("namespaces", "")):
+            raise ValueError(
+                f"TJ_NAMESPACES={others.data['namespaces']!r} is set, too, and an operator serves either the namespaces"
+                " of that list or all but those of this one"
+            )
+        return value
 
     @field_validator("namespaces")
     @classmethod
@@ -297,8 +334,16 @@ class Settings(BaseSettings):
 
     @property
     def namespace_list(self) -> tuple[str, ...]:
-        """The namespaces to serve; empty means all."""
+        """The namespaces to serve; empty means all but the excluded."""
         return _names(self.namespaces)
+
+    @property
+    def excluded_namespace_list(self) -> tuple[str, ...]:
+        return _names(self.namespaces_excluded)
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.namespace_list, self.excluded_namespace_list)
 
 
 @cache

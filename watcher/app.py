@@ -57,7 +57,9 @@ class Watcher:
         """Terms in a row that were fenced before they wrote anything."""
         if settings.leader_elect:
             lease, lasts_seconds = f"{settings.key_prefix}-watcher", settings.lease_duration_seconds
-            election = Election(name, lease_namespace, lease, lease_duration_seconds=lasts_seconds)
+            election = Election(
+                name, lease_namespace, lease, lease_duration_seconds=lasts_seconds, scope=settings.scope
+            )
             self._elector = Elector(
                 lease_api, election, stopped=self.stopped, now=now, renew_seconds=settings.lease_renew_seconds
             )

@@ -8,20 +8,23 @@ Starts no thread; `watcher.term` does. A feed that is stopped is over, another o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping
 from functools import partial
+from typing import Any
 
 import structlog
 
 from tjworker.api.kinds import KINDS
+from tjworker.api.resources import PODS
 from tjworker.base import GroupResource
 from tjworker.kube.reflector import Reflector
 from tjworker.kube.resources import RESOURCES, watched
+from tjworker.scope import Scope, Selection
 from watcher.event_queue import EventQueue
 from watcher.health import Pulse
 from watcher.isolation import Skipped
 from watcher.outage import Outage
-from watcher.progress import namespace_of, resource_of
+from watcher.progress import counting_source, is_counting, resource_of
 from watcher.projector import Projector
 from watcher.resume import Start
 
@@ -29,25 +32,28 @@ log = structlog.get_logger(__name__)
 
 
 class Feed:
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         queue: EventQueue,
         make_reflector: Callable[..., Reflector],
-        *,
+        *,  # noqa: PLR0913, RUF100
         cluster_id: Callable[[], str],
         outage: Outage,
         start: Callable[[str, Callable[[], None]], None],
-        namespaces: Sequence[str] = (),
+        scope: Scope = Scope(),  # noqa: B008  frozen
+        counts_outside: bool = False,
         kinds: Container[GroupResource] = KINDS,
         gang: str = "none",
     ) -> None:
-        """`start` runs a watch beside a list, named so. `kinds`: the job kinds that are served. `gang`: the gang
+        """`start` runs a watch beside a list, named so. `counts_outside`: also count what the pods of other namespaces
+        request, for the autoscaler, where they may be listed. `kinds`: the job kinds that are served. `gang`: the gang
         scheduler whose PodGroups are watched."""
         self.queue = queue
         self._make_reflector = make_reflector
         self._cluster_id = cluster_id
         self._outage = outage
         self._start = start
+        self._scope = scope
         self.skipped: dict[str, Skipped] = {}
         """Source -> its objects that could not be read."""
         self._projectors: dict[str, Projector] = {}
@@ -62,25 +68,40 @@ class Feed:
         place in the list."""
         # Jobs come last: they are held until what belongs to them is known.
         rows = sorted(watched(kinds, gang), key=lambda row: row.is_job)
+        self._selections: dict[str, Selection] = {}
+        """By source."""
         self.reflectors = [
-            self._reflector(row.name, namespace)
+            self._reflector(row.name, selection)
             for row in rows
-            for namespace in ((namespaces or ("",)) if row.namespaced else ("",))
+            for selection in (scope.selections() if row.namespaced else (Selection(),))
         ]
+        if counts_outside:
+            self.reflectors += [self._counting(selection) for selection in scope.outside()]
 
-    def _reflector(self, resource: GroupResource, namespace: str) -> Reflector:
+    def _counting(self, selection: Selection) -> Reflector:
+        """Of pods that take room on nodes and belong to no job of this operator's."""
+        source = counting_source(PODS, selection.namespace)
+        handler = self._projector(source)
+        self.skipped[source] = handler.skipped
+        self._projectors[source] = handler
+        return self._make_reflector(
+            PODS, handler, namespace=selection.namespace, field_selector=selection.fields, source=source, optional=True
+        )
+
+    def _reflector(self, resource: GroupResource, selection: Selection) -> Reflector:
+        namespace = selection.namespace
+        where = {"namespace": namespace, "field_selector": selection.fields}
         source = f"{resource}/{namespace}" if namespace else resource
+        self._selections[source] = selection
         on_listed = partial(self._listed, source)
         if not RESOURCES[resource].is_job:
-            handler = Projector(source, self.queue, self._cluster_id, self._outage, on_listed=on_listed)
-            reflector = self._make_reflector(resource, handler, namespace=namespace)
+            handler = self._projector(source, on_listed=on_listed)
+            reflector = self._make_reflector(resource, handler, **where)
         else:
             early = partial(self._watch_early, source)
-            handler = Projector(
-                source, self.queue, self._cluster_id, self._outage, on_listed=on_listed, on_second_page=early
-            )
+            handler = self._projector(source, on_listed=on_listed, on_second_page=early)
             may_list = partial(self._children_are_in, namespace)
-            reflector = self._make_reflector(resource, handler, namespace=namespace, may_list=may_list)
+            reflector = self._make_reflector(resource, handler, **where, may_list=may_list)
         self.skipped[source] = handler.skipped
         self._projectors[source] = handler
         return reflector
@@ -91,7 +112,7 @@ class Feed:
         return all(
             one.source in self._in
             for one in self.reflectors
-            if one.namespace == namespace and not RESOURCES[one.resource].is_job
+            if one.namespace == namespace and not RESOURCES[one.resource].is_job and not is_counting(one.source)
         )
 
     def resume(self, start: Start) -> None:
@@ -112,8 +133,18 @@ class Feed:
         self._start(f"early watch {source}", watch.run)
 
     def _watch_from(self, source: str, version: int, cluster: str) -> Reflector:
-        handler = Projector(source, self.queue, self._cluster_id, self._outage, resumes=cluster)
-        return self._make_reflector(resource_of(source), handler, namespace=namespace_of(source), start_version=version)
+        handler = self._projector(source, resumes=cluster)
+        selection = self._selections[source]
+        return self._make_reflector(
+            resource_of(source),
+            handler,
+            namespace=selection.namespace,
+            field_selector=selection.fields,
+            start_version=version,
+        )
+
+    def _projector(self, source: str, **options: Any) -> Projector:
+        return Projector(source, self.queue, self._cluster_id, self._outage, serves=self._scope.serves, **options)
 
     def _listed(self, source: str) -> None:
         self._in.add(source)
@@ -136,7 +167,7 @@ class Feed:
         return bool(kinds) and all(self._follows(one, kinds) for one in self.reflectors)
 
     def _follows(self, reflector: Reflector, kinds: set[GroupResource]) -> bool:
-        if reflector.vitals.synced:
+        if reflector.vitals.synced or is_counting(reflector.source):
             return True
         resumed = self.resumed.get(reflector.source)
         if resumed is None:  # nodes, and kinds that were not installed; or a namespace of which nothing is known yet

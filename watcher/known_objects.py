@@ -8,7 +8,7 @@ is left to `Skipped`, and what was known of it stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,11 +30,20 @@ class _Known:
 
 
 class KnownObjects:
-    def __init__(self, resource: GroupResource, skipped: Skipped, requests: RequestBook | None = None) -> None:
-        """`requests` is told of every object, strangers too."""
+    def __init__(
+        self,
+        resource: GroupResource,
+        skipped: Skipped,
+        requests: RequestBook | None = None,
+        *,
+        serves: Callable[[str], bool] = lambda namespace: True,
+    ) -> None:
+        """`requests` is told of every object, strangers too. `serves`: whether the operator serves a namespace; the
+        objects of others are strangers."""
         self._resource = resource
         self._skipped = skipped
         self._requests = requests
+        self._serves = serves
         self._known: dict[tuple[str, str], _Known] = {}
         self._listing: set[tuple[str, str]] = set()
         self._deletions: dict[tuple[str, str], Deletion] = {}
@@ -71,7 +80,7 @@ class KnownObjects:
         try:
             self._put(identity, obj, meta, out)
         except Exception:
-            if (it := identify(self._resource, obj)) is not None:
+            if self._serves(identity[0]) and (it := identify(self._resource, obj)) is not None:
                 self._unread.add((it.key, it.name))
             raise
 
@@ -108,7 +117,7 @@ class KnownObjects:
         known = self._known.get(identity)
         if known is None:
             # An earlier watcher may have projected it.
-            if (last := identify(self._resource, obj)) is not None:
+            if self._serves(identity[0]) and (last := identify(self._resource, obj)) is not None:
                 out.append(Projected(last))
         elif rv >= known.rv:
             self._forget(identity)
@@ -121,7 +130,7 @@ class KnownObjects:
         known = self._known.get(identity)
         if known is not None and rv <= known.rv:
             return
-        projected = project(self._resource, obj, self._deletions.get(identity))
+        projected = project(self._resource, obj, self._deletions.get(identity)) if self._serves(identity[0]) else None
         if known is not None and (projected is None or projected.change.key != known.change.key):
             # It changed hands: the job that had it must see it go.
             out.append(Projected(deletion(known.change, rv)))

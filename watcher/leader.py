@@ -26,6 +26,7 @@ from tjworker.api.resources import LEASES
 from tjworker.base import Conflict, Invalid, OperatorError, Terminal, Transient
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import Json
+from tjworker.scope import PART_OF, Scope, told_by
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +49,17 @@ class Bid:
 class Election:
     """One candidate's view of one Lease."""
 
-    def __init__(self, identity: str, namespace: str, name: str, *, lease_duration_seconds: float) -> None:
+    def __init__(
+        self,
+        identity: str,
+        namespace: str,
+        name: str,
+        *,
+        lease_duration_seconds: float,
+        scope: Scope = Scope(),  # noqa: B008  frozen
+    ) -> None:
+        """`scope`: what the leader serves, which the Lease tells."""
+        self._scope = scope
         self.identity = identity
         self.namespace = namespace
         self.name = name
@@ -63,6 +74,14 @@ class Election:
         """The store has seen a newer token than this one, though we hold the Lease: the next bid leaps ahead."""
         self._floor = max(self._floor, token) + self._leap
         self._leap = min(LONGEST_LEAP, self._leap * 2)
+
+    def served(self, lease: Json | None) -> str:
+        """What the leader serves, where that is not what this candidate serves: after a change of the settings, or when
+        two operators have one Lease by mistake, and the second would wait for ever."""
+        told = told_by((((lease or {}).get("metadata") or {}).get("annotations")) or {})
+        if told is None or told == self._scope:
+            return ""
+        return f", which serves {told}; this one serves {self._scope} (each operator needs a Lease of its own)"
 
     def holder(self, lease: Json | None) -> str:
         return str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
@@ -131,9 +150,10 @@ class Election:
         metadata: Json = {
             "name": self.name,
             "namespace": self.namespace,
-            "annotations": {**(meta.get("annotations") or {}), TOKEN: str(token)},
+            "annotations": {**(meta.get("annotations") or {}), **self._scope.annotations(), TOKEN: str(token)},
+            "labels": {**(meta.get("labels") or {}), **PART_OF},
         }
-        metadata.update({name: meta[name] for name in ("resourceVersion", "uid", "labels") if name in meta})
+        metadata.update({name: meta[name] for name in ("resourceVersion", "uid") if name in meta})
         spec: Json = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": max(1, round(self.duration_seconds)),
@@ -215,7 +235,7 @@ class Elector:
             lease = self._api.get(LEASES, *self._where)
             bid = self._election.bid(lease, self._now(), self._wall())
             if bid is None:
-                self._say(f"standing by, the leader is {self._election.holder(lease)}")
+                self._say(f"standing by, the leader is {self._election.holder(lease)}{self._election.served(lease)}")
                 return None
             if bid.create:
                 self._api.create(LEASES, self._where[0], bid.lease)

@@ -12,6 +12,8 @@ from tjworker.base import GroupResource
 from tjworker.kube.resources import RESOURCES
 from watcher.event_queue import Batch
 
+COUNTED = "*"
+
 
 class BeganAnew(Exception):
     """Lists are of another history than the projection."""
@@ -79,8 +81,10 @@ class Progress:
 
     @property
     def has_children(self) -> bool:
-        """Every list but those of jobs has."""
-        return self._has(source for source in self._sources if not RESOURCES[resource_of(source)].is_job)
+        """Every list of what belongs to jobs has."""
+        return self._has(
+            source for source in self._sources if not RESOURCES[resource_of(source)].is_job and not is_counting(source)
+        )
 
     def _has(self, sources: Iterable[str]) -> bool:
         unserved = self.unserved
@@ -105,3 +109,12 @@ def resource_of(source: str) -> GroupResource:
 def namespace_of(source: str) -> str:
     """'' for a source that is of all namespaces, or of none."""
     return source.partition("/")[2]
+
+
+def counting_source(resource: GroupResource, namespace: str) -> str:
+    """The name of a source whose objects are counted and not projected. No namespace has such a name."""
+    return f"{resource}/{COUNTED}{namespace}"
+
+
+def is_counting(source: str) -> bool:
+    return namespace_of(source).startswith(COUNTED)

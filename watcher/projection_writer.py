@@ -19,6 +19,7 @@ import structlog
 
 from tjworker.api.resources import NODES, PODS
 from tjworker.base import JobKey
+from tjworker.scope import Scope
 from tjworker.store.port import Store
 from tjworker.store.projection import Change, Lost
 from watcher import node_requests
@@ -64,7 +65,10 @@ class ProjectionWriter:
         token: int,
         sources: Iterable[str],
         now: Callable[[], float],
+        scope: Scope = Scope(),  # noqa: B008  frozen
     ) -> None:
+        self._scope = scope
+        self._form = this_form(scope)
         self._projection, self._work_queue = store.projection, store.queue
         self._publish = publish
         self._queue = queue
@@ -122,14 +126,14 @@ class ProjectionWriter:
         """Become the writer. Returns from where watches may be resumed; no earlier writer moves that on any more.
         `reset`: drop the projection first, since it is of a history that is over. `outright`: whatever token stands in
         Redis."""
-        self._redis(lambda: self._projection.lead(self._token, this_form() or "unknown", outright=outright))
+        self._redis(lambda: self._projection.lead(self._token, self._form or "unknown", outright=outright))
         if reset:
             with suppress(Lost):  # then there is nothing left to drop
                 self._redis(lambda: self._projection.reset(self._token))
             return Start()
         checkpoint = self._redis(self._projection.checkpoint)
         self._history = History(checkpoint.cluster, checkpoint.progress)
-        return start_from(checkpoint, self._sources, this_form())
+        return start_from(checkpoint, self._sources, self._form)
 
     # -- one step ----------------------------------------------------------------------------------
 
@@ -157,7 +161,7 @@ class ProjectionWriter:
         """Write again what nothing in Redis would remember if somebody took it away: that everything is synced, and
         with `whole` the finished jobs that are overdue. Raises Lost when a worker has asked for a new list."""
         if self.synced:
-            self._redis(lambda: self._projection.mark_synced(self._token, self._history.cluster, this_form()))
+            self._redis(lambda: self._projection.mark_synced(self._token, self._history.cluster, self._form))
         if whole:
             self._queued += self._delays.queue_overdue()
 
@@ -193,7 +197,7 @@ class ProjectionWriter:
             self._requests.update(batch.source, batch.requests)
             if batch.existing is not None:
                 self.jobs.keep(batch.source, {key for key, _ in batch.existing})
-                self._sweeps.append(Sweep(self._projection, self._redis, self._token, batch, self._nodes))
+                self._sweeps.append(self._sweep(batch))
             self._note(batch)
         if changes:
             self._apply(changes)
@@ -232,11 +236,14 @@ class ProjectionWriter:
         if not self.synced and self._progress.complete:
             requests = {node: node_requests.encode(sum_) for node, sum_ in self._requests.everything().items()}
             self._redis(lambda: self._projection.apply_node_requests(self._token, requests, whole=True))
-            self._redis(lambda: self._projection.mark_synced(self._token, self._history.cluster, this_form()))
+            self._redis(lambda: self._projection.mark_synced(self._token, self._history.cluster, self._form))
             self.synced = True
             log.info("synced: every list is in the projection", finished_jobs=len(self._finished), **self._nodes.counts)
         if self.synced and (jobs := self._nodes.take_jobs()):
             self._queued += self._redis(lambda: self._work_queue.add(jobs))
+
+    def _sweep(self, batch: Batch) -> Sweep:
+        return Sweep(self._projection, self._redis, self._token, batch, self._nodes, self._scope.serves)
 
     def _sweep_on(self) -> None:
         """One short read of the sweep that is under way, or its end."""
@@ -288,7 +295,7 @@ class ProjectionWriter:
         self._queued += self._projection.free(
             self._token, [*self._refused, *(change for change in every if change.record is None)]
         )
-        ahead = [Sweep(self._projection, self._redis, self._token, one) for one in batches if one.existing is not None]
+        ahead = [self._sweep(one) for one in batches if one.existing is not None]
         for sweep in (*self._sweeps, *ahead):
             # One that has come to its end here has nothing left to do in its turn. Nodes take little room.
             while sweep.source != NODES and not sweep.step():

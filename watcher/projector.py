@@ -37,8 +37,10 @@ class Projector:
         on_listed: Callable[[], None] = lambda: None,
         on_second_page: Callable[[int, str], None] = lambda version, cluster: None,
         resumes: str = "",
+        serves: Callable[[str], bool] = lambda namespace: True,
     ) -> None:
-        """`on_second_page` is given the list's version and cluster: a list of one page is over at once. `resumes`: the
+        """`on_second_page` is given the list's version and cluster: a list of one page is over at once. `serves`:
+        whether the operator serves a namespace; of the pods of others only the requests are counted. `resumes`: the
         handler of a resumed watch, which is true of this cluster only and knows nothing of the objects that do not
         change; it counts no requests, since sums need every pod."""
         self._source = source
@@ -51,7 +53,7 @@ class Projector:
         self._resumes = resumes
         self._requests = RequestBook() if self._resource == PODS and not resumes else None
         self.skipped = Skipped(source)
-        self._known = KnownObjects(self._resource, self.skipped, self._requests)
+        self._known = KnownObjects(self._resource, self.skipped, self._requests, serves=serves)
         self._cluster = ""
         self._pages = 0
         """Of the list that is under way."""

@@ -16,7 +16,9 @@ from importlib.resources.abc import Traversable
 
 from tjworker.base import GroupResource
 from tjworker.kube.resources import RESOURCES
+from tjworker.scope import Scope
 from tjworker.store.projection import Checkpoint
+from watcher.progress import is_counting
 
 _MAKERS = ("watcher", "tjworker.api", "tjworker.kube", "tjworker.store")
 """Packages that say what stands in the projection and how."""
@@ -40,22 +42,29 @@ def start_from(checkpoint: Checkpoint, sources: Collection[str], form: str) -> S
     if not (checkpoint.synced and checkpoint.cluster and form and checkpoint.form == form):
         return FROM_NOTHING
     # A source without progress is of a kind that was not installed. Those outside of namespaces (nodes) are few and
-    # change with every heartbeat; the store keeps no order of theirs, so that only one of two may write them.
+    # change with every heartbeat; the store keeps no order of theirs, so that only one of two may write them. Sums of
+    # requests need every pod.
     return Start(
         checkpoint.cluster,
         {
             source: checkpoint.progress[source]
             for source in sources
-            if RESOURCES[GroupResource(source.partition("/")[0])].namespaced and checkpoint.progress.get(source)
+            if RESOURCES[GroupResource(source.partition("/")[0])].namespaced
+            and not is_counting(source)
+            and checkpoint.progress.get(source)
         },
     )
 
 
 @cache
-def this_form() -> str:
+def this_form(scope: Scope = Scope()) -> str:  # noqa: B008  frozen
     """A fingerprint of the code that writes the projection, so that no number has to be raised by hand: another
-    version lists. '' where the sources cannot be read; then nothing is trusted."""
-    return fingerprint([files(package) for package in _MAKERS])
+    version lists. '' where the sources cannot be read; then nothing is trusted. And of the namespaces that it serves: a
+    watch that is resumed would show of a namespace that is new only what changes there."""
+    code = fingerprint([files(package) for package in _MAKERS])
+    if not code or scope == Scope():
+        return code
+    return sha256(f"{code} {scope}".encode()).hexdigest()[:16]
 
 
 def fingerprint(folders: Iterable[Traversable]) -> str:

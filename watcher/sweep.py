@@ -6,7 +6,7 @@ store drops a deletion that is older. Safe to run twice.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import partial
 
 import structlog
@@ -28,10 +28,17 @@ class Sweep:
     """What Redis holds of one resource, compared with `batch.existing`."""
 
     def __init__(
-        self, projection: Projection, redis: RedisRetry, token: int, batch: Batch, known_nodes: Container[str] = ()
+        self,
+        projection: Projection,
+        redis: RedisRetry,
+        token: int,
+        batch: Batch,
+        known_nodes: Container[str] = (),
+        serves: Callable[[str], bool] = lambda namespace: True,
     ) -> None:
         """`known_nodes`: as this term has shown them so far, also after the list. Their records have no version by
-        which the store would know that a deletion is the older news."""
+        which the store would know that a deletion is the older news. `serves`: whether the operator serves a namespace;
+        no list shows what an earlier watcher has left of others."""
         self.source = batch.source
         self.keys: list[JobKey] = []
         """Jobs that lost a record: queued, to be published."""
@@ -40,6 +47,7 @@ class Sweep:
         self._redis = redis
         self._token = token
         self._known_nodes = known_nodes
+        self._serves = serves
         self._existing = batch.existing or frozenset()
         self._version = batch.position
         resource, _, self._namespace = batch.source.partition("/")
@@ -70,11 +78,14 @@ class Sweep:
         stale = [
             Change(key, resource, name, self._version, None, is_job=is_job)
             for key, name in held
-            if self._namespace in ("", _namespace_of(key)) and (key, name) not in self._existing
+            if self._covers(_namespace_of(key)) and (key, name) not in self._existing
         ]
         if stale:
             log.info("removing records absent from the list", resource=self.source, count=len(stale))
             self.keys.extend(self._redis(lambda: self._projection.free(self._token, stale)))
+
+    def _covers(self, namespace: str) -> bool:
+        return self._namespace in ("", namespace) or not self._serves(namespace)
 
 
 def _namespace_of(key: JobKey) -> str:

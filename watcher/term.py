@@ -21,7 +21,7 @@ from tjworker.api.kinds import served
 from tjworker.base import Fenced, JobKey
 from tjworker.kube.client import KubeClient
 from tjworker.kube.reflector import Reflector
-from tjworker.settings import Settings
+from tjworker.settings import OFF, Settings
 from tjworker.store.port import Store
 from tjworker.store.projection import Lost
 from watcher.cluster_id import ClusterId
@@ -85,11 +85,14 @@ class Term:
             cluster_id=ClusterId(api, now).read,
             outage=Outage(now),
             start=self._run,
-            namespaces=settings.namespace_list,
+            scope=settings.scope,
+            counts_outside=settings.autoscale_policy != OFF,
             kinds=served(settings.kind_list),
             gang=settings.gang_scheduler,
         )
-        self._make_writer = partial(ProjectionWriter, store, publish, redis=self._redis, token=token, now=now)
+        self._make_writer = partial(
+            ProjectionWriter, store, publish, redis=self._redis, token=token, now=now, scope=settings.scope
+        )
         self._make_parts()
 
     def _make_parts(self) -> None:

@@ -43,13 +43,14 @@ class Stack:
     """One prefork worker and beat, with empty passes, and a watcher's publisher in this process. Between the processes
     and Redis lies a line that can lose everything."""
 
-    def __init__(self, folder: Path, server: Valkey, line: BlackHole) -> None:
+    def __init__(self, folder: Path, server: Valkey, line: BlackHole, *, here: str = "") -> None:
+        """`here`: how this process reaches Redis; by default without the line."""
         self.folder = folder
         self.server = server
         self.line = line
         self.ports = {name: free_port() for name in ("worker", "beat")}
-        self.store = open_store(server.url, "tj")
-        self.publisher = Publisher(Settings(redis_url=server.url))
+        self.store = open_store(here or server.url, "tj")
+        self.publisher = Publisher(Settings(redis_url=here or server.url))
         self.processes = {"worker": self.start("worker", "-c", "2"), "beat": self.start("beat")}
 
     def start(self, name: str, *options: str) -> subprocess.Popen[bytes]:

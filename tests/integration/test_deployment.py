@@ -24,7 +24,7 @@ from tests.support.paths import ROOT
 from tjworker.settings import Settings
 from tjworker.store import users
 
-INSTALLATIONS = {"the whole cluster": K8S, "some namespaces": K8S / "namespaced"}
+INSTALLATIONS = {"the whole cluster": K8S, "some namespaces": K8S / "namespaced", "a second operator": K8S / "second"}
 
 
 @pytest.fixture(scope="module", params=INSTALLATIONS)
@@ -65,6 +65,28 @@ def test_the_operator_lives_apart_from_the_namespaces_that_it_serves() -> None:
         assert "namespace" not in document["metadata"]
         assert {(s["namespace"], s["name"]) for s in document.get("subjects", ())} <= accounts
     assert names(served, "RoleBinding") == {"tj-watcher", "tj-worker"}
+
+
+def test_a_second_operator_takes_nothing_from_the_first() -> None:
+    """Applying it changes no object of the first, and its rights are its own accounts'."""
+    first, second = render(K8S), render(K8S / "second")
+
+    def identities(documents: list[Json]) -> set[tuple[str, str, str]]:
+        return {(d["kind"], d["metadata"].get("namespace", ""), d["metadata"]["name"]) for d in documents}
+
+    assert identities(first) & identities(second) == set()
+    accounts = {("tj-second", name) for name in names(second, "ServiceAccount")}
+    bound = [d for d in second if d["kind"] in ("RoleBinding", "ClusterRoleBinding")]
+    subjects = {(s.get("namespace", d["metadata"].get("namespace")), s["name"]) for d in bound for s in d["subjects"]}
+    assert subjects == accounts
+    of_the_cluster = [d for d in second if d["kind"] == "ClusterRole"]
+    assert {verb for role in of_the_cluster for rule in role["rules"] for verb in rule["verbs"]} <= {
+        "get",
+        "list",
+        "watch",
+    }
+    classes = {t.spec.get("priorityClassName") for t in templates(second)}
+    assert classes == names(first, "PriorityClass")
 
 
 def test_the_operator_goes_before_its_jobs_where_its_class_may_be_made(tmp_path: Path) -> None:

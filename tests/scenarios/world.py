@@ -102,13 +102,25 @@ class World:
     cluster_options: Mapping[str, Any] = {}
     """What a kind of world can do without at its cluster."""
 
-    def __init__(self, *, nodes: int | Sequence[NodeConfig] = 2, seed: int | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        nodes: int | Sequence[NodeConfig] = 2,
+        seed: int | None = None,
+        beside: World | None = None,
+        **settings: Any,
+    ) -> None:
+        """`beside`: another operator, in whose cluster this one works, too."""
         self.seed = the_seed() if seed is None else seed
-        self.clock = VirtualClock()
-        self.cluster = LocalCluster(clock=self.clock, seed=self.seed, nodes=nodes, **self.cluster_options)
         self.settings = Settings(write_concurrency=1, **settings)
-        for crd in (*self.crds, *(guest_crd(kind) for kind in self.settings.kind_list)):
-            self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+        self.clock: VirtualClock = VirtualClock() if beside is None else beside.clock
+        self.cluster: LocalCluster
+        if beside is not None:
+            self.cluster = beside.cluster
+        else:
+            self.cluster = LocalCluster(clock=self.clock, seed=self.seed, nodes=nodes, **self.cluster_options)
+            for crd in (*self.crds, *(guest_crd(kind) for kind in self.settings.kind_list)):
+                self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
         self._applied: dict[str, GroupResource] = {}
         self.store = self.make_store()
         self.queue = Queue()

@@ -61,7 +61,11 @@ class PrefixWorld(World):
 
     def __init__(self, given: Input) -> None:
         # Each by itself: every job here kills its worker once, and would take the others' passes along.
-        each = {"lock_ttl_seconds": LOCK_TTL_SECONDS, "resync_seconds": LOCK_TTL_SECONDS, "keys_per_task": 1}
+        each: dict[str, Any] = {
+            "lock_ttl_seconds": LOCK_TTL_SECONDS,
+            "resync_seconds": LOCK_TTL_SECONDS,
+            "keys_per_task": 1,
+        }
         super().__init__(seed=given.seed, **each)
         plan = plain_plan(given)
         self.prefixes = len(plan.writes) + (plan.status is not None)

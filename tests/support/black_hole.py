@@ -21,6 +21,10 @@ class BlackHole:
         self.port = int(self._server.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
 
+    def lead_to(self, target: int) -> None:
+        """New connections lead to this port; those that are there stay, as behind a Service of Kubernetes."""
+        self._target = target
+
     def swallow(self) -> None:
         self._passes.clear()
 

@@ -128,7 +128,8 @@ def _cluster(kubeconfig: Path | None, settings: Settings, clock_seconds: Callabl
                 yield from kind_checks.check(cluster.api, kinds)
                 now = checks.server_now(cluster.transport) or datetime.now(UTC)
                 yield operator.leader(cluster.api, settings, now)
-                yield from jobs.check(cluster.api, settings.namespace_list, kinds)
+                yield from operator.others(cluster.api, settings, now)
+                yield from jobs.check(cluster.api, settings.scope, kinds)
     except UserError as error:
         yield checks.SUBJECT.failed("configured", str(error), "set KUBECONFIG, or start a local stack: `tj up`")
     except OperatorError as error:

@@ -137,7 +137,7 @@ class Autoscaler:
     def _parse(self, key: JobKey, record: bytes) -> TrainingJob | None:
         """None for a job that the autoscaler has nothing to do with."""
         name = parse_key(key)
-        if name.resource not in kinds.KNOWN_KINDS:
+        if name.resource not in kinds.KNOWN_KINDS or not self._settings.scope.serves(name.namespace):
             return None
         raw = orjson.loads(record)
         if LEFT_OUT in raw:

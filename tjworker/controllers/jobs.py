@@ -198,6 +198,10 @@ class JobReconciler:
 
     def _read(self, one: Pass) -> None:
         one.lease.ensure()
+        if not self._settings.scope.serves(parse_key(one.lease.key).namespace):
+            # The settings have changed, and the watcher is to take the job out of Redis; what stands there gets old.
+            one.result = Result("another operator serves the job's namespace (TJ_NAMESPACES, TJ_NAMESPACES_EXCLUDED)")
+            return
         found = self._observing.read(one.lease.key, one.view, ask=False)
         if isinstance(found, Result):
             one.result = found

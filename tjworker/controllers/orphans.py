@@ -36,6 +36,7 @@ from tjworker.reconcile.orphans import (
 )
 from tjworker.reconcile.policies.clean import Cleaning, cleaning_after
 from tjworker.reconcile.rules import keeps_all
+from tjworker.scope import Selection
 from tjworker.settings import Settings, turn_seconds
 from tjworker.store.port import Store
 from tjworker.stragglers import Stragglers
@@ -90,9 +91,9 @@ class OrphanCollector:
     def _observe(self) -> Observation:
         found = Observation()
         for resource in collected(self._settings.gang_scheduler):
-            for namespace in self._settings.namespace_list or ("",):
-                with self._isolation.item("list", f"{resource} in {namespace or 'all namespaces'}"):
-                    found.candidates += self._candidates(resource, namespace)
+            for where in self._settings.scope.selections():
+                with self._isolation.item("list", f"{resource} in {where.namespace or 'all namespaces'}"):
+                    found.candidates += self._candidates(resource, where)
         self._observe_owners(found)
         # Candidates need no request; the others (foreign, or gone) one GET each.
         ours = {c.uid for c in found.candidates if c.resource in (REPLICASETS, BATCH_JOBS) and c.owner is not None}
@@ -104,11 +105,11 @@ class OrphanCollector:
             found.nodes = self._nodes()
         return found
 
-    def _candidates(self, resource: GroupResource, namespace: str) -> list[Candidate]:
+    def _candidates(self, resource: GroupResource, where: Selection) -> list[Candidate]:
         found: list[Candidate] = []
         try:
             for selector in (SELECTOR, *(EARLIER_SELECTORS if self._settings.collect_earlier_orphans else ())):
-                for obj in self._list(resource, namespace, selector):
+                for obj in self._list(resource, where, selector):
                     with self._isolation.item("read", f"{resource} {_name(obj)}"):
                         if (one := candidate(resource, obj)) is not None:
                             found.append(one)
@@ -153,17 +154,22 @@ class OrphanCollector:
     def _nodes(self) -> frozenset[str] | None:
         """None where they may not be read, or not all have been: a node that a list has not come to is not gone."""
         try:
-            return frozenset(n["metadata"]["name"] for n in self._list(NODES, "", ""))
+            return frozenset(n["metadata"]["name"] for n in self._list(NODES, Selection(), ""))
         except (Terminal, Conflict):
             return None
 
-    def _list(self, resource: GroupResource, namespace: str, selector: str) -> Iterator[dict[str, Any]]:
+    def _list(self, resource: GroupResource, where: Selection, selector: str) -> Iterator[dict[str, Any]]:
         """Page by page. Raises Conflict when the list expires between them."""
         token = ""
         while True:
             try:
                 page = self._kube.list_page(
-                    resource, namespace, label_selector=selector, limit=self._settings.list_page_size, token=token
+                    resource,
+                    where.namespace,
+                    label_selector=selector,
+                    field_selector=where.fields,
+                    limit=self._settings.list_page_size,
+                    token=token,
                 )
             except OperatorError as error:
                 if error.reason == NOT_INSTALLED:

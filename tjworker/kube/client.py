@@ -42,9 +42,17 @@ class KubeClient:
             raise
 
     def list_page(
-        self, resource: GroupResource, namespace: str = "", *, label_selector: str = "", limit: int = 0, token: str = ""
+        self,
+        resource: GroupResource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        token: str = "",
     ) -> ListPage:
-        query = _query(labelSelector=label_selector, limit=str(limit) if limit else "", **{"continue": token})
+        selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        query = _query(**selectors, limit=str(limit) if limit else "", **{"continue": token})
         answer = self._json(
             "GET", RESOURCES[resource].path(namespace), query=query, what=f"list {resource} {namespace or '*'}"
         )
@@ -131,6 +139,7 @@ class KubeClient:
         resource_version: int,
         timeout_seconds: int,
         label_selector: str = "",
+        field_selector: str = "",
     ) -> Stream:
         """An open watch with bookmarks. 410 is Conflict with reason Expired."""
         query = _query(
@@ -139,6 +148,7 @@ class KubeClient:
             resourceVersion=str(resource_version),
             timeoutSeconds=str(timeout_seconds),
             labelSelector=label_selector,
+            fieldSelector=field_selector,
         )
         path = RESOURCES[resource].path(namespace)
         stream = self._transport.stream(path, query=query, read_timeout_seconds=self._watch_read_timeout_seconds)

@@ -3,11 +3,11 @@
 
 Two ways to install: `k8s/base/rbac.yaml` serves every namespace (ClusterRoles). For some namespaces alone,
 `k8s/namespaced/rbac.yaml` is for the operator's own namespace and `k8s/served/rbac.yaml` for each that it serves
-(Roles); `k8s/nodes/rbac.yaml` adds reading of what has no namespace. `k8s/kinds/` has a folder for each job kind of
-another operator's, with the rights on it, `k8s/gangs/` for each gang scheduler, with those on its PodGroups.
-`k8s/users/rbac.yaml` gives the jobs to the roles that Kubernetes has for people: view, edit, admin. One service account
-a process, with the verbs that `resources.py` gives it: no wildcard, no reading of Secrets. Pure, but for what it
-prints.
+(Roles); `k8s/nodes/rbac.yaml` adds reading of what has no namespace, `k8s/pods/rbac.yaml` of all pods. `k8s/kinds/`
+has a folder for each job kind of another operator's, with the rights on it, `k8s/gangs/` for each gang scheduler, with
+those on its PodGroups. `k8s/users/rbac.yaml` gives the jobs to the roles that Kubernetes has for people: view, edit,
+admin. One service account a process, with the verbs that `resources.py` gives it: no wildcard, no reading of Secrets.
+Pure, but for what it prints.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import yaml
@@ -23,9 +24,9 @@ import yaml
 from tjworker.api import generate
 from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.api.kinds import served as served_kinds
-from tjworker.api.resources import LEASES
+from tjworker.api.resources import LEASES, PODS
 from tjworker.base import Terminal
-from tjworker.kube.resources import RESOURCES, Process, Resource
+from tjworker.kube.resources import READ, RESOURCES, Process, Resource
 from tjworker.settings import load_settings
 
 Json = dict[str, Any]
@@ -148,6 +149,13 @@ def nodes(operator: str = NAMESPACE) -> list[Json]:
     ]
 
 
+def pods(operator: str = NAMESPACE) -> list[Json]:
+    """For an operator that serves single namespaces and sees the nodes: reading pods of all namespaces, of which its
+    autoscaler counts the requests."""
+    allowed = rules("watcher", (replace(RESOURCES[PODS], verbs={"watcher": READ}, subresources={}),))
+    return _role("watcher-pods", allowed, "", subject=operator, process="watcher")
+
+
 def users(kinds: Sequence[Resource] = _OWN_KINDS, prefix: str = "tj-jobs") -> list[Json]:
     """The jobs, for Kubernetes' own roles of people, which aggregate these by their labels. `edit` and `admin` may
     create pods as any service account of their namespace by themselves: jobs add nothing to that."""
@@ -225,6 +233,7 @@ def outputs() -> dict[str, str]:
         "k8s/namespaced/rbac.yaml": _text(apart()),
         "k8s/served/rbac.yaml": _text(served()),
         "k8s/nodes/rbac.yaml": _text(nodes()),
+        "k8s/pods/rbac.yaml": _text(pods()),
         "k8s/users/rbac.yaml": _text(users()),
         **{f"k8s/kinds/{row.name}/rbac.yaml": _text(of_guest(row)) for row in GUESTS},
         **{f"k8s/gangs/{row.gang}/rbac.yaml": _text(of_gang(row)) for row in GANGS},

@@ -109,6 +109,9 @@ class Reflector:
         now: Callable[[], float],
         namespace: str = "",
         label_selector: str = "",
+        field_selector: str = "",
+        source: str = "",
+        optional: bool | None = None,
         start_version: int = 0,
         page_size: int = 500,
         watch_timeout_seconds: float = 60,
@@ -117,16 +120,19 @@ class Reflector:
         may_list: Callable[[], bool] = lambda: True,
         log: Any = None,
     ) -> None:
-        """`may_list`: the first list waits until it says so. `start_version`: resume a watch from there, for as long
+        """`source`: how this reflector is called where there is another one of its resource and namespace. `optional`:
+        whether the operator does its work without these objects; by default as its resource says. `may_list`: the
+        first list waits until it says so. `start_version`: resume a watch from there, for as long
         as that goes without a list. Where it does not (410, the kind is not there, the server is behind), the reflector
         ends."""
         self.resource = resource
         self.namespace = namespace
-        self.source = f"{resource}/{namespace}" if namespace else resource
+        self.source = source or (f"{resource}/{namespace}" if namespace else resource)
         self.vitals = Vitals(last_sign_at=now())
         self._api = api
         self._handler = handler
-        self._selector = label_selector
+        self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
+        self._optional = RESOURCES[resource].optional if optional is None else optional
         self._now = now
         self._page_size = page_size
         self._watch_timeout_seconds = watch_timeout_seconds
@@ -228,9 +234,7 @@ class Reflector:
         self._handler.list_begins()
         while True:
             try:
-                page = self._api.list_page(
-                    self.resource, self.namespace, label_selector=self._selector, limit=limit, token=token
-                )
+                page = self._api.list_page(self.resource, self.namespace, **self._selectors, limit=limit, token=token)
             except Conflict as error:
                 if error.reason != EXPIRED or not token:
                     raise
@@ -257,11 +261,7 @@ class Reflector:
         # Some of the time-out before which the server ends the watch by itself; a silence beyond is a dead connection.
         timeout_seconds = max(1, int(self._watch_timeout_seconds * self._rng.uniform(0.6, 0.8)))
         self._stream = stream = self._api.watch(
-            self.resource,
-            self.namespace,
-            resource_version=before,
-            timeout_seconds=timeout_seconds,
-            label_selector=self._selector,
+            self.resource, self.namespace, resource_version=before, timeout_seconds=timeout_seconds, **self._selectors
         )
         if self._stopped.is_set():
             # Asked between the opening and the line above, when there was no stream to close yet.
@@ -294,7 +294,7 @@ class Reflector:
     def _went_back(self) -> bool:
         """After a session that showed nothing new, not even by a bookmark. A kube-apiserver that was restored from a
         backup takes a watch from a version that it has not reached yet and is silent until it has: maybe for weeks."""
-        page = self._api.list_page(self.resource, self.namespace, label_selector=self._selector, limit=1)
+        page = self._api.list_page(self.resource, self.namespace, **self._selectors, limit=1)
         self._sign()
         if page.resource_version >= self.position:
             return False
@@ -365,14 +365,13 @@ class Reflector:
         that is merely forbidden is waited for instead."""
         if self._resumes:
             raise self._ends(why)
-        row = RESOURCES[self.resource]
         self._handler.api_works()
         if self._said_absent != state:
             self._said_absent = state
-            (self._log.info if row.optional else self._log.warning)(why, resource=self.source)
+            (self._log.info if self._optional else self._log.warning)(why, resource=self.source)
         self.vitals.state = state
         if not self.vitals.synced:
-            if state == "missing" or row.optional:
+            if state == "missing" or self._optional:
                 self.vitals.synced = True
                 self._handler.absent()
             else:

@@ -17,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tjworker.settings import Settings
-from tjworker.store.errors import describe
+from tjworker.store.errors import describe, is_of_a_replica
 from tjworker.store.redis_commands import RedisCommands
 from tjworker.store.redis_projection import RedisProjection
 from tjworker.store.redis_work_queue import RedisWorkQueue
@@ -30,8 +30,36 @@ ANSWER_TIMEOUT_SECONDS = 8.0
 HEALTH_CHECK_SECONDS = 15
 
 
+class _ToThePrimary:
+    """A connection that is made again after a replica has answered on it. Behind an address that follows the primary (a
+    Service, HAProxy) a connection to the primary of before lasts as long as both ends keep it, and each write on it is
+    refused; a new one leads to the new primary. redis-py does the same where it asks Sentinel itself
+    (`SentinelManagedConnection.read_response`)."""
+
+    def read_response(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().read_response(*args, **options)  # type: ignore[misc]
+        except redis.ResponseError as error:
+            if is_of_a_replica(error):
+                self.mark_for_reconnect()  # type: ignore[attr-defined]
+            raise
+
+
+class PrimaryConnection(_ToThePrimary, redis.Connection):
+    pass
+
+
+class PrimarySSLConnection(_ToThePrimary, redis.SSLConnection):
+    pass
+
+
+_CLASSES = {"redis": PrimaryConnection, "rediss": PrimarySSLConnection}
+
+
 def client(url: str, **options: Any) -> redis.Redis:
     """A pooled, thread-safe client. Raises ValueError for a URL that it cannot parse."""
+    if kind := _CLASSES.get(url.partition("://")[0]):
+        options.setdefault("connection_class", kind)
     return redis.Redis.from_url(
         url,
         socket_connect_timeout=CONNECT_TIMEOUT_SECONDS,

@@ -38,6 +38,11 @@ _OF_A_SCRIPT = "in a cluster node"
 """An ERR without a word of its own: a script "attempted to access a non local key in a cluster node"."""
 
 
+def is_of_a_replica(error: BaseException) -> bool:
+    """Whether a replica answered, which takes no writes: the primary has changed."""
+    return isinstance(error, exceptions.ReadOnlyError) or str(error).startswith(("READONLY", "MASTERDOWN"))
+
+
 def describe(url: str) -> str:
     """`redis://host:port/db` of a URL, without user, password and options."""
     parts = urlsplit(url)

@@ -49,6 +49,17 @@ WRONG = {
         {"TJ_REDIS_URL": "redis://h/0?password=hunter2"},
         ("TJ_REDIS_URL=(not shown)", "its option password belongs before the host: redis://USER:PASSWORD@HOST"),
     ),
+    "Sentinel where the address of Redis belongs": Case(
+        {"TJ_REDIS_URL": "sentinel://:hunter2@s0:26379;sentinel://s1:26379/0"},
+        ("TJ_REDIS_URL=(not shown)", "does not ask Sentinel", "follows the primary", "'Redis with Sentinel'"),
+    ),
+    "two ways to serve namespaces at once": Case(
+        {"TJ_NAMESPACES": "team-a", "TJ_NAMESPACES_EXCLUDED": "team-b"},
+        ("TJ_NAMESPACES_EXCLUDED='team-b'", "TJ_NAMESPACES='team-a' is set, too"),
+    ),
+    "a namespace that no cluster can have": Case(
+        {"TJ_NAMESPACES_EXCLUDED": "team-a,Team_B"}, ("TJ_NAMESPACES_EXCLUDED=", "'Team_B' is no name of a namespace")
+    ),
     "a port of Redis that is none": Case({"TJ_REDIS_URL": "redis://:hunter2@h:x/0"}, ("(not shown)", "Port")),
     "two at once": Case(
         {"TJ_LOG_LEVEL": "LOUD", "TJ_WRITE_CONCURRENCY": "99"}, ("TJ_LOG_LEVEL='LOUD'", "TJ_WRITE_CONCURRENCY='99'")

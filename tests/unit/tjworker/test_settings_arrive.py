@@ -37,6 +37,7 @@ STORES = {"worker: store.RedisCommands", "watcher: store.RedisCommands"}
 SEALS = {"worker: store.Seal", "watcher: store.Seal"}
 QUEUES = {"worker: store.RedisWorkQueue", "watcher: store.RedisWorkQueue"}
 REFLECTOR, TERM, REPAIRS = "watcher: kube.Reflector", "watcher: term.Term", "watcher: repairs.Repairs"
+SCOPE = "watcher: scope.Scope"
 ELECTION, ELECTOR = "watcher: leader.Election", "watcher: leader.Elector"
 WORKERS_API, WATCHERS_API = "worker: kube.KubeClient", "watcher: kube.KubeClient"
 POOL = "worker: kube.ConnectionPool"
@@ -45,7 +46,8 @@ ARRIVES: Mapping[str, Set[str]] = {
     "key_prefix": {*STORES, *SEALS, "worker: publisher.Publisher", ELECTION, "app"},
     "record_keys": SEALS,
     "own_namespace": {ELECTION, RECONCILE},
-    "namespaces": {REFLECTOR},
+    "namespaces": {REFLECTOR, SCOPE},
+    "namespaces_excluded": {REFLECTOR, SCOPE},
     "kinds": {REFLECTOR},
     "resync_seconds": {REPAIRS, "beat"},
     "full_resync_seconds": {REPAIRS},

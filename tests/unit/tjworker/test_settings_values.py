@@ -35,7 +35,17 @@ TABLE: dict[str, Row] = {
     "redis_url": Row(
         "redis://127.0.0.1:6379/0",
         ("redis://h", "rediss://u:p@h:6379/0?ssl_ca_certs=/x", "redis://h:0/1"),
-        ("", "h:6379", "http://h", "redis//h", "redis://h:port/0", "redis://h h", "redis://h?password=x"),
+        (
+            "",
+            "h:6379",
+            "http://h",
+            "redis//h",
+            "redis://h:port/0",
+            "redis://h h",
+            "redis://h?password=x",
+            "sentinel://h",
+            "redis+sentinel://h",
+        ),
     ),
     "key_prefix": Row(
         "tj", ("a", "0", "tj-2", "a" * 32), ("", "-a", "A", "a:b", "a_b", "a.b", "a" * 33, "a\n", "tj tj")
@@ -44,7 +54,10 @@ TABLE: dict[str, Row] = {
         "", (KEY, f"{KEY},{OTHER}"), ("k" * 31, f"{KEY},", f",{KEY}", f"{KEY}, {OTHER}", f"{KEY},short")
     ),
     "own_namespace": Row("", ("tj-system",)),
-    "namespaces": Row("", ("a", "a,b")),
+    "namespaces": Row("", ("a", "a,b", "a-1", "a" * 63), ("A", "a_b", "a.b", "-a", "a-", "a b", "a,B", "a" * 64)),
+    "namespaces_excluded": Row(
+        "", ("a", "a,b", "a-1", "a" * 63), ("A", "a_b", "a.b", "-a", "a-", "a b", "a,B", "a" * 64)
+    ),
     "kinds": Row("", ("pytorchjobs.kubeflow.org", "PyTorchJob, jaxjobs", "all")),
     "resync_seconds": Row(30, ("0.1", "3600"), ABOVE_ZERO),
     "full_resync_seconds": Row(600, ("0.1", "86400"), ABOVE_ZERO),
@@ -171,7 +184,8 @@ def test_a_turn_is_over_before_the_next_run_of_the_same_beat_and_keeps_another_b
 
 # -- lists and ranges ------------------------------------------------------------------------------
 LISTS = {"kinds": "kind_list", "gpu_resources": "gpu_resource_list", "namespaces": "namespace_list"} | {
-    "gpu_fault_conditions": "gpu_fault_condition_list"
+    "namespaces_excluded": "excluded_namespace_list",
+    "gpu_fault_conditions": "gpu_fault_condition_list",
 }
 TEXTS: dict[str, tuple[str, ...]] = {
     "": (),

@@ -17,6 +17,7 @@ from tests.support.seeds import the_seed
 from tjworker.base import Conflict, Transient
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import Json
+from tjworker.scope import Scope
 from watcher.leader import TOKEN, Election, Elector
 
 WALL = datetime(2026, 1, 1, tzinfo=UTC)
@@ -131,7 +132,7 @@ def test_what_another_version_has_noted_on_the_lease_stays() -> None:
     ):
         assert written is not None
         assert written.lease["metadata"]["annotations"]["elasticdeeplearning.ai/from-the-future"] == "x"
-        assert written.lease["metadata"]["labels"] == {"a": "b"}
+        assert {"a": "b"}.items() <= written.lease["metadata"]["labels"].items()
 
 
 def test_a_standby_looks_again_when_the_lease_runs_out_and_not_at_its_next_turn() -> None:
@@ -301,3 +302,25 @@ def test_a_leader_whose_lease_was_taken_stops_at_its_next_renewal() -> None:
     assert token is not None
     leases.lease = lease("other", rv="9")
     assert "another watcher" in leader.elector.keep(token, Steps(leader))
+
+
+SERVES: dict[str, tuple[Scope, str]] = {
+    "Both serve the same: a standby.": (Scope(excluded=("team-a",)), ""),
+    "The leader is another operator's: the second would wait for ever.": (
+        Scope(only=("team-a",)),
+        ", which serves every namespace but team-a; this one serves team-a (each operator needs a Lease of its own)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("scope", "want"), SERVES.values(), ids=SERVES)
+def test_a_lease_tells_what_its_leader_serves(scope: Scope, want: str) -> None:
+    leader = Election("one", "ns", "tj-watcher", lease_duration_seconds=15, scope=Scope(excluded=("team-a",)))
+    bid = leader.bid(None, 0, WALL)
+    assert bid is not None
+    standby = Election("two", "ns", "tj-watcher", lease_duration_seconds=15, scope=scope)
+    assert standby.served(bid.lease) == want
+
+
+def test_the_lease_of_an_earlier_version_tells_nothing() -> None:
+    assert candidate().served(lease("other")) == ""

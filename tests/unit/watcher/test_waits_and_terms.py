@@ -202,12 +202,12 @@ def test_a_lease_keeps_what_others_wrote_into_it() -> None:
     bid = one.bid(held, 100.0, WALL)
     assert bid is not None
     kept = bid.lease["metadata"]
-    assert (kept["labels"], kept["uid"], kept["annotations"]["note"]) == ({"team": "a"}, "u-1", "x")
+    assert (kept["labels"]["team"], kept["uid"], kept["annotations"]["note"]) == ("a", "u-1", "x")
     assert kept["annotations"][TOKEN] == str(bid.token)
     assert kept["resourceVersion"] == held["metadata"]["resourceVersion"]
     renewal = one.renewal(bid.lease, 105.0, WALL, bid.token)
     assert renewal is not None
-    assert renewal.lease["metadata"]["labels"] == {"team": "a"}
+    assert renewal.lease["metadata"]["labels"]["team"] == "a"
     given = one.release(bid.lease, WALL, bid.token)
     assert given is not None
     assert (given["spec"]["holderIdentity"], given["spec"]["leaseDurationSeconds"]) == ("", 1)

@@ -20,6 +20,7 @@ from tjworker.base import GroupResource, OperatorError
 from tjworker.cli.checks.check import Check, Subject
 from tjworker.cli.jobs import FoundJob, list_all, list_jobs
 from tjworker.kube.client import KubeClient
+from tjworker.scope import Scope
 
 SUBJECT = Subject("jobs")
 SHOWN = 10
@@ -27,12 +28,15 @@ _TROUBLES = (POD_NOT_GONE, FAILED_CREATE, FAILED_DELETE)
 Json = dict[str, Any]
 
 
-def check(
-    api: KubeClient, namespaces: Sequence[str], kinds: Collection[GroupResource] = tuple(KINDS)
-) -> Iterator[Check]:
-    """`namespaces`: those that the operator serves; empty: all. `kinds`: other jobs are another operator's."""
+def check(api: KubeClient, scope: Scope, kinds: Collection[GroupResource] = tuple(KINDS)) -> Iterator[Check]:
+    """`scope`: the namespaces that the operator serves. `kinds`: other jobs are another operator's."""
     try:
-        found = [job for namespace in namespaces or ("",) for job in list_jobs(api, namespace, kinds)]
+        found = [
+            job
+            for where in scope.selections()
+            for job in list_jobs(api, where.namespace, kinds)
+            if scope.serves(job.raw["metadata"]["namespace"])
+        ]
     except OperatorError as error:
         yield SUBJECT.skipped("waiting", f"the jobs cannot be listed: {error.message}")
         return

@@ -4,7 +4,7 @@ queue move, do workers answer, does beat.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,10 +12,12 @@ from tjworker.api.resources import LEASES
 from tjworker.base import JobKey, OperatorError
 from tjworker.cli.alive import Consumed, idlers
 from tjworker.cli.checks.check import Check, Subject
+from tjworker.cli.jobs import list_all
 from tjworker.cli.rows import parse_time, queue_line
 from tjworker.clock import TOLERANCE_SECONDS
 from tjworker.kube.client import KubeClient
 from tjworker.kube.rbac import NAMESPACE
+from tjworker.scope import PART_OF, Scope, told_by
 from tjworker.settings import Settings, turn_seconds
 from tjworker.store.keys import BY_NAME
 from tjworker.store.projection import Projection
@@ -26,6 +28,47 @@ OLD_SECONDS = 60.0
 PINGS = 3
 """A key that has waited for longer than two resyncs is waiting for a worker that is not there."""
 START_WATCHER = "start `python -m watcher` and read its log; with `tj up` that is watcher.log"
+
+
+def others(api: KubeClient, settings: Settings, now: datetime) -> Iterator[Check]:
+    """Whether another operator of this cluster serves a namespace that this one serves, and whether one serves those
+    that this one excludes. Each operator's Lease tells what it serves."""
+    name = "namespaces"
+    try:
+        leases = list_all(api, LEASES, "", label_selector=",".join(f"{key}={value}" for key, value in PART_OF.items()))
+        found = {place: scope for lease in leases for place, scope in _leads(lease, now)}
+    except OperatorError as error:
+        yield SUBJECT.skipped(name, f"whether another operator serves them is unknown: {error.message}")
+        return
+    # Outside of the cluster neither the namespace of the own Lease nor the operator's settings need be known.
+    named = settings.leader_namespace or settings.own_namespace
+    places = [f"{place}/{settings.key_prefix}-watcher" for place in ([named] if named else ["default", NAMESPACE])]
+    own = next((place for place in places if place in found), "")
+    mine = found.pop(own, settings.scope)
+    beside = dict(sorted(found.items()))
+    shared = {place: both for place, scope in beside.items() if (both := mine.common(scope)) is not None}
+    for place, both in shared.items():
+        yield SUBJECT.warning(
+            name,
+            f"the operator of Lease {place} serves {both}, and so does this one",
+            "exclude them here (TJ_NAMESPACES_EXCLUDED), or take them off one of the two lists (TJ_NAMESPACES): both"
+            " do the same work for each job there",
+        )
+    if not shared:
+        served = f"serves {mine}" + "".join(f"; {scope} by Lease {place}" for place, scope in beside.items())
+        left = [one for one in mine.excluded if not any(scope.serves(one) for scope in beside.values())]
+        yield SUBJECT.ok(name, served + (f"; no operator serves {', '.join(left)}" if left else ""))
+
+
+def _leads(lease: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Scope]]:
+    """(namespace/name, what is served) of a watcher's Lease that is held; nothing for any other."""
+    meta, spec = lease["metadata"], lease.get("spec") or {}
+    scope, renewed = told_by(meta.get("annotations") or {}), parse_time(str(spec.get("renewTime") or ""))
+    lasts_seconds = max(OLD_SECONDS, float(spec.get("leaseDurationSeconds") or 0))
+    if scope is None or renewed is None or not spec.get("holderIdentity"):
+        return
+    if (now - renewed).total_seconds() <= lasts_seconds:
+        yield f"{meta['namespace']}/{meta['name']}", scope
 
 
 def leader(api: KubeClient, settings: Settings, now: datetime) -> Check:

@@ -11,11 +11,13 @@ import pytest
 
 from benchmarks.support.inprocess import InProcessTransport
 from localcluster.apiserver import ApiServer
+from localcluster.wire import Response
 from tests.support.memory_store import MemoryStore
 from tjworker.api.resources import LEASES
 from tjworker.cli.checks import operator
 from tjworker.cli.checks.check import State
 from tjworker.kube.client import KubeClient
+from tjworker.scope import PART_OF, Scope
 from tjworker.settings import Settings
 from tjworker.store.keys import BY_NAME
 from tjworker.store.work_queue import QueueStats
@@ -166,3 +168,72 @@ def test_the_clocks_of_workers_are_compared_with_redis(name: str) -> None:
     readings = iter((1000.0, 1001.0))
     found = operator.clocks(lambda: [{worker: {"seconds": at}} for worker, at in told.items()], lambda: next(readings))
     assert (found.state, part in found.detail) == (state, True), found
+
+
+# -- other operators -------------------------------------------------------------------------------
+def told(scope: Scope, holder: str = "vm_1", renewed: str = "2026-01-01T12:00:15.000000Z") -> dict[str, Any]:
+    found = lease(renewed)
+    found["metadata"] |= {"annotations": dict(scope.annotations()), "labels": dict(PART_OF)}
+    found["spec"]["holderIdentity"] = holder
+    return found
+
+
+@dataclass
+class Beside:
+    want_state: State
+    want_detail: str
+    leases: dict[str, dict[str, Any]]
+    """By namespace; this operator lives in tj-system."""
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+ALL_BUT_A, ONLY_A = Scope(excluded=("team-a",)), Scope(only=("team-a",))
+DIVIDED = {"namespaces_excluded": "team-a"}
+BESIDE: dict[str, Beside] = {
+    "One operator serves everything.": Beside("ok", "serves every namespace", {"tj-system": told(Scope())}),
+    "Two divide the cluster.": Beside(
+        "ok",
+        "serves every namespace but team-a; team-a by Lease tj-second/tj-watcher",
+        {"tj-system": told(ALL_BUT_A), "tj-second": told(ONLY_A)},
+        DIVIDED,
+    ),
+    "An excluded namespace that no operator serves is only mentioned.": Beside(
+        "ok", "no operator serves team-a", {"tj-system": told(ALL_BUT_A)}, DIVIDED
+    ),
+    "Two serve the same namespace.": Beside(
+        "warning",
+        "the operator of Lease tj-second/tj-watcher serves team-a, and so does this one",
+        {"tj-system": told(Scope()), "tj-second": told(ONLY_A)},
+    ),
+    "What counts is what the watcher serves, not the settings of who asks.": Beside(
+        "ok", "serves every namespace but team-a; team-a by", {"tj-system": told(ALL_BUT_A), "tj-second": told(ONLY_A)}
+    ),
+    "An operator whose Lease was given back serves nothing.": Beside(
+        "ok", "serves every namespace", {"tj-system": told(Scope()), "tj-second": told(ONLY_A, holder="")}
+    ),
+    "An operator that is gone serves nothing.": Beside(
+        "ok",
+        "serves every namespace",
+        {"tj-system": told(Scope()), "tj-second": told(ONLY_A, renewed="2026-01-01T11:00:00.000000Z")},
+    ),
+    "The Lease of an earlier version tells nothing.": Beside(
+        "ok", "serves every namespace", {"tj-system": told(Scope()), "tj-second": lease()}
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BESIDE.values(), ids=BESIDE)
+def test_which_operators_serve_a_namespace(case: Beside) -> None:
+    api = KubeClient(InProcessTransport(ApiServer(clock=lambda: 1e9, rng=random.Random(1)).handle))
+    for namespace, body in case.leases.items():
+        api._transport.request("POST", "/api/v1/namespaces", body=b'{"metadata": {"name": "%s"}}' % namespace.encode())
+        api.create(LEASES, namespace, body)
+    (found,) = operator.others(api, Settings(own_namespace="tj-system", **case.settings), NOW)
+    assert (found.state, bool(found.advice)) == (case.want_state, case.want_state == "warning")
+    assert case.want_detail in found.detail
+
+
+def test_without_a_right_to_leases_nothing_is_claimed_of_other_operators() -> None:
+    refused = Response(403, b'{"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}')
+    (found,) = operator.others(KubeClient(InProcessTransport(lambda request: refused)), Settings(), NOW)
+    assert found.state == "skipped"
