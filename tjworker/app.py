@@ -28,9 +28,12 @@ def transport_options() -> dict[str, Any]:
         # minutes; the resync does so in seconds, and finds messages that were lost on the way as well (ADR 4).
         "ack_emulation": False,
         "socket_timeout": 8,
-        "socket_connect_timeout": 5,
+        "socket_connect_timeout": 3,
         "socket_keepalive": True,
         "health_check_interval": 10,
+        # Where kombu makes a lost connection again by itself, its waits would grow to 30 s.
+        "interval_start": 1,
+        "interval_max": 1,
     }
 
 
@@ -79,7 +82,8 @@ def worker_options() -> dict[str, Any]:
 
 def make_app(settings: Settings) -> Celery:
     broker, prefix = broker_url(settings.redis_url), settings.key_prefix
-    app = Celery("tjworker", broker=broker, amqp="tjworker.broker:AMQP", include=("tjworker.tasks",))
+    ours = {"amqp": "tjworker.broker:AMQP", "events": "tjworker.broker:Events"}
+    app = Celery("tjworker", broker=broker, include=("tjworker.tasks",), **ours)
     app.conf.update(
         # -- messages
         **queue_options(prefix),

@@ -127,3 +127,5 @@ MOST_KEPT_OF_A_JOB = 64 << 10
 the API server in each pass."""
 REDIS_FULL = "RedisFull"
 """Reason of the Transient while Redis refuses writes because it has reached maxmemory."""
+REDIS_AWAY = "RedisAway"
+"""Reason of the Transient while Redis cannot be reached, or takes no writes for another reason."""

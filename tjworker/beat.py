@@ -23,9 +23,10 @@ from tjworker.telemetry.metrics import BEAT_SENT, BEAT_TICK, Sample
 from tjworker.telemetry.redis_outage import RedisOutage
 
 TICK_LIMIT_SECONDS = 60.0
-"""It ticks every 5 s at least (`beat_max_loop_interval`). With a Redis that is silent one tick takes up to 26 s: two
+"""It ticks every 5 s at least (`beat_max_loop_interval`). With a Redis that is silent one tick takes up to 22 s: two
 tries, each with the time-outs of connecting and sending (`app.transport_options`)."""
-RECONNECT_MOST_SECONDS = 2.0
+RECONNECT_MOST_SECONDS = 1.0
+SEND_AGAIN_SECONDS = 1.0
 CELERYS_LOGGERS = ("celery.beat", "kombu.transport.redis", "kombu.transport.virtual.base", "kombu.connection")
 
 
@@ -41,15 +42,28 @@ class Scheduler(CeleryScheduler):  # type: ignore[misc,unused-ignore]
         """Of the last tick at which Redis took what was due."""
         self.sends = False
         """The last task could be sent."""
+        self._unsent: dict[str, Any] = {}
+        """Name -> entry of each periodic task that could not be sent when it was due. Celery waits for its next period:
+        30 s without a resync after Redis is back."""
+        self._again_at = 0.0
         self._outage = RedisOutage(CELERYS_LOGGERS, self.now)
         super().__init__(*args, **options)
 
     def tick(self, *args: Any, **options: Any) -> Any:
         wait = super().tick(*args, **options)
+        if self._unsent:
+            wait = min(wait, self._send_again())
         self.sign_at = self.now()
         if self.sends:  # a beat that is cut off from Redis is alive, and as good as dead to whoever waits for its tasks
             self.worked_at = time.time()
         return wait
+
+    def _send_again(self) -> float:
+        """Try one unsent task, SEND_AGAIN_SECONDS after the last failure. Returns the seconds until the next try."""
+        if self.now() >= self._again_at:
+            # One that fails again goes to the end of the row.
+            self.apply_entry(self._unsent.pop(next(iter(self._unsent))), producer=self.producer)
+        return max(0.0, self._again_at - self.now())
 
     def apply_async(self, entry: Any, *args: Any, **options: Any) -> Any:
         self.sends = False
@@ -58,8 +72,11 @@ class Scheduler(CeleryScheduler):  # type: ignore[misc,unused-ignore]
         except Exception as error:
             # Celery logs it with a traceback, each of the periodic tasks at each of its times.
             self._outage.fails(error)
+            self._unsent[entry.name] = entry
+            self._again_at = self.now() + SEND_AGAIN_SECONDS
             raise
         self._outage.works()
+        self._unsent.pop(entry.name, None)
         self.sends = True
         BEAT_SENT.inc(task=entry.name)
         return result

@@ -16,7 +16,8 @@ from typing import Any
 
 import redis
 import structlog
-from celery.app import amqp
+from celery.app import amqp, events
+from celery.events import dispatcher
 from kombu import connection
 from kombu.exceptions import DecodeError
 from kombu.transport import redis as kombu_redis
@@ -221,3 +222,19 @@ class AMQP(amqp.AMQP):  # type: ignore[misc,unused-ignore]
     """Celery's factory of connections, producers and messages."""
 
     Connection = Connection
+
+
+class EventDispatcher(dispatcher.EventDispatcher):  # type: ignore[misc,unused-ignore]
+    """Tries each event once; what cannot be sent is kept, and sent over the next connection. Celery repeats a heartbeat
+    until Redis takes it. The worker's main process then waits there for as long as Redis is away: it says nothing, does
+    not look at SIGTERM, reads nothing of its children, and notices only afterwards that it must begin to consume
+    again."""
+
+    def _publish(self, event: Any, producer: Any, routing_key: str, retry: bool = False, **options: Any) -> None:
+        super()._publish(event, producer, routing_key, retry=False, **options)
+
+
+class Events(events.Events):  # type: ignore[misc,unused-ignore]
+    """Celery's factory of what sends and receives events."""
+
+    dispatcher_cls = "tjworker.broker:EventDispatcher"

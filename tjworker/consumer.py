@@ -52,9 +52,10 @@ EVENTS_GATHER_SECONDS = 0.2
 """Flower shows a task that much later, with its true times, which the events carry. Celery's dispatcher sends a full
 buffer (24 events) at once."""
 
-RECONNECT_MOST_SECONDS = 2.0
+RECONNECT_MOST_SECONDS = 1.0
 """Between two tries to reach the broker. Celery's own waits grow to 30 s without a setting for it: after some minutes
-without Redis a worker would take no task for that long."""
+without Redis a worker would take no task for that long. With the time-out of connecting (3 s, `transport_options`), in
+which the kernel sends the first packet again after 1 s, a network that comes back is noticed within 3 s."""
 LOOK_SECONDS = 2.0
 STALE_SECONDS = 2.5 * LOOK_SECONDS
 """Redis has not answered for so long: it is away, though the call under way has not failed yet (8 s)."""

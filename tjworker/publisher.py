@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import redis
 
-from tjworker.base import KEYS_PER_TASK, JobKey, Transient, shortened
+from tjworker.base import KEYS_PER_TASK, REDIS_AWAY, JobKey, Transient, shortened
 from tjworker.settings import Settings
 from tjworker.store.connect import client
 from tjworker.store.errors import describe
@@ -80,7 +80,7 @@ class Publisher:
                 raise Transient(
                     f"{len(self._waiting)} keys wait to be published: Redis at {self._where} "
                     f"cannot be reached: {' '.join(str(error).split())}; trying again",
-                    reason="RedisAway",
+                    reason=REDIS_AWAY,
                 ) from error
             return sent
 

@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 FIRST_WAIT_SECONDS = 0.2
-LONGEST_WAIT_SECONDS = 2.0
+LONGEST_WAIT_SECONDS = 1.0
 
 
 class Stopped(Exception):

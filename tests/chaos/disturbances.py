@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import math
 import random
+import re
+import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 
 from tests.chaos.proxy import Faults, Listed
 from tests.chaos.spoiled import Fate
-from tests.chaos.system import BEATS, LOCK_TTL_SECONDS, WATCHERS, WORKERS, NotInTimeError, System
-from tjworker.base import JobKey
+from tests.chaos.system import BEATS, LOCK_TTL_SECONDS, WATCHERS, WORKERS, NotInTimeError, System, listen
+from tjworker.base import JobKey, OperatorError
 from tjworker.kube import rbac
 
 CONSUMERS_BACK_SECONDS = 30.0
-BACK_AFTER_OUTAGE_SECONDS = 10.0
-"""Five are promised for the first pass. Here each of two workers must have had one, between the jobs that wait, and
-what is looked at comes in gulps of 4 s."""
+BACK_AFTER_OUTAGE_SECONDS = 5.0
+"""From the return of Redis until each worker has begun a pass."""
 TAKE_OVER_SECONDS = 20.0
 HALF_OPEN_SECONDS = 90.0
 DEAD_SECONDS = 75.0
@@ -94,9 +95,7 @@ def redis_restarted(chaos: Chaos) -> str:
         chaos.system.redis.kill()
         chaos.rest(0.2, 3)
         chaos.system.redis.start()
-        took.append(
-            chaos.system.until("each worker has taken a task after Redis came back", Consumers(chaos).all_have, 60)
-        )
+        took.append(max(seconds_until_all_work(chaos, time.time()).values()))
     good = sum(seconds <= CONSUMERS_BACK_SECONDS for seconds in took)
     note = (
         f"killed -9 and started {count} times; both workers consumed again within {CONSUMERS_BACK_SECONDS:.0f} s in "
@@ -107,25 +106,31 @@ def redis_restarted(chaos: Chaos) -> str:
     return note
 
 
-class Consumers:
-    """Keys are queued until each worker has taken one: the owner of a key's lock is the process that runs the task."""
+NUDGE_SECONDS = 0.2
+LISTEN_SECONDS = 60.0
+_OWNER = re.compile(rf"{re.escape(socket.gethostname())}/(\d+) ")
+"""As a worker's process calls itself in a lease (`tjworker.runtime.connect`)."""
 
-    def __init__(self, chaos: Chaos) -> None:
-        self._chaos = chaos
-        self._seen: set[str] = set()
 
-    def all_have(self) -> bool:
-        system = self._chaos.system
-        with system.redis_commands() as commands:
-            for _ in range(20):
-                system.publisher.publish(system.store.queue.add(self._chaos.keys))
-                for command in commands(0.2):
-                    self._seen |= {
-                        name for name in WORKERS for pid in system.children(name) if f"/{pid} " in f"{command} "
-                    }
-                if self._seen >= set(WORKERS):
-                    return True
-        return False
+def seconds_until_all_work(chaos: Chaos, since: float) -> dict[str, float]:
+    """Worker -> seconds from `since` (Unix time) until it began a pass. Keys of standing jobs are queued until each
+    has: the owner of a key's lease is the process that runs the pass, and Redis says when it took it.
+
+    Raises NotInTimeError after a minute."""
+    system, took, nudge_at = chaos.system, dict[str, float](), 0.0
+    for at, command in listen(system.redis.port, LISTEN_SECONDS):
+        if time.monotonic() >= nudge_at:
+            nudge_at = time.monotonic() + NUDGE_SECONDS
+            with suppress(OperatorError):
+                system.publisher.publish(system.store.queue.add(chaos.keys))
+        if owner := _OWNER.search(f"{command} "):
+            for name in WORKERS:
+                if name not in took and int(owner[1]) in system.children(name):
+                    took[name] = max(0.0, at - since)
+        if len(took) == len(WORKERS):
+            return took
+    missing = [name for name in WORKERS if name not in took]
+    raise NotInTimeError(f"not within {LISTEN_SECONDS:.0f} s: a pass of {' and of '.join(missing)}")
 
 
 def redis_rolled_back(chaos: Chaos) -> str:
@@ -210,11 +215,15 @@ AWAY_SECONDS = (5, 40, 90, 600)
 the API server. The limits that a kubelet has are longer than all of them."""
 LONGEST_SHARE = 1.0
 """Of all numbers, from which on the outages of ten minutes are played."""
+GRACE_SECONDS = {"worker": 75.0, "watcher": 20.0, "beat": 10.0}
+"""Between SIGTERM and SIGKILL, as `k8s/` has it."""
+BEFORE_SIGTERM_SECONDS = 12.0
+"""So long into an outage every process has noticed it."""
 
 
 def redis_away(how: str, chaos: Chaos) -> str:
-    """In every length, with jobs that begin meanwhile. No process may end, and each worker must take a task soon after
-    Redis is back."""
+    """In every length, with jobs that begin meanwhile: no process may end, and each worker must begin a pass soon after
+    Redis is back. Once more, and every process gets SIGTERM meanwhile."""
     notes, slow = [], []
     for seconds in AWAY_SECONDS:
         if seconds == max(AWAY_SECONDS) and chaos.share < LONGEST_SHARE:
@@ -223,14 +232,35 @@ def redis_away(how: str, chaos: Chaos) -> str:
         mend = OUTAGES[how](chaos.system)
         chaos.rest(seconds, seconds)
         mend()
-        took = chaos.system.until("each worker has taken a task", Consumers(chaos).all_have, 60)
-        notes.append(f"{seconds} s: {took:.1f} s")
-        if took > BACK_AFTER_OUTAGE_SECONDS:
+        took = sorted(seconds_until_all_work(chaos, time.time()).values())
+        notes.append(f"{seconds} s: {took[0]:.1f}, {took[-1]:.1f} s")
+        if took[-1] > BACK_AFTER_OUTAGE_SECONDS:
             slow.append(seconds)
-    note = f"each worker has taken a task so long after an outage of {', '.join(notes)}"
+    note = f"the first pass, and one of each worker, so long after an outage of {'; '.join(notes)}"
+    chaos.rest(2, 4)
+    note += f". {_sigterm_meanwhile(how, chaos)}"
     if slow:
         raise NotInTimeError(f"{note}; more than {BACK_AFTER_OUTAGE_SECONDS:.0f} s")
     return note
+
+
+def _sigterm_meanwhile(how: str, chaos: Chaos) -> str:
+    """To every process. Those that are started in their place must work once Redis is back."""
+    names = (*WORKERS, *WATCHERS, *BEATS)
+    mend = OUTAGES[how](chaos.system)
+    chaos.rest(BEFORE_SIGTERM_SECONDS, BEFORE_SIGTERM_SECONDS)
+    ended = chaos.system.terminate(names, max(GRACE_SECONDS.values()))
+    mend()
+    seconds_until_all_work(chaos, time.time())
+    latest, wrong = dict[str, float](), list[str]()
+    for name in names:
+        what, (code, seconds) = name.rstrip("0123456789"), ended.get(name, ("it runs on", math.inf))
+        latest[what] = max(seconds, latest.get(what, 0.0))
+        if code != "exit code 0" or seconds > GRACE_SECONDS[what]:
+            wrong.append(f"{name}: {code} after {seconds:.1f} s")
+    if wrong:
+        raise NotInTimeError(f"SIGTERM meanwhile, {', '.join(wrong)}")
+    return "SIGTERM meanwhile: " + ", ".join(f"a {what} ended after {s:.1f} s" for what, s in latest.items())
 
 
 def api_server_dies(chaos: Chaos) -> str:

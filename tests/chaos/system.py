@@ -68,6 +68,8 @@ class System:
         self.killed: Counter[str] = Counter()
         self.ended_alone: list[str] = []
         self.plane_ended: list[str] = []
+        self.ends: dict[tuple[str, int], tuple[str, float]] = {}
+        """(name, pid) -> how the process ended, and when (monotonic)."""
         self._expected: set[tuple[str, int]] = set()
         self._log_began: dict[str, int] = {}
         self._stopping = threading.Event()
@@ -127,6 +129,7 @@ class System:
                 if not how:
                     continue
                 with self._mutex:
+                    self.ends[name, process.pid] = how, time.monotonic()
                     if (name, process.pid) not in self._expected:
                         self.ended_alone.append(f"{name} ended by itself: {how}: {process.last_words()[-600:]}")
                 # What is left of its group goes with it, as everything in a container does.
@@ -146,6 +149,19 @@ class System:
             self._expected.add((name, self.processes[name].pid))
         self.killed[name.rstrip("0123456789")] += 1
         self._signal(name, signal.SIGKILL)
+
+    def terminate(self, names: Sequence[str], within_seconds: float) -> dict[str, tuple[str, float]]:
+        """SIGTERM to the main process of each, as a kubelet sends it. Name -> (how it ended, seconds); a process that
+        has not ended by then is left out."""
+        began, sent = time.monotonic(), [(name, self.processes[name].pid) for name in names]
+        with self._mutex:
+            self._expected |= set(sent)
+        for _, pid in sent:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        with suppress(NotInTimeError):
+            self.until("they have ended", lambda: all(one in self.ends for one in sent), within_seconds)
+        return {one[0]: (how, at - began) for one in sent if one in self.ends for how, at in [self.ends[one]]}
 
     def kill_child(self, name: str, pick: Callable[[list[int]], int]) -> bool:
         """-9 to one of the processes that a worker's tasks run in, alone."""
@@ -196,21 +212,6 @@ class System:
         with client(self.redis.url) as connection:
             return connection.execute_command(*words)
 
-    @contextmanager
-    def redis_commands(self) -> Iterator[Callable[[float], list[str]]]:
-        """Gives a function that listens for so many seconds: every command that Redis has got meanwhile, as MONITOR
-        tells."""
-        with redis.Redis(port=self.redis.port, socket_timeout=0.05).monitor() as monitor:  # type: ignore[no-untyped-call]
-
-            def heard(seconds: float) -> list[str]:
-                commands, end = [], time.monotonic() + seconds
-                while time.monotonic() < end:
-                    with suppress(redis.TimeoutError):
-                        commands.append(str(monitor.next_command()["command"]))
-                return commands
-
-            yield heard
-
     def kill_api_server(self) -> None:
         self.plane.processes["kube-apiserver"].stop(0)
 
@@ -251,6 +252,17 @@ class System:
             if f"_{self.processes[name].pid}_" in text:
                 return name, self.processes[name].pid
         raise LookupError(f"the Lease names {text!r}, which is no watcher that runs")
+
+
+def listen(port: int, seconds: float, silence_seconds: float = 1.0) -> Iterator[tuple[float, str]]:
+    """Every command that the Redis of this port gets for so long, as MONITOR tells: (Unix time by its clock, the
+    command). After a silence, or when Redis goes, it is asked anew; what comes in between is not heard."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with suppress(redis.RedisError), redis.Redis(port=port, socket_timeout=silence_seconds).monitor() as monitor:  # type: ignore[no-untyped-call]
+            while time.monotonic() < end:
+                heard = monitor.next_command()  # after a time-out redis-py hears nothing more on this connection
+                yield float(heard["time"]), str(heard["command"])
 
 
 class NotInTimeError(AssertionError):

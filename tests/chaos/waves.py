@@ -70,11 +70,15 @@ SCENARIOS: Mapping[str, Json] = {
     "mpi-succeeds": _guest(MPI, {"Launcher": play(run_seconds=5)}),
     "tf-fails": _guest(TF, {"PS": play(run_seconds=4, exit_code=1)}),
 }
-MADE_BY_OTHERS = {"edl-fails": {"-trainer": (1, 2), "-pserver": (0, 1)}}
+MADE_BY_OTHERS = {
+    "edl-fails": {"-trainer": (1, 2), "-pserver": (0, 1)},
+    "tf-fails": {"-worker-0": (0, 1), "-worker-1": (0, 1)},
+}
 """Scenario -> whose pods -> at least and at most how many in all. The batch Job makes a second trainer ten seconds
 after the first has failed, if the operator, who would end it, cannot be reached for so long. The second does not fail,
 so there is never a third. And the trainer fails after four seconds, with the ReplicaSet of the servers not yet made, or
-not yet seen by its controller, if the API server was away in between."""
+not yet seen by its controller, if the API server was away in between. Likewise a TFJob's server: when Redis goes in the
+middle of its first pass, the workers may not be made before the server's failure ends the job."""
 CHANCE = {
     "scales": ("Scaling",),
     "edl-scales": ("Scaling",),  # a job that is scaled before it has run has never been Scaling

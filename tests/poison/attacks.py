@@ -276,7 +276,7 @@ def _others(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif name == "news":
         yield "made up", {"pods:1"}
     elif name == "rests":
-        yield "made up", ("uid 1", float(HIGH))
+        yield "made up", ("uid 7", float(HIGH))
     else:
         yield from ((f"made {number}", number) for number in (0, 3, HIGH))
 
@@ -294,6 +294,7 @@ def _of_many(tables: Tables, arms: Arms) -> Iterator[tuple[str, Attack]]:
 
         return attack
 
+    yield "a job said to rest at its version", _resting(tables, arms)
     yield "all children of a job deleted", without_children(lambda _: True)
     yield "all pods of a job deleted", without_children(lambda resource: resource == PODS)
     yield "all but the pods of a job deleted", without_children(lambda resource: resource != PODS)
@@ -303,6 +304,16 @@ def _of_many(tables: Tables, arms: Arms) -> Iterator[tuple[str, Attack]]:
         yield f"all children put back to moment {number}, and every trace of it gone", _children_of(old, blind)
     for where, other in arms.elsewhere.items():
         yield f"all of Redis put in from {where}", lambda now, other=other: _put_back(now, other, _ALL)  # type: ignore[misc]
+
+
+def _resting(tables: Tables, arms: Arms) -> Attack:
+    """As a worker notes it of a suspended job."""
+    mine = tables.jobs[arms.key]
+
+    def attack(now: Tables) -> None:
+        now.rests[arms.key] = f"{mine.job_uid} {mine.rv}", float(HIGH)
+
+    return attack
 
 
 _ALL = tuple(f.name for f in dataclasses.fields(Tables))

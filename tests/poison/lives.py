@@ -70,6 +70,17 @@ def _scaled(world: PoisonedWorld, moment: Callable[[], None]) -> None:
     world.advance(5)
 
 
+def _rests(world: PoisonedWorld, moment: Callable[[], None]) -> None:
+    """One that is suspended: a pass over it has noted that there is nothing to do."""
+    world.apply(job({"trainer": role(2, annotations=STAYS, restartPolicy="Never")}))
+    world.until("it runs", lambda: world.phase() == "Running")
+    moment()
+    world.patch_job("digits", {"spec": {"suspend": True}})
+    world.until("it is suspended", lambda: world.phase() == "Suspended")
+    world.kick()
+    assert world.tables.rests
+
+
 def _waits(world: PoisonedWorld, moment: Callable[[], None]) -> None:
     """One whose image cannot be pulled: it waits, and would fail after that."""
     cannot = play(image_error="ImagePullBackOff")
@@ -113,6 +124,7 @@ def _has_guests(world: PoisonedWorld, moment: Callable[[], None]) -> None:
 LIVES: Mapping[str, Life] = {
     "a job that runs, after a restart": Life(f"{AI}digits", _runs),
     "a job that was scaled and suspended": Life(f"{AI}digits", _scaled),
+    "a job that is suspended": Life(f"{AI}digits", _rests, share=12),
     "a job whose pods cannot start": Life(f"{AI}digits", _waits, {"enable_creating_failed": True}),
     "a job with pods that controllers keep": Life(f"{EDL}digits", _is_kept),
     "a guest in a gang, with a TensorBoard": Life(

@@ -97,12 +97,23 @@ def test_what_happens_to_a_suspended_job_that_rests_is_acted_on_at_once(sentence
     assert act.want(world), world.status("digits-0") if world.jobs() else "there is no job"
 
 
-def test_a_refused_job_is_read_at_each_full_resync() -> None:
-    """What it was refused for may lie outside of the job, as the operator's settings do."""
+def test_a_job_that_the_api_server_refused_costs_no_get_and_starts_once_it_is_mended() -> None:
+    """Before an edit it is not asked again (`reconcile.refusals.is_mended`)."""
     world = World(nodes=1, seed=1)
     refused = job({"trainer": role(2)})
     refused["spec"]["replicaSpecs"]["trainer"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = "Sometimes"
     world.apply(refused).run()
+    assert world.phase() == "Failed"
+    gets_of_a_full_resync(world)
+    assert [gets_of_a_full_resync(world) for _ in range(2)] == [0, 0]
+    world.patch_job("digits", {"spec": job({"trainer": role(2)})["spec"]}).run()
+    assert len(world.pods()) == 2
+
+
+def test_a_job_whose_spec_cannot_be_used_is_read_at_each_full_resync() -> None:
+    """The reason may lie outside of the job, as here in a setting of the operator."""
+    world = World(nodes=1, seed=1, own_namespace="default")
+    world.apply(job({"trainer": role(2)})).run()
     assert world.phase() == "Failed"
     gets_of_a_full_resync(world)
     assert [gets_of_a_full_resync(world) for _ in range(2)] == [1, 1]

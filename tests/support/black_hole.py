@@ -1,5 +1,5 @@
-"""A TCP proxy on the loopback that can swallow everything, as a network does that loses packets: connections stay, or
-seem to be made, and nobody hears anything. What was sent meanwhile is passed on afterwards.
+"""A TCP proxy on the loopback that can swallow everything, as a network does that loses packets: connections stay and
+are silent, and no new one comes about. What was sent meanwhile is passed on afterwards.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ import struct
 import threading
 from contextlib import suppress
 
+_BACKLOG = 128
+_NOT_TAKEN_SECONDS = 0.2
+
 
 class BlackHole:
     """Until `close`. Passes on to a port of the loopback, which need not be open."""
@@ -17,8 +20,9 @@ class BlackHole:
         self._target = target
         self._passes = threading.Event()
         self._passes.set()
-        self._server = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._server = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
         self.port = int(self._server.getsockname()[1])
+        self._fillers: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def lead_to(self, target: int) -> None:
@@ -26,13 +30,23 @@ class BlackHole:
         self._target = target
 
     def swallow(self) -> None:
+        """Once the kernel's queue of a listener is full, it drops the first packet of each further connection. The
+        client's kernel sends that again after 1, 2, 4 ... seconds, as through a network that loses it."""
         self._passes.clear()
+        self._server.listen(0)
+        with suppress(TimeoutError):
+            while True:
+                address = ("127.0.0.1", self.port)
+                self._fillers.append(socket.create_connection(address, timeout=_NOT_TAKEN_SECONDS))
 
     def pass_on(self) -> None:
+        while self._fillers:
+            self._fillers.pop().close()
+        self._server.listen(_BACKLOG)
         self._passes.set()
 
     def close(self) -> None:
-        self._passes.set()
+        self.pass_on()
         self._server.close()
 
     def _accept(self) -> None:
@@ -40,6 +54,7 @@ class BlackHole:
             while True:
                 client, _ = self._server.accept()
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+                self._passes.wait()
 
     def _serve(self, client: socket.socket) -> None:
         self._passes.wait()

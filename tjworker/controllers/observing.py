@@ -94,17 +94,19 @@ class Observing:
         return Observation(job, observed)
 
     def rests(self, key: JobKey, view: View) -> bool:
-        """The job is suspended, none of its objects is there, and a pass has had nothing to do at this version, which
-        the record names. An edit, a deletion or an annotation makes another version."""
+        """The job is suspended, or the API server has refused its first pods; none of its objects is there, and a pass
+        has had nothing to do at this version, which the record names. An edit, a deletion or an annotation makes
+        another version."""
         version = _resting_version(key, view)
         return version is not None and self._queue.rests_at(key) == version
 
     def note_rest(self, key: JobKey, view: View, found: Observation, plan: Plan) -> None:
-        """Of a job that Redis keeps without its spec. Not of a refused one: what it was refused for may lie outside of
-        it, as the settings do."""
+        """Of a job that Redis keeps without its spec. Not of one whose spec cannot be used: what it was refused for may
+        lie outside of it, as the settings do."""
         version = _resting_version(key, view)
-        there = f"{found.job.uid} {found.job.resource_version}"
-        if version == there and plan.empty and plan.requeue_after_seconds is None:
+        there, status = f"{found.job.uid} {found.job.resource_version}", found.job.status
+        rests = status.phase == SUSPENDED or status.refused == "Create"
+        if version == there and rests and plan.empty and plan.requeue_after_seconds is None:
             self._queue.note_rest(key, version)
 
     def with_nodes(self, found: Iterable[Observation]) -> list[Observation]:
@@ -128,12 +130,13 @@ class Observing:
 
 
 def _resting_version(key: JobKey, view: View) -> str | None:
-    """`<UID> <resourceVersion>` of a job that the projection shows as suspended, without spec and without objects."""
+    """`<UID> <resourceVersion>` of a job that the projection shows as suspended or refused, without spec and without
+    objects."""
     kind = kinds.KNOWN_KINDS.get(parse_key(key).resource)
     if kind is None or view.job is None or view.fault or not view.synced or view.stale or any(view.children.values()):
         return None
     raw = orjson.loads(view.job)
-    if LEFT_OUT not in raw or kind.own_status(raw.get("status")).get("phase") != SUSPENDED:
+    if LEFT_OUT not in raw or kind.own_status(raw.get("status")).get("phase") not in (SUSPENDED, "Failed"):
         return None
     return f"{raw['metadata']['uid']} {raw['metadata']['resourceVersion']}"
 

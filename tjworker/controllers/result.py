@@ -10,7 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tjworker.base import Conflict, Invalid, JobKey, OperatorError, Terminal, Transient, shortened
+from tjworker.base import (
+    REDIS_AWAY,
+    REDIS_FULL,
+    Conflict,
+    Invalid,
+    JobKey,
+    OperatorError,
+    Terminal,
+    Transient,
+    shortened,
+)
 from tjworker.kube.errors import NO_PERMISSION
 from tjworker.reconcile.plan import Create, Plan
 
@@ -19,6 +29,10 @@ State = Literal["done", "stale", "retried", "failed"]
 of a pass that comes right after a write, and no trouble."""
 TERMINAL_RETRY_SECONDS = 300.0
 """For errors that waiting does not cure. A new version of the job or of the operator may, so the key comes back."""
+
+REDIS_RETRY_SECONDS = 2.0
+"""After a pass that ended because Redis takes no writes. Not a failure of the job: were it counted as one, the wait
+would grow with the length of the outage, and the job would stand still for as long again once Redis is back."""
 
 BESIDE_RETRY_SECONDS = 30.0
 """Of what is refused for now (a quota). No growing backoff: nothing waits for it."""
@@ -94,6 +108,8 @@ def after_error(error: OperatorError, latest_seconds: float | None = None) -> Re
         # The write that won comes by watch. It may be an echo of our own, which queues nothing: the pass asks to
         # return.
         return Result(f"stale view: {error.message}", stale=True)
+    if error.reason in (REDIS_AWAY, REDIS_FULL):
+        return Result(error.message, after_seconds=REDIS_RETRY_SECONDS, unfit=True)
     # A right is granted from outside, and an API server that has just started refuses everybody.
     if not isinstance(error, Transient) and error.status not in NO_PERMISSION:
         return not_retryable(f"{type(error).__name__}: {error.message}")

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from redis import exceptions
 
-from tjworker.base import REDIS_FULL, Fenced, OperatorError, Terminal, Transient
+from tjworker.base import REDIS_AWAY, REDIS_FULL, Fenced, OperatorError, Terminal, Transient
 from tjworker.store.projection import Lost
 
 _PASSING = {
@@ -69,7 +69,7 @@ def translate(error: exceptions.RedisError, where: str) -> OperatorError | Lost:
         return Fenced(f"{text.removeprefix('FENCED ')}: a newer holder has taken over")
     if word == "LOST":
         return Lost(f"{text.removeprefix('LOST ')} (Redis at {where})")
-    passing, reason = _PASSING.get(word), "RedisAway"
+    passing, reason = _PASSING.get(word), REDIS_AWAY
     if isinstance(error, exceptions.BusyLoadingError):
         passing = _PASSING["LOADING"]
     elif isinstance(error, exceptions.ReadOnlyError):

@@ -256,8 +256,9 @@ KEYS: tuple[Key, ...] = (
         "string",
         "workers",
         "workers",
-        "`<UID> <resourceVersion>` of a suspended job: a pass has read this version from the API server, and there was"
-        " nothing to do. While the job has no objects, later passes over this version ask for nothing.",
+        "`<UID> <resourceVersion>` of a job that is suspended, or whose first pods the API server has refused: a pass"
+        " has read this version from the API server, and there was nothing to do. While the job has no objects, later"
+        " passes over this version ask for nothing.",
         ttl=f"{REST_TTL_SECONDS} s (deleted with the job, and at its end)",
         ttl_seconds=REST_TTL_SECONDS,
     ),

@@ -97,6 +97,40 @@ def test_while_it_reaches_for_redis_it_is_alive_and_not_ready_and_waits_stay_sho
     assert beat.RECONNECT_MOST_SECONDS < beat.TICK_LIMIT_SECONDS / 10
 
 
+class Redis:
+    """Takes tasks, or refuses them."""
+
+    def __init__(self) -> None:
+        self.away = True
+        self.asked: list[str] = []
+
+    def take(self, entry: ScheduleEntry) -> None:
+        self.asked.append(entry.name)
+        if self.away:
+            raise OSError("away")
+
+
+def test_what_could_not_be_sent_is_sent_within_a_second_of_redis_return_whatever_its_period(
+    scheduler: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redis = Redis()
+    monkeypatch.setattr(celery.beat.Scheduler, "apply_async", lambda _, one, **__: redis.take(one))
+    monkeypatch.setattr(celery.beat.Scheduler, "tick", lambda *_: 5.0)  # no row is due for long
+    monkeypatch.setattr(Schedule, "producer", None)
+    for name in ("resync", "autoscale"):
+        scheduler.apply_entry(entry(name))
+    redis.asked.clear()
+    for _ in range(600):
+        wait = scheduler.tick()
+        assert 0 < wait <= beat.SEND_AGAIN_SECONDS, "Celery sleeps for as long"
+        scheduler.clock[0] += wait
+    assert len(redis.asked) <= 600, "one try a tick: each may wait for its time-outs"
+    assert set(redis.asked) == {"resync", "autoscale"}
+    redis.away, redis.asked = False, []
+    waits = [scheduler.tick() for _ in range(3)]
+    assert (sorted(redis.asked), waits[:1], waits[-1]) == (["autoscale", "resync"], [0.0], 5.0), "and only once"
+
+
 def test_a_tick_counts_when_it_is_over_and_says_when_by_the_clock_on_the_wall(
     scheduler: Schedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:

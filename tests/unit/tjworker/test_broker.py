@@ -6,6 +6,7 @@ import ssl
 from contextlib import suppress
 
 import pytest
+from celery.worker.heartbeat import Heart
 from kombu.transport import redis as kombu_redis
 
 from benchmarks.support.valkey import Valkey
@@ -65,3 +66,30 @@ def test_a_channel_whose_redis_is_gone_leaves_no_connection_open(own_valkey: Val
     with suppress(*connection.connection_errors):
         channel.close()
     assert [one for one in held if one._sock is not None] == []
+
+
+class Producer:
+    """Of a Redis that is away at first."""
+
+    def __init__(self) -> None:
+        self.away = True
+        self.retries: list[object] = []
+        self.sent: list[object] = []
+
+    def publish(self, event: object, *, retry: bool, **_: object) -> None:
+        self.retries.append(retry)
+        if self.away:
+            raise OSError("away")
+        self.sent.append(event)
+
+
+def test_a_heartbeat_is_tried_once_and_kept_while_redis_is_away() -> None:
+    """Celery asks for it to be tried until Redis takes it, and the worker's main process would do nothing else."""
+    app = make_app(Settings())
+    events = app.events.Dispatcher(app.connection_for_write(), enabled=False)
+    events.producer, events.enabled = Producer(), True
+    Heart(None, events)._send("worker-heartbeat")
+    assert (events.producer.retries, events.producer.sent) == ([False], [])
+    events.producer.away = False
+    events.flush()
+    assert [event["type"] for event in events.producer.sent] == ["worker-heartbeat"]

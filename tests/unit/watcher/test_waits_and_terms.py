@@ -58,13 +58,13 @@ def failing(clock: Clock, errors: list[OperatorError], seen: list[tuple[float, b
     return call
 
 
-def test_waits_for_redis_double_from_a_fifth_of_a_second_to_two_seconds() -> None:
+def test_waits_for_redis_double_from_a_fifth_of_a_second_to_one_second() -> None:
     clock, seen = Clock(), list[tuple[float, bool]]()
     redis = retry(clock)
     errors: list[OperatorError] = [Transient("away") for _ in range(8)]
     with capture_logs() as lines:
         assert redis(failing(clock, errors, seen, redis)) == "answer"
-    assert clock.waits == [0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0, 2.0]
+    assert clock.waits == [0.2, 0.4, 0.8, 1.0, 1.0, 1.0, 1.0, 1.0]
     assert [line["log_level"] for line in lines] == ["warning", "info"]
     assert lines[1]["away_seconds"] == pytest.approx(sum(clock.waits) + 8 * 0.5, abs=0.1)
     assert [away for _, away in seen] == [False] + [True] * 8

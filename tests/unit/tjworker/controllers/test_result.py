@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tjworker.base import Conflict, Invalid, OperatorError, Terminal, Transient
-from tjworker.controllers.result import TERMINAL_RETRY_SECONDS, after_error
+from tjworker.base import REDIS_AWAY, REDIS_FULL, Conflict, Invalid, OperatorError, Terminal, Transient
+from tjworker.controllers.result import REDIS_RETRY_SECONDS, TERMINAL_RETRY_SECONDS, after_error
 
 TIMERS = {"no timer": None, "a timer that is due": 0.0, "a timer in 2 s": 2.0, "a time limit of a day": 86_400.0}
 REFUSED: dict[str, OperatorError] = {
@@ -29,6 +29,8 @@ def test_a_refused_pass_has_its_backoff_and_comes_no_later_than_a_timer_of_its_j
 
 OTHERS: dict[str, tuple[OperatorError, float | None, bool, bool]] = {
     "the server names the wait": (Transient("busy", status=429, retry_after_seconds=7), 7, False, False),
+    "Redis is away": (Transient("refused", reason=REDIS_AWAY), REDIS_RETRY_SECONDS, False, False),
+    "Redis is full": (Transient("maxmemory", reason=REDIS_FULL), REDIS_RETRY_SECONDS, False, False),
     "the view was old": (Conflict("changed", status=409), None, True, False),
     "it is the job's fault": (Invalid("no", status=422), TERMINAL_RETRY_SECONDS, False, True),
     "it is a bug of ours": (Terminal("no such verb", status=405), TERMINAL_RETRY_SECONDS, False, True),
