@@ -11,10 +11,16 @@ import pytest
 
 from localcluster.patch.merge_patch import merge
 from tests.support.builders import make_job, make_pod, make_training_job
+from tests.support.guests import guest_job
+from tests.support.kinds import TEST_KINDS
 from tests.unit.tjworker.reconcile.passes import condition, decide, status_of
 from tests.unit.tjworker.reconcile.test_pod_group import group, rules, seen, trainers
+from tjworker.api import kinds
+from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.api.model import GangPolicy, InvalidJob, TrainingJob
 from tjworker.api.podgroups import pod_group_record
+from tjworker.api.status import JobStatus, ReplicaStatus
+from tjworker.base import GroupResource
 from tjworker.reconcile.plan import Create, Delete, Patch, Plan, Write
 
 QUEUE = "scheduling.volcano.sh/queue-name"
@@ -265,6 +271,59 @@ def test_whatever_stands_in_the_annotation_it_is_put_right(noted: str) -> None:
     (patch,) = edited("volcano", {}, {"queue": "vision"}, asked=noted)
     assert isinstance(patch, Patch)
     assert patch.body["spec"]["queue"] == "vision"
+
+
+UNREADABLE: Mapping[str, Any] = {
+    "a number in words": {"schedulingPolicy": {"minAvailable": "many"}},
+    "a number out of its bounds": {"schedulingPolicy": {"minAvailable": -1}},
+    "a scheduling policy that is a word": {"schedulingPolicy": "together"},
+    "a scheduling policy that is a list": {"schedulingPolicy": [2]},
+    "a run policy that is a word": "together",
+    "a run policy that is a list": [2],
+}
+"""What stands in the place of the run policy after an edit, where an API server with an older schema lets it pass."""
+
+
+def begun(resource: GroupResource, run_policy: Any) -> TrainingJob | InvalidJob:
+    """A job that has run, with this run policy now."""
+    kind = KNOWN_KINDS[resource]
+    raw = guest_job(resource) if kind.guest else TEST_KINDS[resource].standing()
+    read = kinds.parse(resource, raw)
+    assert isinstance(read, TrainingJob)
+    ran = JobStatus(
+        phase="Running",
+        start_time="2026-01-01T00:00:00Z",
+        start_running_time="2026-01-01T00:00:00Z",
+        replica_statuses={role.name: ReplicaStatus(desired=role.replicas) for role in read.roles},
+    )
+    raw["metadata"] |= {"namespace": "default", "uid": "uid-of-digits", "resourceVersion": "7", "generation": 2}
+    *above, last = kind.run_policy_path
+    into = raw
+    for step in above:
+        into = into[step]
+    into[last] = {**into[last], **run_policy} if last == "spec" else run_policy
+    return kinds.parse(resource, {**raw, "status": kind.placed(ran.to_json())})
+
+
+@pytest.mark.parametrize("gang", ["volcano", "kubernetes"], ids=["can be changed", "is made again"])
+@pytest.mark.parametrize("resource", KNOWN_KINDS)
+def test_the_group_of_a_job_that_has_begun_stays_as_it_was_made_where_its_policy_cannot_be_read(
+    resource: GroupResource, gang: str
+) -> None:
+    before = begun(resource, {"schedulingPolicy": {"minAvailable": 1}})
+    assert isinstance(before, TrainingJob)
+    first = group_of(gang, before)
+    meta = {**first["metadata"], "uid": "uid-of-group", "resourceVersion": "7"}
+    there = seen(gang, before, [pod_group_record(dict(first), meta, before.uid)], [])
+    in_spec = KNOWN_KINDS[resource].run_policy_path == ("spec",)
+    for edit, run_policy in UNREADABLE.items():
+        if in_spec and not isinstance(run_policy, Mapping):
+            continue  # the spec itself is the run policy, and no API server takes a spec that is no object
+        after = begun(resource, run_policy)
+        assert isinstance(after, InvalidJob), edit
+        plan = decide(after, there, rules=rules(gang))
+        assert [write for write in plan.writes if "podgroups" in write.resource] == [], edit
+        assert condition(status_of(plan), "Failed")[:2] == ("False", "InvalidSpec"), edit
 
 
 def test_a_group_that_cannot_be_changed_is_made_again_until_its_pods_have_nodes() -> None:
