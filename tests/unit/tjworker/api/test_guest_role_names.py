@@ -31,9 +31,9 @@ def manifests() -> Iterator[tuple[str, GroupResource, Json]]:
         yield f"{resource} with everything", resource, whole_guest(resource)
     for path in sorted((ROOT / "examples" / "kinds").glob("*.yaml")):
         for raw in yaml.safe_load_all(path.read_text(encoding="utf-8")):
-            resource = OWNERS.get((raw["apiVersion"].partition("/")[0], raw["kind"]))
-            if resource in GUESTS:
-                yield path.name, resource, raw
+            of = OWNERS.get((raw["apiVersion"].partition("/")[0], raw["kind"]))
+            if of is not None and of in GUESTS:
+                yield path.name, of, raw
 
 
 MANIFESTS = {name: (resource, raw) for name, resource, raw in manifests()}
