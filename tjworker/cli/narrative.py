@@ -261,9 +261,9 @@ def _restarts(job: TrainingJob) -> Iterator[str]:
             else ""
         )
         yield f"{role.name}: {', '.join(told)}{limit}"
-    if job.backoff_limit is not None and any(c.application for c in job.status.restart_counts.values()):
-        used_up = sum(c.application for c in job.status.restart_counts.values())
-        yield f"backoffLimit: {used_up} of {job.backoff_limit} used"
+    used = sum(c.application for role, c in job.status.restart_counts.items() if job.counts_for_backoff(role))
+    if job.backoff_limit is not None and used:
+        yield f"backoffLimit: {used} of {job.backoff_limit} used"
 
 
 def _autoscaler(job: TrainingJob, now: datetime, obstacles: Mapping[str, str]) -> Iterator[str]:

@@ -124,7 +124,8 @@ def see_gang(p: Pass) -> GangPass:
 
 
 def _keep_up(p: Pass, member: Membership, group: PodGroupRecord, members: _Members) -> GangPass:
-    fits = members.needed <= group.size <= members.most
+    # How many a policy asks for that cannot be read is not known: the group keeps the number that it was made with.
+    fits = p.job.gang.unread or members.needed <= group.size <= members.most
     keeps_waiting = members.waiting and group.size > members.able and not more_than_all(p.job)
     empty = not members.placed and not members.without_node
     if group.deleted_at and empty:  # with pods in it, it stays until they end, and counts

@@ -3,12 +3,16 @@ ordinal cannot be read."""
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from tests.support.builders import make_job, make_node, make_pod
 from tests.unit.tjworker.autoscale.test_decide import an_elastic, running
 from tjworker.api import labels
 from tjworker.api.node_requests import WAITING, NodeRequests
+from tjworker.api.status import ScaleCause, ScaleRecord
+from tjworker.api.timefmt import to_rfc3339
 from tjworker.autoscale import JobState, Rules, cluster_resource, decide
 from tjworker.autoscale.outlook import look_ahead
 from tjworker.autoscale.roles import auto_roles
@@ -87,3 +91,44 @@ def test_the_pods_that_go_last_have_the_lowest_ordinals_and_those_without_one_go
     ]
     found = [pod.labels[labels.REPLICA_INDEX] for pod in JobState(job, tuple(pods)).of_role(job.role("trainer"))]
     assert found == [*by_ordinal, *unread]
+
+
+COOLDOWN_SECONDS = 30.0
+RESTS: dict[str, tuple[ScaleCause, float]] = {
+    "a user has scaled it down": ("user", 30),
+    "other pods needed the room": ("need", 30),
+    "the policy gave its room to another job": ("shared", 30),
+    "maxReplicas was lowered and raised again": ("bounds", 30),
+    "the cluster has refused replicas": ("refused", 300),
+    "an older worker shrank it, and wrote no cause": ("", 30),
+    "a cause that only a growth has stands beside it": ("room", 30),
+}
+"""Why a role has shrunk -> for how many seconds it does not grow (docs/autoscaler.md)."""
+
+
+def test_each_cause_has_its_rest() -> None:
+    assert {cause for cause, _ in RESTS.values()} == set(get_args(ScaleCause))
+
+
+def changed(from_: int, to: int, seconds_ago: float, cause: ScaleCause) -> ScaleRecord:
+    return ScaleRecord(role="trainer", from_=from_, to=to, time=to_rfc3339(NOW - seconds_ago), cause=cause)
+
+
+def grown_to(*newest_first: ScaleRecord) -> int:
+    """Of two trainers with room for eight."""
+    state = running(an_elastic(2, scale_records=newest_first))
+    node = make_node("a", cpu="8", memory="64G").build()
+    rules = Rules(max_load_desired=1.0, cooldown_seconds=COOLDOWN_SECONDS)
+    moves = decide([state], {"a": node}, {"a": NodeRequests(2000, 2 * GB, pods=2)}, NOW, rules).moves
+    return next((move.to for move in moves), 2)
+
+
+@pytest.mark.parametrize(("cause", "rest_seconds"), RESTS.values(), ids=RESTS.keys())
+def test_a_role_that_has_shrunk_rests_whatever_the_cause(cause: ScaleCause, rest_seconds: float) -> None:
+    assert grown_to(changed(4, 2, rest_seconds - 1, cause)) == 2
+    assert grown_to(changed(4, 2, rest_seconds, cause)) == 8
+
+
+@pytest.mark.parametrize("cause", get_args(ScaleCause))
+def test_a_user_who_scales_up_again_ends_the_rest_that_any_earlier_change_began(cause: ScaleCause) -> None:
+    assert grown_to(changed(1, 2, 1, "user"), changed(4, 1, 2, cause)) == 8

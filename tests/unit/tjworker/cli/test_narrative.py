@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.support.builders import JobBuilder, make_job
+from tests.support.guests import guest_job, parsed
 from tjworker.api.model import TrainingJob
-from tjworker.api.status import Attempts, Condition, Ending, ReplicaStatus, RestartCounts, RoleAttempts, ScaleRecord
+from tjworker.api.status import (
+    Attempts,
+    Condition,
+    Ending,
+    JobStatus,
+    ReplicaStatus,
+    RestartCounts,
+    RoleAttempts,
+    ScaleRecord,
+)
+from tjworker.base import GroupResource
 from tjworker.cli import narrative
 from tjworker.cli.happenings import Happening
 from tjworker.cli.narrative import Section, describe, why_pod_waits
@@ -425,3 +436,24 @@ def test_of_a_job_that_has_ended_nothing_is_said_of_scaling() -> None:
     job = ELASTIC.status(phase="Failed", completion_time=ago(30))
     replicas = next(s for s in _said(job.object(), job.build(), Case(job, "", ())) if s.title == "Replicas")
     assert replicas.lines == ("trainer: 0 of 2 run",)
+
+
+MPI = GroupResource("mpijobs.kubeflow.org")
+USED_UP: dict[str, tuple[dict[str, int], list[str]]] = {
+    "the launcher has failed twice": ({"Launcher": 2}, ["backoffLimit: 2 of 6 used"]),
+    "so has a worker, which its batch Job knew nothing of": (
+        {"Launcher": 2, "Worker": 3},
+        ["backoffLimit: 2 of 6 used"],
+    ),
+    "a worker alone has failed": ({"Worker": 3}, []),
+}
+
+
+@pytest.mark.parametrize(("failures", "want"), USED_UP.values(), ids=USED_UP.keys())
+def test_the_limit_of_an_mpijob_is_used_up_by_its_launcher_alone(failures: dict[str, int], want: list[str]) -> None:
+    """As reconcile counts: the launcher of v2beta1 is a batch Job's in mpi-operator, and the limit is that Job's."""
+    raw = guest_job(MPI, backoffLimit=6)
+    counts = {role: RestartCounts(application=n) for role, n in failures.items()}
+    job = replace(parsed(MPI, raw), status=JobStatus(phase="Running", restart_counts=counts))
+    lines = [line for section in describe(raw, job, [], [], NOW) for line in section.lines]
+    assert [line for line in lines if line.startswith("backoffLimit")] == want

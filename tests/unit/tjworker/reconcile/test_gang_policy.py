@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import pytest
 
+from localcluster.patch.merge_patch import merge
 from tests.support.builders import make_job, make_pod, make_training_job
+from tests.support.guests import guest_job
+from tests.support.kinds import TEST_KINDS
 from tests.unit.tjworker.reconcile.passes import condition, decide, status_of
 from tests.unit.tjworker.reconcile.test_pod_group import group, rules, seen, trainers
+from tjworker.api import kinds
+from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.api.model import GangPolicy, InvalidJob, TrainingJob
 from tjworker.api.podgroups import pod_group_record
+from tjworker.api.status import JobStatus, ReplicaStatus
+from tjworker.base import GroupResource
 from tjworker.reconcile.plan import Create, Delete, Patch, Plan, Write
 
 QUEUE = "scheduling.volcano.sh/queue-name"
@@ -185,10 +193,22 @@ EDITS: dict[str, tuple[str, Policy, Policy, Policy | None]] = {
 }
 
 
-def edited(gang: str, before: Policy, after: Policy, *, waits: bool = False, **fields: Any) -> list[Write]:
+def asking(policy: Policy, priority_class: str = "") -> TrainingJob:
+    """A job of two. `priority_class`: that spec.priority names."""
+    job = trainers(2).run_policy(schedulingPolicy=dict(policy)).build()
+    return replace(job, priority_class=priority_class)
+
+
+def group_of(gang: str, job: TrainingJob) -> Mapping[str, Any]:
+    """As it is made of this job."""
+    return made(decide(job, seen(gang, job, [], []), rules=rules(gang)), "podgroups")
+
+
+def edited(
+    gang: str, before: Policy, after: Policy, *, waits: bool = False, priority_class: str = "", **fields: Any
+) -> list[Write]:
     """What a pass after the edit does about the group, of a job of two whose group was made before it."""
-    made_of, job = (trainers(2).run_policy(schedulingPolicy=dict(policy)).build() for policy in (before, after))
-    first = made(decide(made_of, seen(gang, made_of, [], []), rules=rules(gang)), "podgroups")
+    job, first = asking(after, priority_class), group_of(gang, asking(before, priority_class))
     meta = {**first["metadata"], "uid": "uid-of-group", "resourceVersion": "7"}
     there = replace(pod_group_record(dict(first), meta, job.uid), **fields)
     members = [make_pod(job, "trainer", i).but(pod_group="digits") for i in range(2)]
@@ -207,13 +227,39 @@ def test_an_edit_comes_to_the_group_that_is_there(sentence: str) -> None:
     (patch,) = found
     assert isinstance(patch, Patch)
     body = patch.body
-    assert {name: body["spec"].get(name) for name in want} == want
+    assert want.items() <= body["spec"].items(), "null takes a field back: one that is not named stays"
     assert body["spec"]["minMember"] == 2
     assert {name: body["metadata"][name] for name in ("uid", "resourceVersion")} == {
         "uid": "uid-of-group",
         "resourceVersion": "7",
     }
     assert body["metadata"]["annotations"], "what it is asked for is known afterwards"
+
+
+VALUES: Mapping[str, Sequence[Any]] = {
+    "queue": ("research", "vision"),
+    "priorityClass": ("urgent", "idle"),
+    "minResources": ({"cpu": 8, "memory": "1Gi"}, {"cpu": 4}),
+    "scheduleTimeoutSeconds": (60, 5),
+}
+
+
+def edits() -> Iterator[tuple[Policy, Policy]]:
+    """Each field alone, and all of them at once: from nothing or either value to nothing or either value."""
+    for fields in (*((name,) for name in VALUES), tuple(VALUES)):
+        states = [{}, *({name: VALUES[name][which] for name in fields} for which in (0, 1))]
+        yield from product(states, states)
+
+
+@pytest.mark.parametrize("priority_class", ["", "high"], ids=["no spec.priority", "with spec.priority"])
+@pytest.mark.parametrize("gang", ["volcano", "scheduler-plugins"])
+def test_after_any_edit_the_group_is_as_if_it_were_made_of_the_edited_job(gang: str, priority_class: str) -> None:
+    for before, after in edits():
+        spec = group_of(gang, asking(before, priority_class))["spec"]
+        for write in edited(gang, before, after, priority_class=priority_class):
+            assert isinstance(write, Patch)
+            spec = merge(spec, write.body["spec"])
+        assert spec == group_of(gang, asking(after, priority_class))["spec"], (before, after)
 
 
 def test_a_group_that_an_older_operator_made_is_left_as_it_is() -> None:
@@ -225,6 +271,59 @@ def test_whatever_stands_in_the_annotation_it_is_put_right(noted: str) -> None:
     (patch,) = edited("volcano", {}, {"queue": "vision"}, asked=noted)
     assert isinstance(patch, Patch)
     assert patch.body["spec"]["queue"] == "vision"
+
+
+UNREADABLE: Mapping[str, Any] = {
+    "a number in words": {"schedulingPolicy": {"minAvailable": "many"}},
+    "a number out of its bounds": {"schedulingPolicy": {"minAvailable": -1}},
+    "a scheduling policy that is a word": {"schedulingPolicy": "together"},
+    "a scheduling policy that is a list": {"schedulingPolicy": [2]},
+    "a run policy that is a word": "together",
+    "a run policy that is a list": [2],
+}
+"""What stands in the place of the run policy after an edit, where an API server with an older schema lets it pass."""
+
+
+def begun(resource: GroupResource, run_policy: Any) -> TrainingJob | InvalidJob:
+    """A job that has run, with this run policy now."""
+    kind = KNOWN_KINDS[resource]
+    raw = guest_job(resource) if kind.guest else TEST_KINDS[resource].standing()
+    read = kinds.parse(resource, raw)
+    assert isinstance(read, TrainingJob)
+    ran = JobStatus(
+        phase="Running",
+        start_time="2026-01-01T00:00:00Z",
+        start_running_time="2026-01-01T00:00:00Z",
+        replica_statuses={role.name: ReplicaStatus(desired=role.replicas) for role in read.roles},
+    )
+    raw["metadata"] |= {"namespace": "default", "uid": "uid-of-digits", "resourceVersion": "7", "generation": 2}
+    *above, last = kind.run_policy_path
+    into = raw
+    for step in above:
+        into = into[step]
+    into[last] = {**into[last], **run_policy} if last == "spec" else run_policy
+    return kinds.parse(resource, {**raw, "status": kind.placed(ran.to_json())})
+
+
+@pytest.mark.parametrize("gang", ["volcano", "kubernetes"], ids=["can be changed", "is made again"])
+@pytest.mark.parametrize("resource", KNOWN_KINDS)
+def test_the_group_of_a_job_that_has_begun_stays_as_it_was_made_where_its_policy_cannot_be_read(
+    resource: GroupResource, gang: str
+) -> None:
+    before = begun(resource, {"schedulingPolicy": {"minAvailable": 1}})
+    assert isinstance(before, TrainingJob)
+    first = group_of(gang, before)
+    meta = {**first["metadata"], "uid": "uid-of-group", "resourceVersion": "7"}
+    there = seen(gang, before, [pod_group_record(dict(first), meta, before.uid)], [])
+    in_spec = KNOWN_KINDS[resource].run_policy_path == ("spec",)
+    for edit, run_policy in UNREADABLE.items():
+        if in_spec and not isinstance(run_policy, Mapping):
+            continue  # the spec itself is the run policy, and no API server takes a spec that is no object
+        after = begun(resource, run_policy)
+        assert isinstance(after, InvalidJob), edit
+        plan = decide(after, there, rules=rules(gang))
+        assert [write for write in plan.writes if "podgroups" in write.resource] == [], edit
+        assert condition(status_of(plan), "Failed")[:2] == ("False", "InvalidSpec"), edit
 
 
 def test_a_group_that_cannot_be_changed_is_made_again_until_its_pods_have_nodes() -> None:

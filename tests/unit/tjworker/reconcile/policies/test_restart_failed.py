@@ -136,6 +136,45 @@ def test_a_failure_for_good_and_one_that_is_worth_a_restart(case: AtOnce) -> Non
     )
 
 
+@dataclass
+class Reached:
+    """trainer-1 fails with an exit code that is worth a restart. In the same moment another pod comes to this end."""
+
+    pod: str
+    ends: str
+    exit_code: int
+    anew: tuple[str, ...]
+    """Scopes of the restart with which the other pod's replica is made again."""
+
+
+REACHED = {
+    "a failure for good in the role that restarts": Reached("trainer-0", "failed", 1, ("Replica", "All")),
+    "a success in the role that restarts": Reached("trainer-0", "succeeded", 0, ("Replica", "All")),
+    "a failure for good of a replica of a higher index": Reached("trainer-2", "failed", 1, ("Replica", "All")),
+    "a failure for good in another role": Reached("eval-0", "failed", 1, ("All",)),
+    "a success in another role": Reached("eval-0", "succeeded", 0, ("All",)),
+}
+
+
+@pytest.mark.parametrize("scope", ["Pod", "Replica", "All"])
+@pytest.mark.parametrize("case", REACHED.values(), ids=REACHED.keys())
+def test_a_new_attempt_forgets_how_other_replicas_have_ended_in_the_moment_of_the_restart(
+    case: Reached, scope: str
+) -> None:
+    builder = make_job().role("trainer", 3, restart="ExitCode", scope=scope, fail="All")
+    world = World(builder.role("eval", 2, restart="Never", fail="All").build()).settle().all("running").settle()
+    arguments = {"exit_code": case.exit_code} if case.exit_code else {}
+    world.set("digits-trainer-1", "failed", exit_code=137).set(f"digits-{case.pod}", case.ends, **arguments)
+    world.created.clear()
+    world.settle()
+    for name in world.created:
+        world.set(name, "running")
+    world.settle()
+    assert "digits-trainer-1" in world.created
+    assert (f"digits-{case.pod}" in world.created) is (scope in case.anew)
+    assert world.job.status.phase == "Running"
+
+
 @pytest.mark.parametrize(
     ("for_good", "want_phase", "want_restarts"),
     [((), "Restarting", 1), (("a",), "Restarting", 1), (("b",), "Restarting", 1), (("a", "b"), "Terminating", 0)],
